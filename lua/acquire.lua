@@ -4,7 +4,8 @@
 -- hold: the hold id. ttl: the TTL in ms. The token is the time in µs.
 -- inbox: the channel of the waiting process. lease: the lease in ms of a lock that is handed to it.
 -- life: the life of its entry in the line, in ms.
--- id: the UUID of the inbox, if a message says to it who else comes to wait while its process holds the lock; else ''.
+-- id: the UUID of the inbox, if it gets a message when another process comes to wait while its process holds the lock;
+--   else ''.
 -- preferred: '1' if it goes before the readers; else '' or absent.
 
 -- The usual case, kept short: the lock is free, and its line is empty.

@@ -9,10 +9,10 @@
 -- successor: the hold id of the next holder in the process. ttl: its TTL in ms. The token is the time in µs.
 -- place: 'pass lease life preferred'. pass: 1 if another process goes first, else 0. lease: the lease in ms of a lock that
 --   is handed to the inbox. life: the life of its entry in ms. preferred: 1 if it goes before the readers, else 0.
--- id: the UUID of the inbox, if a message says to it who else comes to wait; else absent.
+-- id: the UUID of the inbox, if it gets a message when another process comes to wait; else absent.
 
 -- The usual cases, kept short: the hold has the lock, and the line is empty. DEL comes first: Redis allows it when memory
--- is full, and then every write after it. A failure after DEL does not mean that the release was refused.
+-- is full, and then every write after it. A failure after DEL does not mean that the release was rejected.
 local ends = ARGV[2] or 'short'
 if ends == 'short' then
   if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 and redis.pcall('EXISTS', KEYS[2]) == 0 then

@@ -45,7 +45,7 @@ local nested = string.find(ends, ' nested', 1, true)
 -- include members
 
 -- HDEL and DEL come first: Redis allows them when memory is full, and then every write after them. A failure after them
--- does not mean that the release was refused.
+-- does not mean that the release was rejected.
 local depth, stored = unpack(redis.call('HMGET', lock, hold, 'token'))
 if depth then
   redis.call('HDEL', lock, hold)

@@ -1,5 +1,5 @@
--- Part: a stored token, "seconds microseconds". The id of the holder's inbox follows, if a message says to it who else
--- comes to wait.
+-- Part: a stored token, "seconds microseconds". The id of the holder's inbox follows, if the inbox gets a message when
+-- another process comes to wait.
 -- known(stored) returns the token; nothing if there is none, or if it cannot be read. Lua represents a token and the next
 -- one exactly.
 -- written(token, told) returns the stored form of the token; told is the id of the inbox, or nil.

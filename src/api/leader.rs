@@ -143,7 +143,7 @@ impl Campaign {
     ///         if !is_last {
     ///             locks.force_release("reports").await.expect("a store that answers");
     ///             let reason = term.lost().await;
-    ///             println!("told of the loss: {reason}");
+    ///             println!("lost: {reason}");
     ///         }
     ///     }
     /// });

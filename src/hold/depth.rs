@@ -52,16 +52,16 @@ pub(super) enum Remains {
     Nothing,
     /// Others, for which the depth in the store is what it was.
     SameDepth,
-    /// Other entries. The depth in the store is to follow.
+    /// Other entries. The depth in the store must follow.
     LessDepth,
 }
 
 /// How the store is brought up to date.
 pub(super) enum NextChange {
-    /// It is.
+    /// It is up to date.
     Nothing,
     InFlight(ChangeInFlight),
-    /// By a change that is to be sent now.
+    /// By a change that must be sent now.
     Change(DepthChange),
 }
 
@@ -215,7 +215,7 @@ impl Depth {
         is_first
     }
 
-    /// Returns whether a task is to be started that brings the store up to date.
+    /// Returns whether a task must be started that brings the store up to date.
     pub(super) fn begin_to_follow(&mut self) -> bool {
         !std::mem::replace(&mut self.is_followed, true)
     }

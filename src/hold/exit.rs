@@ -57,10 +57,10 @@ pub(super) fn end(
     leaving
 }
 
-/// What the store is still to be told of a hold. The output is what leaving it has come to.
+/// What the store must still learn about a hold. The output is the result of leaving the hold.
 pub(super) type Leaving = Handover<Result<(), LockError>>;
 
-/// What the store is still to be told. The output is the first failure; a loss counts before any other.
+/// What the store must still learn. The output is the first failure; a loss counts before any other.
 #[derive(Debug, Default)]
 pub(super) struct Leavings {
     each: SmallVec<[Leaving; 1]>,

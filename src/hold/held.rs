@@ -140,7 +140,7 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// [`InUse`](LockError::InUse) if nested calls or spawned work are inside of the lock: then nothing has
+    /// [`InUse`](LockError::InUse) if nested calls or spawned work are inside the lock: then nothing has
     /// changed. [`Lost`](LockError::Lost) if it was lost, or has been released. [`Store`](LockError::Store)
     /// if the store refuses; while it is silent it is asked again until the lease ends.
     ///

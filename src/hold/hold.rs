@@ -51,7 +51,7 @@ pub(crate) struct Hold {
     slot: OnceLock<ScheduleSlot>,
     began: Stopwatch,
     state: Mutex<HoldState>,
-    /// Told of the loss, and of the end if a renewal is in flight.
+    /// Notified of the loss, and of the end if a renewal is in flight.
     over: Notify,
 }
 
@@ -185,12 +185,12 @@ impl Hold {
         self.state.lock().lease.deadline()
     }
 
-    /// When the lease is to be looked after; see [`Lease::due`].
+    /// When the lease must be looked after; see [`Lease::due`].
     pub(super) fn due(&self, disconnects: u64) -> Instant {
         self.state.lock().lease.due(disconnects)
     }
 
-    /// What is to be done for the lease; see [`Lease::look`]. It reports no loss, so that it may be asked under
+    /// What must be done for the lease; see [`Lease::look`]. It reports no loss, so that it may be called under
     /// the mutex of the schedules.
     pub(super) fn look(&self, disconnects: u64, now: Instant) -> Due {
         self.state.lock().lease.look(disconnects, now)

@@ -31,7 +31,7 @@ pub(crate) struct Lease {
     has_ended: bool,
 }
 
-/// What is to be done for a lease.
+/// What must be done for a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// Nothing before this instant.
@@ -105,7 +105,7 @@ impl Lease {
         self.end.is_some_and(|end| end <= self.times.deadline)
     }
 
-    /// When the lease is to be looked after if there were so many disconnects: a third of the TTL that was last
+    /// When the lease must be looked after if there were so many disconnects: a third of the TTL that was last
     /// confirmed after it was, whatever TTL the next renewal asks for; at the deadline, where it already reaches
     /// to the end of `max_hold`; and soon after a disconnect.
     pub(crate) fn due(&self, disconnects: u64) -> Instant {
@@ -121,7 +121,7 @@ impl Lease {
         }
     }
 
-    /// What is to be done for it now.
+    /// What must be done for the lease now.
     pub(crate) fn look(&self, disconnects: u64, now: Instant) -> Due {
         let due = self.due(disconnects);
         match self.lost.or_else(|| self.loss_at(now)) {

@@ -89,7 +89,7 @@ impl RenewalSchedule {
         self.store().disconnects_of(key)
     }
 
-    /// A hold is to be renewed on this runtime from now on.
+    /// Renews a hold on this runtime from now on.
     pub(super) fn push(self: &Arc<Self>, hold: &Arc<Hold>, runtime: &Handle) {
         hold.join_group();
         let mut task = None;
@@ -166,7 +166,7 @@ impl RenewalSchedule {
         find(&mut runtimes, hold).map(|(of, _)| of.runtime.clone())
     }
 
-    /// It was renewed, or is to be renewed again at this instant.
+    /// Puts back a hold that was renewed, or must be renewed again at this instant.
     fn put_back(&self, hold: &Arc<Hold>, again: Option<Instant>) {
         let signal = {
             let mut runtimes = self.runtimes.lock();
@@ -221,7 +221,7 @@ impl Task {
                 biased;
                 () = self.signal.notified() => {}
                 // The server may have lost the locks together with the connection: ask at once. A store that is
-                // being dropped has no more disconnects to tell of.
+                // being dropped reports no more disconnects.
                 Ok(()) = self.disconnects.changed() => {}
                 () = sleep_until(until) => {}
             }

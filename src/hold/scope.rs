@@ -90,7 +90,7 @@ impl Frame {
         })
     }
 
-    /// Notes that the code which runs now is inside of this frame, and around it inside of `outermost`.
+    /// Notes that the code which runs now is inside this frame, and around it inside `outermost`.
     pub(super) fn place_here(&self, outermost: &Self) {
         let FramePlace { task, outer } = FramePlace::here();
         self.place.lock().task = task;
@@ -186,7 +186,7 @@ pub(crate) fn call_graph() -> CallGraph {
 
 /// The innermost lock named `key` that the calling code runs under, on any [`Locks`](crate::Locks).
 ///
-/// `None` outside of every body that holds such a lock, and in tasks that were spawned from one by `tokio::spawn`,
+/// `None` outside every body that holds such a lock, and in tasks that were spawned from one by `tokio::spawn`,
 /// which inherits nothing. [`spawn`](crate::spawn) and
 /// [`in_current_call`](crate::FutureExt::in_current_call) take the locks along.
 ///
@@ -266,7 +266,7 @@ pub fn current_owner() -> Option<OwnerId> {
 pub(crate) struct Inside<F> {
     frame: Arc<Frame>,
     span: Span,
-    /// Taken when it is dropped, if it is to be dropped inside of the span.
+    /// Taken on drop, if the body must be dropped inside the span.
     #[pin]
     body: Option<TaskLocalFuture<Arc<Frame>, F>>,
 }

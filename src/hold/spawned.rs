@@ -28,7 +28,7 @@ impl Chain {
             let before = members.len();
             for hold in frame.holds() {
                 if members.iter().any(|member| member.is_of(hold)) {
-                    // That of a nested entry says all there is to say.
+                    // An inner entry of this hold has a member already.
                     continue;
                 }
                 let renewals = frame.renewals();
@@ -52,7 +52,7 @@ impl Chain {
         self.innermost.place_here(&self.outermost);
     }
 
-    /// Runs `work` inside of the chain.
+    /// Runs `work` inside the chain.
     pub(crate) fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         self.place_here();
         CHAIN.sync_scope(Arc::clone(&self.innermost), work)

@@ -155,8 +155,8 @@ impl Store {
         }
     }
 
-    /// Returns some of the names of the keys that may be locks. A whole scan returns each key that exists all the time at least
-    /// once; it may return other keys too.
+    /// Returns some of the names of the keys that may be locks. A whole scan returns each key that exists all the time at
+    /// least once; it may return other keys too.
     pub(crate) fn scan(&self, scan: Scan) -> AnswerFuture<Scanned> {
         match self {
             Self::Redis(redis) => redis.scan(scan),
@@ -192,8 +192,9 @@ impl fmt::Debug for Store {
 
 /// Messages.
 impl Store {
-    /// Opens the inbox, unless it is open. From now on `listener` is told which locks have moved to it. Returns false while the
-    /// inbox is broken, and if there can be none: then waiters have to ask. The listener is woken whenever that changes.
+    /// Opens the inbox, unless it is open. From now on `listener` is told which locks have moved to it. Returns false
+    /// while the inbox is broken, and if there can be none: then waiters have to ask. The listener is woken whenever that
+    /// changes.
     pub(crate) fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         match self {
             Self::Redis(redis) => redis.listen(inbox, listener),
@@ -235,8 +236,8 @@ impl Store {
         of_kind!(self, redis => redis.close(), wire => wire.close(), _ => ());
     }
 
-    /// Doubts the connection: a request about the lock that was sent at `since` has no answer, and its sender cannot wait for
-    /// long. If the connection has been silent since then, the next request gets another one.
+    /// Doubts the connection: a request about the lock that was sent at `since` has no answer, and its sender cannot wait
+    /// for long. If the connection has been silent since then, the next request gets another one.
     pub(crate) fn suspect(&self, key: &LockKey, since: Instant) {
         of_kind!(
             self,

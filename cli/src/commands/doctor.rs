@@ -33,7 +33,7 @@ use crate::{connect, output};
 /// Each server is asked: version, memory, persistence, replication, clock, latency, what the user may do; and all of
 /// them together: clocks against each other, sentinels, slots. At each primary a lock is taken, entered twice, renewed,
 /// handed on to another process and released: that of --key, or one named `reentry-doctor:` and a number. The exit code
-/// is 1 if something is wrong, and with --strict also if something is to be looked at.
+/// is 1 if something is wrong, and with --strict also if there is something to look at.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The TTL of the locks, which is to outlast a failover
@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// The key of a lock that the user needs: this one is tried
     #[arg(long, value_name = "NAME")]
     key: Option<String>,
-    /// Fail also if something is to be looked at
+    /// Fail also if there is something to look at
     #[arg(long)]
     strict: bool,
 }

@@ -26,7 +26,7 @@ use crate::{connect, output};
 pub(crate) struct Args {
     /// The key
     key: String,
-    /// Say that it is to be done although the holder has not ended: there is no other way to do it from outside
+    /// Confirm that the lock is released although the holder has not ended: there is no other way from outside
     #[arg(long, required = true)]
     force: bool,
     /// Do not ask
@@ -56,7 +56,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
 /// Asks the person at the terminal.
 fn is_wanted(lock: &LockView) -> anyhow::Result<bool> {
     if !stdin().is_terminal() || !stderr().is_terminal() {
-        bail!("there is no terminal to ask at: `--yes` says that it is to be done");
+        bail!("there is no terminal to ask at: confirm with `--yes`");
     }
     let mut err = stderr().lock();
     write!(err, "{}", described(&lock.key, Some(lock)))?;

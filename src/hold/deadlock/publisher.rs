@@ -85,7 +85,7 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Waits until it is to be published again.
+    /// Waits until the wait must be published again.
     async fn pause(&self, begun: Instant, published: Result<bool, PublishFailure>) {
         match published {
             Ok(_) => sleep_until(after(begun, self.beat() / 4)).await,

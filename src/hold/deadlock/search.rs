@@ -20,7 +20,7 @@ use crate::store::{ClaimVictim, HoldsIn, Store, StoreTime, WaitsOf};
 /// How often a second walk is made anew while some wait of the cycle was not published again.
 const TRIES: u32 = 6;
 
-/// What both walks of a wait came to.
+/// The result of both walks of a wait.
 enum Walked {
     /// This wait has to give way.
     Victim(Cycle),
@@ -96,7 +96,7 @@ impl<'a> Search<'a> {
             }
         };
         let ended = Instant::now();
-        // That of the slowest to publish.
+        // The longest heartbeat of the cycle.
         let beat = cycle.beat(self.waiting.heartbeat);
         let mut next = after(ended, beat / 4 * 3);
         for _ in 0..TRIES {

@@ -29,7 +29,7 @@ pub(super) const LOOKS: usize = 2 * DEEP;
 /// How many holds, and how many waits, a walk keeps in mind.
 pub(super) const MOST: usize = 16_384;
 
-/// What is to be looked at.
+/// What a walk must look at.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum WalkQuestion {
     /// Which holds are in this key?
@@ -52,7 +52,7 @@ pub(super) enum WalkStep<T> {
     Done(T),
 }
 
-/// What the first walk came to.
+/// The result of the first walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WalkResult {
     Cycle(Cycle),
@@ -71,7 +71,7 @@ pub(super) struct Walk {
     reached: BTreeSet<HoldId>,
     /// What each key that was looked at holds.
     holds: BTreeMap<Arc<str>, Arc<[HoldId]>>,
-    /// The holds whose waits were looked at, or are to be.
+    /// The holds whose waits were looked at, or will be.
     known: BTreeSet<HoldId>,
     todo: VecDeque<Todo>,
     /// How many looks are left before it pauses.
@@ -148,7 +148,7 @@ impl Walk {
         }
     }
 
-    /// What to look at next, or what the walk came to.
+    /// Returns what to look at next, or the result of the walk.
     pub(super) fn step(&mut self) -> WalkStep<WalkResult> {
         while self.closes.is_none()
             && let Some(todo) = self.todo.front()
@@ -219,7 +219,7 @@ impl Walk {
 
     fn expand(&mut self, node: usize, holds: &[HoldId]) {
         if holds.contains(&self.nodes[node].link.wait.id) {
-            // It has been let in, and is to be told.
+            // The wait has been let in, and will learn so.
             return;
         }
         let walker = &self.nodes[0].link.wait;
@@ -273,7 +273,7 @@ impl Cycle {
     }
 }
 
-/// What the second walk came to.
+/// The result of the second walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Verdict {
@@ -307,7 +307,7 @@ impl SecondWalk {
         }
     }
 
-    /// What to look at next, or what the walk came to.
+    /// Returns what to look at next, or the result of the walk.
     pub(super) fn step(&mut self) -> WalkStep<Verdict> {
         while self.verdict != Verdict::Gone
             && let Some(link) = self.cycle.links.get(self.at / 2)

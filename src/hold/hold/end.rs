@@ -1,5 +1,5 @@
-//! How a hold ends: what the next one may go on with, how long the lock stands at least, and until when the hold is
-//! seen.
+//! How a hold ends: what the next holder may continue with, how long the lock is held at least, and until when the hold
+//! is seen.
 
 use std::mem;
 use std::time::Duration;

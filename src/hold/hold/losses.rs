@@ -34,8 +34,8 @@ impl Hold {
         }
     }
 
-    /// What an exit came to. Fails if the lock turns out to have been lost, where that is to end the body, and if the
-    /// store refuses.
+    /// The result of an exit. Fails if the lock turns out to have been lost and that must end the body, or if the store
+    /// refuses.
     pub(in crate::hold) fn outcome(&self, left: Result<(), Failure>) -> Result<(), LockError> {
         match left {
             Err(Failure::Lost(_)) if !self.aborts_on_loss() => Ok(()),

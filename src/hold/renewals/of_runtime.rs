@@ -49,7 +49,7 @@ pub(super) struct DueHolds {
 }
 
 impl OfRuntime {
-    /// The task is to be woken for what is due then, if it sleeps for longer.
+    /// Returns the signal that wakes the task, if it would sleep beyond `due`.
     pub(super) fn wake_by(&mut self, due: Instant) -> Option<Arc<Notify>> {
         let until = self.sleeps_until?;
         (due < until).then(|| {
@@ -58,7 +58,7 @@ impl OfRuntime {
         })
     }
 
-    /// When the next hold is to be looked after.
+    /// When the next hold must be looked after.
     pub(super) fn earliest(&self) -> Option<Instant> {
         let backlogs = self.backlogs.all();
         let deadlines = backlogs.filter_map(|backlog| self.holds.earliest_in(backlog));
@@ -104,7 +104,7 @@ impl OfRuntime {
         }
     }
 
-    /// The hold there, if it is to be renewed now.
+    /// The hold in the slot, if it must be renewed now.
     fn look(
         &mut self,
         slot: ScheduleSlot,

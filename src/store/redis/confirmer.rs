@@ -77,7 +77,8 @@ impl Confirmer {
         }
     }
 
-    /// Waits until so many replicas have what the server has executed before this call. An error says why that cannot be known.
+    /// Waits until so many replicas have what the server has executed before this call. An error says why that cannot be
+    /// known.
     pub(crate) async fn confirm(
         &self,
         key: &LockKey,
@@ -267,7 +268,8 @@ impl Questions {
         }
     }
 
-    /// Waits for a question. Returns the key of the first question, and the number of questions; `None` if no more will come.
+    /// Waits for a question. Returns the key of the first question, and the number of questions; `None` if no more will
+    /// come.
     pub(super) async fn next(&mut self) -> Option<(String, usize)> {
         loop {
             while let Ok(question) = self.coming.try_recv() {

@@ -249,8 +249,8 @@ impl Connector {
         }
     }
 
-    /// Repeats the releases in these slots that other servers have answered lately. Returns false without a connection: the next
-    /// connection repeats them before its first request.
+    /// Repeats the releases in these slots that other servers have answered lately. Returns false without a connection:
+    /// the next connection repeats them before its first request.
     pub(super) async fn repeat_releases(&self, has: impl Fn(u16) -> bool) -> bool {
         let Some(connection) = self.present() else {
             return false;

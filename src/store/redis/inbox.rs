@@ -1,9 +1,9 @@
 //! The inbox: one subscription, on a connection of its own, over which the server tells this process
 //! that a lock has moved to it.
 //!
-//! A message may be lost, or come late: it only saves a waiter the time until it asks again. The inbox is opened when a caller
-//! has to wait. After a disconnect it is made anew until that succeeds. It is closed when no caller has waited for a while.
-//! While it is broken the waiters ask with a growing delay.
+//! A message may be lost, or come late: it only saves a waiter the time until it asks again. The inbox is opened when a
+//! caller has to wait. After a disconnect it is made anew until that succeeds. It is closed when no caller has waited for
+//! a while. While it is broken the waiters ask with a growing delay.
 //!
 //! No wake-up is lost: the stage changes before the waiters are woken, and a waiter reads it before it
 //! pauses. So it reads the new stage, or its pause is cut short.
@@ -63,8 +63,8 @@ impl Inbox {
         }
     }
 
-    /// Opens the inbox, unless it is open. Returns false while it is broken. A runtime that ends takes the inbox with it; then the
-    /// next waiter opens it again.
+    /// Opens the inbox, unless it is open. Returns false while it is broken. A runtime that ends takes the inbox with it;
+    /// then the next waiter opens it again.
     pub(super) fn open(&self, id: InboxId, listener: Weak<dyn Listener>) -> bool {
         let mut subscription = self.subscription.lock();
         match subscription.as_ref().map(Subscription::stage) {

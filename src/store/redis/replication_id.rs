@@ -11,16 +11,17 @@ use redis::cmd;
 
 use crate::store::redis::wire::failure::within;
 
-/// The seconds in which a replica that is online acknowledges something: it does so in each second, unless it is still loading
-/// the data that it was sent.
+/// The seconds in which a replica that is online acknowledges something: it does so in each second, unless it is still
+/// loading the data that it was sent.
 const NEW: i64 = 2;
 
-/// The `master_replid` of a server, which names its data, with the replicas that were seen. It changes with each failover and
-/// each restart. Two are equal if they name the same data.
+/// The `master_replid` of a server, which names its data, with the replicas that were seen. It changes with each failover
+/// and each restart. Two are equal if they name the same data.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplicationId {
     id: Arc<str>,
-    /// The most replicas that the server has had with this ID, also as others say. A replica that is missing may be promoted.
+    /// The most replicas that the server has had with this ID, also as others say. A replica that is missing may be
+    /// promoted.
     most: Arc<AtomicU32>,
     /// The number of replicas in the last answer, new ones included.
     now: Arc<AtomicU32>,

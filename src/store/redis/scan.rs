@@ -147,7 +147,8 @@ async fn count_of_keys(connector: &Arc<Connector>) -> Result<u64, StoreError> {
     Arc::clone(connector).run(call, read).await
 }
 
-/// Reads the reply to a `SCAN`: the cursor, which is a number in a text; the names; and the number of names that are no text.
+/// Reads the reply to a `SCAN`: the cursor, which is a number in a text; the names; and the number of names that are no
+/// text.
 fn scanned(reply: Value) -> Result<(u64, Vec<String>, u64), Unexpected> {
     let parse = |reply: &Value| {
         let Value::Array(values) = reply else {

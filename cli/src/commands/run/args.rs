@@ -77,7 +77,7 @@ Exit codes:
     122  the server cannot be reached, or refuses
     123  the lock was lost; the command was ended
     124  the lock was not acquired within --timeout, or with --nonblock at once
-    125  reentry itself failed, as by wrong arguments
+    125  reentry itself failed, for example by wrong arguments
     126  the command cannot be executed
     127  the command was not found";
 

@@ -1,8 +1,8 @@
 //! How a connection for commands is made: it subscribes to the messages to all processes, says which server it leads to, and
 //! repeats releases there.
 //!
-//! The [inbox](crate::store::redis::inbox) has a connection of its own, which is there only while callers wait. The messages to
-//! all processes are for holders, and come so seldom that they need none.
+//! The [inbox](crate::store::redis::inbox) has a connection of its own, which is there only while callers wait. The
+//! messages to all processes are for holders, and come so seldom that they need none.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
@@ -104,9 +104,9 @@ impl Connector {
         }
     }
 
-    /// Subscribes to the messages to all processes. Where there is no answer in time, or the server refuses it for now (BUSY),
-    /// the connection is used without them, and the task that is returned goes on asking. It ends by itself once the connection
-    /// has ended, or where the server does not allow it, which says the same to the inbox.
+    /// Subscribes to the messages to all processes. Where there is no answer in time, or the server refuses it for now
+    /// (BUSY), the connection is used without them, and the task that is returned goes on asking. It ends by itself once
+    /// the connection has ended, or where the server does not allow it, which says the same to the inbox.
     async fn subscribe(&self, opened: &Opened, limit: Duration) -> Option<AbortOnDrop> {
         if self.common.watched.get().is_none() || !opened.is_own {
             return None;

@@ -182,8 +182,8 @@ impl Subscriber {
     }
 }
 
-/// Enters the last stage however the task ends. So waiters that come at the same moment, or that wait on another runtime than
-/// the one that has ended, open the inbox again.
+/// Enters the last stage however the task ends. So waiters that come at the same moment, or that wait on another runtime
+/// than the one that has ended, open the inbox again.
 struct EndOnDrop<'a>(&'a Subscriber);
 
 impl Drop for EndOnDrop<'_> {
@@ -212,8 +212,8 @@ fn deliver(listener: Weak<dyn Listener>, ended: Arc<Notify>) -> Receiver {
     }
 }
 
-/// A subscription that was open for this time is made anew at once. The shortest pause is as long, so that no two attempts of
-/// one task are closer together.
+/// A subscription that was open for this time is made anew at once. The shortest pause is as long, so that no two
+/// attempts of one task are closer together.
 const SETTLED: Duration = Duration::from_millis(10);
 
 /// The longest pause while the server accepts subscriptions, jitter aside.

@@ -36,8 +36,8 @@ impl Attempt {
         }
     }
 
-    /// Waits for the attempt under way, or begins one. Returns at once if that is needless. If the attempt ends with its runtime,
-    /// or has no outcome `limit` after its beginning, another one begins.
+    /// Waits for the attempt under way, or begins one. Returns at once if that is needless. If the attempt ends with its
+    /// runtime, or has no outcome `limit` after its beginning, another one begins.
     pub(crate) async fn outcome<F>(
         &self,
         limit: Duration,
@@ -139,8 +139,8 @@ impl<C> Kept<C> {
         is_awaited || self.ended == number && self.connection.is_some()
     }
 
-    /// Keeps the result of an attempt, and returns what is not kept. An attempt that was given up does not replace the result
-    /// of a later one.
+    /// Keeps the result of an attempt, and returns what is not kept. An attempt that was given up does not replace the
+    /// result of a later one.
     pub(crate) fn keep(&mut self, number: u64, connection: Option<C>) -> Option<C> {
         if self.begun != number {
             return connection;

@@ -50,7 +50,8 @@ struct Known {
     nodes: BTreeMap<Place, Arc<Node>>,
     /// The server of each slot. Empty until the map was learnt.
     slots: Vec<Option<Arc<Node>>>,
-    /// The epochs of slots that are being moved: each began when a request was last sent to the server that the slot moves to.
+    /// The epochs of slots that are being moved: each began when a request was last sent to the server that the slot
+    /// moves to.
     asked: BTreeMap<u16, u64>,
     /// The places of all servers, replicas too.
     places: BTreeSet<Place>,
@@ -178,8 +179,8 @@ impl Cluster {
         Arc::clone(known.nodes.entry(place.clone()).or_insert(node))
     }
 
-    /// The server to which a slot is being moved. It begins a new epoch of the slot: the owner does not have the keys that have
-    /// moved.
+    /// The server to which a slot is being moved. It begins a new epoch of the slot: the owner does not have the keys
+    /// that have moved.
     fn asked(self: &Arc<Self>, slot: u16, place: &Place) -> Arc<Node> {
         let epoch = self.common.epochs.fetch_add(1, Relaxed) + 1;
         self.known.lock().asked.insert(slot, epoch);
@@ -240,8 +241,8 @@ impl Cluster {
         owner.max(known.asked.get(&slot).copied()).unwrap_or(0)
     }
 
-    /// A number that changes with every new connection, since each epoch is greater than all earlier ones. A server that cannot
-    /// be connected to changes nothing.
+    /// A number that changes with every new connection, since each epoch is greater than all earlier ones. A server that
+    /// cannot be connected to changes nothing.
     pub(crate) fn epochs(&self) -> u64 {
         let nodes = self.nodes().into_iter();
         let connected = nodes.filter(|node| node.connector.is_connected());

@@ -89,8 +89,8 @@ impl Sentinels {
         }
     }
 
-    /// Connects to the primary, and to another server as soon as the sentinels name one. If they do so when the connection is
-    /// there, the receiver is told that the server has moved.
+    /// Connects to the primary, and to another server as soon as the sentinels name one. If they do so when the
+    /// connection is there, the receiver is told that the server has moved.
     async fn open_primary(
         self: &Arc<Self>,
         timeouts: Timeouts,
@@ -195,8 +195,8 @@ impl Sentinels {
         }
     }
 
-    /// Asks all sentinels, and learns which other sentinels there are. Once most have answered, the others have `grace`. Until
-    /// then they have longer after the first answer, since most may be out of reach.
+    /// Asks all sentinels, and learns which other sentinels there are. Once most have answered, the others have `grace`.
+    /// Until then they have longer after the first answer, since most may be out of reach.
     async fn ask(
         &self,
         timeouts: Timeouts,
@@ -271,8 +271,8 @@ impl Source for Sentinels {
         Box::pin(async move { self.open_primary(timeouts, &receiver).await })
     }
 
-    /// Makes every connection to the primary ask the sentinels at once. While replicas are away every request doubts, so this
-    /// is done at most once in a while.
+    /// Makes every connection to the primary ask the sentinels at once. While replicas are away every request doubts, so
+    /// this is done at most once in a while.
     fn doubt(&self) {
         let now = Instant::now();
         let mut doubted = self.doubted.lock();
@@ -322,8 +322,8 @@ impl SentinelAnswers {
 }
 
 impl SentinelVerdict {
-    /// Whether this names another server than the present one. An earlier epoch counts if no sentinel knows the later one any
-    /// more: then the sentinels were set up anew.
+    /// Whether this names another server than the present one. An earlier epoch counts if no sentinel knows the later one
+    /// any more: then the sentinels were set up anew.
     fn is_another_than(&self, present: &Named) -> bool {
         self.named.place != present.place && (self.named.epoch >= present.epoch || self.is_complete)
     }

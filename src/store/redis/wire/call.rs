@@ -185,7 +185,7 @@ impl Call {
         self.arg(in_millis(duration))
     }
 
-    /// Appends the id of the inbox, if the inbox must be told of other processes that come to wait.
+    /// Appends the id of the inbox, if the inbox gets a message when another process comes to wait.
     pub(crate) fn told(self, entry: QueueEntry) -> Self {
         if entry.tells {
             self.arg(entry.inbox.id())
@@ -230,8 +230,8 @@ impl Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Plain,
-    /// With `ASKING` before it, for the server to which the slot is being moved. Both go in one piece, so that no other command
-    /// comes between them.
+    /// With `ASKING` before it, for the server to which the slot is being moved. Both go in one piece, so that no other
+    /// command comes between them.
     Asking,
 }
 

@@ -62,8 +62,8 @@ pub(crate) fn refuses_to_write(error: &RedisError) -> bool {
         || condition(error) == Some("READONLY")
 }
 
-/// Whether the server would refuse any other request as well: it loads its data, is busy, or its cluster is down. A cluster that
-/// is up may still lack single slots.
+/// Whether the server would refuse any other request as well: it loads its data, is busy, or its cluster is down. A
+/// cluster that is up may still lack single slots.
 pub(crate) fn refuses_all(error: &RedisError) -> bool {
     use ServerErrorKind as Server;
     let detail = error.detail().unwrap_or_default();

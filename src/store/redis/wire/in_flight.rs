@@ -1,7 +1,7 @@
 //! The requests that one connection owes an answer, each with its limit, and how fast the connection answers.
 //!
-//! There is no clock, no mutex, no task and no timer here: see `traffic`. Wakers of no further use are handed back: to drop one
-//! may drop a task, and with it a request of this connection.
+//! There is no clock, no mutex, no task and no timer here: see `traffic`. Wakers of no further use are handed back: to
+//! drop one may drop a task, and with it a request of this connection.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -13,8 +13,8 @@ use tokio::time::Instant;
 /// The requests in flight, and when the check looks at them next.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    /// The requests in the order of their limits. Answers come in the order of the requests, so the one that is answered is the
-    /// first, or close to it.
+    /// The requests in the order of their limits. Answers come in the order of the requests, so the one that is answered
+    /// is the first, or close to it.
     requests: VecDeque<Pending>,
     /// The number of requests so far.
     count: u64,
@@ -128,8 +128,8 @@ impl AnswerPace {
         self.last <= sent
     }
 
-    /// Whether an answer should have come since `sent`, when a request was sent that is not answered. Earlier answers tell how
-    /// long one takes.
+    /// Whether an answer should have come since `sent`, when a request was sent that is not answered. Earlier answers
+    /// tell how long one takes.
     pub(crate) fn is_late(&self, sent: Instant) -> bool {
         self.last.max(sent).elapsed() > 2 * self.longest
     }

@@ -133,8 +133,8 @@ pub(crate) struct TimedRequest<'a> {
     limit: Instant,
     /// Its number, once the check looks at it.
     number: Option<u64>,
-    /// The timer on a runtime without the check. It stays when the request moves to the runtime of the check, since that one may
-    /// stand still later.
+    /// The timer on a runtime without the check. It stays when the request moves to the runtime of the check, since that
+    /// one may stand still later.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -200,8 +200,8 @@ impl TimedRequest<'_> {
         drop(waker);
     }
 
-    /// Whether the connection has been silent since the request was sent, or for longer than its answers take. Answers come in
-    /// order: while others keep coming, this one is on its way.
+    /// Whether the connection has been silent since the request was sent, or for longer than its answers take. Answers
+    /// come in order: while others keep coming, this one is on its way.
     pub(crate) fn meets_silence(&self) -> bool {
         let pace = &self.traffic.state.lock().pace;
         pace.is_silent_since(self.sent) || pace.is_late(self.sent)

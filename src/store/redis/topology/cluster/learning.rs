@@ -122,8 +122,8 @@ impl Cluster {
         }));
     }
 
-    /// Puts a map in place of the present one. Before requests go to the new owner of a slot, the recent releases at the old one
-    /// are repeated there.
+    /// Puts a map in place of the present one. Before requests go to the new owner of a slot, the recent releases at the
+    /// old one are repeated there.
     async fn install(self: &Arc<Self>, plan: Plan) -> Result<(), StoreError> {
         let mut unconnected = Vec::new();
         for (node, slots) in plan.gains() {

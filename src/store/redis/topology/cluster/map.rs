@@ -27,8 +27,8 @@ struct SlotRange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SlotOwner {
     place: Place,
-    /// The configuration epoch, which grows whenever slots get another owner. Of several owners the one with the greatest epoch
-    /// counts.
+    /// The configuration epoch, which grows whenever slots get another owner. Of several owners the one with the greatest
+    /// epoch counts.
     epoch: u64,
 }
 

@@ -119,8 +119,8 @@ impl Cluster {
         }
     }
 
-    /// Connects to one of the servers. The receiver is told that the connection has ended as soon as the connector of that server
-    /// loses its own; and when this one ends, the connector is told that one was lost.
+    /// Connects to one of the servers. The receiver is told that the connection has ended as soon as the connector of
+    /// that server loses its own; and when this one ends, the connector is told that one was lost.
     async fn open_any(
         self: &Arc<Self>,
         timeouts: Timeouts,

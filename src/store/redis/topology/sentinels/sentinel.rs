@@ -34,8 +34,8 @@ pub(super) struct SentinelAnswer {
     pub(super) primary: Option<Named>,
     /// The other sentinels.
     pub(super) others: BTreeSet<Place>,
-    /// The number of replicas that are well. A replica that is being promoted counts until this sentinel sees that it has left
-    /// its primary.
+    /// The number of replicas that are well. A replica that is being promoted counts until this sentinel sees that it has
+    /// left its primary.
     pub(super) replicas: u32,
 }
 
@@ -67,8 +67,8 @@ impl Sentinel {
             (kept.present().cloned(), kept.number())
         };
         if let Some(connection) = present {
-            // The caller may only have the time for one connection. This limit leaves time for another one, if this one stands
-            // still with its sentinel, or with the runtime that made it.
+            // The caller may only have the time for one connection. This limit leaves time for another one, if this one
+            // stands still with its sentinel, or with the runtime that made it.
             let limit = timeouts.response.min(timeouts.connect / 2);
             let answer = timeout(limit, ask(&connection, name)).await;
             if let Ok(Ok(answer)) = answer {
@@ -140,8 +140,8 @@ async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<SentinelA
     })
 }
 
-/// The number of replicas that a sentinel may promote. A server that it sees as a primary is no replica. A server without a run
-/// ID was never reached: sentinels name everything to which the primary has sent its data, for example a backup.
+/// The number of replicas that a sentinel may promote. A server that it sees as a primary is no replica. A server without
+/// a run ID was never reached: sentinels name everything to which the primary has sent its data, for example a backup.
 fn well(replicas: &[BTreeMap<String, String>]) -> u32 {
     let is_well = |replica: &&BTreeMap<String, String>| {
         let has = |name: &str, what: &str| replica.get(name).is_some_and(|it| it.contains(what));
