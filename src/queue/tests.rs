@@ -1,5 +1,5 @@
-//! The queue over a store that misbehaves: how often it is asked while the inbox is broken, and what becomes of
-//! those who wait while a release is not answered.
+//! The queue over a store that misbehaves: how often it is asked while the inbox is broken, and what becomes of the
+//! waiters while a release is not answered.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -189,7 +189,7 @@ async fn a_waiter_asks_by_itself_only_while_the_inbox_is_broken() -> Result<(), 
     Ok(())
 }
 
-/// The release in this process names it.
+/// The release in this process names the waiter.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_behind_a_holder_here_does_not_ask_while_the_inbox_is_broken()
 -> Result<(), LockError> {
@@ -202,7 +202,7 @@ async fn a_waiter_behind_a_holder_here_does_not_ask_while_the_inbox_is_broken()
     guard.release().await
 }
 
-/// It lasts for two heartbeats, and these may be shorter than the pauses.
+/// The entry lasts for two heartbeats, and these may be shorter than the pauses.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_asks_by_itself_keeps_its_entry() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND / 100);
@@ -215,7 +215,7 @@ async fn a_waiter_that_asks_by_itself_keeps_its_entry() -> Result<(), LockError>
     Ok(())
 }
 
-/// The release in flight names the one ahead, and is repeated for as long as it is not answered.
+/// The release in flight names the waiter ahead, and is repeated as long as it is not answered.
 #[tokio::test(start_paused = true)]
 async fn no_wait_does_not_wait_for_a_release_that_is_repeated() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
@@ -233,7 +233,7 @@ async fn no_wait_does_not_wait_for_a_release_that_is_repeated() -> Result<(), Lo
     Ok(())
 }
 
-/// Those who wait in other processes have the lock as soon as the server is there again.
+/// Waiters in other processes get the lock as soon as the server is there again.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_reaches_no_server_is_repeated_soon() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
@@ -292,7 +292,7 @@ async fn a_release_that_is_refused_is_in_the_report_until_its_lease_has_ended()
     Ok(())
 }
 
-/// Only the caller of a guard is told of it (P13).
+/// Only the caller of a guard learns of it (P13).
 #[tokio::test(start_paused = true)]
 async fn a_refused_release_does_not_cost_the_output() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);

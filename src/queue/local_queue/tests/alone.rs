@@ -1,4 +1,4 @@
-//! A line that begins when a second caller comes is what it would be, had it been there from the start.
+//! A line that begins when a second caller comes is in the state that it would have if it had been there from the start.
 
 use super::events::*;
 use super::story::*;

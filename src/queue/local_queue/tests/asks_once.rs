@@ -1,4 +1,4 @@
-//! Waiters that ask only once stay for no more than the request in flight.
+//! Waiters that ask only once stay no longer than the request in flight.
 
 use super::events::*;
 use super::story::*;
@@ -111,7 +111,7 @@ fn one_behind_a_release_that_names_another_is_refused_at_once() {
             (held(), "grant B"),
         ])
         .released_by(B);
-    // The release of one that has left goes to the next that waits, however long that takes.
+    // The release of a waiter that has left goes to the next one that waits, however long that takes.
     Story::of(NOTIFY)
         .goes([
             (join(A), "acquire A"),

@@ -81,7 +81,7 @@ pub(super) fn never_due() -> Event {
     })
 }
 
-/// A hold goes on, and there is nothing else to be done.
+/// A hold goes on, and nothing else must be done.
 pub(super) fn idle() -> Event {
     Box::new(|story| {
         let queue = &story.queue;
@@ -106,7 +106,7 @@ pub(super) fn join_with(waiter: char, ttl: u64) -> Event {
     enlist(waiter, Mode::Exclusive, millis(ttl), false, true, false)
 }
 
-/// A caller that waits, with this TTL, and may go on with the hold of another one.
+/// A caller that waits, with this TTL, and may continue the hold of another one.
 pub(super) fn join_heir(waiter: char, ttl: u64) -> Event {
     enlist(waiter, Mode::Exclusive, millis(ttl), true, true, false)
 }
@@ -201,13 +201,13 @@ pub(super) fn enter(waiter: char) -> Event {
     enter_turn(waiter, waiter)
 }
 
-/// A caller comes for the hold of another one.
+/// A caller comes for the hold of another caller.
 pub(super) fn enter_turn(waiter: char, of: char) -> Event {
     let (waiter, hold) = (hold(waiter), hold(of));
     Box::new(move |_| Some(Input::Entered { waiter, hold }))
 }
 
-/// The first waiter that may go on with a hold of this TTL.
+/// The first waiter that may continue a hold of this TTL.
 pub(super) fn heir(ttl: u64, expected: Option<char>) -> Event {
     heir_of(ttl, false, expected)
 }
@@ -241,7 +241,7 @@ pub(super) fn release(holder: char) -> Event {
     end(holder, false)
 }
 
-/// The release of what a victim of a deadlock leaves.
+/// The release of a lock that a victim of a deadlock leaves.
 pub(super) fn give_way(holder: char) -> Event {
     end(holder, true)
 }

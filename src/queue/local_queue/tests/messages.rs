@@ -4,14 +4,14 @@ use super::events::*;
 use super::story::*;
 use crate::base::time::deadline;
 
-/// A listens, and stands in the store's queue.
+/// A listens, and is in the store's queue.
 fn a_is_queued() -> Story {
     Story::of(NOTIFY).goes([(listens(true), ""), (join(A), "acquire A"), (busy(), "")])
 }
 
 #[test]
 fn the_lease_of_a_lock_that_moves_counts_from_the_move() {
-    // The message travels for 200 ms. One per cent is for clocks that differ in rate.
+    // The message travels for 200 ms. The margin of 1 % allows for clocks that differ in rate.
     let story = a_is_queued().goes([(after(500, message_after(200, A)), "grant A")]);
     let grant = story.grant_of(A);
     assert_eq!(grant.lease.confirmed, story.at(495));
@@ -65,7 +65,7 @@ fn a_message_while_a_later_answer_is_awaited_is_read_after_it() {
             .goes([(free(), "acquire A"), (message(A), ""), (answer, granted)])
             .released_by(A);
     }
-    // Asking again is of no use, and the lock is its own.
+    // Asking again is of no use, and the waiter has the lock.
     a_is_queued()
         .goes([
             (free(), "acquire A"),
@@ -123,7 +123,7 @@ fn a_message_to_a_successor_is_read_after_the_answer_to_the_release() {
             _ => story.released_by(B),
         }
     }
-    // It stood in the queue before, and reads the message by the answer that it got there.
+    // The waiter was in the queue before, and reads the message by the answer that it got there.
     for answer in [unsure(), abandoned()] {
         Story::of(NOTIFY)
             .held_by(A)

@@ -192,7 +192,7 @@ fn a_hold_does_not_go_on_with_a_waiter_that_it_does_not_fit() {
             (leave(B), ""),
         ])
         .released_by(A);
-    // It is the first waiter that counts.
+    // The first waiter counts.
     held()
         .goes([
             (join(B), ""),
@@ -236,7 +236,7 @@ fn a_hold_does_not_go_on_with_a_waiter_that_the_store_may_know() {
             (enter_turn(B, A), ""),
         ])
         .released_by(A);
-    // The request in flight is for one that has left.
+    // The request in flight is for a waiter that has left.
     asked()
         .goes([
             (join_heir(C, TTL), ""),
@@ -365,7 +365,7 @@ fn another_process_that_came_before_a_release_was_answered_is_not_forgotten() {
         .released_by(D);
 }
 
-/// No message would tell of another process.
+/// No message would report another process.
 #[test]
 fn the_turns_are_bounded_while_no_message_comes_in() {
     three_heirs()

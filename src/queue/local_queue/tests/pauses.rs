@@ -1,4 +1,4 @@
-//! When the first waiter asks, if it is told nothing.
+//! When the first waiter asks, if nothing tells it to.
 
 use super::events::*;
 use super::story::*;
@@ -32,7 +32,7 @@ fn a_waiter_that_listens_asks_once_in_a_heartbeat() {
             (busy(), ""),
             (due(1_000), "acquire A"),
             (busy(), ""),
-            // By a message it would have known before.
+            // A message would have told it before.
             (due(1_000), "acquire A"),
             (held(), "check; grant A"),
         ])
@@ -177,7 +177,7 @@ fn a_waiter_asks_when_the_lease_ends_that_the_store_told_of() {
                 (busy_for(remaining), ""),
                 (early(remaining), ""),
                 (due(1), "acquire A"),
-                // It was renewed. What was told before does not count.
+                // The lease was renewed. What the store said before does not count.
                 (busy_for(TTL), ""),
                 (due_within(10..=1_000), "acquire A"),
                 (busy_for(1_500), ""),
@@ -188,7 +188,7 @@ fn a_waiter_asks_when_the_lease_ends_that_the_store_told_of() {
             ])
             .ends();
     }
-    // What was told before the last question does not count.
+    // What the store said before the last request does not count.
     a_waits(BACKOFF)
         .goes([
             (due_within(10..=20), "acquire A"),
@@ -199,7 +199,7 @@ fn a_waiter_asks_when_the_lease_ends_that_the_store_told_of() {
             (held(), "grant A"),
         ])
         .released_by(A);
-    // Messages end, the lease does so too.
+    // Messages end, and so does the lease.
     Story::of(NOTIFY)
         .goes([
             (listens(true), ""),
@@ -252,7 +252,7 @@ fn a_waiter_without_a_place_in_the_queue_is_no_successor() {
             (busy(), ""),
             (due(5_000), "acquire B"),
             (busy(), ""),
-            // The store knows nothing of it.
+            // The store knows nothing of the waiter.
             (leave(B), ""),
         ])
         .ends();
@@ -283,7 +283,7 @@ fn a_waiter_that_has_asked_as_often_as_it_may_is_too_late() {
     a_waits(poll(700, Some(2)))
         .goes([(due(700), "acquire A"), (held(), "grant A")])
         .released_by(A);
-    // Each waiter counts for itself. To be named is not to ask.
+    // Each waiter counts for itself. A waiter that is named has not asked.
     Story::of(poll(700, Some(1)))
         .goes([
             (join(A), "acquire A"),

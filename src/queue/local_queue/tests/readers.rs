@@ -45,7 +45,7 @@ fn a_reader_joins_those_who_are_inside_at_once() {
         .ends();
 }
 
-/// It must not be overtaken by the readers of other processes.
+/// The writer must not be overtaken by the readers of other processes.
 #[test]
 fn a_writer_takes_its_place_while_readers_of_its_process_are_inside() {
     Story::of(NOTIFY)
@@ -62,7 +62,7 @@ fn a_writer_takes_its_place_while_readers_of_its_process_are_inside() {
             (release(A), "unshare A"),
             (message(B), "grant B"),
             (enter(B), ""),
-            // It names no reader: they ask at once.
+            // The release names no reader: they ask at once.
             (release(B), "release B; share C"),
             (shared("C"), "grant C"),
             (enter(C), ""),
@@ -114,7 +114,7 @@ fn a_message_that_overtakes_the_answer_is_for_each_of_them() {
         .ends();
 }
 
-/// Some of them are in already, because a message to them is on its way; the others stand behind a writer.
+/// Some readers are in already, because a message to them is on its way; the others are behind a writer.
 #[test]
 fn those_who_are_in_go_on_and_the_others_wait() {
     Story::of(NOTIFY)
@@ -190,7 +190,7 @@ fn those_with_another_ttl_ask_for_themselves() {
         .ends();
 }
 
-/// It joins those who are inside, although it does not wait.
+/// The reader joins the readers that are inside, although it does not wait.
 #[test]
 fn a_reader_that_asks_once_enters_beside_others() {
     Story::of(NOTIFY)
@@ -211,7 +211,7 @@ fn a_reader_that_asks_once_enters_beside_others() {
         .ends();
 }
 
-/// The one before it waits for the next poll, and it must not wait as long.
+/// The reader before it waits for the next poll, and it must not wait as long.
 #[test]
 fn a_reader_that_asks_once_does_not_wait_for_the_pause_of_another() {
     Story::of(NOTIFY)
@@ -247,7 +247,7 @@ fn readers_enter_behind_a_writer_that_goes_on_as_a_reader() {
         .ends();
 }
 
-/// The line of a process goes by the rule that its place in the store's queue goes by.
+/// The line of a process follows the rule of its place in the store's queue.
 #[test]
 fn preferred_readers_go_before_writers_and_the_other_way_round() {
     for (fairness, first) in [

@@ -1,4 +1,4 @@
-//! What the store tells in a story: answers and messages.
+//! What the store says in a story: answers and messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub(super) fn held() -> Event {
     })
 }
 
-/// These readers have the lock, for a lease of 30 s, and the others who have asked wait.
+/// These readers have the lock, for a lease of 30 s, and the other readers that have asked wait.
 pub(super) fn shared(inside: &'static str) -> Event {
     answered(move |story| {
         let lease = millis(TTL);
@@ -100,7 +100,7 @@ pub(super) fn refused() -> Event {
     answered(|_| Reply::Refused(error(Effect::Refused)))
 }
 
-/// A release was answered, and tells nothing of the successor.
+/// A release was answered, and the answer says nothing of the successor.
 pub(super) fn unsure() -> Event {
     answered(|_| Reply::Unsure(None))
 }

@@ -23,7 +23,7 @@ pub(super) const D: char = 'D';
 pub(super) const E: char = 'E';
 pub(super) const F: char = 'F';
 
-/// In milliseconds, as all spans of a story.
+/// A span in milliseconds, as all spans of a story.
 pub(super) const TTL: u64 = 30_000;
 const HEARTBEAT: u64 = 1_000;
 /// The lease of a lock that moves to a waiter.
@@ -41,7 +41,7 @@ pub(super) const BACKOFF: Queueing = Queueing {
     wake: Wake::Backoff,
     ..NOTIFY
 };
-/// Strictly in the order of the store's queue.
+/// The queueing that is strictly in the order of the store's queue.
 pub(super) const STRICT: Queueing = Queueing {
     local_handoffs: 0,
     ..NOTIFY
@@ -63,7 +63,7 @@ pub(super) fn letter(hold: HoldId) -> char {
         .unwrap()
 }
 
-/// What happens, as the input that the machine is told, if any.
+/// What happens, as an input of the machine, if any.
 pub(super) type Event = Box<dyn FnOnce(&mut Story) -> Option<Input>>;
 
 /// The machine, and what a shell around it remembers.
@@ -146,7 +146,7 @@ impl Story {
         texts.join("; ")
     }
 
-    /// The text of an action. What it does not tell is checked here.
+    /// The text of an action. What the text does not say is checked here.
     fn perform(&mut self, action: Action) -> String {
         match action {
             Action::Ask(Ask::Acquire(request)) => {

@@ -159,7 +159,7 @@ fn a_lost_lock_is_asked_for_at_once() {
         .goes([
             (join(B), ""),
             (lost(A), "acquire B"),
-            // It finds that its lock is gone.
+            // The holder finds that its lock is gone.
             (release(A), "release A"),
             (held(), "grant B"),
             (free(), ""),
