@@ -1,6 +1,6 @@
 //! What is kept of each key that is held or waited for.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 use std::task::Waker;
@@ -11,9 +11,10 @@ use tokio::runtime;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::callers::{Caller, Callers};
 use super::effects::Effects;
 use super::grant::Grant;
-use super::holder_lookup::{Look, Patience, held_by};
+use super::holder_lookup::{Look, held_by};
 use super::local_queue::LocalQueue;
 use super::request::{Acquiring, Flight};
 use super::step::{Action, Refusal};
@@ -109,10 +110,7 @@ impl Lines {
             match slot {
                 Slot::Alone(Alone::Held { .. }) => {}
                 Slot::Alone(Alone::Asking(asking)) => wakers.extend(asking.waker.take()),
-                Slot::Line(line) => {
-                    let callers = line.callers.iter_mut();
-                    wakers.extend(callers.filter_map(|caller| caller.waker.take()));
-                }
+                Slot::Line(line) => wakers.extend(line.callers.wakers(|_| true)),
             }
         }
         wakers
@@ -206,14 +204,14 @@ impl Alone {
                 let queue = LocalQueue::asking(queueing, asking.waiter.clone());
                 let mut line = Line::new(queue);
                 effects.wakers.extend(asking.waker.take());
-                line.join(Caller {
-                    waiter: asking.waiter.request.hold,
+                let caller = Caller {
                     waker: None,
                     runtime: Some(asking.runtime),
                     answer: None,
                     // It brings its own when it is polled next.
                     patience: None,
-                });
+                };
+                line.callers.join(asking.waiter.request.hold, caller);
                 (line, asking.acquiring.take())
             }
         }
@@ -223,46 +221,21 @@ impl Alone {
 /// The local queue of one key, and what its steps are performed on.
 pub(super) struct Line {
     pub(super) queue: LocalQueue,
-    /// The callers that wait for an answer, in the order in which they came.
-    pub(super) callers: VecDeque<Caller>,
+    pub(super) callers: Callers,
     pub(super) flight: Option<Flight>,
     pub(super) driver: Option<Driven>,
-    /// When the first of the callers looks who holds the lock, as far as none has left.
-    look_at: Option<Instant>,
     pub(super) looking: Option<Look>,
     /// Who had the lock at the last look, and when that was.
     seen: Option<(Instant, Option<HeldBy>)>,
-}
-
-/// The caller of one waiter.
-pub(super) struct Caller {
-    pub(super) waiter: HoldId,
-    /// None while it polls the request in flight, since there is no other way to its answer, and when it was woken to
-    /// come for one.
-    pub(super) waker: Option<Waker>,
-    /// Where it was polled last.
-    pub(super) runtime: Option<runtime::Id>,
-    pub(super) answer: Option<Result<Grant, Refusal>>,
-    /// `None` if it asks once.
-    pub(super) patience: Option<Patience>,
-}
-
-impl Caller {
-    /// When it looks who holds the lock. One that has its answer does not.
-    fn looks_at(&self) -> Option<Instant> {
-        let patience = self.patience.as_ref().filter(|_| self.answer.is_none());
-        patience.and_then(Patience::due)
-    }
 }
 
 impl Line {
     pub(super) fn new(queue: LocalQueue) -> Self {
         Self {
             queue,
-            callers: VecDeque::new(),
+            callers: Callers::default(),
             flight: None,
             driver: None,
-            look_at: None,
             looking: None,
             seen: None,
         }
@@ -285,28 +258,10 @@ impl Line {
         })
     }
 
-    /// A caller waits in it from now on, behind all others.
-    pub(super) fn join(&mut self, caller: Caller) {
-        self.look_by(caller.looks_at());
-        self.callers.push_back(caller);
-    }
-
-    /// A caller has begun to wait, which was alone up to now.
-    pub(super) fn be_patient(&mut self, waiter: HoldId, patience: Patience) {
-        let due = patience.due();
-        if let Some(caller) = self.caller(waiter) {
-            caller.patience = Some(patience);
-            self.look_by(due);
-        }
-    }
-
-    fn look_by(&mut self, due: Option<Instant>) {
-        self.look_at = self.look_at.into_iter().chain(due).min();
-    }
-
     /// When its driver has something to do, if nothing happens before.
     pub(super) fn due(&self) -> Option<Instant> {
-        let look_at = self.look_at.filter(|_| self.looking.is_none());
+        let look_at = self.callers.look_at();
+        let look_at = look_at.filter(|_| self.looking.is_none());
         self.queue.due().into_iter().chain(look_at).min()
     }
 
@@ -327,24 +282,15 @@ impl Line {
             let holder = seen.and_then(|seen| held_by(&seen, is_held_here));
             self.seen = Some((now, holder));
         }
-        if self.look_at.is_none_or(|due| due > now) {
-            return false;
-        }
         let seen = self.seen.as_ref();
-        if let Some((at, holder)) = seen.filter(|(at, _)| now < *at + heartbeat) {
+        if let Some((at, holder)) = seen.filter(|(at, _)| now < *at + heartbeat)
+            && self.callers.is_due(now)
+        {
             let holder = holder.as_ref().map(|it| it.later(now - *at));
-            for caller in &mut self.callers {
-                if caller.looks_at().is_some_and(|due| due <= now) {
-                    let patience = caller.patience.as_mut();
-                    let report = patience
-                        .and_then(|patience| patience.look(caller.waiter, holder.as_ref(), now));
-                    effects.reports.extend(report);
-                }
-            }
+            let reports = self.callers.look(holder.as_ref(), now);
+            effects.reports.extend(reports);
         }
-        // Those who were due may have left, or have their answers.
-        self.look_at = self.callers.iter().filter_map(Caller::looks_at).min();
-        self.look_at.is_some_and(|due| due <= now)
+        self.callers.is_due(now)
     }
 
     /// What wakes its driver, if it has one.
@@ -360,20 +306,8 @@ impl Line {
         answer: Result<Grant, Refusal>,
         effects: &mut Effects,
     ) -> Option<Result<Grant, Refusal>> {
-        let caller = self.caller(waiter)?;
+        let caller = self.callers.get(waiter)?;
         effects.wakers.extend(caller.waker.take());
         caller.answer.replace(answer)
-    }
-
-    pub(super) fn caller(&mut self, waiter: HoldId) -> Option<&mut Caller> {
-        let mut callers = self.callers.iter_mut();
-        callers.find(|caller| caller.waiter == waiter)
-    }
-
-    /// A caller has its answer, or waits no longer.
-    pub(super) fn forget(&mut self, waiter: HoldId) -> Option<Caller> {
-        let mut callers = self.callers.iter();
-        let at = callers.position(|caller| caller.waiter == waiter)?;
-        self.callers.remove(at)
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{LocalHolder, LocalQueue, RequestKind, Waiter};
+use super::{Holders, LocalQueue, RequestKind, Waiter};
 use crate::base::id::HoldId;
 use crate::base::option_types::Mode;
 use crate::base::options::Queueing;
@@ -15,17 +15,7 @@ use crate::store::{AcquireRequest, Order, Successor};
 impl LocalQueue {
     /// Whether it is this hold that has the lock in this process, as far as is known.
     pub(in crate::queue) fn is_held_by(&self, hold: HoldId) -> bool {
-        self.holders.iter().any(|holder| holder.hold == hold)
-    }
-
-    /// Whether readers of this process are inside.
-    pub(super) fn is_shared(&self, now: Instant) -> bool {
-        let is_reader = |holder: &LocalHolder| holder.mode == Mode::Shared && holder.is_live(now);
-        self.holders.iter().any(is_reader)
-    }
-
-    pub(super) fn forget_holder(&mut self, hold: HoldId) {
-        self.holders.retain(|holder| holder.hold != hold);
+        self.holders.contains(hold)
     }
 
     /// The first waiter, if it may go on with a hold of this TTL in memory: nothing in the store may be
@@ -35,7 +25,7 @@ impl LocalQueue {
     /// for a heartbeat, as `is_late` says, it goes there: the message of another process may have been lost, or the
     /// lock itself.
     pub(in crate::queue) fn heir(&self, ttl: Duration, is_late: bool) -> Option<HoldId> {
-        let first = self.waiters.front()?;
+        let first = self.waiters.first()?;
         let AcquireRequest { hold, .. } = first.request;
         let flight = self.flight.as_ref();
         let is_asked_for = flight.is_some_and(|flight| flight.waiters.contains(&hold));
@@ -71,36 +61,34 @@ impl LocalQueue {
         now: Instant,
     ) {
         let mode = waiter.mode;
-        // A holder that had it before, and is told later, has lost it: it is given in one mode.
-        self.holders
-            .retain(|other| mode == Mode::Shared && other.mode == mode);
-        self.holders.push(LocalHolder {
-            hold,
-            mode,
-            until: Some(until),
-        });
+        self.holders.add(hold, mode, Some(until));
         self.heard = Heard::Busy;
         (self.ask_at, self.free_at) = (None, None);
         // In strict order the next one takes its place in the store's queue now. Another reader enters.
         self.maybe_free = self.queueing.local_handoffs == 0 || mode == Mode::Shared;
         let due = now + 2 * self.queueing.heartbeat(waiter.request.ttl);
-        self.unclaimed.push((due, waiter.request.hold));
+        let at = self.unclaimed.partition_point(|(other, _)| *other <= due);
+        self.unclaimed.insert(at, (due, waiter.request.hold));
     }
 
     /// The grant of a waiter is entered, or given back.
     pub(super) fn claim(&mut self, waiter: HoldId) {
-        self.unclaimed.retain(|(_, other)| *other != waiter);
+        // Most come in the order in which they were granted the lock.
+        let mut unclaimed = self.unclaimed.iter();
+        if let Some(at) = unclaimed.position(|(_, other)| *other == waiter) {
+            self.unclaimed.remove(at);
+        }
     }
 
     /// A hold ends. Returns who is to have the lock next, unless the store decides that: that goes from one that
     /// has it alone to another one. Readers who are first ask at once instead.
     pub(super) fn end(&mut self, release: &Release) -> Option<Successor> {
-        self.forget_holder(release.hold);
+        self.holders.remove(release.hold);
         if release.min_hold.is_some() {
             // No waiter has it next until then: the first one asks.
             return None;
         }
-        let first = self.waiters.front().filter(|_| self.flight.is_none())?;
+        let first = self.waiters.first().filter(|_| self.flight.is_none())?;
         if release.mode == Mode::Shared {
             return None;
         }
@@ -143,11 +131,7 @@ impl LocalQueue {
         is_contended: bool,
     ) -> Self {
         Self {
-            holders: vec![LocalHolder {
-                hold,
-                mode,
-                until: None,
-            }],
+            holders: Holders::one(hold, mode),
             handoffs,
             is_contended,
             heard: Heard::Busy,
@@ -157,15 +141,7 @@ impl LocalQueue {
 
     /// The one hold that has the lock, and after how many hand-offs in a row, where no caller wants it.
     pub(in crate::queue) fn held_alone(&self) -> Option<((HoldId, Mode), u32, bool)> {
-        match self.holders[..] {
-            [
-                LocalHolder {
-                    hold,
-                    mode,
-                    until: None,
-                },
-            ] if !self.is_active() => Some(((hold, mode), self.handoffs, self.is_contended)),
-            _ => None,
-        }
+        let holder = self.holders.alone().filter(|_| !self.is_active())?;
+        Some((holder, self.handoffs, self.is_contended))
     }
 }
