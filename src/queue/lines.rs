@@ -91,6 +91,28 @@ impl Lines {
         output
     }
 
+    /// Works on the line of a key, if there is one.
+    pub(super) fn change<T>(
+        &mut self,
+        key: &LockKey,
+        effects: &mut Effects,
+        work: impl FnOnce(&mut Line, &mut Effects) -> T,
+    ) -> Option<T> {
+        let Self { of, actions, .. } = self;
+        let slot = of.get_mut(key)?;
+        let Slot::Line(line) = slot else {
+            return None;
+        };
+        mem::swap(actions, &mut effects.actions);
+        let output = work(line, effects);
+        mem::swap(actions, &mut effects.actions);
+        slot.shrink();
+        if slot.is_over() {
+            of.remove(key);
+        }
+        Some(output)
+    }
+
     /// Messages were missed. Returns the keys that are waited for; the other ones may be waited for elsewhere.
     pub(super) fn missed(&mut self) -> Vec<LockKey> {
         let mut waited_for = Vec::new();

@@ -10,9 +10,10 @@ use crate::base::id::HoldId;
 /// The waiters of one key in one process. A hold waits once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waiters {
-    of: HashMap<HoldId, (Place, Waiter), RandomState>,
-    line: BTreeMap<Place, HoldId>,
-    /// Those of the line that ask only once.
+    /// In this order, so that the first ones lie together in memory.
+    line: BTreeMap<Place, Waiter>,
+    places: HashMap<HoldId, Place, RandomState>,
+    /// Those that ask only once.
     hasty: BTreeMap<Place, HoldId>,
     /// How many have come.
     joined: u64,
@@ -28,21 +29,21 @@ struct Place {
 
 impl Waiters {
     pub(super) fn len(&self) -> usize {
-        self.of.len()
+        self.line.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.of.is_empty()
+        self.line.is_empty()
     }
 
     /// The first waiter.
     pub(super) fn first(&self) -> Option<&Waiter> {
-        self.iter().next()
+        self.line.first_key_value().map(|(_, waiter)| waiter)
     }
 
     /// In the order in which they have their turns.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Waiter> {
-        self.line.values().filter_map(|hold| self.get(*hold))
+        self.line.values()
     }
 
     /// Those that ask only once, in the same order.
@@ -51,11 +52,11 @@ impl Waiters {
     }
 
     pub(super) fn get(&self, hold: HoldId) -> Option<&Waiter> {
-        self.of.get(&hold).map(|(_, waiter)| waiter)
+        self.line.get(self.places.get(&hold)?)
     }
 
     pub(super) fn get_mut(&mut self, hold: HoldId) -> Option<&mut Waiter> {
-        self.of.get_mut(&hold).map(|(_, waiter)| waiter)
+        self.line.get_mut(self.places.get(&hold)?)
     }
 
     /// Adds a waiter. Returns whether it is the first one.
@@ -67,18 +68,18 @@ impl Waiters {
         };
         self.joined += 1;
         let is_first = self.is_first(place);
-        self.line.insert(place, hold);
+        self.places.insert(hold, place);
         if waiter.asks_once {
             self.hasty.insert(place, hold);
         }
-        self.of.insert(hold, (place, waiter));
+        self.line.insert(place, waiter);
         is_first
     }
 
     /// Takes a waiter out. Returns whether it was the first one, too.
     pub(super) fn remove(&mut self, hold: HoldId) -> Option<(Waiter, bool)> {
-        let (place, waiter) = self.of.remove(&hold)?;
-        self.line.remove(&place);
+        let place = self.places.remove(&hold)?;
+        let waiter = self.line.remove(&place)?;
         if waiter.asks_once {
             self.hasty.remove(&place);
         }
@@ -94,18 +95,17 @@ impl Waiters {
 
 #[cfg(test)]
 impl Waiters {
-    /// In no order.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Waiter> {
-        self.of.values_mut().map(|(_, waiter)| waiter)
+        self.line.values_mut()
     }
 
-    /// Whether what is derived from the waiters is that of these waiters.
+    /// Whether what is derived from the line is that of this line.
     pub(super) fn add_up(&self) -> bool {
-        let derived = |of: &dyn Fn(&Waiter) -> bool| -> BTreeMap<Place, HoldId> {
-            let waiters = self.of.iter().filter(|(_, (_, waiter))| of(waiter));
-            waiters.map(|(hold, (place, _))| (*place, *hold)).collect()
-        };
-        self.line == derived(&|_| true) && self.hasty == derived(&|waiter| waiter.asks_once)
+        let place_of = |(place, waiter): (&Place, &Waiter)| (waiter.request.hold, *place);
+        let places: HashMap<_, _, _> = self.line.iter().map(place_of).collect();
+        let hasty = self.line.iter().filter(|(_, waiter)| waiter.asks_once);
+        let hasty = hasty.map(|(place, waiter)| (*place, waiter.request.hold));
+        places == self.places && hasty.eq(self.hasty.clone())
     }
 }
 
