@@ -132,3 +132,85 @@ impl Callers {
         caller.is_some_and(|(its, caller)| its == number && caller.looks_at() == Some(*due))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::base::id::Owner;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn waiting(since: Instant) -> Caller {
+        Caller {
+            waker: None,
+            runtime: None,
+            answer: None,
+            patience: Some(Patience::new(since, None, SECOND)),
+        }
+    }
+
+    fn many(callers: &mut Callers, began: Instant, count: u32) -> Vec<HoldId> {
+        let join = |after| {
+            let waiter = Owner::new().next_hold();
+            callers.join(waiter, waiting(began + after * SECOND));
+            waiter
+        };
+        (0..count).map(join).collect()
+    }
+
+    #[test]
+    fn each_look_is_for_those_who_are_due() {
+        let (mut callers, began) = (Callers::default(), Instant::now());
+        many(&mut callers, began, 1_000);
+        // Each reports when it has waited for 1, 2 and 4 s; one comes each second.
+        let mut reports = 0;
+        for second in 1..=4 {
+            let now = began + second * SECOND;
+            assert!(callers.is_due(now));
+            reports += callers.look(None, now).len();
+            assert!(!callers.is_due(now));
+            assert_eq!(callers.looks.len(), 1_000);
+        }
+        assert_eq!(reports, 3 + 2 + 2 + 1);
+    }
+
+    #[test]
+    fn those_who_have_left_or_are_answered_do_not_look() {
+        let (mut callers, began) = (Callers::default(), Instant::now());
+        let waiters = many(&mut callers, began, 3);
+        callers.remove(waiters[0]);
+        callers.get(waiters[1]).unwrap().answer = Some(Err(Refusal::Closed));
+        // It is not known yet that the first one has left.
+        assert_eq!(callers.look_at(), Some(began + SECOND));
+        assert!(!callers.is_due(began + 2 * SECOND));
+        assert_eq!(callers.look_at(), Some(began + 3 * SECOND));
+    }
+
+    /// While one waits, many come and go.
+    #[test]
+    fn the_looks_of_those_who_have_left_are_forgotten() {
+        let (mut callers, began) = (Callers::default(), Instant::now());
+        many(&mut callers, began, 1);
+        for _ in 0..10_000 {
+            for waiter in many(&mut callers, began, 1) {
+                callers.remove(waiter);
+            }
+            assert!(callers.looks.len() <= 2 * callers.of.len() + 18);
+        }
+    }
+
+    #[test]
+    fn callers_are_woken_in_the_order_in_which_they_came() {
+        let mut callers = Callers::default();
+        let waiters = many(&mut callers, Instant::now(), 100);
+        for waiter in &waiters {
+            callers.get(*waiter).unwrap().waker = Some(Waker::noop().clone());
+        }
+        let numbers = waiters.iter().map(|waiter| callers.of[waiter].0);
+        assert!(numbers.is_sorted());
+        assert_eq!(callers.wakers(|_| true).len(), 100);
+        assert!(callers.wakers(|_| true).is_empty());
+    }
+}
