@@ -8,9 +8,10 @@ use tokio::select;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::callers::Caller;
 use super::effects::Effects;
 use super::holder_lookup::{Look, look};
-use super::lines::{Caller, Driven, Line};
+use super::lines::{Driven, Line};
 use super::local_queues::LocalQueues;
 use super::request::Flight;
 use super::step::Input;
@@ -148,12 +149,10 @@ impl Drop for Driver {
             .change(&self.key, &mut effects, |line, effects| {
                 if is_driven(line, &self.signal) {
                     line.driver = None;
-                    // Callers on a runtime that takes no new task could not start a driver either.
-                    let can_start = |caller: &&mut Caller| {
-                        self.has_begun || caller.runtime != Some(self.runtime)
-                    };
-                    let callers = line.callers.iter_mut().filter(can_start);
-                    let wakers = callers.filter_map(|caller| caller.waker.take());
+                    // Those on a runtime that takes no new task could start no other driver either.
+                    let can_start =
+                        |caller: &Caller| self.has_begun || caller.runtime != Some(self.runtime);
+                    let wakers = line.callers.wakers(can_start);
                     effects.wakers.extend(wakers);
                 }
             });

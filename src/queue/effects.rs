@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::task::Waker;
 
+use smallvec::SmallVec;
 use tokio::sync::Notify;
 
 use super::grant::{Grant, Release};
@@ -14,7 +15,8 @@ use crate::base::id::HoldId;
 /// The work to do after the mutex is released, since it runs foreign code, which may call back into the queues.
 #[derive(Default)]
 pub(super) struct Effects {
-    pub(super) wakers: Vec<Waker>,
+    /// A step wakes one caller, as a rule.
+    pub(super) wakers: SmallVec<[Waker; 1]>,
     pub(super) signal: Option<Arc<Notify>>,
     /// Locks that were granted, and that their callers do not enter.
     pub(super) given_back: Vec<Grant>,

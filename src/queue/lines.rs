@@ -1,6 +1,6 @@
 //! What is kept for each key that is held or waited for.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::mem;
 use std::sync::Arc;
 use std::task::Waker;
@@ -11,9 +11,10 @@ use tokio::runtime;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::callers::{Caller, Callers};
 use super::effects::Effects;
 use super::grant::Grant;
-use super::holder_lookup::{Look, Patience, held_by};
+use super::holder_lookup::{Look, held_by};
 use super::local_queue::LocalQueue;
 use super::request::{Acquiring, Flight};
 use super::step::{Action, Refusal};
@@ -90,8 +91,29 @@ impl Lines {
         output
     }
 
-    /// Notes that messages were missed. Returns the keys that are waited for here; other processes may wait for the
-    /// others.
+    /// Works on the line of a key, if there is one.
+    pub(super) fn change<T>(
+        &mut self,
+        key: &LockKey,
+        effects: &mut Effects,
+        work: impl FnOnce(&mut Line, &mut Effects) -> T,
+    ) -> Option<T> {
+        let Self { of, actions, .. } = self;
+        let slot = of.get_mut(key)?;
+        let Slot::Line(line) = slot else {
+            return None;
+        };
+        mem::swap(actions, &mut effects.actions);
+        let output = work(line, effects);
+        mem::swap(actions, &mut effects.actions);
+        slot.shrink();
+        if slot.is_over() {
+            of.remove(key);
+        }
+        Some(output)
+    }
+
+    /// Messages were missed. Returns the keys that are waited for; the other ones may be waited for elsewhere.
     pub(super) fn missed(&mut self) -> Vec<LockKey> {
         let mut waited_for = Vec::new();
         for (key, slot) in &mut self.of {
@@ -110,10 +132,7 @@ impl Lines {
             match slot {
                 Slot::Alone(Alone::Held { .. }) => {}
                 Slot::Alone(Alone::Asking(asking)) => wakers.extend(asking.waker.take()),
-                Slot::Line(line) => {
-                    let callers = line.callers.iter_mut();
-                    wakers.extend(callers.filter_map(|caller| caller.waker.take()));
-                }
+                Slot::Line(line) => wakers.extend(line.callers.wakers(|_| true)),
             }
         }
         wakers
@@ -207,14 +226,14 @@ impl Alone {
                 let queue = LocalQueue::asking(queueing, asking.waiter.clone());
                 let mut line = Line::new(queue);
                 effects.wakers.extend(asking.waker.take());
-                line.join(Caller {
-                    waiter: asking.waiter.request.hold,
+                let caller = Caller {
                     waker: None,
                     runtime: Some(asking.runtime),
                     answer: None,
                     // The caller brings its patience at its next poll.
                     patience: None,
-                });
+                };
+                line.callers.join(asking.waiter.request.hold, caller);
                 (line, asking.acquiring.take())
             }
         }
@@ -224,46 +243,21 @@ impl Alone {
 /// The local queue of one key, and what its steps act on.
 pub(super) struct Line {
     pub(super) queue: LocalQueue,
-    /// The callers that wait for an answer, in the order in which they came.
-    pub(super) callers: VecDeque<Caller>,
+    pub(super) callers: Callers,
     pub(super) flight: Option<Flight>,
     pub(super) driver: Option<Driven>,
-    /// When the first of the callers looks up the holder, unless that caller has left.
-    look_at: Option<Instant>,
     pub(super) looking: Option<Look>,
     /// Who had the lock at the last look, and when that look was.
     seen: Option<(Instant, Option<HeldBy>)>,
-}
-
-/// The caller of one waiter.
-pub(super) struct Caller {
-    pub(super) waiter: HoldId,
-    /// The waker. `None` while the caller polls the request in flight, since there is no other way to its answer, and
-    /// after the caller was woken to come for an answer.
-    pub(super) waker: Option<Waker>,
-    /// The runtime on which the caller was polled last.
-    pub(super) runtime: Option<runtime::Id>,
-    pub(super) answer: Option<Result<Grant, Refusal>>,
-    /// The patience of the caller; `None` if it asks once.
-    pub(super) patience: Option<Patience>,
-}
-
-impl Caller {
-    /// When the caller looks up the holder. A caller that has its answer does not.
-    fn looks_at(&self) -> Option<Instant> {
-        let patience = self.patience.as_ref().filter(|_| self.answer.is_none());
-        patience.and_then(Patience::due)
-    }
 }
 
 impl Line {
     pub(super) fn new(queue: LocalQueue) -> Self {
         Self {
             queue,
-            callers: VecDeque::new(),
+            callers: Callers::default(),
             flight: None,
             driver: None,
-            look_at: None,
             looking: None,
             seen: None,
         }
@@ -286,28 +280,10 @@ impl Line {
         })
     }
 
-    /// Adds a caller, behind all others.
-    pub(super) fn join(&mut self, caller: Caller) {
-        self.look_by(caller.looks_at());
-        self.callers.push_back(caller);
-    }
-
-    /// Notes the patience of a caller that begins to wait, and was alone until now.
-    pub(super) fn be_patient(&mut self, waiter: HoldId, patience: Patience) {
-        let due = patience.due();
-        if let Some(caller) = self.caller(waiter) {
-            caller.patience = Some(patience);
-            self.look_by(due);
-        }
-    }
-
-    fn look_by(&mut self, due: Option<Instant>) {
-        self.look_at = self.look_at.into_iter().chain(due).min();
-    }
-
-    /// When the driver has something to do, if nothing happens before.
+    /// When its driver has something to do, if nothing happens before.
     pub(super) fn due(&self) -> Option<Instant> {
-        let look_at = self.look_at.filter(|_| self.looking.is_none());
+        let look_at = self.callers.look_at();
+        let look_at = look_at.filter(|_| self.looking.is_none());
         self.queue.due().into_iter().chain(look_at).min()
     }
 
@@ -328,24 +304,15 @@ impl Line {
             let holder = seen.and_then(|seen| held_by(&seen, is_held_here));
             self.seen = Some((now, holder));
         }
-        if self.look_at.is_none_or(|due| due > now) {
-            return false;
-        }
         let seen = self.seen.as_ref();
-        if let Some((at, holder)) = seen.filter(|(at, _)| now < *at + heartbeat) {
+        if let Some((at, holder)) = seen.filter(|(at, _)| now < *at + heartbeat)
+            && self.callers.is_due(now)
+        {
             let holder = holder.as_ref().map(|it| it.later(now - *at));
-            for caller in &mut self.callers {
-                if caller.looks_at().is_some_and(|due| due <= now) {
-                    let patience = caller.patience.as_mut();
-                    let report = patience
-                        .and_then(|patience| patience.look(caller.waiter, holder.as_ref(), now));
-                    effects.reports.extend(report);
-                }
-            }
+            let reports = self.callers.look(holder.as_ref(), now);
+            effects.reports.extend(reports);
         }
-        // The callers that were due may have left, or have their answers.
-        self.look_at = self.callers.iter().filter_map(Caller::looks_at).min();
-        self.look_at.is_some_and(|due| due <= now)
+        self.callers.is_due(now)
     }
 
     /// The signal that wakes the driver, if there is one.
@@ -361,20 +328,8 @@ impl Line {
         answer: Result<Grant, Refusal>,
         effects: &mut Effects,
     ) -> Option<Result<Grant, Refusal>> {
-        let caller = self.caller(waiter)?;
+        let caller = self.callers.get(waiter)?;
         effects.wakers.extend(caller.waker.take());
         caller.answer.replace(answer)
-    }
-
-    pub(super) fn caller(&mut self, waiter: HoldId) -> Option<&mut Caller> {
-        let mut callers = self.callers.iter_mut();
-        callers.find(|caller| caller.waiter == waiter)
-    }
-
-    /// Removes a caller that has its answer, or waits no longer.
-    pub(super) fn forget(&mut self, waiter: HoldId) -> Option<Caller> {
-        let mut callers = self.callers.iter();
-        let at = callers.position(|caller| caller.waiter == waiter)?;
-        self.callers.remove(at)
     }
 }

@@ -13,7 +13,6 @@ use super::step::{Action, Answer, Heard, Input, Refusal};
 use super::waiter::{Outcome, RequestInFlight, RequestKind, Waiter};
 use crate::base::backoff::Backoff;
 use crate::base::id::HoldId;
-use crate::base::option_types::Mode;
 use crate::base::options::Queueing;
 use crate::store::HandoffMessage;
 
@@ -24,38 +23,25 @@ const EXPIRY_SLACK: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 mod asking;
+mod holders;
 mod holding;
 #[cfg(test)]
 #[path = "../../tests/model/mod.rs"]
 mod model;
 #[cfg(test)]
 mod tests;
+mod waiters;
 
-/// Who has the lock in this process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(Hash))]
-struct LocalHolder {
-    hold: HoldId,
-    mode: Mode,
-    /// Until when the hold has the lock, as long as it has not been entered. After that, its renewals tell when it has
-    /// lost the lock.
-    until: Option<Instant>,
-}
-
-impl LocalHolder {
-    fn is_live(&self, now: Instant) -> bool {
-        self.until.is_none_or(|until| now < until)
-    }
-}
+use self::holders::Holders;
+use self::waiters::Waiters;
 
 /// The waiters of one key in one process, first come, first served. See [`step`](Self::step).
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct LocalQueue {
     queueing: Queueing,
-    waiters: VecDeque<Waiter>,
-    /// The one holder, or the readers inside.
-    holders: Vec<LocalHolder>,
+    waiters: Waiters,
+    holders: Holders,
     flight: Option<RequestInFlight>,
     /// How many times in a row the lock was handed on inside this process.
     handoffs: u32,
@@ -73,16 +59,16 @@ pub(super) struct LocalQueue {
     free_at: Option<Instant>,
     /// The pauses of the first waiter between two questions, while nothing tells when to ask.
     backoff: Backoff,
-    /// The waiters that have not come for their grants, and when each of them is passed over.
-    unclaimed: Vec<(Instant, HoldId)>,
+    /// The waiters that have not come for their grants, and when each of them is passed over, in this order.
+    unclaimed: VecDeque<(Instant, HoldId)>,
 }
 
 impl LocalQueue {
     pub(super) fn new(queueing: Queueing) -> Self {
         Self {
             queueing,
-            waiters: VecDeque::new(),
-            holders: Vec::new(),
+            waiters: Waiters::default(),
+            holders: Holders::default(),
             flight: None,
             handoffs: 0,
             is_contended: false,
@@ -92,7 +78,7 @@ impl LocalQueue {
             ask_at: None,
             free_at: None,
             backoff: Backoff::slow(LONGEST_PAUSE),
-            unclaimed: Vec::new(),
+            unclaimed: VecDeque::new(),
         }
     }
 
@@ -119,8 +105,8 @@ impl LocalQueue {
     /// When [`Input::Due`] must follow.
     pub(super) fn due(&self) -> Option<Instant> {
         let ask_at = self.ask_at.filter(|_| self.flight.is_none());
-        let unclaimed = self.unclaimed.iter().map(|(due, _)| *due);
-        unclaimed.chain(ask_at).min()
+        let unclaimed = self.unclaimed.front().map(|(due, _)| *due);
+        unclaimed.into_iter().chain(ask_at).min()
     }
 
     pub(super) fn step(&mut self, input: Input, now: Instant, actions: &mut Vec<Action>) {
@@ -136,8 +122,7 @@ impl LocalQueue {
             Input::Handoff { message, epoch } => self.handoff(message, epoch, now, actions),
             Input::Entered { waiter, hold } => {
                 self.claim(waiter);
-                let holder = self.holders.iter_mut().find(|it| it.hold == hold);
-                holder.into_iter().for_each(|it| it.until = None);
+                self.holders.enter(hold);
             }
             Input::HandOn {
                 hold,
@@ -146,7 +131,7 @@ impl LocalQueue {
             } => {
                 if let Some(next) = self.remove(waiter) {
                     self.handoffs = self.handoffs.saturating_add(1);
-                    self.forget_holder(hold);
+                    self.holders.remove(hold);
                     self.add_holder(hold, until, &next, now);
                 }
             }
@@ -155,14 +140,11 @@ impl LocalQueue {
                 actions.push(Action::Release(release, successor));
             }
             Input::Downgraded(hold) => {
-                let mut holders = self.holders.iter_mut();
-                if let Some(holder) = holders.find(|it| it.hold == hold) {
-                    holder.mode = Mode::Shared;
-                }
+                self.holders.downgrade(hold);
                 self.maybe_free = true;
             }
             Input::Lost(hold) => {
-                self.forget_holder(hold);
+                self.holders.remove(hold);
                 self.maybe_free = true;
             }
             Input::MaybeFree => self.maybe_free = true,
@@ -181,14 +163,17 @@ impl LocalQueue {
         self.go_on(now, actions);
     }
 
+    /// Whether what is derived from other parts of it is right.
+    #[cfg(test)]
+    pub(super) fn adds_up(&self) -> bool {
+        self.waiters.add_up() && self.unclaimed.iter().is_sorted_by_key(|(due, _)| *due)
+    }
+
     // ---- who comes and goes ----
 
     fn join(&mut self, waiter: Waiter, actions: &mut Vec<Action>) {
         let asks_once = waiter.asks_once;
-        let behind = |other: &Waiter| !waiter.passes(other);
-        let at = self.waiters.iter().rposition(behind).map_or(0, |at| at + 1);
-        self.waiters.insert(at, waiter);
-        if at > 0 {
+        if !self.waiters.add(waiter) {
             return;
         }
         self.backoff.reset();
@@ -200,14 +185,13 @@ impl LocalQueue {
 
     /// Takes a waiter out of the line.
     fn remove(&mut self, hold: HoldId) -> Option<Waiter> {
-        let mut waiters = self.waiters.iter();
-        let at = waiters.position(|waiter| waiter.request.hold == hold)?;
-        if at == 0 {
+        let (waiter, was_first) = self.waiters.remove(hold)?;
+        if was_first {
             // The next one has not asked yet.
             self.backoff.reset();
             self.maybe_free = true;
         }
-        self.waiters.remove(at)
+        Some(waiter)
     }
 
     /// Lets a waiter go without the lock. What was asked for it is undone, once it is answered.
@@ -248,8 +232,9 @@ impl LocalQueue {
         };
         let mut outcomes = Vec::new();
         for (at, hold) in flight.waiters.iter().enumerate() {
-            let mut known = flight.left.iter_mut().chain(&mut self.waiters);
-            let Some(waiter) = known.find(|waiter| waiter.request.hold == *hold) else {
+            let mut left = flight.left.iter_mut();
+            let left = left.find(|waiter| waiter.request.hold == *hold);
+            let Some(waiter) = left.or_else(|| self.waiters.get_mut(*hold)) else {
                 continue;
             };
             let mut outcome = waiter.learn(answer.to(at), flight.message.as_deref(), now);
@@ -320,8 +305,7 @@ impl LocalQueue {
             }
             Outcome::Unknown(_) => self.maybe_free |= is_named,
         }
-        let waiter = self.waiters.iter().find(|it| it.request.hold == hold);
-        match waiter {
+        match self.waiters.get(hold) {
             Some(waiter) if waiter.asks_once => {
                 self.refuse(hold, self.heard.refusal(), now, actions);
             }
@@ -348,15 +332,12 @@ impl LocalQueue {
             return;
         }
         // A hold that has entered already, or waits no longer, has no use for the message.
-        let waiters = self.waiters.iter();
-        let told = waiters.filter(|waiter| is_told(&waiter.request.hold));
-        let outcomes: Vec<_> = told
-            .map(|waiter| waiter.moved(&message, epoch, now))
-            .collect();
-        for outcome in outcomes {
-            match outcome {
-                Outcome::Held(grant) => self.grant(grant, 0, now, actions),
-                _ => self.ask_anew(actions),
+        for hold in &message.holds {
+            let told = self.waiters.get(*hold);
+            match told.map(|waiter| waiter.moved(&message, epoch, now)) {
+                Some(Outcome::Held(grant)) => self.grant(grant, 0, now, actions),
+                Some(_) => self.ask_anew(actions),
+                None => {}
             }
         }
     }

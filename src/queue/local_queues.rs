@@ -86,9 +86,7 @@ impl LocalQueues {
         effects: &mut Effects,
         work: impl FnOnce(&mut Line, &mut Effects) -> T,
     ) -> Option<T> {
-        let mut lines = self.lines.lock();
-        lines.line(key)?;
-        Some(self.work(key, &mut lines, effects, work))
+        self.lines.lock().change(key, effects, work)
     }
 
     /// Works on a line, and begins it if there is none.

@@ -1,6 +1,7 @@
 //! The local queues: who waits in this process, and for which lock.
 
 mod alone;
+mod callers;
 mod driver;
 mod effects;
 mod grant;

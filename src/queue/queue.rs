@@ -171,7 +171,7 @@ impl LocalQueues {
             // If the lock was taken away from this hold, another hold may have it by now.
             line.queue.is_held_by(hold).then_some(())?;
             let waiter = line.queue.heir(next.lease.ttl, is_late)?;
-            line.caller(waiter)?;
+            line.callers.get(waiter)?;
             line.answer(waiter, Ok(next), effects);
             let until = next.lease.deadline;
             let hand_on = Input::HandOn {

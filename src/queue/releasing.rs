@@ -93,12 +93,9 @@ impl LocalQueues {
 
     /// Takes a hold out of its line.
     fn ending(&self, key: &LockKey, release: Release) -> Ending {
-        let mut effects = Effects::default();
         let mut lines = self.lines.lock();
         match lines.of.get(key) {
-            Some(Slot::Line(_)) => self.work(key, &mut lines, &mut effects, |line, effects| {
-                self.step(key, line, Input::Release(release), effects);
-            }),
+            Some(Slot::Line(_)) => {}
             Some(Slot::Alone(Alone::Held { hold, .. })) if *hold == release.hold => {
                 lines.of.remove(key);
                 return Ending::Alone(release);
@@ -106,6 +103,10 @@ impl LocalQueues {
             // Another hold has the lock, or asks for it: this one lost it before.
             _ => return Ending::Alone(release),
         }
+        let mut effects = Effects::default();
+        lines.change(key, &mut effects, |line, effects| {
+            self.step(key, line, Input::Release(release), effects);
+        });
         drop(lines);
         let ending = effects.ending.take().unwrap_or(Ending::Alone(release));
         self.apply(key, effects, None);

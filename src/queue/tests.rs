@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 mod alone;
 mod ends;
+mod many;
 
 use super::step::unanswered;
 use crate::base::error::{Effect, StoreError};

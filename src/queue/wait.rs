@@ -9,11 +9,12 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::alone::Progress;
+use super::callers::Caller;
 use super::driver;
 use super::effects::Effects;
 use super::grant::Grant;
 use super::holder_lookup::Patience;
-use super::lines::{Caller, LoneCaller};
+use super::lines::LoneCaller;
 use super::local_queues::LocalQueues;
 use super::request::Flight;
 use super::step::{Input, Refusal, Wish};
@@ -100,7 +101,7 @@ impl<'q> Wait<'q> {
         };
         let mut effects = Effects::default();
         self.queues.change(self.key, &mut effects, |line, effects| {
-            line.be_patient(self.hold(), patience);
+            line.callers.be_patient(self.hold(), patience);
             effects.signal = line.signal();
         });
         self.queues.apply(self.key, effects, None);
@@ -110,7 +111,7 @@ impl<'q> Wait<'q> {
     pub(super) fn take_seen(&mut self) -> Option<Box<HeldBy>> {
         let mut lines = self.queues.lines.lock();
         let line = lines.line(self.key);
-        let caller = line.and_then(|line| line.caller(self.hold()));
+        let caller = line.and_then(|line| line.callers.get(self.hold()));
         let seen = caller.and_then(|caller| caller.patience.as_mut()?.take_seen());
         seen.or_else(|| self.seen.take())
     }
@@ -153,7 +154,6 @@ impl<'q> Wait<'q> {
         let wish = self.wish;
         let mut waker = Some(waker.clone());
         let caller = Caller {
-            waiter: self.hold(),
             waker: None,
             runtime: Some(self.runtime.id()),
             answer: None,
@@ -161,12 +161,12 @@ impl<'q> Wait<'q> {
         };
         let mut effects = Effects::default();
         let joined = self.queues.begin(self.key, &mut effects, |line, effects| {
-            line.join(caller);
+            line.callers.join(self.hold(), caller);
             let was_asked = line.flight.is_some();
             self.queues.step(self.key, line, Input::Join(wish), effects);
             let flight = line.flight.clone().filter(|_| !was_asked);
-            // The caller is the last one in the line.
-            let caller = line.callers.back_mut().filter(|_| flight.is_none());
+            let caller = line.callers.get(self.hold());
+            let caller = caller.filter(|_| flight.is_none());
             let is_answered = caller.is_some_and(|caller| {
                 caller.waker = waker.take();
                 caller.answer.is_some()
@@ -182,8 +182,8 @@ impl<'q> Wait<'q> {
         let waiter = self.hold();
         let mut effects = Effects::default();
         let answered = self.queues.change(self.key, &mut effects, |line, effects| {
-            line.caller(waiter)?.answer.as_ref()?;
-            let caller = line.forget(waiter)?;
+            line.callers.get(waiter)?.answer.as_ref()?;
+            let caller = line.callers.remove(waiter)?;
             if let Some(Ok(Grant { hold, .. })) = caller.answer {
                 let entered = Input::Entered { waiter, hold };
                 self.queues.step(self.key, line, entered, effects);
@@ -203,7 +203,7 @@ impl<'q> Wait<'q> {
         let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
         let mut lines = self.queues.lines.lock();
         let line = lines.line(self.key);
-        let Some(caller) = line.and_then(|line| line.caller(self.hold())) else {
+        let Some(caller) = line.and_then(|line| line.callers.get(self.hold())) else {
             return false;
         };
         mem::swap(&mut caller.waker, &mut waker);
@@ -223,7 +223,7 @@ impl<'q> Wait<'q> {
         let waiter = self.hold();
         let mut effects = Effects::default();
         let left = self.queues.begin(self.key, &mut effects, |line, effects| {
-            let mut caller = line.forget(waiter);
+            let mut caller = line.callers.remove(waiter);
             let answer = caller.as_mut().and_then(|caller| caller.answer.take());
             effects.given_back.extend(answer.and_then(Result::ok));
             self.queues

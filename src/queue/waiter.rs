@@ -120,12 +120,7 @@ impl Waiter {
             && self.request.entry.is_some() == other.request.entry.is_some()
     }
 
-    /// Whether this waiter goes before the other one, which came first.
-    pub(super) fn passes(&self, other: &Self) -> bool {
-        self.is_preferred && other.mode != self.mode
-    }
-
-    /// Whether the store may know of the waiter.
+    /// Whether the store may know of it.
     pub(super) fn is_known(&self) -> bool {
         self.stage != Stage::Waiting
     }

@@ -165,13 +165,7 @@ pub(crate) fn left(deadline: Instant) -> u8 {
 /// One tick for everything that the machine remembers.
 pub(crate) fn pass(queue: &mut LocalQueue) {
     each_instant(queue, |instant| *instant -= TICK);
-    for until in queue
-        .holders
-        .iter_mut()
-        .flat_map(|holder| &mut holder.until)
-    {
-        *until -= TICK;
-    }
+    queue.holders.each_until(|until| *until -= TICK);
     each_waiter(queue, |waiter| {
         if let Stage::Queued(clock) = &mut waiter.stage {
             clock.sent -= TICK;
@@ -191,13 +185,8 @@ pub(crate) fn normalize(queue: &mut LocalQueue) {
         let whole = (*instant).saturating_duration_since(now()).as_secs();
         *instant = now() + Duration::from_secs(whole);
     });
-    for until in queue
-        .holders
-        .iter_mut()
-        .flat_map(|holder| &mut holder.until)
-    {
-        *until = now() + span(left(*until));
-    }
+    let whole = |until: &mut Instant| *until = now() + span(left(*until));
+    queue.holders.each_until(whole);
     queue.backoff.reset();
     each_waiter(queue, |waiter| {
         waiter.asked = 0;

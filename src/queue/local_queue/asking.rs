@@ -4,9 +4,9 @@ use std::mem;
 
 use tokio::time::Instant;
 
-use super::{LocalHolder, LocalQueue, RequestInFlight, RequestKind, Waiter};
+use super::{LocalQueue, RequestInFlight, RequestKind, Waiter};
 use crate::base::id::HoldId;
-use crate::base::option_types::{Mode, Wake};
+use crate::base::option_types::Wake;
 use crate::queue::step::{Action, Refusal};
 
 /// The most readers for which one request asks.
@@ -29,14 +29,16 @@ impl LocalQueue {
     /// Asks for the first waiter, or for the readers that are first.
     pub(super) fn ask(&mut self, in_time: bool, actions: &mut Vec<Action>) {
         let count = self.run_length();
-        let Some(first) = self.waiters.front() else {
+        let Some(first) = self.waiters.first() else {
             return;
         };
         let holds = self.waiters.iter().take(count);
         let holds: Vec<_> = holds.map(|waiter| waiter.request.hold).collect();
         actions.push(Action::Ask(first.wish.ask(|| holds.clone())));
-        let run = self.waiters.iter_mut().take(count);
-        run.for_each(|waiter| waiter.asked += 1);
+        for hold in &holds {
+            let asking = self.waiters.get_mut(*hold);
+            asking.into_iter().for_each(|waiter| waiter.asked += 1);
+        }
         self.fly(holds, RequestKind::Acquire { in_time });
     }
 
@@ -51,7 +53,7 @@ impl LocalQueue {
 
     /// The number of waiters for which one request asks: the first one, or all readers that are first.
     fn run_length(&self) -> usize {
-        let Some(first) = self.waiters.front() else {
+        let Some(first) = self.waiters.first() else {
             return 0;
         };
         let others = self.waiters.iter().skip(1).take(LONGEST_RUN - 1);
@@ -72,12 +74,12 @@ impl LocalQueue {
     }
 
     pub(super) fn time_is_up(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        self.unclaimed.retain(|&(due, waiter)| {
-            if due <= now {
-                actions.push(Action::PassOver(waiter));
-            }
-            now < due
-        });
+        while let Some(&(due, waiter)) = self.unclaimed.front()
+            && due <= now
+        {
+            self.unclaimed.pop_front();
+            actions.push(Action::PassOver(waiter));
+        }
         if self.flight.is_none() && self.ask_at.is_some_and(|at| at <= now) {
             // No message was due at the end of a lease.
             let is_over = self.free_at.is_some_and(|free_at| free_at <= now);
@@ -89,24 +91,21 @@ impl LocalQueue {
     fn refuse_hasty(&mut self, now: Instant, actions: &mut Vec<Action>) {
         let is_asking =
             |flight: &RequestInFlight| matches!(flight.kind, RequestKind::Acquire { .. });
-        if self.flight.as_ref().is_some_and(is_asking) {
+        if self.waiters.hasty().next().is_none() || self.flight.as_ref().is_some_and(is_asking) {
             return;
         }
-        // While readers of this process are inside, the first waiters are asked for before they are refused.
-        let joins = if self.is_shared(now) {
+        // Readers join those of their process who are inside, once they have asked.
+        let joins = if self.flight.is_none() && self.holders.is_shared(now) {
             self.run_length()
         } else {
             0
         };
-        let hasty = self.waiters.iter().enumerate().filter(|(at, waiter)| {
-            waiter.asks_once && (self.flight.is_some() || *at >= joins || waiter.asked > 0)
-        });
-        let hasty = hasty.map(|(_, waiter)| waiter);
-        let hasty: Vec<_> = hasty.map(|waiter| waiter.request.hold).collect();
-        let is_new = |waiter: &Waiter| waiter.asks_once && waiter.asked == 0;
-        if self.flight.is_none() && self.waiters.iter().take(joins).any(is_new) {
-            self.maybe_free = true;
-        }
+        let is_new = |waiter: &&Waiter| waiter.asks_once && waiter.asked == 0;
+        let joining = self.waiters.iter().take(joins).filter(is_new);
+        let joining: Vec<_> = joining.map(|waiter| waiter.request.hold).collect();
+        self.maybe_free |= !joining.is_empty();
+        let hasty = self.waiters.hasty();
+        let hasty: Vec<_> = hasty.filter(|hold| !joining.contains(hold)).collect();
         for hold in hasty {
             let refusal = match self.flight {
                 // A release will bring the first waiter the lock, however long that takes.
@@ -119,19 +118,16 @@ impl LocalQueue {
 
     /// Whether the first waiter asks although nothing is due: not while a release in this process will bring it the lock.
     fn asks_at_once(&self, now: Instant) -> bool {
-        // Readers inside let other readers of their process in, and a writer takes its place in the store's queue before
-        // other processes do. If the order is strict, the first waiter does so as soon as it comes, not when the lock is
-        // released.
-        let holds_alone =
-            |holder: &LocalHolder| holder.mode == Mode::Exclusive && holder.is_live(now);
-        !self.holders.iter().any(holds_alone)
+        // Readers inside let others of their process in, and a writer takes its place in the store's queue
+        // before others do. In strict order it does so whenever it comes, not when the lock is released.
+        !self.holders.is_exclusive(now)
             || self.queueing.local_handoffs == 0
             || matches!(self.queueing.wake, Wake::Poll { .. })
     }
 
     /// Sets the time at which the first waiter asks.
     fn rest(&mut self, now: Instant) {
-        let Some(first) = self.waiters.front() else {
+        let Some(first) = self.waiters.first() else {
             return;
         };
         let heartbeat = self.queueing.heartbeat(first.request.ttl);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{LocalHolder, LocalQueue, RequestKind, Waiter};
+use super::{Holders, LocalQueue, RequestKind, Waiter};
 use crate::base::id::HoldId;
 use crate::base::option_types::Mode;
 use crate::base::options::Queueing;
@@ -15,17 +15,7 @@ use crate::store::{AcquireRequest, Order, Successor};
 impl LocalQueue {
     /// Whether this hold has the lock in this process, as far as is known.
     pub(in crate::queue) fn is_held_by(&self, hold: HoldId) -> bool {
-        self.holders.iter().any(|holder| holder.hold == hold)
-    }
-
-    /// Whether readers of this process are inside.
-    pub(super) fn is_shared(&self, now: Instant) -> bool {
-        let is_reader = |holder: &LocalHolder| holder.mode == Mode::Shared && holder.is_live(now);
-        self.holders.iter().any(is_reader)
-    }
-
-    pub(super) fn forget_holder(&mut self, hold: HoldId) {
-        self.holders.retain(|holder| holder.hold != hold);
+        self.holders.contains(hold)
     }
 
     /// Returns the first waiter, if it may continue a hold of this TTL in memory. The store must not know of the waiter,
@@ -34,7 +24,7 @@ impl LocalQueue {
     /// While no other process waits, the hand-offs have no bound. If the lock was not in the store for a heartbeat, as
     /// `is_late` says, it goes there: the message of another process, or the lock itself, may have been lost.
     pub(in crate::queue) fn heir(&self, ttl: Duration, is_late: bool) -> Option<HoldId> {
-        let first = self.waiters.front()?;
+        let first = self.waiters.first()?;
         let AcquireRequest { hold, .. } = first.request;
         let flight = self.flight.as_ref();
         let is_asked_for = flight.is_some_and(|flight| flight.waiters.contains(&hold));
@@ -70,36 +60,34 @@ impl LocalQueue {
         now: Instant,
     ) {
         let mode = waiter.mode;
-        // Other holders have lost the lock, even if they learn of it later. Only readers share it.
-        self.holders
-            .retain(|other| mode == Mode::Shared && other.mode == mode);
-        self.holders.push(LocalHolder {
-            hold,
-            mode,
-            until: Some(until),
-        });
+        self.holders.add(hold, mode, Some(until));
         self.heard = Heard::Busy;
         (self.ask_at, self.free_at) = (None, None);
         // If the order is strict, the next waiter takes its place in the store's queue now. Another reader enters.
         self.maybe_free = self.queueing.local_handoffs == 0 || mode == Mode::Shared;
         let due = now + 2 * self.queueing.heartbeat(waiter.request.ttl);
-        self.unclaimed.push((due, waiter.request.hold));
+        let at = self.unclaimed.partition_point(|(other, _)| *other <= due);
+        self.unclaimed.insert(at, (due, waiter.request.hold));
     }
 
     /// Notes that a waiter has entered its grant, or has given it back.
     pub(super) fn claim(&mut self, waiter: HoldId) {
-        self.unclaimed.retain(|(_, other)| *other != waiter);
+        // Most come in the order in which they were granted the lock.
+        let mut unclaimed = self.unclaimed.iter();
+        if let Some(at) = unclaimed.position(|(_, other)| *other == waiter) {
+            self.unclaimed.remove(at);
+        }
     }
 
     /// Ends a hold. Returns who gets the lock next, unless the store decides that. Only a writer has a successor, and only a
     /// writer is one: readers that are first ask at once instead.
     pub(super) fn end(&mut self, release: &Release) -> Option<Successor> {
-        self.forget_holder(release.hold);
+        self.holders.remove(release.hold);
         if release.min_hold.is_some() {
             // The lock stays held until then, so no waiter gets it next: the first one asks.
             return None;
         }
-        let first = self.waiters.front().filter(|_| self.flight.is_none())?;
+        let first = self.waiters.first().filter(|_| self.flight.is_none())?;
         if release.mode == Mode::Shared {
             return None;
         }
@@ -142,11 +130,7 @@ impl LocalQueue {
         is_contended: bool,
     ) -> Self {
         Self {
-            holders: vec![LocalHolder {
-                hold,
-                mode,
-                until: None,
-            }],
+            holders: Holders::one(hold, mode),
             handoffs,
             is_contended,
             heard: Heard::Busy,
@@ -157,15 +141,7 @@ impl LocalQueue {
     /// Returns the only hold that has the lock, and the number of hand-offs in a row before it, if no caller wants the
     /// lock.
     pub(in crate::queue) fn held_alone(&self) -> Option<((HoldId, Mode), u32, bool)> {
-        match self.holders[..] {
-            [
-                LocalHolder {
-                    hold,
-                    mode,
-                    until: None,
-                },
-            ] if !self.is_active() => Some(((hold, mode), self.handoffs, self.is_contended)),
-            _ => None,
-        }
+        let holder = self.holders.alone().filter(|_| !self.is_active())?;
+        Some((holder, self.handoffs, self.is_contended))
     }
 }

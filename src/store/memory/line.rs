@@ -1,7 +1,6 @@
 //! The line of one lock: the readers inside, the processes that wait, in their order, the tombstones, and the last
 //! depth changes. In Redis these are two keys, each with an expiry of its own.
 
-use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -136,8 +135,14 @@ impl StoredLine {
 
     /// The reader whose lease expires last.
     pub(crate) fn latest(&self) -> Option<(HoldId, Instant)> {
+        // Owners are in the order of their names, which would cost more.
         let readers = self.readers.iter().copied();
-        readers.max_by_key(|(hold, lasts)| (*lasts, Reverse(hold.to_string())))
+        readers.max_by(|(hold, lasts), (other, its)| {
+            let number = |hold: &HoldId| hold.number().to_string();
+            let is_before = || other.owner().cmp(&hold.owner());
+            let by_number = || number(other).cmp(&number(hold));
+            lasts.cmp(its).then_with(is_before).then_with(by_number)
+        })
     }
 
     /// Takes out the readers whose leases have expired.

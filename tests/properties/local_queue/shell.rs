@@ -353,6 +353,7 @@ impl Shell {
         let hasty = count(|caller| matches!(caller, Caller::Waits { asks_once: true }));
         let in_flight = self.flight.is_some();
         assert_eq!(self.machine.len(), waiting);
+        assert!(self.machine.adds_up(), "{self:?}");
         // Something is going to happen.
         assert!(
             waiting == 0 || in_flight || self.machine.due().is_some(),

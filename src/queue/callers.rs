@@ -1,0 +1,216 @@
+//! The callers of one line, each found by its waiter, and which of them looks next who holds the lock.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::task::Waker;
+
+use foldhash::fast::RandomState;
+use tokio::runtime;
+use tokio::time::Instant;
+
+use super::grant::Grant;
+use super::holder_lookup::{Patience, WaitReport};
+use super::step::Refusal;
+use crate::base::error::HeldBy;
+use crate::base::id::HoldId;
+
+/// The caller of one waiter.
+pub(super) struct Caller {
+    /// None while it polls the request in flight, since there is no other way to its answer, and when it was woken to
+    /// come for one.
+    pub(super) waker: Option<Waker>,
+    /// Where it was polled last.
+    pub(super) runtime: Option<runtime::Id>,
+    pub(super) answer: Option<Result<Grant, Refusal>>,
+    /// `None` if it asks once.
+    pub(super) patience: Option<Patience>,
+}
+
+impl Caller {
+    /// When it looks who holds the lock. One that has its answer does not.
+    fn looks_at(&self) -> Option<Instant> {
+        let patience = self.patience.as_ref().filter(|_| self.answer.is_none());
+        patience.and_then(Patience::due)
+    }
+}
+
+/// When a caller looks, its number, and its waiter.
+type Due = (Instant, u64, HoldId);
+
+/// The callers that wait for an answer.
+#[derive(Default)]
+pub(super) struct Callers {
+    /// With the number of each, in the order in which they came.
+    of: HashMap<HoldId, (u64, Caller), RandomState>,
+    joined: u64,
+    /// The first is due first. One whose caller has its answer, or has left, or looks at another time, is out of date.
+    looks: BinaryHeap<Reverse<Due>>,
+}
+
+impl Callers {
+    pub(super) fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
+    pub(super) fn get(&mut self, waiter: HoldId) -> Option<&mut Caller> {
+        self.of.get_mut(&waiter).map(|(_, caller)| caller)
+    }
+
+    /// A caller waits from now on, behind all others.
+    pub(super) fn join(&mut self, waiter: HoldId, caller: Caller) {
+        self.joined += 1;
+        self.of.insert(waiter, (self.joined, caller));
+        self.look_on_time(waiter);
+    }
+
+    /// A caller has its answer, or waits no longer.
+    pub(super) fn remove(&mut self, waiter: HoldId) -> Option<Caller> {
+        self.of.remove(&waiter).map(|(_, caller)| caller)
+    }
+
+    /// A caller looks who holds the lock from now on.
+    pub(super) fn be_patient(&mut self, waiter: HoldId, patience: Patience) {
+        if let Some(caller) = self.get(waiter) {
+            caller.patience = Some(patience);
+            self.look_on_time(waiter);
+        }
+    }
+
+    /// The wakers of those that fit, in the order in which they came.
+    pub(super) fn wakers(&mut self, fits: impl Fn(&Caller) -> bool) -> Vec<Waker> {
+        let callers = self.of.values_mut();
+        let fitting = callers.filter(|(_, caller)| fits(caller));
+        let wakers = fitting.filter_map(|(number, caller)| Some((*number, caller.waker.take()?)));
+        let mut wakers: Vec<_> = wakers.collect();
+        wakers.sort_unstable_by_key(|(number, _)| *number);
+        wakers.into_iter().map(|(_, waker)| waker).collect()
+    }
+
+    /// When the first of them looks, as far as none has left.
+    pub(super) fn look_at(&self) -> Option<Instant> {
+        self.looks.peek().map(|Reverse((due, ..))| *due)
+    }
+
+    /// Whether a caller is due to look.
+    pub(super) fn is_due(&mut self, now: Instant) -> bool {
+        while let Some(Reverse(look)) = self.looks.peek()
+            && !self.is_up_to_date(look)
+        {
+            self.looks.pop();
+        }
+        self.look_at().is_some_and(|due| due <= now)
+    }
+
+    /// All callers that are due have seen who holds the lock. Returns what they report.
+    pub(super) fn look(&mut self, holder: Option<&HeldBy>, now: Instant) -> Vec<WaitReport> {
+        let mut reports = Vec::new();
+        while self.is_due(now)
+            && let Some(Reverse((_, _, waiter))) = self.looks.pop()
+        {
+            let patience = self.get(waiter).and_then(|it| it.patience.as_mut());
+            reports.extend(patience.and_then(|patience| patience.look(waiter, holder, now)));
+            self.look_on_time(waiter);
+        }
+        reports
+    }
+
+    /// Notes when a caller looks.
+    fn look_on_time(&mut self, waiter: HoldId) {
+        let caller = self.of.get(&waiter);
+        let due = caller.and_then(|(number, caller)| Some((caller.looks_at()?, *number, waiter)));
+        self.looks.extend(due.map(Reverse));
+        // Those that are out of date are no more than those that are not. So each of them is visited once or twice.
+        if self.looks.len() > 2 * self.of.len() + 16 {
+            let mut looks = std::mem::take(&mut self.looks);
+            looks.retain(|Reverse(look)| self.is_up_to_date(look));
+            self.looks = looks;
+        }
+    }
+
+    fn is_up_to_date(&self, (due, number, waiter): &Due) -> bool {
+        let caller = self.of.get(waiter);
+        caller.is_some_and(|(its, caller)| its == number && caller.looks_at() == Some(*due))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::base::id::Owner;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn waiting(since: Instant) -> Caller {
+        Caller {
+            waker: None,
+            runtime: None,
+            answer: None,
+            patience: Some(Patience::new(since, None, SECOND)),
+        }
+    }
+
+    fn many(callers: &mut Callers, began: Instant, count: u32) -> Vec<HoldId> {
+        let join = |after| {
+            let waiter = Owner::new().next_hold();
+            callers.join(waiter, waiting(began + after * SECOND));
+            waiter
+        };
+        (0..count).map(join).collect()
+    }
+
+    #[test]
+    fn each_look_is_for_those_who_are_due() {
+        let (mut callers, began) = (Callers::default(), Instant::now());
+        many(&mut callers, began, 1_000);
+        // Each reports when it has waited for 1, 2 and 4 s; one comes each second.
+        let mut reports = 0;
+        for second in 1..=4 {
+            let now = began + second * SECOND;
+            assert!(callers.is_due(now));
+            reports += callers.look(None, now).len();
+            assert!(!callers.is_due(now));
+            assert_eq!(callers.looks.len(), 1_000);
+        }
+        assert_eq!(reports, 3 + 2 + 2 + 1);
+    }
+
+    #[test]
+    fn those_who_have_left_or_are_answered_do_not_look() {
+        let (mut callers, began) = (Callers::default(), Instant::now());
+        let waiters = many(&mut callers, began, 3);
+        callers.remove(waiters[0]);
+        callers.get(waiters[1]).unwrap().answer = Some(Err(Refusal::Closed));
+        // It is not known yet that the first one has left.
+        assert_eq!(callers.look_at(), Some(began + SECOND));
+        assert!(!callers.is_due(began + 2 * SECOND));
+        assert_eq!(callers.look_at(), Some(began + 3 * SECOND));
+    }
+
+    /// While one waits, many come and go.
+    #[test]
+    fn the_looks_of_those_who_have_left_are_forgotten() {
+        let (mut callers, began) = (Callers::default(), Instant::now());
+        many(&mut callers, began, 1);
+        for _ in 0..10_000 {
+            for waiter in many(&mut callers, began, 1) {
+                callers.remove(waiter);
+            }
+            assert!(callers.looks.len() <= 2 * callers.of.len() + 18);
+        }
+    }
+
+    #[test]
+    fn callers_are_woken_in_the_order_in_which_they_came() {
+        let mut callers = Callers::default();
+        let waiters = many(&mut callers, Instant::now(), 100);
+        for waiter in &waiters {
+            callers.get(*waiter).unwrap().waker = Some(Waker::noop().clone());
+        }
+        let numbers = waiters.iter().map(|waiter| callers.of[waiter].0);
+        assert!(numbers.is_sorted());
+        assert_eq!(callers.wakers(|_| true).len(), 100);
+        assert!(callers.wakers(|_| true).is_empty());
+    }
+}

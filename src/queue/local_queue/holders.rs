@@ -1,0 +1,121 @@
+//! Who has the lock in this process.
+
+use std::collections::BTreeMap;
+
+use tokio::time::Instant;
+
+use crate::base::id::HoldId;
+use crate::base::option_types::Mode;
+
+/// The holds that have the lock in this process, as far as is known. Each has it until an instant, while it has not been
+/// entered. After that its renewals tell when it has lost the lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(super) enum Holders {
+    #[default]
+    Nobody,
+    Writer(HoldId, Option<Instant>),
+    /// At least one.
+    Readers(BTreeMap<HoldId, Option<Instant>>),
+}
+
+fn is_live(until: Option<Instant>, now: Instant) -> bool {
+    until.is_none_or(|until| now < until)
+}
+
+impl Holders {
+    /// One holder that has entered.
+    pub(super) fn one(hold: HoldId, mode: Mode) -> Self {
+        let mut holders = Self::Nobody;
+        holders.add(hold, mode, None);
+        holders
+    }
+
+    /// The only holder, if it has entered.
+    pub(super) fn alone(&self) -> Option<(HoldId, Mode)> {
+        match self {
+            Self::Writer(hold, None) => Some((*hold, Mode::Exclusive)),
+            Self::Readers(readers) if readers.len() == 1 => {
+                let (hold, until) = readers.first_key_value()?;
+                until.is_none().then_some((*hold, Mode::Shared))
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Self::Nobody)
+    }
+
+    pub(super) fn contains(&self, hold: HoldId) -> bool {
+        match self {
+            Self::Nobody => false,
+            Self::Writer(writer, _) => *writer == hold,
+            Self::Readers(readers) => readers.contains_key(&hold),
+        }
+    }
+
+    /// Whether readers are inside.
+    pub(super) fn is_shared(&self, now: Instant) -> bool {
+        match self {
+            Self::Readers(readers) => readers.values().any(|until| is_live(*until, now)),
+            Self::Nobody | Self::Writer(..) => false,
+        }
+    }
+
+    /// Whether a writer is inside.
+    pub(super) fn is_exclusive(&self, now: Instant) -> bool {
+        matches!(self, Self::Writer(_, until) if is_live(*until, now))
+    }
+
+    /// A hold is brought the lock. One that had it before, and does not share it, has lost it.
+    pub(super) fn add(&mut self, hold: HoldId, mode: Mode, until: Option<Instant>) {
+        match (mode, &mut *self) {
+            (Mode::Shared, Self::Readers(readers)) => drop(readers.insert(hold, until)),
+            (Mode::Shared, _) => *self = Self::Readers(BTreeMap::from([(hold, until)])),
+            (Mode::Exclusive, _) => *self = Self::Writer(hold, until),
+        }
+    }
+
+    /// A hold is entered.
+    pub(super) fn enter(&mut self, hold: HoldId) {
+        let until = match self {
+            Self::Writer(writer, until) if *writer == hold => Some(until),
+            Self::Readers(readers) => readers.get_mut(&hold),
+            Self::Nobody | Self::Writer(..) => None,
+        };
+        until.into_iter().for_each(|until| *until = None);
+    }
+
+    /// A writer shares the lock from now on.
+    pub(super) fn downgrade(&mut self, hold: HoldId) {
+        if let Self::Writer(writer, until) = *self
+            && writer == hold
+        {
+            *self = Self::Readers(BTreeMap::from([(hold, until)]));
+        }
+    }
+
+    pub(super) fn remove(&mut self, hold: HoldId) {
+        let is_last = match self {
+            Self::Nobody => false,
+            Self::Writer(writer, _) => *writer == hold,
+            Self::Readers(readers) => readers.remove(&hold).is_some() && readers.is_empty(),
+        };
+        if is_last {
+            *self = Self::Nobody;
+        }
+    }
+}
+
+#[cfg(test)]
+impl Holders {
+    /// Until when those have the lock that have not been entered.
+    pub(super) fn each_until(&mut self, mut visit: impl FnMut(&mut Instant)) {
+        match self {
+            Self::Nobody => {}
+            Self::Writer(_, until) => until.iter_mut().for_each(visit),
+            Self::Readers(readers) => readers.values_mut().flatten().for_each(&mut visit),
+        }
+    }
+}
