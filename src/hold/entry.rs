@@ -184,10 +184,9 @@ impl Entry {
     #[inline]
     fn leave(&self) -> Leavings {
         let mut leavings = Leavings::default();
-        let together = (self.holds.len() > 1).then(|| self.renewals.queues().together());
         for hold in &self.holds {
             leavings.push(match hold.lessen(self.is_guards.into()) {
-                Remains::Nothing => end(hold, &self.renewals, together.as_ref()),
+                Remains::Nothing => end(hold, &self.renewals),
                 remains => self.follow(hold, remains),
             });
         }

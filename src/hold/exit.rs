@@ -13,15 +13,11 @@ use crate::base::error::LockError;
 use crate::base::timer::{Elapsed, Timeout, timeout};
 use crate::hold::hold::{Hold, Holds};
 use crate::hold::renewals::RenewalSchedule;
-use crate::queue::{Release, Together};
+use crate::queue::Release;
 
 /// Ends the hold. The next waiter of this process goes on with it in memory, or it is released: together with others, if
 /// there are any.
-pub(super) fn end(
-    hold: &Arc<Hold>,
-    renewals: &Arc<RenewalSchedule>,
-    together: Option<&Together>,
-) -> Option<Leaving> {
+pub(super) fn end(hold: &Arc<Hold>, renewals: &Arc<RenewalSchedule>) -> Option<Leaving> {
     let queues = renewals.queues();
     let removed = renewals.remove(hold);
     let (grant, is_open) = hold.end(renewals.disconnects_of(hold.key()));
@@ -40,9 +36,10 @@ pub(super) fn end(
         let release = Release {
             min_hold,
             gives_way,
+            with_others: hold.group().is_some(),
             ..grant.release()
         };
-        let releasing = queues.release(hold.key(), release, together);
+        let releasing = queues.release(hold.key(), release);
         let (of, span) = (Arc::clone(hold), hold.span());
         // An async block would keep the future of the release twice.
         let left = releasing.map(move |released| {

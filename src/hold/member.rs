@@ -49,7 +49,7 @@ impl Member {
     fn leave(&self) -> Leavings {
         let mut leavings = Leavings::default();
         leavings.push(match self.hold.leave() {
-            Remains::Nothing => end(&self.hold, &self.renewals, None),
+            Remains::Nothing => end(&self.hold, &self.renewals),
             Remains::SameDepth | Remains::LessDepth => None,
         });
         leavings

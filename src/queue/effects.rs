@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::grant::{Grant, Release};
 use super::holder_lookup::{Look, WaitReport};
-use super::request::{Flight, Part};
+use super::request::Flight;
 use super::step::Action;
 use crate::base::id::HoldId;
 
@@ -38,14 +38,12 @@ pub(super) enum Ending {
     Alone(Release),
     /// A release that names a successor, for which it is the request in flight.
     HandingOver(HoldId, Flight),
-    /// A part of a request that releases several holds.
-    Part(Release, Part),
 }
 
 impl Ending {
     pub(super) fn hold(&self) -> HoldId {
         match self {
-            Self::Alone(release) | Self::Part(release, _) => release.hold,
+            Self::Alone(release) => release.hold,
             Self::HandingOver(hold, _) => *hold,
         }
     }

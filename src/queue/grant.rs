@@ -86,6 +86,7 @@ impl Grant {
             since: self.tokens.since(),
             min_hold: None,
             gives_way: false,
+            with_others: false,
         }
     }
 }
@@ -183,6 +184,8 @@ pub(crate) struct Release {
     pub(crate) min_hold: Option<Duration>,
     /// Whether the hold ends because of a deadlock: the lock is then for waiters in other processes.
     pub(crate) gives_way: bool,
+    /// Whether other holds end with it.
+    pub(crate) with_others: bool,
 }
 
 impl Release {

@@ -184,7 +184,7 @@ impl LocalQueues {
         for granted in effects.given_back {
             let release = granted.release();
             events::acquire_undone(key, release.hold);
-            background::spawn(runtime, queues.release(key, release, None));
+            background::spawn(runtime, queues.release(key, release));
         }
         for ending in effects.undoing {
             let hold = ending.hold();

@@ -22,5 +22,4 @@ mod tests;
 
 pub(crate) use self::grant::{Grant, Release, StoredDepth, TokenSeries};
 pub(crate) use self::local_queues::LocalQueues;
-pub(crate) use self::releasing::Together;
 pub(crate) use self::several::Stop;

@@ -18,12 +18,11 @@ use crate::base::events;
 use crate::base::events::Throttle;
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
-use crate::base::option_types::Mode;
 use crate::base::sync::Mutex;
 use crate::base::timer::{after, sleep};
 use crate::store::{
-    self, Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, HoldOf,
-    Leftovers, Presence, ReleaseReply, ReleaseRequest, Share, Store, Successor,
+    self, Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, Leftovers,
+    Presence, ReleaseReply, ReleaseRequest, Share, Store, Successor,
 };
 
 /// How many releases may be repeated at a time. Repetitions must not keep a slow server slow.
@@ -74,16 +73,6 @@ impl Replying {
 /// A request for several locks, of which each key has a part. It is sent at its first poll.
 pub(super) type AskedTogether =
     Shared<BoxFuture<'static, Arc<Result<AcquireAllReply, StoreError>>>>;
-
-/// A release of several locks, which returns for each whether it is released. It is sent at its first poll.
-pub(super) type ReleasedTogether = Shared<BoxFuture<'static, Arc<Result<Vec<bool>, StoreError>>>>;
-
-/// The part of one hold in a release of several.
-#[derive(Clone)]
-pub(super) struct Part {
-    pub(super) asked: ReleasedTogether,
-    pub(super) index: usize,
-}
 
 /// The time and the connection epoch before a request is made.
 #[derive(Clone, Copy, Debug)]
@@ -219,44 +208,8 @@ impl Requests {
             mode: release.mode,
             inbox: self.inbox,
             end: release.end(successor.copied(), Instant::now()),
+            with_others: release.with_others,
         }
-    }
-
-    /// Whether only the field can be in the store of a hold that ends now.
-    pub(super) fn is_short(&self, release: &Release) -> bool {
-        release.mode == Mode::Exclusive && release.end(None, Instant::now()) == End::Short
-    }
-
-    /// Ends several holds of which only the field can be in the store, unless a process waits for their locks.
-    pub(super) fn release_all(self: &Arc<Self>, holds: Vec<HoldOf>) -> ReleasedTogether {
-        let requests = Arc::clone(self);
-        let asked = async move {
-            let released = requests.store.release_all(&holds).await;
-            Arc::new(released)
-        };
-        asked.boxed().shared()
-    }
-
-    /// Ends a hold by its part of a request that releases several, or by its own request if that has not released it.
-    pub(super) async fn release_part(
-        &self,
-        key: &LockKey,
-        release: &Release,
-        Part { asked, index }: &mut Part,
-    ) -> Result<(), Failure> {
-        let error = match &*asked.await {
-            Ok(released) if released.get(*index) == Some(&true) => {
-                events::released(key, release.hold, release.since);
-                return Ok(());
-            }
-            // Both are boxed, since they are rare.
-            Ok(_) => return Box::pin(self.release(key, release, None)).await.0,
-            Err(error) => error.clone(),
-        };
-        let request = self.request(release, None);
-        let answer = self.answer(key, self.moment(key), Reply::Unsure(None));
-        let repeating = self.repeat(key, release, request, (error, answer));
-        Box::pin(repeating).await.0
     }
 
     /// Repeats a release after each failure, until it is answered or a repetition is of no use.

@@ -258,6 +258,7 @@ impl Waiter {
             since: None,
             min_hold: None,
             gives_way: false,
+            with_others: false,
         }
     }
 }

@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use futures_util::future::try_join_all;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -33,6 +32,7 @@ pub(crate) use self::records::{
     ForcedMessage, HandoffMessage, Holders, Listener, QueueEntry, TOMBSTONE_LIFE,
 };
 pub(crate) use self::redis::RedisStore;
+use self::verbs::OfVerb;
 pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
 pub(crate) use self::verbs::depth::{DepthChange, SetDepth};
 pub(crate) use self::verbs::inspect::{
@@ -43,9 +43,9 @@ pub(crate) use self::verbs::release::{
     End, Leftovers, Order, Release, ReleaseReply, ReleaseRequest, Retain, Successor,
 };
 pub(crate) use self::verbs::renew::{Keep, Renew};
-pub(crate) use self::verbs::several::{
-    AcquireAll, AcquireAllReply, HoldOf, MOST_TOGETHER, ReleaseAll,
-};
+#[cfg(test)]
+pub(crate) use self::verbs::several::HoldOf;
+pub(crate) use self::verbs::several::{AcquireAll, AcquireAllReply, MOST_TOGETHER};
 pub(crate) use self::verbs::share::{Downgrade, Share, ShareRequest, Unshare};
 pub(crate) use self::verbs::waits::{ClaimVictim, HoldsIn, PublishWait, WaitsOf, WithdrawWait};
 pub(crate) use self::verbs::{Presence, Verb};
@@ -82,9 +82,7 @@ impl Store {
     /// Executes a verb.
     pub(crate) fn ask<V: Verb>(&self, verb: V) -> AnswerFuture<V::Reply> {
         match self {
-            Self::Redis(redis) => redis
-                .topology
-                .ask(verb.call(), move |reply| verb.read(reply)),
+            Self::Redis(redis) => redis.topology.ask(OfVerb(verb)),
             Self::Memory(memory) => memory.ask(move |state, now| verb.apply(state, now)),
             #[cfg(any(test, feature = "test-util"))]
             Self::Behind(wire) => wire::ask(wire, Request::of(verb)),
@@ -118,18 +116,6 @@ impl Store {
             }
             released.await
         })
-    }
-
-    /// Ends the holds whose locks no other process waits for, as [`ReleaseAll`] does, with a request for each run of holds
-    /// that one may be about.
-    pub(crate) fn release_all(&self, holds: &[HoldOf]) -> AnswerFuture<Vec<bool>> {
-        let runs = holds.chunk_by(|(one, _), (other, _)| self.spans(one, other));
-        let runs = runs.flat_map(|run| run.chunks(MOST_TOGETHER)).map(|run| {
-            let holds = run.to_vec();
-            self.ask(ReleaseAll { holds })
-        });
-        let answers = try_join_all(runs.collect::<Vec<_>>());
-        Box::pin(async move { Ok(answers.await?.concat()) })
     }
 
     /// Whether one request may be about both of these locks.

@@ -14,6 +14,7 @@ use crate::base::error::AnswerFuture;
 use crate::base::error::StoreError;
 use crate::base::id::InboxId;
 
+pub(crate) mod batch;
 mod confirmer;
 mod connect;
 mod inbox;
@@ -27,6 +28,7 @@ pub(crate) use self::link::source::Timeouts;
 pub(crate) use self::topology::servers::Origin;
 pub use self::topology::servers::Servers;
 pub(crate) use self::wire::call::{Call, Script, in_millis, script};
+pub(crate) use self::wire::question::{Question, Short, ShortWish};
 pub(crate) use self::wire::reply::Unexpected;
 #[cfg(any(test, fuzzing))]
 pub(crate) use self::{topology::servers::properties::url, wire::names::properties::key};
@@ -43,6 +45,18 @@ impl RedisStore {
     /// Connects at the first request.
     pub(crate) fn open(origin: Origin, timeouts: Timeouts) -> Self {
         let common = Common::new(timeouts, origin.outages());
+        Self::with(origin, common)
+    }
+
+    /// As [`open`](Self::open), with another number of requests in flight from which on short requests travel together.
+    #[cfg(test)]
+    pub(crate) fn open_with(origin: Origin, timeouts: Timeouts, together_from: usize) -> Self {
+        let mut common = Common::new(timeouts, origin.outages());
+        common.together_from = together_from;
+        Self::with(origin, common)
+    }
+
+    fn with(origin: Origin, common: Common) -> Self {
         let (topology, messages) = origin.open(&common);
         Self::new(topology, Some(messages), common)
     }

@@ -11,7 +11,7 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::memory::State;
-use super::redis::{Call, Script, Unexpected};
+use super::redis::{Call, Question, Script, Short, Unexpected};
 
 pub(crate) mod acquire;
 pub(crate) mod depth;
@@ -56,9 +56,46 @@ pub(crate) trait Verb: Clone + Send + Sync + 'static {
     /// The call of the script, with its keys and arguments.
     fn call(&self) -> Call;
 
+    /// Whether it waits for other requests that are made in the same turn of the runtime.
+    fn goes_with_others(&self) -> bool {
+        false
+    }
+
+    /// The request as it travels with others, if it may.
+    fn short(&self) -> Option<Short> {
+        None
+    }
+
     /// Reads the reply of the script.
     fn read(&self, reply: Value) -> Result<Self::Reply, Unexpected>;
 
     /// Does in memory what the script does.
     fn apply(self, state: &mut State, now: Instant) -> Self::Reply;
+}
+
+/// A verb as Redis is asked it.
+pub(crate) struct OfVerb<V>(pub(crate) V);
+
+impl<V: Verb> Question for OfVerb<V> {
+    type Reply = V::Reply;
+
+    fn verb(&self) -> &'static str {
+        V::lua().verb()
+    }
+
+    fn call(&self) -> Call {
+        self.0.call()
+    }
+
+    fn goes_with_others(&self) -> bool {
+        self.0.goes_with_others()
+    }
+
+    fn short(&self) -> Option<Short> {
+        self.0.short()
+    }
+
+    fn read(self, reply: Value) -> Result<V::Reply, Unexpected> {
+        self.0.read(reply)
+    }
 }

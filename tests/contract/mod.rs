@@ -40,6 +40,7 @@ macro_rules! on_every_store {
     };
 }
 
+mod batches;
 mod classic;
 mod contention;
 mod depth;
@@ -64,34 +65,44 @@ mod tokens;
 mod waits;
 pub(super) mod world;
 
-/// A cluster refuses a script that names keys of several slots, and redirects.
-mod on_a_cluster {
+/// Each claim, one after the other, on one server.
+mod on_one_server {
     use super::server::Server;
     use super::{
         contention, depth, end, forced, lease, leave, messages, moves, queue, readers, retain,
         several, survey, take, tokens, waits,
     };
 
+    /// A cluster refuses a script that names keys of several slots, and redirects.
     #[tokio::test]
     async fn every_claim_holds_on_a_cluster() {
-        let server = Server::start_cluster().await;
-        take::on_one_server(&server).await;
-        lease::on_one_server(&server).await;
-        depth::on_one_server(&server).await;
-        end::on_one_server(&server).await;
-        retain::on_one_server(&server).await;
-        queue::on_one_server(&server).await;
-        leave::on_one_server(&server).await;
-        moves::on_one_server(&server).await;
-        messages::on_one_server(&server).await;
-        contention::on_one_server(&server).await;
-        forced::on_one_server(&server).await;
-        tokens::on_one_server(&server).await;
-        readers::on_one_server(&server).await;
-        readers::changes::on_one_server(&server).await;
-        readers::turns::on_one_server(&server).await;
-        waits::on_one_server(&server).await;
-        several::on_one_server(&server).await;
-        survey::on_one_server(&server).await;
+        every_claim_holds(&Server::start_cluster().await).await;
+    }
+
+    /// A short request does the same in a batch as alone, or nothing.
+    #[tokio::test]
+    async fn every_claim_holds_with_batches() {
+        every_claim_holds(&Server::start().await.with_batches()).await;
+    }
+
+    async fn every_claim_holds(server: &Server) {
+        take::on_one_server(server).await;
+        lease::on_one_server(server).await;
+        depth::on_one_server(server).await;
+        end::on_one_server(server).await;
+        retain::on_one_server(server).await;
+        queue::on_one_server(server).await;
+        leave::on_one_server(server).await;
+        moves::on_one_server(server).await;
+        messages::on_one_server(server).await;
+        contention::on_one_server(server).await;
+        forced::on_one_server(server).await;
+        tokens::on_one_server(server).await;
+        readers::on_one_server(server).await;
+        readers::changes::on_one_server(server).await;
+        readers::turns::on_one_server(server).await;
+        waits::on_one_server(server).await;
+        several::on_one_server(server).await;
+        survey::on_one_server(server).await;
     }
 }

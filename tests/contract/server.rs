@@ -22,6 +22,8 @@ pub(crate) struct Server {
     process: Arc<RedisServer>,
     /// Where it is, for a store.
     url: String,
+    /// From how many requests in flight on the short requests of its stores travel together, if not from the usual number.
+    together_from: Option<usize>,
     pub(crate) connection: MultiplexedConnection,
 }
 
@@ -44,7 +46,24 @@ impl Server {
         Self {
             process: Arc::new(process),
             url,
+            together_from: None,
             connection,
+        }
+    }
+
+    /// The same server, to which all short requests travel in batches.
+    pub(crate) fn with_batches(self) -> Self {
+        Self {
+            together_from: Some(0),
+            ..self
+        }
+    }
+
+    /// The same server, to which no requests travel together: it executes them in the order of sending.
+    pub(crate) fn without_batches(self) -> Self {
+        Self {
+            together_from: Some(usize::MAX),
+            ..self
         }
     }
 
@@ -68,7 +87,10 @@ impl Server {
             response: DEADLINE,
         };
         let origin = Origin::parse(&self.url).expect("a URL");
-        Store::Redis(RedisStore::open(origin, timeouts))
+        Store::Redis(match self.together_from {
+            Some(from) => RedisStore::open_with(origin, timeouts, from),
+            None => RedisStore::open(origin, timeouts),
+        })
     }
 
     /// Brings every expiry nearer by `span`, those of entries, waits and victims too; what has none keeps
@@ -121,6 +143,22 @@ end";
         let pass = Script::new(&store::redis::Script::assemble(PASS));
         let passed = pass.arg(millis).invoke_async(&mut connection).await;
         passed.expect("time to pass")
+    }
+
+    pub(crate) fn process(&self) -> &RedisServer {
+        &self.process
+    }
+
+    /// Sets a key to a text.
+    pub(crate) async fn set(&self, key: &str, text: &str) {
+        let mut connection = self.connection.clone();
+        let () = connection.set(key, text).await.expect("SET");
+    }
+
+    /// A field of a hash.
+    pub(crate) async fn field(&self, key: &str, field: &str) -> String {
+        let mut connection = self.connection.clone();
+        connection.hget(key, field).await.expect("HGET")
     }
 
     pub(crate) async fn flush(&self) {

@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
+
 use super::inbox::{self, Inbox};
 use super::server::Server;
 use crate::base::id::{FencingToken, HoldId, InboxId, Owner};
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::store::{
-    Acquire, AcquireReply, AcquireRequest, DepthChange, End, ForceRelease, HandoffMessage, Inspect,
-    Leftovers, MemoryStore, Order, Presence, QueueEntry, ReleaseReply, ReleaseRequest, Renew, Seen,
-    SeenHolder, SetDepth, Snapshot, Store, Successor, Verb,
+    Acquire, AcquireReply, AcquireRequest, DepthChange, End, ForceRelease, HandoffMessage, HoldOf,
+    Inspect, Leftovers, MemoryStore, Order, Presence, QueueEntry, ReleaseReply, ReleaseRequest,
+    Renew, Seen, SeenHolder, SetDepth, Snapshot, Store, Successor, Verb,
 };
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
@@ -106,7 +108,27 @@ pub(crate) fn release_request(hold: HoldId, end: End) -> ReleaseRequest {
         mode: Mode::Exclusive,
         inbox,
         end,
+        with_others: false,
     }
+}
+
+/// Ends holds with short releases that are made at once. Returns for each whether it was in its lock; false if its release
+/// has failed.
+pub(crate) async fn release_all(store: &Store, holds: &[HoldOf]) -> Vec<bool> {
+    release_each(store, holds, true).await
+}
+
+/// Ends holds with short releases, which wait for each other or not.
+pub(crate) async fn release_each(store: &Store, holds: &[HoldOf], with_others: bool) -> Vec<bool> {
+    let released = holds.iter().map(async |(key, hold)| {
+        let request = ReleaseRequest {
+            with_others,
+            ..release_request(*hold, End::Short)
+        };
+        let released = store.release(key, request).await;
+        released.is_ok_and(|released| released.presence == Presence::Present)
+    });
+    join_all(released).await
 }
 
 /// One store with one lock that a case is about.

@@ -36,14 +36,24 @@ mod waits;
 const CASES: u32 = 2_000;
 
 /// How many requests are sent at once: so few that `try_join_all` polls them in their order.
-const BATCH: usize = 16;
+const AT_ONCE: usize = 16;
 
 #[test]
 fn memory_and_redis_give_the_same_answers() {
+    compare_both(false, CASES);
+}
+
+/// Requests that travel together may be overtaken, so they are sent one after the other here.
+#[test]
+fn memory_and_redis_with_batches_give_the_same_answers() {
+    compare_both(true, CASES / 8);
+}
+
+fn compare_both(with_batches: bool, cases: u32) {
     let mut config = ProptestConfig::default();
-    config.cases = config.cases.max(CASES);
+    config.cases = config.cases.max(CASES) * cases / CASES;
     config.failure_persistence = None;
-    let redis = OnRedis::start();
+    let redis = OnRedis::start(with_batches);
     let outcome = TestRunner::new(config).run(&any_steps(), |steps| Case::new(&redis).run(&steps));
     if let Err(failure) = outcome {
         panic!("{failure}");
@@ -52,6 +62,8 @@ fn memory_and_redis_give_the_same_answers() {
 
 /// The server that all cases share, with a runtime whose clock is the real one.
 struct OnRedis {
+    /// Whether all short requests travel in batches.
+    with_batches: bool,
     runtime: Runtime,
     server: Server,
     store: Store,
@@ -59,19 +71,25 @@ struct OnRedis {
 }
 
 impl OnRedis {
-    fn start() -> Self {
+    fn start(with_batches: bool) -> Self {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");
         let server = runtime.block_on(Server::start());
+        let server = if with_batches {
+            server.with_batches()
+        } else {
+            server.without_batches()
+        };
         let store = runtime.block_on(server.store());
         let inboxes = [(); INBOXES].map(|()| {
             let inbox = Inbox::on_redis(&server, InboxId::new());
             runtime.block_on(inbox)
         });
-        let names = Names::new(inboxes.each_ref().map(|inbox| inbox.id));
+        let names = Names::new(inboxes.each_ref().map(|inbox| inbox.id), with_batches);
         let warm = runtime.block_on(warm(&store, &names));
         warm.expect("a store that works");
         Self {
+            with_batches,
             runtime,
             server,
             store,
@@ -134,7 +152,7 @@ impl<'a> Case<'a> {
             inboxes: ids.map(|id| Inbox::in_memory(&memory, id)),
             memory,
             paused,
-            names: Names::new(ids),
+            names: Names::new(ids, redis.with_batches),
             known: Vec::new(),
             unsent: Vec::new(),
             seen: Vec::new(),
@@ -177,17 +195,23 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
-    /// Sends what has been gathered, all at once: a store executes it in the order of sending.
+    /// Sends what has been gathered, many at once: a store without batches executes them in the order of sending.
     fn send(&mut self) -> Result<(), TestCaseError> {
         let requests = std::mem::take(&mut self.unsent);
-        for requests in requests.chunks(BATCH) {
+        let at_once = if self.redis.with_batches { 1 } else { AT_ONCE };
+        for requests in requests.chunks(at_once) {
             let (names, redis) = (&self.names, self.redis);
             let answers = |runtime: &Runtime, store: &Store| {
                 let known = runtime.block_on(waits::known(store, names.hold(0)));
                 let known = known.expect("the time");
-                let answers = requests.iter().map(|&(key, request)| {
+                let answers = requests.iter().map(async |&(key, request)| {
                     let answer = names.send(store, (key, known), request);
-                    future::try_join(answer, store.ask(Inspect::of(names.key(key))))
+                    let look = async { store.ask(Inspect::of(names.key(key))).await };
+                    if names.with_batches {
+                        Ok((answer.await?, look.await?))
+                    } else {
+                        future::try_join(answer, look).await
+                    }
                 });
                 runtime.block_on(future::try_join_all(answers))
             };

@@ -6,7 +6,7 @@ use super::waits;
 use crate::base::error::StoreError;
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
-use crate::store::contract::world::some_hold;
+use crate::store::contract::world::{release_each, some_hold};
 use crate::store::{
     Acquire, AcquireAll, AcquireRequest, DepthChange, Downgrade, End, HoldOf, Keep, QueueEntry,
     ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Store, StoreTime, Successor,
@@ -17,15 +17,18 @@ pub(super) struct Names {
     keys: Vec<LockKey>,
     holds: Vec<HoldId>,
     inboxes: [InboxId; INBOXES],
+    /// Whether holds that end at once end in a batch.
+    pub(super) with_batches: bool,
 }
 
 impl Names {
-    pub(super) fn new(inboxes: [InboxId; INBOXES]) -> Self {
+    pub(super) fn new(inboxes: [InboxId; INBOXES], with_batches: bool) -> Self {
         let key = |n: usize| LockKey::new("", &format!("lock:{n}")).expect("a valid key");
         Self {
             keys: (0..KEYS).map(key).collect(),
             holds: (0..HOLDS).map(|_| some_hold()).collect(),
             inboxes,
+            with_batches,
         }
     }
 
@@ -134,6 +137,7 @@ impl Names {
                     mode,
                     inbox: self.inboxes[inbox],
                     end,
+                    with_others: false,
                 };
                 store.release(&key, request).await.map(Reply::Released)
             }
@@ -151,8 +155,9 @@ impl Names {
                 store.ask(Renew { holds, ttl }).await.map(Reply::Renewed)
             }
             Request::ReleaseAll { holds } => {
-                let released = store.release_all(&self.each(keys, holds));
-                released.await.map(Reply::ReleasedAll)
+                let released =
+                    release_each(store, &self.each(keys, holds), self.with_batches).await;
+                Ok(Reply::ReleasedAll(released))
             }
         }
     }

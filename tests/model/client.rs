@@ -222,6 +222,7 @@ impl Client<'_> {
             since: None,
             min_hold: None,
             gives_way: false,
+            with_others: false,
         };
         self.step(hold.process, Input::Release(release));
     }

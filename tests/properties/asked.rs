@@ -10,8 +10,8 @@ use crate::base::option_types::Mode;
 use crate::store::redis::Unexpected;
 use crate::store::{
     Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, ForceRelease, Inspect,
-    Leftovers, Order, Presence, QueueEntry, Release, ReleaseAll, ReleaseReply, ReleaseRequest,
-    Renew, Retain, Seen, Snapshot, Successor, Unshare, Verb,
+    Leftovers, Order, Presence, QueueEntry, Release, ReleaseReply, ReleaseRequest, Renew, Retain,
+    Seen, Snapshot, Successor, Unshare, Verb,
 };
 
 type Read<T> = Result<T, Unexpected>;
@@ -51,6 +51,7 @@ fn release(ttl: Option<Duration>) -> ReleaseRequest {
         mode: Mode::Exclusive,
         inbox,
         end,
+        with_others: false,
     }
 }
 
@@ -107,9 +108,4 @@ pub(super) fn acquired_all(reply: Value, count: usize, ttl: Duration) -> Read<Ac
 pub(super) fn renewed(reply: Value, count: usize) -> Read<Option<usize>> {
     let (holds, ttl) = (of_several(count), Duration::ZERO);
     Renew { holds, ttl }.read(reply)
-}
-
-pub(super) fn released_all(reply: Value, count: usize) -> Read<Vec<bool>> {
-    let holds = of_several(count);
-    ReleaseAll { holds }.read(reply)
 }

@@ -2,9 +2,10 @@
 
 use redis::Value;
 
-use super::asked::{acquired_all, released_all, renewed};
+use super::asked::{acquired_all, renewed};
 use super::{TTL, says, says_taken};
 use crate::store::AcquireAllReply;
+use crate::store::redis::batch;
 
 /// The replies about so many locks.
 pub(super) fn check(reply: &Value, ints: Option<&[i64]>, count: usize) {
@@ -40,9 +41,20 @@ pub(super) fn check(reply: &Value, ints: Option<&[i64]>, count: usize) {
         _ => None,
     };
     assert_eq!(gone, expected, "{reply:?}");
-    let released = released_all(reply.clone(), count).ok();
-    let flags =
-        ints.filter(|ints| ints.len() == count && ints.iter().all(|it| (0..=1).contains(it)));
-    let flags = flags.map(|flags| flags.iter().map(|flag| *flag == 1).collect());
-    assert_eq!(released, flags, "{reply:?}");
+    let replies = batch::replies(reply, count, count / 2);
+    let expected = match reply {
+        Value::Array(parts) => of_batch(parts, count),
+        _ => None,
+    };
+    assert_eq!(replies, expected, "{reply:?}");
+}
+
+/// The replies in that to a batch, of which one half are releases.
+fn of_batch(parts: &[Value], count: usize) -> Option<Vec<i64>> {
+    let [Value::Int(token), Value::BulkString(done)] = parts else {
+        return None;
+    };
+    let is_done = done.iter().all(|done| b"01".contains(done));
+    let of = |at: usize| i64::from(done[at] == b'1') * if at < count / 2 { 1 } else { *token };
+    (is_done && done.len() == count).then(|| (0..count).map(of).collect())
 }

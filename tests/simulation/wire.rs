@@ -10,8 +10,8 @@ use super::ledger::Ledger;
 use super::server::Server;
 use crate::base::key::LockKey;
 use crate::store::{
-    Acquire, AcquireAll, AcquireReply, Downgrade, Presence, Release, ReleaseAll, Reply, Request,
-    Retain, Share, Unshare, Verb,
+    Acquire, AcquireAll, AcquireReply, Downgrade, Presence, Release, Reply, Request, Retain, Share,
+    Unshare, Verb,
 };
 
 pub(super) struct Wire {
@@ -78,9 +78,6 @@ impl Wire {
             self.ledger.released(key.as_str(), request.hold);
         } else if let Some((Unshare { key, request }, _)) = both(request, reply) {
             self.ledger.released(key.as_str(), request.hold);
-        } else if let Some((ReleaseAll { holds }, released)) = both(request, reply) {
-            let ended = holds.iter().zip(released).filter(|(_, ended)| **ended);
-            ended.for_each(|((key, hold), _)| self.ledger.released(key.as_str(), *hold));
         }
     }
 }

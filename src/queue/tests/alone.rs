@@ -148,7 +148,7 @@ async fn nothing_is_kept_of_those_who_have_waited() -> Result<(), LockError> {
     waiting.iter().for_each(JoinHandle::abort);
     let is_left = async || is_alone(&queues);
     eventually(DEADLINE, "the holder alone", is_left).await;
-    let released = queues.release(&key, granted.release(), None).await;
+    let released = queues.release(&key, granted.release()).await;
     assert!(released.is_ok() && queues.lines.lock().of.is_empty());
     Ok(())
 }

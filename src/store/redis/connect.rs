@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use redis::Value;
@@ -16,12 +16,13 @@ use super::link::breaker::Breaker;
 use super::link::source::Source;
 use super::replication_id::ReplicationId;
 use super::wire::call::{Call, Way};
-use super::wire::failure::{self, OneOfCluster};
-use super::wire::reply::Unexpected;
+use super::wire::failure;
 use crate::base::error::{Effect, StoreError};
 use crate::base::events;
 use crate::base::sync::Mutex;
 
+pub(super) mod asking;
+pub(super) mod batches;
 pub(super) mod common;
 pub(super) mod connection;
 mod opening;
@@ -37,6 +38,8 @@ pub(crate) struct Connector {
     common: Common,
     state: Mutex<ConnectorState>,
     connecting: Attempt,
+    /// The number of requests in flight.
+    in_flight: Arc<AtomicUsize>,
     /// Counts the connections that were lost.
     losses: AtomicU64,
     /// Counts the connections that were lost or given up.
@@ -77,6 +80,7 @@ impl Connector {
             source,
             common,
             state: Mutex::default(),
+            in_flight: Arc::default(),
             losses: AtomicU64::new(0),
             ends: watch::Sender::new(0),
             news: watch::Sender::new(()),
@@ -138,24 +142,9 @@ impl Connector {
         }
     }
 
-    /// Runs one call at the only server of the store, and reads its reply.
-    pub(super) async fn run<T>(
-        self: Arc<Self>,
-        call: Call,
-        read: impl FnOnce(Value) -> Result<T, Unexpected>,
-    ) -> Result<T, StoreError> {
-        let passage = self.passage().await?;
-        let limit = self.common.timeouts.response;
-        let sent = self.send(&passage, &call, Way::Plain, limit).await;
-        let connection = &passage.connection;
-        match sent {
-            Ok(reply) => self.common.read(connection, call, reply, read),
-            // No other server is asked here, so waiting is no use.
-            Err(Cause::Driver(error)) if failure::leads_elsewhere(&error) => {
-                Err(connection.error(&call, Effect::Refused, OneOfCluster(error)))
-            }
-            Err(cause) => Err(connection.failed(&call, cause)),
-        }
+    /// Whether short requests travel together now.
+    pub(super) fn is_busy(&self) -> bool {
+        self.in_flight.load(Relaxed) >= self.common.together_from
     }
 
     /// Sends a call over a connection of this connector, whatever the breaker says.
@@ -166,7 +155,7 @@ impl Connector {
     ) -> Result<Value, StoreError> {
         let limit = self.common.timeouts.response;
         let asked = self.try_ask(connection, call, Way::Plain, limit).await;
-        asked.map_err(|fault| connection.failed(call, fault.cause))
+        asked.map_err(|fault| connection.failed(call.verb(), fault.cause))
     }
 
     /// Sends a call. Gives the connection up if the outcome says so.
@@ -178,16 +167,19 @@ impl Connector {
         limit: Duration,
     ) -> Result<Value, Fault> {
         let asked = connection.ask(call, way, limit).await;
-        asked.inspect_err(|Fault { cause, is_done }| {
-            if let Cause::Driver(error) = cause
-                && failure::condition(error) == Some("NOREPLICAS")
-            {
-                self.source.doubt();
-            }
-            if *is_done {
-                self.discard(connection.number);
-            }
-        })
+        asked.inspect_err(|fault| self.met(connection, fault))
+    }
+
+    /// Gives the connection up if a fault says so.
+    fn met(&self, connection: &Connection, fault: &Fault) {
+        if let Cause::Driver(error) = &fault.cause
+            && failure::condition(error) == Some("NOREPLICAS")
+        {
+            self.source.doubt();
+        }
+        if fault.is_done {
+            self.discard(connection.number);
+        }
     }
 
     /// The connection, if there is one that is not suspect.

@@ -8,8 +8,9 @@ use super::connect::Connector;
 use super::connect::common::Common;
 use super::topology::Topology;
 use super::wire::call::{Call, Way};
+use super::wire::question::{Question, Short};
 use super::wire::reply::Unexpected;
-use crate::base::error::StoreError;
+use crate::base::error::{Effect, StoreError};
 use crate::store::records::{Cursor, Scan, ScanPlace, Scanned, ServerCursor};
 
 /// Returns the names of some keys: of the primary at which the scan is, or of the next one.
@@ -107,8 +108,10 @@ async fn look_at(
     let call = part(&at.place, pattern, count);
     let limit = common.timeouts.response;
     let asked = connector.send(&passage, &call, Way::Plain, limit).await;
-    let reply = asked.map_err(|cause| connection.failed(&call, cause))?;
-    let (cursor, names, unnamed) = common.read(connection, call, reply, scanned)?;
+    let reply = asked.map_err(|cause| connection.failed(call.verb(), cause))?;
+    let scanned = scanned(reply);
+    let (cursor, names, unnamed) =
+        scanned.map_err(|cause| connection.error(call.verb(), Effect::Unknown, cause))?;
     at.seen = at.seen.saturating_add(count as u64);
     at.place = ScanPlace::Named(cursor);
     Ok(ScannedPart {
@@ -139,12 +142,36 @@ fn progress(at: &ServerCursor) -> f64 {
 }
 
 async fn count_of_keys(connector: &Arc<Connector>) -> Result<u64, StoreError> {
-    let call = Call::command("dbsize", cmd("DBSIZE"));
-    let read = |reply: Value| match reply {
-        Value::Int(keys) => u64::try_from(keys).map_err(|_| Unexpected(Value::Int(keys))),
-        other => Err(Unexpected(other)),
-    };
-    Arc::clone(connector).run(call, read).await
+    Arc::clone(connector).run(CountOfKeys).await
+}
+
+struct CountOfKeys;
+
+impl Question for CountOfKeys {
+    type Reply = u64;
+
+    fn verb(&self) -> &'static str {
+        "dbsize"
+    }
+
+    fn call(&self) -> Call {
+        Call::command(self.verb(), cmd("DBSIZE"))
+    }
+
+    fn goes_with_others(&self) -> bool {
+        false
+    }
+
+    fn short(&self) -> Option<Short> {
+        None
+    }
+
+    fn read(self, reply: Value) -> Result<u64, Unexpected> {
+        match reply {
+            Value::Int(keys) => u64::try_from(keys).map_err(|_| Unexpected(Value::Int(keys))),
+            other => Err(Unexpected(other)),
+        }
+    }
 }
 
 /// Reads the reply to a `SCAN`: the cursor, which is a number in a text; the names; and the number of names that are no

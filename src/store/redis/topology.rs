@@ -3,14 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
-
 use self::cluster::Cluster;
 use super::connect::Connector;
 use super::connect::common::Common;
 use super::link::source::Source;
-use super::wire::call::Call;
-use super::wire::reply::Unexpected;
+use super::wire::question::Question;
 use crate::base::error::AnswerFuture;
 use crate::base::key::LockKey;
 use crate::base::option_types::{Confirmation, Replicas};
@@ -42,16 +39,19 @@ impl Topology {
         }
     }
 
-    /// Runs one script and reads its reply.
-    pub(crate) fn ask<T: 'static>(
-        &self,
-        call: Call,
-        read: impl FnOnce(Value) -> Result<T, Unexpected> + Send + 'static,
-    ) -> AnswerFuture<T> {
+    /// Asks a question at the server that has its key.
+    pub(crate) fn ask<Q>(&self, question: Q) -> AnswerFuture<Q::Reply>
+    where
+        Q: Question<Reply: 'static> + Send + Sync + 'static,
+    {
         // Each future has its own size: that of a cluster is larger.
         match self {
-            Self::One(connector) => Box::pin(Arc::clone(connector).run(call, read)),
-            Self::Cluster(cluster) => Box::pin(Arc::clone(cluster).run(call, read)),
+            // Smaller than the future of a request that is made alone.
+            Self::One(connector) if question.goes_with_others() || connector.is_busy() => {
+                Box::pin(Arc::clone(connector).run_together(question))
+            }
+            Self::One(connector) => Box::pin(Arc::clone(connector).run(question)),
+            Self::Cluster(cluster) => Box::pin(Arc::clone(cluster).run(question)),
         }
     }
 

@@ -4,5 +4,6 @@ pub(crate) mod call;
 pub(crate) mod failure;
 pub(crate) mod in_flight;
 pub(crate) mod names;
+pub(crate) mod question;
 pub(crate) mod reply;
 pub(crate) mod traffic;

@@ -13,7 +13,7 @@ use crate::store::memory::{NewLock, State, View, Want};
 use crate::store::records::QueueEntry;
 use crate::store::redis::wire::names::Field;
 use crate::store::redis::wire::reply::{integers, micros, millis, token};
-use crate::store::redis::{Call, Script, Unexpected, script};
+use crate::store::redis::{Call, Script, Short, ShortWish, Unexpected, script};
 
 /// The request of one hold for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,6 +75,16 @@ impl Verb for Acquire {
             (true, true) => call.arg(1),
             (true, false) => call.arg("").arg(1),
         }
+    }
+
+    fn short(&self) -> Option<Short> {
+        let AcquireRequest { hold, ttl, entry } = self.request;
+        let told = entry.and_then(|entry| entry.tells.then_some(entry.inbox));
+        Some(Short {
+            key: self.key.clone(),
+            hold,
+            wish: ShortWish::Acquire { ttl, told },
+        })
     }
 
     fn read(&self, reply: Value) -> Result<AcquireReply, Unexpected> {

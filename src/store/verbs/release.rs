@@ -16,7 +16,7 @@ use crate::store::memory::{State, StoredLine, View, Want};
 use crate::store::records::QueueEntry;
 use crate::store::redis::wire::names::Field;
 use crate::store::redis::wire::reply::{self, integers};
-use crate::store::redis::{Call, Script, Unexpected, in_millis, script};
+use crate::store::redis::{Call, Script, Short, ShortWish, Unexpected, in_millis, script};
 
 /// The request that ends a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub(crate) struct ReleaseRequest {
     /// The inbox of the process that has the hold.
     pub(crate) inbox: InboxId,
     pub(crate) end: End,
+    /// Whether other holds end with it, so that it waits for their requests.
+    pub(crate) with_others: bool,
 }
 
 impl ReleaseRequest {
@@ -182,6 +184,19 @@ impl Verb for Release {
             .told(entry)
     }
 
+    fn goes_with_others(&self) -> bool {
+        self.request.with_others
+    }
+
+    fn short(&self) -> Option<Short> {
+        let hold = self.request.hold;
+        (self.request.end == End::Short).then(|| Short {
+            key: self.key.clone(),
+            hold,
+            wish: ShortWish::Release { alone },
+        })
+    }
+
     fn read(&self, reply: Value) -> Result<ReleaseReply, Unexpected> {
         let parse = |integers: &[i64]| {
             let (presence, successor) = match *integers {
@@ -245,6 +260,11 @@ impl Verb for Release {
             },
         }
     }
+}
+
+/// The short release of a hold.
+fn alone(key: &LockKey, hold: HoldId) -> Call {
+    Release::lua().on_lock(key).arg(Field(hold))
 }
 
 /// A free lock moves: to the successor, or to the process that has waited longest.

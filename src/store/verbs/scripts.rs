@@ -1,9 +1,9 @@
 //! All scripts, for what loads or checks each of them.
 
 use super::{Verb, acquire, depth, inspect, list, release, renew, several, share, waits};
-use crate::store::redis::Script;
+use crate::store::redis::{Script, batch};
 
-/// Every script of a verb.
+/// Every script of a verb, and the one that executes many short requests.
 pub(crate) fn scripts() -> [&'static Script; 20] {
     [
         acquire::Acquire::lua(),
@@ -18,7 +18,7 @@ pub(crate) fn scripts() -> [&'static Script; 20] {
         release::Retain::lua(),
         renew::Renew::lua(),
         several::AcquireAll::lua(),
-        several::ReleaseAll::lua(),
+        batch::lua(),
         share::Share::lua(),
         share::Unshare::lua(),
         waits::ClaimVictim::lua(),

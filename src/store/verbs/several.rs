@@ -1,4 +1,4 @@
-//! Takes and ends several holds at once.
+//! Takes several locks at once.
 
 use std::time::Duration;
 
@@ -165,51 +165,6 @@ impl Verb for AcquireAll {
         });
         let locks = mine.collect();
         AcquireAllReply::Held { at, locks }
-    }
-}
-
-/// Ends the holds whose locks no other process waits for. It is for the first attempt, and for holds of which nothing but
-/// the field can be there. Returns for each whether it was ended; the others are as they were.
-#[derive(Clone, Debug)]
-pub(crate) struct ReleaseAll {
-    pub(crate) holds: Vec<HoldOf>,
-}
-
-impl Verb for ReleaseAll {
-    type Reply = Vec<bool>;
-
-    fn lua() -> &'static Script {
-        script!("release_all")
-    }
-
-    fn call(&self) -> Call {
-        let call = Self::lua().call(2 * self.holds.len());
-        let keys = self.holds.iter().map(|(key, _)| key);
-        let call = keys.fold(call, |call, key| call.arg(key.as_str()).arg(key.line()));
-        fields(call, &self.holds)
-    }
-
-    fn read(&self, reply: Value) -> Result<Vec<bool>, Unexpected> {
-        let flag = |integer: i64| match integer {
-            1 => Some(true),
-            0 => Some(false),
-            _ => None,
-        };
-        let released = integers(&reply).filter(|released| released.len() == self.holds.len());
-        let released = released.and_then(|released| released.into_iter().map(flag).collect());
-        released.ok_or(Unexpected(reply))
-    }
-
-    fn apply(self, state: &mut State, now: Instant) -> Vec<bool> {
-        let ended = self.holds.iter().map(|(key, hold)| {
-            let mut view = state.view(key, now);
-            let is_released = view.held(*hold).is_some() && !view.line(|line| line.stands());
-            if is_released {
-                view.free();
-            }
-            is_released
-        });
-        ended.collect()
     }
 }
 

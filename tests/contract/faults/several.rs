@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::world::{MINUTE, World, some_hold};
+use super::super::world::{MINUTE, World, release_all, some_hold};
 use super::ask;
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::HoldId;
@@ -52,8 +52,8 @@ async fn a_foreign_type_at_any_lock_is_an_error_and_nothing_is_taken() {
             "precious"
         );
         // It stands in the way of no other one.
-        let released = world.store.release_all(&each(hold)).await;
-        assert_eq!(released.expect("an answer"), [false; 3]);
+        let released = release_all(&world.store, &each(hold)).await;
+        assert_eq!(released, [false; 3]);
         let () = ask(&world, "FLUSHALL").await;
     }
 }
@@ -87,8 +87,7 @@ async fn a_script_that_dies_at_any_write_takes_all_or_none_and_leaves_no_lock_wi
             assert_eq!(here().await, expected, "no {denied}");
             drop(renew(&world, hold, MINUTE).await);
             assert_eq!(here().await, expected, "no {denied}");
-            let released = world.store.release_all(&each(hold)).await;
-            let released = released.expect("an answer");
+            let released = release_all(&world.store, &each(hold)).await;
             let released = released.iter().filter(|released| **released).count();
             assert_eq!(here().await, expected - released, "no {denied}");
         }
@@ -119,8 +118,8 @@ async fn a_full_server_takes_none_and_keeps_and_frees_what_is_held() {
         matches!(again, Ok(AcquireAllReply::Held { .. })),
         "{again:?}"
     );
-    let released = world.store.release_all(&each(hold)).await;
-    assert_eq!(released.expect("an answer"), [true; 3]);
+    let released = release_all(&world.store, &each(hold)).await;
+    assert_eq!(released, [true; 3]);
     assert_eq!(ask::<i64>(&world, "DBSIZE").await, 0);
 }
 
@@ -136,8 +135,8 @@ async fn a_line_of_another_type_is_removed() {
             matches!(taken, Ok(AcquireAllReply::Held { .. })),
             "{at}: {taken:?}"
         );
-        let released = world.store.release_all(&each(hold)).await;
-        assert_eq!(released.expect("an answer"), [true; 3]);
+        let released = release_all(&world.store, &each(hold)).await;
+        assert_eq!(released, [true; 3]);
         assert_eq!(ask::<i64>(&world, "DBSIZE").await, 0);
     }
 }
@@ -176,7 +175,7 @@ async fn a_server_that_forgot_the_scripts_of_several_is_told_them_again() {
         let renewed = renew(&world, hold, MINUTE).await;
         assert_eq!(renewed.expect("an answer"), None);
         let () = ask(&world, "SCRIPT FLUSH").await;
-        let released = world.store.release_all(&each(hold)).await;
-        assert_eq!(released.expect("an answer"), [true; 3]);
+        let released = release_all(&world.store, &each(hold)).await;
+        assert_eq!(released, [true; 3]);
     }
 }

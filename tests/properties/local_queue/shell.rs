@@ -151,6 +151,7 @@ impl Shell {
             since: None,
             min_hold: None,
             gives_way: false,
+            with_others: false,
         }));
     }
 

@@ -260,6 +260,7 @@ fn end(holder: char, gives_way: bool) -> Event {
             since: None,
             min_hold: None,
             gives_way,
+            with_others: false,
         }))
     })
 }

@@ -7,14 +7,15 @@ use std::sync::{Arc, OnceLock, Weak};
 use redis::Value;
 use tokio::sync::watch;
 
+use super::batches::Scope;
 use super::connection::Connection;
-use super::recent_releases::RecentReleases;
+use super::recent_releases::{EndedHold, RecentReleases};
 use crate::base::error::{Effect, StoreError};
 use crate::base::key::SLOTS;
 use crate::store::records::Holders;
 use crate::store::redis::link::source::Timeouts;
 use crate::store::redis::wire::call::Call;
-use crate::store::redis::wire::reply::Unexpected;
+use crate::store::redis::wire::question::Question;
 
 /// The receiver of the messages to all processes, once it is there.
 pub(crate) type Watched = Arc<OnceLock<Weak<dyn Holders>>>;
@@ -26,6 +27,9 @@ pub(crate) trait Role: Send + Sync {
 
     /// Whether the server has a slot.
     fn has(&self, slot: u16) -> bool;
+
+    /// Which requests to the server may travel together.
+    fn scope(&self) -> Scope;
 }
 
 /// The only server has all slots.
@@ -37,12 +41,22 @@ impl Role for Arc<Outages> {
     fn has(&self, _slot: u16) -> bool {
         true
     }
+
+    fn scope(&self) -> Scope {
+        Scope::Server
+    }
 }
+
+/// How many requests are in flight to a server at least when the next short one travels in a batch. Beside a single one it
+/// goes alone: a batch of one costs more than it saves.
+const TOGETHER_FROM: usize = 2;
 
 /// What the connectors of one store have in common.
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) timeouts: Timeouts,
+    /// How many requests are in flight to a server at least when the next short one travels in a batch.
+    pub(crate) together_from: usize,
     /// The receiver of the messages to all processes. Only connections of our own bring any.
     pub(crate) watched: Watched,
     pub(crate) outages: Arc<Outages>,
@@ -57,6 +71,7 @@ impl Common {
     pub(crate) fn new(timeouts: Timeouts, outages: Outages) -> Self {
         Self {
             timeouts,
+            together_from: TOGETHER_FROM,
             outages: Arc::new(outages),
             watched: Watched::default(),
             epochs: Arc::default(),
@@ -65,18 +80,20 @@ impl Common {
         }
     }
 
-    /// Reads the answer to a call.
-    pub(crate) fn read<T>(
+    /// Reads the reply to a question. `call` is the request, if the question was not asked together with others.
+    pub(crate) fn read<Q: Question>(
         &self,
         connection: &Connection,
-        call: Call,
+        question: Q,
+        call: Option<Call>,
         reply: Value,
-        read: impl FnOnce(Value) -> Result<T, Unexpected>,
-    ) -> Result<T, StoreError> {
-        let read = read(reply);
-        let read = read.map_err(|cause| connection.error(&call, Effect::Unknown, cause))?;
-        if call.is_release() {
-            self.recent.answered(call, &connection.replication_id);
+    ) -> Result<Q::Reply, StoreError> {
+        let verb = question.verb();
+        let ended = EndedHold::of(&question, call);
+        let read = question.read(reply);
+        let read = read.map_err(|cause| connection.error(verb, Effect::Unknown, cause))?;
+        if let Some(ended) = ended {
+            self.recent.answered(ended, &connection.replication_id);
         }
         Ok(read)
     }

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use futures_util::future::Either;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value};
 
+use super::batches::Batches;
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::Elapsed;
 use crate::store::redis::confirmer::Confirmer;
@@ -18,6 +19,7 @@ use crate::store::redis::link::source::AbortOnDrop;
 use crate::store::redis::replication_id::ReplicationId;
 use crate::store::redis::wire::call::{Call, Way};
 use crate::store::redis::wire::failure::{self, ANOTHER_SERVER, RUNTIME_ENDED, aborted};
+use crate::store::redis::wire::question::Short;
 use crate::store::redis::wire::traffic::Traffic;
 
 /// A connection for commands, which all requests share.
@@ -33,6 +35,8 @@ pub(crate) struct Connection {
     /// The number of connections that had been lost when its attempt began. When there are more, it is suspect.
     pub(crate) losses: u64,
     pub(crate) traffic: Arc<Traffic>,
+    /// What collects the short requests, and the task that sends them; `None` on a connection of other code.
+    pub(crate) batches: Option<(Arc<Batches>, AbortOnDrop)>,
     /// Tasks that end with it. One gives it up when it leads to the wrong server; one goes on asking for the messages to all
     /// processes.
     pub(crate) _tasks: [Option<AbortOnDrop>; 2],
@@ -68,6 +72,35 @@ impl fmt::Display for Cause {
 impl Connection {
     /// Sends a call, and waits for its answer until the limit.
     pub(crate) async fn ask(&self, call: &Call, way: Way, limit: Duration) -> Result<Value, Fault> {
+        self.answer(pin!(self.send(call, way)), limit).await
+    }
+
+    /// Sends a short request with the others that are under way. Returns `None` if it has changed nothing, and has to be made
+    /// alone.
+    pub(crate) async fn ask_together(
+        &self,
+        batches: &Batches,
+        request: Short,
+        limit: Duration,
+    ) -> Result<Option<Value>, Fault> {
+        let collected = batches.collect(request);
+        match self.answer(pin!(collected), limit).await {
+            Ok(Value::Int(0)) => Ok(None),
+            // The server has refused all of them, maybe because of one.
+            Err(Fault {
+                cause: Cause::Driver(error),
+                is_done: false,
+            }) if failure::effect(&error) != Effect::Unknown => Ok(None),
+            answered => answered.map(Some),
+        }
+    }
+
+    /// Waits for the answer to a request that is sent when this is polled first.
+    async fn answer(
+        &self,
+        mut answer: Pin<&mut impl Future<Output = Result<Value, RedisError>>>,
+        limit: Duration,
+    ) -> Result<Value, Fault> {
         if limit.is_zero() {
             return Err(Fault {
                 cause: Cause::Late,
@@ -75,7 +108,6 @@ impl Connection {
             });
         }
         let mut request = self.traffic.request(limit);
-        let mut answer = pin!(self.send(call, way));
         match poll_fn(|cx| request.poll(answer.as_mut(), cx)).await {
             Ok(Ok(reply)) => {
                 request.answered();
@@ -118,19 +150,19 @@ impl Connection {
 
     pub(crate) fn error(
         &self,
-        call: &Call,
+        verb: &'static str,
         effect: Effect,
         cause: impl Into<Box<dyn Error + Send + Sync>>,
     ) -> StoreError {
-        StoreError::new(call.verb(), &self.endpoint, effect, cause)
+        StoreError::new(verb, &self.endpoint, effect, cause)
     }
 
-    /// The error for the caller of a call.
-    pub(crate) fn failed(&self, call: &Call, cause: Cause) -> StoreError {
+    /// The error for the caller of a request.
+    pub(crate) fn failed(&self, verb: &'static str, cause: Cause) -> StoreError {
         match cause {
-            Cause::Driver(error) => failure::failed(call.verb(), &self.endpoint, error),
-            Cause::Late => self.error(call, Effect::None, cause.to_string()),
-            Cause::Silence(_) => self.error(call, Effect::Unknown, cause.to_string()),
+            Cause::Driver(error) => failure::failed(verb, &self.endpoint, error),
+            Cause::Late => self.error(verb, Effect::None, cause.to_string()),
+            Cause::Silence(_) => self.error(verb, Effect::Unknown, cause.to_string()),
         }
     }
 }

@@ -13,6 +13,7 @@ use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
 use super::Connector;
+use super::batches::Batches;
 use super::connection::Connection;
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, StoreError};
@@ -48,12 +49,16 @@ impl Connector {
         let (found, subscribing) = join(identifying, self.subscribe(&opened, limit)).await;
         let replication_id = self.recognise(found, &opened, number);
         let traffic = if opened.is_own {
-            Traffic::checked(pace)
+            Traffic::checked(pace, Arc::clone(&self.in_flight))
         } else {
-            Traffic::unchecked(pace)
+            Traffic::unchecked(pace, Arc::clone(&self.in_flight))
         };
         // It is the only one.
         let _ = made.set(Arc::downgrade(&traffic));
+        let batches = opened.is_own.then(|| {
+            let scope = self.role.scope();
+            Batches::begin(opened.driver.clone(), scope)
+        });
         let connection = Connection {
             driver: opened.driver,
             endpoint: opened.endpoint,
@@ -62,6 +67,7 @@ impl Connector {
             number,
             losses,
             traffic,
+            batches,
             _tasks: [opened.following, subscribing],
         };
         self.prepare(&connection, limit).await?;

@@ -24,11 +24,11 @@ pub(crate) struct Passage {
     pub(crate) connection: Arc<Connection>,
     pass: Pass,
     /// Set if the request goes out alone.
-    trial: Option<Arc<Trial>>,
+    pub(super) trial: Option<Arc<Trial>>,
 }
 
 /// A request that goes out alone. When it is dropped, the next request may.
-struct Trial {
+pub(super) struct Trial {
     connector: Arc<Connector>,
     pass: Pass,
 }
@@ -121,7 +121,7 @@ impl Connector {
         let asked = match passage.trial {
             None => {
                 let asked = self.try_ask(&passage.connection, call, way, limit).await;
-                self.heed(passage, call, &asked);
+                self.heed(passage, call.only_reads(), asked.as_ref().map(drop));
                 asked
             }
             // Rare, and more than the rest of a request.
@@ -142,7 +142,7 @@ impl Connector {
         let sending = tokio::spawn(async move {
             let asking = connector.try_ask(&passage.connection, &call, way, limit);
             let asked = asking.await;
-            connector.heed(&passage, &call, &asked);
+            connector.heed(&passage, call.only_reads(), asked.as_ref().map(drop));
             asked
         });
         let _ends_with_caller = AbortOnDrop::new(&sending);
@@ -155,11 +155,9 @@ impl Connector {
     }
 
     /// Tells the breaker the outcome of a request.
-    fn heed(&self, passage: &Passage, call: &Call, asked: &Result<Value, Fault>) {
+    pub(super) fn heed(&self, passage: &Passage, only_reads: bool, asked: Result<(), &Fault>) {
         let is_trial = passage.trial.is_some();
-        let answered = || News::Answered {
-            only_reads: call.only_reads(),
-        };
+        let answered = || News::Answered { only_reads };
         let Fault { cause, is_done } = match asked {
             Err(fault) => fault,
             Ok(_) if is_trial => return self.tell(passage.pass, answered()),

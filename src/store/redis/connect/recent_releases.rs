@@ -16,6 +16,7 @@ use super::connection::Connection;
 use crate::base::sync::Mutex;
 use crate::store::redis::replication_id::ReplicationId;
 use crate::store::redis::wire::call::{Call, Way};
+use crate::store::redis::wire::question::{Question, Short, ShortWish};
 
 /// The age up to which an answered release is repeated.
 const LATELY: Duration = Duration::from_secs(10);
@@ -36,15 +37,54 @@ struct Releases {
 
 struct AnsweredRelease {
     number: u64,
-    call: Call,
+    ended: EndedHold,
     answered: Instant,
     /// The server that has answered it.
     replication_id: ReplicationId,
 }
 
+/// A hold that ended: the request that ended it.
+#[derive(Clone)]
+pub(crate) enum EndedHold {
+    /// Most of them are short, and are remembered without their requests.
+    Short(Short),
+    Call(Box<Call>),
+}
+
+impl EndedHold {
+    /// The hold that a question ends, if it changes nothing else.
+    pub(crate) fn of(question: &impl Question, call: Option<Call>) -> Option<Self> {
+        let releases = ["release", "unshare", "retain"];
+        if !releases.contains(&question.verb()) {
+            return None;
+        }
+        match question.short() {
+            Some(short) => Some(Self::Short(short)),
+            None => Some(Self::Call(Box::new(call?))),
+        }
+    }
+
+    fn call(self) -> Option<Call> {
+        match self {
+            Self::Call(call) => Some(*call),
+            Self::Short(Short { key, hold, wish }) => match wish {
+                ShortWish::Release { alone } => Some(alone(&key, hold)),
+                ShortWish::Acquire { .. } => None,
+            },
+        }
+    }
+
+    fn slot(&self) -> u16 {
+        match self {
+            Self::Short(short) => short.key.slot(),
+            Self::Call(call) => call.slot(),
+        }
+    }
+}
+
 impl RecentReleases {
     /// Remembers a release that a server has answered.
-    pub(crate) fn answered(&self, call: Call, replication_id: &ReplicationId) {
+    pub(crate) fn answered(&self, ended: EndedHold, replication_id: &ReplicationId) {
         let (answered, replication_id) = (Instant::now(), replication_id.clone());
         let mut releases = self.0.lock();
         let Releases { known, count } = &mut *releases;
@@ -54,7 +94,7 @@ impl RecentReleases {
         *count += 1;
         known.push_back(AnsweredRelease {
             number: *count,
-            call,
+            ended,
             answered,
             replication_id,
         });
@@ -112,7 +152,8 @@ impl RecentReleases {
             .iter()
             .filter(|it| now < it.answered + LATELY);
         let elsewhere =
-            lately.filter(|it| it.replication_id != *replication_id && has(it.call.slot()));
-        elsewhere.map(|it| (it.number, it.call.clone())).collect()
+            lately.filter(|it| it.replication_id != *replication_id && has(it.ended.slot()));
+        let ended = elsewhere.map(|it| Some((it.number, it.ended.clone().call()?)));
+        ended.flatten().collect()
     }
 }

@@ -18,6 +18,7 @@ use crate::base::key::SLOTS;
 use crate::base::sync::Mutex;
 use crate::base::timer::after;
 use crate::store::redis::connect::Connector;
+use crate::store::redis::connect::batches::Scope;
 use crate::store::redis::connect::common::{Common, Role};
 use crate::store::redis::link::address::{Address, Place, list};
 use crate::store::redis::link::attempt::Attempt;
@@ -298,5 +299,9 @@ impl Role for OneOfMany {
         let cluster = self.cluster.upgrade();
         let owner = cluster.and_then(|cluster| cluster.owner(slot));
         owner.is_some_and(|node| node.place == self.place)
+    }
+
+    fn scope(&self) -> Scope {
+        Scope::Slot
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct Script {
     sha: LazyLock<String>,
 }
 
-/// The script of this name in `lua/`. For the files in `store/verbs/`.
+/// The script of this name in `lua/`. For files in folders at the depth of `store/verbs/`.
 macro_rules! script {
     ($verb:literal) => {{
         static SCRIPT: Script = Script::new(
@@ -134,11 +134,6 @@ impl Call {
 
     pub(crate) fn verb(&self) -> &'static str {
         self.verb
-    }
-
-    /// Whether it ends holds, and changes nothing else.
-    pub(crate) fn is_release(&self) -> bool {
-        ["release", "unshare", "release_all", "retain"].contains(&self.verb)
     }
 
     /// The call that follows if the answer is 0.

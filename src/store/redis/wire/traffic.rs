@@ -9,8 +9,8 @@
 //! another one polls. So such a request has a timer of its own, on the runtime that polls it.
 
 use std::pin::Pin;
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -28,6 +28,8 @@ use crate::base::timer::{Elapsed, Sleep, after, sleep_until, timeout_at};
 #[derive(Debug)]
 pub(crate) struct Traffic {
     state: Mutex<TrafficState>,
+    /// The number of requests in flight, here and on other connections to the server.
+    in_flight: Arc<AtomicUsize>,
     /// The runtime of the check; `None` without a check.
     home: Option<Id>,
     /// Wakes the check when there is a limit before the one that it waits for.
@@ -44,8 +46,8 @@ struct TrafficState {
 
 impl Traffic {
     /// The traffic of a connection that may have been made on another runtime: each request has a timer.
-    pub(crate) fn unchecked(pace: AnswerPace) -> Arc<Self> {
-        Arc::new(Self::new(pace, None))
+    pub(crate) fn unchecked(pace: AnswerPace, in_flight: Arc<AtomicUsize>) -> Arc<Self> {
+        Arc::new(Self::new(pace, in_flight, None))
     }
 
     /// The traffic of a connection that was made on this runtime.
@@ -53,8 +55,9 @@ impl Traffic {
     /// # Panics
     ///
     /// Panics outside a tokio runtime.
-    pub(crate) fn checked(pace: AnswerPace) -> Arc<Self> {
-        let traffic = Arc::new(Self::new(pace, Some(Handle::current().id())));
+    pub(crate) fn checked(pace: AnswerPace, in_flight: Arc<AtomicUsize>) -> Arc<Self> {
+        let home = Handle::current().id();
+        let traffic = Arc::new(Self::new(pace, in_flight, Some(home)));
         let sooner = Arc::clone(&traffic.sooner);
         drop(tokio::spawn(check(Arc::downgrade(&traffic), sooner)));
         traffic
@@ -65,10 +68,14 @@ impl Traffic {
         self.home.is_some()
     }
 
-    fn new(pace: AnswerPace, home: Option<Id>) -> Self {
-        let in_flight = InFlight::default();
+    fn new(pace: AnswerPace, in_flight: Arc<AtomicUsize>, home: Option<Id>) -> Self {
+        let state = TrafficState {
+            pace,
+            in_flight: InFlight::default(),
+        };
         Self {
-            state: Mutex::new(TrafficState { pace, in_flight }),
+            state: Mutex::new(state),
+            in_flight,
             home,
             sooner: Arc::default(),
             is_given_up: AtomicBool::new(false),
@@ -78,6 +85,7 @@ impl Traffic {
     /// A request that is sent now, with this limit.
     pub(crate) fn request(&self, limit: Duration) -> TimedRequest<'_> {
         let sent = Instant::now();
+        self.in_flight.fetch_add(1, Relaxed);
         TimedRequest {
             traffic: self,
             sent,
@@ -210,6 +218,7 @@ impl TimedRequest<'_> {
 
 impl Drop for TimedRequest<'_> {
     fn drop(&mut self) {
+        self.traffic.in_flight.fetch_sub(1, Relaxed);
         if let Some(number) = self.number {
             let waker = self.traffic.state.lock().in_flight.remove(number);
             // The mutex has been let go of.
@@ -245,6 +254,10 @@ mod tests {
         AnswerPace::new(millis(1))
     }
 
+    fn checked() -> Arc<Traffic> {
+        Traffic::checked(pace(), Arc::default())
+    }
+
     /// What becomes of a request with this answer.
     async fn ask<T>(traffic: &Traffic, answer: impl Future<Output = T>) -> Result<T, Elapsed> {
         let mut request = traffic.request(LIMIT);
@@ -266,7 +279,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_that_is_not_answered_fails_at_its_limit() {
-        for traffic in [Traffic::checked(pace()), Traffic::unchecked(pace())] {
+        for traffic in [checked(), Traffic::unchecked(pace(), Arc::default())] {
             for pause in [0, 100, 10_000] {
                 assert_eq!(silence(&traffic, pause).await, LIMIT);
             }
@@ -275,7 +288,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_that_is_dropped_leaves_the_limits_of_the_others() {
-        let traffic = Traffic::checked(pace());
+        let traffic = checked();
         let dropped = async { timeout(millis(150), silence(&traffic, 0)).await };
         let (dropped, other) = join!(dropped, silence(&traffic, 100));
         assert_eq!((dropped, other), (Err(Elapsed), LIMIT));
@@ -284,7 +297,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_request_that_is_answered_in_time_arms_no_timer() {
-        let traffic = Traffic::checked(pace());
+        let traffic = checked();
         let mut request = traffic.request(LIMIT);
         let mut answer = pin!(sleep(millis(299)));
         let answered = poll_fn(|cx| request.poll(answer.as_mut(), cx)).await;
@@ -296,7 +309,7 @@ mod tests {
     #[tokio::test]
     async fn the_check_ends_with_its_connection() {
         let alive = || Handle::current().metrics().num_alive_tasks();
-        let traffic = Traffic::checked(pace());
+        let traffic = checked();
         assert_eq!(ask(&traffic, yield_now()).await, Ok(()));
         assert_eq!(alive(), 1);
         drop(traffic);
@@ -312,7 +325,7 @@ mod tests {
 
     /// A request on a connection of `home` that is not answered.
     fn request(home: &Runtime) -> impl Future<Output = Result<(), Elapsed>> + Send + use<> {
-        let traffic = home.block_on(async { Traffic::checked(pace()) });
+        let traffic = home.block_on(async { checked() });
         async move { ask(&traffic, pending()).await }
     }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use redis::{ErrorKind, ServerErrorKind, Value};
+use redis::{ErrorKind, ServerErrorKind};
 use tokio::select;
 use tokio::time::Instant;
 
@@ -12,13 +12,14 @@ use super::map::named;
 use super::{Cluster, Node, PAUSE, name};
 use crate::base::error::StoreError;
 use crate::base::timer::{Elapsed, after, sleep, timeout_at};
+use crate::store::redis::connect::asking::Together;
 use crate::store::redis::connect::connection::Cause;
 use crate::store::redis::connect::passage::Passage;
 use crate::store::redis::link::address::{Place, host_and_port};
 use crate::store::redis::link::source::{AbortOnDrop, Opened, Opening, Receiver, Source, Timeouts};
-use crate::store::redis::wire::call::{Call, Way};
+use crate::store::redis::wire::call::Way;
 use crate::store::redis::wire::failure::condition;
-use crate::store::redis::wire::reply::Unexpected;
+use crate::store::redis::wire::question::Question;
 
 /// How many redirections a request follows.
 const REDIRECTIONS: usize = 5;
@@ -35,22 +36,35 @@ impl Source for Cluster {
 }
 
 impl Cluster {
-    /// Runs one script at the server that has the slot of its keys, and reads its reply.
-    pub(crate) async fn run<T>(
+    /// Asks a question at the server that has the slot of its keys.
+    pub(crate) async fn run<Q: Question>(
         self: Arc<Self>,
-        call: Call,
-        read: impl FnOnce(Value) -> Result<T, Unexpected>,
-    ) -> Result<T, StoreError> {
+        question: Q,
+    ) -> Result<Q::Reply, StoreError> {
+        let (call, verb) = (question.call(), question.verb());
         let slot = call.slot();
         let (mut node, mut passage) = self.connected(slot).await?;
         let mut way = Way::Plain;
-        let until = after(Instant::now(), self.common.timeouts.response);
+        let within = match node.connector.send_together(&passage, &question).await {
+            Ok(Together::Replied(reply)) => {
+                let connection = &passage.connection;
+                return self.common.read(connection, question, None, reply);
+            }
+            Ok(Together::Alone { within }) => within,
+            Err(cause) => {
+                if may_be_elsewhere(&cause) {
+                    self.learn_soon();
+                }
+                return Err(passage.connection.failed(verb, cause));
+            }
+        };
+        let until = after(Instant::now(), within);
         for _ in 0..REDIRECTIONS {
             let limit = until.saturating_duration_since(Instant::now());
             let sent = node.connector.send(&passage, &call, way, limit).await;
             let connection = &passage.connection;
             let cause = match sent {
-                Ok(reply) => return self.common.read(connection, call, reply, read),
+                Ok(reply) => return self.common.read(connection, question, Some(call), reply),
                 Err(cause) => cause,
             };
             (node, way) = match redirection(&cause, &node.place) {
@@ -60,7 +74,7 @@ impl Cluster {
                     if may_be_elsewhere(&cause) {
                         self.learn_soon();
                     }
-                    return Err(connection.failed(&call, cause));
+                    return Err(connection.failed(verb, cause));
                 }
             };
             passage = match timeout_at(until, node.connector.passage()).await {

@@ -1,0 +1,295 @@
+//! Short requests that are under way together travel together.
+//!
+//! While other requests are in flight on a connection, the short ones are collected, and go as one call at the end of the
+//! same turn of the runtime. Each of them gets the reply that it would get by itself; or it learns that it has to be made
+//! alone, as if it had not been sent. So a batch changes no rule about repetitions, late requests and dropped futures: one
+//! whose answer is lost is an unknown outcome for each of its requests.
+
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use redis::aio::MultiplexedConnection;
+use redis::{RedisError, Value};
+use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::select;
+use tokio::sync::Notify;
+use tokio::task::yield_now;
+
+use crate::base::sync::Mutex;
+use crate::store::redis::batch::{self, MOST};
+use crate::store::redis::link::source::AbortOnDrop;
+use crate::store::redis::wire::call::{Call, Way};
+use crate::store::redis::wire::failure::{RUNTIME_ENDED, aborted};
+use crate::store::redis::wire::question::Short;
+
+/// The short requests of one connection that are about to be sent.
+#[derive(Default)]
+pub(crate) struct Batches {
+    open: Mutex<Open>,
+    /// Wakes the task that sends them.
+    sooner: Notify,
+}
+
+#[derive(Default)]
+struct Open {
+    collection: Arc<Collection>,
+    /// Whether the task that sends them has ended.
+    is_over: bool,
+}
+
+/// Which requests may travel together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// All requests that go over the connection.
+    Server,
+    /// Only requests of one slot of a cluster.
+    Slot,
+}
+
+impl Batches {
+    /// Begins the task that sends batches over a connection, on the present runtime.
+    pub(super) fn begin(driver: MultiplexedConnection, scope: Scope) -> (Arc<Self>, AbortOnDrop) {
+        let batches = Arc::<Self>::default();
+        let sending = AbortOnDrop::spawn(send(Arc::clone(&batches), driver, scope));
+        (batches, sending)
+    }
+
+    /// Collects a request for the next batch.
+    pub(super) fn collect(&self, request: Short) -> Collected {
+        let (collected, is_first) = {
+            let open = self.open.lock();
+            let mut places = open.collection.0.lock();
+            places.push(if open.is_over {
+                Place::Answered(Err(aborted(RUNTIME_ENDED)))
+            } else {
+                Place::Collected(request, None)
+            });
+            let number = places.len() - 1;
+            let collection = Arc::clone(&open.collection);
+            (Collected { collection, number }, number == 0)
+        };
+        if is_first {
+            self.sooner.notify_one();
+        }
+        collected
+    }
+}
+
+/// Sends what is collected, until the connection is dropped or its runtime ends.
+async fn send(batches: Arc<Batches>, driver: MultiplexedConnection, scope: Scope) {
+    let _over = Over(&batches);
+    // On one thread this task runs behind all tasks that were woken before it. On several it would run before them.
+    let has_turns = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+    let mut in_flight = FuturesUnordered::new();
+    loop {
+        select! {
+            biased;
+            () = batches.sooner.notified() => {}
+            Some(()) = in_flight.next() => continue,
+        }
+        if !has_turns {
+            yield_now().await;
+        }
+        let collection = mem::take(&mut batches.open.lock().collection);
+        for batch in split(collection.take(), scope) {
+            let call = batch::call(batch.iter().map(|it| &it.request));
+            let asked = Asked::of(batch, &collection);
+            in_flight.push(ask(driver.clone(), call, asked));
+        }
+    }
+}
+
+/// Divides requests into batches. In each of them the releases come first, and the others have the same terms.
+fn split(mut requests: Vec<Numbered>, scope: Scope) -> Vec<Vec<Numbered>> {
+    let slot = |it: &Numbered| match scope {
+        Scope::Server => 0,
+        Scope::Slot => it.request.key.slot(),
+    };
+    if scope == Scope::Slot {
+        requests.sort_by_key(slot);
+    }
+    let mut batches = Vec::new();
+    while let Some(first) = requests.first().map(slot) {
+        let of_slot = requests.iter().take_while(|it| slot(it) == first);
+        let terms = of_slot.clone().find_map(|it| batch::terms(&it.request));
+        let mut left = of_slot.count();
+        let mut room = MOST;
+        let goes = |it: &mut Numbered| {
+            let own = batch::terms(&it.request);
+            let goes = left > 0 && room > 0 && (own.is_none() || own == terms);
+            (left, room) = (left.saturating_sub(1), room - usize::from(goes));
+            goes
+        };
+        let mut batch: Vec<_> = requests.extract_if(.., goes).collect();
+        batch.sort_by_key(|it| !it.request.is_release());
+        batches.push(batch);
+    }
+    batches
+}
+
+/// Sends one batch, and answers its callers.
+async fn ask(mut driver: MultiplexedConnection, call: Call, asked: Asked) {
+    let reply = call.send(&mut driver, Way::Plain).await;
+    asked.answer(reply);
+}
+
+/// A request with its number in its collection.
+struct Numbered {
+    number: usize,
+    request: Short,
+}
+
+/// The requests that were collected in one turn, and the callers that wait for their answers.
+#[derive(Default)]
+struct Collection(Mutex<Vec<Place>>);
+
+/// A caller and its request.
+enum Place {
+    Collected(Short, Option<Waker>),
+    Sent(Option<Waker>),
+    Answered(ShortAnswer),
+    /// The caller has its answer, or was dropped.
+    Left,
+}
+
+type ShortAnswer = Result<Value, RedisError>;
+
+impl Collection {
+    /// Takes the requests whose callers have not left.
+    fn take(&self) -> Vec<Numbered> {
+        let mut places = self.0.lock();
+        let taken = places
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(number, place)| match mem::replace(place, Place::Left) {
+                Place::Collected(request, waker) => {
+                    *place = Place::Sent(waker);
+                    Some(Numbered { number, request })
+                }
+                _ => None,
+            });
+        taken.collect()
+    }
+
+    /// Gives the callers with these numbers their answers, if they still wait.
+    fn answer(&self, answers: impl Iterator<Item = (usize, ShortAnswer)>) {
+        let mut wakers = Vec::new();
+        let mut places = self.0.lock();
+        for (number, answer) in answers {
+            if let Some(place) = places.get_mut(number)
+                && let Place::Collected(_, waker) | Place::Sent(waker) = place
+            {
+                wakers.extend(waker.take());
+                *place = Place::Answered(answer);
+            }
+        }
+        drop(places);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// The answer to a request that was collected.
+pub(super) struct Collected {
+    collection: Arc<Collection>,
+    number: usize,
+}
+
+impl Future for Collected {
+    type Output = ShortAnswer;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ShortAnswer> {
+        let mut places = self.collection.0.lock();
+        let Some(place) = places.get_mut(self.number) else {
+            return Poll::Pending;
+        };
+        match place {
+            Place::Collected(_, waker) | Place::Sent(waker) => {
+                let known = waker.take().filter(|known| known.will_wake(cx.waker()));
+                *waker = Some(known.unwrap_or_else(|| cx.waker().clone()));
+                Poll::Pending
+            }
+            Place::Left => Poll::Pending,
+            Place::Answered(_) => match mem::replace(place, Place::Left) {
+                Place::Answered(answer) => Poll::Ready(answer),
+                _ => Poll::Pending,
+            },
+        }
+    }
+}
+
+/// A caller that leaves before its request was taken makes no request.
+impl Drop for Collected {
+    fn drop(&mut self) {
+        let mut places = self.collection.0.lock();
+        let place = places.get_mut(self.number);
+        let left = place.map(|place| mem::replace(place, Place::Left));
+        drop(places);
+        // To drop a waker may drop a task.
+        drop(left);
+    }
+}
+
+/// A batch that was sent. When it is dropped without an answer, its callers learn that there will be none.
+struct Asked {
+    collection: Arc<Collection>,
+    /// The numbers of its requests, in the order of the call.
+    numbers: Vec<usize>,
+    releases: usize,
+}
+
+impl Asked {
+    fn of(batch: Vec<Numbered>, collection: &Arc<Collection>) -> Self {
+        let releases = batch.iter().filter(|it| it.request.is_release()).count();
+        Self {
+            collection: Arc::clone(collection),
+            numbers: batch.into_iter().map(|it| it.number).collect(),
+            releases,
+        }
+    }
+
+    fn answer(mut self, reply: ShortAnswer) {
+        let numbers = mem::take(&mut self.numbers);
+        let replies =
+            reply.map(|reply| batch::replies(&reply, numbers.len(), self.releases).ok_or(reply));
+        let answer = |at: usize| match &replies {
+            Ok(Ok(replies)) => Ok(replies
+                .get(at)
+                .map_or(Value::Nil, |reply| Value::Int(*reply))),
+            // Each of them finds that it is no reply of ours.
+            Ok(Err(unexpected)) => Ok(unexpected.clone()),
+            Err(error) => Err(error.clone()),
+        };
+        let answers = numbers
+            .iter()
+            .enumerate()
+            .map(|(at, number)| (*number, answer(at)));
+        self.collection.answer(answers);
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        let ended = |number| (number, Err(aborted(RUNTIME_ENDED)));
+        let numbers = mem::take(&mut self.numbers).into_iter();
+        self.collection.answer(numbers.map(ended));
+    }
+}
+
+/// Ends the wait of the callers whose requests were not sent when the task ends.
+struct Over<'b>(&'b Batches);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        let unsent = {
+            let mut open = self.0.open.lock();
+            open.is_over = true;
+            mem::take(&mut open.collection)
+        };
+        let count = unsent.0.lock().len();
+        unsent.answer((0..count).map(|number| (number, Err(aborted(RUNTIME_ENDED)))));
+    }
+}
