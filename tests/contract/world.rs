@@ -9,8 +9,8 @@ use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::store::{
     Acquire, AcquireReply, AcquireRequest, DepthChange, End, ForceRelease, HandoffMessage, Inspect,
-    Leftovers, MemoryStore, Order, Presence, QueueEntry, ReleaseReply, ReleaseRequest, Renew, Seen,
-    SeenHolder, SetDepth, Snapshot, Store, Successor, Verb,
+    Leftovers, MemoryStore, Order, Presence, QueueEntry, ReleaseReply, ReleaseRequest, Renew,
+    RenewAnswer, Seen, SeenHolder, SetDepth, Snapshot, Store, Successor, Verb,
 };
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
@@ -237,8 +237,8 @@ impl World {
 
     pub(crate) async fn renew(&self, hold: HoldId, ttl: Duration) -> Presence {
         let holds = vec![(self.key.clone(), hold)];
-        let gone = self.send(Renew { holds, ttl }).await;
-        Presence::from(gone.is_none())
+        let renewed = self.send(Renew { holds, ttl }).await;
+        Presence::from(renewed == [RenewAnswer::Renewed])
     }
 
     /// A release after which no acquire of the hold can still be on its way.
