@@ -1,8 +1,8 @@
 //! How many holds can one process renew, and what do lost connections cost then?
 //!
 //! `HOLDS=300000 TTL=9 CUTS=3 SECONDS=40 cargo bench --package reentry-tests --bench renewals`. Each second it prints how
-//! many scripts the server has run, how much of a core this process has used, and how many locks are lost. The first
-//! connection is cut after five seconds, the next ones every five seconds.
+//! many scripts the server has run, how many renewals they were about, how much of a core this process has used, and how many
+//! locks are lost. The first connection is cut after five seconds, the next ones every five seconds.
 
 #![allow(
     clippy::unwrap_used,
@@ -44,9 +44,9 @@ async fn main() {
     let guards: Vec<_> = guards.into_iter().map(Result::unwrap).collect();
     println!("{holds} holds at {ttl} s, taken in {:?}", begun.elapsed());
     println!(
-        "| second | connections cut | scripts | CPU of this process, cores | CPU of the server | lost |"
+        "| second | connections cut | scripts | renewals | CPU of this process, cores | CPU of the server | lost |"
     );
-    println!("|---:|---:|---:|---:|---:|---:|");
+    println!("|---:|---:|---:|---:|---:|---:|---:|");
     let begun = Instant::now();
     let (mut cut, mut before) = (0, Sample::take(&server).await);
     let first = before;
@@ -59,12 +59,29 @@ async fn main() {
         sleep_until(begun + Duration::from_secs(second)).await;
         let now = Sample::take(&server).await;
         let lost = guards.iter().filter(|guard| guard.held().is_lost()).count();
-        let (scripts, own, of_server) = now.since(before);
-        println!("| {second} | {cut} | {scripts:.0} | {own:.2} | {of_server:.2} | {lost} |");
+        let Rates {
+            scripts,
+            renewals,
+            own,
+            of_server,
+        } = now.since(before);
+        println!(
+            "| {second} | {cut} | {scripts:.0} | {renewals:.0} | {own:.2} | {of_server:.2} | {lost} |"
+        );
         before = now;
     }
-    let (scripts, own, of_server) = before.since(first);
-    println!("all: {scripts:.0} scripts a second, {own:.2} and {of_server:.2} cores");
+    let Rates {
+        scripts,
+        renewals,
+        own,
+        of_server,
+    } = before.since(first);
+    println!(
+        "all: {scripts:.0} scripts and {renewals:.0} renewals a second, {own:.2} and {of_server:.2} cores; {:.2} µs of this \
+         process for a renewal, {:.1} renewals in a script",
+        own * 1e6 / renewals,
+        renewals / scripts,
+    );
     // Their releases would take as long as the rest.
     std::process::exit(0);
 }
@@ -73,6 +90,16 @@ async fn main() {
 struct Sample {
     at: Instant,
     scripts: u64,
+    renewals: u64,
+    own: f64,
+    of_server: f64,
+}
+
+/// What there was in a second.
+struct Rates {
+    scripts: f64,
+    renewals: f64,
+    /// In cores.
     own: f64,
     of_server: f64,
 }
@@ -80,23 +107,25 @@ struct Sample {
 impl Sample {
     async fn take(server: &RedisServer) -> Self {
         let stats = server.commandstats().await;
+        let calls = |name| stats.get(name).copied().unwrap_or_default();
         Self {
             at: Instant::now(),
-            scripts: stats.get("evalsha").copied().unwrap_or_default(),
+            scripts: calls("evalsha"),
+            // A script of renewals looks once for each hold, and an acquire does not where the lock is free.
+            renewals: calls("hexists"),
             own: cpu::own(),
             of_server: cpu::of(std::slice::from_ref(server)).await,
         }
     }
 
-    /// Scripts in a second, and how many cores.
-    fn since(self, before: Self) -> (f64, f64, f64) {
+    fn since(self, before: Self) -> Rates {
         let micros = (self.at - before.at).as_micros() as f64;
-        let scripts = (self.scripts - before.scripts) as f64;
-        let of_server = (self.of_server - before.of_server) / micros;
-        (
-            scripts * 1e6 / micros,
-            (self.own - before.own) / micros,
-            of_server,
-        )
+        let a_second = |now: u64, before: u64| (now - before) as f64 * 1e6 / micros;
+        Rates {
+            scripts: a_second(self.scripts, before.scripts),
+            renewals: a_second(self.renewals, before.renewals),
+            own: (self.own - before.own) / micros,
+            of_server: (self.of_server - before.of_server) / micros,
+        }
     }
 }

@@ -1,17 +1,29 @@
 -- KEYS: each a lock (hash)
 -- ARGV: 1 ttl, then for each key: hold
--- returns 0 the leases last at least the TTL from now, or the index of the first key whose hold is gone
+-- returns 0 all leases last at least the TTL from now, or for each key: 1 its lease does, 0 its hold is gone, -1 nothing is known of it, since it has met an error; where all keys have met one, the reply is the last error
 -- ttl: the TTL in ms. hold: the hold id in the lock of that key.
 local ttl = ARGV[1]
+local replies, renewed, failed = {}, 0, 0
 
 for at, lock in ipairs(KEYS) do
-  if redis.call('HEXISTS', lock, ARGV[at + 1]) == 0 then
-    return at
-  end
+  local done = redis.pcall('HEXISTS', lock, ARGV[at + 1])
   -- A renewal that arrives late must not shorten a lease that a re-entry has lengthened.
-  if redis.pcall('PEXPIRE', lock, ttl, 'GT') ~= 1 and redis.call('PTTL', lock) < tonumber(ttl) then
+  if done == 1 and redis.pcall('PEXPIRE', lock, ttl, 'GT') ~= 1 and redis.call('PTTL', lock) < tonumber(ttl) then
     -- GT exists since Redis 7.0. It treats a lock without an expiry as one whose lease never expires.
-    redis.call('PEXPIRE', lock, ttl)
+    done = redis.pcall('PEXPIRE', lock, ttl)
   end
+  if done == 1 then
+    renewed = renewed + 1
+  elseif done ~= 0 then
+    failed = failed + 1
+    if failed == #KEYS then
+      return done
+    end
+    done = -1
+  end
+  replies[at] = done
 end
-return 0
+if renewed == #KEYS then
+  return 0
+end
+return replies

@@ -13,7 +13,7 @@ use crate::hold::held::Held;
 use crate::store::records::Enclosing;
 use crate::store::redis::Origin;
 use crate::store::redis::link::address::Address;
-use crate::store::{Renew, Seen, Store, verbs};
+use crate::store::{Renew, RenewAnswer, Seen, Store, verbs};
 
 /// Every script with its verb, as it is sent.
 pub fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -67,13 +67,14 @@ impl Locks {
         let (hold, ttl) = (held.hold_id(), held.remaining());
         let holds = vec![(key.clone(), hold)];
         let renewed = self.engine().store().ask(Renew { holds, ttl });
-        match renewed.await.map_err(on(&key))? {
-            None => Ok(()),
-            Some(_gone) => Err(LockError::Lost {
+        let renewed = renewed.await.map_err(on(&key))?;
+        if renewed.contains(&RenewAnswer::Gone) {
+            return Err(LockError::Lost {
                 key: key.name().to_owned(),
                 reason: LostReason::Gone,
-            }),
+            });
         }
+        Ok(())
     }
 
     /// The last answer of the store to the callers of this process that wait for a lock: `Ok` if the lock is held, or

@@ -293,7 +293,7 @@ impl Replicas {
 }
 
 /// The number of replicas that must have a lock, and the time within which they must have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Confirm {
     pub(crate) replicas: Replicas,
     /// Milliseconds in 32 bits, to keep each hold small.

@@ -7,7 +7,7 @@
 use std::slice::from_ref;
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
+use futures_util::future::{join_all, try_join_all};
 use tokio::time::Instant;
 
 use crate::base::backoff::Backoff;
@@ -79,12 +79,18 @@ async fn renew(
         hold.lose(LostReason::Gone);
         return Ok(None);
     }
-    Ok(reply.renewed.first().map(|asked| asked.epoch))
+    Ok(request.renewed(&reply).next().map(|asked| asked.epoch))
 }
 
-/// Waits until the replicas have the renewals that were answered, as far as they are to count only then.
-pub(super) async fn renewed(reply: &RenewReply, store: &Store) -> Result<(), StoreError> {
-    let confirms = reply.renewed.iter().map(async |Asked { hold, epoch, .. }| {
+/// Waits until the replicas have the renewals that were answered, as far as they are to count only then. Returns what counts;
+/// fails if nothing does.
+pub(super) async fn renewed(
+    request: &RenewRequest,
+    reply: RenewReply,
+    store: &Store,
+) -> Result<RenewReply, StoreError> {
+    let renewed = request.renewed(&reply);
+    let confirms = renewed.map(async |Asked { hold, epoch, .. }| {
         let Some(confirm) = hold.confirm else {
             return Ok(());
         };
@@ -105,7 +111,8 @@ pub(super) async fn renewed(reply: &RenewReply, store: &Store) -> Result<(), Sto
             }
         }
     });
-    try_join_all(confirms).await.map(drop)
+    let confirmed = join_all(confirms).await;
+    reply.confirmed(confirmed)
 }
 
 /// Whether a connection was lost since the hold was confirmed last. One that replicas have to confirm is asked for by
@@ -150,7 +157,7 @@ async fn verify(
         let request = RenewRequest::new(from_ref(hold), store);
         match request.send(store).await {
             Ok(reply) if reply.is_gone() => {
-                reply.lose();
+                request.lose(&reply);
                 return Err(hold.lost_error(LostReason::Gone));
             }
             Ok(reply) => {

@@ -23,12 +23,15 @@ use crate::base::span::Span;
 use crate::base::sync::Mutex;
 use crate::hold::depth::{Depth, Remains};
 use crate::hold::group::Group;
-use crate::hold::lease::{Due, Lease};
+use crate::hold::lease::Lease;
 use crate::hold::schedule::ScheduleSlot;
 use crate::queue::{Grant, TokenSeries};
 
 mod end;
 mod losses;
+mod renewing;
+
+pub(super) use self::renewing::RenewalTerms;
 
 /// The holds of an entry: in most cases one.
 pub(crate) type Holds = SmallVec<[Arc<Hold>; 1]>;
@@ -67,6 +70,8 @@ pub(super) struct HoldState {
     guards: u32,
     /// Whether a wait inside it was chosen to end a deadlock.
     gives_way: bool,
+    /// Whether a renewal is about this hold alone, since one that was about others too may have failed because of it.
+    is_renewed_alone: bool,
     /// Around the hold, until its release is answered.
     span: Span,
 }
@@ -127,6 +132,7 @@ impl Hold {
             min_hold: None,
             guards: 0,
             gives_way: false,
+            is_renewed_alone: false,
             span: Span::default(),
         };
         Arc::new(Self {
@@ -178,53 +184,6 @@ impl Hold {
     /// Whether it shares its lock.
     pub(crate) fn mode(&self) -> Mode {
         self.state.lock().mode
-    }
-
-    /// When the lease ends unless it is renewed.
-    pub(super) fn deadline(&self) -> Instant {
-        self.state.lock().lease.deadline()
-    }
-
-    /// When the lease must be looked after; see [`Lease::due`].
-    pub(super) fn due(&self, disconnects: u64) -> Instant {
-        self.state.lock().lease.due(disconnects)
-    }
-
-    /// What must be done for the lease; see [`Lease::look`]. It reports no loss, so that it may be called under
-    /// the mutex of the schedules.
-    pub(super) fn look(&self, disconnects: u64, now: Instant) -> Due {
-        self.state.lock().lease.look(disconnects, now)
-    }
-
-    /// The count of disconnects before the request that last confirmed the lease.
-    pub(super) fn disconnects(&self) -> u64 {
-        self.state.lock().lease.disconnects()
-    }
-
-    /// What the next renewal asks for.
-    pub(super) fn ttl(&self) -> Duration {
-        self.state.lock().lease.ttl()
-    }
-
-    /// Renewals ask for at least `ttl` from now on.
-    pub(super) fn raise_ttl(&self, ttl: Duration) {
-        self.change(|state| state.lease.raise_ttl(ttl));
-    }
-
-    /// Whether the lease reaches to the end of `max_hold`, and is renewed no more.
-    pub(super) fn is_covered(&self) -> bool {
-        self.state.lock().lease.is_covered()
-    }
-
-    /// Where it stands in the schedule, and on which runtime that is.
-    pub(super) fn seat(&self) -> Option<(ScheduleSlot, runtime::Id)> {
-        self.slot.get().map(|slot| (*slot, self.runtime))
-    }
-
-    /// It has come into the schedule.
-    pub(super) fn set_slot(&self, slot: ScheduleSlot) {
-        // It comes once.
-        let _ = self.slot.set(slot);
     }
 
     /// How the lock was lost, if it was.
@@ -306,19 +265,6 @@ impl Hold {
     /// One member less.
     pub(super) fn leave(&self) -> Remains {
         self.change(|state| state.depth.leave())
-    }
-
-    /// A renewal that was sent after so many disconnects is confirmed.
-    pub(super) fn confirm(&self, sent: Instant, ttl: Duration, disconnects: u64) {
-        self.change(|state| {
-            state.lease.confirm(sent, ttl, Instant::now());
-            state.lease.verify(disconnects);
-        });
-    }
-
-    /// Tells a renewal that is in flight of the end.
-    pub(super) fn call_off(&self) {
-        self.over.notify_waiters();
     }
 
     /// Changes the state. Every loss passes through here: the first reason stands, and is reported once.

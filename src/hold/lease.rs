@@ -121,7 +121,18 @@ impl Lease {
         }
     }
 
-    /// What must be done for the lease now.
+    /// Whether it may be renewed now, together with another one: it would be due by `horizon`, and was confirmed after the
+    /// last disconnect.
+    pub(crate) fn may_be_renewed(&self, disconnects: u64, horizon: Instant) -> bool {
+        self.disconnects == disconnects && self.look(disconnects, horizon) == Due::Renewal
+    }
+
+    /// The next renewal is due at this instant, if it would be due later.
+    pub(crate) fn bring_forward(&mut self, due: Instant) {
+        self.times.renewal_due = self.times.renewal_due.min(due);
+    }
+
+    /// What is to be done for it now.
     pub(crate) fn look(&self, disconnects: u64, now: Instant) -> Due {
         let due = self.due(disconnects);
         match self.lost.or_else(|| self.loss_at(now)) {

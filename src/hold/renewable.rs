@@ -1,5 +1,5 @@
-//! The holds that are renewed together: one hold, those of one acquisition, or readers of one key. One hold is several of
-//! length one.
+//! The holds that are renewed together: one hold, those of one acquisition, readers of one key, or independent holds. One
+//! hold is several of length one, and each has its own answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::base::error::{LostReason, StoreError};
 use crate::base::events;
 use crate::base::option_types::Mode;
 use crate::hold::hold::Hold;
-use crate::store::{Keep, MOST_TOGETHER, Renew, Store};
+use crate::store::{Keep, MOST_TOGETHER, Renew, RenewAnswer, Store};
 
 /// The holds that are renewed together.
 #[derive(Clone, Debug)]
@@ -22,33 +22,36 @@ pub(super) struct Renewable(pub(super) Vec<Arc<Hold>>);
 pub(super) struct RenewRequest {
     /// An instant before it is sent.
     pub(super) sent: Instant,
-    ttl: Duration,
     holds: Vec<Asked>,
 }
 
 /// A hold that is asked for, and what was known before.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Asked {
     pub(super) hold: Arc<Hold>,
     mode: Mode,
+    ttl: Duration,
+    /// Whether a request about this hold is about no other one.
+    is_alone: bool,
     disconnects: u64,
     /// The epoch of the connection.
     pub(super) epoch: u64,
 }
 
-/// What the store has said of the holds. Those that are in neither list come after one that is gone: nothing is known of
-/// them.
-#[derive(Debug, Default)]
-pub(super) struct RenewReply {
-    pub(super) renewed: Vec<Asked>,
-    gone: Vec<Asked>,
-}
+/// What the store has said of each hold of a request, in their order.
+#[derive(Debug)]
+pub(super) struct RenewReply(Vec<RenewAnswer>);
 
 impl Renewable {
-    /// Leaves out the holds that have ended or are lost.
-    pub(super) fn retain_held(&mut self) {
-        self.0
-            .retain(|hold| hold.depth() > 0 && hold.lost().is_none());
+    /// Leaves out the holds that have ended, and those that are lost, which it tells of.
+    pub(super) fn retain_held(&mut self, tell_lost: impl Fn(&Hold)) {
+        self.0.retain(|hold| {
+            let is_lost = hold.lost().is_some();
+            if is_lost {
+                tell_lost(hold);
+            }
+            !is_lost && hold.depth() > 0
+        });
     }
 
     /// When the first lease ends unless it is renewed.
@@ -70,25 +73,19 @@ impl Renewable {
 }
 
 impl RenewRequest {
-    /// Asks for the longest lease that any of the holds wants. All of them ask for it from now on: a request about one of
-    /// them must not ask for less than one about all that may be executed later.
     pub(super) fn new(holds: &[Arc<Hold>], store: &Store) -> Self {
-        let ttls = holds.iter().map(|hold| hold.ttl());
-        let ttl = ttls.max().unwrap_or_default();
-        let asked = holds.iter().map(|hold| {
-            hold.raise_ttl(ttl);
-            Asked {
-                hold: Arc::clone(hold),
-                mode: hold.mode(),
-                disconnects: store.disconnects_of(hold.key()),
-                epoch: store.connection_epoch(hold.key()),
-            }
+        let asked = holds.iter().map(|hold| Asked {
+            hold: Arc::clone(hold),
+            mode: hold.mode(),
+            ttl: hold.ttl(),
+            is_alone: hold.is_renewed_alone(),
+            disconnects: store.disconnects_of(hold.key()),
+            epoch: store.connection_epoch(hold.key()),
         });
         let mut holds: Vec<_> = asked.collect();
         holds.sort_by_key(|asked| asked.mode == Mode::Shared);
         Self {
             sent: Instant::now(),
-            ttl,
             holds,
         }
     }
@@ -100,86 +97,167 @@ impl RenewRequest {
     }
 
     pub(super) async fn send(&self, store: &Store) -> Result<RenewReply, StoreError> {
-        let runs = self.holds.chunk_by(|one, other| {
-            let (key, next) = (one.hold.key(), other.hold.key());
-            one.mode == other.mode
-                && match one.mode {
-                    Mode::Exclusive => store.spans(key, next),
-                    Mode::Shared => key == next,
-                }
-        });
+        let runs = self
+            .holds
+            .chunk_by(|one, other| one.goes_with(other, store));
         let requests = runs.flat_map(|run| match run {
             [Asked { mode, .. }, ..] if *mode == Mode::Exclusive => run.chunks(MOST_TOGETHER),
             readers => readers.chunks(readers.len()),
         });
-        let replies = try_join_all(requests.map(|run| self.send_run(run, store))).await?;
-        let all = replies.into_iter().reduce(|mut all, reply| {
-            all.renewed.extend(reply.renewed);
-            all.gone.extend(reply.gone);
-            all
-        });
-        Ok(all.unwrap_or_default())
+        let replies = try_join_all(requests.map(|run| send_run(run, store))).await?;
+        Ok(RenewReply(replies.concat()))
     }
 
-    /// Asks for writers, or for readers of one key.
-    async fn send_run(&self, run: &[Asked], store: &Store) -> Result<RenewReply, StoreError> {
-        let ttl = self.ttl;
-        match run {
-            [first, ..] if first.mode == Mode::Shared => {
-                let (key, holds) = (first.hold.key().clone(), run.iter());
-                let holds = holds.map(|asked| asked.hold.id()).collect();
-                let gone = store.ask(Keep { key, holds, ttl }).await?;
-                let is_gone = |asked: &Asked| gone.contains(&asked.hold.id());
-                let (gone, renewed) = run.iter().cloned().partition(is_gone);
-                Ok(RenewReply { renewed, gone })
-            }
-            _ => {
-                let holds = run
-                    .iter()
-                    .map(|Asked { hold, .. }| (hold.key().clone(), hold.id()));
-                let holds = holds.collect();
-                let gone = store.ask(Renew { holds, ttl }).await?;
-                let (renewed, rest) = run.split_at(gone.unwrap_or(run.len()).min(run.len()));
-                let gone = rest.iter().take(1).cloned().collect();
-                let renewed = renewed.to_vec();
-                Ok(RenewReply { renewed, gone })
-            }
-        }
+    /// Those of which the store has said this.
+    fn those(&self, reply: &RenewReply, answer: RenewAnswer) -> impl Iterator<Item = &Asked> {
+        let answers = self.holds.iter().zip(&reply.0);
+        answers.filter_map(move |(asked, it)| (*it == answer).then_some(asked))
+    }
+
+    pub(super) fn renewed(&self, reply: &RenewReply) -> impl Iterator<Item = &Asked> {
+        self.those(reply, RenewAnswer::Renewed)
+    }
+
+    /// Whether some hold that was renewed counts once replicas have it.
+    pub(super) fn awaits_replicas(&self, reply: &RenewReply) -> bool {
+        let mut renewed = self.renewed(reply);
+        renewed.any(|asked| asked.hold.confirm.is_some())
     }
 
     /// What was renewed has its lease.
     pub(super) fn confirm(&self, reply: &RenewReply) {
         for Asked {
-            hold, disconnects, ..
-        } in &reply.renewed
+            hold,
+            ttl,
+            disconnects,
+            ..
+        } in self.renewed(reply)
         {
-            hold.confirm(self.sent, self.ttl, *disconnects);
+            hold.confirm(self.sent, *ttl, *disconnects);
         }
-    }
-
-    /// Whether the store has said something of each hold.
-    pub(super) fn is_answered_by(&self, reply: &RenewReply) -> bool {
-        reply.renewed.len() + reply.gone.len() == self.holds.len()
-    }
-}
-
-impl RenewReply {
-    /// Whether some hold that was renewed counts once replicas have it.
-    pub(super) fn awaits_replicas(&self) -> bool {
-        self.renewed
-            .iter()
-            .any(|asked| asked.hold.confirm.is_some())
-    }
-
-    pub(super) fn is_gone(&self) -> bool {
-        !self.gone.is_empty()
     }
 
     /// What is gone is lost. A hold that has ended is gone rightly.
-    pub(super) fn lose(&self) {
-        for Asked { hold, .. } in self.gone.iter().filter(|asked| asked.hold.depth() > 0) {
+    pub(super) fn lose(&self, reply: &RenewReply) {
+        let gone = self.those(reply, RenewAnswer::Gone);
+        for Asked { hold, .. } in gone.filter(|asked| asked.hold.depth() > 0) {
             events::renewal_refused(hold.key());
             hold.lose(LostReason::Gone);
         }
+    }
+
+    /// Those of which nothing is known are renewed alone from now on, until they are renewed.
+    pub(super) fn separate_failed(&self, reply: &RenewReply) {
+        let failed = self.those(reply, RenewAnswer::Failed);
+        failed.for_each(|asked| asked.hold.renew_alone());
+    }
+
+    /// After an error that may be that of one key, those that were asked for together are renewed alone, until they are
+    /// renewed. Returns false if each was asked for alone.
+    pub(super) fn separate(&self, error: &StoreError) -> bool {
+        let common = || {
+            let holds = self.holds.iter();
+            holds.filter(|asked| asked.mode == Mode::Exclusive && !asked.is_alone)
+        };
+        let separates = common().nth(1).is_some() && Store::may_concern_one_key(error);
+        if separates {
+            common().for_each(|asked| asked.hold.renew_alone());
+        }
+        separates
+    }
+}
+
+impl Asked {
+    /// Whether one request may be about both: about writers, or about readers of one key.
+    fn goes_with(&self, other: &Self, store: &Store) -> bool {
+        let (key, next) = (self.hold.key(), other.hold.key());
+        let is_alike = self.mode == other.mode && self.ttl == other.ttl;
+        let is_common = !self.is_alone && !other.is_alone;
+        is_alike
+            && match self.mode {
+                Mode::Exclusive => is_common && store.spans(key, next),
+                Mode::Shared => key == next,
+            }
+    }
+}
+
+/// Asks for writers, or for readers of one key, which want one TTL.
+async fn send_run(run: &[Asked], store: &Store) -> Result<Vec<RenewAnswer>, StoreError> {
+    let [first, ..] = run else {
+        return Ok(Vec::new());
+    };
+    let ttl = first.ttl;
+    let holds = run.iter().map(|asked| &asked.hold);
+    if first.mode == Mode::Exclusive {
+        let holds = holds.map(|hold| (hold.key().clone(), hold.id())).collect();
+        return store.ask(Renew { holds, ttl }).await;
+    }
+    let (key, holds) = (first.hold.key().clone(), holds.map(|hold| hold.id()));
+    let holds: Vec<_> = holds.collect();
+    let gone = store.ask(Keep { key, holds, ttl }).await?;
+    let answer = |asked: &Asked| match gone.contains(&asked.hold.id()) {
+        true => RenewAnswer::Gone,
+        false => RenewAnswer::Renewed,
+    };
+    Ok(run.iter().map(answer).collect())
+}
+
+impl RenewReply {
+    pub(super) fn is_gone(&self) -> bool {
+        self.0.contains(&RenewAnswer::Gone)
+    }
+
+    /// What is left of it where replicas have confirmed some of the renewals, in their order. Fails if they have confirmed
+    /// none.
+    pub(super) fn confirmed(
+        mut self,
+        confirmed: Vec<Result<(), StoreError>>,
+    ) -> Result<Self, StoreError> {
+        let renewed = self.0.iter_mut().filter(|it| **it == RenewAnswer::Renewed);
+        let (mut counts, mut failed) = (false, None);
+        for (answer, confirmed) in renewed.zip(confirmed) {
+            match confirmed {
+                Ok(()) => counts = true,
+                Err(error) => {
+                    *answer = RenewAnswer::Failed;
+                    failed = Some(error);
+                }
+            }
+        }
+        match failed {
+            Some(error) if !counts => Err(error),
+            _ => Ok(self),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::RenewAnswer::{Failed, Gone, Renewed};
+    use super::*;
+    use crate::base::error::Effect;
+
+    #[test]
+    fn what_replicas_have_not_confirmed_is_as_if_it_had_no_answer() {
+        let late = || {
+            let replicas = Arc::from("the replicas");
+            Err(StoreError::new(
+                "confirm",
+                &replicas,
+                Effect::Unknown,
+                "late",
+            ))
+        };
+        let reply = || RenewReply(vec![Renewed, Gone, Renewed]);
+        let counts = |confirmed| reply().confirmed(confirmed).map(|it| it.0).ok();
+        assert_eq!(
+            counts(vec![Ok(()), Ok(())]),
+            Some(vec![Renewed, Gone, Renewed])
+        );
+        assert_eq!(
+            counts(vec![Ok(()), late()]),
+            Some(vec![Renewed, Gone, Failed])
+        );
+        assert_eq!(counts(vec![late(), late()]), None);
     }
 }

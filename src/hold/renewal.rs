@@ -15,7 +15,7 @@ mod tests;
 /// How soon after an attempt without an answer the next one follows, at the least.
 const LEAST_PATIENCE: Duration = Duration::from_millis(10);
 
-/// A renewal that is in flight. It ends with an answer about each hold, with the last lease, or by giving way.
+/// A renewal that is in flight. It ends with an answer, with the last lease, or by giving way.
 ///
 /// An attempt that was sent and has no answer yet is not given up, since the store may only be far away: the next one is
 /// sent beside it, and the first answer counts. A renewal that arrives late can only lengthen the lease of a hold that is
@@ -135,12 +135,6 @@ impl Renewal {
     /// The server has answered an attempt, which replicas are to confirm.
     pub(super) fn confirming(&mut self) {
         self.confirming += 1;
-    }
-
-    /// An attempt has an answer which leaves some holds out: they are asked for at once.
-    pub(super) fn answered(&mut self, by: By, now: Instant) {
-        self.ended(by);
-        self.next = now;
     }
 
     pub(super) fn failed(&mut self, failure: AttemptFailure, now: Instant) -> Failed {

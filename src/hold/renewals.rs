@@ -1,10 +1,11 @@
 //! The renewals of all holds of one `Locks` (P4).
 //!
 //! On each runtime there is one schedule for the holds that were entered there, and one task that sleeps until the
-//! next of them is due. A renewal has a task of its own only while it is in flight, and only so many are at each
-//! server: those beyond it that are due wait in its backlog, and the one with the earliest deadline is next. The
-//! schedule's task begins with the first hold and looks once in a second whether there is still one, so that a short
-//! section neither starts it nor wakes it. It ends with its runtime: then its holds are renewed no more.
+//! next of them is due. Holds that are due together are renewed by one request. A renewal has a task of its own only while
+//! it is in flight, and only so many are at each server: those beyond it that are due wait in its backlog, and the one with
+//! the earliest deadline is next. The schedule's task begins with the first hold and looks once in a second whether there is
+//! still one, so that a short section neither starts it nor wakes it. It ends with its runtime: then its holds are renewed
+//! no more.
 //!
 //! A hold stays in the schedule until it ends. While its renewal is in flight, and after a loss, it waits for
 //! nothing there.
@@ -21,7 +22,9 @@ use tokio::select;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use self::of_runtime::{Backlogs, OfRuntime, Readers};
+use self::backlogs::Backlogs;
+use self::of_runtime::{OfRuntime, Readers};
+use self::pace::Pace;
 use crate::base::error::LostReason;
 use crate::base::events::Throttle;
 use crate::base::key::LockKey;
@@ -33,7 +36,10 @@ use crate::queue::LocalQueues;
 use crate::store::{ForcedMessage, Holders, Store};
 
 mod attempts;
+mod backlogs;
+mod batches;
 mod of_runtime;
+mod pace;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -122,6 +128,7 @@ impl RenewalSchedule {
             runtime: runtime.clone(),
             holds: Schedule::new(),
             backlogs: Backlogs::default(),
+            pace: Pace::default(),
             readers: Readers::default(),
             disconnects: *disconnects.borrow_and_update(),
             look_at: Instant::now() + LOOKS,
@@ -166,16 +173,18 @@ impl RenewalSchedule {
         find(&mut runtimes, hold).map(|(of, _)| of.runtime.clone())
     }
 
-    /// Puts back a hold that was renewed, or must be renewed again at this instant.
-    fn put_back(&self, hold: &Arc<Hold>, again: Option<Instant>) {
-        let signal = {
-            let mut runtimes = self.runtimes.lock();
-            find(&mut runtimes, hold).and_then(|(of, slot)| {
+    /// They were renewed, or are to be renewed again at this instant.
+    fn put_back(&self, holds: &[Arc<Hold>], again: Option<Instant>) {
+        let mut signal = None;
+        let mut runtimes = self.runtimes.lock();
+        for hold in holds {
+            if let Some((of, slot)) = find(&mut runtimes, hold) {
                 let due = again.unwrap_or_else(|| hold.due(self.disconnects_of(hold.key())));
                 of.holds.set_due(slot, due);
-                of.wake_by(due)
-            })
-        };
+                signal = of.wake_by(due).or(signal);
+            }
+        }
+        drop(runtimes);
         signal.iter().for_each(|signal| signal.notify_one());
     }
 

@@ -5,6 +5,10 @@
 //! than the others, as that of a short section is, comes in and goes without moving another one. The memory of
 //! what has gone is used again.
 
+use std::collections::VecDeque;
+use std::iter;
+use std::ops::Range;
+
 use tokio::time::Instant;
 
 /// Values, each of which is due at some instant, or is due and stands in a backlog, or waits for nothing.
@@ -12,8 +16,7 @@ use tokio::time::Instant;
 pub(super) struct Schedule<T> {
     slots: Vec<Scheduled<T>>,
     free: Vec<ScheduleSlot>,
-    /// The slots of those that are due at some instant, then those in each backlog. None comes before the one at half its
-    /// place.
+    /// The slots of those that are due at some instant, then those in each backlog. None comes before its parent.
     heaps: Vec<Vec<InHeap>>,
 }
 
@@ -26,6 +29,19 @@ struct InHeap {
 
 /// The heap of those that are due at some instant.
 const DUE: usize = 0;
+
+/// How many children a place in a heap has. What counts with many values is how far apart the places are that are looked at:
+/// four children lie beside each other.
+const CHILDREN: usize = 4;
+
+fn parent(place: usize) -> usize {
+    (place - 1) / CHILDREN
+}
+
+fn children(place: usize) -> Range<usize> {
+    let first = CHILDREN * place + 1;
+    first..first + CHILDREN
+}
 
 /// Where a value stands. It is small, since each hold has some: there is no room for 2^32 of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,6 +152,22 @@ impl<T> Schedule<T> {
         self.first(DUE)
     }
 
+    /// Those that are due by an instant, about in their order, and when. Nothing is moved.
+    pub(super) fn due_by(&self, by: Instant) -> impl Iterator<Item = (Instant, &T)> {
+        let mut places = VecDeque::from([0]);
+        let due = iter::from_fn(move || {
+            loop {
+                let place = places.pop_front()?;
+                let first = self.heaps[DUE].get(place).filter(|it| it.at <= by);
+                if let Some(it) = first {
+                    places.extend(children(place));
+                    return Some(it);
+                }
+            }
+        });
+        due.filter_map(|it| Some((it.at, self.get(it.slot)?)))
+    }
+
     /// A value that is there is due, and stands in a backlog.
     pub(super) fn put_into(&mut self, backlog: usize, slot: ScheduleSlot, deadline: Instant) {
         if self.get(slot).is_some() {
@@ -161,7 +193,7 @@ impl<T> Schedule<T> {
                 *at = due(value);
             }
         }
-        for place in (0..self.heaps[DUE].len() / 2).rev() {
+        for place in (0..self.heaps[DUE].len().div_ceil(CHILDREN)).rev() {
             self.sink(DUE, place);
         }
     }
@@ -217,17 +249,16 @@ impl<T> Schedule<T> {
 
     /// Returns its place after that.
     fn rise(&mut self, heap: usize, mut place: usize) -> usize {
-        while place > 0 && self.at(heap, place) < self.at(heap, (place - 1) / 2) {
-            self.swap(heap, place, (place - 1) / 2);
-            place = (place - 1) / 2;
+        while place > 0 && self.at(heap, place) < self.at(heap, parent(place)) {
+            self.swap(heap, place, parent(place));
+            place = parent(place);
         }
         place
     }
 
     fn sink(&mut self, heap: usize, mut place: usize) {
         loop {
-            let below = [2 * place + 1, 2 * place + 2];
-            let below = below.into_iter().filter(|&it| it < self.heaps[heap].len());
+            let below = children(place).filter(|&it| it < self.heaps[heap].len());
             let Some(next) = below.min_by_key(|&it| self.at(heap, it)) else {
                 return;
             };

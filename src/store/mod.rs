@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use self::records::{Scan, Scanned};
-use crate::base::error::StoreError;
+use crate::base::error::{Effect, StoreError};
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
 use crate::base::option_types::{Mode, Replicas};
@@ -42,10 +42,8 @@ pub(crate) use self::verbs::list::{Glance, Queue, Queued, QueuedProcess};
 pub(crate) use self::verbs::release::{
     End, Leftovers, Order, Release, ReleaseReply, ReleaseRequest, Retain, Successor,
 };
-pub(crate) use self::verbs::renew::{Keep, Renew};
-#[cfg(test)]
-pub(crate) use self::verbs::several::HoldOf;
-pub(crate) use self::verbs::several::{AcquireAll, AcquireAllReply, MOST_TOGETHER};
+pub(crate) use self::verbs::renew::{Keep, Renew, RenewAnswer};
+pub(crate) use self::verbs::several::{AcquireAll, AcquireAllReply, HoldOf, MOST_TOGETHER};
 pub(crate) use self::verbs::share::{Downgrade, Share, ShareRequest, Unshare};
 pub(crate) use self::verbs::waits::{ClaimVictim, HoldsIn, PublishWait, WaitsOf, WithdrawWait};
 pub(crate) use self::verbs::{Presence, Verb};
@@ -120,9 +118,14 @@ impl Store {
 
     /// Whether one request may be about both of these locks.
     pub(crate) fn spans(&self, one: &LockKey, other: &LockKey) -> bool {
+        self.span(one) == self.span(other)
+    }
+
+    /// What the locks have in common that one request may be about: the slot in a cluster, nothing elsewhere.
+    pub(crate) fn span(&self, key: &LockKey) -> Option<u16> {
         match self {
-            Self::Redis(redis) => redis.topology.spans(one, other),
-            _ => true,
+            Self::Redis(redis) => redis.topology.span(key),
+            _ => None,
         }
     }
 
@@ -158,6 +161,12 @@ impl Store {
     /// Whether the store has refused a request because of its key alone, so that it says nothing of other keys.
     pub(crate) fn refuses_key(error: &StoreError) -> bool {
         RedisStore::refuses_key(error)
+    }
+
+    /// Whether the error of a request about several keys may be that of one of them, so that requests about the others may
+    /// succeed.
+    pub(crate) fn may_concern_one_key(error: &StoreError) -> bool {
+        error.effect() == Effect::Refused || RedisStore::is_about_several_keys(error)
     }
 }
 

@@ -97,6 +97,12 @@ impl RedisStore {
         cause.is_some_and(|DriverError(error)| failure::refuses_key(error))
     }
 
+    /// Whether the server has refused a request only because it names several keys.
+    pub(crate) fn is_about_several_keys(error: &StoreError) -> bool {
+        let cause = error.source().and_then(|it| it.downcast_ref());
+        cause.is_some_and(|DriverError(error)| failure::is_about_several_keys(error))
+    }
+
     pub(crate) fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         let channel = self.inbox.as_ref();
         channel.is_some_and(|channel| channel.open(inbox, listener))

@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::world::{MINUTE, World, near, release_all, some_hold, some_waiter};
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
+use crate::store::RenewAnswer::{Gone, Renewed};
 use crate::store::{
-    AcquireAll, AcquireAllReply, AcquireReply, HoldOf, Presence, QueueEntry, Renew,
+    AcquireAll, AcquireAllReply, AcquireReply, HoldOf, Presence, QueueEntry, Renew, RenewAnswer,
 };
 
 on_every_store!(
@@ -21,7 +22,7 @@ on_every_store!(
     a_lease_that_ran_out_frees_one_of_several,
     the_token_is_greater_than_all_before_it_of_each_key,
     renewing_lengthens_all_and_shortens_none,
-    renewing_names_the_first_that_is_gone,
+    renewing_answers_for_each_and_none_keeps_the_others_from_it,
     a_release_frees_those_that_are_there_and_tells_which,
     a_release_moves_a_lock_that_a_process_waits_for,
 );
@@ -59,7 +60,7 @@ impl World {
         release_all(&self.store, holds).await
     }
 
-    async fn renew_all(&self, holds: &[HoldOf], ttl: Duration) -> Option<usize> {
+    async fn renew_all(&self, holds: &[HoldOf], ttl: Duration) -> Vec<RenewAnswer> {
         let holds = holds.to_vec();
         self.send(Renew { holds, ttl }).await
     }
@@ -253,7 +254,8 @@ async fn a_lease_that_ran_out_frees_one_of_several(mut world: World) {
         .at(&keys[2], async |world| world.renew(late, 9 * MINUTE).await)
         .await;
     world.pass(3 * MINUTE).await;
-    assert_eq!(world.renew_all(&each(&keys, late), MINUTE).await, Some(0));
+    let renewed = world.renew_all(&each(&keys, late), MINUTE).await;
+    assert_eq!(renewed, [Gone, Gone, Renewed]);
     let next = some_hold();
     let answer = world.acquire_all(&keys, next, MINUTE).await;
     assert_eq!(answer, AcquireAllReply::Busy { first: 2 });
@@ -287,21 +289,27 @@ async fn renewing_lengthens_all_and_shortens_none(mut world: World) {
     world.take_all(&keys, hold, 2 * MINUTE).await;
     let longer = async |world: &World| world.renew(hold, 9 * MINUTE).await;
     assert_eq!(world.at(&keys[1], longer).await, Presence::Present);
-    assert_eq!(world.renew_all(&each(&keys, hold), 5 * MINUTE).await, None);
+    let renewed = world.renew_all(&each(&keys, hold), 5 * MINUTE).await;
+    assert_eq!(renewed, [Renewed; 3]);
     let expected = [lease(hold, 5), lease(hold, 9), lease(hold, 5)];
     assert_eq!(world.leases(&keys).await, expected);
 }
 
-async fn renewing_names_the_first_that_is_gone(mut world: World) {
+async fn renewing_answers_for_each_and_none_keeps_the_others_from_it(mut world: World) {
     let (keys, hold, other) = (keys(&world), some_hold(), some_hold());
     world.take_all(&keys, hold, 2 * MINUTE).await;
     let mut holds = each(&keys, hold);
     holds[2].1 = other;
-    assert_eq!(world.renew_all(&holds, 5 * MINUTE).await, Some(2));
+    let renewed = world.renew_all(&holds, 5 * MINUTE).await;
+    assert_eq!(renewed, [Renewed, Renewed, Gone]);
     world.release(hold).await;
-    assert_eq!(world.renew_all(&holds, 9 * MINUTE).await, Some(0));
-    // Those behind it are left alone.
-    let expected = [None, lease(hold, 5), lease(hold, 2)];
+    let renewed = world.renew_all(&holds, 9 * MINUTE).await;
+    assert_eq!(renewed, [Gone, Renewed, Gone]);
+    let expected = [None, lease(hold, 9), lease(hold, 2)];
+    assert_eq!(world.leases(&keys).await, expected);
+    // Executed late, or once more, it shortens nothing.
+    let renewed = world.renew_all(&holds, MINUTE).await;
+    assert_eq!(renewed, [Gone, Renewed, Gone]);
     assert_eq!(world.leases(&keys).await, expected);
 }
 

@@ -12,7 +12,7 @@ use crate::base::option_types::Mode;
 use crate::store::{
     Acquire, AcquireReply, AcquireRequest, DepthChange, End, ForceRelease, HandoffMessage, HoldOf,
     Inspect, Leftovers, MemoryStore, Order, Presence, QueueEntry, ReleaseReply, ReleaseRequest,
-    Renew, Seen, SeenHolder, SetDepth, Snapshot, Store, Successor, Verb,
+    Renew, RenewAnswer, Seen, SeenHolder, SetDepth, Snapshot, Store, Successor, Verb,
 };
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
@@ -259,8 +259,8 @@ impl World {
 
     pub(crate) async fn renew(&self, hold: HoldId, ttl: Duration) -> Presence {
         let holds = vec![(self.key.clone(), hold)];
-        let gone = self.send(Renew { holds, ttl }).await;
-        Presence::from(gone.is_none())
+        let renewed = self.send(Renew { holds, ttl }).await;
+        Presence::from(renewed == [RenewAnswer::Renewed])
     }
 
     /// A release after which no acquire of the hold can still be on its way.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::waits::WaitReply;
 use crate::base::id::FencingToken;
 use crate::store::{
-    AcquireAllReply, AcquireReply, HandoffMessage, Presence, ReleaseReply, Snapshot, StoreTime,
+    AcquireAllReply, AcquireReply, HandoffMessage, Presence, ReleaseReply, RenewAnswer, Snapshot,
+    StoreTime,
 };
 
 /// In place of one that was taken out.
@@ -20,7 +21,7 @@ pub(super) enum Reply {
     Presence(Presence),
     Released(ReleaseReply),
     AcquiredAll(AcquireAllReply),
-    Renewed(Option<usize>),
+    Renewed(Vec<RenewAnswer>),
     ReleasedAll(Vec<bool>),
     Snapshot(Option<Snapshot>),
     /// How many holds.

@@ -10,8 +10,8 @@ use crate::base::option_types::Mode;
 use crate::store::redis::Unexpected;
 use crate::store::{
     Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, ForceRelease, Inspect,
-    Leftovers, Order, Presence, QueueEntry, Release, ReleaseReply, ReleaseRequest, Renew, Retain,
-    Seen, Snapshot, Successor, Unshare, Verb,
+    Leftovers, Order, Presence, QueueEntry, Release, ReleaseReply, ReleaseRequest, Renew,
+    RenewAnswer, Retain, Seen, Snapshot, Successor, Unshare, Verb,
 };
 
 type Read<T> = Result<T, Unexpected>;
@@ -105,7 +105,7 @@ pub(super) fn acquired_all(reply: Value, count: usize, ttl: Duration) -> Read<Ac
     AcquireAll { keys, hold, ttl }.read(reply)
 }
 
-pub(super) fn renewed(reply: Value, count: usize) -> Read<Option<usize>> {
+pub(super) fn renewed(reply: Value, count: usize) -> Read<Vec<RenewAnswer>> {
     let (holds, ttl) = (of_several(count), Duration::ZERO);
     Renew { holds, ttl }.read(reply)
 }

@@ -4,8 +4,8 @@ use redis::Value;
 
 use super::asked::{acquired_all, renewed};
 use super::{TTL, says, says_taken};
-use crate::store::AcquireAllReply;
 use crate::store::redis::batch;
+use crate::store::{AcquireAllReply, RenewAnswer};
 
 /// The replies about so many locks.
 pub(super) fn check(reply: &Value, ints: Option<&[i64]>, count: usize) {
@@ -34,13 +34,20 @@ pub(super) fn check(reply: &Value, ints: Option<&[i64]>, count: usize) {
         };
         assert!(says, "{reply:?} as {part:?}");
     }
-    let gone = renewed(reply.clone(), count).ok();
-    let expected = match reply {
-        Value::Int(0) => Some(None),
-        Value::Int(at) => index(*at).map(Some),
+    let answers = renewed(reply.clone(), count).ok();
+    let of = |integer: &i64| match integer {
+        1 => Some(RenewAnswer::Renewed),
+        0 => Some(RenewAnswer::Gone),
+        -1 => Some(RenewAnswer::Failed),
         _ => None,
     };
-    assert_eq!(gone, expected, "{reply:?}");
+    let expected = match reply {
+        Value::Int(0) => Some(vec![RenewAnswer::Renewed; count]),
+        _ => ints
+            .filter(|ints| ints.len() == count)
+            .and_then(|ints| ints.iter().map(of).collect()),
+    };
+    assert_eq!(answers, expected, "{reply:?}");
     let replies = batch::replies(reply, count, count / 2);
     let expected = match reply {
         Value::Array(parts) => of_batch(parts, count),

@@ -85,6 +85,12 @@ proptest! {
             }
             let first = list.iter().filter_map(|(_, _, due)| *due).min();
             prop_assert_eq!(schedule.earliest(), first.map(at));
+            let mut soon: Vec<_> = schedule.due_by(at(20)).map(|(_, value)| *value).collect();
+            soon.sort_unstable();
+            let listed = list.iter().filter(|(_, _, due)| due.is_some_and(|due| due <= 20));
+            let mut listed: Vec<_> = listed.map(|(value, _, _)| *value).collect();
+            listed.sort_unstable();
+            prop_assert_eq!(soon, listed);
             prop_assert_eq!(schedule.is_empty(), list.is_empty());
         }
     }

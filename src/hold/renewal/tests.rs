@@ -19,7 +19,6 @@ enum Input {
     LookCut,
     Connected,
     Confirming,
-    Answered(By),
     /// An attempt that was sent then has failed.
     Fails(By, u32, Effect),
     /// The connection of the attempt that was sent then was lost.
@@ -84,10 +83,6 @@ impl Case {
                 }
                 Confirming => {
                     renewal.confirming();
-                    Nothing
-                }
-                Answered(by) => {
-                    renewal.answered(by, at(*now));
                     Nothing
                 }
             };
@@ -236,19 +231,6 @@ const CASES: &[Case] = &[
             (31, Connected, Nothing),
             (31, Look, Sends),
             (31, Look, WaitsUntil(1_031)),
-        ],
-    },
-    Case {
-        claim: "what an answer leaves out is asked for at once",
-        deadline: FAR,
-        steps: &[
-            (0, Look, Sends),
-            (1_000, Look, SendsBeside(0)),
-            (1_010, Answered(Server), Nothing),
-            (1_010, Look, Sends),
-            (1_020, Confirming, Nothing),
-            (1_030, Answered(Replicas), Nothing),
-            (1_030, Look, Sends),
         ],
     },
 ];

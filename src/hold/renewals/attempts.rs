@@ -17,6 +17,7 @@ use crate::base::events;
 use crate::base::events::Throttle;
 use crate::base::timer::sleep_until;
 use crate::hold::confirm;
+use crate::hold::hold::Hold;
 use crate::hold::renewable::{RenewReply, RenewRequest, Renewable};
 use crate::hold::renewal::{AttemptFailure, By, Failed, NextAttempt, Renewal};
 use crate::store::Store;
@@ -41,11 +42,11 @@ impl EndedAttempt {
 
     /// The server has answered.
     async fn by_replicas(request: RenewRequest, reply: RenewReply, store: &Store) -> Self {
-        let confirmed = confirm::renewed(&reply, store).await;
+        let outcome = confirm::renewed(&request, reply, store).await;
         Self {
             request,
             by: By::Replicas,
-            outcome: confirmed.map(|()| reply),
+            outcome,
         }
     }
 }
@@ -62,7 +63,7 @@ struct RenewalInFlight<'s, P> {
 }
 
 impl RenewalSchedule {
-    /// Asks until the store has said of each hold that it is renewed or gone, or a lease has ended; then the lock is lost.
+    /// Asks until the store has answered, or the last lease has ended. What is gone by then, or has no lease, is lost.
     /// Returns the instant of the next renewal, if this one gives way before that.
     pub(super) async fn attempt(&self, holds: Renewable, place: impl Send) -> Option<Instant> {
         let mut connections = self.store().connections();
@@ -99,7 +100,10 @@ impl<P> RenewalInFlight<'_, P> {
     fn send_due(&mut self) -> Option<Instant> {
         let store = self.schedule.store();
         loop {
-            self.holds.retain_held();
+            // The waiters of one that is lost do not wait for the answer about the others.
+            let queues = &self.schedule.queues;
+            self.holds
+                .retain_held(|hold| queues.lost(hold.key(), hold.id()));
             let (now, deadline) = (Instant::now(), self.holds.deadline()?);
             let is_connected = || self.holds.is_connected(store);
             match self.renewal.next(now, deadline, is_connected) {
@@ -119,19 +123,25 @@ impl<P> RenewalInFlight<'_, P> {
         let (request, by) = (attempt.request, attempt.by);
         match attempt.outcome {
             Ok(reply) => {
-                drop(self.place.take());
-                if by == By::Server && reply.awaits_replicas() {
-                    self.renewal.confirming();
-                    let confirmed =
-                        EndedAttempt::by_replicas(request, reply, self.schedule.store());
-                    self.attempts.push(confirmed.boxed());
-                    return Continue(());
+                if by == By::Server {
+                    drop(self.place.take());
+                    // No replica is needed to know that a hold is gone, and the others do not wait for it.
+                    request.lose(&reply);
+                    request.separate_failed(&reply);
+                    if request.awaits_replicas(&reply) {
+                        self.renewal.confirming();
+                        let store = self.schedule.store();
+                        let confirmed = EndedAttempt::by_replicas(request, reply, store);
+                        self.attempts.push(confirmed.boxed());
+                        return Continue(());
+                    }
                 }
-                settle(&request, &reply);
-                if request.is_answered_by(&reply) {
-                    return Break(None);
+                request.confirm(&reply);
+                for asked in request.renewed(&reply) {
+                    renewed(&asked.hold);
                 }
-                self.renewal.answered(by, Instant::now());
+                // What has failed, or is not confirmed, is due still, and comes to its turn again.
+                return Break(None);
             }
             Err(error) => {
                 let failure = AttemptFailure {
@@ -145,6 +155,9 @@ impl<P> RenewalInFlight<'_, P> {
                     unanswered(&self.holds);
                 }
                 retried(&self.holds, Some(&error), &self.schedule.failures);
+                if by == By::Server && request.separate(&error) {
+                    return Break(None);
+                }
                 if gives_way.is_some() {
                     return Break(gives_way);
                 }
@@ -171,15 +184,9 @@ async fn changed(connections: &mut Option<watch::Receiver<u64>>) -> Result<(), R
     }
 }
 
-/// What was renewed has its lease, and what is gone is lost.
-fn settle(request: &RenewRequest, reply: &RenewReply) {
-    request.confirm(reply);
-    for asked in &reply.renewed {
-        let hold = &asked.hold;
-        let renewed = || events::renewed(hold.key(), hold.id(), hold.deadline());
-        hold.span().in_scope(renewed);
-    }
-    reply.lose();
+fn renewed(hold: &Hold) {
+    let renewed = || events::renewed(hold.key(), hold.id(), hold.deadline());
+    hold.span().in_scope(renewed);
 }
 
 fn unanswered(holds: &Renewable) {

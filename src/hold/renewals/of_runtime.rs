@@ -1,15 +1,19 @@
-//! The holds that are renewed on one runtime: their schedule, the readers of each key, and how many renewals are in
-//! flight at each server.
+//! The holds that are renewed on one runtime: their schedule, the readers of each key, and which of them are renewed
+//! together.
 
 use std::collections::HashMap;
 use std::iter;
 use std::sync::Arc;
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::backlogs::Backlogs;
+use super::batches::OpenBatches;
+use super::pace::Pace;
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::hold::hold::Hold;
@@ -29,6 +33,7 @@ pub(super) struct OfRuntime {
     pub(super) runtime: Handle,
     pub(super) holds: Schedule<Arc<Hold>>,
     pub(super) backlogs: Backlogs,
+    pub(super) pace: Pace,
     pub(super) readers: Readers,
     /// The count of disconnects that its task has heard of.
     pub(super) disconnects: u64,
@@ -43,9 +48,17 @@ pub(super) struct OfRuntime {
 /// What a turn has found.
 #[derive(Default)]
 pub(super) struct DueHolds {
-    /// What is renewed now, and in which backlog it has a place.
-    pub(super) due: Vec<(Renewable, usize)>,
+    pub(super) due: Vec<Batch>,
     pub(super) lost: Vec<Arc<Hold>>,
+}
+
+/// What is renewed together now.
+pub(super) struct Batch {
+    pub(super) holds: Renewable,
+    /// The backlog in which it has a place.
+    pub(super) backlog: usize,
+    /// How soon after this renewal the next one is due, where that is earlier than usual.
+    pub(super) next_within: Option<Duration>,
 }
 
 impl OfRuntime {
@@ -72,6 +85,10 @@ impl OfRuntime {
             self.holds
                 .reschedule(|hold| hold.due(store.disconnects_of(hold.key())));
         }
+        let mut open = OpenBatches::default();
+        for backlog in self.backlogs.all() {
+            self.begin(backlog, store, now, &mut open, &mut found);
+        }
         for _ in 0..AT_ONCE {
             let Some(slot) = self.holds.pop_due(now) else {
                 break;
@@ -80,31 +97,76 @@ impl OfRuntime {
                 continue;
             };
             let (server, deadline) = (store.server_of(hold.key()), hold.deadline());
-            let (backlogs, holds) = (&mut self.backlogs, &mut self.holds);
+            let (backlogs, holds) = (&mut self.backlogs, &self.holds);
             let backlog = backlogs.of(server, |it| holds.earliest_in(it).is_none());
-            holds.put_into(backlog, slot, deadline);
+            // Those that wait already come first.
+            let is_next = self.holds.earliest_in(backlog).is_none();
+            if !is_next || !self.start(hold, backlog, store, &mut open, &mut found) {
+                self.holds.put_into(backlog, slot, deadline);
+            }
         }
-        for backlog in self.backlogs.all() {
-            self.begin(backlog, store, now, &mut found);
+        open.fill(&mut self.holds, store, now, &mut found.due);
+        for batch in &mut found.due {
+            let Renewable(holds) = &batch.holds;
+            // Those that have been separated are to meet again.
+            let first = holds.first().filter(|hold| !hold.is_renewed_alone());
+            batch.next_within = first.and_then(|hold| self.pace.begin(hold.ttl(), now));
         }
         found
     }
 
     /// Takes those out of a backlog for which there is room, and those whose leases have ended.
-    fn begin(&mut self, backlog: usize, store: &Store, now: Instant, found: &mut DueHolds) {
+    fn begin(
+        &mut self,
+        backlog: usize,
+        store: &Store,
+        now: Instant,
+        open: &mut OpenBatches,
+        found: &mut DueHolds,
+    ) {
         while let Some(deadline) = self.holds.earliest_in(backlog) {
-            if deadline > now && !self.backlogs.has_room(backlog) {
+            let has_room = self.backlogs.has_room(backlog) || !open.is_empty();
+            if deadline > now && !has_room {
                 return;
             }
-            let slot = self.holds.pop_from(backlog);
-            if let Some(hold) = slot.and_then(|slot| self.look(slot, store, now, found)) {
-                self.backlogs.enter(backlog);
-                found.due.push((self.together(hold, store), backlog));
+            let Some(slot) = self.holds.pop_from(backlog) else {
+                return;
+            };
+            if let Some(hold) = self.look(slot, store, now, found)
+                && !self.start(hold, backlog, store, open, found)
+            {
+                self.holds.put_into(backlog, slot, deadline);
+                return;
             }
         }
     }
 
-    /// The hold in the slot, if it must be renewed now.
+    /// Adds a hold to the batch that it belongs to, or begins one. Returns false if there is no room for another batch.
+    fn start(
+        &mut self,
+        hold: Arc<Hold>,
+        backlog: usize,
+        store: &Store,
+        open: &mut OpenBatches,
+        found: &mut DueHolds,
+    ) -> bool {
+        let Err(hold) = open.add(hold, store, &mut found.due) else {
+            return true;
+        };
+        if !self.backlogs.has_room(backlog) {
+            return false;
+        }
+        self.backlogs.enter(backlog);
+        open.begin(&hold, store, found.due.len());
+        found.due.push(Batch {
+            holds: self.together(hold, store),
+            backlog,
+            next_within: None,
+        });
+        true
+    }
+
+    /// The hold there, if it is to be renewed now.
     fn look(
         &mut self,
         slot: ScheduleSlot,
@@ -177,65 +239,5 @@ impl Readers {
             .filter(|other| other.ttl() == hold.ttl())
             .cloned()
             .collect()
-    }
-}
-
-/// How many renewals of one runtime are in flight at one server: many enough to keep it busy over a distance of 10 ms,
-/// and few enough for all to be answered within the response timeout.
-const MOST: usize = 1_000;
-
-/// How few of them are in flight when the next ones are sent: one by one they would cost a turn of the schedule each.
-const REFILL: usize = 750;
-
-/// The servers at which renewals are due or in flight. The index of a server is the index of its backlog.
-///
-/// Without a bound, what falls due at once beyond what a process can send is late before it is sent, is sent once more,
-/// and so keeps the rest from being sent. And a server that does not answer must not hold up the renewals at the others.
-#[derive(Debug, Default)]
-pub(super) struct Backlogs(Vec<AtServer>);
-
-#[derive(Debug)]
-struct AtServer {
-    /// Tells it from other servers.
-    server: usize,
-    in_flight: usize,
-}
-
-impl Backlogs {
-    /// The backlog of a server. One that nothing of another server is in may become it.
-    pub(super) fn of(&mut self, server: usize, is_empty: impl Fn(usize) -> bool) -> usize {
-        let known = self.0.iter().position(|at| at.server == server);
-        let idle = || (0..self.0.len()).find(|&it| self.0[it].in_flight == 0 && is_empty(it));
-        match known.or_else(idle) {
-            Some(backlog) => {
-                self.0[backlog].server = server;
-                backlog
-            }
-            None => {
-                self.0.push(AtServer {
-                    server,
-                    in_flight: 0,
-                });
-                self.0.len() - 1
-            }
-        }
-    }
-
-    pub(super) fn all(&self) -> std::ops::Range<usize> {
-        0..self.0.len()
-    }
-
-    pub(super) fn has_room(&self, backlog: usize) -> bool {
-        self.0.get(backlog).is_some_and(|at| at.in_flight < MOST)
-    }
-
-    pub(super) fn enter(&mut self, backlog: usize) {
-        self.0[backlog].in_flight += 1;
-    }
-
-    /// Returns whether it is time to send the next ones.
-    pub(super) fn leave(&mut self, backlog: usize) -> bool {
-        self.0[backlog].in_flight -= 1;
-        self.0[backlog].in_flight == REFILL
     }
 }

@@ -6,7 +6,7 @@ use tokio::select;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::of_runtime::OfRuntime;
+use super::of_runtime::{Batch, OfRuntime};
 use super::{LOOKS, RenewalSchedule};
 use crate::hold::renewable::Renewable;
 
@@ -37,31 +37,38 @@ impl RenewalSchedule {
         for hold in found.lost {
             self.queues.lost(hold.key(), hold.id());
         }
-        for (holds, backlog) in found.due {
+        for batch in found.due {
             let place = RenewalPlace {
                 renewals: Arc::downgrade(self),
                 signal: Arc::clone(signal),
-                backlog,
+                backlog: batch.backlog,
             };
             let renewals = Arc::clone(self);
-            drop(runtime.spawn(async move { renewals.renew(holds, place).await }));
+            drop(runtime.spawn(async move { renewals.renew(batch, place).await }));
         }
         Some(until)
     }
 
-    async fn renew(&self, holds: Renewable, place: RenewalPlace) {
+    async fn renew(&self, batch: Batch, place: RenewalPlace) {
+        let holds = batch.holds;
         let again = select! {
             biased;
             () = holds.until_ended() => return,
             again = self.attempt(holds.clone(), place) => again,
         };
-        for hold in &holds.0 {
-            if hold.lost().is_some() {
+        let Renewable(mut holds) = holds;
+        holds.retain(|hold| {
+            let is_lost = hold.lost().is_some();
+            if is_lost {
                 self.queues.lost(hold.key(), hold.id());
-            } else {
-                self.put_back(hold, again);
             }
+            !is_lost
+        });
+        let within = batch.next_within.filter(|_| again.is_none());
+        if let Some(due) = within.map(|within| Instant::now() + within) {
+            holds.iter().for_each(|hold| hold.bring_forward(due));
         }
+        self.put_back(&holds, again);
     }
 
     /// A renewal is not in flight any more.

@@ -92,9 +92,9 @@ impl Topology {
         }
     }
 
-    /// Whether one script may have keys of both locks.
-    pub(crate) fn spans(&self, one: &LockKey, other: &LockKey) -> bool {
-        matches!(self, Self::One(_)) || one.slot() == other.slot()
+    /// What the locks have in common whose keys one script may have.
+    pub(crate) fn span(&self, key: &LockKey) -> Option<u16> {
+        matches!(self, Self::Cluster(_)).then(|| key.slot())
     }
 
     /// The name of the servers in messages, without the password.

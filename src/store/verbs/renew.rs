@@ -6,25 +6,45 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::Verb;
-use super::several::{HoldOf, at_index, fields};
+use super::several::{HoldOf, fields};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::store::memory::State;
 use crate::store::redis::wire::names::Fields;
-use crate::store::redis::wire::reply;
+use crate::store::redis::wire::reply::{self, integers};
 use crate::store::redis::{Call, Script, Unexpected, script};
 
-/// Makes the leases of exclusive holds last at least the TTL from the execution of the request. Returns the index of the
-/// first hold that is gone; nothing is done for those after it. The keys differ, and are
-/// [`MOST_TOGETHER`](super::several::MOST_TOGETHER) at most.
+/// Makes the leases of exclusive holds last at least the TTL from the execution of the request. Returns the answer for each
+/// hold. The keys differ, and are [`MOST_TOGETHER`](super::several::MOST_TOGETHER) at most.
 #[derive(Clone, Debug)]
 pub(crate) struct Renew {
     pub(crate) holds: Vec<HoldOf>,
     pub(crate) ttl: Duration,
 }
 
+/// What a renewal has done for one of its holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RenewAnswer {
+    Renewed,
+    /// The lock does not have the hold.
+    Gone,
+    /// The key has met an error, and others have not. A request about this key alone returns the error.
+    Failed,
+}
+
+impl RenewAnswer {
+    fn of(integer: i64) -> Option<Self> {
+        match integer {
+            1 => Some(Self::Renewed),
+            0 => Some(Self::Gone),
+            -1 => Some(Self::Failed),
+            _ => None,
+        }
+    }
+}
+
 impl Verb for Renew {
-    type Reply = Option<usize>;
+    type Reply = Vec<RenewAnswer>;
 
     fn lua() -> &'static Script {
         script!("renew")
@@ -37,24 +57,28 @@ impl Verb for Renew {
         fields(call.millis(*ttl), holds)
     }
 
-    fn read(&self, reply: Value) -> Result<Option<usize>, Unexpected> {
-        match reply {
-            Value::Int(0) => Ok(None),
-            Value::Int(index) => match at_index(index, self.holds.len()) {
-                Some(index) => Ok(Some(index)),
-                None => Err(Unexpected(reply)),
-            },
-            other => Err(Unexpected(other)),
-        }
+    fn read(&self, reply: Value) -> Result<Vec<RenewAnswer>, Unexpected> {
+        let count = self.holds.len();
+        let answers = match &reply {
+            Value::Int(0) => Some(vec![RenewAnswer::Renewed; count]),
+            reply => integers(reply)
+                .and_then(|answers| answers.into_iter().map(RenewAnswer::of).collect()),
+        };
+        let answers = answers.filter(|answers: &Vec<_>| answers.len() == count);
+        answers.ok_or(Unexpected(reply))
     }
 
-    fn apply(self, state: &mut State, now: Instant) -> Option<usize> {
+    fn apply(self, state: &mut State, now: Instant) -> Vec<RenewAnswer> {
         let Self { holds, ttl } = self;
-        holds.iter().position(|(key, hold)| {
+        let answers = holds.iter().map(|(key, hold)| {
             let mut view = state.view(key, now);
             let lock = view.held(*hold);
-            lock.map(|lock| lock.lengthen(now, ttl)).is_none()
-        })
+            lock.map_or(RenewAnswer::Gone, |lock| {
+                lock.lengthen(now, ttl);
+                RenewAnswer::Renewed
+            })
+        });
+        answers.collect()
     }
 }
 

@@ -175,7 +175,7 @@ pub(super) fn fields(call: Call, holds: &[HoldOf]) -> Call {
 }
 
 /// An index of Lua, which counts from 1.
-pub(super) fn at_index(index: i64, count: usize) -> Option<usize> {
+fn at_index(index: i64, count: usize) -> Option<usize> {
     let at = usize::try_from(index).ok()?.checked_sub(1)?;
     (at < count).then_some(at)
 }

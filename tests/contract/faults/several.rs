@@ -7,7 +7,7 @@ use super::ask;
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::store::{AcquireAll, AcquireAllReply, HoldOf, Renew};
+use crate::store::{AcquireAll, AcquireAllReply, HoldOf, Renew, RenewAnswer, Store};
 
 const KEYS: [&str; 3] = ["app:order", "app:second", "app:third"];
 
@@ -29,7 +29,7 @@ fn each(hold: HoldId) -> Vec<HoldOf> {
     keys().into_iter().map(|key| (key, hold)).collect()
 }
 
-async fn renew(world: &World, hold: HoldId, ttl: Duration) -> Result<Option<usize>, StoreError> {
+async fn renew(world: &World, hold: HoldId, ttl: Duration) -> Result<Vec<RenewAnswer>, StoreError> {
     let holds = each(hold);
     world.store.ask(Renew { holds, ttl }).await
 }
@@ -94,6 +94,48 @@ async fn a_script_that_dies_at_any_write_takes_all_or_none_and_leaves_no_lock_wi
     }
 }
 
+/// What a renewal of a key alone meets is its error; beside others it is the answer for that key.
+#[tokio::test]
+async fn a_key_of_another_type_does_not_keep_the_others_from_being_renewed() {
+    let world = World::on_redis().await;
+    for (at, wrong) in KEYS.iter().enumerate() {
+        let hold = some_hold();
+        drop(acquire_all(&world, hold, MINUTE).await);
+        let () = ask(&world, &format!("SET {wrong} precious")).await;
+        let mut expected = [RenewAnswer::Renewed; 3];
+        expected[at] = RenewAnswer::Failed;
+        let renewed = renew(&world, hold, 3 * MINUTE).await;
+        assert_eq!(renewed.expect("an answer"), expected);
+        for key in KEYS.iter().filter(|key| *key != wrong) {
+            let left: i64 = ask(&world, &format!("PTTL {key}")).await;
+            assert!(left > 120_000, "{key}: {left}");
+        }
+        let holds = vec![(keys()[at].clone(), hold)];
+        let alone = world.store.ask(Renew { holds, ttl: MINUTE }).await;
+        assert_eq!(effect(alone), Some(Effect::Refused));
+        let () = ask(&world, "FLUSHALL").await;
+    }
+}
+
+/// The server refuses the whole request, and so nothing is known of the other keys.
+#[tokio::test]
+async fn a_key_that_the_user_may_not_touch_is_an_error_that_may_be_of_one_key() {
+    let world = World::on_redis().await;
+    let hold = some_hold();
+    drop(acquire_all(&world, hold, MINUTE).await);
+    let () = ask(
+        &world,
+        "ACL SETUSER default resetkeys ~app:order ~app:second",
+    )
+    .await;
+    let refused = renew(&world, hold, MINUTE).await.expect_err("NOPERM");
+    assert!(Store::may_concern_one_key(&refused), "{refused}");
+    let holds = vec![(keys()[0].clone(), hold)];
+    let alone = world.store.ask(Renew { holds, ttl: MINUTE }).await;
+    assert_eq!(alone.expect("an answer"), [RenewAnswer::Renewed]);
+    let () = ask(&world, "ACL SETUSER default allkeys").await;
+}
+
 #[tokio::test]
 async fn a_full_server_takes_none_and_keeps_and_frees_what_is_held() {
     let world = World::on_redis().await;
@@ -112,7 +154,7 @@ async fn a_full_server_takes_none_and_keeps_and_frees_what_is_held() {
     assert_eq!(effect(full), Some(Effect::None));
     assert_eq!(ask::<i64>(&world, "EXISTS x y").await, 0);
     let renewed = renew(&world, hold, 3 * MINUTE).await;
-    assert_eq!(renewed.expect("an answer"), None);
+    assert_eq!(renewed.expect("an answer"), [RenewAnswer::Renewed; 3]);
     let again = acquire_all(&world, hold, 5 * MINUTE).await;
     assert!(
         matches!(again, Ok(AcquireAllReply::Held { .. })),
@@ -173,7 +215,7 @@ async fn a_server_that_forgot_the_scripts_of_several_is_told_them_again() {
         );
         let () = ask(&world, "SCRIPT FLUSH").await;
         let renewed = renew(&world, hold, MINUTE).await;
-        assert_eq!(renewed.expect("an answer"), None);
+        assert_eq!(renewed.expect("an answer"), [RenewAnswer::Renewed; 3]);
         let () = ask(&world, "SCRIPT FLUSH").await;
         let released = release_all(&world.store, &each(hold)).await;
         assert_eq!(released, [true; 3]);

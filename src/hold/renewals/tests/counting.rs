@@ -9,14 +9,19 @@ use crate::StoreError;
 use crate::base::error::Effect;
 use crate::base::timer::sleep;
 use crate::store::memory::MemoryStore;
-use crate::store::{AnswerFuture, Reply, Request, Wire};
+use crate::store::{AnswerFuture, Renew, Reply, Request, Wire};
 
 const TENTH: Duration = Duration::from_millis(100);
 
 /// A store in memory.
 pub(super) struct Counting {
     pub(super) store: MemoryStore,
+    /// How many requests have renewed something.
     pub(super) renewed: AtomicU32,
+    /// The keys of each request that has renewed writers, and when it was sent.
+    pub(super) together: Mutex<Vec<(Instant, Vec<String>)>>,
+    /// Each request that renews a writer of this key is rejected.
+    pub(super) rejects: Mutex<Option<&'static str>>,
     pub(super) changed: AtomicU32,
     /// Whether no renewal is answered.
     pub(super) is_silent: AtomicBool,
@@ -34,6 +39,8 @@ impl Counting {
         Arc::new(Self {
             store: MemoryStore::new(),
             renewed: AtomicU32::new(0),
+            together: Mutex::default(),
+            rejects: Mutex::default(),
             changed: AtomicU32::new(0),
             is_silent: AtomicBool::new(false),
             is_cut: AtomicBool::new(false),
@@ -52,11 +59,34 @@ impl Counting {
         self.disconnects.send_modify(|count| *count += 1);
     }
 
-    /// How many renewals there are while so much time passes.
+    /// The keys of the requests that are sent for writers while so much time passes.
+    pub(super) async fn together_within(&self, span: Duration) -> Vec<Vec<String>> {
+        self.together.lock().clear();
+        sleep(span).await;
+        let together = self.together.lock();
+        together.iter().map(|(_, keys)| keys.clone()).collect()
+    }
+
+    /// How many requests renew something while so much time passes.
     pub(super) async fn renewed_within(&self, span: Duration) -> u32 {
         let before = self.renewed.load(Relaxed);
         sleep(span).await;
         self.renewed.load(Relaxed) - before
+    }
+}
+
+impl Counting {
+    /// Notes which writers a request renews. Returns whether the request is rejected.
+    fn is_rejected(&self, request: &Request) -> bool {
+        let Some(Renew { holds, .. }) = request.verb() else {
+            return false;
+        };
+        let keys = holds.iter().map(|(key, _)| key.as_str().to_owned());
+        let keys: Vec<_> = keys.collect();
+        let rejects = *self.rejects.lock();
+        let is_rejected = keys.iter().any(|key| Some(key.as_str()) == rejects);
+        self.together.lock().push((Instant::now(), keys));
+        is_rejected
     }
 }
 
@@ -70,6 +100,17 @@ impl Wire for Counting {
         match request.name() {
             "acquire" if self.is_cut.load(Relaxed) => self.disconnect(),
             "depth" => drop(self.changed.fetch_add(1, Relaxed)),
+            "renew" if self.is_rejected(&request) => {
+                return Box::pin(async {
+                    let endpoint = Arc::from("the store");
+                    Err(StoreError::new(
+                        "renew",
+                        &endpoint,
+                        Effect::Refused,
+                        "NOPERM",
+                    ))
+                });
+            }
             "renew" | "keep" if self.is_silent.load(Relaxed) => {
                 self.renewed.fetch_add(1, Relaxed);
                 return Box::pin(pending());

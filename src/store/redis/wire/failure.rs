@@ -92,6 +92,11 @@ pub(crate) fn refuses_key(error: &RedisError) -> bool {
     error.code() == Some("NOPERM") && detail.contains("access") && detail.contains(" key")
 }
 
+/// Whether the slot of several keys is moving away, and some of them have gone already.
+pub(crate) fn is_about_several_keys(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::TryAgain)
+}
+
 /// Whether a script was broken off, maybe in the middle, because one of its keys is on another server of the cluster by now.
 fn meets_foreign_key(error: &RedisError) -> bool {
     let detail = error.detail().unwrap_or_default();

@@ -1,0 +1,117 @@
+//! Which independent holds go together in one request: those with the same terms whose keys one script may name.
+
+use std::collections::HashMap;
+use std::collections::hash_map::{Entry, OccupiedEntry};
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use tokio::time::Instant;
+
+use super::of_runtime::Batch;
+use crate::hold::hold::{Hold, RenewalTerms};
+use crate::hold::schedule::Schedule;
+use crate::store::{MOST_TOGETHER, Store};
+
+/// A hold is renewed early, to fill a request, by this part of its TTL at most: a sixteenth of the time between two renewals.
+const EARLY: u32 = 48;
+
+/// After so many in a row that go into no request no others are looked at.
+const MISSES: usize = 8;
+
+/// What the holds of a batch have in common.
+type Common = (RenewalTerms, Option<u16>);
+
+/// A batch that has room for another hold.
+type OpenBatch<'a> = OccupiedEntry<'a, Common, usize>;
+
+/// The batches that have room for another hold, with their indices.
+#[derive(Debug, Default)]
+pub(super) struct OpenBatches {
+    of: HashMap<Common, usize, RandomState>,
+}
+
+impl OpenBatches {
+    pub(super) fn is_empty(&self) -> bool {
+        self.of.is_empty()
+    }
+
+    /// A batch begins with this hold, as the one with this index.
+    pub(super) fn begin(&mut self, hold: &Hold, store: &Store, index: usize) {
+        if let Some(terms) = hold.renewal_terms() {
+            self.of.insert((terms, store.span(hold.key())), index);
+        }
+    }
+
+    /// Adds a hold to its batch. Returns the hold if there is none.
+    pub(super) fn add(
+        &mut self,
+        hold: Arc<Hold>,
+        store: &Store,
+        batches: &mut [Batch],
+    ) -> Result<(), Arc<Hold>> {
+        match self.batch_of(&hold, store) {
+            Some((_, batch)) => {
+                push(batch, hold, batches);
+                Ok(())
+            }
+            None => Err(hold),
+        }
+    }
+
+    /// Fills the batches with holds that would be due soon: so those that are spread over a period share requests as well,
+    /// and are due together from then on.
+    pub(super) fn fill(
+        mut self,
+        schedule: &mut Schedule<Arc<Hold>>,
+        store: &Store,
+        now: Instant,
+        batches: &mut [Batch],
+    ) {
+        let ttls = self.of.keys().map(|(terms, _)| terms.ttl);
+        let Some(longest) = ttls.max() else {
+            return;
+        };
+        let mut misses = 0;
+        let mut soon = Vec::new();
+        for (due, hold) in schedule.due_by(now + longest / EARLY) {
+            if self.is_empty() || misses > MISSES {
+                break;
+            }
+            let batch = self.batch_of(hold, store).filter(|(terms, _)| {
+                let horizon = now + terms.ttl / EARLY;
+                let disconnects = store.disconnects_of(hold.key());
+                due <= horizon && hold.may_be_renewed(disconnects, horizon)
+            });
+            match batch {
+                Some((_, batch)) => {
+                    push(batch, Arc::clone(hold), batches);
+                    soon.extend(hold.seat());
+                    misses = 0;
+                }
+                None => misses += 1,
+            }
+        }
+        for (slot, _) in soon {
+            schedule.suspend(slot);
+        }
+    }
+
+    fn batch_of(&mut self, hold: &Hold, store: &Store) -> Option<(RenewalTerms, OpenBatch<'_>)> {
+        let terms = hold.renewal_terms()?;
+        match self.of.entry((terms, store.span(hold.key()))) {
+            Entry::Occupied(batch) => Some((terms, batch)),
+            Entry::Vacant(_) => None,
+        }
+    }
+}
+
+/// Adds a hold to a batch, which has room no more where it is the last one.
+fn push(open: OpenBatch<'_>, hold: Arc<Hold>, batches: &mut [Batch]) {
+    let Some(batch) = batches.get_mut(*open.get()) else {
+        return;
+    };
+    batch.holds.0.push(hold);
+    if batch.holds.0.len() >= MOST_TOGETHER {
+        open.remove();
+    }
+}
