@@ -1,6 +1,6 @@
 -- KEYS: for each request 1 lock (hash), 2 line (zset): its queue; the releases come first
 -- ARGV: 1 releases, 2 ttl, 3 id, then for each request: hold
--- returns {token, done}: each lock that was taken has this token, 0 if the time could not be read; done has a character for each request: '1' it is done, '0' it has changed nothing, and has to be made alone
+-- returns {token, done}: each lock that was taken has this token, 0 if there is none; done has a character for each request: '1' it is done, '0' it has changed nothing, and has to be made alone
 -- releases: the number of releases; the other requests take free locks. The token is the time in µs.
 -- ttl: the TTL in ms of the locks that are taken.
 -- id: the UUID of the inbox, if a message says to it who else comes to wait while its process holds the lock; else ''.
@@ -16,6 +16,9 @@ for at = 1, releases do
   done[at] = is_released and '1' or '0'
 end
 
+if releases == #KEYS / 2 then
+  return {0, table.concat(done)}
+end
 local time = redis.pcall('TIME')
 local token = time[1] and time[1] .. ' ' .. time[2]
 local written = token and ARGV[3] ~= '' and token .. ' ' .. ARGV[3] or token

@@ -43,7 +43,9 @@ pub(crate) use self::verbs::release::{
     End, Leftovers, Order, Release, ReleaseReply, ReleaseRequest, Retain, Successor,
 };
 pub(crate) use self::verbs::renew::{Keep, Renew, RenewAnswer};
-pub(crate) use self::verbs::several::{AcquireAll, AcquireAllReply, HoldOf, MOST_TOGETHER};
+#[cfg(test)]
+pub(crate) use self::verbs::several::HoldOf;
+pub(crate) use self::verbs::several::{AcquireAll, AcquireAllReply, MOST_TOGETHER};
 pub(crate) use self::verbs::share::{Downgrade, Share, ShareRequest, Unshare};
 pub(crate) use self::verbs::waits::{ClaimVictim, HoldsIn, PublishWait, WaitsOf, WithdrawWait};
 pub(crate) use self::verbs::{Presence, Verb};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::RandomState;
 
-use super::Waiter;
 use crate::base::id::HoldId;
+use crate::queue::waiter::Waiter;
 
 /// The waiters of one key in one process. A hold waits once.
 #[derive(Clone, Debug, Default)]

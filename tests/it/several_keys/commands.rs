@@ -40,7 +40,7 @@ async fn eight_free_locks_are_two_evalsha_and_nothing_else() {
         ("time", 1),
         ("hset", 8),
         ("pexpire", 8),
-        // release_all
+        // the batch of the releases
         ("hexists", 8),
         ("del", 8),
         // both
@@ -117,7 +117,7 @@ async fn a_contended_key_costs_one_release_more() {
         guard.release().await?;
         waiting.await.unwrap()
     };
-    // release_all, the release of `b`, and that of the waiter.
+    // The batch of the releases, the release of `b`, and that of the waiter.
     assert_eq!(cost(&server, turns).await, 3);
 }
 
