@@ -29,9 +29,7 @@ use crate::queue::{Grant, TokenSeries};
 
 mod end;
 mod losses;
-mod renewing;
-
-pub(super) use self::renewing::RenewalTerms;
+pub(super) mod renewing;
 
 /// The holds of an entry: in most cases one.
 pub(crate) type Holds = SmallVec<[Arc<Hold>; 1]>;

@@ -132,7 +132,7 @@ impl Lease {
         self.times.renewal_due = self.times.renewal_due.min(due);
     }
 
-    /// What is to be done for it now.
+    /// What must be done for it now.
     pub(crate) fn look(&self, disconnects: u64, now: Instant) -> Due {
         let due = self.due(disconnects);
         match self.lost.or_else(|| self.loss_at(now)) {

@@ -43,7 +43,7 @@ pub(super) struct Asked {
 pub(super) struct RenewReply(Vec<RenewAnswer>);
 
 impl Renewable {
-    /// Leaves out the holds that have ended, and those that are lost, which it tells of.
+    /// Leaves out the holds that have ended, and those that are lost, which it reports.
     pub(super) fn retain_held(&mut self, tell_lost: impl Fn(&Hold)) {
         self.0.retain(|hold| {
             let is_lost = hold.lost().is_some();
@@ -73,7 +73,13 @@ impl Renewable {
 }
 
 impl RenewRequest {
+    /// The holds of one acquisition ask for the longest TTL of all of them from now on: a request about one of them must not ask
+    /// for less than one about all that may be executed later.
     pub(super) fn new(holds: &[Arc<Hold>], store: &Store) -> Self {
+        let grouped = || holds.iter().filter(|hold| hold.group().is_some());
+        if let Some(ttl) = grouped().map(|hold| hold.ttl()).max() {
+            grouped().for_each(|hold| hold.raise_ttl(ttl));
+        }
         let asked = holds.iter().map(|hold| Asked {
             hold: Arc::clone(hold),
             mode: hold.mode(),
@@ -108,7 +114,7 @@ impl RenewRequest {
         Ok(RenewReply(replies.concat()))
     }
 
-    /// Those of which the store has said this.
+    /// The holds of which the store has said this.
     fn those(&self, reply: &RenewReply, answer: RenewAnswer) -> impl Iterator<Item = &Asked> {
         let answers = self.holds.iter().zip(&reply.0);
         answers.filter_map(move |(asked, it)| (*it == answer).then_some(asked))
@@ -146,7 +152,7 @@ impl RenewRequest {
         }
     }
 
-    /// Those of which nothing is known are renewed alone from now on, until they are renewed.
+    /// The holds of which nothing is known are renewed alone from now on, until they are renewed.
     pub(super) fn separate_failed(&self, reply: &RenewReply) {
         let failed = self.those(reply, RenewAnswer::Failed);
         failed.for_each(|asked| asked.hold.renew_alone());

@@ -23,12 +23,12 @@ impl Hold {
         self.state.lock().lease.deadline()
     }
 
-    /// When the lease is to be looked after; see [`Lease::due`].
+    /// When the lease must be looked after; see [`Lease::due`].
     pub(in crate::hold) fn due(&self, disconnects: u64) -> Instant {
         self.state.lock().lease.due(disconnects)
     }
 
-    /// What is to be done for the lease; see [`Lease::look`]. It reports no loss, so that it may be asked under
+    /// What must be done for the lease; see [`Lease::look`]. It reports no loss, so that it may be asked under
     /// the mutex of the schedules.
     pub(in crate::hold) fn look(&self, disconnects: u64, now: Instant) -> Due {
         self.state.lock().lease.look(disconnects, now)
@@ -72,6 +72,11 @@ impl Hold {
     /// Tells a renewal that is in flight of the end.
     pub(in crate::hold) fn call_off(&self) {
         self.over.notify_waiters();
+    }
+
+    /// Renewals ask for at least `ttl` from now on.
+    pub(in crate::hold) fn raise_ttl(&self, ttl: Duration) {
+        self.change(|state| state.lease.raise_ttl(ttl));
     }
 
     /// Its terms, if it is renewed together with others that have the same; `None` for a reader, for one of the holds of an

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, OccupiedEntry};
 use std::sync::Arc;
+use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-use super::of_runtime::Batch;
-use crate::hold::hold::{Hold, RenewalTerms};
+use crate::hold::hold::Hold;
+use crate::hold::hold::renewing::RenewalTerms;
+use crate::hold::renewable::Renewable;
 use crate::hold::schedule::Schedule;
 use crate::store::{MOST_TOGETHER, Store};
 
@@ -17,6 +19,15 @@ const EARLY: u32 = 48;
 
 /// After so many in a row that go into no request no others are looked at.
 const MISSES: usize = 8;
+
+/// What is renewed together now.
+pub(super) struct Batch {
+    pub(super) holds: Renewable,
+    /// The backlog in which it has a place.
+    pub(super) backlog: usize,
+    /// How soon after this renewal the next one is due, where that is earlier than usual.
+    pub(super) next_within: Option<Duration>,
+}
 
 /// What the holds of a batch have in common.
 type Common = (RenewalTerms, Option<u16>);

@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::iter;
 use std::sync::Arc;
-use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tokio::runtime::Handle;
@@ -12,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::backlogs::Backlogs;
-use super::batches::OpenBatches;
+use super::batches::{Batch, OpenBatches};
 use super::pace::Pace;
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
@@ -50,15 +49,6 @@ pub(super) struct OfRuntime {
 pub(super) struct DueHolds {
     pub(super) due: Vec<Batch>,
     pub(super) lost: Vec<Arc<Hold>>,
-}
-
-/// What is renewed together now.
-pub(super) struct Batch {
-    pub(super) holds: Renewable,
-    /// The backlog in which it has a place.
-    pub(super) backlog: usize,
-    /// How soon after this renewal the next one is due, where that is earlier than usual.
-    pub(super) next_within: Option<Duration>,
 }
 
 impl OfRuntime {

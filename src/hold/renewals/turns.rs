@@ -6,7 +6,8 @@ use tokio::select;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::of_runtime::{Batch, OfRuntime};
+use super::batches::Batch;
+use super::of_runtime::OfRuntime;
 use super::{LOOKS, RenewalSchedule};
 use crate::hold::renewable::Renewable;
 
