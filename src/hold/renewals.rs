@@ -173,7 +173,7 @@ impl RenewalSchedule {
         find(&mut runtimes, hold).map(|(of, _)| of.runtime.clone())
     }
 
-    /// They were renewed, or are to be renewed again at this instant.
+    /// Puts back holds that were renewed, or must be renewed again at this instant.
     fn put_back(&self, holds: &[Arc<Hold>], again: Option<Instant>) {
         let mut signal = None;
         let mut runtimes = self.runtimes.lock();

@@ -156,7 +156,7 @@ impl OfRuntime {
         true
     }
 
-    /// The hold there, if it is to be renewed now.
+    /// The hold in the slot, if it must be renewed now.
     fn look(
         &mut self,
         slot: ScheduleSlot,
