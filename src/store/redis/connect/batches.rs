@@ -208,8 +208,11 @@ impl Future for Collected {
         };
         match place {
             Place::Collected(_, waker) | Place::Sent(waker) => {
-                let known = waker.take().filter(|known| known.will_wake(cx.waker()));
-                *waker = Some(known.unwrap_or_else(|| cx.waker().clone()));
+                let is_known = waker.as_ref().is_some_and(|it| it.will_wake(cx.waker()));
+                let before = (!is_known).then(|| waker.replace(cx.waker().clone()));
+                drop(places);
+                // To drop a waker may drop a task, and with it a caller of this collection.
+                drop(before);
                 Poll::Pending
             }
             Place::Left => Poll::Pending,
