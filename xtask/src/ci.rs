@@ -14,6 +14,8 @@ pub(crate) fn all() -> Result<()> {
         let peers = ["--manifest-path", "benches/peers/Cargo.toml"];
         run(cargo(&["fmt", "--check"]).args(peers))
     });
+    // The tests are run last, and report a failed build.
+    let _ = step("building the tests", test::build);
     let two_minutes = step("chaos begins", || {
         chaos::beside(&["--minutes", "2", "--seed", "1"])
     });

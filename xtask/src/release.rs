@@ -24,10 +24,11 @@ type LeftOut = Option<&'static str>;
 
 type Step = (&'static str, fn() -> Result<LeftOut>);
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     ("smallest versions of dependencies", smallest_versions),
     ("tests of what is published", published),
     ("installing the command line", command_line),
+    ("unit tests without features", without_features),
     ("oldest compiler", oldest_compiler),
     ("benches beside peers", peers),
     ("fuzz targets", fuzz_targets),
@@ -108,6 +109,15 @@ fn command_line() -> Result<LeftOut> {
         run(install.env("CARGO_TARGET_DIR", target))?;
         run(Command::new(to.join("bin/reentry")).arg("--version"))?;
     }
+    Ok(None)
+}
+
+/// Runs the unit tests of the crate without its features, with the replacements for these features. The model and the
+/// simulation see no difference.
+fn without_features() -> Result<LeftOut> {
+    let mut tests = cargo(&["test", "--no-default-features"]);
+    tests.args(["--package", "reentry-tests", "--test", "unit", "--"]);
+    run(tests.args(["--skip", "model", "--skip", "simulation"]))?;
     Ok(None)
 }
 

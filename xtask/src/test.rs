@@ -15,78 +15,58 @@ const THREADS_OF_NEXTEST: &str = "NEXTEST_TEST_THREADS";
 /// Installs what the tests need, then runs them all; `args` go to the test binaries.
 pub(crate) fn all(args: &[String]) -> Result<()> {
     install::servers()?;
-    // All are built first, so that none waits for the build of another. The run reports a failed build.
-    let beside = [topologies, command_line].map(|tests| {
-        let _ = run(tests(&[]).arg("--no-run"));
-        tests
-    });
-    let beside = beside.map(|tests| Beside::start(tests(args)));
-    let others = run_to_the_end(&mut commands(args));
+    // All are built first, so that none waits for the build of another. The runs report a failed build.
+    let _ = build();
+    let beside = BESIDE.map(|tests| Beside::start(tests_of(&["--test", tests], args)));
+    let others = run_to_the_end(&mut others(args));
     all_of([others].into_iter().chain(beside.map(Beside::finish)))
 }
 
-/// The run of the tests on several servers. These tests wait most of the time.
-fn topologies(args: &[String]) -> Command {
-    let mut command = cargo(&["test", "--all-features", "--no-fail-fast"]);
-    command.args(["--package", "reentry-tests", "--test", "topologies"]);
-    spread(&mut command);
-    if !args.is_empty() {
-        command.arg("--").args(args);
-    }
-    command
+/// Builds every test.
+pub(crate) fn build() -> Result<()> {
+    let beside = BESIDE.iter().flat_map(|tests| ["--test", tests]);
+    let all: Vec<_> = OTHERS.into_iter().chain(beside).collect();
+    run(tests_of(&all, &[]).arg("--no-run"))
 }
 
-/// The run of the command line's tests, which wait for processes. The package is no default member, so that the
-/// features of its dependencies are not those of the crate.
-fn command_line(args: &[String]) -> Command {
-    let mut command = cargo(&["test", "--all-features", "--no-fail-fast"]);
-    command.args(["--package", "reentry-cli"]);
-    spread(&mut command);
-    if !args.is_empty() {
-        command.arg("--").args(args);
-    }
-    command
-}
+/// The tests on several servers, and those of the command line. Both wait most of the time.
+const BESIDE: [&str; 2] = ["topologies", "command_line"];
 
-/// The run of the unit tests of the crate without its features, with the replacements for these features. The model and
-/// the simulation see no difference.
-fn without_features(args: &[String]) -> Command {
-    const SKIPPED: [&str; 4] = ["--skip", "model", "--skip", "simulation"];
-    let mut command = cargo(&["test", "--no-default-features", "--no-fail-fast"]);
-    command.args(["--package", "reentry-tests", "--test", "unit"]);
-    spread(&mut command);
-    command.arg("--").args(SKIPPED).args(args);
-    command
-}
+/// All others. Not `--all-targets`, which would run the benches as tests. `--tests` includes the tests of a library and of
+/// a program. `--lib` would also build the library whose tests are elsewhere.
+const OTHERS: [&str; 2] = ["--tests", "--examples"];
 
-/// The runs of all other tests. No run stops at the first failure.
-fn commands(args: &[String]) -> [Command; 3] {
-    // Not --all-targets, which would run the benches as tests. `--tests` includes the tests of a library and of a
-    // program.
-    // `--lib` would also build the library whose tests are elsewhere.
-    const BINARIES: [&str; 2] = ["--tests", "--examples"];
-    // Each package by name, since `--doc` without names also runs the doc tests that a crate has switched off: the
-    // examples of the attribute need `reentry`, which runs them. `reentry-tests` has none, but with it the
-    // dependencies have the features with which they were built before.
-    const EXAMPLES: [&str; 7] = [
-        "--doc",
-        "--package",
+/// The runs of all others, and of the examples in the documentation.
+fn others(args: &[String]) -> [Command; 2] {
+    // Each package by name, since `--doc` without names also runs the doc tests that a crate has switched off: the examples
+    // of the attribute need `reentry`, which runs them. Most of these packages have none, but with them the dependencies
+    // have the features with which they were built before.
+    const PACKAGES: [&str; 5] = [
         "reentry",
-        "--package",
+        "reentry-chaos",
+        "reentry-cli",
         "reentry-services",
-        "--package",
         "reentry-tests",
     ];
-    let [tests, examples] = [&BINARIES[..], &EXAMPLES].map(|targets| {
-        let mut command = cargo(&["test", "--all-features", "--no-fail-fast"]);
-        command.args(targets);
-        spread(&mut command);
-        if !args.is_empty() {
-            command.arg("--").args(args);
-        }
-        command
-    });
-    [tests, without_features(args), examples]
+    let mut examples = cargo(&["test", "--all-features", "--no-fail-fast", "--doc"]);
+    examples.args(PACKAGES.iter().flat_map(|name| ["--package", name]));
+    [tests_of(&OTHERS, args), passing(examples, args)]
+}
+
+/// The run of the tests of these targets. It is about all members at once, so that each crate is built once.
+fn tests_of(targets: &[&str], args: &[String]) -> Command {
+    let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"]);
+    command.args(targets);
+    passing(command, args)
+}
+
+/// The command with what goes to the test binaries.
+fn passing(mut command: Command, args: &[String]) -> Command {
+    spread(&mut command);
+    if !args.is_empty() {
+        command.arg("--").args(args);
+    }
+    command
 }
 
 /// A run of some tests, with all features. It uses cargo-nextest if that is installed, with one process for each test,
@@ -120,7 +100,7 @@ mod tests {
     #[test]
     fn no_failure_keeps_other_tests_from_running() {
         let args = ["--nocapture".to_owned()];
-        for command in commands(&args) {
+        for command in others(&args) {
             let words: Vec<_> = command.get_args().map(|word| word.to_owned()).collect();
             let separator = words.iter().position(|word| word == "--");
             let flag = words.iter().position(|word| word == "--no-fail-fast");

@@ -35,7 +35,7 @@ const TESTS: [&[&str]; 4] = [
         "--package",
         "reentry-cli",
         "--test",
-        "it",
+        "command_line",
         "--",
         "--skip",
         "page::",
@@ -84,7 +84,7 @@ pub(super) fn run(name: &str, server: &Server) -> Results {
         })
     });
     let chaos = step(&format!("{name}: chaos"), || {
-        let mut harness = chaos::harness();
+        let mut harness = chaos::harness()?;
         harness.args(CHAOS).env("REENTRY_SERVER", &server.program);
         run_one(&mut harness)
     });
