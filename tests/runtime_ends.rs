@@ -14,7 +14,6 @@ mod workload;
 
 use std::future::pending;
 use std::panic;
-use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use reentry::{DepthSync, Locks};
@@ -25,6 +24,7 @@ use tokio::runtime::{Builder, Runtime};
 
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
+/// Caught or not.
 #[test]
 fn runtimes_that_end_cause_no_panic() {
     let report = panic::take_hook();
@@ -37,31 +37,6 @@ fn runtimes_that_end_cause_no_panic() {
     let server = ground.block_on(RedisServer::start());
     workload::run(&workload::connect(patient(&server)));
     assert_eq!(PANICS.load(Ordering::Relaxed), 0);
-}
-
-/// Only the child itself is built so, and linked with what the tests are linked with.
-fn build_child_that_aborts() -> String {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.current_dir(env!("CARGO_MANIFEST_DIR"));
-    build.args(["rustc", "--quiet", "--message-format=json"]);
-    build.args(["--all-features", "--example", "runtime_ends"]);
-    let built = build.args(["--", "-Cpanic=abort"]).output().unwrap();
-    let errors = String::from_utf8_lossy(&built.stderr);
-    assert!(built.status.success(), "the child is not built: {errors}");
-    let messages = String::from_utf8_lossy(&built.stdout);
-    let (_, path) = messages.rsplit_once("\"executable\":\"").expect("a path");
-    path.split('"').next().unwrap().to_owned()
-}
-
-#[test]
-fn runtimes_may_end_in_a_program_that_aborts_on_panic() {
-    let child = build_child_that_aborts();
-    let ground = Runtime::new().unwrap();
-    let server = ground.block_on(RedisServer::start());
-    let ended = Command::new(child).arg(server.url()).output().unwrap();
-    let errors = String::from_utf8_lossy(&ended.stderr);
-    assert!(ended.status.success(), "{}: {errors}", ended.status);
 }
 
 /// It ends in the middle of a request that another one then waits for.

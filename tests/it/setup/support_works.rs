@@ -192,12 +192,10 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 /// the subject, a test connects by `connect`, `patient` or `patient_at`.
 #[test]
 fn no_test_relies_on_the_default_timeouts() {
-    const EXEMPT: [&str; 4] = [
+    const EXEMPT: [&str; 3] = [
         // A connection that fails is the subject of these.
         "faults/connect_fails.rs",
         "setup/secrets.rs",
-        // Its workload sets the timeouts.
-        "runtime_ends/child.rs",
         // This file has the examples below.
         "setup/support_works.rs",
     ];

@@ -98,7 +98,8 @@ async fn a_job_that_lost_its_lock_while_it_was_stopped_ends() {
 #[tokio::test]
 async fn ctrl_c_ends_the_script_around_a_run() {
     let server = RedisServer::start().await;
-    let (mut terminal, line) = shell(&server, &["-k", "a"], "echo u''p; sleep 1000");
+    // A program that the shell has yet to start would miss the key.
+    let (mut terminal, line) = shell(&server, &["-k", "a"], "echo u''p; read line");
     let script = format!("set -f; {line}; echo ne''xt");
     let quoted = script.replace('\'', r"'\''");
     terminal
