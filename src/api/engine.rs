@@ -27,7 +27,7 @@ use crate::base::key::LockKey;
 use crate::base::metrics::{self, Classifier};
 use crate::base::option_types::Wake;
 use crate::base::options::{Options, Queueing, Terms, WaitLimit};
-use crate::hold::deadlock::{PublishedCount, Waiting};
+use crate::hold::deadlock::{Searches, Waiting};
 use crate::hold::hold::Hold;
 use crate::hold::renewals::RenewalSchedule;
 use crate::hold::scope::LocksId;
@@ -44,7 +44,7 @@ pub(crate) struct Engine {
     prefix: String,
     defaults: Options,
     renewals: Arc<RenewalSchedule>,
-    published: Arc<PublishedCount>,
+    searches: Arc<Searches>,
     /// The holds inside which the whole process runs.
     inside: Box<[Enclosing]>,
     class: Classifier,
@@ -72,6 +72,7 @@ impl Engine {
             class,
         } = setup;
         metrics::describe();
+        let searches = Searches::new(Arc::clone(&store));
         let renewals = RenewalSchedule::new(LocalQueues::new(store, queueing), response_timeout);
         if queueing.wake == Wake::Notify {
             let holders: Weak<RenewalSchedule> = Arc::downgrade(&renewals);
@@ -82,7 +83,7 @@ impl Engine {
             prefix,
             defaults,
             renewals,
-            published: Arc::default(),
+            searches,
             inside: inside.into(),
             class,
         })
@@ -187,7 +188,7 @@ impl Engine {
             heartbeat: queues.heartbeat(terms.ttl),
             since: Instant::now(),
             queues,
-            count: &self.published,
+            searches: &self.searches,
             runtime,
             has_reported: AtomicBool::new(false),
         }

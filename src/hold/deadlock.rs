@@ -17,15 +17,19 @@ use self::search::Search;
 use crate::base::error::LockError;
 use crate::base::timer::{Sleep, after, sleep_until};
 
+mod published;
 mod publisher;
 mod search;
+mod searches;
 mod waiting;
 mod walk;
+mod wanted;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::waiting::{PublishedCount, Waiting};
+pub(crate) use self::searches::Searches;
+pub(crate) use self::waiting::Waiting;
 
 /// Waits for a lock; see [`unless_deadlock`].
 #[pin_project(project = UnlessDeadlockProjection)]

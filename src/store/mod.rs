@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use self::records::{Scan, Scanned};
 use crate::base::error::{Effect, StoreError};
-use crate::base::id::InboxId;
+use crate::base::id::{InboxId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::option_types::{Mode, Replicas};
 
@@ -47,7 +47,9 @@ pub(crate) use self::verbs::renew::{Keep, Renew, RenewAnswer};
 pub(crate) use self::verbs::several::HoldOf;
 pub(crate) use self::verbs::several::{AcquireAll, AcquireAllReply, MOST_TOGETHER};
 pub(crate) use self::verbs::share::{Downgrade, Share, ShareRequest, Unshare};
-pub(crate) use self::verbs::waits::{ClaimVictim, HoldsIn, PublishWait, WaitsOf, WithdrawWait};
+pub(crate) use self::verbs::waits::{
+    ChangeWaits, ClaimVictim, HoldsIn, PublishWait, WaitChange, WaitsOf,
+};
 pub(crate) use self::verbs::{Presence, Verb};
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) use self::wire::{Reply, Request, Wire};
@@ -126,7 +128,15 @@ impl Store {
     /// What the locks have in common that one request may be about: the slot in a cluster, nothing elsewhere.
     pub(crate) fn span(&self, key: &LockKey) -> Option<u16> {
         match self {
-            Self::Redis(redis) => redis.topology.span(key),
+            Self::Redis(redis) => redis.topology.span(|| key.slot()),
+            _ => None,
+        }
+    }
+
+    /// What the owners have in common whose published waits one request may change.
+    pub(crate) fn span_of_waits(&self, owner: OwnerId) -> Option<u16> {
+        match self {
+            Self::Redis(redis) => redis.topology.span(|| redis::slot_of_waits(owner)),
             _ => None,
         }
     }

@@ -125,14 +125,15 @@ impl EnclosedWait {
     }
 }
 
-/// The result of a publication, with the time of the store.
+/// The result of a change of the published waits, with the time of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Published {
-    Made(StoreTime),
-    Refused(StoreTime),
+pub(crate) enum WaitAnswer {
+    Done(StoreTime),
+    /// The record has taken too long to arrive, and is not stored.
+    Late(StoreTime),
 }
 
-/// The delay after which a publication is refused if its record lives for this long.
+/// The delay after which a publication is rejected if its record lives for this long.
 pub(crate) fn lateness(life: Duration) -> Duration {
     life / 4
 }

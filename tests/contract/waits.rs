@@ -8,8 +8,10 @@ use redis::AsyncCommands;
 
 use super::world::{MINUTE, World, some_hold};
 use crate::base::id::{HoldId, Owner};
-use crate::store::records::{EnclosedWait, Enclosing, Published, SeenWait, SeenWaits, lateness};
-use crate::store::{ClaimVictim, HoldsIn, PublishWait, StoreTime, WaitsOf, WithdrawWait};
+use crate::store::records::{EnclosedWait, Enclosing, SeenWait, SeenWaits, WaitAnswer, lateness};
+use crate::store::{
+    ChangeWaits, ClaimVictim, HoldsIn, PublishWait, StoreTime, WaitChange, WaitsOf,
+};
 
 on_every_store!(
     a_wait_is_seen_by_each_hold_that_encloses_it,
@@ -19,6 +21,7 @@ on_every_store!(
     a_record_ends_by_itself_unless_it_is_made_again,
     a_wait_that_is_made_again_may_be_enclosed_by_others,
     a_record_is_taken_back_alone,
+    each_change_of_one_request_is_answered,
     the_holds_in_a_lock_are_all_but_its_token,
     all_readers_of_a_lock_are_in_it,
     a_cycle_has_one_victim_for_a_while,
@@ -44,8 +47,12 @@ pub(super) fn wait(enclosing: &[HoldId]) -> EnclosedWait {
 }
 
 impl World {
-    async fn publish(&self, publication: PublishWait) -> Published {
-        self.send(publication).await
+    async fn change_waits(&self, changes: &[WaitChange]) -> Vec<WaitAnswer> {
+        self.send(ChangeWaits(changes.to_vec())).await
+    }
+
+    async fn publish(&self, publication: PublishWait) -> WaitAnswer {
+        self.change_waits(&[WaitChange::Publish(publication)]).await[0]
     }
 
     async fn look(&self, hold: HoldId) -> SeenWaits {
@@ -57,7 +64,7 @@ impl World {
         let known = Some(self.look(by).await.at);
         let publication = publication(wait, by, known);
         let published = self.publish(publication).await;
-        assert!(matches!(published, Published::Made(_)), "{published:?}");
+        assert!(matches!(published, WaitAnswer::Done(_)), "{published:?}");
     }
 
     /// The waits that a hold encloses.
@@ -131,13 +138,13 @@ async fn a_publication_is_refused_unless_the_time_is_known(world: World) {
     let hold = some_hold();
     let wait = wait(&[hold]);
     let first = world.publish(publication(&wait, hold, None)).await;
-    let Published::Refused(at) = first else {
+    let WaitAnswer::Late(at) = first else {
         panic!("{first:?}");
     };
     assert!(world.waits(hold).await.is_empty());
     // It has told the time.
     let second = world.publish(publication(&wait, hold, Some(at))).await;
-    assert!(matches!(second, Published::Made(made) if made >= at));
+    assert!(matches!(second, WaitAnswer::Done(made) if made >= at));
     assert_eq!(world.waits(hold).await, [wait]);
 }
 
@@ -155,7 +162,7 @@ async fn a_publication_that_has_taken_too_long_is_refused(world: World) {
     ] {
         let known = Some(StoreTime { micros: known });
         let published = world.publish(publication(&wait, hold, known)).await;
-        let refused = matches!(published, Published::Refused(at) if at.micros >= now);
+        let refused = matches!(published, WaitAnswer::Late(at) if at.micros >= now);
         assert_eq!(refused, is_refused, "{published:?}");
     }
 }
@@ -195,12 +202,42 @@ async fn a_record_is_taken_back_alone(world: World) {
     world.publish_now(&wait, hold).await;
     world.publish_now(&other, hold).await;
     for _ in 0..2 {
-        let withdrawn = WithdrawWait {
-            owner: hold.owner(),
-            wait: wait.id,
-        };
-        world.send(withdrawn).await;
+        let (owner, wait) = (hold.owner(), wait.id);
+        world
+            .change_waits(&[WaitChange::Withdraw { owner, wait }])
+            .await;
         assert_eq!(world.waits(hold).await, slice::from_ref(&other));
+    }
+}
+
+async fn each_change_of_one_request_is_answered(world: World) {
+    // Of one owner, so that a cluster has them in one slot.
+    let owner = Owner::new();
+    let holds = [(); 3].map(|()| owner.next_hold());
+    let waits = holds.map(|hold| wait(&[hold]));
+    world.publish_now(&waits[0], holds[0]).await;
+    let known = Some(world.look(holds[0]).await.at);
+    let withdraw = |wait: &EnclosedWait, by: HoldId| WaitChange::Withdraw {
+        owner: by.owner(),
+        wait: wait.id,
+    };
+    let publish = |at: usize, known| WaitChange::Publish(publication(&waits[at], holds[at], known));
+    let changes = [
+        withdraw(&waits[0], holds[0]),
+        publish(1, known),
+        publish(2, None),
+        // Behind its publication.
+        publish(0, known),
+        withdraw(&waits[0], holds[0]),
+    ];
+    let answers = world.change_waits(&changes).await;
+    let late = answers
+        .iter()
+        .map(|answer| matches!(answer, WaitAnswer::Late(_)));
+    assert_eq!(late.collect::<Vec<_>>(), [false, false, true, false, false]);
+    assert_eq!(world.waits(holds[1]).await, slice::from_ref(&waits[1]));
+    for hold in [holds[0], holds[2]] {
+        assert!(world.waits(hold).await.is_empty());
     }
 }
 

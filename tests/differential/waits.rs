@@ -7,8 +7,10 @@ use super::step::WaitRequest;
 use crate::base::error::StoreError;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::store::records::{EnclosedWait, Enclosing, Published, SeenWaits};
-use crate::store::{ClaimVictim, HoldsIn, PublishWait, Store, StoreTime, WaitsOf, WithdrawWait};
+use crate::store::records::{EnclosedWait, Enclosing, SeenWaits, WaitAnswer};
+use crate::store::{
+    ChangeWaits, ClaimVictim, HoldsIn, PublishWait, Store, StoreTime, WaitChange, WaitsOf,
+};
 
 /// Earlier by so much is too late for any record.
 const LONG_AGO: u64 = 3_600_000_000;
@@ -50,8 +52,9 @@ pub(super) async fn ask(
                 life,
                 known: Some(StoreTime { micros }),
             };
-            let published = store.ask(publication).await?;
-            WaitReply::Published(matches!(published, Published::Made(_)))
+            let changes = vec![WaitChange::Publish(publication)];
+            let answers = store.ask(ChangeWaits(changes)).await?;
+            WaitReply::Published(matches!(answers[..], [WaitAnswer::Done(_)]))
         }
         WaitRequest::Look { hold } => {
             let hold = holds[hold];
@@ -76,7 +79,8 @@ pub(super) async fn ask(
         }
         WaitRequest::Withdraw { by, wait } => {
             let (owner, wait) = (holds[by].owner(), holds[wait]);
-            store.ask(WithdrawWait { owner, wait }).await?;
+            let changes = vec![WaitChange::Withdraw { owner, wait }];
+            store.ask(ChangeWaits(changes)).await?;
             WaitReply::Withdrawn
         }
     })

@@ -8,11 +8,14 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::waiting::{Counted, Waiting};
+use super::published::Counted;
+use super::searches::MOMENTS;
+use super::waiting::Waiting;
+use super::wanted::Unanswered;
 use crate::base::id::OwnerId;
 use crate::base::timer::{after, sleep, sleep_until};
-use crate::store::records::Published;
-use crate::store::{PublishWait, StoreTime, WithdrawWait};
+use crate::store::records::{EnclosedWait, WaitAnswer};
+use crate::store::{PublishWait, StoreTime};
 
 /// The record of one wait, with each owner of a hold that encloses it.
 pub(super) struct Publisher<'a> {
@@ -22,34 +25,21 @@ pub(super) struct Publisher<'a> {
 }
 
 /// The record with one owner. It may be there as soon as it was asked for.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Record {
     owner: OwnerId,
-    known: Option<KnownTime>,
-}
-
-/// A time of the store that was read on a connection.
-#[derive(Clone, Copy, Debug)]
-struct KnownTime {
-    at: StoreTime,
-    epoch: u64,
-}
-
-/// Why a record was not made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum PublishFailure {
-    /// The store failed, and may answer later.
-    Passing,
-    /// It refuses records for good.
-    Refused,
+    /// A time of the store that was read before what is published was true.
+    known: Option<StoreTime>,
 }
 
 impl<'a> Publisher<'a> {
     pub(super) fn new(waiting: &'a Waiting<'a>) -> Self {
+        let wait = waiting.wait();
+        let owners = wait.as_ref().map(owners).unwrap_or_default().into_iter();
         Self {
             waiting,
-            counted: waiting.count.enter(),
-            records: Vec::new(),
+            counted: waiting.searches.published.enter(),
+            records: owners.map(|owner| Record { owner, known: None }).collect(),
         }
     }
 
@@ -67,112 +57,128 @@ impl<'a> Publisher<'a> {
     pub(super) async fn first(&mut self) {
         loop {
             let begun = Instant::now();
-            let published = self.publish().await;
-            if published == Ok(true) {
-                return;
+            // A record is late where no time of the store is known, and the answer tells the time.
+            for _ in 0..2 {
+                let answers = self.publish();
+                if self.heed(answers).await {
+                    return;
+                }
             }
-            self.pause(begun, published).await;
+            self.pause(begun).await;
         }
     }
 
     /// Publishes it again and again.
     pub(super) async fn keep(mut self) -> Infallible {
-        let (mut begun, mut published) = (Instant::now(), Ok(true));
+        self.pause(Instant::now()).await;
         loop {
-            self.pause(begun, published).await;
-            begun = Instant::now();
-            published = self.publish().await;
+            let begun = Instant::now();
+            let answers = self.publish();
+            self.pause(begun).await;
+            // They are there by now. Nobody is woken for them, since only a failure changes anything.
+            self.heed(answers).await;
         }
     }
 
     /// Waits until the wait must be published again.
-    async fn pause(&self, begun: Instant, published: Result<bool, PublishFailure>) {
-        match published {
-            Ok(_) => sleep_until(after(begun, self.beat() / 4)).await,
-            Err(PublishFailure::Passing) => sleep(self.beat()).await,
-            Err(PublishFailure::Refused) => pending().await,
-        }
+    async fn pause(&self, begun: Instant) {
+        let period = self.beat() / 4;
+        let due = after(begun, period);
+        sleep_until(self.waiting.searches.moment(due, period)).await;
     }
 
-    /// Publishes it once. Returns whether every record stands.
-    async fn publish(&mut self) -> Result<bool, PublishFailure> {
-        let mut owners: Vec<OwnerId> = Vec::new();
-        for enclosing in self.waiting.wait().iter().flat_map(|wait| &wait.enclosing) {
-            let owner = enclosing.hold.owner();
-            if !owners.contains(&owner) {
-                owners.push(owner);
-            }
+    /// Publishes it. Returns an answer for each record.
+    fn publish(&mut self) -> Vec<impl Future<Output = Result<WaitAnswer, Unanswered>> + use<>> {
+        let searches = self.waiting.searches;
+        // Before what is published is looked at.
+        for record in &mut self.records {
+            record.known = searches.known(record.owner);
         }
+        let wait = self.waiting.wait();
+        let owners = wait.as_ref().map(owners).unwrap_or_default();
         // The future may have been moved out of a body that enclosed it before.
         let left = |record: &mut Record| !owners.contains(&record.owner);
         let left: Vec<_> = self.records.extract_if(.., left).collect();
-        withdraw(self.waiting, left);
-        let mut all_stand = !owners.is_empty();
-        for owner in owners {
-            // The first one is refused where no time of the store is known, and tells it.
-            let stands = self.publish_with(owner).await? || self.publish_with(owner).await?;
-            all_stand &= stands;
+        self.withdraw(left);
+        let Some(wait) = wait.map(Arc::new) else {
+            return Vec::new();
+        };
+        let life = 2 * self.beat();
+        let publish = |owner| {
+            let known = self.known(owner);
+            let wait = Arc::clone(&wait);
+            searches.publish(PublishWait {
+                owner,
+                wait,
+                life,
+                known,
+            })
+        };
+        owners.into_iter().map(publish).collect()
+    }
+
+    /// Waits for these answers. Returns whether there are any and every record stands. Where the store failed it waits for
+    /// another heartbeat, and for ever if it refuses records.
+    async fn heed(
+        &self,
+        answers: Vec<impl Future<Output = Result<WaitAnswer, Unanswered>>>,
+    ) -> bool {
+        let mut all_stand = !answers.is_empty();
+        for answer in answers {
+            match answer.await {
+                Ok(answer) => all_stand &= matches!(answer, WaitAnswer::Done(_)),
+                Err(Unanswered::Store(error)) if self.waiting.has_refused(&error) => {
+                    pending().await
+                }
+                Err(_) => {
+                    sleep(self.beat()).await;
+                    return false;
+                }
+            }
         }
-        Ok(all_stand)
+        all_stand
     }
 
-    /// Makes the record with one owner. Returns whether it stands.
-    async fn publish_with(&mut self, owner: OwnerId) -> Result<bool, PublishFailure> {
-        // Anew for each request: it must have been true after the known time was read.
-        let Some(wait) = self.waiting.wait() else {
-            return Ok(false);
-        };
-        let store = self.waiting.queues.store();
-        let epoch = store.connection_epochs();
-        let known = self.record(owner).known;
-        let published = store.ask(PublishWait {
-            owner,
-            wait: Arc::new(wait),
-            life: 2 * self.beat(),
-            // Another server may answer by now, with another clock.
-            known: known
-                .filter(|known| known.epoch == epoch)
-                .map(|known| known.at),
-        });
-        let (at, stands) = match published.await {
-            Ok(Published::Made(at)) => (at, true),
-            Ok(Published::Refused(at)) => (at, false),
-            Err(error) if self.waiting.has_refused(&error) => return Err(PublishFailure::Refused),
-            Err(_) => return Err(PublishFailure::Passing),
-        };
-        self.record(owner).known = Some(KnownTime { at, epoch });
-        Ok(stands)
-    }
-
-    fn record(&mut self, owner: OwnerId) -> &mut Record {
+    /// The time that was known of the store before the record with this owner was made. The record is there from now on.
+    fn known(&mut self, owner: OwnerId) -> Option<StoreTime> {
         let mut records = self.records.iter();
-        let at = records.position(|record| record.owner == owner);
-        let at = at.unwrap_or_else(|| {
-            self.records.push(Record { owner, known: None });
-            self.records.len() - 1
-        });
-        &mut self.records[at]
+        match records.find(|record| record.owner == owner) {
+            Some(record) => record.known,
+            None => {
+                self.records.push(Record { owner, known: None });
+                None
+            }
+        }
+    }
+
+    fn withdraw(&self, records: Vec<Record>) {
+        if records.is_empty() {
+            return;
+        }
+        let Waiting { searches, hold, .. } = *self.waiting;
+        let records = records.iter().map(|record| (record.owner, hold));
+        let runtime = Handle::try_current();
+        let runtime = runtime.as_ref().unwrap_or(self.waiting.runtime);
+        let within = self.waiting.heartbeat / 4 / MOMENTS;
+        searches.withdraw(runtime, within, records);
     }
 }
 
-/// Takes records back, in the background. Where that fails, they end by themselves.
-fn withdraw(waiting: &Waiting<'_>, records: Vec<Record>) {
-    if records.is_empty() {
-        return;
-    }
-    let (store, wait) = (Arc::clone(waiting.queues.store()), waiting.hold);
-    let runtime = Handle::try_current();
-    let runtime = runtime.as_ref().unwrap_or(waiting.runtime);
-    drop(runtime.spawn(async move {
-        for record in records {
-            let owner = record.owner;
-            drop(store.ask(WithdrawWait { owner, wait }).await);
+/// The owners of the holds that enclose a wait.
+fn owners(wait: &EnclosedWait) -> Vec<OwnerId> {
+    let mut owners: Vec<OwnerId> = Vec::new();
+    for enclosing in &wait.enclosing {
+        let owner = enclosing.hold.owner();
+        if !owners.contains(&owner) {
+            owners.push(owner);
         }
-    }));
+    }
+    owners
 }
 
 impl Drop for Publisher<'_> {
     fn drop(&mut self) {
-        withdraw(self.waiting, std::mem::take(&mut self.records));
+        let records = std::mem::take(&mut self.records);
+        self.withdraw(records);
     }
 }

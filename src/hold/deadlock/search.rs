@@ -9,13 +9,13 @@ use tokio::time::Instant;
 
 use super::publisher::Publisher;
 use super::waiting::Waiting;
-use super::walk::{Cycle, SecondWalk, Sight, Verdict, Walk, WalkQuestion, WalkResult, WalkStep};
-use crate::base::error::{Blocked, LockError, StoreError};
+use super::walk::{Cycle, SecondWalk, Verdict, Walk, WalkResult, WalkStep};
+use super::wanted::Unanswered;
+use crate::base::error::{Blocked, LockError};
 use crate::base::events;
 use crate::base::key::LockKey;
 use crate::base::timer::{after, sleep, sleep_until};
-use crate::store::records::SeenWaits;
-use crate::store::{ClaimVictim, HoldsIn, Store, StoreTime, WaitsOf};
+use crate::store::{ClaimVictim, Store};
 
 /// How often a second walk is made anew while some wait of the cycle was not published again.
 const TRIES: u32 = 6;
@@ -59,7 +59,10 @@ impl<'a> Search<'a> {
     /// cycle.
     async fn walks(&self) -> LockError {
         let Waiting {
-            heartbeat, since, ..
+            heartbeat,
+            since,
+            searches,
+            ..
         } = self.waiting;
         let mut due = 2 * heartbeat;
         loop {
@@ -68,20 +71,25 @@ impl<'a> Search<'a> {
             let next = match walked {
                 Ok(Walked::Victim(cycle)) => return self.give_way(&cycle),
                 Ok(Walked::Nothing) => {
-                    while after(since, due) <= now {
+                    // Walks of one moment ask together.
+                    let next = |due| searches.moment(after(since, due), heartbeat / 4);
+                    while next(due) <= now {
                         due = due.saturating_mul(2);
                     }
-                    after(since, due)
+                    next(due)
                 }
                 // The wait stays published, so that others of a ring may find it.
-                Err(error) if self.waiting.has_refused(&error) => pending().await,
+                Err(Unanswered::Store(error)) if self.waiting.has_refused(&error) => {
+                    pending().await
+                }
                 Ok(Walked::Changed) | Err(_) => after(now, heartbeat / 4),
             };
             sleep_until(next).await;
         }
     }
 
-    async fn walk(&self) -> Result<Walked, StoreError> {
+    async fn walk(&self) -> Result<Walked, Unanswered> {
+        let searches = self.waiting.searches;
         let epoch = self.store().connection_epochs();
         let Some(wait) = self.waiting.wait() else {
             return Ok(Walked::Nothing);
@@ -89,8 +97,10 @@ impl<'a> Search<'a> {
         let mut walk = Walk::new(wait);
         let cycle = loop {
             match walk.step() {
-                WalkStep::Ask(question) => walk.see(self.look(question).await?),
-                WalkStep::Done(WalkResult::Pause) => sleep(self.waiting.pause()).await,
+                WalkStep::Ask(question) => walk.see(self.waiting.searches.look(question).await?),
+                WalkStep::Done(WalkResult::Pause) => {
+                    sleep(searches.published.pause(self.waiting.heartbeat)).await
+                }
                 WalkStep::Done(WalkResult::Nothing) => return Ok(Walked::Nothing),
                 WalkStep::Done(WalkResult::Cycle(cycle)) => break cycle,
             }
@@ -119,11 +129,11 @@ impl<'a> Search<'a> {
         Ok(Walked::Changed)
     }
 
-    async fn second_walk(&self, cycle: &Cycle, ended: Instant) -> Result<Verdict, StoreError> {
+    async fn second_walk(&self, cycle: &Cycle, ended: Instant) -> Result<Verdict, Unanswered> {
         let mut walk = SecondWalk::new(cycle, ended);
         let verdict = loop {
             match walk.step() {
-                WalkStep::Ask(question) => walk.see(&self.look(question).await?),
+                WalkStep::Ask(question) => walk.see(&self.waiting.searches.look(question).await?),
                 WalkStep::Done(verdict) => break verdict,
             }
         };
@@ -133,35 +143,15 @@ impl<'a> Search<'a> {
         Ok(if is_enclosed { verdict } else { Verdict::Gone })
     }
 
-    async fn look(&self, question: WalkQuestion) -> Result<Sight, StoreError> {
-        let store = self.store();
-        let asked = Instant::now();
-        let sight = match &question {
-            WalkQuestion::Holds(key) => {
-                let key = Arc::clone(key);
-                store.ask(HoldsIn { key }).await.map(Sight::Holds)
-            }
-            WalkQuestion::Waits(hold) => {
-                let look = store.ask(WaitsOf { hold: *hold }).await;
-                look.map(|look| Sight::Waits(look, asked))
-            }
-        };
-        match sight {
-            // What may not be seen is as if it were not there.
-            Err(error) if error.is_refused() => Ok(question.nothing(asked)),
-            sight => sight,
-        }
-    }
-
     /// Whether this wait is the one of the cycle that gives way.
-    async fn claim(&self, cycle: &Cycle, beat: Duration) -> Result<bool, StoreError> {
+    async fn claim(&self, cycle: &Cycle, beat: Duration) -> Result<bool, Unanswered> {
         let victim = self.waiting.hold;
         let claimed = self.store().ask(ClaimVictim {
             victim,
             others: cycle.waits().filter(|wait| *wait != victim).collect(),
             life: 4 * beat,
         });
-        claimed.await
+        claimed.await.map_err(Unanswered::Store)
     }
 
     fn give_way(&self, cycle: &Cycle) -> LockError {
@@ -185,18 +175,4 @@ fn blocked(cycle: &Cycle, key: &LockKey) -> Vec<Blocked> {
         waits_for: name(&wait.key),
     });
     blocked.collect()
-}
-
-impl WalkQuestion {
-    /// The answer where nothing may be seen.
-    fn nothing(&self, asked: Instant) -> Sight {
-        match self {
-            Self::Holds(_) => Sight::Holds(Vec::new()),
-            Self::Waits(_) => {
-                let at = StoreTime { micros: 0 };
-                let waits = Vec::new();
-                Sight::Waits(SeenWaits { at, waits }, asked)
-            }
-        }
-    }
 }

@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use super::searches::Searches;
 use crate::base::error::StoreError;
 use crate::base::events;
 use crate::base::id::HoldId;
@@ -19,39 +20,6 @@ use crate::store::records::{EnclosedWait, Enclosing};
 
 /// How many holds of one call are published as enclosing it; of more, the outermost are left out.
 const ENCLOSING: usize = 256;
-
-/// From so many published waits of one `Locks` on each of them is published half as often.
-const MANY: usize = 256;
-
-/// How many waits of one `Locks` may go on with a long walk four times in a heartbeat. Of more each waits longer.
-const WALKERS: usize = 4;
-
-/// How many waits of one `Locks` are published.
-#[derive(Debug, Default)]
-pub(crate) struct PublishedCount(AtomicUsize);
-
-impl PublishedCount {
-    pub(super) fn enter(self: &Arc<Self>) -> Counted {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Counted(Arc::clone(self))
-    }
-}
-
-/// One of them.
-#[derive(Debug)]
-pub(super) struct Counted(Arc<PublishedCount>);
-
-impl Counted {
-    pub(super) fn are_many(&self) -> bool {
-        self.0.0.load(Ordering::Relaxed) > MANY
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// An acquisition that may be part of a deadlock.
 pub(crate) struct Waiting<'a> {
@@ -68,7 +36,7 @@ pub(crate) struct Waiting<'a> {
     /// When it came.
     pub(crate) since: Instant,
     pub(crate) queues: &'a Arc<LocalQueues>,
-    pub(crate) count: &'a Arc<PublishedCount>,
+    pub(crate) searches: &'a Arc<Searches>,
     /// Where the work goes that outlives it.
     pub(crate) runtime: &'a Handle,
     /// Whether a failure of the search was reported.
@@ -76,13 +44,6 @@ pub(crate) struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// How long a walk pauses after so many looks: however many walk, they take as many looks in a heartbeat.
-    pub(super) fn pause(&self) -> Duration {
-        let walkers = self.count.0.load(Ordering::Relaxed).div_ceil(WALKERS);
-        let walkers = u32::try_from(walkers).unwrap_or(u32::MAX).max(1);
-        (self.heartbeat / 4).saturating_mul(walkers)
-    }
-
     /// Reports the first failure of the search. Returns whether the store refuses for good.
     pub(super) fn has_refused(&self, error: &StoreError) -> bool {
         if !self.has_reported.swap(true, Ordering::Relaxed) {

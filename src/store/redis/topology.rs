@@ -92,9 +92,9 @@ impl Topology {
         }
     }
 
-    /// What the locks have in common whose keys one script may have.
-    pub(crate) fn span(&self, key: &LockKey) -> Option<u16> {
-        matches!(self, Self::Cluster(_)).then(|| key.slot())
+    /// What the keys of this slot have in common with those that one script may name beside them.
+    pub(crate) fn span(&self, slot: impl FnOnce() -> u16) -> Option<u16> {
+        matches!(self, Self::Cluster(_)).then(slot)
     }
 
     /// The name of the servers in messages, without the password.

@@ -4,7 +4,7 @@ use super::{Verb, acquire, depth, inspect, list, release, renew, several, share,
 use crate::store::redis::{Script, batch};
 
 /// Every script of a verb, and the one that executes many short requests.
-pub(crate) fn scripts() -> [&'static Script; 20] {
+pub(crate) fn scripts() -> [&'static Script; 19] {
     [
         acquire::Acquire::lua(),
         depth::SetDepth::lua(),
@@ -21,11 +21,10 @@ pub(crate) fn scripts() -> [&'static Script; 20] {
         batch::lua(),
         share::Share::lua(),
         share::Unshare::lua(),
+        waits::ChangeWaits::lua(),
         waits::ClaimVictim::lua(),
         waits::HoldsIn::lua(),
-        waits::PublishWait::lua(),
         waits::WaitsOf::lua(),
-        waits::WithdrawWait::lua(),
     ]
 }
 

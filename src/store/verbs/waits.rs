@@ -15,10 +15,21 @@ use super::Verb;
 use crate::base::id::{HoldId, OwnerId};
 use crate::base::time::StoreTime;
 use crate::store::memory::State;
-use crate::store::records::{EnclosedWait, Enclosing, Published, SeenWait, SeenWaits, lateness};
+use crate::store::records::{EnclosedWait, Enclosing, SeenWait, SeenWaits, WaitAnswer, lateness};
 use crate::store::redis::wire::names::{self, Field};
-use crate::store::redis::wire::reply;
+use crate::store::redis::wire::reply::{self, integers};
 use crate::store::redis::{Call, Script, Unexpected, script};
+
+/// A change of the published waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum WaitChange {
+    Publish(PublishWait),
+    /// Removes the record of a wait with this owner.
+    Withdraw {
+        owner: OwnerId,
+        wait: HoldId,
+    },
+}
 
 /// Stores with one owner that an acquisition waits. Repeating it makes the record live longer.
 ///
@@ -31,53 +42,93 @@ pub(crate) struct PublishWait {
     pub(crate) wait: Arc<EnclosedWait>,
     /// How long the record lives. It is rejected if it takes a quarter of that to arrive.
     pub(crate) life: Duration,
-    /// A time of the store that was read before the record was sent; `None` if none is known. Then the record is
+    /// A time of the store that was read before the record was made; `None` if none is known. Then the record is
     /// rejected.
     pub(crate) known: Option<StoreTime>,
 }
 
-impl Verb for PublishWait {
-    type Reply = Published;
+/// Publishes waits and takes records back, [`MOST_TOGETHER`](super::several::MOST_TOGETHER) in one request at most. Returns
+/// the result for each change. After an error some of the changes may have been made.
+#[derive(Clone, Debug)]
+pub(crate) struct ChangeWaits(pub(crate) Vec<WaitChange>);
+
+impl WaitChange {
+    /// The owner whose record is changed.
+    pub(crate) fn owner(&self) -> OwnerId {
+        match self {
+            Self::Publish(publish) => publish.owner,
+            Self::Withdraw { owner, .. } => *owner,
+        }
+    }
+
+    fn add_to(&self, call: Call) -> Call {
+        match self {
+            Self::Publish(PublishWait {
+                wait, life, known, ..
+            }) => {
+                let call = call.arg(Field(wait.id)).arg(written(wait));
+                let call = call.millis(*life).millis(lateness(*life));
+                call.arg(known.map_or(0, |known| known.micros))
+            }
+            Self::Withdraw { wait, .. } => call.arg(Field(*wait)).arg("").arg(0).arg(0).arg(0),
+        }
+    }
+
+    fn apply(self, state: &mut State, now: StoreTime) -> WaitAnswer {
+        match self {
+            Self::Publish(PublishWait {
+                owner,
+                wait,
+                life,
+                known,
+            }) => {
+                let passed = known.and_then(|known| now.since(known));
+                if passed.is_none_or(|passed| passed > lateness(life)) {
+                    return WaitAnswer::Late(now);
+                }
+                let seen = SeenWait {
+                    wait: EnclosedWait::clone(&wait),
+                    stamp: now,
+                    life,
+                };
+                state.waits.publish(owner, seen);
+            }
+            Self::Withdraw { owner, wait } => state.waits.withdraw(owner, wait),
+        }
+        WaitAnswer::Done(now)
+    }
+}
+
+impl Verb for ChangeWaits {
+    type Reply = Vec<WaitAnswer>;
 
     fn lua() -> &'static Script {
-        script!("wait")
+        script!("waits")
     }
 
     fn call(&self) -> Call {
-        let call = Self::lua().call(1).arg(names::waits_of(self.owner));
-        let call = call.arg(Field(self.wait.id)).arg(written(&self.wait));
-        let call = call.millis(self.life).millis(lateness(self.life));
-        call.arg(self.known.map_or(0, |known| known.micros))
+        let owners = self.0.iter().map(|change| names::waits_of(change.owner()));
+        let call = owners.fold(Self::lua().call(self.0.len()), Call::arg);
+        let changes = self.0.iter();
+        changes.fold(call, |call, change| change.add_to(call))
     }
 
-    fn read(&self, reply: Value) -> Result<Published, Unexpected> {
-        let published = match reply {
-            Value::Int(micros) if micros > 0 => time(micros).map(Published::Made),
-            Value::Int(micros) => micros.checked_neg().and_then(time).map(Published::Refused),
-            _ => None,
+    fn read(&self, reply: Value) -> Result<Vec<WaitAnswer>, Unexpected> {
+        let answer = |micros: i64| match micros {
+            1.. => time(micros).map(WaitAnswer::Done),
+            _ => micros.checked_neg().and_then(time).map(WaitAnswer::Late),
         };
-        published.ok_or(Unexpected(reply))
+        let answers = integers(&reply);
+        let answers =
+            answers.and_then(|all| all.into_iter().map(answer).collect::<Option<Vec<_>>>());
+        let answers = answers.filter(|answers| answers.len() == self.0.len());
+        answers.ok_or(Unexpected(reply))
     }
 
-    fn apply(self, state: &mut State, now: Instant) -> Published {
-        let Self {
-            owner,
-            wait,
-            life,
-            known,
-        } = self;
+    fn apply(self, state: &mut State, now: Instant) -> Vec<WaitAnswer> {
         let now = state.time(now);
-        let passed = known.and_then(|known| now.since(known));
-        if passed.is_none_or(|passed| passed > lateness(life)) {
-            return Published::Refused(now);
-        }
-        let seen = SeenWait {
-            wait: EnclosedWait::clone(&wait),
-            stamp: now,
-            life,
-        };
-        state.waits.publish(owner, seen);
-        Published::Made(now)
+        let changes = self.0.into_iter();
+        changes.map(|change| change.apply(state, now)).collect()
     }
 }
 
@@ -211,34 +262,6 @@ impl Verb for ClaimVictim {
     }
 }
 
-/// Removes a record.
-#[derive(Clone, Debug)]
-pub(crate) struct WithdrawWait {
-    pub(crate) owner: OwnerId,
-    pub(crate) wait: HoldId,
-}
-
-impl Verb for WithdrawWait {
-    type Reply = ();
-
-    fn lua() -> &'static Script {
-        script!("withdraw")
-    }
-
-    fn call(&self) -> Call {
-        let call = Self::lua().call(1).arg(names::waits_of(self.owner));
-        call.arg(Field(self.wait))
-    }
-
-    fn read(&self, reply: Value) -> Result<(), Unexpected> {
-        reply::flag(reply).map(drop)
-    }
-
-    fn apply(self, state: &mut State, _: Instant) {
-        state.waits.withdraw(self.owner, self.wait);
-    }
-}
-
 /// The record of a wait, without its times.
 fn written(wait: &EnclosedWait) -> String {
     let mut record = wait.key.len().to_string();
@@ -287,100 +310,4 @@ fn time(micros: i64) -> Option<StoreTime> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::id::Owner;
-
-    fn wait(keys: &[&str]) -> EnclosedWait {
-        let owner = Owner::new();
-        let mut keys = keys.iter().map(|&key| Arc::from(key));
-        EnclosedWait {
-            id: owner.next_hold(),
-            key: keys.next().unwrap_or_default(),
-            enclosing: keys
-                .map(|key| Enclosing {
-                    hold: owner.next_hold(),
-                    key,
-                })
-                .collect(),
-        }
-    }
-
-    /// As the script completes it.
-    fn stored(record: &str) -> Vec<u8> {
-        format!("1700000000000000 1700000002000000 {record}").into_bytes()
-    }
-
-    #[test]
-    fn a_record_is_read_as_it_was_written_whatever_the_keys() {
-        for keys in [
-            &["a"][..],
-            &["a", "b"],
-            &["order 42", "a\nb", "", "schlüssel", " 7 8 "],
-        ] {
-            let wait = wait(keys);
-            let id = wait.id.to_string();
-            let seen = read(id.as_bytes(), &stored(&written(&wait)));
-            let expected = SeenWait {
-                wait,
-                stamp: StoreTime {
-                    micros: 1_700_000_000_000_000,
-                },
-                life: Duration::from_secs(2),
-            };
-            assert_eq!(seen, Some(expected));
-        }
-    }
-
-    #[test]
-    fn what_is_no_record_is_left_out() {
-        let id = wait(&["a"]).id.to_string();
-        for record in [
-            "",
-            "1",
-            "1\n",
-            "9\nabc",
-            "x\nabc",
-            "1 x 1\nab",
-            "1 4f0e1d2c-0000-4000-8000-000000000000:7\nab",
-            "1 4f0e1d2c-0000-4000-8000-000000000000:7 9\nab",
-            "1 4f0e1d2c-0000-4000-8000-000000000000:7 -1\nab",
-        ] {
-            assert_eq!(read(id.as_bytes(), &stored(record)), None, "{record:?}");
-        }
-        assert_eq!(read(b"x", &stored("1\na")), None);
-        assert_eq!(read(id.as_bytes(), b"2 1 1\na"), None);
-        assert_eq!(read(id.as_bytes(), b"\xff"), None);
-    }
-
-    #[test]
-    fn malformed_replies_are_refused() {
-        let wait = wait(&["a"]);
-        let (key, hold) = (Arc::clone(&wait.key), wait.id);
-        let (look, holds) = (WaitsOf { hold }, HoldsIn { key });
-        let publish = PublishWait {
-            owner: hold.owner(),
-            wait: Arc::new(wait),
-            life: Duration::from_secs(2),
-            known: None,
-        };
-        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        for reply in [Value::Nil, Value::Int(0), Value::Int(i64::MIN), text("1")] {
-            assert!(publish.read(reply.clone()).is_err(), "{reply:?}");
-            assert!(look.read(reply.clone()).is_err(), "{reply:?}");
-            assert!(holds.read(reply.clone()).is_err(), "{reply:?}");
-        }
-        for reply in [
-            vec![],
-            vec![Value::Int(0)],
-            vec![Value::Int(1), text("x")],
-            vec![Value::Int(1), text("x"), Value::Nil],
-        ] {
-            let reply = Value::Array(reply);
-            assert!(look.read(reply.clone()).is_err(), "{reply:?}");
-        }
-        assert!(holds.read(Value::Array(vec![Value::Nil])).is_err());
-        let odd = Value::Array(vec![Value::Int(1), text("x"), text("y")]);
-        assert!(look.read(odd).is_ok_and(|look| look.waits.is_empty()));
-    }
-}
+mod tests;

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::join;
+use tokio::runtime::Builder;
 use tokio::sync::Barrier;
-use tokio::task::{JoinSet, yield_now};
+use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::store::{Asked, Watched};
@@ -56,14 +57,14 @@ async fn asked_within(span: Duration) -> Result<Asked, LockError> {
     }
     let asked = store.asked();
     let hold = outer.held().hold_id();
-    assert_eq!(store.has_record(hold), asked.published > 0);
+    assert_eq!(store.has_record(hold), asked.changes > 0);
     wanted.release().await?;
     waiting.await?;
-    // Taken back at once.
-    yield_now().await;
+    // Taken back soon.
+    sleep(HEARTBEAT / 32).await;
     assert!(!store.has_record(hold));
-    let withdrawn = u32::from(asked.published > 0);
-    assert_eq!(store.asked(), Asked { withdrawn, ..asked });
+    let changes = asked.changes + u32::from(asked.changes > 0);
+    assert_eq!(store.asked(), Asked { changes, ..asked });
     Ok(asked)
 }
 
@@ -71,7 +72,7 @@ async fn asked_within(span: Duration) -> Result<Asked, LockError> {
 async fn a_wait_is_published_four_times_in_a_heartbeat_and_walks_ever_more_rarely()
 -> Result<(), LockError> {
     let nothing = Asked::default();
-    for (quarters, published, walks) in [
+    for (quarters, changes, walks) in [
         (0, 0, 0),
         // The first publication is refused, and tells the time.
         (1, 2, 1),
@@ -85,7 +86,7 @@ async fn a_wait_is_published_four_times_in_a_heartbeat_and_walks_ever_more_rarel
     ] {
         let span = HEARTBEAT / 4 * quarters + HEARTBEAT / 8;
         let expected = Asked {
-            published,
+            changes,
             holds: walks,
             waits: walks,
             ..nothing
@@ -139,8 +140,8 @@ async fn what_nothing_encloses_and_what_does_not_look_asks_nothing() -> Result<(
 }
 
 #[tokio::test(start_paused = true)]
-async fn waits_beyond_256_are_published_half_as_often() -> Result<(), LockError> {
-    for (count, quarters) in [(256, 1), (257, 2)] {
+async fn waits_are_published_together_and_beyond_256_half_as_often() -> Result<(), LockError> {
+    for (count, requests) in [(256, 8 * 40), (257, 9 * 20)] {
         let store = Watched::new();
         let locks = store.locks();
         let wanted = locks.lock("b").await?;
@@ -152,10 +153,15 @@ async fn waits_beyond_256_are_published_half_as_often() -> Result<(), LockError>
         }
         // From the first publications on.
         sleep(HEARTBEAT / 2 * 3 + MOMENT).await;
-        let before = store.asked().published;
+        let before = store.asked();
         sleep(HEARTBEAT * 10).await;
-        let published = store.asked().published - before;
-        assert_eq!(published, count * 40 / quarters);
+        let asked = store.asked();
+        assert_eq!(asked.changes - before.changes, requests);
+        // Each looks at the same.
+        assert_eq!(
+            (asked.holds - before.holds, asked.waits - before.waits),
+            (3, 3)
+        );
         wanted.release().await?;
         while let Some(waited) = waiting.join_next().await {
             waited.expect("no panic")?;
@@ -176,10 +182,9 @@ async fn a_store_that_refuses_is_asked_once() -> Result<(), LockError> {
     };
     let (waited, released) = join!(inside(&outer, &locks, "b"), release);
     waited.and(released)?;
-    yield_now().await;
+    sleep(HEARTBEAT).await;
     let expected = Asked {
-        published: 1,
-        withdrawn: 1,
+        changes: 2,
         ..Asked::default()
     };
     assert_eq!(store.asked(), expected);
@@ -271,6 +276,34 @@ async fn a_wait_that_is_moved_out_of_a_body_takes_its_record_back() -> Result<()
     waited?.release().await?;
     released?;
     outer.release().await
+}
+
+/// The requests of one runtime are not made by another one, which may end.
+#[test]
+fn a_runtime_that_ends_keeps_no_ring_from_being_found() {
+    let runtime = || {
+        let mut builder = Builder::new_current_thread();
+        builder.enable_all().start_paused(true).build()
+    };
+    let (first, second) = (runtime().unwrap(), runtime().unwrap());
+    let locks = Watched::new().locks();
+    let outer = first.block_on(locks.lock("c").acquire()).unwrap();
+    let wanted = second.block_on(locks.lock("d").acquire()).unwrap();
+    let mut waiting = Box::pin(inside(&outer, &locks, "d"));
+    // It ends in the turn in which the wait is published.
+    first.block_on(async {
+        assert!((&mut waiting).now_or_never().is_none());
+        sleep(HEARTBEAT / 4).await;
+        assert!((&mut waiting).now_or_never().is_none());
+    });
+    drop(first);
+    let found = second.block_on(async {
+        let ring = ring(&locks).await;
+        wanted.release().await.unwrap();
+        waiting.await.unwrap();
+        ring
+    });
+    assert_eq!(victims(&found), 1);
 }
 
 /// Polls a future until it is ready, or was polled so often; time passes between two polls.

@@ -15,11 +15,11 @@ use crate::{Locks, LocksBuilder};
 /// How often each was asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Asked {
-    pub(super) published: u32,
+    /// Requests that publish waits or take them back.
+    pub(super) changes: u32,
     pub(super) holds: u32,
     pub(super) waits: u32,
     pub(super) claimed: u32,
-    pub(super) withdrawn: u32,
 }
 
 pub(super) struct Watched {
@@ -86,11 +86,10 @@ impl Asked {
     /// How often it was asked for this; `None` if that is about no wait.
     fn count(&mut self, name: &str) -> Option<&mut u32> {
         Some(match name {
-            "wait" => &mut self.published,
+            "waits" => &mut self.changes,
             "holds" => &mut self.holds,
             "look" => &mut self.waits,
             "victim" => &mut self.claimed,
-            "withdraw" => &mut self.withdrawn,
             _ => return None,
         })
     }
@@ -110,7 +109,7 @@ impl Wire for Watched {
         }
         let (fails, delay) = (*self.fails.lock(), *self.delay.lock());
         let loses = name == "victim" && self.loses_claim.swap(false, Relaxed);
-        let failure = |effect, cause| StoreError::new("wait", &Arc::from("memory"), effect, cause);
+        let failure = |effect, cause| StoreError::new("waits", &Arc::from("memory"), effect, cause);
         if let Some(effect) = fails {
             return Box::pin(async move { Err(failure(effect, "as it is to")) });
         }

@@ -6,7 +6,7 @@ use std::io::Write;
 use redis::{RedisWrite, ToRedisArgs};
 
 use crate::base::id::{HoldId, OwnerId};
-use crate::base::key::LockKey;
+use crate::base::key::{LockKey, slot_of};
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../../../tests/properties/names.rs"]
@@ -59,6 +59,11 @@ impl ToRedisArgs for Field {
 /// The key of the hash of the waits inside the holds of an owner.
 pub(crate) fn waits_of(owner: OwnerId) -> String {
     format!("reentry:waits:{{{owner}}}")
+}
+
+/// The slot of that key in a cluster.
+pub(crate) fn slot_of_waits(owner: OwnerId) -> u16 {
+    slot_of(waits_of(owner).as_bytes())
 }
 
 /// The key of the victim of a cycle, by its least wait.

@@ -1,0 +1,43 @@
+-- KEYS: for each change waits (hash): the waits of an owner
+-- ARGV: for each change: wait, record, life, lateness, before
+-- returns for each change: the time in µs: it is made; minus the time in µs: the record has arrived too late, and is not stored
+-- wait: the wait id. record: the record without its two times; '' removes the record that is there. life: the life of the
+-- record in ms. lateness: how late the record may arrive, in ms after `before`. before: an earlier time of the server in µs,
+-- or 0.
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local replies = {}
+
+for at, waits in ipairs(KEYS) do
+  local first = 5 * at - 4
+  local wait, record, life, lateness, before = unpack(ARGV, first, first + 4)
+  local passed = now - before
+  replies[at] = now
+  if record == '' then
+    redis.pcall('HDEL', waits, wait)
+  elseif passed < 0 or passed > lateness * 1000 then
+    -- If `before` is ahead of the clock, another server has set it, or the clock was set back.
+    replies[at] = -now
+  else
+    record = string.format('%.0f %.0f ', now, now + life * 1000) .. record
+    local set = redis.pcall('HSET', waits, wait, record)
+    if type(set) == 'table' and string.find(set.err, 'WRONGTYPE', 1, true) then
+      -- The key belongs to the crate: a value of another type is removed.
+      redis.call('DEL', waits)
+      set = redis.pcall('HSET', waits, wait, record)
+    end
+    if type(set) == 'table' then
+      return set
+    end
+    -- The hash outlives its last record.
+    local left = redis.pcall('PTTL', waits)
+    if type(left) == 'table' or left < tonumber(life) then
+      local expires = redis.pcall('PEXPIRE', waits, life)
+      if expires ~= 1 then
+        redis.call('DEL', waits)
+        return expires
+      end
+    end
+  end
+end
+return replies
