@@ -75,7 +75,7 @@ impl<'a> Publisher<'a> {
             let begun = Instant::now();
             let answers = self.publish();
             self.pause(begun).await;
-            // They are there by now. Nobody is woken for them, since only a failure changes anything.
+            // They are there by now. The task was not woken for them: only a failure changes anything.
             self.heed(answers).await;
         }
     }
