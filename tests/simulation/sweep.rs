@@ -37,7 +37,7 @@ const LATE: Duration = Duration::from_secs(3);
 const ALONE: Duration = Duration::from_millis(100);
 
 /// A nested entry that is not answered asks until the lease ends: after so many polls it only repeats itself.
-const REPEATS: usize = 60;
+const REPEATS: usize = 40;
 
 /// How soon nothing may be left: a request that was late has arrived, and its answer was given up.
 const SOON: Duration = Duration::from_secs(10);
