@@ -19,6 +19,9 @@ pub(crate) struct Args {
     /// Workers wait until all replicas have a lock, and a failover excuses nothing
     #[arg(long)]
     pub(crate) confirm: bool,
+    /// 64 more tasks in each worker take one of 10,000 keys after the other: their requests travel together
+    #[arg(long)]
+    pub(crate) many: bool,
     /// Where the timeline goes [default: target/chaos/SEED.svg, or TOPOLOGY-SEED.svg]
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,

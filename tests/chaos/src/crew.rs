@@ -53,6 +53,7 @@ pub(crate) struct Plan {
     pub(crate) resource: PathBuf,
     pub(crate) topology: Topology,
     pub(crate) confirm: bool,
+    pub(crate) many: bool,
     pub(crate) trace: bool,
 }
 
@@ -168,6 +169,7 @@ impl Crew {
             mode,
             topology: plan.topology,
             confirm: plan.confirm,
+            many: plan.many,
             seed: self.dice.roll(1 << 31),
         };
         let mut command = Command::new(std::env::current_exe()?);

@@ -36,6 +36,10 @@ const CONFIRMED_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) const WORKERS: usize = MODES.len();
 pub(crate) const TASKS: u64 = 6;
 
+/// How many more tasks a worker has, and how many keys they take one of, where there are to be many.
+pub(crate) const MANY_TASKS: u64 = 64;
+pub(crate) const MANY_KEYS: u32 = 10_000;
+
 /// How the `Locks` of one worker is set up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mode {
@@ -129,6 +133,7 @@ pub(crate) struct Order {
     pub(crate) mode: usize,
     pub(crate) topology: Topology,
     pub(crate) confirm: bool,
+    pub(crate) many: bool,
     pub(crate) seed: u64,
 }
 

@@ -53,6 +53,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
         resource: socket,
         topology: args.topology,
         confirm: args.confirm,
+        many: args.many,
         trace: args.keep.is_some(),
     };
     let crew = Crew::start(plan, dice())?;

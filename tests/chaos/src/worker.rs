@@ -16,7 +16,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
 use crate::ledger::{Ledger, What};
-use crate::plan::{BE_CALM, END, IS_CALM, KEYS, Mode, Order, TASKS};
+use crate::plan::{BE_CALM, END, IS_CALM, KEYS, MANY_TASKS, Mode, Order, TASKS};
 use crate::resource::Access;
 use crate::section::Client;
 use crate::support::dice::Dice;
@@ -45,6 +45,10 @@ pub(crate) async fn run(order: &str) -> Result<()> {
     for _ in 0..TASKS {
         let dice = Dice(dice.roll(1 << 31));
         tasks.spawn(program::run(Arc::clone(&client), dice, stopped.clone()));
+    }
+    for _ in 0..if order.many { MANY_TASKS } else { 0 } {
+        let dice = Dice(dice.roll(1 << 31));
+        tasks.spawn(program::many(Arc::clone(&client), dice, stopped.clone()));
     }
 
     let mut orders = BufReader::new(tokio::io::stdin()).lines();
