@@ -13,7 +13,7 @@ use crate::base::option_types::Mode;
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Holders {
     #[default]
-    Nobody,
+    Free,
     Writer(HoldId, Option<Instant>),
     /// At least one.
     Readers(BTreeMap<HoldId, Option<Instant>>),
@@ -26,7 +26,7 @@ fn is_live(until: Option<Instant>, now: Instant) -> bool {
 impl Holders {
     /// One holder that has entered.
     pub(super) fn one(hold: HoldId, mode: Mode) -> Self {
-        let mut holders = Self::Nobody;
+        let mut holders = Self::Free;
         holders.add(hold, mode, None);
         holders
     }
@@ -44,12 +44,12 @@ impl Holders {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        matches!(self, Self::Nobody)
+        matches!(self, Self::Free)
     }
 
     pub(super) fn contains(&self, hold: HoldId) -> bool {
         match self {
-            Self::Nobody => false,
+            Self::Free => false,
             Self::Writer(writer, _) => *writer == hold,
             Self::Readers(readers) => readers.contains_key(&hold),
         }
@@ -59,7 +59,7 @@ impl Holders {
     pub(super) fn is_shared(&self, now: Instant) -> bool {
         match self {
             Self::Readers(readers) => readers.values().any(|until| is_live(*until, now)),
-            Self::Nobody | Self::Writer(..) => false,
+            Self::Free | Self::Writer(..) => false,
         }
     }
 
@@ -82,7 +82,7 @@ impl Holders {
         let until = match self {
             Self::Writer(writer, until) if *writer == hold => Some(until),
             Self::Readers(readers) => readers.get_mut(&hold),
-            Self::Nobody | Self::Writer(..) => None,
+            Self::Free | Self::Writer(..) => None,
         };
         until.into_iter().for_each(|until| *until = None);
     }
@@ -98,12 +98,12 @@ impl Holders {
 
     pub(super) fn remove(&mut self, hold: HoldId) {
         let is_last = match self {
-            Self::Nobody => false,
+            Self::Free => false,
             Self::Writer(writer, _) => *writer == hold,
             Self::Readers(readers) => readers.remove(&hold).is_some() && readers.is_empty(),
         };
         if is_last {
-            *self = Self::Nobody;
+            *self = Self::Free;
         }
     }
 }
@@ -113,7 +113,7 @@ impl Holders {
     /// Until when those have the lock that have not been entered.
     pub(super) fn each_until(&mut self, mut visit: impl FnMut(&mut Instant)) {
         match self {
-            Self::Nobody => {}
+            Self::Free => {}
             Self::Writer(_, until) => until.iter_mut().for_each(visit),
             Self::Readers(readers) => readers.values_mut().flatten().for_each(&mut visit),
         }

@@ -1,12 +1,13 @@
 //! What a lock costs the servers of a cluster, counted by them: what it costs one server.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::kit::{key_on, keys, patient_in, until_queued};
+use super::kit::{PATIENCE, key_on, keys, patient_in, until_queued};
 use crate::support::stats::Calls;
 use crate::support::turns::processes;
 use crate::support::wait::DEADLINE;
-use crate::support::{Cluster, RedisServer, Section, patient, within};
+use crate::support::{Cluster, RedisServer, Section, eventually, patient, within};
 use futures_util::future::join_all;
 use reentry::Locks;
 
@@ -159,4 +160,38 @@ async fn a_script_is_sent_in_full_to_each_server_that_does_not_know_it() {
         locks.with_lock(key, async {}).await.unwrap();
     }
     assert_eq!(full().await, [2, 4, 2, 0, 0, 0]);
+}
+
+/// How often each primary was sent a script, and how often a renewal has looked for a hold.
+async fn renewed(cluster: &Cluster) -> (u64, u64) {
+    let mut sums = (0, 0);
+    for node in &cluster.nodes[..3] {
+        let calls = node.commandstats().await;
+        let of = |name: &str| calls.get(name).copied().unwrap_or_default();
+        sums = (sums.0 + of("evalsha"), sums.1 + of("hexists"));
+    }
+    sums
+}
+
+#[tokio::test]
+async fn renewals_of_one_slot_share_requests_and_none_names_two_slots() {
+    let cluster = Cluster::start().await;
+    let locks = patient_in(&cluster).ttl(Duration::from_secs(9));
+    let locks = locks.build().await.unwrap();
+    let together = (0..40).map(|number| format!("{{one}}:{number}"));
+    let apart = (0..20).map(|number| format!("order:{number}"));
+    let guards = together.chain(apart).map(|key| locks.lock(key).acquire());
+    let guards = join_all(guards).await;
+    let before = renewed(&cluster).await;
+    let all_renewed = async || renewed(&cluster).await.1 >= before.1 + 3 * 60;
+    eventually(PATIENCE, "each was renewed three times", all_renewed).await;
+    let after = renewed(&cluster).await;
+    let (scripts, holds) = (after.0 - before.0, after.1 - before.1);
+    assert!(scripts + 60 < holds, "{scripts} scripts for {holds} holds");
+    for node in &cluster.nodes {
+        assert_eq!(node.errors("CROSSSLOT").await, 0);
+    }
+    for guard in guards {
+        guard.unwrap().release().await.unwrap();
+    }
 }
