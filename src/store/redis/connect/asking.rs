@@ -85,7 +85,7 @@ impl Connector {
             return Ok(Together::Alone { within });
         };
         let sent = Instant::now();
-        let asked = connection.ask_together(batches, short, within).await;
+        let asked = connection.ask_together(batches, short, sent, within).await;
         let asked = asked.inspect_err(|fault| {
             self.met(connection, fault);
             self.heed(passage, false, Err(fault));
