@@ -188,8 +188,9 @@ impl Requests {
         release: &Release,
         successor: Option<&Successor>,
     ) -> (Result<(), Failure>, Answer) {
-        let request = self.request(release, successor);
-        match self.try_release(key, &request, release.since).await {
+        let moment = self.moment(key);
+        let request = self.request(release, successor, moment.sent);
+        match self.try_release(key, &request, release.since, moment).await {
             (Ok(Presence::Gone), answer) if Instant::now() < release.deadline => {
                 (Err(Failure::Lost(LostReason::Gone)), answer)
             }
@@ -201,13 +202,18 @@ impl Requests {
         }
     }
 
-    /// The request that ends a hold now.
-    fn request(&self, release: &Release, successor: Option<&Successor>) -> ReleaseRequest {
+    /// The request that ends a hold, if it is sent at `sent`.
+    fn request(
+        &self,
+        release: &Release,
+        successor: Option<&Successor>,
+        sent: Instant,
+    ) -> ReleaseRequest {
         ReleaseRequest {
             hold: release.hold,
             mode: release.mode,
             inbox: self.inbox,
-            end: release.end(successor.copied(), Instant::now()),
+            end: release.end(successor.copied(), sent),
             with_others: release.with_others,
         }
     }
@@ -245,21 +251,22 @@ impl Requests {
             // next repetition follow at once.
             drop(repetition.take());
             repetition = self.repetitions.acquire().await.ok();
-            failed = match self.try_release(key, &request, release.since).await {
+            let moment = self.moment(key);
+            failed = match self.try_release(key, &request, release.since, moment).await {
                 (Ok(_), answer) => return (Ok(()), answer),
                 (Err(error), answer) => (error, answer),
             };
         }
     }
 
-    /// Sends a release once. The answer is about the successor.
+    /// Sends a release once, at this moment, which is now. The answer is about the successor.
     async fn try_release(
         &self,
         key: &LockKey,
         request: &ReleaseRequest,
         since: Option<Instant>,
+        moment: Moment,
     ) -> (Result<Presence, StoreError>, Answer) {
-        let moment = self.moment(key);
         let (released, reply) = match self.store.release(key, *request).await {
             Ok(ReleaseReply {
                 presence,

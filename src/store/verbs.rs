@@ -95,7 +95,7 @@ impl<V: Verb> Question for OfVerb<V> {
         self.0.short()
     }
 
-    fn read(self, reply: Value) -> Result<V::Reply, Unexpected> {
+    fn read(&self, reply: Value) -> Result<V::Reply, Unexpected> {
         self.0.read(reply)
     }
 }

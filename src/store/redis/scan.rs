@@ -142,7 +142,7 @@ fn progress(at: &ServerCursor) -> f64 {
 }
 
 async fn count_of_keys(connector: &Arc<Connector>) -> Result<u64, StoreError> {
-    Arc::clone(connector).run(CountOfKeys).await
+    connector.run(&CountOfKeys).await
 }
 
 struct CountOfKeys;
@@ -166,7 +166,7 @@ impl Question for CountOfKeys {
         None
     }
 
-    fn read(self, reply: Value) -> Result<u64, Unexpected> {
+    fn read(&self, reply: Value) -> Result<u64, Unexpected> {
         match reply {
             Value::Int(keys) => u64::try_from(keys).map_err(|_| Unexpected(Value::Int(keys))),
             other => Err(Unexpected(other)),

@@ -44,14 +44,15 @@ impl Topology {
     where
         Q: Question<Reply: 'static> + Send + Sync + 'static,
     {
-        // Each future has its own size: that of a cluster is larger.
-        match self {
+        // Each future has its own size: that of a cluster is larger. The block has the question, and what it calls borrows
+        // it: an async function would keep what it is given twice.
+        match self.clone() {
             // Smaller than the future of a request that is made alone.
             Self::One(connector) if question.goes_with_others() || connector.is_busy() => {
-                Box::pin(Arc::clone(connector).run_together(question))
+                Box::pin(async move { connector.run_together(&question).await })
             }
-            Self::One(connector) => Box::pin(Arc::clone(connector).run(question)),
-            Self::Cluster(cluster) => Box::pin(Arc::clone(cluster).run(question)),
+            Self::One(connector) => Box::pin(async move { connector.run(&question).await }),
+            Self::Cluster(cluster) => Box::pin(async move { cluster.run(&question).await }),
         }
     }
 

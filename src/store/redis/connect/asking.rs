@@ -26,8 +26,8 @@ pub(crate) enum Together {
 impl Connector {
     /// Asks a question at the only server of the store.
     pub(crate) async fn run<Q: Question>(
-        self: Arc<Self>,
-        question: Q,
+        self: &Arc<Self>,
+        question: &Q,
     ) -> Result<Q::Reply, StoreError> {
         let passage = self.passage().await?;
         let within = self.common.timeouts.response;
@@ -36,12 +36,12 @@ impl Connector {
 
     /// Asks a question at the only server of the store together with others, if it may travel with them.
     pub(crate) async fn run_together<Q: Question>(
-        self: Arc<Self>,
-        question: Q,
+        self: &Arc<Self>,
+        question: &Q,
     ) -> Result<Q::Reply, StoreError> {
         let passage = self.passage().await?;
         let connection = &passage.connection;
-        let within = match self.send_together(&passage, &question).await {
+        let within = match self.send_together(&passage, question).await {
             Ok(Together::Replied(reply)) => {
                 return self.common.read(connection, question, None, reply);
             }
@@ -54,7 +54,7 @@ impl Connector {
     async fn run_alone<Q: Question>(
         self: &Arc<Self>,
         passage: &Passage,
-        question: Q,
+        question: &Q,
         within: Duration,
     ) -> Result<Q::Reply, StoreError> {
         let connection = &passage.connection;
@@ -85,7 +85,7 @@ impl Connector {
             return Ok(Together::Alone { within });
         };
         let sent = Instant::now();
-        let asked = connection.ask_together(batches, short, within).await;
+        let asked = connection.ask_together(batches, short, sent, within).await;
         let asked = asked.inspect_err(|fault| {
             self.met(connection, fault);
             self.heed(passage, false, Err(fault));

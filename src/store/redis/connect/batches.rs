@@ -229,6 +229,7 @@ impl Drop for Collected {
     fn drop(&mut self) {
         let mut places = self.collection.0.lock();
         let place = places.get_mut(self.number);
+        let place = place.filter(|place| !matches!(place, Place::Left));
         let left = place.map(|place| mem::replace(place, Place::Left));
         drop(places);
         // To drop a waker may drop a task.

@@ -84,12 +84,12 @@ impl Common {
     pub(crate) fn read<Q: Question>(
         &self,
         connection: &Connection,
-        question: Q,
+        question: &Q,
         call: Option<Call>,
         reply: Value,
     ) -> Result<Q::Reply, StoreError> {
         let verb = question.verb();
-        let ended = EndedHold::of(&question, call);
+        let ended = EndedHold::of(question, call);
         let read = question.read(reply);
         let read = read.map_err(|cause| connection.error(verb, Effect::Unknown, cause))?;
         if let Some(ended) = ended {

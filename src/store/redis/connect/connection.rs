@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::future::Either;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value};
+use tokio::time::Instant;
 
 use super::batches::Batches;
 use crate::base::error::{Effect, StoreError};
@@ -72,19 +73,21 @@ impl fmt::Display for Cause {
 impl Connection {
     /// Sends a call, and waits for its answer until the limit.
     pub(crate) async fn ask(&self, call: &Call, way: Way, limit: Duration) -> Result<Value, Fault> {
-        self.answer(pin!(self.send(call, way)), limit).await
+        let sent = Instant::now();
+        self.answer(pin!(self.send(call, way)), sent, limit).await
     }
 
-    /// Sends a short request with the others that are under way. Returns `None` if it has changed nothing, and has to be made
-    /// alone.
+    /// Sends a short request at `sent`, which is now, with the others that are under way. Returns `None` if it has changed
+    /// nothing, and has to be made alone.
     pub(crate) async fn ask_together(
         &self,
         batches: &Batches,
         request: Short,
+        sent: Instant,
         limit: Duration,
     ) -> Result<Option<Value>, Fault> {
         let collected = batches.collect(request);
-        match self.answer(pin!(collected), limit).await {
+        match self.answer(pin!(collected), sent, limit).await {
             Ok(Value::Int(0)) => Ok(None),
             // The server has refused all of them, maybe because of one.
             Err(Fault {
@@ -95,10 +98,11 @@ impl Connection {
         }
     }
 
-    /// Waits for the answer to a request that is sent when this is polled first.
+    /// Waits for the answer to a request that is sent when this is polled first, at `sent`.
     async fn answer(
         &self,
         mut answer: Pin<&mut impl Future<Output = Result<Value, RedisError>>>,
+        sent: Instant,
         limit: Duration,
     ) -> Result<Value, Fault> {
         if limit.is_zero() {
@@ -107,7 +111,7 @@ impl Connection {
                 is_done: false,
             });
         }
-        let mut request = self.traffic.request(limit);
+        let mut request = self.traffic.request(sent, limit);
         match poll_fn(|cx| request.poll(answer.as_mut(), cx)).await {
             Ok(Ok(reply)) => {
                 request.answered();

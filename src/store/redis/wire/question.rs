@@ -25,7 +25,7 @@ pub(crate) trait Question {
     /// The request as it travels with others, if it may.
     fn short(&self) -> Option<Short>;
 
-    fn read(self, reply: Value) -> Result<Self::Reply, Unexpected>;
+    fn read(&self, reply: Value) -> Result<Self::Reply, Unexpected>;
 }
 
 /// A request in the form in which it travels with others: an acquire of a lock that is free, or a release where no process

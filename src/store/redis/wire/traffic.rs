@@ -82,9 +82,8 @@ impl Traffic {
         }
     }
 
-    /// A request that is sent now, with this limit.
-    pub(crate) fn request(&self, limit: Duration) -> TimedRequest<'_> {
-        let sent = Instant::now();
+    /// A request that is sent at `sent`, which is now, with this limit.
+    pub(crate) fn request(&self, sent: Instant, limit: Duration) -> TimedRequest<'_> {
         self.in_flight.fetch_add(1, Relaxed);
         TimedRequest {
             traffic: self,
@@ -260,7 +259,7 @@ mod tests {
 
     /// What becomes of a request with this answer.
     async fn ask<T>(traffic: &Traffic, answer: impl Future<Output = T>) -> Result<T, Elapsed> {
-        let mut request = traffic.request(LIMIT);
+        let mut request = traffic.request(Instant::now(), LIMIT);
         let mut answer = pin!(answer);
         let answer = poll_fn(|cx| request.poll(answer.as_mut(), cx)).await;
         if answer.is_ok() {
@@ -298,7 +297,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_request_that_is_answered_in_time_arms_no_timer() {
         let traffic = checked();
-        let mut request = traffic.request(LIMIT);
+        let mut request = traffic.request(Instant::now(), LIMIT);
         let mut answer = pin!(sleep(millis(299)));
         let answered = poll_fn(|cx| request.poll(answer.as_mut(), cx)).await;
         assert!(answered.is_ok() && request.timer.is_none());

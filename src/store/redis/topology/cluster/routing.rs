@@ -38,14 +38,14 @@ impl Source for Cluster {
 impl Cluster {
     /// Asks a question at the server that has the slot of its keys.
     pub(crate) async fn run<Q: Question>(
-        self: Arc<Self>,
-        question: Q,
+        self: &Arc<Self>,
+        question: &Q,
     ) -> Result<Q::Reply, StoreError> {
         let (call, verb) = (question.call(), question.verb());
         let slot = call.slot();
         let (mut node, mut passage) = self.connected(slot).await?;
         let mut way = Way::Plain;
-        let within = match node.connector.send_together(&passage, &question).await {
+        let within = match node.connector.send_together(&passage, question).await {
             Ok(Together::Replied(reply)) => {
                 let connection = &passage.connection;
                 return self.common.read(connection, question, None, reply);
