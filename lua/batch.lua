@@ -1,32 +1,41 @@
--- KEYS: for each request 1 lock (hash), 2 line (zset): its queue; the releases come first
--- ARGV: 1 releases, 2 ttl, 3 id, then for each request: hold
+-- KEYS: for each request 1 lock (hash), 2 line (zset): its queue; first those of the releases, then those of the readers
+-- ARGV: 1 releases, 2 readers, 3 ttl, 4 id, then for each request: hold
 -- returns {token, done}: each lock that was taken has this token, 0 if there is none; done has a character for each request: '1' it is done, '0' it has changed nothing, and has to be made alone
--- releases: the number of releases; the other requests take free locks. The token is the time in µs.
+-- releases: the number of releases of exclusive holds. readers: the number of releases of holds that share their locks. The
+--   other requests take free locks. The token is the time in µs.
 -- ttl: the TTL in ms of the locks that are taken.
 -- id: the UUID of the inbox, if a message says to it who else comes to wait while its process holds the lock; else ''.
 -- hold: the hold id; of a release, one that has left nothing else in the store.
 
 -- Each request is executed as if it came by itself: if one fails, the others do not.
-local releases, done = tonumber(ARGV[1]), {}
+local releases, readers, done = tonumber(ARGV[1]), tonumber(ARGV[2]), {}
 for at = 1, releases do
   local lock, line = KEYS[2 * at - 1], KEYS[2 * at]
-  local is_released = redis.pcall('HEXISTS', lock, ARGV[at + 3]) == 1
+  local is_released = redis.pcall('HEXISTS', lock, ARGV[at + 4]) == 1
     and redis.pcall('EXISTS', line) == 0
     and redis.pcall('DEL', lock) == 1
   done[at] = is_released and '1' or '0'
 end
 
-if releases == #KEYS / 2 then
+if readers > 0 then
+  -- include exit
+  for at = releases + 1, releases + readers do
+    local is_over, has_left = pcall(exit, KEYS[2 * at - 1], KEYS[2 * at], ARGV[at + 4])
+    done[at] = is_over and has_left and '1' or '0'
+  end
+end
+
+if releases + readers == #KEYS / 2 then
   return {0, table.concat(done)}
 end
 local time = redis.pcall('TIME')
 local token = time[1] and time[1] .. ' ' .. time[2]
-local written = token and ARGV[3] ~= '' and token .. ' ' .. ARGV[3] or token
-for at = releases + 1, #KEYS / 2 do
+local written = token and ARGV[4] ~= '' and token .. ' ' .. ARGV[4] or token
+for at = releases + readers + 1, #KEYS / 2 do
   local lock, line = KEYS[2 * at - 1], KEYS[2 * at]
   done[at] = '0'
   if written and redis.pcall('EXISTS', lock, line) == 0 then
-    if redis.pcall('HSET', lock, ARGV[at + 3], '1', 'token', written) == 2 and redis.pcall('PEXPIRE', lock, ARGV[2]) == 1 then
+    if redis.pcall('HSET', lock, ARGV[at + 4], '1', 'token', written) == 2 and redis.pcall('PEXPIRE', lock, ARGV[3]) == 1 then
       done[at] = '1'
     else
       -- Without an expiry the lock would be held for ever.

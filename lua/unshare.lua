@@ -6,33 +6,12 @@
 --   the line may be left as well. After 'full' come ' unanswered', if a request for the hold may still arrive: it will find
 --   a tombstone; and ' nested', if the depth of the hold may have changed: the number of its last change is removed.
 
--- The usual cases, kept short: no process waits. A hold that is the only one removes the lock. If there are other holds,
--- all of them alive, the lock lasts as long as the latest of their leases.
+-- The usual cases, kept short: no process waits.
 local ends = ARGV[2] or 'short'
 if ends == 'short' then
-  local own = 'r' .. ARGV[1]
-  local first = redis.pcall('ZRANGE', KEYS[2], 0, 1, 'WITHSCORES')
-  local at = first[1] == own and 3 or 1
-  local latest, score = first[at], tonumber(first[at + 1])
-  if at == 3 and not latest then
-    local fields = redis.call('HMGET', KEYS[1], ARGV[1], 'token')
-    if fields[1] and fields[2] and redis.call('HLEN', KEYS[1]) == 2 then
-      redis.call('DEL', KEYS[1], KEYS[2])
-      return 1
-    end
-  elseif score and score < 0 and score > -INEXACT_FROM then
-    local time = redis.call('TIME')
-    local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
-    local others = {'(-' .. now, '(TOMBSTONES_FROM', 'BYSCORE', 'LIMIT', 0, 1}
-    if not redis.call('ZRANGE', KEYS[2], unpack(others))[1] then
-      local fields = redis.call('HMGET', KEYS[1], ARGV[1], string.sub(latest, 2))
-      if fields[1] and fields[2] then
-        redis.call('HDEL', KEYS[1], ARGV[1])
-        redis.pcall('ZREM', KEYS[2], own)
-        redis.pcall('PEXPIREAT', KEYS[1], string.format('%.0f', -score))
-        return 1
-      end
-    end
+  -- include exit
+  if exit(KEYS[1], KEYS[2], ARGV[1]) then
+    return 1
   end
 end
 

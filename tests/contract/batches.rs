@@ -1,17 +1,19 @@
 //! Short requests that travel together: how many calls they make, and that each has its own outcome.
 
 use futures_util::FutureExt;
-use futures_util::future::{join_all, join3};
+use futures_util::future::{join_all, join3, join4};
 
+use super::readers::{share_request, shared_release};
 use super::server::Server;
 use super::world::{
-    MINUTE, UNANSWERED, World, acquire_request, entry_of, holder as seen, near, release_request,
-    some_hold,
+    MINUTE, UNANSWERED, World, acquire_request, entry_of, field_of, holder as seen, near,
+    release_request, some_hold,
 };
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::store::{
-    Acquire, AcquireReply, AcquireRequest, End, Inspect, Presence, QueueEntry, ReleaseReply, Store,
+    Acquire, AcquireReply, AcquireRequest, End, Inspect, Presence, QueueEntry, ReleaseReply, Share,
+    Store,
 };
 use crate::support::{DEADLINE, within};
 
@@ -180,6 +182,127 @@ async fn locks_of_different_terms_are_taken_by_different_calls() {
             let id = str::from_utf8(inbox.id()).expect("a text");
             assert_eq!(token.ends_with(id), entry.is_some(), "{token}");
         }
+    };
+    within(DEADLINE, "the case", case).await;
+}
+
+async fn leave(store: &Store, key: &LockKey, hold: HoldId) -> Presence {
+    let left = store.release(key, shared_release(hold, End::Short));
+    left.await.expect("an answer").presence
+}
+
+async fn leave_together(world: &World, holds: &[HoldId]) -> Vec<Presence> {
+    let left = holds
+        .iter()
+        .map(|hold| leave(&world.store, &world.key, *hold));
+    join_all(left).await
+}
+
+#[tokio::test]
+async fn the_last_readers_of_a_lock_leave_by_one_call() {
+    let case = async {
+        let world = world().await;
+        // The scripts are known afterwards.
+        acquire(&world.store, &key(99), some_hold()).await;
+        assert_eq!(world.inspect().await, None);
+        for (readers, expected) in [(2, 1), (16, 1), (20, 2)] {
+            let holds: Vec<_> = (0..readers).map(|_| some_hold()).collect();
+            for (at, hold) in (1..).zip(&holds) {
+                world.read(&[*hold], at * MINUTE).await;
+            }
+            let before = calls(&world).await;
+            let left = leave_together(&world, &holds).await;
+            assert_eq!(left, vec![Presence::Present; readers]);
+            // A reader that leaves counts as two requests.
+            assert_eq!(calls(&world).await - before, expected);
+            assert_eq!(world.inspect().await, None);
+            // Where readers are left in the line, no lock is taken in a batch.
+            assert!(is_held(&acquire(&world.store, &world.key, holds[0]).await));
+            release(&world.store, &world.key, holds[0]).await;
+            assert_eq!(calls(&world).await - before, expected + 3);
+        }
+    };
+    within(DEADLINE, "the case", case).await;
+}
+
+#[tokio::test]
+async fn the_lock_lasts_as_long_as_the_readers_that_a_batch_leaves_in_it() {
+    let case = async {
+        let world = world().await;
+        let readers: Vec<_> = [9, 2, 7, 5, 8, 1]
+            .into_iter()
+            .map(|minutes| (some_hold(), minutes * MINUTE))
+            .collect();
+        for (hold, lease) in &readers {
+            world.read(&[*hold], *lease).await;
+        }
+        acquire(&world.store, &key(99), some_hold()).await;
+        let (stays, leaves): (Vec<_>, Vec<_>) = readers
+            .into_iter()
+            .partition(|(_, lease)| [2 * MINUTE, 5 * MINUTE].contains(lease));
+        let [stays, leaves] = [stays, leaves].map(|it| it.into_iter().map(|(hold, _)| hold));
+        let (stays, leaves): (Vec<_>, Vec<_>) = (stays.collect(), leaves.collect());
+        let before = calls(&world).await;
+        let left = leave_together(&world, &leaves).await;
+        assert_eq!(left, [Presence::Present; 4]);
+        assert_eq!(calls(&world).await - before, 1);
+        assert!(world.is_read_by(&stays).await);
+        let remaining = world.remaining().await;
+        assert!(near(remaining, 5 * MINUTE), "{remaining:?}");
+    };
+    within(DEADLINE, "the case", case).await;
+}
+
+#[tokio::test]
+async fn each_reader_of_a_batch_has_its_own_outcome() {
+    let case = async {
+        let world = world().await;
+        let store = &world.store;
+        let [read, odd, held, free] = [0, 1, 2, 3].map(key);
+        let [one, two, waiter, stays, leaves, holder] = [(); 6].map(|()| some_hold());
+        // The scripts are known afterwards.
+        world.unshare(some_hold(), InboxId::new()).await;
+        assert!(is_held(&acquire(store, &held, holder).await));
+        world.read(&[one, two], MINUTE).await;
+        wait(store, &world.key, waiter).await;
+        let share = |key: &LockKey, holds: &[HoldId]| Share {
+            key: key.clone(),
+            request: share_request(holds, MINUTE, None),
+        };
+        world.send(share(&read, &[stays, leaves])).await;
+        // Its reader is still in the line, so that the script reads the lock.
+        world.send(share(&odd, &[holder])).await;
+        world.server().set(odd.as_str(), "a text").await;
+        let before = calls(&world).await;
+
+        let fails = store.release(&odd, shared_release(holder, End::Short));
+        let readers = [
+            (&world.key, one),
+            (&read, leaves),
+            (&read, some_hold()),
+            (&world.key, two),
+        ];
+        let readers = readers.map(|(key, hold)| leave(store, key, hold));
+        let (acquired, failed, left, released) = join4(
+            acquire(store, &free, some_hold()),
+            fails,
+            join_all(readers),
+            release(store, &held, holder),
+        )
+        .await;
+        let [present, gone] = [Presence::Present, Presence::Gone];
+        assert_eq!(left, [present, present, gone, present]);
+        assert!(is_held(&acquired), "{acquired:?}");
+        assert!(failed.is_err(), "{failed:?}");
+        assert_eq!(released.presence, present);
+        // The batch, and alone the reader of odd data, the one that is gone, and the two behind whom a process waits.
+        assert_eq!(calls(&world).await - before, 1 + 4);
+        let inspected = world.inspect().await.expect("a lock that has moved on");
+        assert_eq!(inspected.holders, [seen(waiter, 1)]);
+        let inspected = store.ask(Inspect::of(&read)).await.expect("an answer");
+        let inside = inspected.expect("a lock that is shared").holders;
+        let inside: Vec<_> = inside.into_iter().map(|it| it.field).collect();
+        assert_eq!(inside, [field_of(stays)]);
     };
     within(DEADLINE, "the case", case).await;
 }

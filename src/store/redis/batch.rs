@@ -8,9 +8,34 @@ use super::wire::call::{Call, Script, script};
 use super::wire::names::Field;
 use super::wire::question::{Short, ShortWish};
 use crate::base::id::InboxId;
+use crate::base::option_types::Mode;
 
-/// How many requests travel together at most, so that no script keeps the server for long.
+/// How much the requests that travel together [weigh](weight) at most, so that no script keeps the server for long.
 pub(crate) const MOST: usize = 32;
+
+/// The weight of a request: how long the server needs for it, where 1 is an acquire or a release of an exclusive hold.
+pub(crate) fn weight(request: &Short) -> usize {
+    match turn(request) {
+        Turn::Release | Turn::Acquire => 1,
+        Turn::Unshare => 2,
+    }
+}
+
+/// The kind of a request. The script executes one kind after the other, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Turn {
+    Release,
+    Unshare,
+    Acquire,
+}
+
+pub(crate) fn turn(request: &Short) -> Turn {
+    match request.wish {
+        ShortWish::Release { mode, .. } if mode == Mode::Shared => Turn::Unshare,
+        ShortWish::Release { .. } => Turn::Release,
+        ShortWish::Acquire { .. } => Turn::Acquire,
+    }
+}
 
 /// What the requests of one call have in common.
 pub(crate) type Terms = (Duration, Option<InboxId>);
@@ -27,14 +52,15 @@ pub(crate) fn terms(request: &Short) -> Option<Terms> {
     }
 }
 
-/// The call that executes these requests. The releases come first, and the others have the same terms.
+/// The call that executes these requests. They are in the order of their [turns](Turn), and the acquires have the same terms.
 pub(crate) fn call<'s>(requests: impl Iterator<Item = &'s Short> + Clone) -> Call {
-    let releases = requests.clone().take_while(|it| it.is_release()).count();
+    let count = |its| requests.clone().filter(|it| turn(it) == its).count();
+    let (releases, readers) = (count(Turn::Release), count(Turn::Unshare));
     let call = lua().call(2 * requests.clone().count());
     let keys = requests.clone().map(|request| &request.key);
     let call = keys.fold(call, |call, key| call.arg(key.as_str()).arg(key.line()));
     let (ttl, told) = requests.clone().find_map(terms).unwrap_or_default();
-    let call = call.arg(releases).millis(ttl);
+    let call = call.arg(releases).arg(readers).millis(ttl);
     let call = match told {
         Some(inbox) => call.arg(inbox.id()),
         None => call.arg(""),

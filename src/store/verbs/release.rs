@@ -41,6 +41,20 @@ impl ReleaseRequest {
         }
     }
 
+    /// The release as it travels with others, if its end is short.
+    pub(super) fn short(
+        &self,
+        key: &LockKey,
+        alone: fn(&LockKey, HoldId) -> Call,
+    ) -> Option<Short> {
+        let Self { hold, mode, .. } = *self;
+        (self.end == End::Short).then(|| Short {
+            key: key.clone(),
+            hold,
+            wish: ShortWish::Release { mode, alone },
+        })
+    }
+
     /// Removes in memory what is left of the hold, or leaves its tombstone.
     pub(super) fn clear(&self, line: &mut StoredLine, now: Instant) {
         let Leftovers { unanswered, nested } = self.end.leftovers();
@@ -189,12 +203,7 @@ impl Verb for Release {
     }
 
     fn short(&self) -> Option<Short> {
-        let hold = self.request.hold;
-        (self.request.end == End::Short).then(|| Short {
-            key: self.key.clone(),
-            hold,
-            wish: ShortWish::Release { alone },
-        })
+        self.request.short(&self.key, alone)
     }
 
     fn read(&self, reply: Value) -> Result<ReleaseReply, Unexpected> {

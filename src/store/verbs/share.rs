@@ -14,7 +14,7 @@ use crate::store::memory::{AskingProcess, State, View, Want};
 use crate::store::records::QueueEntry;
 use crate::store::redis::wire::names::{Field, Fields};
 use crate::store::redis::wire::reply;
-use crate::store::redis::{Call, Script, Unexpected, script};
+use crate::store::redis::{Call, Script, Short, Unexpected, script};
 
 /// The request of readers of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -201,6 +201,10 @@ impl Verb for Unshare {
         self.request.append_to(Self::lua().on_lock(&self.key))
     }
 
+    fn short(&self) -> Option<Short> {
+        self.request.short(&self.key, alone)
+    }
+
     fn read(&self, reply: Value) -> Result<Presence, Unexpected> {
         reply::flag(reply).map(Presence::from)
     }
@@ -221,6 +225,11 @@ impl Verb for Unshare {
         view.settle_and_admit(token.unwrap_or(0));
         Presence::from(token.is_some())
     }
+}
+
+/// The short release of a hold that shares its lock.
+fn alone(key: &LockKey, hold: HoldId) -> Call {
+    Unshare::lua().on_lock(key).arg(Field(hold))
 }
 
 /// Makes an exclusive hold share its lock from now on, with a lease of at least the TTL, and with its token. Readers that

@@ -103,7 +103,8 @@ async fn send(batches: Arc<Batches>, driver: MultiplexedConnection, scope: Scope
     }
 }
 
-/// Divides requests into batches. In each of them the releases come first, and the others have the same terms.
+/// Divides requests into batches. In each of them the requests are in the order of their turns, and the acquires have the
+/// same terms.
 fn split(mut requests: Vec<Numbered>, scope: Scope) -> Vec<Vec<Numbered>> {
     let slot = |it: &Numbered| match scope {
         Scope::Server => 0,
@@ -120,12 +121,14 @@ fn split(mut requests: Vec<Numbered>, scope: Scope) -> Vec<Vec<Numbered>> {
         let mut room = MOST;
         let goes = |it: &mut Numbered| {
             let own = batch::terms(&it.request);
-            let goes = left > 0 && room > 0 && (own.is_none() || own == terms);
-            (left, room) = (left.saturating_sub(1), room - usize::from(goes));
+            let rest = room.checked_sub(batch::weight(&it.request));
+            let goes = left > 0 && rest.is_some() && (own.is_none() || own == terms);
+            left = left.saturating_sub(1);
+            room = rest.filter(|_| goes).unwrap_or(room);
             goes
         };
         let mut batch: Vec<_> = requests.extract_if(.., goes).collect();
-        batch.sort_by_key(|it| !it.request.is_release());
+        batch.sort_by_key(|it| batch::turn(&it.request));
         batches.push(batch);
     }
     batches

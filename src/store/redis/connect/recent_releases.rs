@@ -68,7 +68,7 @@ impl EndedHold {
         match self {
             Self::Call(call) => Some(*call),
             Self::Short(Short { key, hold, wish }) => match wish {
-                ShortWish::Release { alone } => Some(alone(&key, hold)),
+                ShortWish::Release { alone, .. } => Some(alone(&key, hold)),
                 ShortWish::Acquire { .. } => None,
             },
         }

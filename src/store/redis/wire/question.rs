@@ -8,6 +8,7 @@ use super::call::Call;
 use super::reply::Unexpected;
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
+use crate::base::option_types::Mode;
 
 /// A request to Redis, and how its reply is read.
 pub(crate) trait Question {
@@ -46,8 +47,11 @@ pub(crate) enum ShortWish {
         /// The inbox that is told who else comes to wait.
         told: Option<InboxId>,
     },
-    /// The end of a hold that has left nothing else in the store, if no process waits for its lock.
+    /// The end of a hold that has left nothing but its field in the store, and as a reader its lease, if no process waits
+    /// for its lock.
     Release {
+        /// Whether the hold shares the lock.
+        mode: Mode,
         /// Makes the request by itself.
         alone: fn(&LockKey, HoldId) -> Call,
     },
