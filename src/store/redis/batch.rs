@@ -31,7 +31,9 @@ pub(crate) enum Turn {
 
 pub(crate) fn turn(request: &Short) -> Turn {
     match request.wish {
-        ShortWish::Release { mode, .. } if mode == Mode::Shared => Turn::Unshare,
+        ShortWish::Release {
+            mode: Mode::Shared, ..
+        } => Turn::Unshare,
         ShortWish::Release { .. } => Turn::Release,
         ShortWish::Acquire { .. } => Turn::Acquire,
     }

@@ -201,6 +201,10 @@ impl Verb for Unshare {
         self.request.append_to(Self::lua().on_lock(&self.key))
     }
 
+    fn goes_with_others(&self) -> bool {
+        self.request.with_others
+    }
+
     fn short(&self) -> Option<Short> {
         self.request.short(&self.key, alone)
     }
