@@ -282,6 +282,11 @@ impl Fault {
         self.kind.fails_over() && self.touches(key)
     }
 
+    /// Whether the lock `key` goes from one node to another by it: what goes over the nodes one by one may miss the lock.
+    pub(crate) fn moves(&self, key: &str) -> bool {
+        self.kind == Kind::SlotMoved && self.touches(key)
+    }
+
     /// Whether what it took was taken between these two instants.
     pub(crate) fn loses_within(&self, from: u64, to: u64) -> bool {
         let meets = |&(start, end): &(u64, u64)| start <= to && end >= from;

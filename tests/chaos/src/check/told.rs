@@ -66,11 +66,12 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// Whether a failover may have brought back what this fault has taken, or the fault may have met the old primary alone.
+/// Whether a failover may have brought back what this fault has taken, or the fault may have met the old primary alone, or has
+/// missed a lock that went to another node.
 fn comes_back(history: &History, taking: &Fault, key: &str) -> bool {
     let meets = |fault: &&Fault| fault.start <= taking.end && fault.end >= taking.start;
     let mut met = history.faults.iter().filter(meets);
-    met.any(|fault| fault.may_take(key) || fault.replaces(key))
+    met.any(|fault| fault.may_take(key) || fault.replaces(key) || fault.moves(key))
 }
 
 fn gone(hold: &Hold) -> Option<u64> {

@@ -137,6 +137,20 @@ fn a_failover_may_bring_back_what_was_taken() {
 }
 
 #[test]
+fn a_lock_that_goes_to_another_node_may_be_missed() {
+    let mut history = history(vec![section(0, 3 * TTL, 1, 5)]);
+    let moved = Fault {
+        kind: Kind::SlotMoved,
+        target: Target::Keys(vec![KEY]),
+        ..taken(TTL)
+    };
+    history.faults = vec![taken(TTL), moved];
+    assert_eq!(rules(&history), []);
+    history.faults[1].target = Target::Keys(vec![KEYS[1]]);
+    assert_eq!(rules(&history), [Rule::NeverTold]);
+}
+
+#[test]
 fn a_fault_that_came_to_nothing_excuses_nothing() {
     let mut history = met();
     history.faults = vec![taken(5)];
