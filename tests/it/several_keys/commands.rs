@@ -65,10 +65,10 @@ async fn several_locks_cost_no_more_scripts_than_they_need() {
     // In runs of 32, 32 and 6, both ways.
     let many: Vec<_> = (0..70).map(|number| format!("key:{number}")).collect();
     assert_eq!(cost(&server, locks.lock_all(&many).run(async {})).await, 6);
-    // Two for each key, as for a single reader.
+    // Each reader enters by itself, and they leave together.
     let readers = || locks.lock_all(["a", "b", "c"]).shared().run(async {});
     readers().await.unwrap();
-    assert_eq!(cost(&server, readers()).await, 6);
+    assert_eq!(cost(&server, readers()).await, 3 + 1);
     // The depth of one up and down, two locks taken and released.
     let some = locks.lock_all(["c", "b", "a"]).run(async {});
     let some = locks.with_lock("b", cost(&server, some)).await;
