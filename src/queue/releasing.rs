@@ -92,8 +92,8 @@ impl Releasing {
     fn end(&mut self, ending: Ending) -> impl Future<Output = Result<(), Failure>> + Send {
         let ending = self.ending.insert(ending);
         let (queues, key) = (&self.queues, &self.key);
-        let requests = &queues.requests;
-        async {
+        let (requests, has_ended) = (&queues.requests, &mut self.has_ended);
+        async move {
             let ended = match ending {
                 // The flight itself brings the answer to the line.
                 Ending::HandingOver(_, flight) => flight.await,
@@ -103,7 +103,7 @@ impl Releasing {
                     ended
                 }
             };
-            self.has_ended = true;
+            *has_ended = true;
             ended
         }
     }
