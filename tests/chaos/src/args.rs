@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// Workers wait until all replicas have a lock, and a failover excuses nothing
     #[arg(long)]
     pub(crate) confirm: bool,
-    /// 64 more tasks in each worker take one of 10,000 keys after the other: their requests travel together
+    /// 64 more tasks in each worker take one of 10,000 keys after the other: their requests travel together; not in a cluster
     #[arg(long)]
     pub(crate) many: bool,
     /// Where the timeline goes [default: target/chaos/SEED.svg, or TOPOLOGY-SEED.svg]

@@ -33,6 +33,10 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
         args.minutes > 0.0 && args.minutes < 10_000.0,
         "so many minutes make no sense"
     );
+    ensure!(
+        !args.many || args.topology != Topology::Cluster,
+        "which of many keys a node of a cluster had is not known, and so not what a fault excuses"
+    );
     let folder = TempDir::with_prefix("reentry-chaos-")?;
     let ledgers = args
         .keep
