@@ -4,6 +4,7 @@
 -- wait: the wait id. life: how long the victim counts as one, in ms.
 local victims = KEYS[1]
 local wait, life = unpack(ARGV)
+-- include outlast
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -23,13 +24,4 @@ for at = 1, #ends do
   end
 end
 redis.call('HSET', victims, wait, string.format('%.0f', now + life * 1000))
--- The hash outlives its last victim.
-local left = redis.pcall('PTTL', victims)
-if type(left) == 'table' or left < tonumber(life) then
-  local expires = redis.pcall('PEXPIRE', victims, life)
-  if expires ~= 1 then
-    redis.call('DEL', victims)
-    return expires
-  end
-end
-return 1
+return outlast(victims, life) or 1

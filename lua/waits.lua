@@ -4,6 +4,7 @@
 -- wait: the wait id. record: the record without its two times; '' removes the record that is there. life: the life of the
 -- record in ms. lateness: how late the record may arrive, in ms after `before`. before: an earlier time of the server in µs,
 -- or 0.
+-- include outlast
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local replies = {}
@@ -29,14 +30,9 @@ for at, waits in ipairs(KEYS) do
     if type(set) == 'table' then
       return set
     end
-    -- The hash outlives its last record.
-    local left = redis.pcall('PTTL', waits)
-    if type(left) == 'table' or left < tonumber(life) then
-      local expires = redis.pcall('PEXPIRE', waits, life)
-      if expires ~= 1 then
-        redis.call('DEL', waits)
-        return expires
-      end
+    local failure = outlast(waits, life)
+    if failure then
+      return failure
     end
   end
 end

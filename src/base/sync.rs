@@ -1,8 +1,10 @@
-//! What threads and tasks share: a mutex, and the wait for a change that another task makes.
+//! What threads and tasks share: a mutex, the wait for a change that another task makes, and the end of a turn.
 
 use std::sync::{MutexGuard, PoisonError};
 
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
+use tokio::task::yield_now;
 
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(std::sync::Mutex<T>);
@@ -27,6 +29,14 @@ pub(crate) async fn until<T>(notify: &Notify, mut look: impl FnMut() -> Option<T
             return found;
         }
         notified.await;
+    }
+}
+
+/// Lets the tasks run that were woken before the present one.
+pub(crate) async fn after_others() {
+    // On one thread they have run already. On several the present task, which they have woken, runs before them.
+    if Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread {
+        yield_now().await;
     }
 }
 

@@ -9,16 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
-use tokio::runtime::{self, Handle, RuntimeFlavor};
+use tokio::runtime::{self, Handle};
 use tokio::sync::oneshot;
-use tokio::task::yield_now;
 use tokio::time::Instant;
 
 use super::published::PublishedCount;
 use super::walk::{Sight, WalkQuestion};
 use super::wanted::{Caller, Change, Due, Span, Unanswered, Wanted, answered, batches};
 use crate::base::id::{HoldId, OwnerId};
-use crate::base::sync::Mutex;
+use crate::base::sync::{Mutex, after_others};
 use crate::base::timer::sleep;
 use crate::store::records::{SeenWaits, WaitAnswer};
 use crate::store::{ChangeWaits, HoldsIn, PublishWait, Store, StoreTime, WaitChange, WaitsOf};
@@ -204,11 +203,7 @@ impl Sending {
     async fn run(mut self) {
         match self.due {
             Due::Soon(within) => sleep(within).await,
-            // On one thread this task runs behind all tasks that were woken before it. On several it would run before them.
-            Due::Now if Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread => {
-                yield_now().await;
-            }
-            Due::Now => {}
+            Due::Now => after_others().await,
         }
         if let Some(searches) = self.searches.take() {
             let wanted = searches.wanted.lock().remove(&self.runtime);

@@ -14,12 +14,10 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value};
-use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::select;
 use tokio::sync::Notify;
-use tokio::task::yield_now;
 
-use crate::base::sync::Mutex;
+use crate::base::sync::{Mutex, after_others};
 use crate::store::redis::batch::{self, MOST};
 use crate::store::redis::link::source::AbortOnDrop;
 use crate::store::redis::wire::call::{Call, Way};
@@ -82,8 +80,6 @@ impl Batches {
 /// Sends what is collected, until the connection is dropped or its runtime ends.
 async fn send(batches: Arc<Batches>, driver: MultiplexedConnection, scope: Scope) {
     let _over = Over(&batches);
-    // On one thread this task runs behind all tasks that were woken before it. On several it would run before them.
-    let has_turns = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
     let mut in_flight = FuturesUnordered::new();
     loop {
         select! {
@@ -91,9 +87,7 @@ async fn send(batches: Arc<Batches>, driver: MultiplexedConnection, scope: Scope
             () = batches.sooner.notified() => {}
             Some(()) = in_flight.next() => continue,
         }
-        if !has_turns {
-            yield_now().await;
-        }
+        after_others().await;
         let collection = mem::take(&mut batches.open.lock().collection);
         for batch in split(collection.take(), scope) {
             let call = batch::call(batch.iter().map(|it| &it.request));

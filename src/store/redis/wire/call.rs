@@ -34,7 +34,7 @@ pub(crate) use script;
 
 /// The parts that several scripts share. Each replaces the lines `-- include` with its name. A part that other parts include
 /// comes after them.
-const PARTS: [(&str, &str); 8] = [
+const PARTS: [(&str, &str); 9] = [
     ("members", include_str!("../../../../lua/parts/members.lua")),
     ("line", include_str!("../../../../lua/parts/line.lua")),
     ("entry", include_str!("../../../../lua/parts/entry.lua")),
@@ -43,6 +43,7 @@ const PARTS: [(&str, &str); 8] = [
     ("repair", include_str!("../../../../lua/parts/repair.lua")),
     ("read", include_str!("../../../../lua/parts/read.lua")),
     ("exit", include_str!("../../../../lua/parts/exit.lua")),
+    ("outlast", include_str!("../../../../lua/parts/outlast.lua")),
 ];
 
 impl Script {
