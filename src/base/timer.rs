@@ -15,14 +15,12 @@ use tokio::task::coop::unconstrained;
 use tokio::time::{self, Instant};
 
 /// The future of [`sleep_until`].
-#[pin_project]
 #[derive(Debug)]
 pub(crate) struct Sleep {
     until: Instant,
-    /// The runtime that polled last.
-    runtime: Option<Id>,
-    #[pin]
-    timer: Option<time::Sleep>,
+    /// The timer of the runtime that polled last. It has a box of its own, since most timers are never armed, and the
+    /// futures that hold them stay small.
+    armed: Option<(Id, Pin<Box<time::Sleep>>)>,
 }
 
 /// Waits until an instant.
@@ -31,11 +29,7 @@ pub(crate) struct Sleep {
 ///
 /// When it is polled outside a tokio runtime with timers.
 pub(crate) fn sleep_until(until: Instant) -> Sleep {
-    Sleep {
-        until,
-        runtime: None,
-        timer: None,
-    }
+    Sleep { until, armed: None }
 }
 
 /// Waits for `duration` from now on.
@@ -52,17 +46,12 @@ pub(crate) fn after(start: Instant, duration: Duration) -> Instant {
 impl Future for Sleep {
     type Output = ();
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut this = self.project();
-        let here = Some(Handle::current().id());
-        if *this.runtime != here {
-            *this.runtime = here;
-            this.timer.set(Some(time::sleep_until(*this.until)));
-        }
-        match this.timer.as_pin_mut() {
-            Some(timer) => timer.poll(cx),
-            None => Poll::Pending,
-        }
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let (here, until) = (Handle::current().id(), self.until);
+        let armed = self.armed.take().filter(|(runtime, _)| *runtime == here);
+        let armed = armed.unwrap_or_else(|| (here, Box::pin(time::sleep_until(until))));
+        let (_, timer) = self.armed.insert(armed);
+        timer.as_mut().poll(cx)
     }
 }
 
@@ -85,7 +74,6 @@ pub(crate) struct Elapsed;
 pub(crate) struct Timeout<F> {
     #[pin]
     future: F,
-    #[pin]
     limit: Sleep,
     /// Whether the first poll arms no timer; `None` if each does.
     spares: Option<fn(&F) -> bool>,

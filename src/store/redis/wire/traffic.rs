@@ -142,7 +142,7 @@ pub(crate) struct TimedRequest<'a> {
     number: Option<u64>,
     /// The timer on a runtime without the check. It stays when the request moves to the runtime of the check, since that
     /// one may stand still later.
-    timer: Option<Pin<Box<Sleep>>>,
+    timer: Option<Sleep>,
 }
 
 impl TimedRequest<'_> {
@@ -162,11 +162,9 @@ impl TimedRequest<'_> {
             self.poll_check(cx).map(Err)
         } else {
             let limit = self.limit;
-            let timer = self
-                .timer
-                .get_or_insert_with(|| Box::pin(sleep_until(limit)));
+            let timer = self.timer.get_or_insert_with(|| sleep_until(limit));
             // A task whose budget is used up must see its limit all the same.
-            let mut timer = unconstrained(timer.as_mut());
+            let mut timer = unconstrained(timer);
             Pin::new(&mut timer).poll(cx).map(|()| Err(Elapsed))
         }
     }
