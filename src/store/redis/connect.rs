@@ -23,6 +23,7 @@ use crate::base::sync::Mutex;
 
 pub(super) mod asking;
 pub(super) mod batches;
+mod collection;
 pub(super) mod common;
 pub(super) mod connection;
 mod opening;

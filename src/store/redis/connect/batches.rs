@@ -6,17 +6,16 @@
 //! whose answer is lost is an unknown outcome for each of its requests.
 
 use std::mem;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use redis::Value;
 use redis::aio::MultiplexedConnection;
-use redis::{RedisError, Value};
 use tokio::select;
 use tokio::sync::Notify;
 
+use super::collection::{Collected, Collection, Numbered, ShortAnswer};
 use crate::base::sync::{Mutex, after_others};
 use crate::store::redis::batch::{self, MOST};
 use crate::store::redis::link::source::AbortOnDrop;
@@ -58,19 +57,11 @@ impl Batches {
 
     /// Collects a request for the next batch.
     pub(super) fn collect(&self, request: Short) -> Collected {
-        let (collected, is_first) = {
-            let open = self.open.lock();
-            let mut places = open.collection.0.lock();
-            places.push(if open.is_over {
-                Place::Answered(Err(aborted(RUNTIME_ENDED)))
-            } else {
-                Place::Collected(request, None)
-            });
-            let number = places.len() - 1;
-            let collection = Arc::clone(&open.collection);
-            (Collected { collection, number }, number == 0)
-        };
-        if is_first {
+        let open = self.open.lock();
+        let (collected, is_first) = open.collection.collect(request);
+        if open.is_over {
+            open.collection.abort();
+        } else if is_first {
             self.sooner.notify_one();
         }
         collected
@@ -134,106 +125,6 @@ async fn ask(mut driver: MultiplexedConnection, call: Call, asked: Asked) {
     asked.answer(reply);
 }
 
-/// A request with its number in its collection.
-struct Numbered {
-    number: usize,
-    request: Short,
-}
-
-/// The requests that were collected in one turn, and the callers that wait for their answers.
-#[derive(Default)]
-struct Collection(Mutex<Vec<Place>>);
-
-/// A caller and its request.
-enum Place {
-    Collected(Short, Option<Waker>),
-    Sent(Option<Waker>),
-    Answered(ShortAnswer),
-    /// The caller has its answer, or was dropped.
-    Left,
-}
-
-type ShortAnswer = Result<Value, RedisError>;
-
-impl Collection {
-    /// Takes the requests whose callers have not left.
-    fn take(&self) -> Vec<Numbered> {
-        let mut places = self.0.lock();
-        let taken = places
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(number, place)| match mem::replace(place, Place::Left) {
-                Place::Collected(request, waker) => {
-                    *place = Place::Sent(waker);
-                    Some(Numbered { number, request })
-                }
-                _ => None,
-            });
-        taken.collect()
-    }
-
-    /// Gives the callers with these numbers their answers, if they still wait.
-    fn answer(&self, answers: impl Iterator<Item = (usize, ShortAnswer)>) {
-        let mut wakers = Vec::new();
-        let mut places = self.0.lock();
-        for (number, answer) in answers {
-            if let Some(place) = places.get_mut(number)
-                && let Place::Collected(_, waker) | Place::Sent(waker) = place
-            {
-                wakers.extend(waker.take());
-                *place = Place::Answered(answer);
-            }
-        }
-        drop(places);
-        wakers.into_iter().for_each(Waker::wake);
-    }
-}
-
-/// The answer to a request that was collected.
-pub(super) struct Collected {
-    collection: Arc<Collection>,
-    number: usize,
-}
-
-impl Future for Collected {
-    type Output = ShortAnswer;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<ShortAnswer> {
-        let mut places = self.collection.0.lock();
-        let Some(place) = places.get_mut(self.number) else {
-            return Poll::Pending;
-        };
-        match place {
-            Place::Collected(_, waker) | Place::Sent(waker) => {
-                let is_known = waker.as_ref().is_some_and(|it| it.will_wake(cx.waker()));
-                let before = (!is_known).then(|| waker.replace(cx.waker().clone()));
-                drop(places);
-                // To drop a waker may drop a task, and with it a caller of this collection.
-                drop(before);
-                Poll::Pending
-            }
-            Place::Left => Poll::Pending,
-            Place::Answered(_) => match mem::replace(place, Place::Left) {
-                Place::Answered(answer) => Poll::Ready(answer),
-                _ => Poll::Pending,
-            },
-        }
-    }
-}
-
-/// A caller that leaves before its request was taken makes no request.
-impl Drop for Collected {
-    fn drop(&mut self) {
-        let mut places = self.collection.0.lock();
-        let place = places.get_mut(self.number);
-        let place = place.filter(|place| !matches!(place, Place::Left));
-        let left = place.map(|place| mem::replace(place, Place::Left));
-        drop(places);
-        // To drop a waker may drop a task.
-        drop(left);
-    }
-}
-
 /// A batch that was sent. When it is dropped without an answer, its callers learn that there will be none.
 struct Asked {
     collection: Arc<Collection>,
@@ -290,7 +181,6 @@ impl Drop for Over<'_> {
             open.is_over = true;
             mem::take(&mut open.collection)
         };
-        let count = unsent.0.lock().len();
-        unsent.answer((0..count).map(|number| (number, Err(aborted(RUNTIME_ENDED)))));
+        unsent.abort();
     }
 }
