@@ -49,18 +49,24 @@ if ends == 'short' or ends == 'full' then
   -- include entry
   local lock, line, entries = unpack(KEYS)
   local depth, stored = unpack(redis.call('HMGET', lock, ARGV[1], 'token'))
-  local inbox, order = unpack(depth and redis.pcall('ZRANGE', line, 0, 0, 'WITHSCORES') or {})
+  local inbox, order, follower = unpack(depth and redis.pcall('ZRANGE', line, 0, 1, 'WITHSCORES') or {})
   order = tonumber(order)
   local entry = order and order > 0 and order < TOMBSTONES_FROM and redis.pcall('HGET', entries, inbox)
   local time = type(entry) == 'string' and redis.pcall('TIME')
   local now = time and time[1] and time[1] * 1000000 + time[2]
   local successor, lease, id, limit = alive(now and entry, now)
   if successor and not limit and (known(stored) or now) < now then
-    redis.call('DEL', lock)
-    if redis.pcall('ZREM', line, inbox) == 1 and redis.pcall('HDEL', entries, inbox) == 1 then
-      redis.pcall('HSET', lock, successor, '1', 'token', written(now, id))
+    if follower then
+      redis.call('DEL', lock)
+    else
+      redis.call('DEL', lock, line, entries)
+    end
+    if not follower or redis.pcall('ZREM', line, inbox) == 1 and redis.pcall('HDEL', entries, inbox) == 1 then
+      local token = time[1] .. ' ' .. time[2]
+      redis.pcall('HSET', lock, successor, '1', 'token', id and token .. ' ' .. id or token)
       if redis.pcall('PEXPIRE', lock, lease) == 1 then
-        redis.pcall('PUBLISH', inbox, successor .. string.format(' %.0f %.0f ', now, now) .. lease .. ' ' .. lock)
+        local given = string.format(' %.0f %.0f ', now, now)
+        redis.pcall('PUBLISH', inbox, successor .. given .. lease .. ' ' .. lock)
       else
         -- Without an expiry the lock would be held for ever.
         redis.pcall('DEL', lock)

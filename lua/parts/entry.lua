@@ -6,8 +6,11 @@
 -- process, and nothing for an entry that cannot be read, as if the process had never asked.
 local function alive(entry, now)
   local deadline, holds, lease, rest = string.match(entry or '', '^(%d+) (%S+) ([1-9]%d*)(.*)$')
-  local id = rest and string.match(rest, '^ (%x+%-%x+%-%x+%-%x+%-%x+)$')
-  local limit = rest and string.match(rest, '^ r(%d*)$')
+  local id, limit
+  if rest and rest ~= '' then
+    limit = string.match(rest, '^ r(%d*)$')
+    id = not limit and string.match(rest, '^ (%x+%-%x+%-%x+%-%x+%-%x+)$')
+  end
   deadline = (rest == '' or id or limit) and tonumber(deadline)
   if deadline and deadline > now and deadline < INEXACT_FROM and #lease < 16 then
     return holds, lease, id, limit
