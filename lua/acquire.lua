@@ -26,7 +26,7 @@ if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
 end
 
 local function general()
-  local lock, line, entries = unpack(KEYS)
+  local lock, line, entries = 1, 2, 3
   local hold, ttl, inbox, lease, life, id, preferred = unpack(ARGV)
   id = id ~= '' and id or nil
   -- include token
@@ -35,27 +35,27 @@ local function general()
 
   local function ask()
     -- A request that arrives after the end of its hold must not take the lock.
-    if redis.call('ZSCORE', line, 'x' .. hold) then
+    if redis.call('ZSCORE', KEYS[line], 'x' .. hold) then
       return {-1}
     end
     local now = clock()
     local is_shared = tidy(now)
-    local remaining = redis.call('PTTL', lock)
+    local remaining = redis.call('PTTL', KEYS[lock])
     local ahead, holder
     if remaining ~= -2 then
-      local depth, stored = unpack(redis.call('HMGET', lock, hold, 'token'))
+      local depth, stored = unpack(redis.call('HMGET', KEYS[lock], hold, 'token'))
       holder = told(stored)
       if depth then
         -- The caller asks again: an answer or a message was lost. The token stays as it is, and the lease is never
         -- shortened.
         if remaining < tonumber(ttl) then
-          redis.call('PEXPIRE', lock, ttl)
+          redis.call('PEXPIRE', KEYS[lock], ttl)
           remaining = tonumber(ttl)
         end
         local token = known(stored)
         if not token then
           token = now
-          redis.call('HSET', lock, 'token', written(token, id))
+          redis.call('HSET', KEYS[lock], 'token', written(token, id))
         end
         return {1, token, remaining, now}
       end

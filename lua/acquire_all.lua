@@ -25,7 +25,11 @@ local function take_all()
 end
 
 -- The usual case, kept short: the locks are free, and their lines are empty.
-if redis.call('EXISTS', unpack(KEYS, 1, 2 * count)) == 0 then
+local present = 0
+for at = 1, 2 * count, 2 do
+  present = present + redis.call('EXISTS', KEYS[at], KEYS[at + 1])
+end
+if present == 0 then
   return take_all()
 end
 
@@ -40,7 +44,7 @@ local function general()
     local index = 0
     return function()
       index = index + 1
-      lock, line, entries = KEYS[2 * index - 1], KEYS[2 * index], KEYS[2 * count + index]
+      lock, line, entries = 2 * index - 1, 2 * index, 2 * count + index
       return index <= count and index or nil
     end
   end
@@ -49,7 +53,7 @@ local function general()
     -- A request that arrives after the end of its hold must not take a lock, also if another lock of the hold has
     -- not been released yet.
     for _ in each() do
-      if redis.call('ZSCORE', line, 'x' .. hold) then
+      if redis.call('ZSCORE', KEYS[line], 'x' .. hold) then
         return {-1}
       end
     end
@@ -58,8 +62,8 @@ local function general()
     for index in each() do
       -- Dead readers and dead places are removed from the line.
       tidy(now)
-      if redis.call('EXISTS', lock) == 1 then
-        local fields = redis.call('HMGET', lock, hold, 'token')
+      if redis.call('EXISTS', KEYS[lock]) == 1 then
+        local fields = redis.call('HMGET', KEYS[lock], hold, 'token')
         mine = mine + (fields[1] and 1 or 0)
         stored[index] = fields[2]
         busy = busy or index
@@ -75,15 +79,15 @@ local function general()
     -- The caller asks again: an answer was lost. The tokens stay as they are, and no lease is shortened.
     local reply = {1, now}
     for index in each() do
-      local remaining = redis.call('PTTL', lock)
+      local remaining = redis.call('PTTL', KEYS[lock])
       if remaining < tonumber(ttl) then
-        redis.call('PEXPIRE', lock, ttl)
+        redis.call('PEXPIRE', KEYS[lock], ttl)
         remaining = tonumber(ttl)
       end
       local token = known(stored[index])
       if not token then
         token = now
-        redis.call('HSET', lock, 'token', written(token))
+        redis.call('HSET', KEYS[lock], 'token', written(token))
       end
       reply[#reply + 1] = token
       reply[#reply + 1] = remaining

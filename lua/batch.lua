@@ -10,17 +10,17 @@
 -- Each request is executed as if it came by itself: if one fails, the others do not.
 local releases, readers, done = tonumber(ARGV[1]), tonumber(ARGV[2]), {}
 for at = 1, releases do
-  local lock, line = KEYS[2 * at - 1], KEYS[2 * at]
-  local is_released = redis.pcall('HEXISTS', lock, ARGV[at + 4]) == 1
-    and redis.pcall('EXISTS', line) == 0
-    and redis.pcall('DEL', lock) == 1
+  local lock, line = 2 * at - 1, 2 * at
+  local is_released = redis.pcall('HEXISTS', KEYS[lock], ARGV[at + 4]) == 1
+    and redis.pcall('EXISTS', KEYS[line]) == 0
+    and redis.pcall('DEL', KEYS[lock]) == 1
   done[at] = is_released and '1' or '0'
 end
 
 if readers > 0 then
   -- include exit
   for at = releases + 1, releases + readers do
-    local is_over, has_left = pcall(exit, KEYS[2 * at - 1], KEYS[2 * at], ARGV[at + 4])
+    local is_over, has_left = pcall(exit, 2 * at - 1, 2 * at, ARGV[at + 4])
     done[at] = is_over and has_left and '1' or '0'
   end
 end
@@ -32,14 +32,14 @@ local time = redis.pcall('TIME')
 local token = time[1] and time[1] .. ' ' .. time[2]
 local written = token and ARGV[4] ~= '' and token .. ' ' .. ARGV[4] or token
 for at = releases + readers + 1, #KEYS / 2 do
-  local lock, line = KEYS[2 * at - 1], KEYS[2 * at]
+  local lock, line = 2 * at - 1, 2 * at
   done[at] = '0'
-  if written and redis.pcall('EXISTS', lock, line) == 0 then
-    if redis.pcall('HSET', lock, ARGV[at + 4], '1', 'token', written) == 2 and redis.pcall('PEXPIRE', lock, ARGV[3]) == 1 then
+  if written and redis.pcall('EXISTS', KEYS[lock], KEYS[line]) == 0 then
+    if redis.pcall('HSET', KEYS[lock], ARGV[at + 4], '1', 'token', written) == 2 and redis.pcall('PEXPIRE', KEYS[lock], ARGV[3]) == 1 then
       done[at] = '1'
     else
       -- Without an expiry the lock would be held for ever.
-      redis.pcall('DEL', lock)
+      redis.pcall('DEL', KEYS[lock])
     end
   end
 end

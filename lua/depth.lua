@@ -3,19 +3,19 @@
 -- returns 1 the hold has this depth or a newer one, 0 the hold is gone
 -- hold: the hold id. target: the depth to set. seq: the sequence number of this change, which grows with each change.
 -- ttl: the TTL in ms to which the lease is lengthened; 0 leaves the lease as it is.
-local lock, entries, line = unpack(KEYS)
+local lock, entries, line = 1, 2, 3
 local hold, target, seq, ttl = unpack(ARGV)
 
-if redis.call('HEXISTS', lock, hold) == 0 then
+if redis.call('HEXISTS', KEYS[lock], hold) == 0 then
   return 0
 end
-local last = redis.pcall('HGET', entries, hold)
+local last = redis.pcall('HGET', KEYS[entries], hold)
 if type(last) == 'table' then
   -- The key belongs to the crate: a value of another type is removed. Any other error is raised again below.
   if string.find(last.err, 'WRONGTYPE', 1, true) then
-    redis.call('DEL', entries)
+    redis.call('DEL', KEYS[entries])
   end
-  last = redis.call('HGET', entries, hold)
+  last = redis.call('HGET', KEYS[entries], hold)
 end
 last = tonumber(string.match(last or '', '^%d+$'))
 -- A duplicate that arrives late must not undo a newer change.
@@ -24,28 +24,28 @@ if last and last < INEXACT_FROM and last >= tonumber(seq) then
 end
 
 if tonumber(ttl) > 0 then
-  if redis.call('PTTL', lock) < tonumber(ttl) then
-    redis.call('PEXPIRE', lock, ttl)
+  if redis.call('PTTL', KEYS[lock]) < tonumber(ttl) then
+    redis.call('PEXPIRE', KEYS[lock], ttl)
   end
-  if line and type(redis.pcall('ZSCORE', line, 'r' .. hold)) == 'string' then
+  if KEYS[line] and type(redis.pcall('ZSCORE', KEYS[line], 'r' .. hold)) == 'string' then
     local time = redis.call('TIME')
     local lasts = time[1] * 1000 + math.floor(time[2] / 1000) + ttl
-    redis.call('ZADD', line, 'XX', 'LT', string.format('-%.0f', lasts), 'r' .. hold)
-    if redis.call('PTTL', line) < tonumber(ttl) then
-      redis.call('PEXPIRE', line, ttl)
+    redis.call('ZADD', KEYS[line], 'XX', 'LT', string.format('-%.0f', lasts), 'r' .. hold)
+    if redis.call('PTTL', KEYS[line]) < tonumber(ttl) then
+      redis.call('PEXPIRE', KEYS[line], ttl)
     end
   end
 end
-if type(redis.pcall('HSET', entries, hold, seq)) == 'table' then
+if type(redis.pcall('HSET', KEYS[entries], hold, seq)) == 'table' then
   -- Memory is full. PEXPIRE needs no memory, and Redis allows every write after it.
-  redis.call('PEXPIRE', entries, SEQ_LIFE)
-  redis.call('HSET', entries, hold, seq)
+  redis.call('PEXPIRE', KEYS[entries], SEQ_LIFE)
+  redis.call('HSET', KEYS[entries], hold, seq)
 end
 -- The sequence number is kept for at least ten minutes: a request may arrive that late.
-if redis.call('PTTL', entries) < SEQ_LIFE / 2 then
-  redis.call('PEXPIRE', entries, SEQ_LIFE)
+if redis.call('PTTL', KEYS[entries]) < SEQ_LIFE / 2 then
+  redis.call('PEXPIRE', KEYS[entries], SEQ_LIFE)
 end
 -- The sequence number is written first. A script that ends between the two writes sends no answer, and another change
 -- sets the depth.
-redis.call('HSET', lock, hold, target)
+redis.call('HSET', KEYS[lock], hold, target)
 return 1

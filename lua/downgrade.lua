@@ -2,24 +2,24 @@
 -- ARGV: 1 hold, 2 ttl, 3 token
 -- returns 1 the hold shares the lock from now on, for the TTL at least, 0 the hold is gone
 -- hold: the hold id. ttl: the TTL in ms. token: the token of the hold.
-local lock, line, entries = unpack(KEYS)
+local lock, line, entries = 1, 2, 3
 local hold, ttl, token = unpack(ARGV)
 -- include token
 -- include line
 -- include members
 
 local function share()
-  if redis.call('HEXISTS', lock, hold) == 0 then
+  if redis.call('HEXISTS', KEYS[lock], hold) == 0 then
     return 0
   end
   -- Call graphs that have continued the hold in memory have later tokens than the store.
-  if (known(redis.call('HGET', lock, 'token')) or 0) < tonumber(token) then
-    redis.call('HSET', lock, 'token', written(token))
+  if (known(redis.call('HGET', KEYS[lock], 'token')) or 0) < tonumber(token) then
+    redis.call('HSET', KEYS[lock], 'token', written(token))
   end
   local now, lease = clock(), tonumber(ttl)
-  if not redis.call('ZSCORE', line, 'r' .. hold) then
+  if not redis.call('ZSCORE', KEYS[line], 'r' .. hold) then
     -- The lease is never shorter than the holder believes.
-    lease = math.max(lease, redis.call('PTTL', lock))
+    lease = math.max(lease, redis.call('PTTL', KEYS[lock]))
   end
   keep({hold}, string.format('%.0f', lease), now)
   admit(now)

@@ -2,7 +2,7 @@
 -- ARGV: 1 seen, 2… fields
 -- returns {field, …}: the seen fields that this script has removed; where nothing else was in the lock, the next waiter has it. An error if the hash is no lock
 -- seen: the token that was seen in the lock, or '' if it had none. fields: the fields that were seen in the lock.
-local lock, line, entries = unpack(KEYS)
+local lock, line, entries = 1, 2, 3
 local seen = ARGV[1]
 local fields = {unpack(ARGV, 2)}
 -- include token
@@ -10,11 +10,11 @@ local fields = {unpack(ARGV, 2)}
 -- include line
 -- include members
 
-local count = redis.call('HLEN', lock)
+local count = redis.call('HLEN', KEYS[lock])
 if count == 0 then
   return {}
 end
-local found = redis.call('HMGET', lock, 'token', unpack(fields))
+local found = redis.call('HMGET', KEYS[lock], 'token', unpack(fields))
 local token, inside = known(found[1]), {}
 for at, field in ipairs(fields) do
   local value = found[at + 1]
@@ -37,21 +37,21 @@ if not inside[1] or (seen ~= '' and token ~= tonumber(seen)) then
 end
 -- A field that was not seen stays, and keeps the lock held.
 if #inside + (found[1] and 1 or 0) >= count then
-  redis.call('DEL', lock)
+  redis.call('DEL', KEYS[lock])
 else
-  redis.call('HDEL', lock, unpack(inside))
+  redis.call('HDEL', KEYS[lock], unpack(inside))
 end
 
 local function move()
   local now = clock()
   for _, hold in ipairs(inside) do
-    redis.call('ZREM', line, 'r' .. hold)
-    redis.call('HDEL', entries, hold)
+    redis.call('ZREM', KEYS[line], 'r' .. hold)
+    redis.call('HDEL', KEYS[entries], hold)
   end
   if tidy(now) then
     settle()
     admit(now)
-  elseif redis.call('HLEN', lock) == 0 then
+  elseif redis.call('HLEN', KEYS[lock]) == 0 then
     admit(now, true, math.max(now, (token or 0) + 1))
   end
 end
@@ -64,6 +64,6 @@ end
 tell()
 -- The holds may belong to any process, so every process gets the message.
 if inside[1] ~= 'token' then
-  redis.pcall('PUBLISH', 'reentry:inbox:all', 'forced ' .. table.concat(inside, ',') .. ' ' .. lock)
+  redis.pcall('PUBLISH', 'reentry:inbox:all', 'forced ' .. table.concat(inside, ',') .. ' ' .. KEYS[lock])
 end
 return inside

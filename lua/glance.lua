@@ -6,7 +6,7 @@
 
 -- The caller knows only that the key has a hash. The script must be fast whatever the hash contains: it reads no value
 -- before the field names are known to be those of a lock, and it reads only a small hash or line as a whole.
-local lock, line, entries = unpack(KEYS)
+local lock, line, entries = 1, 2, 3
 local most, looked = tonumber(ARGV[1]), tonumber(ARGV[2])
 -- include token
 -- include holder
@@ -18,10 +18,10 @@ if type(count) ~= 'number' or count == 0 then
   return {}
 end
 local first = read('ZRANGE', line, '(-INEXACT_FROM', '(0', 'BYSCORE', 'LIMIT', 0, 1)[1]
-local is_shared = first and redis.call('HEXISTS', lock, string.sub(first, 2)) == 1
+local is_shared = first and redis.call('HEXISTS', KEYS[lock], string.sub(first, 2)) == 1
 local fields, total = {}, 0
 if count <= 64 then
-  for _, field in ipairs(redis.call('HKEYS', lock)) do
+  for _, field in ipairs(redis.call('HKEYS', KEYS[lock])) do
     if is_hold(field) then
       total = total + 1
       if total <= most then
@@ -31,10 +31,10 @@ if count <= 64 then
   end
 elseif is_shared then
   -- So many holders are readers. The readers whose leases expire last are first in the line.
-  for _, member in ipairs(redis.call('ZRANGE', line, '(-INEXACT_FROM', '(0', 'BYSCORE', 'LIMIT', 0, most)) do
+  for _, member in ipairs(redis.call('ZRANGE', KEYS[line], '(-INEXACT_FROM', '(0', 'BYSCORE', 'LIMIT', 0, most)) do
     table.insert(fields, string.sub(member, 2))
   end
-  total = count - redis.call('HEXISTS', lock, 'token')
+  total = count - redis.call('HEXISTS', KEYS[lock], 'token')
 end
 if not fields[1] then
   return {}
@@ -42,20 +42,20 @@ end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local depths = redis.call('HMGET', lock, 'token', unpack(fields))
+local depths = redis.call('HMGET', KEYS[lock], 'token', unpack(fields))
 local leases = {}
 if is_shared then
   local members = {}
   for at, field in ipairs(fields) do
     members[at] = 'r' .. field
   end
-  leases = redis.call('ZMSCORE', line, unpack(members))
+  leases = redis.call('ZMSCORE', KEYS[line], unpack(members))
 end
 local waiting = read('ZCOUNT', line, 0, '(TOMBSTONES_FROM')
 if type(waiting) ~= 'number' then
   waiting = 0
 elseif waiting > 0 and waiting <= looked then
-  local inboxes = redis.call('ZRANGE', line, 0, '(TOMBSTONES_FROM', 'BYSCORE')
+  local inboxes = redis.call('ZRANGE', KEYS[line], 0, '(TOMBSTONES_FROM', 'BYSCORE')
   waiting = 0
   for _, entry in ipairs(read('HMGET', entries, unpack(inboxes))) do
     if entry and alive(entry, now) then
@@ -63,7 +63,7 @@ elseif waiting > 0 and waiting <= looked then
     end
   end
 end
-local shown = {redis.call('PTTL', lock), waiting, known(depths[1]) or 0, is_shared and 1 or 0, now, total}
+local shown = {redis.call('PTTL', KEYS[lock]), waiting, known(depths[1]) or 0, is_shared and 1 or 0, now, total}
 for at, field in ipairs(fields) do
   local depth = depths[at + 1]
   -- If the value is not a number, it is no depth, and the hash is no lock. A reader without a field has ended.

@@ -1,12 +1,12 @@
 -- KEYS: 1 lock (hash)
 -- ARGV: none
 -- returns {field, field, …}: the holds in the lock
-local lock = KEYS[1]
+local lock = 1
 
-local fields = redis.pcall('HGETALL', lock)
+local fields = redis.pcall('HGETALL', KEYS[lock])
 if fields.err then
   -- A value of another type is no lock. Any other error is raised again.
-  fields = string.find(fields.err, 'WRONGTYPE', 1, true) and {} or redis.call('HGETALL', lock)
+  fields = string.find(fields.err, 'WRONGTYPE', 1, true) and {} or redis.call('HGETALL', KEYS[lock])
 end
 local holds = {}
 for at = 1, #fields, 2 do

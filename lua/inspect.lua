@@ -2,7 +2,7 @@
 -- ARGV: 1 most; only to count the waiting processes: 2 counts
 -- returns {remaining ms, -1 without an expiry, -2 free; number of waiting processes or 0; token or 0; 1 if the lock is shared, else 0; time in µs; field, depth, remaining ms of its own lease or -1, field, …}
 -- most: how many fields to show at most. counts: any value; the script counts only live processes.
-local lock, line, entries = unpack(KEYS)
+local lock, line, entries = 1, 2, 3
 local most, counts = unpack(ARGV)
 -- include token
 -- include entry
@@ -17,7 +17,7 @@ if counts then
     end
   end
 end
-local fields, depths = redis.call('HGETALL', lock), {}
+local fields, depths = redis.call('HGETALL', KEYS[lock]), {}
 for at = 1, #fields, 2 do
   depths[fields[at]] = fields[at + 1]
 end
@@ -27,7 +27,7 @@ for at = 1, #readers, 2 do
 end
 local is_shared = readers[1] and depths[string.sub(readers[1], 2)]
 local token = known(depths.token) or 0
-local shown = {redis.call('PTTL', lock), waiting, token, is_shared and 1 or 0, now}
+local shown = {redis.call('PTTL', KEYS[lock]), waiting, token, is_shared and 1 or 0, now}
 for at = 1, #fields, 2 do
   local field = fields[at]
   -- Where `token` is the only field, another program has written it, and it can be released by force.

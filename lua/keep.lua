@@ -2,7 +2,7 @@
 -- ARGV: 1 list, 2 ttl
 -- returns the holds that are gone; the leases of all others last at least the TTL from now
 -- list: the ids of holds that share the lock, joined by commas. ttl: the TTL in ms.
-local lock, line, entries = unpack(KEYS)
+local lock, line, entries = 1, 2, 3
 local list, ttl = unpack(ARGV)
 -- include token
 -- include line

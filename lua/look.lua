@@ -2,14 +2,14 @@
 -- ARGV: 1 hold
 -- returns {time in µs; wait id, its record, wait id, its record, …}: the waits that the hold encloses
 -- hold: the hold id.
-local waits, hold = KEYS[1], ARGV[1]
+local waits, hold = 1, ARGV[1]
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local records = redis.pcall('HGETALL', waits)
+local records = redis.pcall('HGETALL', KEYS[waits])
 if records.err then
   -- A value of another type has no waits. Any other error is raised again.
-  records = string.find(records.err, 'WRONGTYPE', 1, true) and {} or redis.call('HGETALL', waits)
+  records = string.find(records.err, 'WRONGTYPE', 1, true) and {} or redis.call('HGETALL', KEYS[waits])
 end
 local seen = {now}
 for at = 1, #records, 2 do
@@ -18,7 +18,7 @@ for at = 1, #records, 2 do
   deadline = deadline and #deadline < 17 and tonumber(deadline)
   if not deadline or deadline <= now then
     -- The process of this wait has died, or could not withdraw it.
-    redis.pcall('HDEL', waits, wait)
+    redis.pcall('HDEL', KEYS[waits], wait)
   elseif string.find(' ' .. words .. ' ', ' ' .. hold .. ' ', 1, true) then
     table.insert(seen, wait)
     table.insert(seen, record)

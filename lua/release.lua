@@ -47,29 +47,29 @@ end
 -- writes only if everything that it has read is valid. All other cases are left to `general`.
 if ends == 'short' or ends == 'full' then
   -- include entry
-  local lock, line, entries = unpack(KEYS)
-  local depth, stored = unpack(redis.call('HMGET', lock, ARGV[1], 'token'))
-  local inbox, order, follower = unpack(depth and redis.pcall('ZRANGE', line, 0, 1, 'WITHSCORES') or {})
+  local lock, line, entries = 1, 2, 3
+  local depth, stored = unpack(redis.call('HMGET', KEYS[lock], ARGV[1], 'token'))
+  local inbox, order, follower = unpack(depth and redis.pcall('ZRANGE', KEYS[line], 0, 1, 'WITHSCORES') or {})
   order = tonumber(order)
-  local entry = order and order > 0 and order < TOMBSTONES_FROM and redis.pcall('HGET', entries, inbox)
+  local entry = order and order > 0 and order < TOMBSTONES_FROM and redis.pcall('HGET', KEYS[entries], inbox)
   local time = type(entry) == 'string' and redis.pcall('TIME')
   local now = time and time[1] and time[1] * 1000000 + time[2]
   local successor, lease, id, limit = alive(now and entry, now)
   if successor and not limit and (known(stored) or now) < now then
     if follower then
-      redis.call('DEL', lock)
+      redis.call('DEL', KEYS[lock])
     else
-      redis.call('DEL', lock, line, entries)
+      redis.call('DEL', KEYS[lock], KEYS[line], KEYS[entries])
     end
-    if not follower or redis.pcall('ZREM', line, inbox) == 1 and redis.pcall('HDEL', entries, inbox) == 1 then
+    if not follower or redis.pcall('ZREM', KEYS[line], inbox) == 1 and redis.pcall('HDEL', KEYS[entries], inbox) == 1 then
       local token = time[1] .. ' ' .. time[2]
-      redis.pcall('HSET', lock, successor, '1', 'token', id and token .. ' ' .. id or token)
-      if redis.pcall('PEXPIRE', lock, lease) == 1 then
+      redis.pcall('HSET', KEYS[lock], successor, '1', 'token', id and token .. ' ' .. id or token)
+      if redis.pcall('PEXPIRE', KEYS[lock], lease) == 1 then
         local given = string.format(' %.0f %.0f ', now, now)
-        redis.pcall('PUBLISH', inbox, successor .. given .. lease .. ' ' .. lock)
+        redis.pcall('PUBLISH', inbox, successor .. given .. lease .. ' ' .. KEYS[lock])
       else
         -- Without an expiry the lock would be held for ever.
-        redis.pcall('DEL', lock)
+        redis.pcall('DEL', KEYS[lock])
       end
     end
     return {1}
@@ -77,16 +77,16 @@ if ends == 'short' or ends == 'full' then
 end
 
 local function general()
-  local lock, line, entries = unpack(KEYS)
+  local lock, line, entries = 1, 2, 3
   local hold, inbox, successor, ttl, place, id = ARGV[1], unpack(ARGV, 3)
   local pass, lease, life, preferred = string.match(place or '', '^(%S+) (%S+) (%S+) (%S+)$')
   -- include line
   -- include members
 
-  local depth, stored = unpack(redis.call('HMGET', lock, hold, 'token'))
+  local depth, stored = unpack(redis.call('HMGET', KEYS[lock], hold, 'token'))
   local released = 0
   if depth then
-    released = redis.call('DEL', lock)
+    released = redis.call('DEL', KEYS[lock])
   end
   local unanswered = string.find(ends, ' unanswered', 1, true)
 
@@ -96,7 +96,7 @@ local function general()
       bury(hold, now)
     end
     if string.find(ends, ' nested', 1, true) then
-      redis.call('HDEL', entries, hold)
+      redis.call('HDEL', KEYS[entries], hold)
     end
     if released == 1 then
       -- The lock moves: to the successor, or to the process that has waited longest.
@@ -119,16 +119,16 @@ local function general()
       return {0}
     end
     -- A hold that has only waited leaves its place in the line to the successor.
-    local entry = redis.call('HGET', entries, inbox)
+    local entry = redis.call('HGET', KEYS[entries], inbox)
     if entry and string.match(entry, '^%d+ (%S+)') == hold then
       -- Requests may overtake each other. A successor that has the lock by now does not enter the line: it would get
       -- the lock once more after its own release.
-      if successor and redis.call('HEXISTS', lock, successor) == 0 then
+      if successor and redis.call('HEXISTS', KEYS[lock], successor) == 0 then
         stand(inbox, now, life, successor, lease, id, nil, preferred == '1')
-        local remaining = redis.call('PTTL', lock)
+        local remaining = redis.call('PTTL', KEYS[lock])
         return {0, 0, remaining == -2 and 0 or remaining, now}
       end
-    elseif entry or successor or not redis.call('ZSCORE', line, inbox) then
+    elseif entry or successor or not redis.call('ZSCORE', KEYS[line], inbox) then
       return {0}
     end
     -- A place whose entry has expired is removed as well: it would stay as long as a tombstone. Readers behind it

@@ -5,12 +5,12 @@
 local ttl = ARGV[1]
 local replies, renewed, failed = {}, 0, 0
 
-for at, lock in ipairs(KEYS) do
-  local done = redis.pcall('HEXISTS', lock, ARGV[at + 1])
+for lock = 1, #KEYS do
+  local done = redis.pcall('HEXISTS', KEYS[lock], ARGV[lock + 1])
   -- A renewal that arrives late must not shorten a lease that a re-entry has lengthened.
-  if done == 1 and redis.pcall('PEXPIRE', lock, ttl, 'GT') ~= 1 and redis.call('PTTL', lock) < tonumber(ttl) then
+  if done == 1 and redis.pcall('PEXPIRE', KEYS[lock], ttl, 'GT') ~= 1 and redis.call('PTTL', KEYS[lock]) < tonumber(ttl) then
     -- GT exists since Redis 7.0. It treats a lock without an expiry as one whose lease never expires.
-    done = redis.pcall('PEXPIRE', lock, ttl)
+    done = redis.pcall('PEXPIRE', KEYS[lock], ttl)
   end
   if done == 1 then
     renewed = renewed + 1
@@ -21,7 +21,7 @@ for at, lock in ipairs(KEYS) do
     end
     done = -1
   end
-  replies[at] = done
+  replies[lock] = done
 end
 if renewed == #KEYS then
   return 0

@@ -6,12 +6,12 @@
 --   tombstone; and ' nested', if the depth of the hold may have changed: the number of its last change is removed.
 -- kept: the field that takes the place of the hold.
 -- least: how long the lock is held at least, in ms since it was taken.
-local lock, line, entries = unpack(KEYS)
+local lock, line, entries = 1, 2, 3
 local hold, ends, kept, least = unpack(ARGV)
 -- include token
 -- include line
 
-local found = redis.call('HMGET', lock, hold, kept, 'token')
+local found = redis.call('HMGET', KEYS[lock], hold, kept, 'token')
 local token = known(found[3])
 if not (found[1] or found[2]) or not token then
   return 0
@@ -28,17 +28,17 @@ local function clear()
     bury(hold, now)
   end
   if string.find(ends, ' nested', 1, true) then
-    redis.call('HDEL', entries, hold)
+    redis.call('HDEL', KEYS[entries], hold)
   end
 end
 if not pcall(clear) then
   -- include repair
   clear()
 end
-redis.call('PEXPIREAT', lock, string.format('%.0f', expires))
+redis.call('PEXPIREAT', KEYS[lock], string.format('%.0f', expires))
 if found[1] then
   -- A late request of the hold must not find it. HDEL comes first, since it needs no memory.
-  redis.call('HDEL', lock, hold)
-  redis.call('HSET', lock, kept, '1')
+  redis.call('HDEL', KEYS[lock], hold)
+  redis.call('HSET', KEYS[lock], kept, '1')
 end
 return 1

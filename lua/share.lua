@@ -30,7 +30,7 @@ if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
 end
 
 local function general()
-  local lock, line, entries = unpack(KEYS)
+  local lock, line, entries = 1, 2, 3
   local list, ttl, limit, passes, inbox, lease, life = unpack(ARGV)
   -- include token
   -- include line
@@ -44,7 +44,7 @@ local function general()
     end
     local now = clock()
     local is_shared = tidy(now)
-    local is_free = not is_shared and redis.call('EXISTS', lock) == 0
+    local is_free = not is_shared and redis.call('EXISTS', KEYS[lock]) == 0
     local inside, outside = within(holds)
     if inside[1] then
       -- The caller asks again: an answer or a message was lost.
@@ -66,7 +66,7 @@ local function general()
         enter(outside, ttl, now, is_free and now)
         is_free, inside, outside = false, holds, {}
       elseif inbox then
-        local holder = not is_open and told(redis.call('HGET', lock, 'token'))
+        local holder = not is_open and told(redis.call('HGET', KEYS[lock], 'token'))
         local list = table.concat(outside, ',')
         local is_first = stand(inbox, now, life, list, lease, 'r' .. limit, holder, passes == '1')
         if is_first and holder and holder ~= inbox then
@@ -79,9 +79,9 @@ local function general()
       inside = outside[1] and within(holds) or inside
     end
     if inside[1] then
-      return {1, shown(now), redis.call('PTTL', lock), now, unpack(inside)}
+      return {1, shown(now), redis.call('PTTL', KEYS[lock]), now, unpack(inside)}
     end
-    return {0, redis.call('PTTL', lock), now}
+    return {0, redis.call('PTTL', KEYS[lock]), now}
   end
 
   local done, reply = pcall(ask)

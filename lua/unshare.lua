@@ -10,12 +10,12 @@
 local ends = ARGV[2] or 'short'
 if ends == 'short' then
   -- include exit
-  if exit(KEYS[1], KEYS[2], ARGV[1]) then
+  if exit(1, 2, ARGV[1]) then
     return 1
   end
 end
 
-local lock, line, entries = unpack(KEYS)
+local lock, line, entries = 1, 2, 3
 local hold, inbox = ARGV[1], ARGV[3]
 local unanswered = string.find(ends, ' unanswered', 1, true)
 local nested = string.find(ends, ' nested', 1, true)
@@ -25,15 +25,15 @@ local nested = string.find(ends, ' nested', 1, true)
 
 -- HDEL and DEL come first: Redis allows them when memory is full, and then every write after them. A failure after them
 -- does not mean that the release was rejected.
-local depth, stored = unpack(redis.call('HMGET', lock, hold, 'token'))
+local depth, stored = unpack(redis.call('HMGET', KEYS[lock], hold, 'token'))
 if depth then
-  redis.call('HDEL', lock, hold)
+  redis.call('HDEL', KEYS[lock], hold)
   close()
 end
 
 -- Removes a hold that has only waited from the place of its process.
 local function depart()
-  local entry = redis.call('HGET', entries, inbox)
+  local entry = redis.call('HGET', KEYS[entries], inbox)
   local deadline, holds, rest = string.match(entry or '', '^(%d+) (%S+)( .*)$')
   local left = {}
   for _, other in ipairs(split(holds or '')) do
@@ -42,7 +42,7 @@ local function depart()
     end
   end
   if left[1] then
-    redis.call('HSET', entries, inbox, deadline .. ' ' .. table.concat(left, ',') .. rest)
+    redis.call('HSET', KEYS[entries], inbox, deadline .. ' ' .. table.concat(left, ',') .. rest)
   elseif holds == hold or not entry then
     -- A place whose entry has expired is removed as well: it would stay as long as a tombstone.
     leave(inbox)
@@ -50,8 +50,8 @@ local function depart()
 end
 
 local function move()
-  redis.call('ZREM', line, 'r' .. hold)
-  if depth and not unanswered and not nested and redis.call('EXISTS', line) == 0 then
+  redis.call('ZREM', KEYS[line], 'r' .. hold)
+  if depth and not unanswered and not nested and redis.call('EXISTS', KEYS[line]) == 0 then
     return
   end
   local now = clock()
@@ -59,7 +59,7 @@ local function move()
     bury(hold, now)
   end
   if nested then
-    redis.call('HDEL', entries, hold)
+    redis.call('HDEL', KEYS[entries], hold)
   end
   if ends ~= 'short' and not depth then
     depart()
@@ -67,7 +67,7 @@ local function move()
   if tidy(now) then
     settle()
     admit(now)
-  elseif redis.call('EXISTS', lock) == 0 then
+  elseif redis.call('EXISTS', KEYS[lock]) == 0 then
     admit(now, true, math.max(now, (known(stored) or 0) + 1))
   end
 end

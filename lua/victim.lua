@@ -2,19 +2,19 @@
 -- ARGV: 1 wait, 2 life, 3… the other waits of the cycle
 -- returns 1 the wait is a victim, 0 another wait of the cycle is
 -- wait: the wait id. life: how long the victim counts as one, in ms.
-local victims = KEYS[1]
+local victims = 1
 local wait, life = unpack(ARGV)
 -- include outlast
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local ends = redis.pcall('HMGET', victims, wait, unpack(ARGV, 3))
+local ends = redis.pcall('HMGET', KEYS[victims], wait, unpack(ARGV, 3))
 if ends.err then
   if not string.find(ends.err, 'WRONGTYPE', 1, true) then
     return ends
   end
   -- The key belongs to the crate: a value of another type is removed.
-  redis.call('DEL', victims)
+  redis.call('DEL', KEYS[victims])
   ends = {}
 end
 for at = 1, #ends do
@@ -23,5 +23,5 @@ for at = 1, #ends do
     return at == 1 and 1 or 0
   end
 end
-redis.call('HSET', victims, wait, string.format('%.0f', now + life * 1000))
+redis.call('HSET', KEYS[victims], wait, string.format('%.0f', now + life * 1000))
 return outlast(victims, life) or 1

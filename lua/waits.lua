@@ -9,23 +9,23 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local replies = {}
 
-for at, waits in ipairs(KEYS) do
-  local first = 5 * at - 4
+for waits = 1, #KEYS do
+  local first = 5 * waits - 4
   local wait, record, life, lateness, before = unpack(ARGV, first, first + 4)
   local passed = now - before
-  replies[at] = now
+  replies[waits] = now
   if record == '' then
-    redis.pcall('HDEL', waits, wait)
+    redis.pcall('HDEL', KEYS[waits], wait)
   elseif passed < 0 or passed > lateness * 1000 then
     -- If `before` is ahead of the clock, another server has set it, or the clock was set back.
-    replies[at] = -now
+    replies[waits] = -now
   else
     record = string.format('%.0f %.0f ', now, now + life * 1000) .. record
-    local set = redis.pcall('HSET', waits, wait, record)
+    local set = redis.pcall('HSET', KEYS[waits], wait, record)
     if type(set) == 'table' and string.find(set.err, 'WRONGTYPE', 1, true) then
       -- The key belongs to the crate: a value of another type is removed.
-      redis.call('DEL', waits)
-      set = redis.pcall('HSET', waits, wait, record)
+      redis.call('DEL', KEYS[waits])
+      set = redis.pcall('HSET', KEYS[waits], wait, record)
     end
     if type(set) == 'table' then
       return set

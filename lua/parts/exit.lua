@@ -1,17 +1,17 @@
 -- Part: how a reader leaves a lock that no process waits for. A hold that is the only one removes the lock. If there are
 -- other holds, all of them alive, the lock lasts as long as the latest of their leases.
--- exit(lock, line, hold) returns true if the hold has left. Otherwise nothing has changed, also if it fails: after the first
+-- exit(lock, line, hold), with the indexes of the two keys, returns true if the hold has left. Otherwise nothing has changed, also if it fails: after the first
 -- write it cannot fail. The time is read once.
 local others
 local function exit(lock, line, hold)
   local own = 'r' .. hold
-  local first = redis.pcall('ZRANGE', line, 0, 1, 'WITHSCORES')
+  local first = redis.pcall('ZRANGE', KEYS[line], 0, 1, 'WITHSCORES')
   local at = first[1] == own and 3 or 1
   local latest, score = first[at], tonumber(first[at + 1])
   if at == 3 and not latest then
-    local fields = redis.call('HMGET', lock, hold, 'token')
-    if fields[1] and fields[2] and redis.call('HLEN', lock) == 2 then
-      redis.call('DEL', lock, line)
+    local fields = redis.call('HMGET', KEYS[lock], hold, 'token')
+    if fields[1] and fields[2] and redis.call('HLEN', KEYS[lock]) == 2 then
+      redis.call('DEL', KEYS[lock], KEYS[line])
       return true
     end
   elseif score and score < 0 and score > -INEXACT_FROM then
@@ -20,12 +20,12 @@ local function exit(lock, line, hold)
       local now = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
       others = {'(-' .. now, '(TOMBSTONES_FROM', 'BYSCORE', 'LIMIT', 0, 1}
     end
-    if not redis.call('ZRANGE', line, unpack(others))[1] then
-      local fields = redis.call('HMGET', lock, hold, string.sub(latest, 2))
+    if not redis.call('ZRANGE', KEYS[line], unpack(others))[1] then
+      local fields = redis.call('HMGET', KEYS[lock], hold, string.sub(latest, 2))
       if fields[1] and fields[2] then
-        redis.call('HDEL', lock, hold)
-        redis.pcall('ZREM', line, own)
-        redis.pcall('PEXPIREAT', lock, string.format('%.0f', -score))
+        redis.call('HDEL', KEYS[lock], hold)
+        redis.pcall('ZREM', KEYS[line], own)
+        redis.pcall('PEXPIREAT', KEYS[lock], string.format('%.0f', -score))
         return true
       end
     end

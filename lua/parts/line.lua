@@ -1,4 +1,5 @@
--- Part: the line of a lock, and how the lock moves. Needs the part token, and the locals lock, line and entries.
+-- Part: the line of a lock, and how the lock moves. Needs the part token, and the locals lock, line and entries: the indexes of
+-- the keys. Each command names its key as KEYS[…], as some services require.
 -- The line is a zset. Its members are, by score:
 --   below 0: the readers inside, r<hold> -> minus the end of the lease in ms
 --   from 1: preferred processes, inbox -> order
@@ -12,25 +13,25 @@ local function clock()
 end
 
 local function leave(inbox)
-  redis.call('ZREM', line, inbox)
-  redis.call('HDEL', entries, inbox)
+  redis.call('ZREM', KEYS[line], inbox)
+  redis.call('HDEL', KEYS[entries], inbox)
 end
 
 -- Returns the first live process in the line and what it waits for. Removes the dead processes before it, and the readers
 -- of a lock that is gone.
 local function head(now)
   while true do
-    local inbox, order = unpack(redis.call('ZRANGE', line, 0, 0, 'WITHSCORES'))
+    local inbox, order = unpack(redis.call('ZRANGE', KEYS[line], 0, 0, 'WITHSCORES'))
     if inbox and tonumber(order) < 0 then
-      if redis.call('EXISTS', lock) == 0 then
-        redis.call('ZREMRANGEBYSCORE', line, '-inf', '(0')
+      if redis.call('EXISTS', KEYS[lock]) == 0 then
+        redis.call('ZREMRANGEBYSCORE', KEYS[line], '-inf', '(0')
       end
-      inbox, order = unpack(redis.call('ZRANGE', line, 0, '(TOMBSTONES_FROM', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES'))
+      inbox, order = unpack(redis.call('ZRANGE', KEYS[line], 0, '(TOMBSTONES_FROM', 'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES'))
     end
     if not inbox or tonumber(order) >= TOMBSTONES_FROM then
       return
     end
-    local wish = {alive(redis.call('HGET', entries, inbox), now)}
+    local wish = {alive(redis.call('HGET', KEYS[entries], inbox), now)}
     if wish[1] then
       return inbox, wish
     end
@@ -40,27 +41,27 @@ end
 
 -- Each key of the line expires together with the last thing in it, and not before.
 local function outlive(key, life)
-  if redis.call('PTTL', key) < tonumber(life) then
-    redis.call('PEXPIRE', key, life)
+  if redis.call('PTTL', KEYS[key]) < tonumber(life) then
+    redis.call('PEXPIRE', KEYS[key], life)
   end
 end
 
 -- Enters the line at its end, or behind the last preferred process, or keeps the place of the inbox. Returns whether the
 -- place is new and no process except the holder's was in the line. The suffix is the word behind the lease in the entry.
 local function stand(inbox, now, life, holds, lease, suffix, holder, is_preferred)
-  local is_first, order = false, redis.call('ZSCORE', line, inbox)
+  local is_first, order = false, redis.call('ZSCORE', KEYS[line], inbox)
   if not order or (is_preferred and tonumber(order) >= PLACES_FROM) then
     local least, most = PLACES_FROM, TOMBSTONES_FROM
     if is_preferred then
       least, most = 0, PLACES_FROM
     end
-    local last = redis.call('ZRANGE', line, '(' .. string.format('%.0f', most), least, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
-    redis.call('ZADD', line, (last[2] or least) + 1, inbox)
+    local last = redis.call('ZRANGE', KEYS[line], '(' .. string.format('%.0f', most), least, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
+    redis.call('ZADD', KEYS[line], (last[2] or least) + 1, inbox)
     is_first = not last[1] or last[1] == holder
   end
   local deadline = string.format('%.0f', now + life * 1000)
   local entry = deadline .. ' ' .. holds .. ' ' .. lease
-  redis.call('HSET', entries, inbox, suffix and entry .. ' ' .. suffix or entry)
+  redis.call('HSET', KEYS[entries], inbox, suffix and entry .. ' ' .. suffix or entry)
   outlive(line, life)
   outlive(entries, life)
   return is_first
@@ -70,18 +71,18 @@ end
 -- memory, so Redis allows the other writes when memory is full.
 local function bury(hold, now)
   local at = TOMBSTONES_FROM + math.floor(now / 1000)
-  redis.call('ZREMRANGEBYSCORE', line, TOMBSTONES_FROM, '(' .. string.format('%.0f', at))
-  redis.call('ZADD', line, at + TOMBSTONE_LIFE, 'x' .. hold)
+  redis.call('ZREMRANGEBYSCORE', KEYS[line], TOMBSTONES_FROM, '(' .. string.format('%.0f', at))
+  redis.call('ZADD', KEYS[line], at + TOMBSTONE_LIFE, 'x' .. hold)
   outlive(line, TOMBSTONE_LIFE)
 end
 
 -- Enters a hold in a free lock.
 local function take(hold, lease, token, id)
-  redis.call('HSET', lock, hold, '1', 'token', written(token, id))
-  local set = redis.pcall('PEXPIRE', lock, lease)
+  redis.call('HSET', KEYS[lock], hold, '1', 'token', written(token, id))
+  local set = redis.pcall('PEXPIRE', KEYS[lock], lease)
   if set ~= 1 then
     -- Without an expiry the lock would be held for ever.
-    redis.call('DEL', lock)
+    redis.call('DEL', KEYS[lock])
     error(set.err, 0)
   end
 end
@@ -90,7 +91,7 @@ end
 local messages = {}
 local function notify(inbox, message)
   table.insert(messages, inbox)
-  table.insert(messages, message .. lock)
+  table.insert(messages, message .. KEYS[lock])
 end
 
 local function tell()

@@ -8,36 +8,36 @@ end
 -- Returns the hold whose lease expires last, and the end of that lease in ms; nothing unless the lock is shared. No clock
 -- gives an end of 2^53 or more.
 local function latest()
-  local member, score = unpack(redis.call('ZRANGE', line, 0, 0, 'WITHSCORES'))
+  local member, score = unpack(redis.call('ZRANGE', KEYS[line], 0, 0, 'WITHSCORES'))
   if member and tonumber(score) <= -INEXACT_FROM then
-    redis.call('ZREMRANGEBYSCORE', line, '-inf', -INEXACT_FROM)
-    member, score = unpack(redis.call('ZRANGE', line, 0, 0, 'WITHSCORES'))
+    redis.call('ZREMRANGEBYSCORE', KEYS[line], '-inf', -INEXACT_FROM)
+    member, score = unpack(redis.call('ZRANGE', KEYS[line], 0, 0, 'WITHSCORES'))
   end
   local hold = member and tonumber(score) < 0 and string.sub(member, 2)
-  if hold and redis.call('HEXISTS', lock, hold) == 1 then
+  if hold and redis.call('HEXISTS', KEYS[lock], hold) == 1 then
     return hold, string.format('%.0f', -score)
   end
 end
 
 -- Removes a lock whose only field is the token: it is free.
 local function close()
-  if redis.call('HLEN', lock) == redis.call('HEXISTS', lock, 'token') then
-    redis.call('DEL', lock)
+  if redis.call('HLEN', KEYS[lock]) == redis.call('HEXISTS', KEYS[lock], 'token') then
+    redis.call('DEL', KEYS[lock])
   end
 end
 
 -- Removes the readers whose leases have expired. Returns whether the lock is shared.
 local function tidy(now)
-  local score = redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')[2]
+  local score = redis.call('ZRANGE', KEYS[line], 0, 0, 'WITHSCORES')[2]
   if not score or tonumber(score) >= 0 then
     return false
   end
-  local dead = redis.call('ZRANGE', line, '(-' .. millis(now), '(0', 'BYSCORE')
+  local dead = redis.call('ZRANGE', KEYS[line], '(-' .. millis(now), '(0', 'BYSCORE')
   for _, member in ipairs(dead) do
     local hold = string.sub(member, 2)
-    redis.call('HDEL', lock, hold)
-    redis.call('ZREM', line, member)
-    redis.call('HDEL', entries, hold)
+    redis.call('HDEL', KEYS[lock], hold)
+    redis.call('ZREM', KEYS[line], member)
+    redis.call('HDEL', KEYS[entries], hold)
   end
   if dead[1] then
     close()
@@ -49,15 +49,15 @@ end
 -- that is not a reader yet gets no lease of its own.
 local function keep(holds, lease, now, only)
   local lasts = millis(now + lease * 1000)
-  if redis.call('PTTL', lock) < tonumber(lease) then
-    redis.call('PEXPIREAT', lock, lasts)
+  if redis.call('PTTL', KEYS[lock]) < tonumber(lease) then
+    redis.call('PEXPIREAT', KEYS[lock], lasts)
   end
   local members = {'LT', only}
   for _, hold in ipairs(holds) do
     table.insert(members, '-' .. lasts)
     table.insert(members, 'r' .. hold)
   end
-  redis.call('ZADD', line, unpack(members))
+  redis.call('ZADD', KEYS[line], unpack(members))
   outlive(line, lease)
 end
 
@@ -72,12 +72,12 @@ local function enter(holds, lease, now, token)
     table.insert(fields, 'token')
     table.insert(fields, written(token))
   end
-  redis.call('HSET', lock, unpack(fields))
+  redis.call('HSET', KEYS[lock], unpack(fields))
   if token then
-    local set = redis.pcall('PEXPIRE', lock, lease)
+    local set = redis.pcall('PEXPIRE', KEYS[lock], lease)
     if set ~= 1 then
       -- Without an expiry the lock would be held for ever.
-      redis.call('DEL', lock)
+      redis.call('DEL', KEYS[lock])
       error(set.err, 0)
     end
   end
@@ -87,15 +87,15 @@ end
 -- Returns whether `count` more readers fit into a shared lock. A limit of '' is no limit.
 local function fits(count, limit)
   local most = tonumber(limit)
-  return not most or redis.call('HLEN', lock) - redis.call('HEXISTS', lock, 'token') + count <= most
+  return not most or redis.call('HLEN', KEYS[lock]) - redis.call('HEXISTS', KEYS[lock], 'token') + count <= most
 end
 
 -- Returns the token of a lock that readers enter. A token that cannot be read is replaced.
 local function shown(now)
-  local token = known(redis.call('HGET', lock, 'token'))
+  local token = known(redis.call('HGET', KEYS[lock], 'token'))
   if not token then
     token = now
-    redis.call('HSET', lock, 'token', written(token))
+    redis.call('HSET', KEYS[lock], 'token', written(token))
   end
   return token
 end
@@ -103,7 +103,7 @@ end
 -- Returns the holds that are in the lock, and the holds that are not.
 local function within(holds)
   local inside, outside = {}, {}
-  for at, depth in ipairs(redis.call('HMGET', lock, unpack(holds))) do
+  for at, depth in ipairs(redis.call('HMGET', KEYS[lock], unpack(holds))) do
     table.insert(depth and inside or outside, holds[at])
   end
   return inside, outside
@@ -124,7 +124,7 @@ local function unburied(list)
     names[at] = 'x' .. hold
   end
   local left = {}
-  for at, tombstone in ipairs(redis.call('ZMSCORE', line, unpack(names))) do
+  for at, tombstone in ipairs(redis.call('ZMSCORE', KEYS[line], unpack(names))) do
     if not tombstone then
       table.insert(left, holds[at])
     end
@@ -136,7 +136,7 @@ end
 local function settle()
   local hold, lasts = latest()
   if hold then
-    redis.call('PEXPIREAT', lock, lasts)
+    redis.call('PEXPIREAT', KEYS[lock], lasts)
   end
 end
 

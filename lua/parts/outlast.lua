@@ -1,10 +1,10 @@
--- Part: a hash outlives its last record. Returns what a script that cannot see to that returns: then the hash is removed.
+-- Part: the hash with this index outlives its last record. Returns what a script that cannot see to that returns: then the hash is removed.
 local function outlast(hash, life)
-  local left = redis.pcall('PTTL', hash)
+  local left = redis.pcall('PTTL', KEYS[hash])
   if type(left) == 'table' or left < tonumber(life) then
-    local expires = redis.pcall('PEXPIRE', hash, life)
+    local expires = redis.pcall('PEXPIRE', KEYS[hash], life)
     if expires ~= 1 then
-      redis.call('DEL', hash)
+      redis.call('DEL', KEYS[hash])
       return expires
     end
   end

@@ -46,6 +46,31 @@ mod tests {
         }
     }
 
+    /// Some services read the text of a script, and reject it unless each command names its keys like this.
+    #[test]
+    fn every_command_names_its_keys_as_elements_of_keys() {
+        for script in scripts() {
+            let calls = script.source().split("redis.").skip(1);
+            let calls = calls.filter_map(|rest| {
+                let rest = rest.strip_prefix("call(").or(rest.strip_prefix("pcall("))?;
+                Some(rest.split_once(", ").unwrap_or((rest, "")))
+            });
+            for (command, arguments) in calls {
+                let is_keyless = ["'TIME'", "'PUBLISH'"]
+                    .iter()
+                    .any(|it| command.starts_with(it));
+                let has_key = arguments.starts_with("KEYS[");
+                let verb = script.verb();
+                assert!(is_keyless || has_key, "{verb}.lua: {command}, {arguments}");
+                if ["'DEL'", "'EXISTS'"].contains(&command) {
+                    let (arguments, _) = arguments.split_once(')').unwrap_or_default();
+                    let are_keys = arguments.split(", ").all(|it| it.starts_with("KEYS["));
+                    assert!(are_keys, "{verb}.lua: {command}, {arguments}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn every_part_and_limit_is_put_in() {
         let limits = limits_in_scripts().map(|(name, _)| name);

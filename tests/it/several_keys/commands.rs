@@ -43,8 +43,8 @@ async fn eight_free_locks_are_two_evalsha_and_nothing_else() {
         // the batch of the releases
         ("hexists", 8),
         ("del", 8),
-        // both
-        ("exists", 9),
+        // both, once for each lock
+        ("exists", 16),
     ];
     let expected: Calls = expected
         .map(|(name, calls)| (name.to_owned(), calls))
