@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 use std::fmt;
+#[cfg(feature = "tls")]
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -24,6 +26,9 @@ pub(crate) struct Global {
         default_value = "redis://127.0.0.1:6379"
     )]
     pub(crate) url: Url,
+    #[cfg(feature = "tls")]
+    #[command(flatten)]
+    pub(crate) tls: Tls,
     /// What the names of all locks begin with on the server
     #[arg(
         long,
@@ -62,6 +67,41 @@ pub(crate) struct Global {
     /// Whether to print in colours; `auto` does so on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
+}
+
+/// The certificates for addresses with TLS, as files in the format PEM.
+#[cfg(feature = "tls")]
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Tls {
+    /// The certificates of the authorities that sign those of the servers; without it those of the system
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "REENTRY_CACERT",
+        hide_env_values = true
+    )]
+    pub(crate) cacert: Option<PathBuf>,
+    /// The certificate that is shown to the servers
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "REENTRY_CERT",
+        hide_env_values = true,
+        requires = "cert_key"
+    )]
+    pub(crate) cert: Option<PathBuf>,
+    /// The private key of that certificate
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "REENTRY_CERT_KEY",
+        hide_env_values = true,
+        requires = "cert"
+    )]
+    pub(crate) cert_key: Option<PathBuf>,
 }
 
 /// An address, which may contain a password. No output shows it.

@@ -1,9 +1,18 @@
 //! The connection for the given arguments.
 
+#[cfg(feature = "tls")]
+use std::{fs, path::Path};
+
+#[cfg(feature = "tls")]
+use anyhow::Context;
 use anyhow::ensure;
+#[cfg(feature = "tls")]
+use reentry::Certificates;
 use reentry::{Locks, LocksBuilder};
 
 use crate::args::Global;
+#[cfg(feature = "tls")]
+use crate::args::Tls;
 
 /// Connects to the servers of `--url`.
 ///
@@ -18,16 +27,38 @@ pub(crate) async fn locks(global: &Global) -> anyhow::Result<Locks> {
 ///
 /// # Errors
 ///
-/// An address in the memory of this process: no other process could see its locks.
+/// An address in the memory of this process: no other process could see its locks. A file that cannot be read.
 pub(crate) fn builder(global: &Global) -> anyhow::Result<LocksBuilder> {
     let url = global.url.with_secrets();
     ensure!(
         url != "memory:",
         "`memory:` is the memory of one process: name a server, such as redis://127.0.0.1:6379"
     );
-    Ok(Locks::builder()
+    let builder = Locks::builder()
         .url(url)
         .prefix(&global.prefix)
         .connect_timeout(global.connect_timeout)
-        .response_timeout(global.response_timeout))
+        .response_timeout(global.response_timeout);
+    #[cfg(feature = "tls")]
+    let builder = match certificates(&global.tls)? {
+        Some(certificates) => builder.certificates(certificates),
+        None => builder,
+    };
+    Ok(builder)
+}
+
+/// The certificates of the files that are named.
+#[cfg(feature = "tls")]
+fn certificates(tls: &Tls) -> anyhow::Result<Option<Certificates>> {
+    let read =
+        |file: &Path| fs::read(file).with_context(|| format!("cannot read {}", file.display()));
+    let mut certificates = None;
+    if let Some(file) = &tls.cacert {
+        certificates = Some(Certificates::new().authority(read(file)?));
+    }
+    if let (Some(certificate), Some(key)) = (&tls.cert, &tls.cert_key) {
+        let others = certificates.unwrap_or_default();
+        certificates = Some(others.client(read(certificate)?, read(key)?));
+    }
+    Ok(certificates)
 }

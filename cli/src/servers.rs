@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 use self::server::Timeouts;
 pub(crate) use self::server::{Answer, Fields, Role, Server, accepted, fields};
 use crate::args::Global;
+use crate::connect;
 
 mod server;
 
@@ -41,7 +42,7 @@ pub(crate) async fn all(global: &Global) -> anyhow::Result<Vec<Server>> {
         response: global.response_timeout,
     };
     let new = |role: &Role, info| Server::new(role.clone(), info, timeouts);
-    let servers = match Seeds::of(global.url.with_secrets())? {
+    let servers = match Seeds::of(&connect::builder(global)?)? {
         Seeds::Server(info) => new(&Role::Primary, info).around().await,
         Seeds::Sentinels {
             primary,
@@ -182,11 +183,14 @@ impl Server {
 
 #[cfg(test)]
 mod tests {
+    use reentry::Locks;
+
     use super::*;
 
     /// A server at this address, which is never asked.
     fn server(place: &str) -> Server {
-        let seeds = Seeds::of(&format!("redis://{place}")).expect("a URL");
+        let builder = Locks::builder().url(format!("redis://{place}"));
+        let seeds = Seeds::of(&builder).expect("a URL");
         let Seeds::Server(info) = seeds else {
             panic!("{seeds:?}");
         };

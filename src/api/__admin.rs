@@ -129,21 +129,24 @@ pub enum Seeds {
 }
 
 impl Seeds {
-    /// Reads a URL. Connects nowhere.
+    /// The servers of a builder. Connects nowhere.
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`] for a URL that cannot be used.
-    pub fn of(url: &str) -> Result<Self, LockError> {
+    /// [`LockError::Config`] for a URL that cannot be used, and if there is none.
+    pub fn of(builder: &LocksBuilder) -> Result<Self, LockError> {
         let all = |of: &Address, places: &[_]| places.iter().map(|it| of.at(it).info).collect();
-        Ok(match Origin::parse(url)? {
-            Origin::Server(server) => Self::Server(server.info),
-            Origin::Sentinels(set) => Self::Sentinels {
-                primary: set.name.to_string(),
-                sentinels: all(&set.sentinel, &set.seeds),
-                server: set.server.info.clone(),
+        let origin = builder.origin()?;
+        Ok(
+            match origin.ok_or_else(|| LockError::config("no server is named"))? {
+                Origin::Server(server) => Self::Server(server.info),
+                Origin::Sentinels(set) => Self::Sentinels {
+                    primary: set.name.to_string(),
+                    sentinels: all(&set.sentinel, &set.seeds),
+                    server: set.server.info.clone(),
+                },
+                Origin::Cluster { server, seeds } => Self::Cluster(all(&server, &seeds)),
             },
-            Origin::Cluster { server, seeds } => Self::Cluster(all(&server, &seeds)),
-        })
+        )
     }
 }

@@ -8,10 +8,11 @@ use crate::base::metrics::Classifier;
 use crate::base::option_types::{HandOff, Wake};
 use crate::base::options::{Options, Queueing};
 use crate::store::records::Enclosing;
-use crate::store::redis::Servers;
+use crate::store::redis::{Login, Servers};
 use crate::store::redis::link::source::Source;
 #[cfg(any(test, feature = "test-util"))]
 use crate::store::{Store, redis::Timeouts};
+mod login;
 
 mod open;
 mod pool;
@@ -39,6 +40,7 @@ mod pool;
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct LocksBuilder {
     url: Option<String>,
+    login: Login,
     servers: Option<Servers>,
     /// The source of connections for commands, if not the URL or the servers.
     commands: Option<Arc<dyn Source>>,

@@ -2,6 +2,8 @@
 
 pub(crate) mod builder;
 pub(crate) mod close;
+#[cfg(feature = "credentials")]
+pub mod credentials;
 pub(crate) mod engine;
 pub(crate) mod guard;
 pub(crate) mod in_current_call;

@@ -97,6 +97,12 @@ pub(crate) fn subscribe_retried(inbox: InboxId, error: &StoreError, warnings: &T
     now_and_then!(warnings, %inbox, error = chain(error), "subscribe_retried");
 }
 
+/// The provider of credentials has failed. Connections that are there stay as they are.
+#[cfg(feature = "credentials")]
+pub(crate) fn credentials_failed(error: &redis::RedisError, warnings: &Throttle) {
+    now_and_then!(warnings, %error, "credentials_failed");
+}
+
 pub(crate) fn acquire_undone(key: &LockKey, hold: HoldId) {
     debug!(target: TARGET, key = key.as_str(), %hold, "acquire_undone");
 }

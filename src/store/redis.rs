@@ -26,7 +26,14 @@ pub(crate) mod wire;
 
 pub(crate) use self::link::source::Timeouts;
 pub(crate) use self::topology::servers::Origin;
+#[cfg(feature = "tls")]
+pub use self::link::certificates::Certificates;
+#[cfg(feature = "credentials")]
+pub(crate) use self::link::credentials::Credentials;
+#[cfg(feature = "credentials")]
+pub use self::link::credentials::watched;
 pub use self::topology::servers::Servers;
+pub(crate) use self::topology::login::Login;
 pub(crate) use self::wire::call::{Call, Script, in_millis, script};
 pub(crate) use self::wire::names::slot_of_waits;
 pub(crate) use self::wire::question::{Question, Short, ShortWish};

@@ -23,6 +23,9 @@
     reason = "a test ends where its ground gives way"
 )]
 
+#[cfg(feature = "credentials")]
+#[path = "../support/rotation.rs"]
+mod rotation;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -128,6 +131,9 @@ mod testing {
 
 mod setup {
     mod acl;
+    mod clients;
+    #[cfg(feature = "credentials")]
+    mod credentials;
     mod figures;
     mod inspection;
     mod layers;

@@ -33,7 +33,7 @@ pub(crate) fn url(before: &str, after: &str) {
     let is_name = !before.contains('?') && !after.contains('@');
     match origin {
         Origin::Server(address) => {
-            let Address { info, endpoint } = address;
+            let Address { info, endpoint, .. } = address;
             let settings = info.redis_settings();
             assert_eq!(settings.protocol(), ProtocolVersion::RESP3);
             let is_socket = matches!(info.addr(), ConnectionAddr::Unix(_));

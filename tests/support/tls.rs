@@ -2,7 +2,7 @@
 
 use super::server::{Kind, RedisServer};
 use rcgen::{
-    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose,
 };
 use redis::cmd;
@@ -15,12 +15,13 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
-/// A server with TLS on its port; clients need no certificate. If its build has no TLS, the port belongs to the test,
+/// A server with TLS on its port. If its build has no TLS, the port belongs to the test,
 /// which passes on the decrypted bytes.
 ///
 /// No machine trusts its authority. Give [`ca_file`](Self::ca_file) to the client, or put it into
@@ -35,18 +36,27 @@ pub struct TlsRedisServer {
 }
 
 impl TlsRedisServer {
-    /// Makes the certificates (for `localhost` and 127.0.0.1) and starts the server.
+    /// Makes the certificates (for `localhost` and 127.0.0.1) and starts the server. Clients need no certificate.
     pub async fn start() -> TlsRedisServer {
+        TlsRedisServer::start_for(Clients::All).await
+    }
+
+    /// As [`start`](Self::start), but clients need a certificate: [`client_files`](Self::client_files).
+    pub async fn start_for_known_clients() -> TlsRedisServer {
+        TlsRedisServer::start_for(Clients::Known).await
+    }
+
+    async fn start_for(clients: Clients) -> TlsRedisServer {
         let plain = RedisServer::start().await;
         if has_tls(&plain).await {
             drop(plain);
-            TlsRedisServer::start_itself().await
+            TlsRedisServer::start_itself(clients).await
         } else {
-            TlsRedisServer::start_before(plain).await
+            TlsRedisServer::start_before(plain, clients).await
         }
     }
 
-    async fn start_itself() -> TlsRedisServer {
+    async fn start_itself(clients: Clients) -> TlsRedisServer {
         let dir = TempDir::with_prefix("reentry-tls-").expect("a temporary folder");
         let ca_file = certify(dir.path());
         let file = |name: &str| dir.path().join(name).display().to_string();
@@ -56,7 +66,7 @@ impl TlsRedisServer {
             let options = [
                 ["--port", "0"],
                 ["--tls-port", &port],
-                ["--tls-auth-clients", "no"],
+                ["--tls-auth-clients", clients.authenticated()],
                 ["--tls-ca-cert-file", &ca],
                 ["--tls-cert-file", &cert],
                 ["--tls-key-file", &key],
@@ -73,11 +83,11 @@ impl TlsRedisServer {
         }
     }
 
-    async fn start_before(server: RedisServer) -> TlsRedisServer {
+    async fn start_before(server: RedisServer, clients: Clients) -> TlsRedisServer {
         let ca_file = certify(server.dir());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("its address").port();
-        let terminating = terminate(listener, acceptor(server.dir()), server.port());
+        let terminating = terminate(listener, acceptor(server.dir(), clients), server.port());
         TlsRedisServer {
             server,
             ca_file,
@@ -99,6 +109,29 @@ impl TlsRedisServer {
     /// The authority's certificate, as a PEM file.
     pub fn ca_file(&self) -> &Path {
         &self.ca_file
+    }
+
+    /// The certificate of a client, and its key, as PEM files.
+    pub fn client_files(&self) -> [PathBuf; 2] {
+        ["client.pem", "client.key"].map(|name| self.ca_file.with_file_name(name))
+    }
+}
+
+/// The clients that a server accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Clients {
+    All,
+    /// Those with a certificate of the authority.
+    Known,
+}
+
+impl Clients {
+    /// The value of the server's option.
+    fn authenticated(self) -> &'static str {
+        match self {
+            Clients::All => "no",
+            Clients::Known => "yes",
+        }
     }
 }
 
@@ -134,13 +167,22 @@ async fn terminate(listener: TcpListener, acceptor: TlsAcceptor, port: u16) {
     }
 }
 
-fn acceptor(dir: &Path) -> TlsAcceptor {
+fn acceptor(dir: &Path, clients: Clients) -> TlsAcceptor {
+    let authority = CertificateDer::from_pem_file(dir.join("ca.pem")).expect("our authority");
+    let mut authorities = RootCertStore::empty();
+    authorities.add(authority).expect("an authority");
+    let provider = Arc::new(ring::default_provider());
+    let known = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), provider);
+    let verifier = match clients {
+        Clients::All => WebPkiClientVerifier::no_client_auth(),
+        Clients::Known => known.build().expect("a verifier"),
+    };
     let certificate = CertificateDer::from_pem_file(dir.join("server.pem"));
     let key = PrivateKeyDer::from_pem_file(dir.join("server.key"));
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .expect("protocol versions")
-        .with_no_client_auth()
+        .with_client_cert_verifier(verifier)
         .with_single_cert(
             vec![certificate.expect("our certificate")],
             key.expect("its key"),
@@ -148,7 +190,7 @@ fn acceptor(dir: &Path) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config.expect("a certificate with its key")))
 }
 
-/// Writes `ca.pem`, `server.pem` and `server.key` into `dir`. Returns the path of the first.
+/// Writes `ca.pem`, and the certificates and keys of `server` and `client`, into `dir`. Returns the path of the first.
 fn certify(dir: &Path) -> PathBuf {
     let mut authority = CertificateParams::new([]).expect("no names");
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -159,16 +201,22 @@ fn certify(dir: &Path) -> PathBuf {
         .expect("a certificate");
     let issuer = Issuer::new(authority, authority_key);
 
-    let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
-    let mut leaf = CertificateParams::new(names).expect("valid names");
-    leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    leaf.use_authority_key_identifier_extension = true;
-    let leaf_key = KeyPair::generate().expect("a key");
-    let leaf = leaf.signed_by(&leaf_key, &issuer).expect("a certificate");
-
+    for (name, usage) in [
+        ("server", ExtendedKeyUsagePurpose::ServerAuth),
+        ("client", ExtendedKeyUsagePurpose::ClientAuth),
+    ] {
+        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let mut leaf = CertificateParams::new(names).expect("valid names");
+        leaf.distinguished_name.push(DnType::CommonName, name);
+        leaf.extended_key_usages = vec![usage];
+        leaf.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate().expect("a key");
+        let leaf = leaf.signed_by(&key, &issuer).expect("a certificate");
+        let file = |extension: &str| dir.join(name).with_extension(extension);
+        fs::write(file("pem"), leaf.pem()).expect("a certificate");
+        fs::write(file("key"), key.serialize_pem()).expect("a key");
+    }
     let ca_file = dir.join("ca.pem");
     fs::write(&ca_file, ca.pem()).expect("ca.pem");
-    fs::write(dir.join("server.pem"), leaf.pem()).expect("server.pem");
-    fs::write(dir.join("server.key"), leaf_key.serialize_pem()).expect("server.key");
     ca_file
 }

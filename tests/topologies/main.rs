@@ -8,6 +8,9 @@
     reason = "a test ends where its ground gives way"
 )]
 
+#[cfg(feature = "credentials")]
+#[path = "../support/rotation.rs"]
+mod rotation;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -19,7 +22,7 @@ mod cluster {
     mod failover;
     mod features;
     mod inbox;
-    mod kit;
+    pub(crate) mod kit;
     mod moves;
     mod outage;
     mod pace;
@@ -28,12 +31,14 @@ mod cluster {
 }
 
 mod confirmation;
+#[cfg(feature = "credentials")]
+mod credentials;
 mod listing;
 mod releases;
 
 mod sentinel {
     mod contended;
-    mod ground;
+    pub(crate) mod ground;
     mod in_the_middle;
     mod logins;
     mod pace;

@@ -63,6 +63,25 @@ async fn a_server_behind_tls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_wants_a_certificate() {
+    let server = TlsRedisServer::start_for_known_clients().await;
+    let [certificate, key] = server.client_files();
+    let program = |words: &[&str]| {
+        let mut command = reentry_for(&server.url(), words);
+        command.env("REENTRY_CACERT", server.ca_file());
+        command.env("REENTRY_CERT", &certificate);
+        command.env("REENTRY_CERT_KEY", &key);
+        command
+    };
+    every_command_works(program).await;
+    let known = end_of(program(&["doctor"])).await;
+    assert_eq!(known.code, Some(0), "{known:?}");
+    let missing = ["ls", "--cacert", "/no/such/file"];
+    let missing = end_of(reentry_for(&server.url(), &missing)).await;
+    assert!(missing.err.contains("/no/such/file"), "{missing:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_behind_a_socket() {
     let server = RedisServer::start().await;
     let socket = format!("unix://{}", server.socket().display());

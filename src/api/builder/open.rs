@@ -139,6 +139,14 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub fn build_lazy(self) -> Result<Locks, LockError> {
+        self.check()?;
+        let store = self.store()?;
+        let response_timeout = self.timeouts().response;
+        Ok(self.over(store, response_timeout))
+    }
+
+    /// Checks the options that do not say where the store is.
+    fn check(&self) -> Result<(), LockError> {
         let timeouts = self.timeouts();
         if timeouts.connect.is_zero() || timeouts.response.is_zero() {
             return Err(LockError::config("a timeout must not be zero"));
@@ -150,41 +158,51 @@ impl LocksBuilder {
             )));
         }
         self.queueing.check()?;
-        self.options.resolve(Options::default())?;
+        self.options.resolve(Options::default()).map(drop)
+    }
+
+    /// Opens the store. Connects nowhere.
+    fn store(&self) -> Result<Arc<Store>, LockError> {
+        let timeouts = self.timeouts();
+        let refused = |reason: &str| Err(LockError::config(reason));
+        let has_client = self.login.has_client();
         #[cfg(any(test, feature = "test-util"))]
         if let Some(open) = &self.store {
-            if self.commands.is_some() || self.url.is_some() || self.servers.is_some() {
-                let reason = "a server in memory excludes a URL, servers and a pool";
-                return Err(LockError::config(reason));
+            let others = [self.commands.is_some(), self.url.is_some(), has_client];
+            if others.contains(&true) || self.servers.is_some() {
+                return refused("a server in memory excludes a URL, servers, a client and a pool");
             }
-            let store = open(timeouts);
-            return Ok(self.over(store, timeouts.response));
+            return Ok(open(timeouts));
         }
-        let origin = match (&self.servers, self.url.as_deref()) {
-            (Some(_), Some(_)) => {
-                return Err(LockError::config("a URL and servers exclude each other"));
-            }
-            (None, Some(MEMORY)) if self.commands.is_none() => {
-                let store = Arc::new(Store::Memory(MemoryStore::new()));
-                return Ok(self.over(store, timeouts.response));
-            }
-            (None, Some(MEMORY)) => {
-                return Err(LockError::config("a pool and `memory:` exclude each other"));
-            }
-            (Some(servers), None) => Some(servers.resolve()?),
-            (None, Some(url)) => Some(Origin::parse(url)?),
-            (None, None) => None,
-        };
-        let store = match (&self.commands, origin) {
+        let given = [self.url.is_some(), self.servers.is_some(), has_client];
+        if given.iter().filter(|is_given| **is_given).count() > 1 {
+            return refused("a URL, servers and a client exclude each other");
+        }
+        if self.url.as_deref() == Some(MEMORY) {
+            return match &self.commands {
+                Some(_) => refused("a pool and `memory:` exclude each other"),
+                None if self.login.is_empty() => Ok(Arc::new(Store::Memory(MemoryStore::new()))),
+                None => refused("credentials and certificates exclude `memory:`"),
+            };
+        }
+        let store = match (&self.commands, self.origin()?) {
             (Some(commands), origin) => RedisStore::over(Arc::clone(commands), origin, timeouts),
             (None, Some(origin)) => RedisStore::open(origin, timeouts),
             (None, None) => {
-                let reason = "neither a URL nor servers nor a pool were given";
-                return Err(LockError::config(reason));
+                return refused("neither a URL nor servers nor a client nor a pool were given");
             }
         };
-        let store = Arc::new(Store::Redis(store));
-        Ok(self.over(store, timeouts.response))
+        Ok(Arc::new(Store::Redis(store)))
+    }
+
+    /// The servers, if any are named.
+    pub(in crate::api) fn origin(&self) -> Result<Option<Origin>, LockError> {
+        let origin = match (&self.servers, &self.url) {
+            (Some(servers), _) => Some(servers.resolve()?),
+            (None, Some(url)) => Some(Origin::parse(url)?),
+            (None, None) => self.login.origin(),
+        };
+        origin.map(|origin| self.login.on(origin)).transpose()
     }
 
     pub(crate) fn timeouts(&self) -> Timeouts {

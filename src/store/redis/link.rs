@@ -3,4 +3,8 @@
 pub(crate) mod address;
 pub(super) mod attempt;
 pub(super) mod breaker;
+#[cfg(feature = "tls")]
+pub(super) mod certificates;
+#[cfg(feature = "credentials")]
+pub(super) mod credentials;
 pub(crate) mod source;

@@ -14,6 +14,7 @@ use crate::base::option_types::{Confirmation, Replicas};
 
 mod ask_most;
 mod cluster;
+pub(super) mod login;
 mod sentinels;
 pub(super) mod servers;
 

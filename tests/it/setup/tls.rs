@@ -2,9 +2,10 @@
 //! authorities are those of the system (or of `SSL_CERT_FILE`).
 
 use std::error::Error;
+use std::fs;
 use std::time::Duration;
 
-use reentry::{LockError, Locks};
+use reentry::{Certificates, LockError, Locks};
 
 use crate::support::{Child, DEADLINE, TlsRedisServer, child, patient_at, within};
 
@@ -50,6 +51,51 @@ async fn a_lock_is_taken_over_tls_where_the_authority_is_trusted() {
         calls.contains_key("evalsha"),
         "it was this server: {calls:?}"
     );
+}
+
+/// The certificates of a program that trusts this server, and is known to it.
+fn certificates(server: &TlsRedisServer) -> Certificates {
+    let [certificate, key] = server.client_files().map(|file| fs::read(file).unwrap());
+    let authority = fs::read(server.ca_file()).unwrap();
+    Certificates::new()
+        .authority(authority)
+        .client(certificate, key)
+}
+
+#[tokio::test]
+async fn certificates_of_the_programs_own_are_shown_and_trusted() {
+    let server = TlsRedisServer::start_for_known_clients().await;
+    let locks = patient_at(server.url()).certificates(certificates(&server));
+    let locks = locks.build().await.unwrap();
+    let guard = locks.lock("order:42").await.unwrap();
+    let waiter = locks.clone();
+    let waiting = tokio::spawn(async move { waiter.lock("order:42").await.map(drop) });
+    guard.release().await.unwrap();
+    within(DEADLINE, "the waiter enters", waiting)
+        .await
+        .unwrap()
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_program_without_its_certificate_is_not_let_in() {
+    let server = TlsRedisServer::start_for_known_clients().await;
+    let authority = fs::read(server.ca_file()).unwrap();
+    let stranger = patient_at(server.url()).certificates(Certificates::new().authority(authority));
+    let built = within(DEADLINE, "an answer", stranger.build()).await;
+    assert!(matches!(built, Err(LockError::Store { .. })), "{built:?}");
+}
+
+#[test]
+fn certificates_that_cannot_be_used_are_an_error_at_once() {
+    let nonsense = || Certificates::new().client("no certificate", "no key");
+    for url in ["rediss://localhost:1", "redis://localhost:1", "memory:"] {
+        let built = patient_at(url).certificates(nonsense()).build_lazy();
+        assert!(
+            matches!(built, Err(LockError::Config { .. })),
+            "{url}: {built:?}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ pub(super) fn locks_in(cluster: &Cluster) -> LocksBuilder {
 }
 
 /// Locks that take no pause of a busy machine for a failure.
-pub(super) fn patient_in(cluster: &Cluster) -> LocksBuilder {
+pub(crate) fn patient_in(cluster: &Cluster) -> LocksBuilder {
     let builder = locks_in(cluster).connect_timeout(DEADLINE);
     builder.response_timeout(DEADLINE)
 }

@@ -21,7 +21,7 @@ pub(super) const RARELY: Duration = Duration::from_secs(20);
 pub(super) const SOON: Duration = Duration::from_secs(10);
 
 /// The sentinels of a set, and their primary.
-pub(super) fn servers(set: &SentinelSet) -> Servers {
+pub(crate) fn servers(set: &SentinelSet) -> Servers {
     Servers::sentinel(set.sentinels.iter().map(RedisServer::address), NAME)
 }
 
@@ -30,7 +30,7 @@ pub(super) fn builder(set: &SentinelSet) -> LocksBuilder {
     built_with(servers(set))
 }
 
-pub(super) fn built_with(servers: Servers) -> LocksBuilder {
+pub(crate) fn built_with(servers: Servers) -> LocksBuilder {
     Locks::builder()
         .servers(servers)
         .ttl(TTL)

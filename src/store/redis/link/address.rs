@@ -3,8 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, parse_redis_url};
+use redis::{
+    ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo,
+    parse_redis_url,
+};
 
+#[cfg(feature = "credentials")]
+use super::credentials::Credentials;
 use crate::base::error::LockError;
 
 const ACCEPTED: &str = "what is accepted is `redis://host:port/database`, `rediss://…` for TLS, `unix:///path`, \
@@ -68,9 +73,21 @@ pub(crate) struct Address {
     pub(crate) info: ConnectionInfo,
     /// Host and port for messages, without the password.
     pub(crate) endpoint: Arc<str>,
+    /// The credentials in place of those in `info`.
+    #[cfg(feature = "credentials")]
+    pub(crate) credentials: Option<Credentials>,
 }
 
 impl Address {
+    pub(crate) fn new(info: ConnectionInfo) -> Self {
+        Self {
+            endpoint: info.addr().to_string().into(),
+            info,
+            #[cfg(feature = "credentials")]
+            credentials: None,
+        }
+    }
+
     /// Reads a URL. An error says why it cannot be used, without showing it.
     pub(crate) fn parse(url: &str) -> Result<Self, LockError> {
         let Some(parsed) = parse_redis_url(url) else {
@@ -94,14 +111,8 @@ impl Address {
             let detail = error.detail().map(|detail| format!(": {detail}"));
             refused(text.trim_end_matches(detail.as_deref().unwrap_or_default()))
         })?;
-        let settings = info
-            .redis_settings()
-            .clone()
-            .set_protocol(ProtocolVersion::RESP3);
-        Ok(Self {
-            endpoint: info.addr().to_string().into(),
-            info: info.set_redis_settings(settings),
-        })
+        let settings = settings(info.redis_settings().clone());
+        Ok(Self::new(info.set_redis_settings(settings)))
     }
 
     /// The address of another server, which is connected to in the same way.
@@ -123,8 +134,16 @@ impl Address {
         Self {
             endpoint: place.to_string().into(),
             info: self.info.clone().set_addr(addr),
+            #[cfg(feature = "credentials")]
+            credentials: self.credentials.clone(),
         }
     }
+}
+
+/// The settings that all connections have in common.
+pub(crate) fn settings(settings: RedisConnectionInfo) -> RedisConnectionInfo {
+    let settings = settings.set_protocol(ProtocolVersion::RESP3);
+    settings.set_lib_name("reentry", env!("CARGO_PKG_VERSION"))
 }
 
 pub(crate) fn refused(reason: &str) -> LockError {

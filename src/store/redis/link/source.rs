@@ -190,6 +190,11 @@ pub(crate) async fn connect(
         .set_pipeline_buffer_size(UNSENT)
         .set_push_sender(pushes);
     let client = Client::open(address.info.clone())?;
+    #[cfg(feature = "credentials")]
+    let config = match &address.credentials {
+        Some(credentials) => config.set_credentials_provider(credentials.clone()),
+        None => config,
+    };
     let connecting = client.get_multiplexed_async_connection_with_config(&config);
     connecting.await
 }

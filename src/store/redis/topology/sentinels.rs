@@ -71,6 +71,12 @@ struct SentinelVerdict {
 }
 
 impl Sentinels {
+    /// These sentinels, connected to in another way.
+    #[cfg(any(feature = "credentials", feature = "tls"))]
+    pub(crate) fn with(&self, sentinel: Address, server: Address) -> Self {
+        Self::new(&self.name, sentinel, server, self.seeds.clone())
+    }
+
     /// Connects nowhere yet. `sentinel` and `server` say how the sentinels and the servers are connected to.
     pub(crate) fn new(name: &str, sentinel: Address, server: Address, seeds: Vec<Place>) -> Self {
         let news = watch::Sender::new(0);

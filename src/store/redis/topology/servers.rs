@@ -4,14 +4,18 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
+use redis::{Client, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
 
 use super::Topology;
 use super::cluster::Cluster;
 use super::sentinels::Sentinels;
 use crate::base::error::LockError;
 use crate::store::redis::connect::common::{Common, Outages};
-use crate::store::redis::link::address::{Address, Place, host_and_port, provide_tls, refused};
+use crate::store::redis::link::address::{
+    Address, Place, host_and_port, provide_tls, refused, settings,
+};
+#[cfg(feature = "credentials")]
+use crate::store::redis::link::credentials::Credentials;
 use crate::store::redis::link::source::Source;
 
 #[cfg(any(test, fuzzing))]
@@ -246,9 +250,7 @@ fn address(
     if is_tls {
         provide_tls()?;
     }
-    let mut settings = RedisConnectionInfo::default()
-        .set_protocol(ProtocolVersion::RESP3)
-        .set_db(database);
+    let mut settings = settings(RedisConnectionInfo::default()).set_db(database);
     if let Some(username) = &login.username {
         settings = settings.set_username(username);
     }
@@ -268,10 +270,7 @@ fn address(
     };
     let info = addr.into_connection_info();
     let info = info.map_err(|error| refused(&error.to_string()))?;
-    Ok(Address {
-        endpoint: info.addr().to_string().into(),
-        info: info.set_redis_settings(settings),
-    })
+    Ok(Address::new(info.set_redis_settings(settings)))
 }
 
 impl Origin {
@@ -280,6 +279,54 @@ impl Origin {
         match Servers::parse(url) {
             Some(servers) => servers?.resolve(),
             None => Address::parse(url).map(Self::Server),
+        }
+    }
+
+    /// The server of a client.
+    pub(crate) fn of_client(client: &Client) -> Self {
+        let info = client.get_connection_info();
+        let settings = settings(info.redis_settings().clone());
+        Self::Server(Address::new(info.clone().set_redis_settings(settings)))
+    }
+
+    /// These servers, with other addresses of servers and sentinels.
+    #[cfg(feature = "tls")]
+    pub(crate) fn map(
+        self,
+        change: impl Fn(Address) -> Result<Address, LockError>,
+    ) -> Result<Self, LockError> {
+        Ok(match self {
+            Self::Server(server) => Self::Server(change(server)?),
+            Self::Sentinels(set) => {
+                let sentinel = change(set.sentinel.clone())?;
+                let server = change(set.server.clone())?;
+                Self::Sentinels(Arc::new(set.with(sentinel, server)))
+            }
+            Self::Cluster { server, seeds } => Self::Cluster {
+                server: change(server)?,
+                seeds,
+            },
+        })
+    }
+
+    /// These servers, with credentials that change. Sentinels have logins of their own.
+    #[cfg(feature = "credentials")]
+    pub(crate) fn with_credentials(self, credentials: &Credentials) -> Self {
+        let on = |mut address: Address| {
+            address.credentials = Some(credentials.clone());
+            address
+        };
+        match self {
+            Self::Server(server) => Self::Server(on(server)),
+            Self::Sentinels(set) => {
+                let sentinel = set.sentinel.clone();
+                let server = on(set.server.clone());
+                Self::Sentinels(Arc::new(set.with(sentinel, server)))
+            }
+            Self::Cluster { server, seeds } => Self::Cluster {
+                server: on(server),
+                seeds,
+            },
         }
     }
 

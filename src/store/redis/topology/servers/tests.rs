@@ -1,5 +1,7 @@
 //! What is accepted as the address of several servers, and what it means.
 
+use redis::ProtocolVersion;
+
 use super::*;
 use crate::store::redis::link::address::list;
 

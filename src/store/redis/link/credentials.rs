@@ -1,0 +1,197 @@
+//! Credentials that change while the program runs, such as tokens that live for an hour.
+//!
+//! A connection logs in with the newest credentials, and again with each that follows, while requests are under way on it.
+//! The driver does that. What it does not do is here: a provider that fails changes nothing on a connection that is there,
+//! and a connection that is made meanwhile uses the credentials that were given last.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::stream::unfold;
+use futures_util::{Stream, StreamExt};
+use redis::{BasicAuth, RedisResult, StreamingCredentialsProvider};
+use tokio::sync::watch;
+
+use crate::base::events::{self, Throttle};
+use crate::base::sync::Mutex;
+
+type Given = Pin<Box<dyn Stream<Item = RedisResult<BasicAuth>> + Send>>;
+
+/// The credentials of the connections of one `Locks`.
+#[derive(Clone)]
+pub(crate) struct Credentials(Arc<Inner>);
+
+struct Inner {
+    provider: Box<dyn StreamingCredentialsProvider>,
+    /// The credentials that were given last.
+    latest: Mutex<Option<BasicAuth>>,
+    warnings: Throttle,
+}
+
+impl Credentials {
+    pub(crate) fn of(provider: impl StreamingCredentialsProvider + 'static) -> Self {
+        Self(Arc::new(Inner {
+            provider: Box::new(provider),
+            latest: Mutex::default(),
+            warnings: Throttle::default(),
+        }))
+    }
+
+    /// The next credentials that the provider gives. Before there were any on this stream, those that were given last stand
+    /// in for a failure.
+    async fn next(&self, given: &mut Given, is_first: bool) -> Option<RedisResult<BasicAuth>> {
+        let Inner {
+            provider: _,
+            latest,
+            warnings,
+        } = &*self.0;
+        loop {
+            let failed = match given.next().await {
+                Some(Ok(credentials)) => {
+                    *latest.lock() = Some(credentials.clone());
+                    return Some(Ok(credentials));
+                }
+                Some(Err(error)) => {
+                    events::credentials_failed(&error, warnings);
+                    Some(Err(error))
+                }
+                None => None,
+            };
+            let known = latest.lock().clone().map(Ok).filter(|_| is_first);
+            if is_first || failed.is_none() {
+                return known.or(failed);
+            }
+        }
+    }
+}
+
+impl StreamingCredentialsProvider for Credentials {
+    fn subscribe(&self) -> Given {
+        let begin = (self.clone(), self.0.provider.subscribe(), true);
+        Box::pin(unfold(begin, async |(all, mut given, is_first)| {
+            let next = all.next(&mut given, is_first).await?;
+            Some((next, (all, given, false)))
+        }))
+    }
+}
+
+/// Returns a provider of the credentials in a [`watch`] channel, for
+/// [`LocksBuilder::credentials`](crate::LocksBuilder::credentials).
+///
+/// Each value that is sent is used from then on, by connections that are there and by later ones. If the sender is dropped,
+/// the last value stays in use.
+///
+/// # Examples
+///
+/// ```
+/// # fn main() -> Result<(), reentry::LockError> {
+/// use reentry::credentials::{BasicAuth, watched};
+/// use tokio::sync::watch;
+///
+/// let auth = |token: &str| BasicAuth::new("app".to_owned(), token.to_owned());
+/// let (newest, receiver) = watch::channel(auth("the first token"));
+/// let builder = reentry::Locks::builder().url("rediss://cache.example.com");
+/// # let builder = reentry::Locks::builder().url("redis://localhost");
+/// let locks = builder.credentials(watched(receiver)).build_lazy()?;
+/// // A task of the program, each time that it has got another token:
+/// newest.send_replace(auth("the next token"));
+/// # drop(locks);
+/// # Ok(())
+/// # }
+/// ```
+pub fn watched(
+    receiver: watch::Receiver<BasicAuth>,
+) -> impl StreamingCredentialsProvider + 'static {
+    Watched(receiver)
+}
+
+struct Watched(watch::Receiver<BasicAuth>);
+
+impl StreamingCredentialsProvider for Watched {
+    fn subscribe(&self) -> Given {
+        let mut receiver = self.0.clone();
+        // The present value is the first one.
+        receiver.mark_changed();
+        Box::pin(unfold(receiver, async |mut receiver| {
+            receiver.changed().await.ok()?;
+            let credentials = receiver.borrow_and_update().clone();
+            Some((Ok(credentials), receiver))
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+    use redis::{ErrorKind, RedisError};
+
+    use super::*;
+
+    fn auth(password: &str) -> BasicAuth {
+        BasicAuth::new("app".to_owned(), password.to_owned())
+    }
+
+    fn failure() -> RedisError {
+        (ErrorKind::AuthenticationFailed, "no token").into()
+    }
+
+    /// Gives the same results to each subscriber.
+    struct Script(Vec<Option<&'static str>>);
+
+    impl StreamingCredentialsProvider for Script {
+        fn subscribe(&self) -> Given {
+            let given = self.0.clone().into_iter();
+            let given = given.map(|word| word.map(auth).ok_or_else(failure));
+            Box::pin(stream::iter(given))
+        }
+    }
+
+    async fn passwords(credentials: &Credentials) -> Vec<Option<String>> {
+        let given = credentials.subscribe();
+        let password = |it: RedisResult<BasicAuth>| it.ok().map(|it| it.password().to_owned());
+        given.map(password).collect().await
+    }
+
+    #[tokio::test]
+    async fn a_failure_changes_nothing_where_there_are_credentials() {
+        let script = vec![Some("one"), None, None, Some("two"), None];
+        let credentials = Credentials::of(Script(script));
+        let given = [Some("one".to_owned()), Some("two".to_owned())];
+        assert_eq!(passwords(&credentials).await, given);
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_made_during_a_failure_uses_the_last_credentials() {
+        let credentials = Credentials::of(Script(vec![None]));
+        assert_eq!(passwords(&credentials).await, [None], "there are none yet");
+        *credentials.0.latest.lock() = Some(auth("one"));
+        assert_eq!(passwords(&credentials).await, [Some("one".to_owned())]);
+        let ended = Credentials::of(Script(Vec::new()));
+        assert_eq!(passwords(&ended).await, []);
+        *ended.0.latest.lock() = Some(auth("one"));
+        assert_eq!(passwords(&ended).await, [Some("one".to_owned())]);
+    }
+
+    #[tokio::test]
+    async fn each_connection_begins_with_the_present_value() {
+        let (newest, receiver) = watch::channel(auth("one"));
+        let credentials = Credentials::of(watched(receiver));
+        let (mut first, mut second) = (credentials.subscribe(), credentials.subscribe());
+        let next = async |given: &mut Given| {
+            let next = given.next().await.and_then(Result::ok);
+            next.map(|it| it.password().to_owned())
+        };
+        assert_eq!(next(&mut first).await.as_deref(), Some("one"));
+        newest.send_replace(auth("two"));
+        assert_eq!(next(&mut first).await.as_deref(), Some("two"));
+        assert_eq!(next(&mut second).await.as_deref(), Some("two"));
+        drop(newest);
+        assert_eq!(next(&mut first).await, None);
+        let mut third = credentials.subscribe();
+        assert_eq!(
+            next(&mut third).await.as_deref(),
+            Some("two"),
+            "it stays in use"
+        );
+    }
+}

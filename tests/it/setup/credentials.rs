@@ -1,0 +1,45 @@
+//! Credentials that change while locks are held.
+
+use redis::{ErrorKind, RedisError, RedisResult};
+use reentry::LockError;
+use reentry::credentials::{BasicAuth, StreamingCredentialsProvider};
+use std::pin::Pin;
+
+use crate::rotation::Rotation;
+use crate::support::{RedisServer, patient, patient_at};
+
+#[tokio::test]
+async fn no_hold_is_lost_while_the_password_is_rotated() {
+    let server = RedisServer::start().await;
+    let mut rotation = Rotation::begin(vec![&server]).await;
+    rotation.loses_no_hold(patient(&server), 12).await;
+}
+
+/// A provider that never has any.
+struct Broken;
+
+type Given = Pin<Box<dyn futures_util::Stream<Item = RedisResult<BasicAuth>> + Send>>;
+
+impl StreamingCredentialsProvider for Broken {
+    fn subscribe(&self) -> Given {
+        let error: RedisError = (ErrorKind::AuthenticationFailed, "no token today").into();
+        Box::pin(futures_util::stream::iter([Err(error)]))
+    }
+}
+
+#[tokio::test]
+async fn a_provider_without_credentials_is_an_error_that_says_so() {
+    let server = RedisServer::start().await;
+    let built = patient(&server).credentials(Broken).build().await;
+    let Err(LockError::Store { source, .. }) = built else {
+        panic!("{built:?}");
+    };
+    let cause = std::error::Error::source(&source).unwrap().to_string();
+    assert!(cause.contains("no token today"), "{cause}");
+}
+
+#[test]
+fn memory_has_no_login() {
+    let built = patient_at("memory:").credentials(Broken).build_lazy();
+    assert!(matches!(built, Err(LockError::Config { .. })), "{built:?}");
+}

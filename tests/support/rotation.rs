@@ -1,0 +1,93 @@
+//! A password that is rotated again and again, while the connections that use it are cut.
+
+use reentry::credentials::{BasicAuth, StreamingCredentialsProvider, watched};
+use reentry::{Held, Locks, LocksBuilder, OnLost};
+use std::time::Duration;
+use tokio::sync::watch;
+
+use crate::support::{DEADLINE, RedisServer, eventually};
+
+/// The user whose password is rotated.
+const USER: &str = "app";
+
+/// So short that a hold is renewed several times while passwords are rotated.
+const TTL: Duration = Duration::from_secs(3);
+
+/// A user of some servers, whose present password is known to a provider.
+pub(crate) struct Rotation<'s> {
+    nodes: Vec<&'s RedisServer>,
+    newest: watch::Sender<BasicAuth>,
+    number: u32,
+}
+
+impl<'s> Rotation<'s> {
+    /// Makes the user on all servers.
+    pub(crate) async fn begin(nodes: Vec<&'s RedisServer>) -> Rotation<'s> {
+        for node in &nodes {
+            let user = format!("ACL SETUSER {USER} on >{} ~* &* +@all", password(0));
+            node.ask(&user).await;
+        }
+        let (newest, _) = watch::channel(auth(0));
+        Rotation {
+            nodes,
+            newest,
+            number: 0,
+        }
+    }
+
+    pub(crate) fn provider(&self) -> impl StreamingCredentialsProvider + 'static {
+        watched(self.newest.subscribe())
+    }
+
+    /// Replaces the password, and cuts all connections of the user. Both passwords are valid for a moment, as services do it.
+    pub(crate) async fn rotate(&mut self) {
+        let old = password(self.number);
+        self.number += 1;
+        let new = password(self.number);
+        for node in &self.nodes {
+            node.ask(&format!("ACL SETUSER {USER} >{new}")).await;
+        }
+        self.newest.send_replace(auth(self.number));
+        for node in &self.nodes {
+            node.ask(&format!("ACL SETUSER {USER} <{old}")).await;
+            node.ask(&format!("CLIENT KILL USER {USER}")).await;
+        }
+    }
+
+    /// Rotates the password so many times. A hold that began before lives on, and locks are taken meanwhile.
+    pub(crate) async fn loses_no_hold(&mut self, builder: LocksBuilder, times: u32) {
+        let builder = builder.credentials(self.provider()).ttl(TTL);
+        let locks = builder.on_lost(OnLost::KeepRunning).build().await;
+        let locks = locks.expect("the first password");
+        let guard = locks.lock("held").acquire().await.expect("a lock");
+        for turn in 0..times {
+            self.rotate().await;
+            until_renewed(guard.held()).await;
+            works(&locks, turn).await;
+        }
+        assert!(!guard.held().is_lost());
+        guard.release().await.expect("it is held");
+    }
+}
+
+fn password(number: u32) -> String {
+    format!("secret-{number}")
+}
+
+fn auth(number: u32) -> BasicAuth {
+    BasicAuth::new(USER.to_owned(), password(number))
+}
+
+async fn until_renewed(held: &Held) {
+    let before = held.remaining();
+    let is_renewed = async || held.remaining() > before || held.is_lost();
+    eventually(DEADLINE, "the hold is renewed", is_renewed).await;
+    assert!(!held.is_lost(), "{:?}", held.remaining());
+}
+
+async fn works(locks: &Locks, turn: u32) {
+    let entered = locks
+        .with_lock(format!("order:{turn}"), async { turn })
+        .await;
+    assert_eq!(entered.expect("a lock"), turn);
+}

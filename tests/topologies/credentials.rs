@@ -1,0 +1,24 @@
+//! A password that is rotated, where there is more than one server.
+
+use crate::cluster::kit::patient_in;
+use crate::rotation::Rotation;
+use crate::sentinel::ground::{built_with, servers};
+use crate::support::{Cluster, DEADLINE, SentinelSet};
+
+/// How often the password is rotated.
+const TIMES: u32 = 6;
+
+#[tokio::test]
+async fn no_hold_is_lost_behind_sentinels_while_the_password_is_rotated() {
+    let set = SentinelSet::start().await;
+    let mut rotation = Rotation::begin(set.nodes.iter().collect()).await;
+    let builder = built_with(servers(&set)).response_timeout(DEADLINE);
+    rotation.loses_no_hold(builder, TIMES).await;
+}
+
+#[tokio::test]
+async fn no_hold_is_lost_in_a_cluster_while_the_password_is_rotated() {
+    let cluster = Cluster::start().await;
+    let mut rotation = Rotation::begin(cluster.nodes.iter().collect()).await;
+    rotation.loses_no_hold(patient_in(&cluster), TIMES).await;
+}
