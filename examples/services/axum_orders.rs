@@ -86,7 +86,9 @@ async fn main() -> Result<(), Failure> {
     let url = env::var("REDIS_URL").unwrap_or_else(|_| "memory:".to_owned());
     let address = env::var("ADDRESS").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());
     // It connects at the first request.
-    let locks = Locks::builder().url(url).build_lazy()?;
+    // An outage is a 503 after five seconds, however long callers may queue behind each other.
+    let builder = Locks::builder().url(url).outage(Duration::from_secs(5));
+    let locks = builder.build_lazy()?;
     serve(TcpListener::bind(address).await?, locks).await
 }
 

@@ -235,6 +235,34 @@ impl LocksBuilder {
     /// lock that has moved to another process has a lease of two heartbeats until it is renewed for the first time.
     ///
     /// # Examples
+    /// How long an acquisition waits for a store that does not answer (default: as long as its
+    /// [`wait`](crate::LockRequest::wait) lasts). Not below two heartbeats.
+    ///
+    /// When the store has not answered requests for the lock for so long, the acquisition ends with an error that
+    /// [`is_unavailable`](crate::LockError::is_unavailable), whatever is left of its `wait`. So a service can let callers queue
+    /// for a minute behind each other, and still report an outage after some seconds. Holds are not concerned: they last as
+    /// long as their leases.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// // No server is there.
+    /// let builder = reentry::Locks::builder().url("redis://127.0.0.1:1");
+    /// let builder = builder.heartbeat(Duration::from_millis(50));
+    /// let locks = builder.outage(Duration::from_millis(200)).build_lazy()?;
+    /// let error = locks.lock("order:42").wait(Duration::from_secs(60)).await.unwrap_err();
+    /// assert!(error.is_unavailable());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn outage(mut self, limit: Duration) -> Self {
+        self.queueing.outage = Some(limit);
+        self
+    }
+
     ///
     /// ```
     /// # use std::time::Duration;

@@ -21,6 +21,8 @@ pub(crate) struct Queueing {
     pub(crate) fairness: Fairness,
     /// The time after which a caller that waits is reported.
     pub(crate) report_after: Duration,
+    /// The longest time without an answer of the store that a caller waits; `None` for no limit.
+    pub(crate) outage: Option<Duration>,
 }
 
 impl Default for Queueing {
@@ -32,6 +34,7 @@ impl Default for Queueing {
             handoff: HandOff::default(),
             fairness: Fairness::default(),
             report_after: Duration::from_secs(5),
+            outage: None,
         }
     }
 }
@@ -44,6 +47,17 @@ impl Queueing {
         if !Self::HEARTBEATS.contains(&self.heartbeat) {
             let heartbeat = self.heartbeat;
             let reason = format!("a heartbeat of {heartbeat:?} is not between 10 ms and 1 min");
+            return Err(LockError::config(reason));
+        }
+        // How rarely a waiter asks while all is well.
+        let pause = match self.wake {
+            Wake::Poll { interval, .. } => interval.max(self.heartbeat),
+            Wake::Notify | Wake::Backoff => self.heartbeat,
+        };
+        if let Some(outage) = self.outage.filter(|it| *it < 2 * pause) {
+            let reason = format!(
+                "an outage of {outage:?} is below twice the {pause:?} between two requests"
+            );
             return Err(LockError::config(reason));
         }
         self.wake.check()

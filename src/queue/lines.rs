@@ -249,6 +249,8 @@ pub(super) struct Line {
     pub(super) looking: Option<Look>,
     /// Who had the lock at the last look, and when that look was.
     seen: Option<(Instant, Option<HeldBy>)>,
+    /// When the store answered last.
+    pub(super) answered: Option<Instant>,
 }
 
 impl Line {
@@ -260,6 +262,7 @@ impl Line {
             driver: None,
             looking: None,
             seen: None,
+            answered: None,
         }
     }
 

@@ -112,8 +112,11 @@ impl LocalQueues {
 
     /// Takes a step in this line, and performs its actions.
     pub(super) fn step(&self, key: &LockKey, line: &mut Line, input: Input, effects: &mut Effects) {
-        if matches!(input, Input::Answered(_)) {
+        if let Input::Answered(answer) = &input {
             line.flight = None;
+            if answer.reply.is_of_store() {
+                line.answered = Some(Instant::now());
+            }
         }
         let mut actions = mem::take(&mut effects.actions);
         line.queue.step(input, Instant::now(), &mut actions);

@@ -43,7 +43,7 @@ use super::effects::Effects;
 use super::grant::Grant;
 use super::lines::Slot;
 use super::local_queues::LocalQueues;
-use super::step::{Heard, Input, Refusal, Wish};
+use super::step::{Heard, Input, Refusal, Wish, unanswered};
 use super::wait::Wait;
 use crate::base::error::LockError;
 use crate::base::events;
@@ -74,17 +74,29 @@ impl LocalQueues {
         let limit = terms.wait.limit(since);
         let span = (!wish.asks_once).then_some((since, limit));
         let mut wait = Wait::new(self, key, wish, runtime, span);
-        let answer = match limit {
-            Some(limit) => {
-                // A caller that is alone wakes with the answer to its request.
-                let is_answered = self.store().answers_by(key, Instant::now(), limit);
-                let limited = timeout_at(limit, &mut wait);
-                match limited.sparing(is_answered, |wait| wait.is_alone()).await {
-                    Ok(answer) => answer,
-                    Err(_elapsed) => Err(Refusal::Late(self.heard(key).failure())),
+        let mut heard_at = since;
+        let answer = loop {
+            let Some(until) = self.limit(limit, heard_at) else {
+                break (&mut wait).await;
+            };
+            // A caller that is alone wakes with the answer to its request.
+            let is_answered = self.store().answers_by(key, Instant::now(), until);
+            let limited = timeout_at(until, &mut wait);
+            if let Ok(answer) = limited.sparing(is_answered, |wait| wait.is_alone()).await {
+                break answer;
+            }
+            let (heard, answered) = self.heard(key);
+            match answered.filter(|at| *at > heard_at && Some(until) != limit) {
+                Some(at) => heard_at = at,
+                None if Some(until) == limit => break Err(Refusal::Late(heard.failure())),
+                None => {
+                    break Err(Refusal::Late(
+                        heard
+                            .failure()
+                            .or_else(|| Some(unanswered("no answer any more"))),
+                    ));
                 }
             }
-            None => (&mut wait).await,
         };
         match answer {
             Ok(mut granted) if granted.is_live(Instant::now()) => {
@@ -99,6 +111,14 @@ impl LocalQueues {
                 .error(key, hold, since, || wait.take_seen())
                 .map_or(Ok(None), Err),
         }
+    }
+
+    /// The instant until which a caller waits: the limit of its wait, or the end of the time that it waits for a store which
+    /// has not answered since `heard_at`, if that is earlier.
+    pub(super) fn limit(&self, limit: Option<Instant>, heard_at: Instant) -> Option<Instant> {
+        let outage = self.queueing.outage;
+        let outage = outage.and_then(|outage| heard_at.checked_add(outage));
+        limit.into_iter().chain(outage).min()
     }
 
     /// What a caller with these terms wants.
@@ -190,11 +210,13 @@ impl LocalQueues {
         is_handed_on
     }
 
-    /// What the store said last about the lock.
-    pub(super) fn heard(&self, key: &LockKey) -> Heard {
+    /// What the store said last about the lock, and when it answered last.
+    pub(super) fn heard(&self, key: &LockKey) -> (Heard, Option<Instant>) {
         let mut lines = self.lines.lock();
         let line = lines.line(key);
-        line.map_or(Heard::Nothing, |line| line.queue.heard().clone())
+        line.map_or((Heard::Nothing, None), |line| {
+            (line.queue.heard().clone(), line.answered)
+        })
     }
 
     /// The last answer of the store to the callers that wait for the lock; `None` before the first answer.
@@ -203,7 +225,7 @@ impl LocalQueues {
         &self,
         key: &LockKey,
     ) -> Option<Result<(), crate::base::error::StoreError>> {
-        match self.heard(key) {
+        match self.heard(key).0 {
             Heard::Nothing => None,
             Heard::Busy => Some(Ok(())),
             Heard::Failure(error) => Some(Err(error)),

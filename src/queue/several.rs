@@ -67,7 +67,7 @@ impl LocalQueues {
         };
         let asked_keys = keys.iter().take(count);
         let mut parts = AcquireParts::new(self, asked_keys, wish, runtime);
-        match terms.wait.limit(since) {
+        match self.limit(terms.wait.limit(since), since) {
             Some(limit) => {
                 let by = |key| self.store().answers_by(key, Instant::now(), limit);
                 let is_answered = keys.iter().all(by);
@@ -75,7 +75,7 @@ impl LocalQueues {
                 let limited = limited.sparing(is_answered, |parts| parts.are_alone());
                 if limited.await.is_err()
                     && let Some(key) = keys.first()
-                    && let late = Refusal::Late(self.heard(key).failure())
+                    && let late = Refusal::Late(self.heard(key).0.failure())
                     && let Some(error) = late.error(key, hold, since, || None)
                 {
                     return Err(error);

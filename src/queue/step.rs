@@ -92,6 +92,13 @@ pub(super) enum Reply {
     Refused(StoreError),
 }
 
+impl Reply {
+    /// Whether the store has said something, and not only failed to answer.
+    pub(super) fn is_of_store(&self) -> bool {
+        matches!(self, Self::Acquire(_) | Self::Share(_))
+    }
+}
+
 impl Answer {
     /// The part for one of the waiters that the answer is for.
     pub(super) fn to(&self, at: usize) -> Self {

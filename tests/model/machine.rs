@@ -47,6 +47,7 @@ pub(crate) fn new(config: &Config) -> LocalQueue {
         handoff: HandOff::InStore,
         fairness: Fairness::Fifo,
         report_after: Duration::MAX,
+        outage: None,
     });
     queue.listens = true;
     queue

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reentry::testing::Server;
-use reentry::{LockError, Locks, LostReason};
+use reentry::{LockError, Locks, LostReason, Wake};
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -157,4 +157,61 @@ fn another_servers_locks_cannot_be_cut_off() {
 #[should_panic = "this `Locks` is not one of this server"]
 fn locks_of_no_server_cannot_be_healed() {
     Server::new().heal(&Locks::in_memory());
+}
+
+/// Callers may wait for a minute behind each other, and learn of an outage after some seconds.
+#[tokio::test(start_paused = true)]
+async fn an_outage_ends_a_wait_that_would_last_longer() {
+    let server = Server::new();
+    let build = async || server.builder().outage(5 * SECOND).build().await.unwrap();
+    let (holder, locks) = (build().await, build().await);
+    let guard = holder.lock(KEY).await.unwrap();
+    let waiting = |locks: &Locks| {
+        let request = locks.lock(KEY).wait(300 * SECOND);
+        let start = Instant::now();
+        tokio::spawn(async move { (request.await.map(drop), start.elapsed()) })
+    };
+    // The store answers, however long the lock is held.
+    let behind = waiting(&locks);
+    sleep(60 * SECOND).await;
+    assert!(!behind.is_finished());
+    guard.release().await.unwrap();
+    behind.await.unwrap().0.unwrap();
+
+    let guard = holder.lock(KEY).await.unwrap();
+    // In the process of the holder, and in another one.
+    let waiters = [waiting(&locks), waiting(&holder)];
+    sleep(20 * SECOND).await;
+    server.pause();
+    let paused = Instant::now();
+    for waiter in waiters {
+        let (entered, _) = waiter.await.unwrap();
+        let error = entered.unwrap_err();
+        assert!(error.is_unavailable() && !error.is_contended(), "{error:?}");
+        let passed = paused.elapsed();
+        // The last answer was up to a heartbeat before.
+        assert!(passed >= 4 * SECOND && passed <= 5 * SECOND, "{passed:?}");
+    }
+    // One that comes during the outage.
+    let (entered, waited) = waiting(&locks).await.unwrap();
+    assert!(entered.unwrap_err().is_unavailable());
+    assert_eq!(waited, 5 * SECOND);
+    assert!(!guard.held().is_lost(), "a hold lasts as long as its lease");
+    server.resume();
+}
+
+#[tokio::test]
+async fn an_outage_is_longer_than_a_waiter_is_silent() {
+    for builder in [
+        Server::new().builder().outage(2 * SECOND - SECOND / 10),
+        Server::new().builder().outage(3 * SECOND).wake(Wake::Poll {
+            interval: 2 * SECOND,
+            attempts: None,
+        }),
+    ] {
+        let built = builder.build().await;
+        assert!(matches!(built, Err(LockError::Config { .. })), "{built:?}");
+    }
+    let builder = Server::new().builder().outage(2 * SECOND);
+    assert!(builder.build().await.is_ok());
 }

@@ -107,5 +107,6 @@ pub(super) fn any_queueing() -> impl Strategy<Value = Queueing> {
         fairness: Fairness::Fifo,
         handoff: HandOff::InProcess,
         report_after: Duration::MAX,
+        outage: None,
     })
 }

@@ -36,6 +36,7 @@ pub(super) const NOTIFY: Queueing = Queueing {
     handoff: HandOff::InStore,
     fairness: Fairness::Fifo,
     report_after: Duration::MAX,
+    outage: None,
 };
 pub(super) const BACKOFF: Queueing = Queueing {
     wake: Wake::Backoff,
