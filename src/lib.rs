@@ -60,12 +60,13 @@ pub use self::base::key::{OneKey, SeveralKeys};
 pub use self::base::option_types::{
     DepthSync, Fairness, HandOff, Mode, OnLost, Reentrancy, Replicas, Wake,
 };
+pub use self::base::process::Process;
 pub use self::hold::held::Held;
 pub use self::hold::scope::{current, current_owner, held};
-pub use self::store::redis::Servers;
 #[cfg(feature = "tls")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
 pub use self::store::redis::Certificates;
+pub use self::store::redis::Servers;
 
 #[cfg(any(test, feature = "__admin"))]
 #[doc(hidden)]

@@ -1,9 +1,8 @@
 //! A lock as the program shows it: to a person, or as JSON.
 
-use std::fmt::Write as _;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
-use reentry::{HoldId, Holder, ListedLock, LockInfo, Mode, WaitingProcess};
+use reentry::{HoldId, Holder, ListedLock, LockInfo, Mode, Process, WaitingProcess};
 use serde::Serialize;
 
 use crate::text::{cut, printable};
@@ -30,6 +29,7 @@ pub(crate) struct HolderView {
     pub(crate) hold_id: String,
     /// The call graph; `None` if another program wrote something else.
     pub(crate) owner: Option<String>,
+    pub(crate) process: Option<ProcessView>,
     pub(crate) depth: u64,
     /// The time until the lease of a reader expires.
     pub(crate) lease_left_ms: Option<u64>,
@@ -38,12 +38,24 @@ pub(crate) struct HolderView {
 /// A process that waits for a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct WaitingView {
-    pub(crate) process: String,
+    pub(crate) id: String,
+    pub(crate) process: Option<ProcessView>,
     pub(crate) mode: &'static str,
     pub(crate) holds: Vec<String>,
     pub(crate) alive: bool,
     /// The time for which the process counts as alive if it does not ask again.
     pub(crate) alive_for_ms: Option<u64>,
+}
+
+/// What a process has said about itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct ProcessView {
+    pub(crate) name: String,
+    pub(crate) host: String,
+    pub(crate) pid: u32,
+    pub(crate) version: String,
+    /// Seconds since 1970.
+    pub(crate) begun: u64,
 }
 
 impl From<ListedLock> for LockView {
@@ -71,18 +83,34 @@ impl LockView {
         self.holders.first().map_or(0, |holder| holder.depth)
     }
 
-    /// A short name for the holders: the first of them, and how many more there are.
-    pub(crate) fn owner(&self) -> String {
+    /// A short name for the holders, within so many cells: the first of them, and how many more there are.
+    pub(crate) fn holder(&self, width: usize) -> String {
         let Some(first) = self.holders.first() else {
             return "-".to_owned();
         };
-        let name = first.owner.as_deref().unwrap_or(&first.hold_id);
-        let mut text = cut(&printable(name), 8).to_owned();
-        if self.holder_count > 1 {
-            // Writing into a string cannot fail.
-            let _ = write!(text, " +{}", self.holder_count - 1);
-        }
-        text
+        let name = match &first.process {
+            Some(process) => process.short(),
+            None => {
+                let id = first.owner.as_deref().unwrap_or(&first.hold_id);
+                cut(id, 8).to_owned()
+            }
+        };
+        let more = match self.holder_count {
+            0 | 1 => String::new(),
+            count => format!(" +{}", count - 1),
+        };
+        let name = printable(&name);
+        cut(&name, width.saturating_sub(more.len())).to_owned() + &more
+    }
+
+    /// The first holder in words, and for how long it has had the lock.
+    pub(crate) fn held_by(&self) -> String {
+        let process = self
+            .holders
+            .first()
+            .and_then(|first| first.process.as_ref());
+        let holder = process.map_or_else(|| self.holder(usize::MAX), ProcessView::text);
+        format!("held by {} for {}", printable(&holder), self.held_for())
     }
 
     pub(crate) fn lease_left(&self) -> String {
@@ -94,11 +122,43 @@ impl LockView {
     }
 }
 
+impl ProcessView {
+    /// The process in words.
+    pub(crate) fn text(&self) -> String {
+        let Self {
+            name, pid, host, ..
+        } = self;
+        format!("{name}, pid {pid} on {host}")
+    }
+
+    /// The process in the form in which `CLIENT LIST` shows it.
+    pub(crate) fn short(&self) -> String {
+        let Self {
+            name, pid, host, ..
+        } = self;
+        format!("{name}:{pid}@{host}")
+    }
+}
+
+impl From<Process> for ProcessView {
+    fn from(process: Process) -> Self {
+        let begun = process.begun.duration_since(UNIX_EPOCH);
+        Self {
+            begun: begun.unwrap_or_default().as_secs(),
+            name: process.name,
+            host: process.host,
+            pid: process.pid,
+            version: process.version,
+        }
+    }
+}
+
 impl From<Holder> for HolderView {
     fn from(holder: Holder) -> Self {
         Self {
             hold_id: holder.hold_id,
             owner: holder.owner.map(|owner| owner.to_string()),
+            process: holder.process.map(ProcessView::from),
             depth: holder.depth,
             lease_left_ms: holder.remaining.map(millis),
         }
@@ -108,7 +168,8 @@ impl From<Holder> for HolderView {
 impl From<WaitingProcess> for WaitingView {
     fn from(process: WaitingProcess) -> Self {
         Self {
-            process: process.process,
+            id: process.id,
+            process: process.process.map(ProcessView::from),
             mode: mode(process.mode),
             holds: process.holds.iter().map(HoldId::to_string).collect(),
             alive: process.alive_for.is_some(),

@@ -29,8 +29,7 @@ impl<S: Subscriber> Layer<S> for PlainWords {
         let mut fields = Fields::default();
         event.record(&mut fields);
         let get = |field| fields.get(field);
-        // Of `<call graph>:<number>` the first digits do, among so few.
-        let [hold, other] = ["hold", "held_by"].map(|field| get(field).chars().take(8).collect());
+        let [hold, other] = ["hold", "held_by"].map(|field| short(&get(field)));
         let name_of = |id: &String| names().get(id).cloned();
         // A lease may be renewed outside of the span of its contender, whose hold is known by then.
         let span = context.current_span().id().map(|id| format!("{id:?}"));
@@ -94,4 +93,11 @@ impl Visit for Fields {
         let value = format!("{value:.1?}").trim_matches('"').to_owned();
         self.0.insert(field.name(), value);
     }
+}
+
+/// A short name of a call graph: some of the digits that it has alone, in `<call graph>:<number>`. All ids of a process begin
+/// with the same digits.
+fn short(hold: &str) -> String {
+    let digits = hold.rsplit('-').next().unwrap_or_default();
+    digits.chars().take(8).collect()
 }

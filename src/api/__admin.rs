@@ -4,7 +4,7 @@
 use redis::ConnectionInfo;
 
 use crate::api::builder::LocksBuilder;
-use crate::api::inspect::LockInfo;
+use crate::api::inspect::{LockInfo, describe};
 use crate::api::list::{ListedLock, glance};
 use crate::api::locks::{Locks, on};
 use crate::base::error::{LockError, LostReason};
@@ -46,7 +46,10 @@ impl Locks {
     #[doc(hidden)]
     pub async fn __glance(&self, key: impl AsRef<str>) -> Result<Option<ListedLock>, LockError> {
         let key = self.engine().open_key(key.as_ref())?;
-        glance(self.engine(), key).await
+        let mut lock = glance(self.engine(), key).await?;
+        let holders = lock.iter_mut().flat_map(|lock| &mut lock.info.holders);
+        describe(self.engine(), holders).await;
+        Ok(lock)
     }
 
     /// Whether the server has refused a request only because the key patterns of the user do not cover its key.

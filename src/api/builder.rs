@@ -8,12 +8,12 @@ use crate::base::metrics::Classifier;
 use crate::base::option_types::{HandOff, Wake};
 use crate::base::options::{Options, Queueing};
 use crate::store::records::Enclosing;
-use crate::store::redis::{Login, Servers};
 use crate::store::redis::link::source::Source;
+use crate::store::redis::{Login, Servers};
 #[cfg(any(test, feature = "test-util"))]
 use crate::store::{Store, redis::Timeouts};
-mod login;
 
+mod login;
 mod open;
 mod pool;
 
@@ -40,13 +40,14 @@ mod pool;
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct LocksBuilder {
     url: Option<String>,
-    login: Login,
     servers: Option<Servers>,
+    login: Login,
     /// The source of connections for commands, if not the URL or the servers.
     commands: Option<Arc<dyn Source>>,
     #[cfg(any(test, feature = "test-util"))]
     pub(crate) store: Option<OpenStore>,
     prefix: String,
+    name: Option<Arc<str>>,
     pub(super) options: Options,
     pub(super) queueing: Queueing,
     pub(super) inside: Vec<Enclosing>,
@@ -78,6 +79,33 @@ impl LocksBuilder {
     /// ```
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
+        self
+    }
+
+    /// The name of this process for those who look at its locks (default: the name of the program's file).
+    ///
+    /// Waiters, operators and `CLIENT LIST` see it beside the process id and the host: see [`Process`](crate::Process). It
+    /// is the name of the whole process: if several `Locks` are built with names, the last one counts, from the next
+    /// connection on. At most 100 characters are shown.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// use reentry::LockError;
+    ///
+    /// let locks = reentry::Locks::builder().url("memory:").name("orders").build().await?;
+    /// let _guard = locks.lock("order:42").await?;
+    /// let late = locks.lock("order:42").wait(Duration::from_secs(1)).await;
+    /// let Err(LockError::Timeout { holder: Some(holder), .. }) = late else { panic!("it is held") };
+    /// assert_eq!(holder.process.map(|process| process.name).as_deref(), Some("orders"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
         self
     }
 
@@ -207,34 +235,6 @@ impl LocksBuilder {
         self
     }
 
-    /// How waiters learn that a lock may be free (default: [`Wake::Notify`]).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use reentry::{Locks, Wake};
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let wake = Wake::Poll { interval: Duration::from_millis(50), attempts: Some(3) };
-    /// let locks = Locks::builder().url("memory:").wake(wake).build().await?;
-    /// let _elsewhere = locks.lock("order:42").await?;
-    /// assert!(locks.lock("order:42").await.unwrap_err().is_contended());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn wake(mut self, wake: Wake) -> Self {
-        self.queueing.wake = wake;
-        self
-    }
-
-    /// The time between two requests of a waiter that waits for its message (default 1 s; a third of its TTL if that is
-    /// shorter). Between 10 ms and 1 min.
-    ///
-    /// A lost message, a dead waiter and a subscription that hangs each delay a hand-off by two heartbeats at most. A
-    /// lock that has moved to another process has a lease of two heartbeats until it is renewed for the first time.
-    ///
-    /// # Examples
     /// How long an acquisition waits for a store that does not answer (default: as long as its
     /// [`wait`](crate::LockRequest::wait) lasts). Not below two heartbeats.
     ///
@@ -263,6 +263,34 @@ impl LocksBuilder {
         self
     }
 
+    /// How waiters learn that a lock may be free (default: [`Wake::Notify`]).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::{Locks, Wake};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let wake = Wake::Poll { interval: Duration::from_millis(50), attempts: Some(3) };
+    /// let locks = Locks::builder().url("memory:").wake(wake).build().await?;
+    /// let _elsewhere = locks.lock("order:42").await?;
+    /// assert!(locks.lock("order:42").await.unwrap_err().is_contended());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wake(mut self, wake: Wake) -> Self {
+        self.queueing.wake = wake;
+        self
+    }
+
+    /// The time between two requests of a waiter that waits for its message (default 1 s; a third of its TTL if that is
+    /// shorter). Between 10 ms and 1 min.
+    ///
+    /// A lost message, a dead waiter and a subscription that hangs each delay a hand-off by two heartbeats at most. A
+    /// lock that has moved to another process has a lease of two heartbeats until it is renewed for the first time.
+    ///
+    /// # Examples
     ///
     /// ```
     /// # use std::time::Duration;

@@ -4,11 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use crate::api::engine::Engine;
 use crate::api::locks::{Locks, on};
 use crate::base::error::LockError;
 use crate::base::id::{FencingToken, HoldId, OwnerId};
 use crate::base::option_types::Mode;
+use crate::base::process::{Process, ProcessId};
 use crate::store::{Queue, Queued, QueuedProcess, SeenHolder, Snapshot, StoreTime};
 
 /// How many processes a page shows by default.
@@ -44,7 +47,12 @@ impl Locks {
     pub async fn inspect(&self, key: impl AsRef<str>) -> Result<Option<LockInfo>, LockError> {
         let key = self.engine().open_key(key.as_ref())?;
         let snapshot = self.engine().look(&key).await.map_err(on(&key))?;
-        Ok(snapshot.map(|snapshot| LockInfo::new(snapshot, self.engine().waiters(&key))))
+        let Some(snapshot) = snapshot else {
+            return Ok(None);
+        };
+        let mut info = LockInfo::new(snapshot, self.engine().waiters(&key));
+        describe(self.engine(), &mut info.holders).await;
+        Ok(Some(info))
     }
 
     /// Shows the processes that wait for a lock, in the order in which they are served, page by page. Nothing is sent
@@ -155,6 +163,8 @@ pub struct Holder {
     pub hold_id: String,
     /// The call graph of the holder, if the field has the form `<uuid>:<integer>`.
     pub owner: Option<OwnerId>,
+    /// The process of the holder, as it has described itself; `None` if the store does not know it, as for another program.
+    pub process: Option<Process>,
     /// The number of nested entries of the hold. It is 1 if only [spawned work](crate::FutureExt::in_current_call)
     /// keeps the hold, and 0 if another program has written something that is not a number of entries.
     pub depth: u64,
@@ -163,6 +173,7 @@ pub struct Holder {
 }
 
 impl LockInfo {
+    /// The processes of the holders are not known yet.
     pub(crate) fn new(snapshot: Snapshot, waiters: usize) -> Self {
         let holder = |seen: SeenHolder| {
             let hold_id = String::from_utf8_lossy(&seen.field).into_owned();
@@ -170,6 +181,7 @@ impl LockInfo {
             Holder {
                 hold_id,
                 owner,
+                process: None,
                 depth: seen.depth,
                 remaining: seen.remaining,
             }
@@ -187,6 +199,19 @@ impl LockInfo {
     }
 }
 
+/// Looks up the processes of holders.
+pub(super) async fn describe(engine: &Engine, holders: impl IntoIterator<Item = &mut Holder>) {
+    let holders = holders.into_iter();
+    let mut holders: Vec<_> = holders
+        .filter_map(|holder| Some((holder.owner?.process(), holder)))
+        .collect();
+    let ids = holders.iter().map(|(id, _)| *id);
+    let processes = engine.store().processes(ids).await;
+    for (id, holder) in &mut holders {
+        holder.process = processes.get(*id).cloned();
+    }
+}
+
 /// The queue of a lock, which is read page by page; see [`Locks::queue`].
 ///
 /// # Examples
@@ -198,7 +223,7 @@ impl LockInfo {
 /// let mut queue = locks.queue("order:42");
 /// while let Some(page) = queue.next_page().await? {
 ///     for process in page {
-///         println!("{} waits for {:?}", process.process, process.holds);
+///         println!("{} waits for {:?}", process.id, process.holds);
 ///     }
 /// }
 /// # Ok(())
@@ -237,9 +262,11 @@ enum At {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitingProcess {
-    /// The name of the process in the queue: a UUID, which stays the same as long as the process waits for anything. If
+    /// The id of the [`Locks`] in the queue: a UUID, which stays the same as long as it waits for anything. If
     /// another program has written the place, this is what it wrote, with U+FFFD for bytes that are not UTF-8.
-    pub process: String,
+    pub id: String,
+    /// The process, as it has described itself; `None` if the store does not know it.
+    pub process: Option<Process>,
     /// The holds that get the lock when the turn of the process comes: one, or the holds of readers that enter
     /// together.
     pub holds: Vec<HoldId>,
@@ -309,10 +336,17 @@ impl LockQueue {
             _ => At::End,
         };
         let is_over = processes.is_empty();
-        let page = processes
-            .into_iter()
-            .map(|process| WaitingProcess::new(process, at));
-        Ok((!is_over).then(|| page.collect()))
+        let queued = processes.into_iter();
+        let mut page: Vec<_> = queued
+            .map(|queued| WaitingProcess::new(queued, at))
+            .collect();
+        let id = |it: &WaitingProcess| Uuid::try_parse(&it.id).ok().map(ProcessId::of);
+        let known = self.engine.store().processes(page.iter().filter_map(id));
+        let known = known.await;
+        for waiting in &mut page {
+            waiting.process = id(waiting).and_then(|id| known.get(id)).cloned();
+        }
+        Ok((!is_over).then_some(page))
     }
 
     /// The number of processes in the queue when the last page was made, dead processes included; 0 before the first
@@ -338,11 +372,12 @@ impl LockQueue {
 
 impl WaitingProcess {
     fn new(queued: QueuedProcess, at: StoreTime) -> Self {
-        let process = String::from_utf8_lossy(&queued.inbox);
-        let process = process.strip_prefix("reentry:inbox:").unwrap_or(&process);
+        let id = String::from_utf8_lossy(&queued.inbox);
+        let id = id.strip_prefix("reentry:inbox:").unwrap_or(&id);
         let alive_for = queued.deadline.and_then(|deadline| deadline.since(at));
         Self {
-            process: process.to_owned(),
+            id: id.to_owned(),
+            process: None,
             holds: queued.holds,
             mode: queued.mode,
             lease: queued.grant,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::{StreamExt, stream};
 
 use crate::api::engine::Engine;
-use crate::api::inspect::LockInfo;
+use crate::api::inspect::{LockInfo, describe};
 use crate::api::locks::{Locks, on};
 use crate::base::error::LockError;
 use crate::base::glob;
@@ -201,7 +201,9 @@ impl LockList {
             .scan(scan)
             .await
             .map_err(|source| LockError::Store { key: None, source })?;
-        let page = self.glances(&names).await?;
+        let mut page = self.glances(&names).await?;
+        let holders = page.iter_mut().flat_map(|lock| &mut lock.info.holders);
+        describe(&self.engine, holders).await;
         self.at = next;
         self.progress = progress;
         self.unnamed += unnamed;

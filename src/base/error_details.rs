@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::id::OwnerId;
+use crate::base::process::Process;
 
 /// An error of the store: the connection failed, the server rejected the request, or its answer cannot be read.
 ///
@@ -147,6 +148,8 @@ pub struct HeldBy {
     pub hold_id: String,
     /// The call graph of the hold; `None` for another program.
     pub owner: Option<OwnerId>,
+    /// The process of the hold, as it has described itself; `None` if the store does not know it, as for another program.
+    pub process: Option<Process>,
     /// Whether the hold belongs to this process and to the same [`Locks`](crate::Locks).
     pub is_here: bool,
     /// How long the holder has had the lock, if it still has it, by the server's clock; `None` for another program. Where call
@@ -169,7 +172,11 @@ impl HeldBy {
 
 impl fmt::Display for HeldBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.hold_id)?;
+        let process = self.process.as_ref();
+        match process.filter(|_| !self.is_here) {
+            Some(process) => write!(f, "{process} ({})", self.hold_id)?,
+            None => f.write_str(&self.hold_id)?,
+        }
         if self.is_here {
             f.write_str(" in this process")?;
         }
@@ -259,6 +266,8 @@ impl LostReason {
 pub struct Blocked {
     /// The call graph that waits.
     pub owner: OwnerId,
+    /// The process of the call graph, as it has described itself; `None` if the store does not know it.
+    pub process: Option<Process>,
     /// The key that the call graph holds.
     pub holds: String,
     /// The key that the call graph waits for.
@@ -269,9 +278,14 @@ impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             owner,
+            process,
             holds,
             waits_for,
         } = self;
-        write!(f, "{owner} holds `{holds}` and waits for `{waits_for}`")
+        match process {
+            Some(process) => write!(f, "{process} ({owner})")?,
+            None => write!(f, "{owner}")?,
+        }
+        write!(f, " holds `{holds}` and waits for `{waits_for}`")
     }
 }

@@ -2,7 +2,7 @@
 //! counted with them.
 //!
 //! Fields: `key` as in the store, `hold` as in the hash, `error`, `reason`, `token`, `inbox`, `server`, `depth`; `waited`,
-//! `held` and `remaining` are durations. A holder that a caller waits for has `held_by`, `owner`, `is_here`, `held`.
+//! `held` and `remaining` are durations. A holder that a caller waits for has `held_by`, `owner`, `process`, `is_here`, `held`.
 
 use std::time::Duration;
 
@@ -50,6 +50,7 @@ macro_rules! in_the_way {
             ?waited,
             held_by = holder.map(|holder| &*holder.hold_id),
             owner = holder.and_then(|holder| holder.owner).map(display),
+            process = holder.and_then(|holder| holder.process.as_ref()).map(display),
             is_here = holder.map(|holder| holder.is_here),
             held = holder.and_then(|holder| holder.held_for).map(debug),
             $name

@@ -8,11 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
+use super::process::ProcessId;
+
 #[cfg(any(test, fuzzing))]
 #[path = "../../tests/properties/id.rs"]
 pub(crate) mod properties;
 
-/// The identity of one call graph: a random UUID (version 4).
+/// The identity of one call graph: a random UUID (version 4). All ids of one process begin with the same 48 bits, which name
+/// the process, and have 74 random bits of their own.
 ///
 /// It is made when a call graph takes its first lock. Every lock that is taken further down in this
 /// call graph has the same owner in Redis.
@@ -49,6 +52,11 @@ impl OwnerId {
     #[must_use]
     pub const fn as_uuid(&self) -> Uuid {
         self.0
+    }
+
+    /// The process of the call graph.
+    pub(crate) fn process(self) -> ProcessId {
+        ProcessId::of(self.0)
     }
 
     /// The owner in a field of the lock's hash, `<uuid>:<integer>`; `None` for any other text.
@@ -206,7 +214,7 @@ impl InboxId {
         let mut name = [0; Self::LENGTH];
         let (prefix, id) = name.split_at_mut(Self::PREFIX.len());
         prefix.copy_from_slice(Self::PREFIX.as_bytes());
-        Uuid::new_v4().hyphenated().encode_lower(id);
+        ProcessId::new_uuid().hyphenated().encode_lower(id);
         Self(name)
     }
 
@@ -310,7 +318,7 @@ pub(crate) struct Owner {
 impl Owner {
     pub(crate) fn new() -> Self {
         Self {
-            id: OwnerId(Uuid::new_v4()),
+            id: OwnerId(ProcessId::new_uuid()),
             holds: AtomicU64::new(0),
         }
     }

@@ -12,6 +12,7 @@ pub(crate) mod key;
 pub(crate) mod metrics;
 pub(crate) mod option_types;
 pub(crate) mod options;
+pub(crate) mod process;
 pub(crate) mod span;
 pub(crate) mod sync;
 pub(crate) mod time;

@@ -16,8 +16,9 @@ use crate::base::error::HeldBy;
 use crate::base::events;
 use crate::base::id::{HoldId, OwnerId};
 use crate::base::key::LockKey;
+use crate::base::process::Process;
 use crate::base::span::Span;
-use crate::base::timer::after;
+use crate::base::timer::{after, timeout};
 use crate::store::{Inspect, QueueLength, Snapshot, Store};
 
 /// How long before the end of its wait a caller looks up the holder. In a short wait it is the last quarter.
@@ -26,29 +27,51 @@ const LAST_LOOK: Duration = Duration::from_millis(250);
 /// The shortest time between two reports of a caller.
 const SHORTEST: Duration = Duration::from_millis(10);
 
+/// How long a look waits for the description of the holder's process.
+const DESCRIBED_WITHIN: Duration = Duration::from_millis(100);
+
 /// A look at a lock. `None` if the store does not answer.
-pub(super) type Look = Shared<Pin<Box<dyn Future<Output = Option<Arc<Snapshot>>> + Send>>>;
+pub(super) type Look = Shared<Pin<Box<dyn Future<Output = Option<Arc<SeenLock>>> + Send>>>;
+
+/// A lock that callers wait for, as a look has shown it.
+pub(super) struct SeenLock {
+    snapshot: Snapshot,
+    /// The process of the first holder, if it is known.
+    process: Option<Process>,
+}
 
 /// Looks at a lock, at the first poll.
 pub(super) fn look(store: &Arc<Store>, key: &LockKey) -> Look {
     let (store, key) = (Arc::clone(store), key.clone());
     let look = async move {
         let queue = QueueLength::NotCounted;
-        let seen = store.ask(Inspect { key, queue }).await;
-        seen.ok().flatten().map(Arc::new)
+        let snapshot = store.ask(Inspect { key, queue }).await.ok()??;
+        let id = owner(&snapshot).map(OwnerId::process);
+        let processes = timeout(DESCRIBED_WITHIN, store.processes(id)).await;
+        let processes = processes.unwrap_or_default();
+        let process = id.and_then(|id| processes.get(id)).cloned();
+        Some(Arc::new(SeenLock { snapshot, process }))
     };
     look.boxed().shared()
 }
 
-/// The holder that a look has shown.
-pub(super) fn held_by(seen: &Snapshot, is_held_here: impl Fn(HoldId) -> bool) -> Option<HeldBy> {
+/// The owner of the first holder, if there is one that this crate may have made.
+fn owner(seen: &Snapshot) -> Option<OwnerId> {
     let holder = seen.holders.first()?;
+    OwnerId::of_field(&String::from_utf8_lossy(&holder.field))
+}
+
+/// The holder that a look has shown.
+pub(super) fn held_by(seen: &SeenLock, is_held_here: impl Fn(HoldId) -> bool) -> Option<HeldBy> {
+    let SeenLock { snapshot, process } = seen;
+    let holder = snapshot.holders.first()?;
     let hold_id = String::from_utf8_lossy(&holder.field).into_owned();
     Some(HeldBy {
         owner: OwnerId::of_field(&hold_id),
+        process: process.clone(),
         is_here: hold_id.parse().is_ok_and(is_held_here),
-        held_for: seen.held_for(),
-        others: seen.holders.len() - 1,
+        held_for: snapshot.held_for(),
+        others: snapshot.holders.len() - 1,
         hold_id,
     })
 }

@@ -21,6 +21,7 @@ mod contract;
 #[path = "../../tests/differential/mod.rs"]
 mod differential;
 pub(crate) mod memory;
+pub(crate) mod processes;
 pub(crate) mod records;
 pub(crate) mod redis;
 pub(crate) mod verbs;

@@ -1,6 +1,7 @@
 //! Locks in Redis.
 
 use std::error::Error;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
 use self::connect::common::{Common, Outages};
@@ -18,22 +19,23 @@ pub(crate) mod batch;
 mod confirmer;
 mod connect;
 mod inbox;
+mod introduction;
 pub(crate) mod link;
 mod replication_id;
 mod scan;
 mod topology;
 pub(crate) mod wire;
 
-pub(crate) use self::link::source::Timeouts;
-pub(crate) use self::topology::servers::Origin;
 #[cfg(feature = "tls")]
 pub use self::link::certificates::Certificates;
 #[cfg(feature = "credentials")]
 pub(crate) use self::link::credentials::Credentials;
 #[cfg(feature = "credentials")]
 pub use self::link::credentials::watched;
-pub use self::topology::servers::Servers;
+pub(crate) use self::link::source::Timeouts;
 pub(crate) use self::topology::login::Login;
+pub(crate) use self::topology::servers::Origin;
+pub use self::topology::servers::Servers;
 pub(crate) use self::wire::call::{Call, Script, in_millis, script};
 pub(crate) use self::wire::names::slot_of_waits;
 pub(crate) use self::wire::question::{Question, Short, ShortWish};
@@ -119,6 +121,11 @@ impl RedisStore {
     pub(crate) fn watch(&self, holders: Weak<dyn Holders>) {
         // The receiver is set once for each `Locks`.
         let _ = self.common.watched.set(holders);
+    }
+
+    /// Describes this process to the servers, from the next connection on.
+    pub(crate) fn introduce(&self) {
+        self.common.introduces.store(true, Relaxed);
     }
 
     pub(crate) fn check_subscription(&self) {

@@ -17,6 +17,7 @@ pub(crate) mod acquire;
 pub(crate) mod depth;
 pub(crate) mod inspect;
 pub(crate) mod list;
+pub(crate) mod process;
 pub(crate) mod release;
 pub(crate) mod renew;
 #[cfg(any(test, feature = "__admin"))]

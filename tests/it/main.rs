@@ -139,6 +139,7 @@ mod setup {
     mod layers;
     mod lazy;
     mod links;
+    mod processes;
     mod reliability;
     mod secrets;
     mod support_works;

@@ -6,7 +6,23 @@ use redis::AsyncCommands;
 /// The minimum score of a tombstone in a queue.
 const TOMBSTONES: &str = "4503599627370496";
 
+/// How the descriptions of processes are named, which outlive the processes and their locks.
+const DESCRIPTIONS: &str = "reentry:process:";
+
 impl RedisServer {
+    /// All keys, except the descriptions of processes.
+    pub async fn keys(&self) -> Vec<String> {
+        let mut connection = self.connection().await;
+        let mut keys: Vec<String> = connection.keys("*").await.expect("keys");
+        keys.retain(|key| !key.starts_with(DESCRIPTIONS));
+        keys
+    }
+
+    /// The number of keys, except the descriptions of processes.
+    pub async fn key_count(&self) -> usize {
+        self.keys().await.len()
+    }
+
     /// The number of tombstones: holds that ended while an acquire of theirs was unanswered.
     pub async fn tombstones(&self) -> usize {
         let mut connection = self.connection().await;
@@ -19,10 +35,10 @@ impl RedisServer {
         count
     }
 
-    /// All keys, except queues with nothing but tombstones.
+    /// All keys, except queues with nothing but tombstones, and descriptions of processes.
     pub async fn leftovers(&self) -> Vec<String> {
         let mut connection = self.connection().await;
-        let keys: Vec<String> = connection.keys("*").await.expect("keys");
+        let keys = self.keys().await;
         let mut left = Vec::new();
         for key in keys {
             let is_line = key.starts_with("reentry:queue:");

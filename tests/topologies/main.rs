@@ -34,6 +34,7 @@ mod confirmation;
 #[cfg(feature = "credentials")]
 mod credentials;
 mod listing;
+mod processes;
 mod releases;
 
 mod sentinel {

@@ -15,8 +15,8 @@ use crate::view::LockView;
 /// The number of locks that are shown in an order, unless `--limit` says so.
 const SORTED: usize = 50;
 
-/// The width of the column of the owners, in cells.
-const OWNER: usize = 14;
+/// The width of the column of the holders, in cells.
+const HOLDER: usize = 24;
 
 /// List the locks that are held
 ///
@@ -140,12 +140,12 @@ impl Table {
                 let width = widths.max().unwrap_or_default().clamp(3, 60);
                 self.width = Some(width);
                 let names = (
-                    "MODE", "HOLDERS", "OWNER", "DEPTH", "LEASE", "HELD", "WAITING",
+                    "MODE", "HOLDERS", "HOLDER", "DEPTH", "LEASE", "HELD", "WAITING",
                 );
-                let (mode, holders, owner, depth, lease, held, waiting) = names;
+                let (mode, holders, holder, depth, lease, held, waiting) = names;
                 writeln!(
                     out,
-                    "{:width$}  {mode:9}  {holders:>7}  {owner:OWNER$}  {depth:>5}  {lease:>10}  {held:>7}  {waiting:>7}",
+                    "{:width$}  {mode:9}  {holders:>7}  {holder:HOLDER$}  {depth:>5}  {lease:>10}  {held:>7}  {waiting:>7}",
                     "KEY"
                 )?;
                 width
@@ -158,7 +158,7 @@ impl Table {
                 padded(&printable(&lock.key), width),
                 lock.mode,
                 lock.holder_count,
-                padded(&lock.owner(), OWNER),
+                padded(&lock.holder(HOLDER), HOLDER),
                 lock.depth(),
                 lock.lease_left(),
                 lock.held_for(),

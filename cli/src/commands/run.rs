@@ -24,6 +24,8 @@ mod supervise;
 mod tree;
 mod waiting;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
@@ -75,6 +77,14 @@ fn check_reentry(held: &[HeldKey], args: &Args) -> anyhow::Result<()> {
     }
 }
 
+/// The name of the process for those who look at its locks: that of the command, without its arguments, which may contain
+/// a password.
+fn name(command: &[OsString]) -> String {
+    let program = command.first().map(Path::new).and_then(Path::file_name);
+    let program = program.unwrap_or_default().to_string_lossy();
+    format!("reentry run {program}")
+}
+
 /// Leaves the queue, and releases a lock that was acquired but whose answer never came.
 async fn give_up(locks: &Locks) {
     // No lock is held that `close_within` would have to end.
@@ -85,6 +95,7 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     let mut signals = Signals::register()?;
     let enclosing = Enclosing::of_environment();
     let builder = connect::builder(global)?.__inside(enclosing.holds());
+    let builder = builder.name(name(&args.command));
     let locks = tokio::select! {
         locks = builder.build() => locks?,
         number = signals.end() => return Ok(Exit::Signal(number)),

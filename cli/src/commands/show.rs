@@ -8,8 +8,11 @@ use serde::Serialize;
 use crate::args::Global;
 use crate::connect;
 use crate::exit::Exit;
-use crate::text::{json, padded, printable};
-use crate::view::{LockView, WaitingView, short};
+use crate::text::{cut, json, padded, printable};
+use crate::view::{LockView, ProcessView, WaitingView, short};
+
+/// The width of a waiting process, in cells: that of its id, which stands for a process that is not known.
+const WAITER: usize = 36;
 
 /// Show one lock: who holds it, and who waits for it
 ///
@@ -82,11 +85,13 @@ impl Shown {
         if !self.queue.is_empty() {
             let _ = writeln!(
                 text,
-                "\n{:>4}  {:36}  {:9}  {:>9}  HOLD",
+                "\n{:>4}  {:WAITER$}  {:9}  {:>9}  HOLD",
                 "", "PROCESS", "WANTS", "ALIVE FOR"
             );
         }
         for (process, place) in self.queue.iter().zip(1_u64..) {
+            let name = process.process.as_ref().map(ProcessView::short);
+            let name = name.as_ref().unwrap_or(&process.id);
             let alive_for = process.alive_for_ms.map_or("dead".to_owned(), short);
             let hold = process.holds.first().map_or("?", |hold| hold.as_str());
             let more = match process.holds.len() {
@@ -96,7 +101,7 @@ impl Shown {
             let _ = writeln!(
                 text,
                 "{place:>4}  {}  {:9}  {alive_for:>9}  {hold}{more}",
-                padded(&printable(&process.process), 36),
+                padded(cut(&printable(name), WAITER), WAITER),
                 process.mode,
             );
         }
@@ -121,7 +126,16 @@ pub(crate) fn described(key: &str, lock: Option<&LockView>) -> String {
         (mode, _) => writeln!(text, " is held, {mode}"),
     };
     for holder in &lock.holders {
-        let _ = write!(text, "  holder   {}", printable(&holder.hold_id));
+        let hold = printable(&holder.hold_id);
+        let process = holder.process.as_ref().map(ProcessView::text);
+        let _ = match process {
+            Some(process) => write!(
+                text,
+                "  holder   {}\n  hold     {hold}",
+                printable(&process)
+            ),
+            None => write!(text, "  holder   {hold}"),
+        };
         let _ = write!(text, ", depth {}", holder.depth);
         if let Some(left) = holder.lease_left_ms {
             let _ = write!(text, ", lease {}", short(left));

@@ -9,6 +9,7 @@ use crate::api::locks::Locks;
 use crate::base::error::LockError;
 use crate::base::key::LockKey;
 use crate::base::options::Options;
+use crate::base::process;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::{Origin, RedisStore, Timeouts};
@@ -141,6 +142,9 @@ impl LocksBuilder {
     pub fn build_lazy(self) -> Result<Locks, LockError> {
         self.check()?;
         let store = self.store()?;
+        if let Some(name) = &self.name {
+            process::set_name(Arc::clone(name));
+        }
         let response_timeout = self.timeouts().response;
         Ok(self.over(store, response_timeout))
     }
@@ -192,6 +196,7 @@ impl LocksBuilder {
                 return refused("neither a URL nor servers nor a client nor a pool were given");
             }
         };
+        store.introduce();
         Ok(Arc::new(Store::Redis(store)))
     }
 

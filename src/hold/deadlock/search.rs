@@ -14,7 +14,8 @@ use super::wanted::Unanswered;
 use crate::base::error::{Blocked, LockError};
 use crate::base::events;
 use crate::base::key::LockKey;
-use crate::base::timer::{after, sleep, sleep_until};
+use crate::base::timer::{after, sleep, sleep_until, timeout};
+use crate::store::processes::Processes;
 use crate::store::{ClaimVictim, Store};
 
 /// How often a second walk is made anew while some wait of the cycle was not published again.
@@ -69,7 +70,7 @@ impl<'a> Search<'a> {
             let walked = self.walk().await;
             let now = Instant::now();
             let next = match walked {
-                Ok(Walked::Victim(cycle)) => return self.give_way(&cycle),
+                Ok(Walked::Victim(cycle)) => return self.give_way(&cycle).await,
                 Ok(Walked::Nothing) => {
                     // Walks of one moment ask together.
                     let next = |due| searches.moment(after(since, due), heartbeat / 4);
@@ -154,10 +155,13 @@ impl<'a> Search<'a> {
         claimed.await.map_err(Unanswered::Store)
     }
 
-    fn give_way(&self, cycle: &Cycle) -> LockError {
+    async fn give_way(&self, cycle: &Cycle) -> LockError {
+        let owners = cycle.blocked().map(|(wait, _)| wait.id.owner().process());
+        let processes = timeout(self.waiting.heartbeat, self.store().processes(owners)).await;
+        let processes = processes.unwrap_or_default();
         self.waiting.give_way();
         let key = self.waiting.key;
-        let cycle = blocked(cycle, key);
+        let cycle = blocked(cycle, key, &processes);
         let key = key.name().to_owned();
         let error = LockError::Deadlock { key, cycle };
         events::deadlock(self.waiting.key, self.waiting.hold, &error);
@@ -166,11 +170,12 @@ impl<'a> Search<'a> {
 }
 
 /// The cycle as its victim names it: keys of other prefixes are named in full.
-fn blocked(cycle: &Cycle, key: &LockKey) -> Vec<Blocked> {
+fn blocked(cycle: &Cycle, key: &LockKey, processes: &Processes) -> Vec<Blocked> {
     let prefix = key.as_str().strip_suffix(key.name()).unwrap_or_default();
     let name = |key: &str| key.strip_prefix(prefix).unwrap_or(key).to_owned();
     let blocked = cycle.blocked().map(|(wait, holds)| Blocked {
         owner: wait.id.owner(),
+        process: processes.get(wait.id.owner().process()).cloned(),
         holds: name(holds),
         waits_for: name(&wait.key),
     });

@@ -1,10 +1,10 @@
 //! All scripts, for what loads or checks each of them.
 
-use super::{Verb, acquire, depth, inspect, list, release, renew, several, share, waits};
+use super::{Verb, acquire, depth, inspect, list, process, release, renew, several, share, waits};
 use crate::store::redis::{Script, batch};
 
 /// Every script of a verb, and the one that executes many short requests.
-pub(crate) fn scripts() -> [&'static Script; 19] {
+pub(crate) fn scripts() -> [&'static Script; 20] {
     [
         acquire::Acquire::lua(),
         depth::SetDepth::lua(),
@@ -13,6 +13,7 @@ pub(crate) fn scripts() -> [&'static Script; 19] {
         inspect::Inspect::lua(),
         renew::Keep::lua(),
         list::Glance::lua(),
+        process::Describe::lua(),
         list::Queue::lua(),
         release::Release::lua(),
         release::Retain::lua(),

@@ -52,7 +52,7 @@ async fn a_ring_of_processes_ends_with_one_victim() {
         within(DEADLINE, "one gives way", ring(&members)).await;
     }
     // The names of the victims are left for four heartbeats, and nothing else.
-    let is_clean = async || server.ask("DBSIZE").await == "0";
+    let is_clean = async || server.key_count().await == 0;
     eventually(DEADLINE, "no key is left", is_clean).await;
 }
 
@@ -66,8 +66,11 @@ async fn the_error_says_who_holds_what_and_waits_for_what() {
         panic!("{error:?}");
     };
     let other = if key == "key:0" { "key:1" } else { "key:0" };
-    let [one, next] = [cycle[0].owner, cycle[1].owner];
-    assert_ne!(one, next);
+    assert_ne!(cycle[0].owner, cycle[1].owner);
+    let [one, next] = [&cycle[0], &cycle[1]].map(|blocked| {
+        let process = blocked.process.as_ref().unwrap();
+        format!("{process} ({})", blocked.owner)
+    });
     let expected = format!(
         "gave up waiting for `{key}` because of a deadlock: {one} holds `{other}` and waits for `{key}`; \
          {next} holds `{key}` and waits for `{other}`"

@@ -129,7 +129,7 @@ async fn a_contender_of_its_own_waits_behind_a_call_graph() {
     let holder = guard.held().hold_id().to_string();
     let mut cleo = start(&["--contender", "cleo"], Some(&server));
     let waits = until_waiting(&mut cleo, "cleo").await;
-    let behind = format!(" behind {}, who has", &holder[..8]);
+    let behind = format!(" behind {}, who has", &holder[24..32]);
     assert!(waits.contains(&behind), "{waits}");
     guard.release().await.unwrap();
     let told = all(cleo).await;

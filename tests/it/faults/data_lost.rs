@@ -57,7 +57,7 @@ async fn something_else_at_the_key_is_a_store_error_that_names_it_and_stays() {
         assert!(rig.locks.lock(KEY).try_acquire().await.is_err());
         assert_eq!(rig.server.ask("TYPE order:42").await, kind);
         assert_eq!(rig.server.ask("PTTL order:42").await, "-1");
-        assert_eq!(rig.server.ask("DBSIZE").await, "1", "and nothing beside it");
+        assert_eq!(rig.server.key_count().await, 1, "and nothing beside it");
         rig.server.ask("DEL order:42").await;
         rig.locks.with_lock(KEY, async {}).await.unwrap();
         rig.server.ask("FLUSHALL").await;
@@ -112,7 +112,7 @@ async fn of_several_keys_the_one_that_is_no_lock_is_named_and_none_is_taken() {
             let error = request.await.unwrap_err();
             assert!(matches!(error, LockError::Store { .. }), "{error}");
             assert_eq!(error.key(), Some(wrong), "{error}");
-            let alone = async || rig.server.ask("DBSIZE").await == "1";
+            let alone = async || rig.server.key_count().await == 1;
             eventually(DEADLINE, "nothing is taken", alone).await;
         }
         assert_eq!(rig.server.ask(&format!("GETDEL {wrong}")).await, "precious");

@@ -14,10 +14,6 @@ fn alive() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-async fn number(server: &RedisServer, command: &str) -> usize {
-    server.ask(command).await.parse().unwrap()
-}
-
 /// Does `work` for all keys at once, and waits for all of them; what came out, by key.
 async fn for_all<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     works: impl Iterator<Item = F>,
@@ -75,7 +71,7 @@ async fn thousands_of_queues_need_one_subscription_each_process_and_leave_nothin
     let calls = server.commandstats().await;
     let tasks = wait_for_all(&waiting, KEYS);
     // Each lock has a hash, each line two keys more.
-    let queued = async || number(&server, "DBSIZE").await == 3 * KEYS;
+    let queued = async || server.key_count().await == 3 * KEYS;
     eventually(3 * DEADLINE, "a queue at each lock", queued).await;
     let open = async || server.subscriptions().await.len() == 4;
     eventually(DEADLINE, "four inboxes are open", open).await;
@@ -83,7 +79,7 @@ async fn thousands_of_queues_need_one_subscription_each_process_and_leave_nothin
     all(tasks).await;
     assert_eq!(server.calls_since(&calls).await.get("subscribe"), Some(&4));
 
-    let empty = async || number(&server, "DBSIZE").await == 0;
+    let empty = async || server.key_count().await == 0;
     eventually(DEADLINE, "no key is left", empty).await;
     // The inboxes stay open for some seconds.
     let closed = async || server.subscriptions().await.is_empty();

@@ -19,7 +19,7 @@ struct Need {
 }
 
 /// The placeholder `ID` stands for a number that only the keys of this check have.
-const NEEDS: [Need; 3] = [
+const NEEDS: [Need; 4] = [
     Need {
         what: "messages",
         without: "waiters and holders are not told, and have to ask",
@@ -41,6 +41,18 @@ const NEEDS: [Need; 3] = [
         commands: &[
             (&["EXISTS", "reentry:waits:{ID}"], "~reentry:waits:*"),
             (&["EXISTS", "reentry:victim:ID"], "~reentry:victim:*"),
+        ],
+    },
+    Need {
+        what: "descriptions of processes",
+        without: "others see an id, and not which process holds a lock",
+        commands: &[
+            (
+                &["SET", "reentry:process:ID", "", "PX", "1"],
+                "+set ~reentry:process:*",
+            ),
+            (&["GET", "reentry:process:ID"], "+get"),
+            (&["CLIENT", "SETNAME", "reentry-doctor"], "+client|setname"),
         ],
     },
     Need {

@@ -86,9 +86,9 @@ impl<'a> Waiting<'a> {
 
     async fn say_holder(&self, key: &str) {
         let seen = self.locks.__glance(key).await.ok().flatten();
-        let holder = seen.map(LockView::from).map_or(String::new(), |lock| {
-            format!(", held by {} for {}", lock.owner(), lock.held_for())
-        });
+        let holder = seen
+            .map(LockView::from)
+            .map_or(String::new(), |lock| format!(", {}", lock.held_by()));
         say(&format!("waiting for `{}`{holder}", printable(key)));
     }
 }

@@ -10,6 +10,9 @@ const KEY_MOST: usize = 60;
 /// The width of a key that is worth more than a further column.
 const KEY_LEAST: usize = 20;
 
+/// The width of the holders, in cells.
+const HOLDER: usize = 20;
+
 /// The gap between two columns.
 const GAP: usize = 1;
 
@@ -26,7 +29,7 @@ pub(super) struct Column {
 const COLUMNS: [Column; 7] = [
     column("MODE", 9, 3, |lock| lock.mode.to_owned()),
     column("HOLDERS", 7, 1, |lock| lock.holder_count.to_string()),
-    column("OWNER", 14, 2, LockView::owner),
+    column("HOLDER", HOLDER, 2, |lock| lock.holder(HOLDER)),
     column("DEPTH", 5, 0, |lock| lock.depth().to_string()),
     column("LEASE", 10, 5, LockView::lease_left),
     column("HELD", 7, 4, LockView::held_for),
@@ -86,7 +89,7 @@ impl Column {
     fn shown(&self, lock: &LockView) -> String {
         let (text, width) = ((self.cell)(lock), self.width);
         match self.name {
-            "MODE" | "OWNER" => text,
+            "MODE" | "HOLDER" => text,
             _ => format!("{text:>width$}"),
         }
     }
@@ -122,9 +125,13 @@ mod tests {
             (columns.key, others.join(" "))
         };
         for (screen, widest, expected) in [
-            (100, 34, (34, "MODE HOLDERS OWNER DEPTH LEASE HELD WAITING")),
-            (80, 8, (8, "MODE HOLDERS OWNER DEPTH LEASE HELD WAITING")),
-            (80, 34, (20, "MODE HOLDERS OWNER LEASE HELD WAITING")),
+            (
+                100,
+                34,
+                (28, "MODE HOLDERS HOLDER DEPTH LEASE HELD WAITING"),
+            ),
+            (80, 8, (8, "MODE HOLDERS HOLDER DEPTH LEASE HELD WAITING")),
+            (80, 34, (22, "MODE HOLDER LEASE HELD WAITING")),
             (40, 34, (21, "LEASE WAITING")),
             (40, 8, (8, "LEASE HELD WAITING")),
             (12, 34, (12, "")),

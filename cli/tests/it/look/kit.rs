@@ -22,7 +22,7 @@ pub(super) fn lines(ended: &Ended) -> Vec<Value> {
 }
 
 pub(super) fn builder(server: &RedisServer) -> LocksBuilder {
-    let builder = Locks::builder().url(server.url()).wait_forever();
+    let builder = Locks::builder().url(server.url()).name("it").wait_forever();
     builder.connect_timeout(DEADLINE).response_timeout(DEADLINE)
 }
 

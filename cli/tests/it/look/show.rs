@@ -1,5 +1,7 @@
 //! `reentry show`.
 
+use serde_json::Value;
+
 use super::kit::{hold, lines, process, run, wait};
 use crate::support::server::RedisServer;
 
@@ -13,6 +15,11 @@ async fn a_free_lock_is_an_answer_of_its_own() {
         (shown.code, lines(&shown)[0]["lock"].is_null()),
         (Some(1), true)
     );
+}
+
+/// The name of the process of a holder or a waiter.
+fn name(of: &Value) -> &str {
+    of["process"]["name"].as_str().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,16 +49,21 @@ async fn a_lock_is_shown_with_its_holder_and_its_queue() {
         .out;
     for part in [
         "order:42 is held, exclusive".to_owned(),
-        format!("holder   {}, depth 1", guard.held().hold_id()),
+        format!(
+            "holder   {}, pid {}",
+            name(&json["lock"]["holders"][0]),
+            std::process::id()
+        ),
+        format!("hold     {}, depth 1", guard.held().hold_id()),
         format!("token    {}", guard.held().fencing_token()),
         "3 processes wait".to_owned(),
-        json["queue"][0]["process"].as_str().unwrap().to_owned(),
+        format!("{}:{}@", name(&json["queue"][0]), std::process::id()),
         json["queue"][1]["holds"][0].as_str().unwrap().to_owned(),
         "and 1 more".to_owned(),
     ] {
         assert!(text.contains(&part), "{part} in {text}");
     }
-    let last = json["queue"][2]["process"].as_str().unwrap();
+    let last = json["queue"][2]["holds"][0].as_str().unwrap();
     assert!(!text.contains(last), "{text}");
 }
 

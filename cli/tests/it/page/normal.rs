@@ -17,6 +17,13 @@ pub(super) fn form(text: &str) -> String {
     let text = each(&text, r"127\.0\.0\.1:[0-9]{5}\b", |_| {
         "127.0.0.1:6379".to_owned()
     });
+    let text = each(&text, r"pid [0-9]+ on \S+", |_| {
+        "pid 4711 on worker-3".to_owned()
+    });
+    // The column with the process, and the spaces behind it.
+    let text = each(&text, r"reentry run sh:[0-9]+@\S* +", |_| {
+        format!("{:30}", "reentry run sh:4711@work")
+    });
     let text = each(&text, r"\b[0-9a-f]{8} ", |at| format!("6b1f{at:04} "));
     let spans = Regex::new(r"(held for|lease   ) [0-9.]+m?s\b").expect("a pattern");
     let text = right(&spans.replace_all(&text, "$1 0.2s"));

@@ -1,7 +1,7 @@
 //! What the connectors of one store share, above all the counts of connections that were made and lost.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock, Weak};
 
 use redis::Value;
@@ -59,6 +59,8 @@ pub(crate) struct Common {
     pub(crate) together_from: usize,
     /// The receiver of the messages to all processes. Only connections of our own bring any.
     pub(crate) watched: Watched,
+    /// Whether this process describes itself to the servers.
+    pub(crate) introduces: Arc<AtomicBool>,
     pub(crate) outages: Arc<Outages>,
     /// The latest epoch of all connectors.
     pub(crate) epochs: Arc<AtomicU64>,
@@ -74,6 +76,7 @@ impl Common {
             together_from: TOGETHER_FROM,
             outages: Arc::new(outages),
             watched: Watched::default(),
+            introduces: Arc::default(),
             epochs: Arc::default(),
             recent: Arc::default(),
             made: watch::Sender::new(0),

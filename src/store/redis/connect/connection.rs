@@ -39,8 +39,8 @@ pub(crate) struct Connection {
     /// What collects the short requests, and the task that sends them; `None` on a connection of other code.
     pub(crate) batches: Option<(Arc<Batches>, AbortOnDrop)>,
     /// Tasks that end with it. One gives it up when it leads to the wrong server; one goes on asking for the messages to all
-    /// processes.
-    pub(crate) _tasks: [Option<AbortOnDrop>; 2],
+    /// processes; one describes this process again and again.
+    pub(crate) _tasks: [Option<AbortOnDrop>; 3],
 }
 
 /// Why a request was not answered, or was refused.

@@ -1,5 +1,5 @@
-//! How a connection for commands is made: it subscribes to the messages to all processes, says which server it leads to, and
-//! repeats releases there.
+//! How a connection for commands is made: it subscribes to the messages to all processes, says which server it leads to,
+//! describes this process, and repeats releases there.
 //!
 //! The [inbox](crate::store::redis::inbox) has a connection of its own, which is there only while callers wait. The
 //! messages to all processes are for holders, and come so seldom that they need none.
@@ -21,6 +21,7 @@ use crate::base::events;
 use crate::base::metrics::Purpose;
 use crate::base::timer::{Elapsed, sleep, timeout};
 use crate::store::redis::confirmer::Confirmer;
+use crate::store::redis::introduction;
 use crate::store::redis::link::source::{AbortOnDrop, Opened, Receiver, open};
 use crate::store::redis::replication_id::ReplicationId;
 use crate::store::redis::wire::failure::ANOTHER_SERVER;
@@ -46,6 +47,7 @@ impl Connector {
         let pace = AnswerPace::new(begun.elapsed());
         let limit = timeouts.connect.min(timeouts.response);
         let identifying = ReplicationId::of(&opened.driver, limit);
+        let introducing = self.introduce(&opened, limit);
         let (found, subscribing) = join(identifying, self.subscribe(&opened, limit)).await;
         let replication_id = self.recognise(found, &opened, number);
         let traffic = if opened.is_own {
@@ -68,7 +70,7 @@ impl Connector {
             losses,
             traffic,
             batches,
-            _tasks: [opened.following, subscribing],
+            _tasks: [opened.following, subscribing, Some(introducing)],
         };
         self.prepare(&connection, limit).await?;
         events::connected(&connection.endpoint, Purpose::Commands);
@@ -130,6 +132,37 @@ impl Connector {
                 }
             }
         }))
+    }
+
+    /// Describes this process to the server as long as the connection lasts. Nothing waits for the answers: a server that holds
+    /// writes back gives none.
+    fn introduce(self: &Arc<Self>, opened: &Opened, limit: Duration) -> AbortOnDrop {
+        let (connector, driver) = (Arc::downgrade(self), opened.driver.clone());
+        AbortOnDrop::spawn(async move {
+            while let Some(connector) = connector.upgrade() {
+                let pause = connector.introduce_over(driver.clone(), limit).await;
+                drop(connector);
+                sleep(pause).await;
+            }
+        })
+    }
+
+    /// Describes this process to the server, unless the description belongs to another server of the cluster.
+    /// Returns the pause before the next time.
+    async fn introduce_over(&self, driver: MultiplexedConnection, limit: Duration) -> Duration {
+        if self.common.introduces.load(Relaxed) && self.role.has(introduction::slot()) {
+            return introduction::introduce(driver, limit).await;
+        }
+        introduction::PERIOD
+    }
+
+    /// Describes this process to a server that has just got the slot of the description.
+    pub(in crate::store::redis) async fn introduce_soon(self: Arc<Self>) {
+        // Where there is no connection, the next one does it.
+        if let Ok(connection) = self.connection().await {
+            let limit = self.common.timeouts.response;
+            self.introduce_over(connection.driver.clone(), limit).await;
+        }
     }
 
     /// The replication ID of a server that was just connected to. If the one before it had another, locks may be lost.

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::{AsyncPushSender, MultiplexedConnection, SendError};
-use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError};
+use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError, cmd};
 use tokio::task::{AbortHandle, JoinHandle};
 
 use super::address::Address;
 use crate::base::error::{Effect, StoreError};
+use crate::base::process;
 use crate::base::timer::{Elapsed, timeout};
 use crate::store::redis::wire::failure::{self, DriverError};
 use crate::store::redis::wire::reply::{Message, pushed};
@@ -178,7 +179,7 @@ impl Source for Address {
 }
 
 /// Connects to one server. What the server sends unasked goes to `pushes`. The driver limits no response time: its
-/// callers do.
+/// callers do. `CLIENT LIST` shows the connection under the name of this process.
 pub(crate) async fn connect(
     address: &Address,
     within: Duration,
@@ -189,14 +190,22 @@ pub(crate) async fn connect(
         .set_response_timeout(None)
         .set_pipeline_buffer_size(UNSENT)
         .set_push_sender(pushes);
-    let client = Client::open(address.info.clone())?;
     #[cfg(feature = "credentials")]
     let config = match &address.credentials {
         Some(credentials) => config.set_credentials_provider(credentials.clone()),
         None => config,
     };
+    let client = Client::open(address.info.clone())?;
     let connecting = client.get_multiplexed_async_connection_with_config(&config);
-    connecting.await
+    let driver = connecting.await?;
+    let mut named = driver.clone();
+    // It goes out before the first request, which does not wait for the answer. A server may reject it.
+    tokio::spawn(async move {
+        let mut naming = cmd("CLIENT");
+        naming.arg("SETNAME").arg(process::connection_name());
+        let _ = failure::within(within, naming.exec_async(&mut named)).await;
+    });
+    Ok(driver)
 }
 
 /// The error of a connection that could not be made. Nothing was executed, whatever the error says.

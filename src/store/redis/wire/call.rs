@@ -151,7 +151,7 @@ impl Call {
     /// Whether it only reads, so that a replica could answer it.
     pub(crate) fn only_reads(&self) -> bool {
         let reads = [
-            "inspect", "glance", "queue", "holds", "look", "scan", "dbsize",
+            "inspect", "glance", "queue", "holds", "look", "process", "scan", "dbsize",
         ];
         reads.contains(&self.verb)
     }

@@ -7,6 +7,7 @@ use redis::{RedisWrite, ToRedisArgs};
 
 use crate::base::id::{HoldId, OwnerId};
 use crate::base::key::{LockKey, slot_of};
+use crate::base::process::ProcessId;
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../../../tests/properties/names.rs"]
@@ -64,6 +65,11 @@ pub(crate) fn waits_of(owner: OwnerId) -> String {
 /// The slot of that key in a cluster.
 pub(crate) fn slot_of_waits(owner: OwnerId) -> u16 {
     slot_of(waits_of(owner).as_bytes())
+}
+
+/// The key of the description of a process.
+pub(crate) fn process(id: ProcessId) -> String {
+    format!("reentry:process:{id}")
 }
 
 /// The key of the victim of a cycle, by its least wait.

@@ -15,6 +15,7 @@ use crate::base::error::StoreError;
 use crate::base::key::SLOTS;
 use crate::base::timer::{sleep, sleep_until, timeout};
 use crate::store::redis::connect::Connector;
+use crate::store::redis::introduction;
 use crate::store::redis::link::address::Place;
 use crate::store::redis::link::source::Source;
 use crate::store::redis::topology::ask_most::{GRACE, ask_most};
@@ -132,6 +133,7 @@ impl Cluster {
                 unconnected.push((node, slots));
             }
         }
+        let describer = self.owner(introduction::slot());
         {
             let mut known = self.known.lock();
             if known.is_closed {
@@ -148,6 +150,11 @@ impl Cluster {
                 let repeating = node.connector.repeat_releases(|slot| slots.contains(&slot));
                 repeating.await
             }));
+        }
+        let is_new = |node: &Arc<Node>| describer.is_none_or(|it| !Arc::ptr_eq(&it, node));
+        if let Some(node) = self.owner(introduction::slot()).filter(is_new) {
+            let connector = Arc::clone(&node.connector);
+            drop(tokio::spawn(connector.introduce_soon()));
         }
         Ok(())
     }

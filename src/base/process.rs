@@ -1,0 +1,261 @@
+//! Which process a call graph belongs to: the part of an owner's id that names the process, and what the process says
+//! about itself.
+
+use std::path::Path;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{env, fmt, process};
+
+use uuid::Uuid;
+
+use super::sync::Mutex;
+
+/// The longest text that a process says about itself, in characters. What is longer is cut off.
+const LONGEST: usize = 100;
+
+/// The number of random bits that the ids of one process have in common.
+const BITS: u32 = 48;
+
+/// A process, as the first 48 bits of the ids of its owners and inboxes name it.
+///
+/// The other 74 random bits of an id are its own. Two of 10,000 processes have the same 48 bits with a probability of
+/// 2 in 10 million; then one of them is shown in the place of the other. Two of the 60 million owners that one process may make
+/// within 10 minutes, as long as a tombstone lasts, have the same 74 bits with a probability of 1 in 10 million.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ProcessId(u64);
+
+/// This process. It is the same for all its `Locks`, since a call graph may use several.
+static THIS: LazyLock<This> = LazyLock::new(|| This {
+    id: ProcessId::of(Uuid::new_v4()),
+    begun: SystemTime::now(),
+    host: hostname::get()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned(),
+    name: Mutex::new(program()),
+});
+
+struct This {
+    id: ProcessId,
+    begun: SystemTime,
+    host: String,
+    name: Mutex<Arc<str>>,
+}
+
+/// Names this process, in place of the name that it has.
+pub(crate) fn set_name(name: Arc<str>) {
+    *THIS.name.lock() = name;
+}
+
+/// The name of the connections of this process, in `CLIENT LIST`: `name:pid@host`. It has no character that the server
+/// rejects.
+pub(crate) fn connection_name() -> String {
+    let Process {
+        name, host, pid, ..
+    } = Process::this();
+    let letters = |text: String| text.replace(|letter: char| !letter.is_ascii_graphic(), "-");
+    format!("{}:{pid}@{}", letters(name), letters(host))
+}
+
+impl ProcessId {
+    /// The id of this process.
+    pub(crate) fn this() -> Self {
+        THIS.id
+    }
+
+    /// The process that a UUID of this crate names.
+    pub(crate) fn of(uuid: Uuid) -> Self {
+        let (high, _) = uuid.as_u64_pair();
+        Self(high >> (u64::BITS - BITS))
+    }
+
+    /// A random UUID (version 4) that names this process.
+    pub(crate) fn new_uuid() -> Uuid {
+        let Self(id) = Self::this();
+        let (high, low) = Uuid::new_v4().as_u64_pair();
+        let rest = u64::BITS - BITS;
+        let high = id << rest | high & ((1 << rest) - 1);
+        Uuid::from_u64_pair(high, low)
+    }
+}
+
+/// Twelve hexadecimal digits, as the UUIDs begin.
+impl fmt::Display for ProcessId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:012x}", self.0)
+    }
+}
+
+impl fmt::Debug for ProcessId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A process that holds locks or waits for them, as it has described itself in the store.
+///
+/// Each process stores its description when it connects. Nothing proves that it is true: whoever may write to the store may
+/// write any description. It lasts for a day after the process has stored it last, so it outlives the process.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::builder().url("memory:").name("orders").build().await?;
+/// let _guard = locks.lock("order:42").await?;
+/// let info = locks.inspect("order:42").await?.expect("it is held");
+/// let process = info.holders[0].process.as_ref().expect("it is this process");
+/// assert_eq!((process.name.as_str(), process.pid), ("orders", std::process::id()));
+/// println!("{process}"); // orders, pid 4711 on worker-3
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Process {
+    /// The name of the program; see [`LocksBuilder::name`](crate::LocksBuilder::name). As in the other texts, control characters
+    /// are shown as U+FFFD, and at most 100 characters are stored and shown.
+    pub name: String,
+    /// The name of the machine or container.
+    pub host: String,
+    /// The number of the process on its host. In a container it may be 1 in each process.
+    pub pid: u32,
+    /// The version of this crate in the program.
+    pub version: String,
+    /// When the process first connected or took a lock, by the clock of its host, in whole seconds.
+    pub begun: SystemTime,
+}
+
+impl Process {
+    /// This process.
+    pub(crate) fn this() -> Self {
+        let name = Arc::clone(&THIS.name.lock());
+        let seconds = since_epoch(THIS.begun);
+        Self {
+            name: shown(&name),
+            host: shown(&THIS.host),
+            pid: process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            begun: UNIX_EPOCH + Duration::from_secs(seconds),
+        }
+    }
+
+    /// The description as it is stored: name, host, pid, version and the seconds until it began, in a line each.
+    pub(crate) fn to_text(&self) -> String {
+        let Self {
+            name,
+            host,
+            pid,
+            version,
+            begun,
+        } = self;
+        let begun = since_epoch(*begun);
+        format!("{name}\n{host}\n{pid}\n{version}\n{begun}")
+    }
+
+    /// Reads a stored description. `None` if it is not of the form in which this crate stores it. A later version may add
+    /// lines.
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
+        let mut lines = text.split('\n');
+        let mut next = || lines.next();
+        let (name, host) = (shown(next()?), shown(next()?));
+        let (pid, version) = (next()?.parse().ok()?, shown(next()?));
+        let seconds = Duration::from_secs(next()?.parse().ok()?);
+        Some(Self {
+            name,
+            host,
+            pid,
+            version,
+            begun: UNIX_EPOCH.checked_add(seconds)?,
+        })
+    }
+}
+
+impl fmt::Display for Process {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            name, host, pid, ..
+        } = self;
+        write!(f, "{name}, pid {pid} on {host}")
+    }
+}
+
+/// The name of this program: its file, without the folder and the extension.
+fn program() -> Arc<str> {
+    let program = env::args_os().next().unwrap_or_default();
+    let name = Path::new(&program).file_stem().unwrap_or_default();
+    name.to_string_lossy().into()
+}
+
+/// A text that others may have written, as it is shown.
+fn shown(text: &str) -> String {
+    let is_shown = |letter: char| !letter.is_control() && !is_mark(letter);
+    let letters = text.chars().take(LONGEST);
+    letters
+        .map(|letter| if is_shown(letter) { letter } else { '\u{fffd}' })
+        .collect()
+}
+
+/// Whether a character changes the direction or the lines of the text around it.
+fn is_mark(letter: char) -> bool {
+    matches!(letter, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+fn since_epoch(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_names_its_process_and_is_a_random_uuid() {
+        let (one, other) = (ProcessId::new_uuid(), ProcessId::new_uuid());
+        assert_ne!(one, other);
+        for uuid in [one, other] {
+            assert_eq!(ProcessId::of(uuid), ProcessId::this());
+            assert_eq!(
+                (uuid.get_version_num(), uuid.get_variant()),
+                (4, uuid::Variant::RFC4122)
+            );
+            let digits = uuid.simple().to_string();
+            assert!(digits.starts_with(&ProcessId::this().to_string()));
+        }
+        assert_ne!(ProcessId::of(Uuid::new_v4()), ProcessId::this());
+    }
+
+    #[test]
+    fn a_description_survives_the_round_trip_through_its_text() {
+        let process = Process::this();
+        assert_eq!(Process::from_text(&process.to_text()), Some(process));
+    }
+
+    #[test]
+    fn what_is_no_description_is_none() {
+        let text = "orders\nworker-3\n4711\n0.1.0\n1790000000";
+        assert!(Process::from_text(text).is_some());
+        assert!(Process::from_text(&format!("{text}\nand more")).is_some());
+        for text in [
+            "",
+            "orders\nworker-3\n4711\n0.1.0",
+            "orders\nworker-3\n-1\n0.1.0\n1790000000",
+            "orders\nworker-3\n4711\n0.1.0\nsoon",
+            "orders\nworker-3\n4711\n0.1.0\n18446744073709551615",
+        ] {
+            assert_eq!(Process::from_text(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn texts_of_others_change_no_terminal() {
+        let long = "x".repeat(1_000);
+        let text = format!("or\x1b[2Jders\na\u{202e}b\tc\n1\n{long}\n0");
+        let process = Process::from_text(&text).unwrap();
+        assert_eq!(process.name, "or\u{fffd}[2Jders");
+        assert_eq!(process.host, "a\u{fffd}b\u{fffd}c");
+        assert_eq!(process.version.len(), LONGEST);
+    }
+}

@@ -1,0 +1,44 @@
+//! Who the processes are that have locks or wait for them.
+
+use std::collections::{BTreeSet, HashMap};
+
+use futures_util::{StreamExt, stream};
+
+use super::Store;
+use super::verbs::process::Describe;
+use crate::base::process::{Process, ProcessId};
+
+/// The number of processes that are asked for at once.
+const AT_ONCE: usize = 16;
+
+/// The processes that are known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Processes(HashMap<ProcessId, Process>);
+
+impl Processes {
+    pub(crate) fn get(&self, id: ProcessId) -> Option<&Process> {
+        self.0.get(&id)
+    }
+}
+
+impl Store {
+    /// Looks up processes. A process is left out if the store does not know it, or does not answer. Nothing is sent if
+    /// there is none but this one.
+    pub(crate) async fn processes(&self, ids: impl IntoIterator<Item = ProcessId>) -> Processes {
+        let this = ProcessId::this();
+        let mut ids: BTreeSet<_> = ids.into_iter().collect();
+        let mut known = HashMap::new();
+        if ids.remove(&this) {
+            known.insert(this, Process::this());
+        }
+        let asked = ids.into_iter().map(async |id| {
+            let described = self.ask(Describe(id)).await;
+            Some((id, described.ok()??))
+        });
+        let mut described = stream::iter(asked).buffer_unordered(AT_ONCE);
+        while let Some(process) = described.next().await {
+            known.extend(process);
+        }
+        Processes(known)
+    }
+}

@@ -1,0 +1,43 @@
+//! How this process describes itself to a server, so that others can show who holds a lock.
+//!
+//! Every connection for commands does that as it is made, and again long before the description expires. So the description is
+//! there again when a server has lost its data. In a cluster one server has it. Nothing waits for it and nothing depends on
+//! it: where it is missing, the ids are shown alone.
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::cmd;
+
+use super::wire::failure::within;
+use super::wire::names;
+use crate::base::key::slot_of;
+use crate::base::process::{Process, ProcessId};
+
+/// How long a description lasts, so that it is still there some time after the process has ended.
+const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The time between two descriptions over one connection.
+pub(super) const PERIOD: Duration = Duration::from_secs(8 * 60 * 60);
+
+/// The time after which a server that has not answered is told again.
+const SOON: Duration = Duration::from_secs(60);
+
+/// The slot of the description in a cluster.
+pub(super) fn slot() -> u16 {
+    slot_of(names::process(ProcessId::this()).as_bytes())
+}
+
+/// Describes this process. Returns the pause before the next description. It is one command, so that no description is without
+/// an expiry.
+pub(super) async fn introduce(mut driver: MultiplexedConnection, limit: Duration) -> Duration {
+    let mut set = cmd("SET");
+    set.arg(names::process(ProcessId::this()))
+        .arg(Process::this().to_text());
+    set.arg("EX").arg(LIFE.as_secs());
+    match within(limit, set.exec_async(&mut driver)).await {
+        Err(error) if error.is_io_error() => SOON,
+        // A server that rejects it does so again.
+        _ => PERIOD,
+    }
+}

@@ -1,0 +1,169 @@
+//! Who holds a lock, and who waits for it: the process that a record in the store describes. Nothing depends on the record.
+
+use std::time::Duration;
+
+use crate::support::{DEADLINE, RedisServer, eventually, patient};
+use reentry::{LockError, Locks, Process};
+
+/// An owner whose process is [`RECORD`].
+const HOLD: &str = "0a1b2c3d-4e5f-4000-8000-000000000000:1";
+
+/// An inbox of that process.
+const INBOX: &str = "reentry:inbox:0a1b2c3d-4e5f-4000-8000-000000000001";
+
+const RECORD: &str = "reentry:process:0a1b2c3d4e5f";
+
+const TEXT: &str = "orders\\nworker-3\\n4711\\n0.1.0\\n1790000000";
+
+/// A lock that another process holds, and for which a further one waits.
+async fn held_elsewhere(server: &RedisServer) {
+    server.ask(&format!("HSET order:42 {HOLD} 1")).await;
+    server.ask("PEXPIRE order:42 60000").await;
+    let line = "reentry:queue:{order:42}:order:42";
+    server
+        .ask(&format!("ZADD {line} 1099511627777 {INBOX}"))
+        .await;
+}
+
+/// The process that each way of looking shows.
+async fn seen(locks: &Locks) -> [Option<Process>; 4] {
+    let inspected = locks.inspect("order:42").await.unwrap().unwrap();
+    let listed = locks.list("order:*").next_page().await.unwrap().unwrap();
+    let waiting = locks.queue("order:42").next_page().await.unwrap().unwrap();
+    let late = locks
+        .lock("order:42")
+        .wait(Duration::from_millis(200))
+        .await;
+    let Err(LockError::Timeout { holder, .. }) = late else {
+        panic!("{late:?}");
+    };
+    let mut listed = listed.into_iter().flat_map(|lock| lock.info.holders);
+    [
+        inspected.holders[0].process.clone(),
+        listed.next().unwrap().process,
+        waiting[0].process.clone(),
+        holder.unwrap().process,
+    ]
+}
+
+#[tokio::test]
+async fn another_process_is_shown_as_it_has_described_itself() {
+    let server = RedisServer::start().await;
+    let locks = patient(&server).build().await.unwrap();
+    held_elsewhere(&server).await;
+    server.ask(&format!("SET {RECORD} \"{TEXT}\"")).await;
+    for process in seen(&locks).await {
+        let process = process.expect("it is known");
+        assert_eq!(process.to_string(), "orders, pid 4711 on worker-3");
+        assert_eq!(process.version, "0.1.0");
+    }
+    let late = locks
+        .lock("order:42")
+        .wait(Duration::from_millis(200))
+        .await;
+    let said = late.unwrap_err().to_string();
+    let holder = format!("held by orders, pid 4711 on worker-3 ({HOLD})");
+    assert!(said.contains(&holder), "{said}");
+}
+
+#[tokio::test]
+async fn a_record_that_is_missing_or_cannot_be_read_leaves_the_id() {
+    let server = RedisServer::start().await;
+    let locks = patient(&server).build().await.unwrap();
+    held_elsewhere(&server).await;
+    for made in ["DEL RECORD", "SET RECORD text", "HSET RECORD name orders"] {
+        server.ask(&format!("DEL {RECORD}")).await;
+        server.ask(&made.replace("RECORD", RECORD)).await;
+        assert_eq!(seen(&locks).await, [const { None }; 4], "{made}");
+    }
+}
+
+#[tokio::test]
+async fn a_record_of_others_changes_no_terminal() {
+    let server = RedisServer::start().await;
+    let locks = patient(&server).build().await.unwrap();
+    held_elsewhere(&server).await;
+    let text = TEXT.replace("worker-3", "a\\x1b[2Jb");
+    server.ask(&format!("SET {RECORD} \"{text}\"")).await;
+    let [Some(process), ..] = seen(&locks).await else {
+        panic!("it is known");
+    };
+    assert_eq!(process.host, "a\u{fffd}[2Jb");
+}
+
+/// The keys of the processes that have described themselves.
+async fn records(server: &RedisServer) -> Vec<String> {
+    let keys = server.ask("KEYS reentry:process:*").await;
+    keys.lines().map(str::to_owned).collect()
+}
+
+async fn until_described(server: &RedisServer) {
+    let is_there = async || !records(server).await.is_empty();
+    eventually(DEADLINE, "the process is described", is_there).await;
+}
+
+#[tokio::test]
+async fn a_process_has_one_record_that_lives_a_day_and_comes_back() {
+    let server = RedisServer::start().await;
+    let locks = patient(&server).build().await.unwrap();
+    let others = patient(&server).build().await.unwrap();
+    until_described(&server).await;
+    let [record] = &records(&server).await[..] else {
+        panic!("one process");
+    };
+    let left: u64 = server.ask(&format!("PTTL {record}")).await.parse().unwrap();
+    let day = 24 * 60 * 60 * 1_000;
+    assert!(left <= day && left > day - 60_000, "{left}");
+    let text = server.ask(&format!("GET {record}")).await;
+    assert_eq!(text.lines().nth(2), Some(&*std::process::id().to_string()));
+    // An owner of this process names the record.
+    let guard = locks.lock("order:42").await.unwrap();
+    let owner = guard.held().owner().to_string().replace('-', "");
+    assert_eq!(*record, format!("reentry:process:{}", &owner[..12]));
+    let info = others.inspect("order:42").await.unwrap().unwrap();
+    assert_eq!(
+        info.holders[0].process.as_ref().unwrap().pid,
+        std::process::id()
+    );
+    drop(guard);
+
+    server.ask("FLUSHALL").await;
+    server.kill_command_connections().await;
+    let is_back = async || {
+        // A request makes the next connection.
+        let _ = locks.inspect("order:42").await;
+        records(&server).await == [record.clone()]
+    };
+    eventually(DEADLINE, "the next connection describes it", is_back).await;
+}
+
+/// A server that holds writes back, as during a failover, delays no connection.
+#[tokio::test]
+async fn a_connection_does_not_wait_until_its_process_is_described() {
+    let server = RedisServer::start().await;
+    server.ask("CLIENT PAUSE 100000 WRITE").await;
+    let _locks = patient(&server).build().await.unwrap();
+    assert!(records(&server).await.is_empty());
+    server.ask("CLIENT UNPAUSE").await;
+    until_described(&server).await;
+}
+
+#[tokio::test]
+async fn every_connection_is_named_after_its_process() {
+    let server = RedisServer::start().await;
+    let locks = patient(&server).build().await.unwrap();
+    let _guard = locks.lock("order:42").await.unwrap();
+    let waiter = patient(&server).build().await.unwrap();
+    let waiting = tokio::spawn(async move { waiter.lock("order:42").await.map(drop) });
+    let pid = format!(":{}@", std::process::id());
+    let is_named = async || {
+        let clients = server.ask("CLIENT LIST").await;
+        let names = clients
+            .split([' ', '\n'])
+            .filter_map(|word| word.strip_prefix("name="));
+        // Two connections for commands, and the inbox of the waiter.
+        names.filter(|name| name.contains(&pid)).count() == 3
+    };
+    eventually(DEADLINE, "all connections have their names", is_named).await;
+    waiting.abort();
+}
