@@ -47,8 +47,7 @@ async fn main() -> Result<(), LockError> {
     Ok(())
 }
 
-/// The resource that the lock protects. A database does the same with
-/// `UPDATE … SET balance = $1, token = $2 WHERE id = $3 AND token <= $2`.
+/// The resource that the lock protects. A database does the same with the SQL of [`reentry::FenceSql`].
 #[derive(Default)]
 struct Account(Mutex<(i64, Option<FencingToken>)>);
 

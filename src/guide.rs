@@ -1,6 +1,7 @@
 //! How to use the crate, one subject on each page, and how it works.
 //!
-//! New here? Read [`concepts`] and [`call_graph`] first. Before production: [`times`], [`loss`] and [`shutdown`].
+//! New here? Read [`concepts`] and [`call_graph`] first. Before production: [`times`], [`loss`], [`fencing`] and
+//! [`shutdown`].
 //!
 //! # Examples
 //!
@@ -59,6 +60,13 @@ pub mod times {}
 #[doc = ""]
 #[doc = include_str!("../docs/guide/loss.md")]
 pub mod loss {}
+
+/// How a database rejects the writes of a stale holder, and what object stores and HTTP APIs can do.
+#[doc = ""]
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/guide/fencing.md")]
+pub mod fencing {}
 
 // The examples of this page and of the next one need crates that examples/services has. They are tested there.
 /// How a program ends so that no lock is left behind.

@@ -55,6 +55,7 @@ pub use self::api::request::LockRequest;
 pub use self::api::spawn::{JoinSetExt, spawn, spawn_blocking};
 pub use self::api::with_lock::{WithLock, WithLockFlat};
 pub use self::base::error::{Blocked, HeldBy, LockError, LostReason, StoreError};
+pub use self::base::fence::FenceSql;
 pub use self::base::id::{FencingToken, HoldId, OwnerId, ParseHoldIdError};
 pub use self::base::key::{OneKey, SeveralKeys};
 pub use self::base::option_types::{

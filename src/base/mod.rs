@@ -6,6 +6,7 @@ pub(crate) mod backoff;
 pub(crate) mod error;
 pub(crate) mod error_details;
 pub(crate) mod events;
+pub(crate) mod fence;
 pub(crate) mod glob;
 pub(crate) mod id;
 pub(crate) mod key;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `calls` | who enters: the call graph, guards, futures, options |
 //! | `leases` | how long a lock is held: renewals, losses, outages, fencing tokens |
+//! | `fence` | databases that refuse the writes of a stale holder |
 //! | `queue` | who is next, and what waiting costs |
 //! | `readers` | locks that are shared |
 //! | `several_keys` | several locks that are taken together |
@@ -63,6 +64,16 @@ mod leases {
     mod min_hold;
     mod outage;
     mod watchdog;
+}
+
+mod fence {
+    mod ground;
+    mod isolation;
+    mod server;
+    mod session;
+    mod sessions;
+    mod stale;
+    mod tokens;
 }
 
 mod queue {

@@ -2,6 +2,7 @@
 
 use crate::run::{installed, run};
 use anyhow::{Context, Result, bail};
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -47,6 +48,46 @@ const PROMETHEUS: Needed = Needed {
         "prometheus",
     ],
 };
+
+/// Postgres, MariaDB and SQLite, which refuse the writes of stale holders.
+const DATABASES: [Needed; 3] = [
+    Needed {
+        name: "postgres",
+        programs: &["postgres"],
+        service: "postgresql",
+        packages: [
+            "postgresql",
+            "postgresql-server",
+            "postgresql-server",
+            "postgresql",
+            "postgresql",
+            "postgresql-server",
+            "postgresql",
+        ],
+    },
+    Needed {
+        name: "mariadbd",
+        programs: &["mariadbd"],
+        service: "mariadb",
+        packages: [
+            "mariadb-server",
+            "mariadb-server",
+            "mariadb-server",
+            "mariadb",
+            "mariadb",
+            "mariadb",
+            "mariadb",
+        ],
+    },
+    Needed {
+        name: "sqlite3",
+        programs: &["sqlite3"],
+        service: "sqlite3",
+        packages: [
+            "sqlite3", "sqlite", "sqlite", "sqlite", "sqlite", "sqlite3", "sqlite",
+        ],
+    },
+];
 
 /// A package manager, and how it installs a package.
 struct Manager {
@@ -104,7 +145,8 @@ const MANAGERS: [Manager; 7] = [
 /// is stopped again.
 pub(crate) fn servers() -> Result<()> {
     redis()?;
-    install(&PROMETHEUS)
+    install(&PROMETHEUS)?;
+    DATABASES.iter().try_for_each(install)
 }
 
 /// Installs redis-server, unless the machine has one or `REENTRY_SERVER` names one.
@@ -117,7 +159,11 @@ pub(crate) fn redis() -> Result<()> {
 
 fn install(needed: &Needed) -> Result<()> {
     let Needed { name, programs, .. } = needed;
-    let is_there = || programs.iter().any(|program| installed(program));
+    let is_there = || {
+        programs
+            .iter()
+            .any(|program| installed(program) || is_elsewhere(program))
+    };
     if is_there() {
         return Ok(());
     }
@@ -143,13 +189,21 @@ fn install(needed: &Needed) -> Result<()> {
     }
     outcome.with_context(|| format!("{name} could not be installed"))?;
     if !is_there() {
-        bail!(
-            "`{}` has run, but there is no {name} on the PATH",
-            lines.join(" && ")
-        );
+        bail!("`{}` has run, but there is no {name}", lines.join(" && "));
     }
     stop_service(needed.service);
     Ok(())
+}
+
+/// Whether a program is in a folder that is not on the PATH: of a version of Postgres on Debian, or of the administrator.
+fn is_elsewhere(program: &str) -> bool {
+    let versions = fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten();
+    let folders = versions.map(|version| version.path().join("bin"));
+    let mut folders = folders.chain(["/usr/local/pgsql/bin".into(), "/usr/sbin".into()]);
+    folders.any(|folder| folder.join(program).is_file())
 }
 
 impl Manager {

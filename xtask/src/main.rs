@@ -20,7 +20,7 @@ use servers::Series;
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask", about = "The chores of this workspace")]
 enum Task {
-    /// Run every test, after installing redis-server where it is missing.
+    /// Run every test, after installing the servers that are missing.
     Test {
         /// What goes to the test binaries, after `--`: a filter, `--nocapture`, `--test-threads=1`.
         #[arg(last = true)]

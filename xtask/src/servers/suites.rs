@@ -28,6 +28,9 @@ const TESTS: [&[&str]; 4] = [
         // The metrics as Prometheus reads them.
         "--skip",
         "scrape::",
+        // Those are about other databases.
+        "--skip",
+        "fence::",
     ],
     &["--package", "reentry-tests", "--test", "topologies"],
     // The page of the command line shows the output for Redis 7.0.

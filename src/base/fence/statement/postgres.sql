@@ -1,0 +1,1 @@
+SELECT reentry_fence($1, $2)

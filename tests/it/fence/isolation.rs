@@ -1,0 +1,157 @@
+//! What the comments of the SQL say about isolation, on the database concerned.
+
+use super::ground::Ground;
+use super::session::{Database, Session};
+
+const KEY: &str = "order:42";
+
+/// Both holders are in transactions that begin with this statement. The later one waits at its fence for the earlier one,
+/// which adds 1 to the balance. Returns the later session, whose answer is not read yet.
+async fn overlap(ground: &Ground, begin: &str, first: &str) -> Session {
+    let [mut old, mut new] = ground.sessions();
+    let id = ground.id(&mut new).await;
+    let fence = |token| old.database.fence(KEY, token);
+    let (old_fence, new_fence) = (fence(5), fence(6));
+    old.run(&format!("{begin}; {old_fence}")).await.done();
+    old.add(1).await;
+    new.run(&format!("{begin}{first}")).await.done();
+    new.send(&new_fence);
+    ground.until_waiting(&id).await;
+    old.commit().await;
+    new
+}
+
+#[tokio::test]
+async fn mariadb_reads_behind_the_fence_what_was_committed_before_it() {
+    for level in [
+        "READ UNCOMMITTED",
+        "READ COMMITTED",
+        "REPEATABLE READ",
+        "SERIALIZABLE",
+    ] {
+        let ground = Ground::new(Database::MariaDb).await;
+        let begin = format!("SET TRANSACTION ISOLATION LEVEL {level}; START TRANSACTION");
+        let mut new = overlap(&ground, &begin, "").await;
+        new.answer().await.done();
+        assert_eq!(new.balance().await, 1, "{level}");
+    }
+}
+
+#[tokio::test]
+async fn mariadb_has_repeatable_read_unless_it_is_told() {
+    let ground = Ground::new(Database::MariaDb).await;
+    let level = ground.session().run("SELECT @@tx_isolation").await.done();
+    assert_eq!(level, ["REPEATABLE-READ"]);
+}
+
+/// So the fence must come first.
+#[tokio::test]
+async fn mariadb_reads_an_old_snapshot_if_it_is_older_than_the_fence() {
+    for (begin, first) in [
+        ("START TRANSACTION", "; SELECT balance FROM account"),
+        ("START TRANSACTION WITH CONSISTENT SNAPSHOT", ""),
+    ] {
+        let ground = Ground::new(Database::MariaDb).await;
+        let mut new = overlap(&ground, begin, first).await;
+        new.answer().await.done();
+        assert_eq!(new.balance().await, 0, "{begin}{first}");
+    }
+}
+
+#[tokio::test]
+async fn postgres_reads_behind_the_fence_what_was_committed_before_it() {
+    for (begin, first) in [
+        ("BEGIN ISOLATION LEVEL READ COMMITTED", ""),
+        ("BEGIN", "; SELECT balance FROM account"),
+    ] {
+        let ground = Ground::new(Database::Postgres).await;
+        let mut new = overlap(&ground, begin, first).await;
+        new.answer().await.done();
+        assert_eq!(new.balance().await, 1, "{begin}{first}");
+    }
+}
+
+/// So the fence must be a statement by itself.
+#[tokio::test]
+async fn postgres_reads_an_old_snapshot_beside_the_fence() {
+    let ground = Ground::new(Database::Postgres).await;
+    let [mut old, mut new] = ground.sessions();
+    let id = ground.id(&mut new).await;
+    old.enter(KEY, 5).await.done();
+    old.add(1).await;
+    new.send("BEGIN; SELECT reentry_fence('order:42', 6), balance FROM account");
+    ground.until_waiting(&id).await;
+    old.commit().await;
+    assert_eq!(new.answer().await.done(), ["|0"]);
+    assert_eq!(new.balance().await, 1);
+}
+
+#[tokio::test]
+async fn postgres_reports_a_snapshot_that_is_older_than_the_fence() {
+    for level in ["REPEATABLE READ", "SERIALIZABLE"] {
+        let ground = Ground::new(Database::Postgres).await;
+        let begin = format!("BEGIN ISOLATION LEVEL {level}");
+        let mut new = overlap(&ground, &begin, "").await;
+        let answer = new.answer().await;
+        assert!(!answer.is_refused(), "{level}");
+        let error = answer.failed();
+        assert!(error.starts_with("ERROR:  40001: "), "{level}: {error}");
+        new.roll_back().await;
+        // Repeated, it goes on.
+        new.run(&begin).await.done();
+        new.run(&new.database.fence(KEY, 6)).await.done();
+        assert_eq!(new.balance().await, 1, "{level}");
+        new.commit().await;
+    }
+}
+
+#[tokio::test]
+async fn postgres_ends_a_refused_transaction_by_itself() {
+    let ground = Ground::new(Database::Postgres).await;
+    let mut session = ground.session();
+    session.enter(KEY, 2).await.done();
+    session.commit().await;
+    let error = session.enter(KEY, 1).await.failed();
+    assert!(
+        error.starts_with("ERROR:  40001: stale_fencing_token"),
+        "{error}"
+    );
+    let update = "UPDATE account SET balance = 1";
+    let error = session.run(update).await.failed();
+    assert!(error.starts_with("ERROR:  25P02: "), "{error}");
+    session.commit().await;
+    assert_eq!(session.balance().await, 0);
+}
+
+/// The statement for a user who may create no function stands in the comments.
+#[tokio::test]
+async fn postgres_needs_no_function() {
+    let ground = Ground::new(Database::Postgres).await;
+    let mut session = ground.session();
+    let drop = "DROP FUNCTION reentry_fence(text, bigint)";
+    session.run(drop).await.done();
+    let setup = session.database.sql().setup();
+    let (_, comment) = setup.split_once("--     INSERT").unwrap();
+    let (statement, _) = comment.split_once(";\n").unwrap();
+    let statement = format!("INSERT{}", statement.replace("\n--", "\n"));
+    let fence = |token: &str| statement.replace("$1", "'order:42'").replace("$2", token);
+    for token in ["5", "5", "6"] {
+        session.run(&fence(token)).await.done();
+    }
+    let answer = session.run(&fence("5")).await;
+    assert!(answer.is_refused());
+    assert!(answer.failed().starts_with("ERROR:  23514: "));
+    session.run(&fence("6")).await.done();
+}
+
+/// A deferred transaction could read first, and find later that it may not write any more.
+#[tokio::test]
+async fn sqlite_has_one_transaction_that_may_write_at_a_time() {
+    let ground = Ground::new(Database::Sqlite).await;
+    let [mut one, mut other] = ground.sessions();
+    one.enter(KEY, 5).await.done();
+    let error = other.run(".timeout 0\nBEGIN IMMEDIATE").await.failed();
+    assert!(error.contains("database is locked"), "{error}");
+    one.commit().await;
+    other.enter(KEY, 6).await.done();
+}

@@ -1,0 +1,183 @@
+//! A database server for all tests of this process.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::{env, fs};
+
+use rustix::process::geteuid;
+use tempfile::TempDir;
+
+/// The user who runs Postgres where the tests are run by root, which Postgres refuses: `nobody`.
+const NOBODY: u32 = 65_534;
+
+/// The beginning of a server. `$0` is its folder, `$1` the signal that ends it at once, and the rest its command line. The
+/// input ends when the test process does, in whatever way.
+const TETHER: &str = r#"trap "" INT TERM HUP
+signal=$1; shift
+"$@" </dev/null >"$0/log" 2>&1 &
+read -r _
+kill "-$signal" $!; wait $!; rm -rf -- "$0""#;
+
+/// A server that is reached through a socket in its folder. It ends with the test process.
+#[derive(Debug)]
+pub(super) struct Server {
+    folder: PathBuf,
+    /// The folder of the socket.
+    place: PathBuf,
+    /// What the server says when it is up.
+    up: &'static str,
+    // Its open input keeps the server alive.
+    _tether: Child,
+}
+
+impl Server {
+    pub(super) fn postgres() -> Self {
+        let folder = folder();
+        let data = folder.join("data");
+        fs::create_dir(&data).unwrap();
+        if geteuid().is_root() {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o711)).unwrap();
+            chown(&data, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        let mut initdb = as_nobody(&program("initdb"));
+        initdb.args([
+            "--username=postgres",
+            "--auth=trust",
+            "--encoding=UTF8",
+            "--locale=C",
+            "--no-sync",
+            "--pgdata",
+        ]);
+        let made = initdb.arg(&data).output().unwrap();
+        let said = String::from_utf8_lossy(&made.stderr);
+        assert!(made.status.success(), "initdb: {said}");
+        let mut server = as_nobody(&program("postgres"));
+        // The shared memory in files goes with the folder.
+        let options = [
+            "listen_addresses=",
+            "fsync=off",
+            "shared_buffers=16MB",
+            "dynamic_shared_memory_type=mmap",
+        ];
+        server.arg("-D").arg(&data).arg("-k").arg(&data);
+        server.args(options.iter().flat_map(|option| ["-c", option]));
+        let tether = tether(&server, "QUIT", &folder);
+        Self {
+            folder,
+            place: data,
+            up: "ready to accept connections",
+            _tether: tether,
+        }
+    }
+
+    pub(super) fn mariadb() -> Self {
+        let folder = folder();
+        let mut server = Command::new(program("mariadbd"));
+        // Without its system tables, which nothing here needs and which take seconds to be made.
+        server.args(["--no-defaults", "--skip-grant-tables", "--skip-networking"]);
+        server.args(["--innodb-buffer-pool-size=16M", "--innodb-log-file-size=4M"]);
+        server.args([
+            "--innodb-flush-log-at-trx-commit=0",
+            "--skip-innodb-doublewrite",
+            // Where it is on, a snapshot that is too old is an error.
+            "--loose-innodb-snapshot-isolation=OFF",
+        ]);
+        for (option, name) in [
+            ("datadir", "."),
+            ("socket", "socket"),
+            ("pid-file", "pid"),
+            ("tmpdir", "."),
+        ] {
+            server.arg(format!("--{option}={}", folder.join(name).display()));
+        }
+        if geteuid().is_root() {
+            server.arg("--user=root");
+        }
+        let tether = tether(&server, "KILL", &folder);
+        Self {
+            place: folder.clone(),
+            folder,
+            up: "ready for connections",
+            _tether: tether,
+        }
+    }
+
+    /// The folder of the socket.
+    pub(super) fn place(&self) -> &Path {
+        &self.place
+    }
+
+    /// Whether the server accepts connections.
+    pub(super) fn is_up(&self) -> bool {
+        let log = fs::read_to_string(self.folder.join("log"));
+        log.is_ok_and(|log| log.contains(self.up))
+    }
+}
+
+/// Starts a server, and the shell that ends it.
+fn tether(server: &Command, signal: &str, folder: &Path) -> Child {
+    let tether = Command::new("sh")
+        .args(["-c", TETHER])
+        .arg(folder)
+        .arg(signal)
+        .arg(server.get_program())
+        .args(server.get_args())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    tether.expect("a shell")
+}
+
+/// A folder that the tether removes.
+fn folder() -> PathBuf {
+    let folder = TempDir::with_prefix("reentry-").expect("a temporary folder");
+    folder.keep()
+}
+
+/// The command, run by another user if this one is root.
+fn as_nobody(program: &Path) -> Command {
+    if !geteuid().is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")]);
+    command.arg("--clear-groups").arg(program);
+    command
+}
+
+/// The path of a program of a database.
+///
+/// # Panics
+///
+/// Panics with the command that installs it if the machine does not have it.
+pub(super) fn program(name: &str) -> PathBuf {
+    let mut folders: Vec<_> = versions("/usr/lib/postgresql");
+    folders.push("/usr/local/pgsql/bin".into());
+    let path = env::var_os("PATH");
+    folders.extend(env::split_paths(path.as_deref().unwrap_or(OsStr::new(""))));
+    folders.push("/usr/sbin".into());
+    let mut candidates = folders.into_iter().map(|folder| folder.join(name));
+    candidates.find(|file| file.is_file()).unwrap_or_else(|| {
+        panic!(
+            "no {name} on this machine; run `apt-get install postgresql mariadb-server sqlite3`, \
+             or `cargo xtask test`, which installs what is missing"
+        )
+    })
+}
+
+/// The folders of the programs of all installed versions of Postgres on Debian, which are not on the PATH.
+fn versions(folder: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut folders: Vec<_> = entries.map(|entry| entry.path().join("bin")).collect();
+    folders.sort();
+    folders
+}
+
+#[test]
+#[should_panic(expected = "apt-get install postgresql mariadb-server sqlite3")]
+fn a_missing_program_is_named_with_what_installs_it() {
+    program("no-such-database");
+}
