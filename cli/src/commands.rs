@@ -3,6 +3,7 @@
 mod bench;
 mod completions;
 mod doctor;
+mod fence;
 mod ls;
 mod man;
 mod release;
@@ -36,6 +37,7 @@ pub(crate) enum Command {
     Watch(watch::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
+    Fence(fence::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -51,6 +53,7 @@ impl Command {
             Self::Bench(args) => bench::run(args, global).await,
             #[cfg(unix)]
             Self::Run(args) => run::run(*args, global).await,
+            Self::Fence(args) => fence::run(&args, global),
             Self::Completions(args) => completions::run(&args, Cli::command()),
             Self::Man(args) => man::run(&args, Cli::command()),
         }

@@ -12,6 +12,7 @@
 mod addresses;
 mod bench;
 mod completions;
+mod fence;
 mod look;
 mod man;
 #[cfg(unix)]
