@@ -27,7 +27,8 @@ end
 -- The usual case, kept short: the locks are free, and their lines are empty.
 local present = 0
 for at = 1, 2 * count, 2 do
-  present = present + redis.call('EXISTS', KEYS[at], KEYS[at + 1])
+  local line = at + 1
+  present = present + redis.call('EXISTS', KEYS[at], KEYS[line])
 end
 if present == 0 then
   return take_all()

@@ -64,6 +64,7 @@ end
 tell()
 -- The holds may belong to any process, so every process gets the message.
 if inside[1] ~= 'token' then
-  redis.pcall('PUBLISH', 'reentry:inbox:all', 'forced ' .. table.concat(inside, ',') .. ' ' .. KEYS[lock])
+  local name = KEYS[lock]
+  redis.pcall('PUBLISH', 'reentry:inbox:all', 'forced ' .. table.concat(inside, ',') .. ' ' .. name)
 end
 return inside

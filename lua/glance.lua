@@ -13,11 +13,11 @@ local most, looked = tonumber(ARGV[1]), tonumber(ARGV[2])
 -- include entry
 -- include read
 
-local count = read('HLEN', lock)
+local count = read(redis.pcall('HLEN', KEYS[lock]))
 if type(count) ~= 'number' or count == 0 then
-  return {}
+  return failed or {}
 end
-local first = read('ZRANGE', line, '(-INEXACT_FROM', '(0', 'BYSCORE', 'LIMIT', 0, 1)[1]
+local first = read(redis.pcall('ZRANGE', KEYS[line], '(-INEXACT_FROM', '(0', 'BYSCORE', 'LIMIT', 0, 1))[1]
 local is_shared = first and redis.call('HEXISTS', KEYS[lock], string.sub(first, 2)) == 1
 local fields, total = {}, 0
 if count <= 64 then
@@ -51,13 +51,13 @@ if is_shared then
   end
   leases = redis.call('ZMSCORE', KEYS[line], unpack(members))
 end
-local waiting = read('ZCOUNT', line, 0, '(TOMBSTONES_FROM')
+local waiting = read(redis.pcall('ZCOUNT', KEYS[line], 0, '(TOMBSTONES_FROM'))
 if type(waiting) ~= 'number' then
   waiting = 0
 elseif waiting > 0 and waiting <= looked then
   local inboxes = redis.call('ZRANGE', KEYS[line], 0, '(TOMBSTONES_FROM', 'BYSCORE')
   waiting = 0
-  for _, entry in ipairs(read('HMGET', entries, unpack(inboxes))) do
+  for _, entry in ipairs(read(redis.pcall('HMGET', KEYS[entries], unpack(inboxes)))) do
     if entry and alive(entry, now) then
       waiting = waiting + 1
     end
@@ -74,4 +74,4 @@ for at, field in ipairs(fields) do
     table.insert(shown, ends and ends < 0 and math.max(-ends - math.floor(now / 1000), 0) or -1)
   end
 end
-return shown[7] and shown or {}
+return failed or shown[7] and shown or {}

@@ -11,7 +11,7 @@ local most, counts = unpack(ARGV)
 local time = redis.call('TIME')
 local now, waiting = time[1] * 1000000 + time[2], 0
 if counts then
-  for _, entry in ipairs(read('HVALS', entries)) do
+  for _, entry in ipairs(read(redis.pcall('HVALS', KEYS[entries]))) do
     if alive(entry, now) then
       waiting = waiting + 1
     end
@@ -21,7 +21,7 @@ local fields, depths = redis.call('HGETALL', KEYS[lock]), {}
 for at = 1, #fields, 2 do
   depths[fields[at]] = fields[at + 1]
 end
-local readers, lasts = read('ZRANGE', line, '(-INEXACT_FROM', '(0', 'BYSCORE', 'WITHSCORES'), {}
+local readers, lasts = read(redis.pcall('ZRANGE', KEYS[line], '(-INEXACT_FROM', '(0', 'BYSCORE', 'WITHSCORES')), {}
 for at = 1, #readers, 2 do
   lasts[string.sub(readers[at], 2)] = math.max(-readers[at + 1] - math.floor(now / 1000), 0)
 end
@@ -39,4 +39,4 @@ for at = 1, #fields, 2 do
     table.insert(shown, lease)
   end
 end
-return shown
+return failed or shown

@@ -9,14 +9,14 @@ local from = after == '' and '0' or '(' .. after
 -- include read
 
 local time = redis.call('TIME')
-local count = read('ZCOUNT', line, 0, '(TOMBSTONES_FROM')
+local count = read(redis.pcall('ZCOUNT', KEYS[line], 0, '(TOMBSTONES_FROM'))
 local shown = {time[1] * 1000000 + time[2], type(count) == 'number' and count or 0}
-local places = read('ZRANGE', line, from, '(TOMBSTONES_FROM', 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
+local places = read(redis.pcall('ZRANGE', KEYS[line], from, '(TOMBSTONES_FROM', 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES'))
 local inboxes = {}
 for at = 1, #places, 2 do
   table.insert(inboxes, places[at])
 end
-local found = inboxes[1] and read('HMGET', entries, unpack(inboxes)) or {}
+local found = inboxes[1] and read(redis.pcall('HMGET', KEYS[entries], unpack(inboxes))) or {}
 for at, inbox in ipairs(inboxes) do
   -- With the time 0, every entry that can be read counts as alive.
   local entry = found[at] or ''
@@ -28,4 +28,4 @@ for at, inbox in ipairs(inboxes) do
   table.insert(shown, holds and tonumber(lease) or 0)
   table.insert(shown, limit and 1 or 0)
 end
-return shown
+return failed or shown

@@ -65,8 +65,8 @@ if ends == 'short' or ends == 'full' then
       local token = time[1] .. ' ' .. time[2]
       redis.pcall('HSET', KEYS[lock], successor, '1', 'token', id and token .. ' ' .. id or token)
       if redis.pcall('PEXPIRE', KEYS[lock], lease) == 1 then
-        local given = string.format(' %.0f %.0f ', now, now)
-        redis.pcall('PUBLISH', inbox, successor .. given .. lease .. ' ' .. KEYS[lock])
+        local name, given = KEYS[lock], string.format(' %.0f %.0f ', now, now)
+        redis.pcall('PUBLISH', inbox, successor .. given .. lease .. ' ' .. name)
       else
         -- Without an expiry the lock would be held for ever.
         redis.pcall('DEL', KEYS[lock])

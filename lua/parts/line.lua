@@ -91,7 +91,8 @@ end
 local messages = {}
 local function notify(inbox, message)
   table.insert(messages, inbox)
-  table.insert(messages, message .. KEYS[lock])
+  local name = KEYS[lock]
+  table.insert(messages, message .. name)
 end
 
 local function tell()

@@ -1,4 +1,5 @@
--- Part: the hash with this index outlives its last record. Returns what a script that cannot see to that returns: then the hash is removed.
+-- Part: the hash with this index outlives its last record. If its expiry
+-- cannot be set, the hash is removed, and the error is returned, which the script returns.
 local function outlast(hash, life)
   local left = redis.pcall('PTTL', KEYS[hash])
   if type(left) == 'table' or left < tonumber(life) then

@@ -1,9 +1,12 @@
--- Part: read(command, key, …) calls a command that reads the key with this index, and returns its reply. If the key has a value of another type, it returns {}.
--- Any other error is raised again.
-local function read(command, key, ...)
-  local reply = redis.pcall(command, KEYS[key], ...)
+-- Part: read(reply) returns the reply of a command that reads, or {} if it is an error. If the key has a value of another type,
+-- that is all. Any other error is in `failed` from then on, and the script returns it.
+local failed
+local function read(reply)
   if type(reply) == 'table' and reply.err then
-    return string.find(reply.err, 'WRONGTYPE', 1, true) and {} or redis.call(command, KEYS[key], ...)
+    if not string.find(reply.err, 'WRONGTYPE', 1, true) then
+      failed = failed or reply
+    end
+    return {}
   end
   return reply
 end

@@ -62,6 +62,7 @@ mod tests {
                     .any(|it| command.starts_with(it));
                 let has_key = arguments.starts_with("KEYS[");
                 let verb = script.verb();
+                assert!(command.starts_with('\''), "{verb}.lua: {command}");
                 assert!(is_keyless || has_key, "{verb}.lua: {command}, {arguments}");
                 if ["'DEL'", "'EXISTS'"].contains(&command) {
                     let (arguments, _) = arguments.split_once(')').unwrap_or_default();
