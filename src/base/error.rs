@@ -53,8 +53,8 @@ pub use crate::base::error_details::{Blocked, HeldBy, LostReason, StoreError};
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// The lock could not be taken within `wait`, or before the attempts of
-    /// [`Wake::Poll`](crate::Wake::Poll) were used up.
+    /// The lock could not be taken within `wait`, before the attempts of [`Wake::Poll`](crate::Wake::Poll) were used up, or
+    /// before the store was silent for an [`outage`](crate::LocksBuilder::outage).
     #[error("no lock on `{key}` after waiting {waited:.1?}{}", InTheWay(.holder))]
     #[non_exhaustive]
     Timeout {

@@ -18,7 +18,7 @@ use crate::base::id::{HoldId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::process::Process;
 use crate::base::span::Span;
-use crate::base::timer::{after, timeout};
+use crate::base::timer::after;
 use crate::store::{Inspect, QueueLength, Snapshot, Store};
 
 /// How long before the end of its wait a caller looks up the holder. In a short wait it is the last quarter.
@@ -27,8 +27,8 @@ const LAST_LOOK: Duration = Duration::from_millis(250);
 /// The shortest time between two reports of a caller.
 const SHORTEST: Duration = Duration::from_millis(10);
 
-/// How long a look waits for the description of the holder's process.
-const DESCRIBED_WITHIN: Duration = Duration::from_millis(100);
+/// How long a look waits for the description of the holder's process: a part of the time that a caller leaves it.
+const DESCRIBED_WITHIN: Duration = Duration::from_millis(40);
 
 /// A look at a lock. `None` if the store does not answer.
 pub(super) type Look = Shared<Pin<Box<dyn Future<Output = Option<Arc<SeenLock>>> + Send>>>;
@@ -47,8 +47,7 @@ pub(super) fn look(store: &Arc<Store>, key: &LockKey) -> Look {
         let queue = QueueLength::NotCounted;
         let snapshot = store.ask(Inspect { key, queue }).await.ok()??;
         let id = owner(&snapshot).map(OwnerId::process);
-        let processes = timeout(DESCRIBED_WITHIN, store.processes(id)).await;
-        let processes = processes.unwrap_or_default();
+        let processes = store.processes(id, DESCRIBED_WITHIN).await;
         let process = id.and_then(|id| processes.get(id)).cloned();
         Some(Arc::new(SeenLock { snapshot, process }))
     };

@@ -43,7 +43,7 @@ use super::effects::Effects;
 use super::grant::Grant;
 use super::lines::Slot;
 use super::local_queues::LocalQueues;
-use super::step::{Heard, Input, Refusal, Wish, unanswered};
+use super::step::{Heard, Input, Refusal, Wish, silent};
 use super::wait::Wait;
 use crate::base::error::LockError;
 use crate::base::events;
@@ -74,7 +74,8 @@ impl LocalQueues {
         let limit = terms.wait.limit(since);
         let span = (!wish.asks_once).then_some((since, limit));
         let mut wait = Wait::new(self, key, wish, runtime, span);
-        let mut heard_at = since;
+        // The store need not have been asked for this lock before.
+        let mut heard_at = self.queueing.outage.map_or(since, |_| Instant::now());
         let answer = loop {
             let Some(until) = self.limit(limit, heard_at) else {
                 break (&mut wait).await;
@@ -90,11 +91,7 @@ impl LocalQueues {
                 Some(at) => heard_at = at,
                 None if Some(until) == limit => break Err(Refusal::Late(heard.failure())),
                 None => {
-                    break Err(Refusal::Late(
-                        heard
-                            .failure()
-                            .or_else(|| Some(unanswered("no answer any more"))),
-                    ));
+                    break Err(Refusal::Late(heard.failure().or_else(|| Some(silent()))));
                 }
             }
         };

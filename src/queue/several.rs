@@ -16,7 +16,7 @@ use super::grant::Grant;
 use super::lines::{Alone, LoneCaller, Slot};
 use super::local_queues::LocalQueues;
 use super::request::{Acquiring, AskedTogether};
-use super::step::{Refusal, Wish};
+use super::step::{Refusal, Wish, silent};
 use super::wait::Wait;
 use super::waiter::Waiter;
 use crate::base::error::{LockError, StoreError};
@@ -67,7 +67,9 @@ impl LocalQueues {
         };
         let asked_keys = keys.iter().take(count);
         let mut parts = AcquireParts::new(self, asked_keys, wish, runtime);
-        match self.limit(terms.wait.limit(since), since) {
+        let own_limit = terms.wait.limit(since);
+        let asked_at = self.queueing.outage.map_or(since, |_| Instant::now());
+        match self.limit(own_limit, asked_at) {
             Some(limit) => {
                 let by = |key| self.store().answers_by(key, Instant::now(), limit);
                 let is_answered = keys.iter().all(by);
@@ -75,10 +77,14 @@ impl LocalQueues {
                 let limited = limited.sparing(is_answered, |parts| parts.are_alone());
                 if limited.await.is_err()
                     && let Some(key) = keys.first()
-                    && let late = Refusal::Late(self.heard(key).0.failure())
-                    && let Some(error) = late.error(key, hold, since, || None)
                 {
-                    return Err(error);
+                    let failure = self.heard(key).0.failure();
+                    let is_own = Some(limit) == own_limit;
+                    let failure = failure.or_else(|| (!is_own).then(silent));
+                    let late = Refusal::Late(failure);
+                    if let Some(error) = late.error(key, hold, since, || None) {
+                        return Err(error);
+                    }
                 }
             }
             None => (&mut parts).await,

@@ -215,6 +215,11 @@ pub(super) fn unanswered(cause: &'static str) -> StoreError {
     StoreError::new("acquire", &Arc::from("the store"), Effect::Unknown, cause)
 }
 
+/// The error of an acquire while the store does not answer any more.
+pub(super) fn silent() -> StoreError {
+    unanswered("no answer any more")
+}
+
 /// What a caller wants.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]

@@ -2,8 +2,9 @@
 
 use crate::support::stats::Calls;
 use crate::support::turns::{processes, unhurried};
-use crate::support::{DEADLINE, RedisServer, Rig, connect, eventually};
+use crate::support::{DEADLINE, RedisServer, Rig, connect, eventually, patient};
 use reentry::{LockError, Locks};
+use std::time::{Duration, Instant};
 
 const KEYS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
@@ -142,4 +143,21 @@ async fn several_locks_are_renewed_by_one_script_and_readers_by_one_each() {
         assert!(guard.iter().all(|held| !held.is_lost()));
         guard.release().await.unwrap();
     }
+}
+
+/// The time without an answer counts for each key, not from the beginning of the acquisition.
+#[tokio::test]
+async fn an_outage_is_not_counted_while_another_key_is_waited_for() {
+    let server = RedisServer::start().await;
+    let other = connect(&server).await;
+    let outage = Duration::from_millis(400);
+    let builder = patient(&server).heartbeat(Duration::from_millis(100));
+    let locks = builder.outage(outage).build().await.unwrap();
+    let guard = other.lock("a").await.unwrap();
+    let waiting = tokio::spawn(locks.lock_all(["a", "b"]).wait(DEADLINE).acquire());
+    let begun = Instant::now();
+    let longer = async || begun.elapsed() > 2 * outage;
+    eventually(DEADLINE, "it waits for longer", longer).await;
+    guard.release().await.unwrap();
+    drop(waiting.await.unwrap().unwrap());
 }
