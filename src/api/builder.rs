@@ -236,10 +236,12 @@ impl LocksBuilder {
     }
 
     /// How long an acquisition waits for a store that does not answer (default: as long as its
-    /// [`wait`](crate::LockRequest::wait) lasts). Not below two heartbeats.
+    /// [`wait`](crate::LockRequest::wait) lasts). At least two heartbeats, and with [`Wake::Poll`] at least two intervals: a
+    /// waiter asks no more often. Make it longer than that by the [`response_timeout`](Self::response_timeout).
     ///
-    /// When the store has not answered requests for the lock for so long, the acquisition ends with an error that
-    /// [`is_unavailable`](crate::LockError::is_unavailable), whatever is left of its `wait`. So a service can let callers queue
+    /// When the store has not answered requests for the lock for so long, the acquisition ends with
+    /// [`Timeout`](crate::LockError::Timeout), for which [`is_unavailable`](crate::LockError::is_unavailable) is true, whatever is
+    /// left of its `wait`. So a service can let callers queue
     /// for a minute behind each other, and still report an outage after some seconds. Holds are not concerned: they last as
     /// long as their leases.
     ///

@@ -100,7 +100,7 @@ pub(crate) fn subscribe_retried(inbox: InboxId, error: &StoreError, warnings: &T
 
 /// The provider of credentials has failed. Connections that are there stay as they are.
 #[cfg(feature = "credentials")]
-pub(crate) fn credentials_failed(error: &redis::RedisError, warnings: &Throttle) {
+pub(crate) fn credentials_failed(error: &impl std::fmt::Display, warnings: &Throttle) {
     now_and_then!(warnings, %error, "credentials_failed");
 }
 

@@ -12,7 +12,7 @@ impl LocksBuilder {
     /// The server of a client that the program has already, instead of a [URL](Self::url).
     ///
     /// The client's address, login, database and TLS settings are used for connections of the `Locks`' own, which
-    /// receive messages. The connections of the client are not. Its type is that of the `redis` crate that is re-exported as
+    /// receive messages. The client's own connections are not used. Its type is that of the `redis` crate that is re-exported as
     /// [`reentry::redis`](crate::redis).
     ///
     /// # Examples
@@ -35,9 +35,11 @@ impl LocksBuilder {
     /// [`credentials`](crate::credentials).
     ///
     /// The provider is asked before each connection, within the [`connect_timeout`](Self::connect_timeout). Connections that
-    /// are there log in again with each value that it gives. If it fails, they stay as they are, the event
-    /// `credentials_failed` reports it, and new connections use the credentials that it gave last. Connections of a
-    /// [`pool`](Self::pool) log in as the pool says.
+    /// are there log in again with each value that it gives. If it fails, or is silent for a second, they stay as they are,
+    /// the event `credentials_failed` reports it, and new connections use the credentials that it gave last. So give it new
+    /// credentials when the server accepts them: a connection whose login the server has rejected keeps the login that it has,
+    /// and does not try later ones. The next connection uses the newest. Connections of a [`pool`](Self::pool) log in as the
+    /// pool says.
     ///
     /// # Examples
     ///

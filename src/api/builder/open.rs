@@ -172,9 +172,9 @@ impl LocksBuilder {
         let has_client = self.login.has_client();
         #[cfg(any(test, feature = "test-util"))]
         if let Some(open) = &self.store {
-            let others = [self.commands.is_some(), self.url.is_some(), has_client];
-            if others.contains(&true) || self.servers.is_some() {
-                return refused("a server in memory excludes a URL, servers, a client and a pool");
+            let others = [self.commands.is_some(), self.url.is_some()];
+            if others.contains(&true) || self.servers.is_some() || !self.login.is_empty() {
+                return refused("a server in memory excludes a URL, servers, a pool and a login");
             }
             return Ok(open(timeouts));
         }
@@ -190,6 +190,9 @@ impl LocksBuilder {
             };
         }
         let store = match (&self.commands, self.origin()?) {
+            (Some(_), None) if !self.login.is_empty() => {
+                return refused("credentials and certificates are for a URL or servers");
+            }
             (Some(commands), origin) => RedisStore::over(Arc::clone(commands), origin, timeouts),
             (None, Some(origin)) => RedisStore::open(origin, timeouts),
             (None, None) => {
@@ -205,7 +208,7 @@ impl LocksBuilder {
         let origin = match (&self.servers, &self.url) {
             (Some(servers), _) => Some(servers.resolve()?),
             (None, Some(url)) => Some(Origin::parse(url)?),
-            (None, None) => self.login.origin(),
+            (None, None) => self.login.origin()?,
         };
         origin.map(|origin| self.login.on(origin)).transpose()
     }

@@ -4,7 +4,6 @@ use std::fmt;
 
 use redis::{Client, ClientTlsConfig, ConnectionInfo, TlsCertificates};
 
-use super::address::refused;
 use crate::base::error::LockError;
 
 /// Certificates for [`LocksBuilder::certificates`](crate::LocksBuilder::certificates), each as the content of a PEM file.
@@ -61,7 +60,12 @@ impl Certificates {
             root_cert: self.authority.clone(),
         };
         let client = Client::build_with_tls(info.clone(), certificates);
-        let client = client.map_err(|error| refused(&error.to_string()))?;
+        let client = client.map_err(|error| {
+            let needed = "they need TLS: a `rediss://` URL or `Servers::tls`";
+            LockError::config(format!(
+                "the certificates cannot be used: {error}; {needed}"
+            ))
+        })?;
         Ok(client.get_connection_info().clone())
     }
 }

@@ -6,14 +6,23 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::unfold;
 use futures_util::{Stream, StreamExt};
 use redis::{BasicAuth, RedisResult, StreamingCredentialsProvider};
 use tokio::sync::watch;
+use tokio::task::yield_now;
 
 use crate::base::events::{self, Throttle};
 use crate::base::sync::Mutex;
+use crate::base::timer::timeout;
+
+/// How long a connection that is made waits for a provider while other credentials are known.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The failure of a provider that gives nothing.
+const SILENT: &str = "no credentials within 1 s";
 
 type Given = Pin<Box<dyn Stream<Item = RedisResult<BasicAuth>> + Send>>;
 
@@ -37,30 +46,40 @@ impl Credentials {
         }))
     }
 
-    /// The next credentials that the provider gives. Before there were any on this stream, those that were given last stand
-    /// in for a failure.
+    /// The next credentials that the provider gives. If the first result of a stream is a failure, or does not come, it returns
+    /// the credentials that were given last.
     async fn next(&self, given: &mut Given, is_first: bool) -> Option<RedisResult<BasicAuth>> {
         let Inner {
             provider: _,
             latest,
             warnings,
         } = &*self.0;
+        let known = latest.lock().clone().map(Ok).filter(|_| is_first);
         loop {
-            let failed = match given.next().await {
-                Some(Ok(credentials)) => {
+            let next = match &known {
+                Some(known) => timeout(PATIENCE, given.next()).await.map_err(|_| known),
+                None => Ok(given.next().await),
+            };
+            let failed = match next {
+                Ok(Some(Ok(credentials))) => {
                     *latest.lock() = Some(credentials.clone());
                     return Some(Ok(credentials));
                 }
-                Some(Err(error)) => {
+                Ok(Some(Err(error))) => {
                     events::credentials_failed(&error, warnings);
                     Some(Err(error))
                 }
-                None => None,
+                Ok(None) => None,
+                Err(known) => {
+                    events::credentials_failed(&SILENT, warnings);
+                    return Some(known.clone());
+                }
             };
-            let known = latest.lock().clone().map(Ok).filter(|_| is_first);
             if is_first || failed.is_none() {
                 return known.or(failed);
             }
+            // A provider may fail again at once.
+            yield_now().await;
         }
     }
 }
@@ -170,6 +189,28 @@ mod tests {
         assert_eq!(passwords(&ended).await, []);
         *ended.0.latest.lock() = Some(auth("one"));
         assert_eq!(passwords(&ended).await, [Some("one".to_owned())]);
+    }
+
+    /// Gives nothing.
+    struct Silent;
+
+    impl StreamingCredentialsProvider for Silent {
+        fn subscribe(&self) -> Given {
+            Box::pin(stream::pending())
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_provider_that_is_silent_delays_a_connection_by_a_second() {
+        let silent = Credentials::of(Silent);
+        *silent.0.latest.lock() = Some(auth("one"));
+        let begun = tokio::time::Instant::now();
+        let first = silent.subscribe().next().await.and_then(Result::ok);
+        assert_eq!(
+            first.map(|it| it.password().to_owned()).as_deref(),
+            Some("one")
+        );
+        assert_eq!(begun.elapsed(), PATIENCE);
     }
 
     #[tokio::test]

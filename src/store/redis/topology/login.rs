@@ -21,8 +21,8 @@ pub(crate) struct Login {
 
 impl Login {
     /// The server of the program's client, if there is one.
-    pub(crate) fn origin(&self) -> Option<Origin> {
-        self.client.as_ref().map(Origin::of_client)
+    pub(crate) fn origin(&self) -> Result<Option<Origin>, LockError> {
+        self.client.as_ref().map(Origin::of_client).transpose()
     }
 
     pub(crate) fn has_client(&self) -> bool {
@@ -42,7 +42,7 @@ impl Login {
         self.client.is_none()
     }
 
-    /// The origin, logged in to like this.
+    /// Returns the origin with these certificates and credentials.
     pub(crate) fn on(&self, origin: Origin) -> Result<Origin, LockError> {
         #[cfg(feature = "tls")]
         let origin = match &self.certificates {

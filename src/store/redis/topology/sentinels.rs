@@ -71,7 +71,7 @@ struct SentinelVerdict {
 }
 
 impl Sentinels {
-    /// These sentinels, connected to in another way.
+    /// These sentinels, with other addresses.
     #[cfg(any(feature = "credentials", feature = "tls"))]
     pub(crate) fn with(&self, sentinel: Address, server: Address) -> Self {
         Self::new(&self.name, sentinel, server, self.seeds.clone())

@@ -283,10 +283,14 @@ impl Origin {
     }
 
     /// The server of a client.
-    pub(crate) fn of_client(client: &Client) -> Self {
+    pub(crate) fn of_client(client: &Client) -> Result<Self, LockError> {
         let info = client.get_connection_info();
+        if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
+            provide_tls()?;
+        }
         let settings = settings(info.redis_settings().clone());
-        Self::Server(Address::new(info.clone().set_redis_settings(settings)))
+        let info = info.clone().set_redis_settings(settings);
+        Ok(Self::Server(Address::new(info)))
     }
 
     /// These servers, with other addresses of servers and sentinels.
