@@ -14,6 +14,9 @@ use crate::base::option_types::Mode;
 use crate::base::process::{Process, ProcessId};
 use crate::store::{Queue, Queued, QueuedProcess, SeenHolder, Snapshot, StoreTime};
 
+/// How long a query waits for the descriptions of the processes.
+const DESCRIBED_WITHIN: Duration = Duration::from_secs(1);
+
 /// How many processes a page shows by default.
 const PAGE: usize = 50;
 
@@ -206,7 +209,7 @@ pub(super) async fn describe(engine: &Engine, holders: impl IntoIterator<Item = 
         .filter_map(|holder| Some((holder.owner?.process(), holder)))
         .collect();
     let ids = holders.iter().map(|(id, _)| *id);
-    let processes = engine.store().processes(ids).await;
+    let processes = engine.store().processes(ids, DESCRIBED_WITHIN).await;
     for (id, holder) in &mut holders {
         holder.process = processes.get(*id).cloned();
     }
@@ -262,7 +265,7 @@ enum At {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitingProcess {
-    /// The id of the [`Locks`] in the queue: a UUID, which stays the same as long as it waits for anything. If
+    /// The id of the [`Locks`] in the queue: a UUID of its own. If
     /// another program has written the place, this is what it wrote, with U+FFFD for bytes that are not UTF-8.
     pub id: String,
     /// The process, as it has described itself; `None` if the store does not know it.
@@ -341,8 +344,8 @@ impl LockQueue {
             .map(|queued| WaitingProcess::new(queued, at))
             .collect();
         let id = |it: &WaitingProcess| Uuid::try_parse(&it.id).ok().map(ProcessId::of);
-        let known = self.engine.store().processes(page.iter().filter_map(id));
-        let known = known.await;
+        let ids = page.iter().filter_map(id);
+        let known = self.engine.store().processes(ids, DESCRIBED_WITHIN).await;
         for waiting in &mut page {
             waiting.process = id(waiting).and_then(|id| known.get(id)).cloned();
         }

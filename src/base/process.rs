@@ -94,8 +94,8 @@ impl fmt::Debug for ProcessId {
 
 /// A process that holds locks or waits for them, as it has described itself in the store.
 ///
-/// Each process stores its description when it connects. Nothing proves that it is true: whoever may write to the store may
-/// write any description. It lasts for a day after the process has stored it last, so it outlives the process.
+/// Each process stores its description when it connects. Nothing proves that it is true: a user who may write to the store
+/// may write any description. It lasts for a day after the process has stored it last, so it outlives the process.
 ///
 /// # Examples
 ///
@@ -123,7 +123,7 @@ pub struct Process {
     pub pid: u32,
     /// The version of this crate in the program.
     pub version: String,
-    /// When the process first connected or took a lock, by the clock of its host, in whole seconds.
+    /// When the process made its first [`Locks`](crate::Locks), by the clock of its host, in whole seconds.
     pub begun: SystemTime,
 }
 
@@ -199,7 +199,7 @@ fn shown(text: &str) -> String {
 
 /// Whether a character changes the direction or the lines of the text around it.
 fn is_mark(letter: char) -> bool {
-    matches!(letter, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    matches!(letter, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn since_epoch(time: SystemTime) -> u64 {

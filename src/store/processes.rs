@@ -1,12 +1,15 @@
 //! Who the processes are that have locks or wait for them.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use tokio::time::Instant;
 
 use super::Store;
 use super::verbs::process::Describe;
 use crate::base::process::{Process, ProcessId};
+use crate::base::timer::{after, timeout_at};
 
 /// The number of processes that are asked for at once.
 const AT_ONCE: usize = 16;
@@ -22,9 +25,14 @@ impl Processes {
 }
 
 impl Store {
-    /// Looks up processes. A process is left out if the store does not know it, or does not answer. Nothing is sent if
-    /// there is none but this one.
-    pub(crate) async fn processes(&self, ids: impl IntoIterator<Item = ProcessId>) -> Processes {
+    /// Looks up processes. A process is left out if the store does not know it, or does not answer within this time.
+    /// Nothing is sent if there is none but this one.
+    pub(crate) async fn processes(
+        &self,
+        ids: impl IntoIterator<Item = ProcessId>,
+        within: Duration,
+    ) -> Processes {
+        let until = after(Instant::now(), within);
         let this = ProcessId::this();
         let mut ids: BTreeSet<_> = ids.into_iter().collect();
         let mut known = HashMap::new();
@@ -36,7 +44,7 @@ impl Store {
             Some((id, described.ok()??))
         });
         let mut described = stream::iter(asked).buffer_unordered(AT_ONCE);
-        while let Some(process) = described.next().await {
+        while let Ok(Some(process)) = timeout_at(until, described.next()).await {
             known.extend(process);
         }
         Processes(known)

@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 /// Calls by command, named as the server names them: `evalsha`, `config|get`.
 pub type Calls = BTreeMap<String, u64>;
 
-/// The commands for these figures (INFO, CONFIG RESETSTAT, AUTH), and the greeting of every client.
+/// The commands for these figures (INFO, CONFIG RESETSTAT, AUTH), the greeting of every client, and the description of its process
+/// (SET), for which no request waits.
 /// PING is not among them: nothing here sends it, so one that is counted was sent by the crate.
 /// The bare `config` and `client` are how servers before 7.0 count their subcommands.
-const LEFT_OUT: [&str; 9] = [
+const LEFT_OUT: [&str; 10] = [
     "info",
     "config",
     "config|resetstat",
@@ -21,6 +22,7 @@ const LEFT_OUT: [&str; 9] = [
     "client|setinfo",
     "client|setname",
     "select",
+    "set",
 ];
 
 /// The calls in an answer to `INFO commandstats`.

@@ -14,12 +14,15 @@ use super::wanted::Unanswered;
 use crate::base::error::{Blocked, LockError};
 use crate::base::events;
 use crate::base::key::LockKey;
-use crate::base::timer::{after, sleep, sleep_until, timeout};
+use crate::base::timer::{after, sleep, sleep_until};
 use crate::store::processes::Processes;
 use crate::store::{ClaimVictim, Store};
 
 /// How often a second walk is made anew while some wait of the cycle was not published again.
 const TRIES: u32 = 6;
+
+/// How long the error waits for the descriptions of the processes.
+const DESCRIBED_WITHIN: Duration = Duration::from_millis(100);
 
 /// The result of both walks of a wait.
 enum Walked {
@@ -157,8 +160,7 @@ impl<'a> Search<'a> {
 
     async fn give_way(&self, cycle: &Cycle) -> LockError {
         let owners = cycle.blocked().map(|(wait, _)| wait.id.owner().process());
-        let processes = timeout(self.waiting.heartbeat, self.store().processes(owners)).await;
-        let processes = processes.unwrap_or_default();
+        let processes = self.store().processes(owners, DESCRIBED_WITHIN).await;
         self.waiting.give_way();
         let key = self.waiting.key;
         let cycle = blocked(cycle, key, &processes);

@@ -1,7 +1,7 @@
 //! How this process describes itself to a server, so that others can show who holds a lock.
 //!
 //! Every connection for commands does that as it is made, and again long before the description expires. So the description is
-//! there again when a server has lost its data. In a cluster one server has it. Nothing waits for it and nothing depends on
+//! there again soon after a server has lost its data. In a cluster one server has it. Nothing waits for it and nothing depends on
 //! it: where it is missing, the ids are shown alone.
 
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::base::process::{Process, ProcessId};
 const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The time between two descriptions over one connection.
-pub(super) const PERIOD: Duration = Duration::from_secs(8 * 60 * 60);
+pub(super) const PERIOD: Duration = Duration::from_secs(10 * 60);
 
-/// The time after which a server that has not answered is told again.
+/// The time after which a server that has not executed it is told again.
 const SOON: Duration = Duration::from_secs(60);
 
 /// The slot of the description in a cluster.
@@ -36,8 +36,8 @@ pub(super) async fn introduce(mut driver: MultiplexedConnection, limit: Duration
         .arg(Process::this().to_text());
     set.arg("EX").arg(LIFE.as_secs());
     match within(limit, set.exec_async(&mut driver)).await {
-        Err(error) if error.is_io_error() => SOON,
-        // A server that rejects it does so again.
+        // The user may not, and is to ask rarely.
+        Err(error) if error.code() != Some("NOPERM") => SOON,
         _ => PERIOD,
     }
 }

@@ -156,9 +156,12 @@ impl Connector {
         introduction::PERIOD
     }
 
-    /// Describes this process to a server that has just got the slot of the description.
+    /// Describes this process to a server that has just got the slot of the description, and connects to it for that.
     pub(in crate::store::redis) async fn introduce_soon(self: Arc<Self>) {
-        // Where there is no connection, the next one does it.
+        if !self.common.introduces.load(Relaxed) {
+            return;
+        }
+        // Where none can be made, the next connection does it.
         if let Ok(connection) = self.connection().await {
             let limit = self.common.timeouts.response;
             self.introduce_over(connection.driver.clone(), limit).await;

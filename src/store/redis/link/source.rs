@@ -199,7 +199,7 @@ pub(crate) async fn connect(
     let connecting = client.get_multiplexed_async_connection_with_config(&config);
     let driver = connecting.await?;
     let mut named = driver.clone();
-    // It goes out before the first request, which does not wait for the answer. A server may reject it.
+    // No request waits for the answer. A server may reject it.
     tokio::spawn(async move {
         let mut naming = cmd("CLIENT");
         naming.arg("SETNAME").arg(process::connection_name());
