@@ -6,7 +6,8 @@
 local lock, entries, line = 1, 2, 3
 local hold, target, seq, ttl = unpack(ARGV)
 
-if redis.call('HEXISTS', KEYS[lock], hold) == 0 then
+local depth = redis.call('HGET', KEYS[lock], hold)
+if not depth then
   return 0
 end
 local last = redis.pcall('HGET', KEYS[entries], hold)
@@ -47,5 +48,11 @@ if redis.call('PTTL', KEYS[entries]) < SEQ_LIFE / 2 then
 end
 -- The sequence number is written first. A script that ends between the two writes sends no answer, and another change
 -- sets the depth.
-redis.call('HSET', KEYS[lock], hold, target)
+depth = #depth < 16 and tonumber(string.match(depth, '^[1-9]%d*$'))
+if depth then
+  redis.call('HINCRBY', KEYS[lock], hold, string.format('%.0f', target - depth))
+else
+  -- Another program has written something that is no depth.
+  redis.call('HSET', KEYS[lock], hold, target)
+end
 return 1

@@ -26,9 +26,10 @@ mod several;
 const LOCK: &str = "app:order";
 
 /// The commands of the scripts that write.
-const WRITES: [&str; 9] = [
+const WRITES: [&str; 10] = [
     "del",
     "hdel",
+    "hincrby",
     "hset",
     "pexpire",
     "pexpireat",

@@ -30,13 +30,14 @@ const DEADLOCK_KEYS: [&str; 2] = ["~reentry:waits:*", "~reentry:victim:*"];
 const SENDING: [&str; 2] = ["+evalsha", "+eval"];
 
 /// What the scripts call.
-const SCRIPTS: [&str; 20] = [
+const SCRIPTS: [&str; 21] = [
     "+del",
     "+exists",
     "+hdel",
     "+hexists",
     "+hget",
     "+hgetall",
+    "+hincrby",
     "+hlen",
     "+hmget",
     "+hset",
