@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use reentry::Locks;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 pub(crate) use self::args::Args;
 use self::command::Command;
@@ -40,6 +40,9 @@ use crate::args::Global;
 use crate::connect;
 use crate::exit::{Exit, Failure};
 use crate::signals::Signals;
+
+/// The least time for which a command with a `--timeout` waits for its lock.
+const LEAST: Duration = Duration::from_millis(1);
 
 /// The time limit for the farewell to the server: places in queues, and releases without an answer.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -96,10 +99,18 @@ async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     let enclosing = Enclosing::of_environment();
     let builder = connect::builder(global)?.__inside(enclosing.holds());
     let builder = builder.name(name(&args.command));
+    let limit = args.timeout.filter(|limit| !limit.is_zero());
+    let connecting = limit.unwrap_or(Duration::MAX).min(global.connect_timeout);
+    let begun = Instant::now();
     let locks = tokio::select! {
-        locks = builder.build() => locks?,
+        locks = builder.connect_timeout(connecting).build() => locks?,
         number = signals.end() => return Ok(Exit::Signal(number)),
     };
+    // What is left is for the wait. A wait of zero would be none.
+    let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()).max(LEAST));
+    let mut args = args.clone();
+    args.timeout = left.or(args.timeout);
+    let args = &args;
     let held = enclosing.held(&args.keys, global, &locks).await?;
     check_reentry(&held, args)?;
     let is_held = |key: &&String| held.iter().any(|held| held.key == **key);

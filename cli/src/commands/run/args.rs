@@ -13,7 +13,7 @@ use crate::args::duration;
 ///
 /// Signals go to the command; SIGINT, SIGQUIT and SIGTERM to all processes that it has started. If the lock is
 /// lost, all of them get SIGTERM, and after `--grace` SIGKILL.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub(crate) struct Args {
     /// The lock to take; several are taken all together or not at all
@@ -22,7 +22,7 @@ pub(crate) struct Args {
     /// How long the lock outlives this process if it dies; renewed every third of it
     #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub(super) ttl: Duration,
-    /// Give up after waiting so long; without it the command waits as long as it takes
+    /// Give up after so long, connecting included; without it the command waits as long as it takes
     #[arg(short = 'w', long, visible_alias = "wait", value_name = "TIME", value_parser = duration)]
     pub(super) timeout: Option<Duration>,
     /// Give up at once if the lock is not free

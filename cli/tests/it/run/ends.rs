@@ -2,12 +2,14 @@
 
 use std::io::Write;
 use std::process::Command;
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::{Running, ended, ended_of, locks_at, reentry_at, script_at};
 use crate::support::ports::Port;
 use crate::support::server::RedisServer;
+use crate::support::wait::DEADLINE;
 
 #[tokio::test]
 async fn the_code_of_the_command_is_that_of_the_run() {
@@ -240,4 +242,18 @@ async fn input_and_output_pass_through() {
     assert_eq!(run.code().await, Some(0));
     let ended = ended_of(&mut script_at(&server, &["-k", "a"], "echo fault >&2"));
     assert_eq!(ended.err, "fault\n");
+}
+
+/// Connecting is a part of what `--timeout` limits.
+#[tokio::test]
+async fn a_timeout_is_that_of_the_connection_too() {
+    let server = RedisServer::start().await;
+    server.pause();
+    let words = ["run", "--timeout", "0.3", "--key", "a", "--", "true"];
+    let begun = Instant::now();
+    let ended = ended_of(&mut reentry_at(&server, &words));
+    assert_eq!(ended.code, Some(122), "{ended:?}");
+    // Without the limit it tries for that long to connect.
+    assert!(begun.elapsed() < DEADLINE, "{ended:?}");
+    server.resume();
 }
