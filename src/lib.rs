@@ -31,18 +31,12 @@ pub mod testing;
 #[cfg(feature = "macros")]
 pub use reentry_macros::locked;
 
-/// The crate whose `Pool` [`LocksBuilder::pool`] takes.
-#[doc(no_inline)]
-pub use deadpool_redis;
-/// The crate whose `Client` [`LocksBuilder::client`] takes.
-#[doc(no_inline)]
-pub use redis;
-
 pub use self::api::builder::LocksBuilder;
 pub use self::api::close::CloseReport;
 #[cfg(feature = "credentials")]
 #[cfg_attr(docsrs, doc(cfg(feature = "credentials")))]
 pub use self::api::credentials;
+pub use self::api::driver;
 pub use self::api::guard::{GuardScope, LockGuard};
 pub use self::api::in_current_call::{FutureExt, InCurrentCall};
 pub use self::api::inspect::{Holder, LockInfo, LockQueue, WaitingProcess};

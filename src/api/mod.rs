@@ -4,6 +4,7 @@ pub(crate) mod builder;
 pub(crate) mod close;
 #[cfg(feature = "credentials")]
 pub mod credentials;
+pub mod driver;
 pub(crate) mod engine;
 pub(crate) mod guard;
 pub(crate) mod in_current_call;

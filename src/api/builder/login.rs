@@ -12,14 +12,14 @@ impl LocksBuilder {
     /// The server of a client that the program has already, instead of a [URL](Self::url).
     ///
     /// The client's address, login, database and TLS settings are used for connections of the `Locks`' own, which
-    /// receive messages. The client's own connections are not used. Its type is that of the `redis` crate that is re-exported as
-    /// [`reentry::redis`](crate::redis).
+    /// receive messages. The client's own connections are not used. Its type is also in
+    /// [`driver`](crate::driver).
     ///
     /// # Examples
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let client = reentry::redis::Client::open("redis://app:secret@localhost/2")?;
+    /// let client = reentry::driver::Client::open("redis://app:secret@localhost/2")?;
     /// let locks = reentry::Locks::builder().client(client).build_lazy()?;
     /// # drop(locks);
     /// # Ok(())

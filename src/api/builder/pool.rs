@@ -12,7 +12,8 @@ use crate::base::error::{Effect, StoreError};
 use crate::store::redis::link::source::{Opened, Opening, Receiver, Source, Timeouts, refused};
 
 impl LocksBuilder {
-    /// Takes connections from a pool of `deadpool-redis` 0.23 that the program has already.
+    /// Takes connections from a pool of `deadpool-redis` 0.23 that the program has already. Its types are also in
+    /// [`driver`](crate::driver).
     ///
     /// One connection is taken out of the pool permanently, and serves all commands until it fails. Then the next
     /// connection is taken. The connections of such a pool do not report their end: an idle hold learns of it at its
@@ -27,7 +28,7 @@ impl LocksBuilder {
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use deadpool_redis::{Config, Runtime};
+    /// use reentry::driver::{Config, Runtime};
     ///
     /// let pool = Config::from_url("redis://localhost").create_pool(Some(Runtime::Tokio1))?;
     /// let locks = reentry::Locks::builder().pool(pool).build().await?;
