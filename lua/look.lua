@@ -3,14 +3,12 @@
 -- returns {time in µs; wait id, its record, wait id, its record, …}: the waits that the hold encloses
 -- hold: the hold id.
 local waits, hold = 1, ARGV[1]
+-- include read
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local records = redis.pcall('HGETALL', KEYS[waits])
-if records.err then
-  -- A value of another type has no waits. Any other error is raised again.
-  records = string.find(records.err, 'WRONGTYPE', 1, true) and {} or redis.call('HGETALL', KEYS[waits])
-end
+-- A value of another type has no waits.
+local records = read(redis.pcall('HGETALL', KEYS[waits]))
 local seen = {now}
 for at = 1, #records, 2 do
   local wait, record = records[at], records[at + 1]
@@ -24,4 +22,4 @@ for at = 1, #records, 2 do
     table.insert(seen, record)
   end
 end
-return seen
+return failed or seen

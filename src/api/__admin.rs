@@ -140,16 +140,15 @@ impl Seeds {
     pub fn of(builder: &LocksBuilder) -> Result<Self, LockError> {
         let all = |of: &Address, places: &[_]| places.iter().map(|it| of.at(it).info).collect();
         let origin = builder.origin()?;
-        Ok(
-            match origin.ok_or_else(|| LockError::config("no server is named"))? {
-                Origin::Server(server) => Self::Server(server.info),
-                Origin::Sentinels(set) => Self::Sentinels {
-                    primary: set.name.to_string(),
-                    sentinels: all(&set.sentinel, &set.seeds),
-                    server: set.server.info.clone(),
-                },
-                Origin::Cluster { server, seeds } => Self::Cluster(all(&server, &seeds)),
+        let origin = origin.ok_or_else(|| LockError::config("no server is named"))?;
+        Ok(match origin {
+            Origin::Server(server) => Self::Server(server.info),
+            Origin::Sentinels(set) => Self::Sentinels {
+                primary: set.name.to_string(),
+                sentinels: all(&set.sentinel, &set.seeds),
+                server: set.server.info.clone(),
             },
-        )
+            Origin::Cluster { server, seeds } => Self::Cluster(all(&server, &seeds)),
+        })
     }
 }

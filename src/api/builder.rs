@@ -241,9 +241,8 @@ impl LocksBuilder {
     ///
     /// When the store has not answered requests for the lock for so long, the acquisition ends with
     /// [`Timeout`](crate::LockError::Timeout), for which [`is_unavailable`](crate::LockError::is_unavailable) is true, whatever is
-    /// left of its `wait`. So a service can let callers queue
-    /// for a minute behind each other, and still report an outage after some seconds. Holds are not concerned: they last as
-    /// long as their leases.
+    /// left of its `wait`. So a service can let callers queue for a minute behind each other, and still report an outage after
+    /// some seconds. Holds are not concerned: they last as long as their leases.
     ///
     /// # Examples
     ///
