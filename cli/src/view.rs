@@ -50,6 +50,9 @@ pub(crate) struct WaitingView {
 /// What a process has said about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct ProcessView {
+    /// The process in words.
+    #[serde(skip)]
+    pub(crate) text: String,
     pub(crate) name: String,
     pub(crate) host: String,
     pub(crate) pid: u32,
@@ -109,7 +112,7 @@ impl LockView {
             .holders
             .first()
             .and_then(|first| first.process.as_ref());
-        let holder = process.map_or_else(|| self.holder(usize::MAX), ProcessView::text);
+        let holder = process.map_or_else(|| self.holder(usize::MAX), |it| it.text.clone());
         format!("held by {} for {}", printable(&holder), self.held_for())
     }
 
@@ -123,14 +126,6 @@ impl LockView {
 }
 
 impl ProcessView {
-    /// The process in words.
-    pub(crate) fn text(&self) -> String {
-        let Self {
-            name, pid, host, ..
-        } = self;
-        format!("{name}, pid {pid} on {host}")
-    }
-
     /// The process in the form in which `CLIENT LIST` shows it.
     pub(crate) fn short(&self) -> String {
         let Self {
@@ -144,6 +139,7 @@ impl From<Process> for ProcessView {
     fn from(process: Process) -> Self {
         let begun = process.begun.duration_since(UNIX_EPOCH);
         Self {
+            text: process.to_string(),
             begun: begun.unwrap_or_default().as_secs(),
             name: process.name,
             host: process.host,

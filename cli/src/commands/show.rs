@@ -127,12 +127,11 @@ pub(crate) fn described(key: &str, lock: Option<&LockView>) -> String {
     };
     for holder in &lock.holders {
         let hold = printable(&holder.hold_id);
-        let process = holder.process.as_ref().map(ProcessView::text);
-        let _ = match process {
+        let _ = match &holder.process {
             Some(process) => write!(
                 text,
                 "  holder   {}\n  hold     {hold}",
-                printable(&process)
+                printable(&process.text)
             ),
             None => write!(text, "  holder   {hold}"),
         };
