@@ -30,6 +30,8 @@ pub(crate) struct HolderView {
     /// The call graph; `None` if another program wrote something else.
     pub(crate) owner: Option<String>,
     pub(crate) process: Option<ProcessView>,
+    /// What the program says of the hold; not shown in a list.
+    pub(crate) label: Option<String>,
     pub(crate) depth: u64,
     /// The time until the lease of a reader expires.
     pub(crate) lease_left_ms: Option<u64>,
@@ -108,11 +110,12 @@ impl LockView {
 
     /// The first holder in words, and for how long it has had the lock.
     pub(crate) fn held_by(&self) -> String {
-        let process = self
-            .holders
-            .first()
-            .and_then(|first| first.process.as_ref());
-        let holder = process.map_or_else(|| self.holder(usize::MAX), |it| it.text.clone());
+        let first = self.holders.first();
+        let process = first.and_then(|first| first.process.as_ref());
+        let mut holder = process.map_or_else(|| self.holder(usize::MAX), |it| it.text.clone());
+        if let Some(label) = first.and_then(|first| first.label.as_ref()) {
+            holder = format!("{holder} [{label}]");
+        }
         format!("held by {} for {}", printable(&holder), self.held_for())
     }
 
@@ -155,6 +158,7 @@ impl From<Holder> for HolderView {
             hold_id: holder.hold_id,
             owner: holder.owner.map(|owner| owner.to_string()),
             process: holder.process.map(ProcessView::from),
+            label: holder.label,
             depth: holder.depth,
             lease_left_ms: holder.remaining.map(millis),
         }

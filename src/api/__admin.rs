@@ -4,7 +4,7 @@
 use redis::ConnectionInfo;
 
 use crate::api::builder::LocksBuilder;
-use crate::api::inspect::{LockInfo, describe};
+use crate::api::inspect::{LockInfo, describe_all};
 use crate::api::list::{ListedLock, glance};
 use crate::api::locks::{Locks, on};
 use crate::base::error::{LockError, LostReason};
@@ -47,8 +47,9 @@ impl Locks {
     pub async fn __glance(&self, key: impl AsRef<str>) -> Result<Option<ListedLock>, LockError> {
         let key = self.engine().open_key(key.as_ref())?;
         let mut lock = glance(self.engine(), key).await?;
-        let holders = lock.iter_mut().flat_map(|lock| &mut lock.info.holders);
-        describe(self.engine(), holders).await;
+        if let Some(lock) = &mut lock {
+            describe_all(self.engine(), &mut lock.info.holders).await;
+        }
         Ok(lock)
     }
 

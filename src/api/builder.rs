@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::label::Labeller;
 use crate::base::metrics::Classifier;
 use crate::base::option_types::{HandOff, Wake};
 use crate::base::options::{Options, Queueing};
@@ -16,6 +17,7 @@ use crate::store::{Store, redis::Timeouts};
 mod login;
 mod open;
 mod pool;
+mod shown;
 
 /// Sets up a [`Locks`](crate::Locks); made by [`Locks::builder`](crate::Locks::builder).
 ///
@@ -54,6 +56,7 @@ pub struct LocksBuilder {
     connect_timeout: Option<Duration>,
     response_timeout: Option<Duration>,
     class: Classifier,
+    labels: Labeller,
 }
 
 /// Opens the store of one process.
@@ -79,64 +82,6 @@ impl LocksBuilder {
     /// ```
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
-        self
-    }
-
-    /// The name of this process for those who look at its locks (default: the name of the program's file).
-    ///
-    /// Waiters, operators and `CLIENT LIST` see it beside the process id and the host: see [`Process`](crate::Process). It
-    /// is the name of the whole process: if several `Locks` are built with names, the last one counts, from the next
-    /// connection on. At most 100 characters are shown.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// use reentry::LockError;
-    ///
-    /// let locks = reentry::Locks::builder().url("memory:").name("orders").build().await?;
-    /// let _guard = locks.lock("order:42").await?;
-    /// let late = locks.lock("order:42").wait(Duration::from_secs(1)).await;
-    /// let Err(LockError::Timeout { holder: Some(holder), .. }) = late else { panic!("it is held") };
-    /// assert_eq!(holder.process.map(|process| process.name).as_deref(), Some("orders"));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
-        self.name = Some(name.into());
-        self
-    }
-
-    /// The label `class` of a key in the metrics (default: there is none).
-    ///
-    /// A key itself is no label, since each combination of labels is a separate time series, and there may be millions
-    /// of keys. So use few classes, and derive them from the subject of the key, not from a number in it. `class` is
-    /// called for each acquisition, with the key without the prefix.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// // "order:42" is counted as "order".
-    /// let locks = reentry::Locks::builder()
-    ///     .url("memory:")
-    ///     .metrics_class(|key| key.split(':').next().unwrap_or("other").to_owned())
-    ///     .build()
-    ///     .await?;
-    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[cfg(feature = "metrics")]
-    #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
-    pub fn metrics_class<S: Into<Arc<str>>>(
-        mut self,
-        class: impl Fn(&str) -> S + Send + Sync + 'static,
-    ) -> Self {
-        self.class = Classifier::new(class);
         self
     }
 

@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use crate::base::error::{LockError, StoreError};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
+use crate::base::label::Labeller;
 use crate::base::metrics::{self, Classifier};
 use crate::base::option_types::Wake;
 use crate::base::options::{Options, Queueing, Terms, WaitLimit};
@@ -48,6 +49,7 @@ pub(crate) struct Engine {
     /// The holds inside which the whole process runs.
     inside: Box<[Enclosing]>,
     class: Classifier,
+    labels: Labeller,
 }
 
 /// The parts of an engine that the builder chooses.
@@ -59,6 +61,7 @@ pub(crate) struct Setup {
     pub(crate) queueing: Queueing,
     pub(crate) inside: Vec<Enclosing>,
     pub(crate) class: Classifier,
+    pub(crate) labels: Labeller,
 }
 
 impl Engine {
@@ -70,6 +73,7 @@ impl Engine {
             queueing,
             inside,
             class,
+            labels,
         } = setup;
         metrics::describe();
         let searches = Searches::new(Arc::clone(&store));
@@ -86,6 +90,7 @@ impl Engine {
             searches,
             inside: inside.into(),
             class,
+            labels,
         })
     }
 

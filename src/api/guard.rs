@@ -270,7 +270,11 @@ impl Guarded {
     pub(super) async fn acquire<K: Into<Keys>>(request: LockRequest<K>) -> Result<Self, LockError> {
         let locks = request.engine.id().clone();
         let keys = request.keys.into();
-        let mut entry = match request.engine.enter(keys, request.options).await {
+        let mut entry = match request
+            .engine
+            .enter(keys, request.options, request.label)
+            .await
+        {
             Ok(entry) => entry,
             Err(error) => return Err(Failing::new(error).await),
         };

@@ -13,6 +13,7 @@ pub(crate) mod installed;
 pub(crate) mod leader;
 pub(crate) mod list;
 pub(crate) mod lock_all;
+pub(crate) mod lock_queue;
 pub(crate) mod locks;
 mod options;
 pub(crate) mod request;

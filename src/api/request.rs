@@ -37,6 +37,7 @@ pub struct LockRequest<K = OneKey> {
     pub(super) engine: Arc<Engine>,
     pub(super) keys: K,
     pub(super) options: Options,
+    pub(super) label: Option<Arc<str>>,
 }
 
 impl<K> LockRequest<K> {
@@ -45,6 +46,7 @@ impl<K> LockRequest<K> {
             engine,
             keys,
             options: Options::default(),
+            label: None,
         }
     }
 
@@ -101,6 +103,33 @@ impl<K> LockRequest<K> {
         self
     }
 
+    /// What others are shown of this hold while it lasts: what it is for, or the id of its trace (default:
+    /// [`LocksBuilder::labels`](crate::LocksBuilder::labels)).
+    ///
+    /// [`LockError::Timeout`], the event `waiting` and [`inspect`](crate::Locks::inspect) show it beside the process of the
+    /// holder. It is stored once the hold has lasted a [heartbeat](crate::LocksBuilder::heartbeat), and again every third of
+    /// the TTL, by a request of its own; a shorter hold sends nothing. It is removed after the release, or expires with the
+    /// lease. At most 100 characters are stored, and control characters are replaced. The value of the outermost acquisition
+    /// applies.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let _guard = locks.lock("report").label("nightly export").await?;
+    /// let late = locks.lock("report").wait(Duration::from_secs(5)).await.unwrap_err();
+    /// assert!(late.to_string().contains("nightly export"), "{late}");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
+        self.label = Some(label.into());
+        self
+    }
+
     /// Runs `body` under the lock, or under all the locks; see [`Locks::with_lock`](crate::Locks::with_lock) and
     /// [`Locks::lock_all`](crate::Locks::lock_all).
     ///
@@ -132,7 +161,13 @@ impl<K> LockRequest<K> {
     where
         K: Into<Keys>,
     {
-        WithLock::new(self.engine, self.keys.into(), self.options, body)
+        WithLock::new(
+            self.engine,
+            self.keys.into(),
+            self.options,
+            self.label,
+            body,
+        )
     }
 
     /// Runs `body` under the lock; see [`Locks::with_lock_flat`](crate::Locks::with_lock_flat).

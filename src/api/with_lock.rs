@@ -66,6 +66,7 @@ enum WithLockState<F: Future> {
     Idle {
         keys: Keys,
         options: Options,
+        label: Option<Arc<str>>,
         body: F,
     },
     /// The acquisition of the lock is under way.
@@ -94,12 +95,19 @@ enum WithLockState<F: Future> {
 }
 
 impl<F: Future> WithLock<F> {
-    pub(crate) fn new(engine: Arc<Engine>, keys: Keys, options: Options, body: F) -> Self {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        keys: Keys,
+        options: Options,
+        label: Option<Arc<str>>,
+        body: F,
+    ) -> Self {
         Self {
             engine,
             state: WithLockState::Idle {
                 keys,
                 options,
+                label,
                 body,
             },
         }
@@ -156,10 +164,11 @@ impl<F: Future> WithLockState<F> {
         if let Replaced::Idle {
             keys,
             options,
+            label,
             body,
         } = self.as_mut().project_replace(Self::Done)
         {
-            let entering: BoxFuture<_> = Box::pin(Arc::clone(engine).enter(keys, options));
+            let entering: BoxFuture<_> = Box::pin(Arc::clone(engine).enter(keys, options, label));
             self.set(Self::Acquiring {
                 entering,
                 body: Some(body),

@@ -150,6 +150,8 @@ pub struct HeldBy {
     pub owner: Option<OwnerId>,
     /// The process of the hold, as it has described itself; `None` if the store does not know it, as for another program.
     pub process: Option<Process>,
+    /// The label of the hold, if it has one and has lasted a heartbeat; see [`LockRequest::label`](crate::LockRequest::label).
+    pub label: Option<String>,
     /// Whether the hold belongs to this process and to the same [`Locks`](crate::Locks).
     pub is_here: bool,
     /// How long the holder has had the lock, if it still has it, by the server's clock; `None` for another program. Where call
@@ -179,6 +181,9 @@ impl fmt::Display for HeldBy {
         }
         if self.is_here {
             f.write_str(" in this process")?;
+        }
+        if let Some(label) = &self.label {
+            write!(f, " [{label}]")?;
         }
         if let Some(held_for) = self.held_for {
             write!(f, " for {held_for:.1?}")?;

@@ -10,6 +10,7 @@ pub(crate) mod fence;
 pub(crate) mod glob;
 pub(crate) mod id;
 pub(crate) mod key;
+pub(crate) mod label;
 pub(crate) mod metrics;
 pub(crate) mod option_types;
 pub(crate) mod options;

@@ -189,7 +189,7 @@ fn program() -> Arc<str> {
 }
 
 /// A text that others may have written, as it is shown.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let is_shown = |letter: char| !letter.is_control() && !is_mark(letter);
     let letters = text.chars().take(LONGEST);
     letters

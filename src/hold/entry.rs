@@ -19,6 +19,7 @@ use crate::hold::depth::Remains;
 use crate::hold::exit::{Exit, Leaving, Leavings, end};
 use crate::hold::group::Group;
 use crate::hold::hold::{CallGraph, Hold, Holds, Reentry};
+use crate::hold::label;
 use crate::hold::renewals::RenewalSchedule;
 use crate::hold::sync::{Follower, sync};
 use crate::queue::Grant;
@@ -155,6 +156,15 @@ impl Entry {
         if let Some(first) = begun.first() {
             let span = Span::hold(keys, mode, first.id(), first.token());
             begun.iter().for_each(|hold| hold.set_span(span.clone()));
+        }
+    }
+
+    /// Labels the holds that it has begun.
+    pub(crate) fn label(&self, label: impl Fn(&LockKey) -> Option<Arc<str>>) {
+        for hold in self.begun() {
+            if let Some(label) = label(hold.key()) {
+                label::publish(hold, &label, &self.renewals);
+            }
         }
     }
 

@@ -52,7 +52,7 @@ pub(crate) struct Hold {
     slot: OnceLock<ScheduleSlot>,
     began: Stopwatch,
     state: Mutex<HoldState>,
-    /// Notified of the loss, and of the end if a renewal is in flight.
+    /// Notified of the loss, and of the end if a renewal is in flight or the hold has a label.
     over: Notify,
 }
 
@@ -68,6 +68,8 @@ pub(super) struct HoldState {
     guards: u32,
     /// Whether a wait inside it was chosen to end a deadlock.
     gives_way: bool,
+    /// Whether a task waits for the end, to remove its label.
+    is_labelled: bool,
     /// Whether a renewal is about this hold alone, since one that was about others too may have failed because of it.
     is_renewed_alone: bool,
     /// Around the hold, until its release is answered.
@@ -130,6 +132,7 @@ impl Hold {
             min_hold: None,
             guards: 0,
             gives_way: false,
+            is_labelled: false,
             is_renewed_alone: false,
             span: Span::default(),
         };

@@ -10,6 +10,7 @@ pub(crate) mod exit;
 pub(crate) mod group;
 pub(crate) mod held;
 pub(crate) mod hold;
+mod label;
 pub(crate) mod lease;
 pub(crate) mod member;
 pub(crate) mod renewable;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::Shared;
+use tokio::join;
 use tokio::time::Instant;
 
 use crate::base::error::HeldBy;
@@ -38,6 +39,8 @@ pub(super) struct SeenLock {
     snapshot: Snapshot,
     /// The process of the first holder, if it is known.
     process: Option<Process>,
+    /// The label of the first holder, if it has one.
+    label: Option<String>,
 }
 
 /// Looks at a lock, at the first poll.
@@ -46,28 +49,41 @@ pub(super) fn look(store: &Arc<Store>, key: &LockKey) -> Look {
     let look = async move {
         let queue = QueueLength::NotCounted;
         let snapshot = store.ask(Inspect { key, queue }).await.ok()??;
-        let id = owner(&snapshot).map(OwnerId::process);
-        let processes = store.processes(id, DESCRIBED_WITHIN).await;
-        let process = id.and_then(|id| processes.get(id)).cloned();
-        Some(Arc::new(SeenLock { snapshot, process }))
+        let first = first(&snapshot);
+        let id = OwnerId::of_field(&first).map(OwnerId::process);
+        let hold = first.parse::<HoldId>().ok();
+        let processes = store.processes(id, DESCRIBED_WITHIN);
+        let labels = store.labels(hold, DESCRIBED_WITHIN);
+        let (processes, mut labels) = join!(processes, labels);
+        Some(Arc::new(SeenLock {
+            process: id.and_then(|id| processes.get(id)).cloned(),
+            label: hold.and_then(|hold| labels.remove(&hold)),
+            snapshot,
+        }))
     };
     look.boxed().shared()
 }
 
-/// The owner of the first holder, if there is one that this crate may have made.
-fn owner(seen: &Snapshot) -> Option<OwnerId> {
-    let holder = seen.holders.first()?;
-    OwnerId::of_field(&String::from_utf8_lossy(&holder.field))
+/// The field of the first holder; empty if there is none.
+fn first(seen: &Snapshot) -> String {
+    let first = seen.holders.first();
+    let field = first.map(|holder| String::from_utf8_lossy(&holder.field).into_owned());
+    field.unwrap_or_default()
 }
 
 /// The holder that a look has shown.
 pub(super) fn held_by(seen: &SeenLock, is_held_here: impl Fn(HoldId) -> bool) -> Option<HeldBy> {
-    let SeenLock { snapshot, process } = seen;
-    let holder = snapshot.holders.first()?;
-    let hold_id = String::from_utf8_lossy(&holder.field).into_owned();
+    let SeenLock {
+        snapshot,
+        process,
+        label,
+    } = seen;
+    snapshot.holders.first()?;
+    let hold_id = first(snapshot);
     Some(HeldBy {
         owner: OwnerId::of_field(&hold_id),
         process: process.clone(),
+        label: label.clone(),
         is_here: hold_id.parse().is_ok_and(is_held_here),
         held_for: snapshot.held_for(),
         others: snapshot.holders.len() - 1,

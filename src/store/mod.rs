@@ -17,11 +17,11 @@ use crate::base::option_types::{Mode, Replicas};
 #[cfg(test)]
 #[path = "../../tests/contract/mod.rs"]
 mod contract;
+pub(crate) mod descriptions;
 #[cfg(test)]
 #[path = "../../tests/differential/mod.rs"]
 mod differential;
 pub(crate) mod memory;
-pub(crate) mod processes;
 pub(crate) mod records;
 pub(crate) mod redis;
 pub(crate) mod verbs;
@@ -36,6 +36,7 @@ pub(crate) use self::redis::RedisStore;
 use self::verbs::OfVerb;
 pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
 pub(crate) use self::verbs::depth::{DepthChange, SetDepth};
+pub(crate) use self::verbs::described::{Label, Unlabel};
 pub(crate) use self::verbs::inspect::{
     ForceRelease, Inspect, QueueLength, Seen, SeenHolder, Snapshot,
 };

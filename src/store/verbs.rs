@@ -15,9 +15,9 @@ use super::redis::{Call, Question, Script, Short, Unexpected};
 
 pub(crate) mod acquire;
 pub(crate) mod depth;
+pub(crate) mod described;
 pub(crate) mod inspect;
 pub(crate) mod list;
-pub(crate) mod process;
 pub(crate) mod release;
 pub(crate) mod renew;
 #[cfg(any(test, feature = "__admin"))]

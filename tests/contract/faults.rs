@@ -26,7 +26,7 @@ mod several;
 const LOCK: &str = "app:order";
 
 /// The commands of the scripts that write.
-const WRITES: [&str; 10] = [
+const WRITES: [&str; 11] = [
     "del",
     "hdel",
     "hincrby",
@@ -34,6 +34,7 @@ const WRITES: [&str; 10] = [
     "pexpire",
     "pexpireat",
     "publish",
+    "set",
     "zadd",
     "zrem",
     "zremrangebyscore",

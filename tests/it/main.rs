@@ -147,6 +147,7 @@ mod setup {
     mod credentials;
     mod figures;
     mod inspection;
+    mod labels;
     mod layers;
     mod lazy;
     mod links;

@@ -12,6 +12,7 @@ mod support;
 mod events;
 mod measures;
 mod metrics;
+mod otel;
 mod page;
 mod scrape;
 mod spans;

@@ -20,7 +20,7 @@ const BRANCHES: usize = 16;
 
 const TRAVEL: Duration = Duration::from_millis(1);
 
-/// Enters again and again; its own body needs the store once.
+/// Enters again and again; its own body asks the store for the lock, and then for its label.
 async fn enter_until(end: Instant, locks: &Locks) -> u32 {
     let mut entries = 0;
     loop {
@@ -55,9 +55,9 @@ fn busy_siblings_let_each_other_in() {
         locks.with_lock(KEY, body).await.unwrap()
     });
     // An entry waits for two changes of the depth at most, and so does its exit: the one that is under
-    // way, and the one that has its own in it. With the body that makes five round trips of 2 ms.
+    // way, and the one that has its own in it. With the body that makes six round trips of 2 ms.
     let least = entries.iter().min().unwrap();
-    assert!(*least >= 190, "{entries:?}");
+    assert!(*least >= 160, "{entries:?}");
 }
 
 /// The request of the inner exit is slow, and the release, sent later, is executed first.

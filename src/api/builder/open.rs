@@ -237,6 +237,7 @@ impl LocksBuilder {
             queueing,
             inside,
             class,
+            labels,
             ..
         } = self;
         let setup = Setup {
@@ -246,6 +247,7 @@ impl LocksBuilder {
             queueing,
             inside,
             class,
+            labels,
         };
         Locks::new(Engine::new(store, setup))
     }

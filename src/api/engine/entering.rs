@@ -26,6 +26,7 @@ impl Engine {
         self: Arc<Self>,
         keys: Keys,
         options: Options,
+        label: Option<Arc<str>>,
     ) -> Result<Entry, LockError> {
         let mut keys = self.keys(&keys.0)?;
         let terms = options.resolve(self.defaults)?;
@@ -60,6 +61,9 @@ impl Engine {
         }
         acquisition.succeed();
         entry.trace(&keys, terms.mode);
+        if label.is_some() || self.labels.are_given() {
+            entry.label(|key| label.clone().or_else(|| self.labels.of(key.name())));
+        }
         Ok(entry)
     }
 

@@ -15,7 +15,7 @@ use crate::base::error::{Blocked, LockError};
 use crate::base::events;
 use crate::base::key::LockKey;
 use crate::base::timer::{after, sleep, sleep_until};
-use crate::store::processes::Processes;
+use crate::store::descriptions::Processes;
 use crate::store::{ClaimVictim, Store};
 
 /// How often a second walk is made anew while some wait of the cycle was not published again.

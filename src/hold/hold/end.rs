@@ -16,9 +16,13 @@ impl Hold {
     /// Ends the hold. Returns what another call graph would be given that goes on with it, and whether one
     /// may, after so many disconnects.
     pub(in crate::hold) fn end(&self, disconnects: u64) -> (Grant, bool) {
-        self.change(
+        let (ended, is_labelled) = self.change(
             |HoldState {
-                 lease, depth, mode, ..
+                 lease,
+                 depth,
+                 mode,
+                 is_labelled,
+                 ..
              }| {
                 lease.end(Instant::now());
                 let grant = Grant {
@@ -33,14 +37,16 @@ impl Hold {
                     disconnects: lease.disconnects(),
                     via: Via::Memory,
                 };
-                (
-                    grant,
-                    *mode == Mode::Exclusive
-                        && lease.is_open(disconnects)
-                        && !depth.is_lengthening(),
-                )
+                let may_go_on = *mode == Mode::Exclusive
+                    && lease.is_open(disconnects)
+                    && !depth.is_lengthening();
+                ((grant, may_go_on), *is_labelled)
             },
-        )
+        );
+        if is_labelled {
+            self.call_off();
+        }
+        ended
     }
 
     /// How long the lock is held at least, unless it was for certain.
@@ -59,6 +65,11 @@ impl Hold {
     /// there: until then whatever ends the attempt releases it.
     pub(crate) fn set_min_hold(&self, min_hold: Option<Duration>) {
         self.state.lock().min_hold = min_hold;
+    }
+
+    /// A task waits for its end, to remove its label.
+    pub(in crate::hold) fn set_labelled(&self) {
+        self.state.lock().is_labelled = true;
     }
 
     /// Its holder gives way to a deadlock. It may want the lock again at once: those of other processes go first.

@@ -69,7 +69,7 @@ impl Hold {
         });
     }
 
-    /// Tells a renewal that is in flight of the end.
+    /// Wakes a renewal that is in flight, and the task that publishes the label, after the end.
     pub(in crate::hold) fn call_off(&self) {
         self.over.notify_waiters();
     }

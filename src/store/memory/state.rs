@@ -8,6 +8,7 @@ use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
 use super::clock::Clock;
+use super::labels::StoredLabels;
 use super::line::StoredLine;
 use super::waits::PublishedWaits;
 use crate::base::glob;
@@ -26,6 +27,7 @@ pub(crate) struct State {
     locks: HashMap<LockKey, Lock, RandomState>,
     lines: HashMap<LockKey, StoredLine, RandomState>,
     pub(crate) waits: PublishedWaits,
+    pub(crate) labels: StoredLabels,
     pub(crate) clock: Clock,
     next_sweep: Instant,
     /// The messages to send once the operation is over.
@@ -69,6 +71,7 @@ impl Default for State {
             locks: HashMap::default(),
             lines: HashMap::default(),
             waits: PublishedWaits::default(),
+            labels: StoredLabels::default(),
             clock: Clock::new(),
             next_sweep: Instant::now(),
             messages: Vec::new(),
@@ -100,6 +103,7 @@ impl State {
             !line.is_empty()
         });
         self.waits.sweep(self.clock.at(now));
+        self.labels.sweep(now);
     }
 
     /// The time that the clock of the store shows.

@@ -1,10 +1,12 @@
 //! All scripts, for what loads or checks each of them.
 
-use super::{Verb, acquire, depth, inspect, list, process, release, renew, several, share, waits};
+use super::{
+    Verb, acquire, depth, described, inspect, list, release, renew, several, share, waits,
+};
 use crate::store::redis::{Script, batch};
 
 /// Every script of a verb, and the one that executes many short requests.
-pub(crate) fn scripts() -> [&'static Script; 20] {
+pub(crate) fn scripts() -> [&'static Script; 21] {
     [
         acquire::Acquire::lua(),
         depth::SetDepth::lua(),
@@ -13,7 +15,8 @@ pub(crate) fn scripts() -> [&'static Script; 20] {
         inspect::Inspect::lua(),
         renew::Keep::lua(),
         list::Glance::lua(),
-        process::Describe::lua(),
+        described::Describe::lua(),
+        described::Label::lua(),
         list::Queue::lua(),
         release::Release::lua(),
         release::Retain::lua(),

@@ -34,6 +34,9 @@ pub(crate) struct Args {
     /// Keep the lock for so long at least, counted from its acquisition, though the command ends earlier
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "shared")]
     pub(super) min_hold: Option<Duration>,
+    /// What others see of this run while it has the lock, beside its process
+    #[arg(long, value_name = "TEXT")]
+    pub(super) label: Option<String>,
     /// How long the command has between SIGTERM and SIGKILL when the lock is lost; a third of --ttl at most if this
     /// process is killed [default: 5s, or a third of --ttl if that is less]
     #[arg(long, value_name = "TIME", value_parser = duration)]

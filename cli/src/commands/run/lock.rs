@@ -129,6 +129,10 @@ fn with_options<K>(request: LockRequest<K>, args: &Args) -> LockRequest<K> {
         true => request.shared(),
         false => request,
     };
+    let request = match &args.label {
+        Some(label) => request.label(&**label),
+        None => request,
+    };
     match args.min_hold {
         Some(min_hold) => request.min_hold(min_hold),
         None => request,

@@ -72,6 +72,11 @@ pub(crate) fn process(id: ProcessId) -> String {
     format!("reentry:process:{id}")
 }
 
+/// The key of the label of a hold.
+pub(crate) fn label(hold: HoldId) -> String {
+    format!("reentry:label:{hold}")
+}
+
 /// The key of the victim of a cycle, by its least wait.
 pub(crate) fn victim(least: HoldId) -> String {
     format!("reentry:victim:{least}")

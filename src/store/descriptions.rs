@@ -1,4 +1,4 @@
-//! Who the processes are that have locks or wait for them.
+//! Who the processes are that have locks or wait for them, and how they label their holds.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -7,7 +7,8 @@ use futures_util::{StreamExt, stream};
 use tokio::time::Instant;
 
 use super::Store;
-use super::verbs::process::Describe;
+use super::verbs::described::{Describe, ShowLabel};
+use crate::base::id::HoldId;
 use crate::base::process::{Process, ProcessId};
 use crate::base::timer::{after, timeout_at};
 
@@ -48,5 +49,23 @@ impl Store {
             known.extend(process);
         }
         Processes(known)
+    }
+    /// Looks up the labels of holds. A hold is left out if it has none, or the store does not answer within this time.
+    pub(crate) async fn labels(
+        &self,
+        holds: impl IntoIterator<Item = HoldId>,
+        within: Duration,
+    ) -> HashMap<HoldId, String> {
+        let until = after(Instant::now(), within);
+        let asked = holds.into_iter().map(async |hold| {
+            let label = self.ask(ShowLabel(hold)).await;
+            Some((hold, label.ok()??))
+        });
+        let mut shown = stream::iter(asked).buffer_unordered(AT_ONCE);
+        let mut labels = HashMap::new();
+        while let Ok(Some(label)) = timeout_at(until, shown.next()).await {
+            labels.extend(label);
+        }
+        labels
     }
 }

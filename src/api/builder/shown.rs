@@ -1,0 +1,100 @@
+//! How a `Locks` is shown to others: its process, its holds, and its keys in metrics.
+
+use std::sync::Arc;
+
+use super::LocksBuilder;
+use crate::base::label::Labeller;
+#[cfg(feature = "metrics")]
+use crate::base::metrics::Classifier;
+
+impl LocksBuilder {
+    /// The name of this process for those who look at its locks (default: the name of the program's file).
+    ///
+    /// Waiters, operators and `CLIENT LIST` see it beside the process id and the host: see [`Process`](crate::Process). It
+    /// is the name of the whole process: if several `Locks` are built with names, the last one counts, from the next
+    /// connection on. At most 100 characters are shown.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// use reentry::LockError;
+    ///
+    /// let locks = reentry::Locks::builder().url("memory:").name("orders").build().await?;
+    /// let _guard = locks.lock("order:42").await?;
+    /// let late = locks.lock("order:42").wait(Duration::from_secs(1)).await;
+    /// let Err(LockError::Timeout { holder: Some(holder), .. }) = late else { panic!("it is held") };
+    /// assert_eq!(holder.process.map(|process| process.name).as_deref(), Some("orders"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The label of each hold, by its key without the prefix (default: there is none); see
+    /// [`LockRequest::label`](crate::LockRequest::label), which goes before it.
+    ///
+    /// `label` is called for each lock that an outermost acquisition takes, by the task that awaits it, so it can return the id
+    /// of the trace that the caller is part of. Where it returns a label, the acquisition costs a task that waits for the end
+    /// of the hold.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// tokio::task_local! { static REQUEST: u64 }
+    ///
+    /// let request = |_key: &str| REQUEST.try_with(|id| format!("request {id}")).ok();
+    /// let locks = reentry::Locks::builder().url("memory:").labels(request).build().await?;
+    /// let _guard = REQUEST.scope(7, locks.lock("order:42").acquire()).await?;
+    /// tokio::time::sleep(Duration::from_secs(2)).await; // more than a heartbeat
+    /// let info = locks.inspect("order:42").await?.expect("it is held");
+    /// assert_eq!(info.holders[0].label.as_deref(), Some("request 7"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn labels<S: Into<Arc<str>>>(
+        mut self,
+        label: impl Fn(&str) -> Option<S> + Send + Sync + 'static,
+    ) -> Self {
+        self.labels = Labeller::new(label);
+        self
+    }
+
+    /// The label `class` of a key in the metrics (default: there is none).
+    ///
+    /// A key itself is no label, since each combination of labels is a separate time series, and there may be millions
+    /// of keys. So use few classes, and derive them from the subject of the key, not from a number in it. `class` is
+    /// called for each acquisition, with the key without the prefix.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// // "order:42" is counted as "order".
+    /// let locks = reentry::Locks::builder()
+    ///     .url("memory:")
+    ///     .metrics_class(|key| key.split(':').next().unwrap_or("other").to_owned())
+    ///     .build()
+    ///     .await?;
+    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "metrics")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "metrics")))]
+    pub fn metrics_class<S: Into<Arc<str>>>(
+        mut self,
+        class: impl Fn(&str) -> S + Send + Sync + 'static,
+    ) -> Self {
+        self.class = Classifier::new(class);
+        self
+    }
+}

@@ -1,0 +1,245 @@
+//! The processes that wait for one lock.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::api::engine::Engine;
+use crate::api::locks::{Locks, on};
+use crate::base::error::LockError;
+use crate::base::id::HoldId;
+use crate::base::option_types::Mode;
+use crate::base::process::{Process, ProcessId};
+use crate::store::{Queue, Queued, QueuedProcess, StoreTime};
+
+/// How long a page waits for the descriptions of the processes.
+const DESCRIBED_WITHIN: Duration = Duration::from_secs(1);
+
+/// How many processes a page shows by default.
+const PAGE: usize = 50;
+
+impl Locks {
+    /// Shows the processes that wait for a lock, in the order in which they are served, page by page. Nothing is sent
+    /// before the first page.
+    ///
+    /// Each process has one place in the queue, whatever the number of its waiters. [`inspect`](Self::inspect) counts
+    /// the waiters of this process. A process that waits for a holder of the same process has no place yet. A process
+    /// that comes or goes between two pages may be shown or not. None is shown twice, except a process that has left
+    /// and has come again.
+    ///
+    /// A user with an ACL needs `+zcount` as well.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let _guard = locks.lock("order:42").await?;
+    /// let other = locks.clone();
+    /// let waiting = tokio::spawn(async move { other.lock("order:42").await.map(drop) });
+    /// tokio::time::sleep(Duration::from_secs(3)).await; // more than a heartbeat
+    ///
+    /// let page = locks.queue("order:42").next_page().await?.expect("a page");
+    /// assert_eq!(page.len(), 1);
+    /// assert!(page[0].alive_for.is_some());
+    /// # waiting.abort();
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn queue(&self, key: impl AsRef<str>) -> LockQueue {
+        LockQueue {
+            engine: self.shared_engine(),
+            key: key.as_ref().to_owned(),
+            page: PAGE,
+            at: At::Behind(None),
+            places: 0,
+        }
+    }
+}
+
+/// The queue of a lock, which is read page by page; see [`Locks::queue`].
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let mut queue = locks.queue("order:42");
+/// while let Some(page) = queue.next_page().await? {
+///     for process in page {
+///         println!("{} waits for {:?}", process.id, process.holds);
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "a queue asks for nothing until a page of it is wanted"]
+pub struct LockQueue {
+    engine: Arc<Engine>,
+    key: String,
+    page: usize,
+    at: At,
+    places: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum At {
+    /// The page begins behind the process with this order; at the head of the queue if there is none.
+    Behind(Option<u64>),
+    End,
+}
+
+/// A process that waits for a lock; more exactly, one [`Locks`] of that process.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// let locks = reentry::Locks::in_memory();
+/// let page = locks.queue("order:42").next_page().await?.unwrap_or_default();
+/// let dead = page.iter().filter(|process| process.alive_for.is_none());
+/// assert_eq!(dead.count(), 0);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitingProcess {
+    /// The id of the [`Locks`] in the queue: a UUID of its own. If
+    /// another program has written the place, this is what it wrote, with U+FFFD for bytes that are not UTF-8.
+    pub id: String,
+    /// The process, as it has described itself; `None` if the store does not know it.
+    pub process: Option<Process>,
+    /// The holds that get the lock when the turn of the process comes: one, or the holds of readers that enter
+    /// together.
+    pub holds: Vec<HoldId>,
+    /// How the holds will have the lock.
+    pub mode: Mode,
+    /// The lease that the holds will get.
+    pub lease: Duration,
+    /// How long the process counts as alive if it does not ask again; `None` if it has died, or if what it waits for
+    /// cannot be read. Then the process is passed over, and removed when its turn comes.
+    pub alive_for: Option<Duration>,
+}
+
+impl LockQueue {
+    /// The maximum number of processes on a page (default: 50). At least 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let locks = reentry::Locks::in_memory();
+    /// let queue = locks.queue("order:42").page(10);
+    /// # drop(queue);
+    /// ```
+    pub fn page(mut self, processes: usize) -> Self {
+        self.page = processes.max(1);
+        self
+    }
+
+    /// The next page; `None` after the last one.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::InvalidKey`], or [`LockError::Store`] if the store does not answer, or does not allow the request.
+    /// The next call asks for the same page again. [`LockError::Closed`] after [`close`](Locks::close).
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing: the next call asks for the same page again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// assert!(locks.queue("order:42").next_page().await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn next_page(&mut self) -> Result<Option<Vec<WaitingProcess>>, LockError> {
+        let At::Behind(after) = self.at else {
+            return Ok(None);
+        };
+        let key = self.engine.open_key(&self.key)?;
+        let queued = self.engine.store().ask(Queue {
+            key: key.clone(),
+            after,
+            count: self.page,
+        });
+        let Queued {
+            at,
+            places,
+            processes,
+        } = queued.await.map_err(on(&key))?;
+        self.places = places;
+        self.at = match processes.last() {
+            Some(last) if processes.len() == self.page => At::Behind(Some(last.order)),
+            _ => At::End,
+        };
+        let is_over = processes.is_empty();
+        let queued = processes.into_iter();
+        let mut page: Vec<_> = queued
+            .map(|queued| WaitingProcess::new(queued, at))
+            .collect();
+        let id = |it: &WaitingProcess| Uuid::try_parse(&it.id).ok().map(ProcessId::of);
+        let ids = page.iter().filter_map(id);
+        let known = self.engine.store().processes(ids, DESCRIBED_WITHIN).await;
+        for waiting in &mut page {
+            waiting.process = id(waiting).and_then(|id| known.get(id)).cloned();
+        }
+        Ok((!is_over).then_some(page))
+    }
+
+    /// The number of processes in the queue when the last page was made, dead processes included; 0 before the first
+    /// page.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let mut queue = locks.queue("order:42");
+    /// queue.next_page().await?;
+    /// assert_eq!(queue.places(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn places(&self) -> u64 {
+        self.places
+    }
+}
+
+impl WaitingProcess {
+    fn new(queued: QueuedProcess, at: StoreTime) -> Self {
+        let id = String::from_utf8_lossy(&queued.inbox);
+        let id = id.strip_prefix("reentry:inbox:").unwrap_or(&id);
+        let alive_for = queued.deadline.and_then(|deadline| deadline.since(at));
+        Self {
+            id: id.to_owned(),
+            process: None,
+            holds: queued.holds,
+            mode: queued.mode,
+            lease: queued.grant,
+            alive_for: alive_for.filter(|left| !left.is_zero()),
+        }
+    }
+}
+
+impl fmt::Debug for LockQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LockQueue")
+            .field("key", &self.key)
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,135 @@
+//! What processes say of themselves and of their holds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Value;
+use tokio::time::Instant;
+
+use super::Verb;
+use crate::base::id::HoldId;
+use crate::base::process::{Process, ProcessId, shown};
+use crate::base::timer::after;
+use crate::store::memory::State;
+use crate::store::redis::wire::names;
+use crate::store::redis::{Call, Script, Unexpected, script};
+
+/// Shows the description of a process; `None` if there is none that can be read.
+#[derive(Clone, Debug)]
+pub(crate) struct Describe(pub(crate) ProcessId);
+
+/// Shows the label of a hold; `None` if it has none.
+#[derive(Clone, Debug)]
+pub(crate) struct ShowLabel(pub(crate) HoldId);
+
+/// Sets the label of a hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Label {
+    pub(crate) hold: HoldId,
+    pub(crate) label: Arc<str>,
+    /// How long it lasts unless it is set again.
+    pub(crate) life: Duration,
+}
+
+/// Removes the label of a hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Unlabel(pub(crate) HoldId);
+
+impl Verb for Describe {
+    type Reply = Option<Process>;
+
+    fn lua() -> &'static Script {
+        script!("described")
+    }
+
+    fn call(&self) -> Call {
+        Self::lua().call(1).arg(names::process(self.0))
+    }
+
+    fn read(&self, reply: Value) -> Result<Option<Process>, Unexpected> {
+        Ok(text(reply)?.as_deref().and_then(Process::from_text))
+    }
+
+    /// A store in memory has only holders of this process, which describes itself.
+    fn apply(self, _state: &mut State, _now: Instant) -> Option<Process> {
+        (self.0 == ProcessId::this()).then(Process::this)
+    }
+}
+
+impl Verb for ShowLabel {
+    type Reply = Option<String>;
+
+    fn lua() -> &'static Script {
+        Describe::lua()
+    }
+
+    fn call(&self) -> Call {
+        Self::lua().call(1).arg(names::label(self.0))
+    }
+
+    fn read(&self, reply: Value) -> Result<Option<String>, Unexpected> {
+        Ok(text(reply)?.as_deref().map(shown))
+    }
+
+    fn apply(self, state: &mut State, now: Instant) -> Option<String> {
+        state.labels.get(self.0, now).map(shown)
+    }
+}
+
+impl Verb for Label {
+    type Reply = ();
+
+    fn lua() -> &'static Script {
+        script!("label")
+    }
+
+    fn call(&self) -> Call {
+        let call = Self::lua().call(1).arg(names::label(self.hold));
+        call.arg(&*self.label).millis(self.life)
+    }
+
+    fn read(&self, reply: Value) -> Result<(), Unexpected> {
+        done(reply)
+    }
+
+    fn apply(self, state: &mut State, now: Instant) {
+        state
+            .labels
+            .set(self.hold, self.label, after(now, self.life));
+    }
+}
+
+impl Verb for Unlabel {
+    type Reply = ();
+
+    fn lua() -> &'static Script {
+        Label::lua()
+    }
+
+    fn call(&self) -> Call {
+        Self::lua().call(1).arg(names::label(self.0))
+    }
+
+    fn read(&self, reply: Value) -> Result<(), Unexpected> {
+        done(reply)
+    }
+
+    fn apply(self, state: &mut State, _now: Instant) {
+        state.labels.remove(self.0);
+    }
+}
+
+fn text(reply: Value) -> Result<Option<String>, Unexpected> {
+    match reply {
+        Value::Nil => Ok(None),
+        Value::BulkString(text) => Ok(Some(String::from_utf8_lossy(&text).into_owned())),
+        other => Err(Unexpected(other)),
+    }
+}
+
+fn done(reply: Value) -> Result<(), Unexpected> {
+    match reply {
+        Value::Int(1) => Ok(()),
+        other => Err(Unexpected(other)),
+    }
+}
