@@ -4,6 +4,7 @@ use reentry::credentials::{BasicAuth, StreamingCredentialsProvider, watched};
 use reentry::{Held, Locks, LocksBuilder, OnLost};
 use std::time::Duration;
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::support::{DEADLINE, RedisServer, eventually};
 
@@ -79,8 +80,10 @@ fn auth(number: u32) -> BasicAuth {
 }
 
 async fn until_renewed(held: &Held) {
-    let before = held.remaining();
-    let is_renewed = async || held.remaining() > before || held.is_lost();
+    let deadline = || Instant::now() + held.remaining();
+    let before = deadline();
+    // A renewal lengthens the lease by about a third of the TTL; the two readings of the clock are less far apart.
+    let is_renewed = async || deadline() > before + TTL / 10 || held.is_lost();
     eventually(DEADLINE, "the hold is renewed", is_renewed).await;
     assert!(!held.is_lost(), "{:?}", held.remaining());
 }
