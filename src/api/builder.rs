@@ -85,6 +85,32 @@ impl LocksBuilder {
         self
     }
 
+    /// How much longer a lease lasts in the store than the holder relies on it (default: 1 % of the lease, at least 5 ms, for
+    /// clocks that differ in rate).
+    ///
+    /// A holder that cannot renew its lease ends its body `grace` before the store gives the lock to another caller. In this
+    /// time the requests end that the body has sent to a database or service that knows no
+    /// [fencing token](crate::Held::fencing_token): Consul calls it `lock-delay`. Choose the longest time that such a request
+    /// may take. A dead holder still blocks others for a TTL. `grace` is at most a third of the TTL and of `max_hold`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let grace = Duration::from_secs(5);
+    /// let locks = reentry::Locks::builder().url("memory:").grace(grace).build().await?;
+    /// let guard = locks.lock("order:42").await?; // with a TTL of 30 s
+    /// assert_eq!(guard.held().remaining(), Duration::from_secs(25));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn grace(mut self, grace: Duration) -> Self {
+        self.options.grace = Some(grace);
+        self
+    }
+
     /// The URL of the store that has the locks:
     ///
     /// | URL | |

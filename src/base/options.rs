@@ -104,6 +104,7 @@ pub(crate) struct Options {
     pub(crate) wait: Option<WaitLimit>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
+    pub(crate) grace: Option<Duration>,
     pub(crate) on_lost: Option<OnLost>,
     pub(crate) reentrancy: Option<Reentrancy>,
     pub(crate) depth_sync: Option<DepthSync>,
@@ -124,6 +125,8 @@ pub(crate) struct Terms {
     pub(crate) max_hold: Option<Duration>,
     /// The shortest time for which the lock is held. The lease is no shorter, so that the lock is kept if the holder dies.
     pub(crate) min_hold: Option<Duration>,
+    /// How much longer the lease lasts in the store than here, at least.
+    pub(crate) grace: Duration,
     /// Whether the caller may take over the hold of another call graph in memory.
     pub(crate) may_inherit: bool,
     pub(crate) on_lost: OnLost,
@@ -150,7 +153,8 @@ impl Options {
         let ttl = self.ttl.or(defaults.ttl).unwrap_or(Self::DEFAULT_TTL);
         let ttl = ttl.max(self.min_hold.unwrap_or_default());
         let max_hold = self.max_hold.or(defaults.max_hold);
-        if let Some(reason) = self.contradiction(ttl, max_hold) {
+        let grace = self.grace.or(defaults.grace).unwrap_or_default();
+        if let Some(reason) = self.contradiction(ttl, max_hold, grace) {
             return Err(LockError::config(reason));
         }
         let confirm = self.confirm.or(defaults.confirm);
@@ -162,6 +166,7 @@ impl Options {
             ttl: max_hold.map_or(ttl, |max_hold| max_hold.min(ttl)),
             wait: wait.unwrap_or(WaitLimit::AtMost(Self::DEFAULT_WAIT)),
             max_hold,
+            grace,
             // The store counts milliseconds.
             min_hold: self.min_hold.filter(|it| it.as_millis() > 0),
             may_inherit: max_hold.is_none() && self.min_hold.is_none(),
@@ -174,14 +179,23 @@ impl Options {
         })
     }
 
-    /// The reason why no lock can have these options, with the TTL and the `max_hold` that apply.
-    fn contradiction(self, ttl: Duration, max_hold: Option<Duration>) -> Option<String> {
+    /// The reason why no lock can have these options, with the TTL, the `max_hold` and the grace that apply.
+    fn contradiction(
+        self,
+        ttl: Duration,
+        max_hold: Option<Duration>,
+        grace: Duration,
+    ) -> Option<String> {
+        let shortest = max_hold.map_or(ttl, |max_hold| max_hold.min(ttl));
         let reason = match (self.min_hold, max_hold) {
             _ if !(Self::MIN_TTL..=Self::MAX_TTL).contains(&ttl) => {
                 format!("a TTL of {ttl:?} is not between 20 ms and 100 years")
             }
             (_, Some(max_hold)) if max_hold < ttl / 3 => {
                 format!("a max_hold of {max_hold:?} is below a third of the TTL of {ttl:?}")
+            }
+            _ if grace > shortest / 3 => {
+                format!("a grace of {grace:?} is above a third of a lease of {shortest:?}")
             }
             (Some(_), _) if self.mode == Mode::Shared => {
                 "a lock that is shared has no `min_hold`".to_owned()

@@ -35,9 +35,9 @@ impl StoreTime {
 /// The shortest margin. The margin of a longer lease is 1 % of it.
 const MIN_MARGIN: Duration = Duration::from_millis(5);
 
-/// The deadline of a lease that was requested at `sent`.
-pub(crate) fn deadline(sent: Instant, lease: Duration) -> Instant {
-    sent + lease.saturating_sub(MIN_MARGIN.max(lease / 100))
+/// The deadline of a lease that was requested at `sent`, and outlives it in the store by `grace` at least.
+pub(crate) fn deadline(sent: Instant, lease: Duration, grace: Duration) -> Instant {
+    sent + lease.saturating_sub(MIN_MARGIN.max(lease / 100).max(grace))
 }
 
 /// The times of a lease.
@@ -55,13 +55,17 @@ impl LeaseTimes {
     /// A lease that counts from `sent`. A renewal is due after a third of the TTL. After a hand-off the lease is shorter
     /// than the TTL, and a renewal is due after a quarter of it, which a short section does not reach.
     #[inline]
-    pub(crate) fn new(sent: Instant, length: Duration, ttl: Duration) -> Self {
-        let pause = if length < ttl { length / 4 } else { ttl / 3 };
+    pub(crate) fn new(sent: Instant, length: Duration, ttl: Duration, grace: Duration) -> Self {
+        let pause = if length < ttl {
+            length.saturating_sub(grace) / 4
+        } else {
+            ttl / 3
+        };
         Self {
             ttl,
             confirmed: sent,
             renewal_due: sent + pause,
-            deadline: deadline(sent, length),
+            deadline: deadline(sent, length, grace),
         }
     }
 }
@@ -71,18 +75,31 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const NONE: Duration = Duration::ZERO;
 
     #[tokio::test(start_paused = true)]
     async fn the_deadline_lies_before_the_end_of_the_lease() {
         let sent = Instant::now();
         assert_eq!(
-            deadline(sent, 10 * SECOND),
+            deadline(sent, 10 * SECOND, NONE),
             sent + Duration::from_millis(9900)
         );
         assert_eq!(
-            deadline(sent, SECOND / 10),
+            deadline(sent, SECOND / 10, NONE),
             sent + Duration::from_millis(95)
         );
-        assert_eq!(deadline(sent, Duration::ZERO), sent);
+        assert_eq!(deadline(sent, Duration::ZERO, NONE), sent);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_grace_is_the_margin_if_it_is_longer() {
+        let sent = Instant::now();
+        assert_eq!(deadline(sent, 30 * SECOND, 4 * SECOND), sent + 26 * SECOND);
+        let drift = Duration::from_millis(1);
+        assert_eq!(deadline(sent, SECOND, drift), deadline(sent, SECOND, NONE));
+        // A short lease after a hand-off is renewed before its deadline.
+        let times = LeaseTimes::new(sent, 6 * SECOND, 30 * SECOND, 4 * SECOND);
+        assert_eq!(times.renewal_due, sent + SECOND / 2);
+        assert_eq!(times.deadline, sent + 2 * SECOND);
     }
 }

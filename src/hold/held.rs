@@ -207,7 +207,7 @@ impl Held {
     /// lost or released.
     ///
     /// Renewals come every third of the TTL, so while the store answers this stays at two thirds of it
-    /// or above, less the margin for clock drift (1 %, at least 5 ms).
+    /// or above, less the [grace](crate::LocksBuilder::grace).
     ///
     /// # Examples
     ///

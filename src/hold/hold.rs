@@ -126,7 +126,7 @@ impl Hold {
         runtime: runtime::Id,
     ) -> Arc<Self> {
         let state = HoldState {
-            lease: Lease::new(grant.lease, grant.disconnects, terms.max_hold),
+            lease: Lease::new(grant.lease, grant.disconnects, terms.max_hold, terms.grace),
             depth: Depth::new(grant.depth),
             mode: grant.mode,
             min_hold: None,

@@ -29,6 +29,8 @@ pub(crate) struct Lease {
     lost: Option<LostReason>,
     /// Whether the hold has ended; what was not lost by then never is.
     has_ended: bool,
+    /// How much longer the lease lasts in the store at least, in ms.
+    grace: u32,
 }
 
 /// What must be done for a lease.
@@ -43,11 +45,16 @@ pub(crate) enum Due {
 
 impl Lease {
     /// A lease that was confirmed by a request before which there were so many disconnects.
-    pub(crate) fn new(times: LeaseTimes, disconnects: u64, max_hold: Option<Duration>) -> Self {
+    pub(crate) fn new(
+        times: LeaseTimes,
+        disconnects: u64,
+        max_hold: Option<Duration>,
+        grace: Duration,
+    ) -> Self {
         // An end too far to represent is none.
         let end = max_hold.and_then(|max_hold| times.confirmed.checked_add(max_hold));
         // A hold that the first lease covers ends with it, margin and all: it is never renewed.
-        let covers = |max_hold| deadline(times.confirmed, max_hold) <= times.deadline;
+        let covers = |max_hold| deadline(times.confirmed, max_hold, grace) <= times.deadline;
         let is_covered = max_hold.filter(|_| end.is_some()).is_some_and(covers);
         Self {
             times,
@@ -59,6 +66,7 @@ impl Lease {
             },
             lost: None,
             has_ended: false,
+            grace: u32::try_from(grace.as_millis()).unwrap_or(u32::MAX),
         }
     }
 
@@ -147,7 +155,8 @@ impl Lease {
     /// A confirmation that comes after the deadline is too late: the lock counted as lost by then.
     pub(crate) fn confirm(&mut self, sent: Instant, ttl: Duration, now: Instant) {
         if self.lost_by(now).is_none() {
-            let confirmed = LeaseTimes::new(sent, ttl, ttl);
+            let grace = Duration::from_millis(self.grace.into());
+            let confirmed = LeaseTimes::new(sent, ttl, ttl, grace);
             self.times.confirmed = self.times.confirmed.max(sent);
             self.times.renewal_due = self.times.renewal_due.max(confirmed.renewal_due);
             self.times.deadline = self.times.deadline.max(confirmed.deadline);
@@ -208,9 +217,10 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
     const MOMENT: Duration = Duration::from_millis(1);
+    const NONE: Duration = Duration::ZERO;
 
     fn of(sent: Instant, lease: Duration, ttl: Duration, max_hold: Option<Duration>) -> Lease {
-        Lease::new(LeaseTimes::new(sent, lease, ttl), 0, max_hold)
+        Lease::new(LeaseTimes::new(sent, lease, ttl, NONE), 0, max_hold, NONE)
     }
 
     #[test]
@@ -229,6 +239,16 @@ mod tests {
         lease.confirm(sent + SECOND, 10 * SECOND, sent + 2 * SECOND);
         // Less the margin.
         assert_eq!(lease.deadline(), sent + 11 * SECOND - SECOND / 10);
+    }
+
+    #[test]
+    fn a_renewal_leaves_the_grace() {
+        let (sent, grace) = (Instant::now(), 2 * SECOND);
+        let times = LeaseTimes::new(sent, 10 * SECOND, 10 * SECOND, grace);
+        let mut lease = Lease::new(times, 0, None, grace);
+        assert_eq!(lease.deadline(), sent + 8 * SECOND);
+        lease.confirm(sent + SECOND, 10 * SECOND, sent + SECOND);
+        assert_eq!(lease.deadline(), sent + 9 * SECOND);
     }
 
     #[test]

@@ -101,7 +101,7 @@ impl Grant {
             hold,
             mode: Mode::Exclusive,
             tokens: TokenSeries::new(FencingToken(1), StoreTime { micros: 1 }, sent),
-            lease: LeaseTimes::new(sent, length, ttl),
+            lease: LeaseTimes::new(sent, length, ttl, Duration::ZERO),
             depth: StoredDepth::FIRST,
             unanswered: false,
             is_open: true,

@@ -121,7 +121,7 @@ impl LocalQueues {
     /// What a caller with these terms wants.
     pub(super) fn wish(&self, hold: HoldId, terms: Terms) -> Wish {
         let asks_once = terms.wait == WaitLimit::Never;
-        let entry = (!asks_once).then(|| self.entry(terms.ttl, terms.mode));
+        let entry = (!asks_once).then(|| self.entry(terms));
         Wish {
             request: AcquireRequest {
                 hold,
@@ -132,6 +132,7 @@ impl LocalQueues {
             limit: terms.permits,
             is_preferred: self.queueing.fairness.prefers(terms.mode),
             asks_once,
+            grace: terms.grace,
             may_inherit: terms.may_inherit && terms.mode == Mode::Exclusive,
         }
     }
@@ -239,19 +240,19 @@ impl LocalQueues {
     ///
     /// A lock that moves to the waiter has a short lease until it is renewed, and an entry has a short life. So a dead
     /// process delays the others by two heartbeats at most.
-    fn entry(&self, ttl: Duration, mode: Mode) -> Option<QueueEntry> {
-        let heartbeat = self.queueing.heartbeat(ttl);
+    fn entry(&self, terms: Terms) -> Option<QueueEntry> {
+        let heartbeat = self.queueing.heartbeat(terms.ttl);
         let asks = match self.queueing.wake {
             Wake::Poll { interval, .. } => interval,
             Wake::Notify | Wake::Backoff => Duration::ZERO,
         };
         (asks <= heartbeat).then(|| QueueEntry {
             inbox: self.requests.inbox(),
-            grant: (2 * heartbeat).min(ttl),
+            grant: (2 * heartbeat + terms.grace).min(terms.ttl),
             life: 2 * heartbeat,
             tells: self.queueing.handoff == HandOff::InProcess
                 && self.queueing.wake == Wake::Notify,
-            is_preferred: self.queueing.fairness.prefers(mode),
+            is_preferred: self.queueing.fairness.prefers(terms.mode),
         })
     }
 }

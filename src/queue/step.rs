@@ -1,6 +1,7 @@
 //! What callers want, what goes into a step of the machine, and what comes out of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -232,6 +233,8 @@ pub(super) struct Wish {
     pub(super) is_preferred: bool,
     /// Whether the caller waits for no more than the request in flight.
     pub(super) asks_once: bool,
+    /// How much longer its lease is to last in the store than here, at least.
+    pub(super) grace: Duration,
     /// Whether the caller may continue the hold of another one.
     pub(super) may_inherit: bool,
 }

@@ -180,7 +180,7 @@ impl Waiter {
         is_contended: bool,
         now: Instant,
     ) -> Outcome {
-        if now < deadline(sent, lease) {
+        if now < deadline(sent, lease, self.grace) {
             return Outcome::Held(self.grant(tokens, sent, lease, is_contended, Via::Request));
         }
         // The server may still hold the lock for the waiter, and only a new answer says for how long.
@@ -192,7 +192,7 @@ impl Waiter {
     /// Takes in a message that the lock has moved to this waiter.
     pub(super) fn moved(&self, message: &HandoffMessage, epoch: u64, now: Instant) -> Outcome {
         let start = match self.stage {
-            Stage::Queued(clock) => clock.lease_start(message, epoch, now),
+            Stage::Queued(clock) => clock.lease_start(message, self.grace, epoch, now),
             Stage::Waiting | Stage::Unsure => None,
         };
         start.map_or(Outcome::Moved, |start| {
@@ -233,7 +233,7 @@ impl Waiter {
             hold: self.request.hold,
             mode: self.mode,
             tokens,
-            lease: LeaseTimes::new(sent, lease, self.request.ttl),
+            lease: LeaseTimes::new(sent, lease, self.request.ttl, self.grace),
             depth: StoredDepth::FIRST,
             unanswered: self.unanswered,
             is_open: true,
@@ -285,6 +285,7 @@ impl StoreClock {
     pub(super) fn lease_start(
         self,
         moved: &HandoffMessage,
+        grace: Duration,
         epoch: u64,
         now: Instant,
     ) -> Option<Instant> {
@@ -293,7 +294,7 @@ impl StoreClock {
         // The message cannot be older than the move. One per cent is for clocks that differ in rate.
         let is_sound = self.epoch == epoch && start <= now;
         let start = start.checked_sub(passed / 100)?;
-        (is_sound && now < deadline(start, moved.lease)).then_some(start)
+        (is_sound && now < deadline(start, moved.lease, grace)).then_some(start)
     }
 }
 
@@ -336,8 +337,8 @@ mod tests {
     fn the_lease_counts_from_the_move_and_not_from_the_receipt() {
         let sent = Instant::now();
         let moved = moved(3 * SECOND);
-        let early = clock(sent).lease_start(&moved, EPOCH, sent + 3 * SECOND);
-        let late = clock(sent).lease_start(&moved, EPOCH, sent + 4 * SECOND);
+        let early = clock(sent).lease_start(&moved, Duration::ZERO, EPOCH, sent + 3 * SECOND);
+        let late = clock(sent).lease_start(&moved, Duration::ZERO, EPOCH, sent + 4 * SECOND);
         assert_eq!(early, late);
         assert_eq!(early, Some(sent + Duration::from_millis(2_970)));
     }
@@ -345,7 +346,8 @@ mod tests {
     #[test]
     fn messages_that_come_after_the_lease_are_of_no_use() {
         let sent = Instant::now();
-        let start = clock(sent).lease_start(&moved(SECOND), EPOCH, sent + 3 * SECOND);
+        let start =
+            clock(sent).lease_start(&moved(SECOND), Duration::ZERO, EPOCH, sent + 3 * SECOND);
         assert_eq!(start, None);
     }
 
@@ -353,20 +355,25 @@ mod tests {
     fn a_clock_that_was_stepped_is_not_believed() {
         let sent = Instant::now();
         // Forwards: the lock seems to have moved in the future.
-        let ahead = clock(sent).lease_start(&moved(60 * SECOND), EPOCH, sent + SECOND);
+        let ahead =
+            clock(sent).lease_start(&moved(60 * SECOND), Duration::ZERO, EPOCH, sent + SECOND);
         assert_eq!(ahead, None);
         // Backwards: it seems to have moved before the question.
         let later = StoreClock {
             at: time(SECOND),
             ..clock(sent)
         };
-        assert_eq!(later.lease_start(&moved(Duration::ZERO), EPOCH, sent), None);
+        assert_eq!(
+            later.lease_start(&moved(Duration::ZERO), Duration::ZERO, EPOCH, sent),
+            None
+        );
     }
 
     #[test]
     fn times_of_two_connections_are_not_compared() {
         let sent = Instant::now();
-        let start = clock(sent).lease_start(&moved(SECOND), EPOCH + 1, sent + SECOND);
+        let start =
+            clock(sent).lease_start(&moved(SECOND), Duration::ZERO, EPOCH + 1, sent + SECOND);
         assert_eq!(start, None);
     }
 }

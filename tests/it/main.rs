@@ -56,6 +56,7 @@ mod calls {
 mod leases {
     mod fencing;
     mod forced;
+    mod grace;
     mod holder_dies;
     mod leader;
     mod levels;

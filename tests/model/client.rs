@@ -3,6 +3,8 @@
 //! A step is what happens without an await in between: an answer is read and everything that follows
 //! from it is done. The driver has no state of its own but whether it is due.
 
+use std::time::Duration;
+
 use super::super::{Action, Answer, Input};
 use super::config::{Config, ticks};
 use super::hold::{Hold, Holds};
@@ -146,6 +148,7 @@ impl Client<'_> {
             limit: self.config.limit(hold).map(u32::from),
             is_preferred: false,
             asks_once: false,
+            grace: Duration::ZERO,
             may_inherit: false,
         });
         self.step(hold.process, join);

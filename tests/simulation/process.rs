@@ -66,6 +66,7 @@ impl Process {
         let locks = Locks::builder()
             .ttl(ttl)
             .heartbeat(heartbeat)
+            .grace(one_of(&[Duration::ZERO, ttl / 12]))
             .wake(wake)
             .local_handoffs(one_of(&[0, 1, 3, 16]))
             .handoff(one_of(&[HandOff::InStore, HandOff::InProcess]))

@@ -134,6 +134,7 @@ impl Shell {
             limit: None,
             is_preferred: false,
             asks_once,
+            grace: Duration::ZERO,
             may_inherit,
         }));
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -216,7 +217,7 @@ impl Shell {
         match reply {
             Reply::Acquire(AcquireReply::Held { lease, .. }) => {
                 record.is_known = true;
-                record.unanswered |= deadline(sent, *lease) <= self.now;
+                record.unanswered |= deadline(sent, *lease, Duration::ZERO) <= self.now;
             }
             Reply::Acquire(AcquireReply::Busy { .. }) => record.is_known |= has_entry,
             Reply::Unanswered(error) if error.effect() == Effect::Unknown => {

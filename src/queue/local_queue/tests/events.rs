@@ -189,6 +189,7 @@ pub(super) fn wish(
         limit: None,
         is_preferred: false,
         asks_once,
+        grace: Duration::ZERO,
         may_inherit,
     }
 }
