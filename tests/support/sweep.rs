@@ -13,14 +13,10 @@ use reentry::{LockGuard, Locks, LocksBuilder};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
-use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// The key of a sweep. The expected keys in the store follow from it.
 pub const KEY: &str = "swept";
-
-/// The time within which nothing may be left of a dropped future. The leases last twenty times as long.
-const SOON: Duration = Duration::from_secs(3);
 
 /// Lets a caller wait, so that the inbox is open from here on. Returns the number of its tasks: one that
 /// keeps it, and one that reads its connection.
@@ -43,7 +39,7 @@ enum Onset {
     LastPoll,
 }
 
-/// A store for a sweep, with leases far longer than a test, so that none of them ends by itself.
+/// A store for a sweep, with leases thirty times as long as anything is waited for, so that none of them ends by itself.
 #[derive(Debug)]
 pub struct Ground {
     /// The locks of which the futures are made.
@@ -83,7 +79,7 @@ impl Ground {
     }
 
     fn builder(url: &str) -> LocksBuilder {
-        patient_at(url).ttl(Duration::from_secs(60))
+        patient_at(url).ttl(30 * DEADLINE)
     }
 
     async fn with(builder: LocksBuilder, server: Option<RedisServer>) -> Ground {
@@ -127,9 +123,9 @@ impl Ground {
     /// Waits until nothing is left, and takes the lock once more without waiting for it.
     pub async fn settle(&self, what: &str) {
         let gone = async || self.leftovers().await == 0;
-        eventually(self.soon(), &format!("no key is left: {what}"), gone).await;
+        eventually(DEADLINE, &format!("no key is left: {what}"), gone).await;
         let ended = async || alive() <= self.tasks + RENEWALS;
-        eventually(self.soon(), &format!("no task is left: {what}"), ended).await;
+        eventually(DEADLINE, &format!("no task is left: {what}"), ended).await;
         self.spare();
         let visit = async || self.locks.lock(KEY).try_acquire().await;
         let mut guard = visit().await;
@@ -146,12 +142,6 @@ impl Ground {
         let guard = guard.expect("a store that answers");
         let guard = guard.unwrap_or_else(|| panic!("the queue is empty: {what}"));
         guard.release().await.expect("a release");
-    }
-
-    /// The time within which nothing may be left of a dropped future.
-    fn soon(&self) -> Duration {
-        // A request without an answer is given up first, and then a connection is made.
-        if self.fault.is_some() { DEADLINE } else { SOON }
     }
 
     /// From here on the next request goes wrong.
@@ -254,7 +244,7 @@ impl Ground {
                 .await;
                 drop(future);
                 let what = format!("the neighbour enters: {what}");
-                let entered = within(self.soon(), &what, neighbour).await;
+                let entered = within(DEADLINE, &what, neighbour).await;
                 entered.expect("no panic").expect("a turn");
             } else {
                 drop(future);
