@@ -70,7 +70,6 @@ mod leases {
 mod fence {
     mod ground;
     mod isolation;
-    mod server;
     mod session;
     mod sessions;
     mod stale;

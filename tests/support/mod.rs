@@ -21,6 +21,7 @@
 //! | `proxy` | [`Proxy`]: cuts, delays, holds back and loses bytes on the way |
 //! | `child` | [`Child`]: a part of the test, or a program, in a process of its own, to be killed, stopped or asked to end |
 //! | `classic` | the well-known lock and unlock scripts, as other programs use them |
+//! | `database` | [`DatabaseServer`]: Postgres or MariaDB |
 //! | `dice` | repeatable random numbers |
 //! | `wait` | [`eventually`] and [`within`] |
 //! | `subscriber` | the subscriber of one test for spans and events |
@@ -49,6 +50,7 @@ pub mod classic;
 pub mod clients;
 pub mod cluster;
 pub mod config;
+pub mod database;
 pub mod dice;
 pub mod errors;
 pub mod leftovers;
@@ -73,6 +75,7 @@ pub mod wait;
 
 pub use child::Child;
 pub use cluster::Cluster;
+pub use database::DatabaseServer;
 pub use proxy::{Action, Cut, Direction, Proxy};
 pub use rig::Rig;
 pub use sentinel::SentinelSet;

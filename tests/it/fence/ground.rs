@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
-use super::server::Server;
 use super::session::{Database, Session};
-use crate::support::{DEADLINE, eventually};
+use crate::support::{DEADLINE, DatabaseServer, eventually};
 
-static POSTGRES: OnceCell<Server> = OnceCell::const_new();
-static MARIADB: OnceCell<Server> = OnceCell::const_new();
+static POSTGRES: OnceCell<DatabaseServer> = OnceCell::const_new();
+static MARIADB: OnceCell<DatabaseServer> = OnceCell::const_new();
 
 /// The number of the grounds so far.
 static GROUNDS: AtomicU32 = AtomicU32::new(0);
@@ -49,8 +48,8 @@ impl Ground {
     pub(super) async fn new(database: Database) -> Self {
         let name = format!("ground{}", GROUNDS.fetch_add(1, Ordering::Relaxed));
         let (place, folder) = match database {
-            Database::Postgres => (started(&POSTGRES, Server::postgres).await, None),
-            Database::MariaDb => (started(&MARIADB, Server::mariadb).await, None),
+            Database::Postgres => (started(&POSTGRES, DatabaseServer::postgres).await, None),
+            Database::MariaDb => (started(&MARIADB, DatabaseServer::mariadb).await, None),
             Database::Sqlite => {
                 let folder = TempDir::with_prefix("reentry-").expect("a temporary folder");
                 (folder.path().display().to_string(), Some(folder))
@@ -136,13 +135,7 @@ fn first_schema(database: Database) -> &'static str {
 }
 
 /// The folder of the socket of a server that is up. The first test starts it.
-async fn started(cell: &OnceCell<Server>, start: fn() -> Server) -> String {
-    let start = async || {
-        let server = start();
-        let is_up = async || server.is_up();
-        eventually(DEADLINE, "the database is up", is_up).await;
-        server
-    };
-    let server = cell.get_or_init(start).await;
+async fn started(cell: &OnceCell<DatabaseServer>, start: fn() -> DatabaseServer) -> String {
+    let server = cell.get_or_init(|| start().up()).await;
     server.place().display().to_string()
 }

@@ -4,8 +4,8 @@ use std::process::Command;
 
 use reentry::FenceSql;
 
-use super::server::program;
 use crate::support::Child;
+use crate::support::database::program;
 
 /// What ends the output of each request.
 const END: &str = "end-of-answer";

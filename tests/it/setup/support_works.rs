@@ -2,6 +2,7 @@
 //! timeouts that do not end by themselves.
 
 use crate::support::Direction::{ToClient, ToServer};
+use crate::support::database::program;
 use crate::support::{Action, Cut, DEADLINE, Proxy, RedisServer, eventually, within};
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, AsyncConnectionConfig, Client, RedisResult};
@@ -212,4 +213,10 @@ fn no_test_relies_on_the_default_timeouts() {
     assert!(
         hasty("Locks::connect(\"memory:\").await; Locks::builder().url(\"memory:\")").is_none()
     );
+}
+
+#[test]
+#[should_panic(expected = "apt-get install postgresql mariadb-server sqlite3")]
+fn a_missing_database_is_named_with_what_installs_it() {
+    program("no-such-database");
 }

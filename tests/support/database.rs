@@ -1,4 +1,4 @@
-//! A database server for all tests of this process.
+//! A database server: Postgres or MariaDB.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -8,6 +8,8 @@ use std::{env, fs};
 
 use rustix::process::geteuid;
 use tempfile::TempDir;
+
+use super::wait::{DEADLINE, eventually};
 
 /// The user who runs Postgres where the tests are run by root, which Postgres refuses: `nobody`.
 const NOBODY: u32 = 65_534;
@@ -22,7 +24,7 @@ kill "-$signal" $!; wait $!; rm -rf -- "$0""#;
 
 /// A server that is reached through a socket in its folder. It ends with the test process.
 #[derive(Debug)]
-pub(super) struct Server {
+pub struct DatabaseServer {
     folder: PathBuf,
     /// The folder of the socket.
     place: PathBuf,
@@ -32,8 +34,8 @@ pub(super) struct Server {
     _tether: Child,
 }
 
-impl Server {
-    pub(super) fn postgres() -> Self {
+impl DatabaseServer {
+    pub fn postgres() -> Self {
         let folder = folder();
         let data = folder.join("data");
         fs::create_dir(&data).unwrap();
@@ -72,7 +74,7 @@ impl Server {
         }
     }
 
-    pub(super) fn mariadb() -> Self {
+    pub fn mariadb() -> Self {
         let folder = folder();
         let mut server = Command::new(program("mariadbd"));
         // Without its system tables, which nothing here needs and which take seconds to be made.
@@ -105,12 +107,18 @@ impl Server {
     }
 
     /// The folder of the socket.
-    pub(super) fn place(&self) -> &Path {
+    pub fn place(&self) -> &Path {
         &self.place
     }
 
-    /// Whether the server accepts connections.
-    pub(super) fn is_up(&self) -> bool {
+    /// The server, when it accepts connections.
+    pub async fn up(self) -> Self {
+        let is_up = async || self.is_up();
+        eventually(DEADLINE, "the database is up", is_up).await;
+        self
+    }
+
+    fn is_up(&self) -> bool {
         let log = fs::read_to_string(self.folder.join("log"));
         log.is_ok_and(|log| log.contains(self.up))
     }
@@ -153,7 +161,7 @@ fn as_nobody(program: &Path) -> Command {
 /// # Panics
 ///
 /// Panics with the command that installs it if the machine does not have it.
-pub(super) fn program(name: &str) -> PathBuf {
+pub fn program(name: &str) -> PathBuf {
     let mut folders: Vec<_> = versions("/usr/lib/postgresql");
     folders.push("/usr/local/pgsql/bin".into());
     let path = env::var_os("PATH");
@@ -174,10 +182,4 @@ fn versions(folder: &str) -> Vec<PathBuf> {
     let mut folders: Vec<_> = entries.map(|entry| entry.path().join("bin")).collect();
     folders.sort();
     folders
-}
-
-#[test]
-#[should_panic(expected = "apt-get install postgresql mariadb-server sqlite3")]
-fn a_missing_program_is_named_with_what_installs_it() {
-    program("no-such-database");
 }
