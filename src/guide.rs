@@ -14,18 +14,18 @@
 //! | `guard` | a lock as a value: its scope, its loss, its release |
 //! | `transfer` | two locks at once, in many processes |
 //! | `report_cache` | readers and a writer |
-//! | `fenced_writes` | a resource that refuses a stale token |
 //! | `cron` | a periodic job that one of several machines runs |
 //! | `standby` | one active replica of several |
 //! | `service_tests`, with `--features test-util` | how a service tests its behaviour when its locks fail |
 //!
-//! Whole services need more crates. They are only in the repository, in `examples/services`:
+//! Whole services, and a database, need more crates. They are only in the repository, in `examples/services`:
 //!
 //! | `cargo run --example …` | shows |
 //! |---|---|
 //! | `axum_orders` | a web service that ends in order |
 //! | `worker` | jobs in the background, one at a time for each account |
 //! | `metrics` | what a Prometheus scrapes |
+//! | `fenced_writes` | a database that rejects a stale token: SQLite, or Postgres with `DATABASE_URL` |
 //!
 //! # Other documents
 //!

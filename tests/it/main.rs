@@ -177,6 +177,7 @@ mod examples {
     mod axum_orders;
     mod client;
     mod clock;
+    mod fenced_writes;
     mod recursive;
     mod worker;
 }
