@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::register::Writes;
 use crate::topology::Topology;
 
 /// What one run is to be.
@@ -22,6 +23,16 @@ pub(crate) struct Args {
     /// 64 more tasks in each worker take one of 10,000 keys after the other: their requests travel together; not in a cluster
     #[arg(long)]
     pub(crate) many: bool,
+    /// Writers also add to numbers in a Postgres, behind the fence; with `=plain` without it, and then updates are lost there
+    #[arg(
+        long,
+        value_enum,
+        value_name = "WRITES",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "fenced"
+    )]
+    pub(crate) register: Option<Writes>,
     /// Where the timeline goes [default: target/chaos/SEED.svg, or TOPOLOGY-SEED.svg]
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,

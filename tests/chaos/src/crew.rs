@@ -10,6 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, timeout_at};
 
 use crate::plan::{END, IS_CALM, Order, WORKERS};
+use crate::register::Place;
 use crate::support::dice::Dice;
 use crate::support::process::Process;
 use crate::topology::Topology;
@@ -51,6 +52,7 @@ pub(crate) struct Plan {
     /// One for each mode.
     pub(crate) urls: Vec<String>,
     pub(crate) resource: PathBuf,
+    pub(crate) register: Option<Place>,
     pub(crate) topology: Topology,
     pub(crate) confirm: bool,
     pub(crate) many: bool,
@@ -161,6 +163,7 @@ impl Crew {
         let order = Order {
             url: plan.urls[mode].clone(),
             resource: plan.resource.clone(),
+            register: plan.register.clone(),
             ledger: plan.folder.join(format!("{name}.jsonl")),
             trace: plan
                 .trace

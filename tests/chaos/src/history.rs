@@ -10,6 +10,7 @@ use crate::fault::Fault;
 use crate::ledger::{self, Answer, Life, Outcome, Reason, Record, What};
 use crate::resource::Write;
 use crate::sightings::Sighting;
+use crate::tally::{Tally, Total};
 use crate::topology::Topology;
 
 #[derive(Debug, Default)]
@@ -22,6 +23,8 @@ pub(crate) struct History {
     pub(crate) ops: Vec<Op>,
     /// In the order of the resource.
     pub(crate) writes: Vec<Write>,
+    /// What the register has, if there is one.
+    pub(crate) register: Option<Vec<Total>>,
     /// Who stood in the locks, in order.
     pub(crate) sightings: Vec<Sighting>,
     pub(crate) workers: Vec<(String, End)>,
@@ -45,6 +48,8 @@ pub(crate) struct Op {
     pub(crate) together: bool,
     pub(crate) hold: Option<Hold>,
     pub(crate) reentries: u64,
+    /// Its transactions in the register.
+    pub(crate) register: Tally,
     /// Depths in the store that were not those of the body: when, wanted, stored.
     pub(crate) wrong_depths: Vec<(u64, u64, u64)>,
     /// `None` if the worker was killed before.
@@ -113,6 +118,13 @@ impl History {
         sections
     }
 
+    /// What the workers know of all transactions in the register.
+    pub(crate) fn transactions(&self) -> Tally {
+        let mut all = Tally::default();
+        self.ops.iter().for_each(|op| all.add(&op.register));
+        all
+    }
+
     /// Before an entry, in ns, at which its lock was given to it at the earliest.
     pub(crate) fn lease(&self) -> u64 {
         nanos(self.topology.longest_ttl())
@@ -175,6 +187,7 @@ impl Op {
             together: *together,
             hold: None,
             reentries: 0,
+            register: Tally::default(),
             wrong_depths: Vec::new(),
             ended: None,
         };
@@ -229,6 +242,8 @@ impl Op {
                     hold.shared.get_or_insert(at);
                 }
             }
+            What::Commits => self.register.sent += 1,
+            What::Registered(entry) => self.register.take(entry),
             What::Reentered => self.reentries += 1,
             What::Depth { wanted, stored } if wanted != stored => {
                 self.wrong_depths.push((at, *wanted, *stored));

@@ -13,6 +13,7 @@ use reentry::LostReason;
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
+use crate::tally::Entry;
 
 /// One line: what happened to which operation, and when.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,6 +49,10 @@ pub(crate) enum What {
     Downgrades,
     /// The body goes on; what the resource said if it wrote, or read.
     Step { life: Life, write: Option<Answer> },
+    /// The commit of a transaction in the register is about to be sent.
+    Commits,
+    /// What became of a transaction in the register.
+    Registered(Entry),
     /// The section re-entered its own lock.
     Reentered,
     /// The depth in the store while the body was at a depth of its own.

@@ -3,7 +3,7 @@
 //!
 //! `cargo xtask chaos --minutes 2 --seed 1`. The harness starts a `redis-server` of its own and a proxy
 //! before it, or a primary with replicas and sentinels, or a cluster; the fenced resource that the locks
-//! protect; and the workers, which are this program once more.
+//! protect, and a Postgres that they protect too; and the workers, which are this program once more.
 
 use std::process::ExitCode;
 
@@ -25,6 +25,7 @@ mod ledger;
 mod plan;
 mod plot;
 mod program;
+mod register;
 mod resource;
 mod run;
 mod schedule;
@@ -33,6 +34,7 @@ mod several;
 mod shape;
 mod sightings;
 mod summary;
+mod tally;
 mod topology;
 mod worker;
 
@@ -49,6 +51,7 @@ mod support {
     pub mod clients;
     pub mod cluster;
     pub mod config;
+    pub mod database;
     pub mod dice;
     pub mod leftovers;
     pub mod ports;

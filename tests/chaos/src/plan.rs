@@ -6,6 +6,7 @@ use std::time::Duration;
 use reentry::{DepthSync, HandOff, Locks, LocksBuilder, Replicas, Wake};
 use serde::{Deserialize, Serialize};
 
+use crate::register::Place;
 use crate::topology::Topology;
 
 /// Locks, and then a semaphore. All workers want the first two all the time, and the others now and then.
@@ -127,6 +128,8 @@ pub(crate) struct Order {
     pub(crate) url: String,
     /// The socket of the fenced resource.
     pub(crate) resource: PathBuf,
+    /// Where the register is, if there is one.
+    pub(crate) register: Option<Place>,
     pub(crate) ledger: PathBuf,
     /// Where the events of the library go, if they are wanted.
     pub(crate) trace: Option<PathBuf>,

@@ -17,6 +17,7 @@ use crate::faults::Stage;
 use crate::ground::Ground;
 use crate::history::History;
 use crate::plan::RESPONSE_TIMEOUT;
+use crate::register::Register;
 use crate::resource::Resource;
 use crate::schedule::Deck;
 use crate::sightings::Lookout;
@@ -47,6 +48,10 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     ensure!(empty, "{} is not empty", ledgers.display());
     let socket = folder.path().join("resource.sock");
     let resource = Resource::start(&socket)?;
+    let register = match args.register {
+        Some(writes) => Some(Register::start(writes, args.topology.longest_ttl()).await?),
+        None => None,
+    };
     let ground = Ground::start(args.topology).await;
     let lookout = Lookout::start(ground.nodes())?;
     let mut dice = Dice(args.seed);
@@ -55,6 +60,7 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
         folder: ledgers,
         urls: ground.urls(),
         resource: socket,
+        register: register.as_ref().map(Register::place),
         topology: args.topology,
         confirm: args.confirm,
         many: args.many,
@@ -82,6 +88,10 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
         healed,
         faults,
         writes: resource.log(),
+        register: match &register {
+            Some(register) => Some(register.totals().await?),
+            None => None,
+        },
         sightings: lookout.sightings(),
         leftovers,
         ..History::default()
@@ -90,6 +100,11 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     if let Some(folder) = &args.keep {
         keep(folder, "faults", &history.faults)?;
         keep(folder, "writes", &history.writes)?;
+        keep(
+            folder,
+            "register",
+            history.register.as_deref().unwrap_or(&[]),
+        )?;
         keep(folder, "sightings", &history.sightings)?;
     }
     let verdict = check::all(&history);

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use reentry::{Held, LockError, LockRequest, Locks, Mode as Sharing};
+use reentry::{FencingToken, Held, LockError, LockRequest, Locks, Mode as Sharing};
 use tokio::time::{Instant, sleep};
 
 use crate::clock::{self, nanos};
 use crate::ledger::{Answer, Ledger, Life, Outcome, Reason, What};
 use crate::plan::{Mode, RESPONSE_TIMEOUT};
+use crate::register::Sessions;
 use crate::resource::Access;
 use crate::shape::Shape;
+use crate::tally::Entry;
 use crate::topology::Topology;
 
 /// How much later than a nested entry the store may have its depth: many attempts.
@@ -26,6 +28,8 @@ pub(crate) struct Client {
     pub(crate) locks: Locks,
     pub(crate) ledger: Ledger,
     pub(crate) access: Access,
+    /// If there is one.
+    pub(crate) register: Option<Sessions>,
 }
 
 impl Client {
@@ -137,6 +141,21 @@ impl Site {
         self.client.ledger.write_now(self.op, what);
     }
 
+    /// Adds to the number of this key in the register, if there is a register. Returns whether the fence has let it in, unless
+    /// there was another error. If it is dropped, it is not known what has become of it.
+    async fn register(&self, token: FencingToken) -> Option<Answer> {
+        let register = self.client.register.as_ref()?;
+        let commits = || self.write_now(What::Commits);
+        let entry = register.add(&self.key, token.as_i64(), commits).await;
+        let answer = match &entry {
+            Entry::Committed => Some(Answer::Accepted),
+            Entry::Refused => Some(Answer::Refused),
+            Entry::Failed(_) => None,
+        };
+        self.write_now(What::Registered(entry));
+        answer
+    }
+
     /// The holder's name at the resource.
     fn writer(&self) -> String {
         format!("{}/{}", self.client.name, self.op)
@@ -174,17 +193,22 @@ impl Section {
         }
     }
 
-    /// Writes to the resource without a look at the lease, and only then says how it stands. A reader reads.
+    /// Writes to the resource, and to the register, without a look at the lease, and only then says how it stands. A reader
+    /// reads from the resource.
     pub(crate) async fn write(&self) {
         let Site { client, key, .. } = &self.site;
-        let token = self.held.fencing_token().0;
+        let token = self.held.fencing_token();
         let (access, writer) = (&client.access, self.site.writer());
-        let answer = if self.shares() {
-            access.read(key, token, &writer).await
+        if self.shares() {
+            let answer = access.read(key, token.0, &writer).await;
+            self.step(answer.ok());
         } else {
-            access.write(key, token, &writer).await
-        };
-        self.step(answer.ok());
+            let answer = access.write(key, token.0, &writer).await;
+            self.step(answer.ok());
+            if let Some(answer) = self.site.register(token).await {
+                self.step(Some(answer));
+            }
+        }
     }
 
     fn shares(&self) -> bool {
@@ -223,11 +247,13 @@ impl Section {
         if self.shares() {
             return;
         }
-        let Site { client, key, .. } = self.site.clone();
-        let (token, writer) = (self.held.fencing_token().0, self.site.writer());
+        let (site, token) = (self.site.clone(), self.held.fencing_token());
         drop(tokio::spawn(async move {
             sleep(delay).await;
-            client.access.write(&key, token, &writer).await
+            let access = &site.client.access;
+            let answer = access.write(&site.key, token.0, &site.writer()).await;
+            site.register(token).await;
+            answer
         }));
     }
 

@@ -11,6 +11,7 @@ use crate::resource::Write;
 use crate::sightings::Sighting;
 
 mod failovers;
+mod register;
 mod several;
 
 const KEY: &str = KEYS[0];
