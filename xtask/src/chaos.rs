@@ -7,10 +7,19 @@ use anyhow::Result;
 use std::env;
 use std::process::Command;
 
-/// Installs a missing server, and runs the harness; `args` go to the harness.
+/// Installs missing servers, and runs the harness; `args` go to the harness.
 pub(crate) fn all(args: &[String]) -> Result<()> {
-    install::redis()?;
+    servers(args)?;
     run(harness()?.args(args))
+}
+
+/// Installs the servers that a run with these arguments starts.
+fn servers(args: &[impl AsRef<str>]) -> Result<()> {
+    install::redis()?;
+    if args.iter().any(|it| it.as_ref().starts_with("--register")) {
+        install::postgres()?;
+    }
+    Ok(())
 }
 
 /// Builds the harness, and returns its run, on a server that is installed.
@@ -26,7 +35,7 @@ pub(crate) fn harness() -> Result<Command> {
 
 /// Builds the harness, and starts it beside another task.
 pub(crate) fn beside(args: &[&str]) -> Result<Beside> {
-    install::redis()?;
+    servers(args)?;
     let mut command = harness()?;
     command.args(args);
     Ok(Beside::start(command))

@@ -49,22 +49,25 @@ const PROMETHEUS: Needed = Needed {
     ],
 };
 
-/// Postgres, MariaDB and SQLite, which refuse the writes of stale holders.
+/// Postgres, of which chaos has one too.
+const POSTGRES: Needed = Needed {
+    name: "postgres",
+    programs: &["postgres"],
+    service: "postgresql",
+    packages: [
+        "postgresql",
+        "postgresql-server",
+        "postgresql-server",
+        "postgresql",
+        "postgresql",
+        "postgresql-server",
+        "postgresql",
+    ],
+};
+
+/// The databases that refuse the writes of stale holders.
 const DATABASES: [Needed; 3] = [
-    Needed {
-        name: "postgres",
-        programs: &["postgres"],
-        service: "postgresql",
-        packages: [
-            "postgresql",
-            "postgresql-server",
-            "postgresql-server",
-            "postgresql",
-            "postgresql",
-            "postgresql-server",
-            "postgresql",
-        ],
-    },
+    POSTGRES,
     Needed {
         name: "mariadbd",
         programs: &["mariadbd"],
@@ -147,6 +150,11 @@ pub(crate) fn servers() -> Result<()> {
     redis()?;
     install(&PROMETHEUS)?;
     DATABASES.iter().try_for_each(install)
+}
+
+/// Installs Postgres, unless the machine has it.
+pub(crate) fn postgres() -> Result<()> {
+    install(&POSTGRES)
 }
 
 /// Installs redis-server, unless the machine has one or `REENTRY_SERVER` names one.
