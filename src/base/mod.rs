@@ -16,6 +16,7 @@ pub(crate) mod option_types;
 pub(crate) mod options;
 pub(crate) mod process;
 pub(crate) mod span;
+pub(crate) mod suspension;
 pub(crate) mod sync;
 pub(crate) mod time;
 pub(crate) mod timer;

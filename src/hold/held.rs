@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::base::error::{LockError, LostReason};
 use crate::base::id::{FencingToken, HoldId, OwnerId};
 use crate::base::option_types::Mode;
+use crate::base::suspension;
 use crate::hold::downgrade::{Settled, downgrade};
 use crate::hold::hold::Hold;
 use crate::hold::renewals::RenewalSchedule;
@@ -226,6 +227,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn remaining(&self) -> Duration {
+        suspension::look();
         self.hold.remaining()
     }
 
@@ -247,6 +249,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn is_lost(&self) -> bool {
+        suspension::look();
         self.hold.lost().is_some()
     }
 

@@ -152,15 +152,29 @@ impl Lease {
 
     /// The store confirmed that the lease lasts `ttl` from a request that was sent at `sent`.
     ///
-    /// A confirmation that comes after the deadline is too late: the lock counted as lost by then.
+    /// A confirmation that comes after the deadline is too late: the lock counted as lost by then. One of a request that was
+    /// sent before the last one that was confirmed changes nothing.
     pub(crate) fn confirm(&mut self, sent: Instant, ttl: Duration, now: Instant) {
-        if self.lost_by(now).is_none() {
+        if self.lost_by(now).is_none() && sent >= self.times.confirmed {
             let grace = Duration::from_millis(self.grace.into());
             let confirmed = LeaseTimes::new(sent, ttl, ttl, grace);
-            self.times.confirmed = self.times.confirmed.max(sent);
+            self.times.confirmed = sent;
             self.times.renewal_due = self.times.renewal_due.max(confirmed.renewal_due);
             self.times.deadline = self.times.deadline.max(confirmed.deadline);
         }
+    }
+
+    /// The machine was suspended for so long, and that was noticed at `now`. What was sent before lengthens nothing more, and the
+    /// lease is verified at once. A lease that was confirmed since is not concerned.
+    pub(crate) fn suspended(&mut self, by: Duration, now: Instant) {
+        if self.times.confirmed > now {
+            return;
+        }
+        let earlier = |instant: Instant| instant.checked_sub(by).unwrap_or(now);
+        self.times.deadline = earlier(self.times.deadline);
+        self.end = self.end.map(earlier);
+        self.times.confirmed = now;
+        self.times.renewal_due = self.times.renewal_due.min(now);
     }
 
     /// A request was confirmed that was sent after so many disconnects.
@@ -249,6 +263,23 @@ mod tests {
         assert_eq!(lease.deadline(), sent + 8 * SECOND);
         lease.confirm(sent + SECOND, 10 * SECOND, sent + SECOND);
         assert_eq!(lease.deadline(), sent + 9 * SECOND);
+    }
+
+    #[test]
+    fn a_suspension_counts_like_any_other_time() {
+        let sent = Instant::now();
+        let mut lease = of(sent, 10 * SECOND, 10 * SECOND, Some(60 * SECOND));
+        let now = sent + SECOND;
+        lease.suspended(5 * SECOND, now);
+        assert_eq!(lease.deadline(), sent + 5 * SECOND - SECOND / 10);
+        assert_eq!(lease.look(0, now), Due::Renewal);
+        // Sent before the suspension.
+        lease.confirm(sent + SECOND / 2, 10 * SECOND, now);
+        assert_eq!(lease.deadline(), sent + 5 * SECOND - SECOND / 10);
+        lease.confirm(now, 10 * SECOND, now);
+        assert_eq!(lease.deadline(), now + 10 * SECOND - SECOND / 10);
+        lease.suspended(10 * SECOND, now);
+        assert_eq!(lease.lost_by(now), Some(LostReason::Unconfirmed));
     }
 
     #[test]

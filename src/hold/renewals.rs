@@ -28,6 +28,7 @@ use self::pace::Pace;
 use crate::base::error::LostReason;
 use crate::base::events::Throttle;
 use crate::base::key::LockKey;
+use crate::base::suspension::{self, Suspended};
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep_until;
 use crate::hold::hold::Hold;
@@ -55,6 +56,8 @@ pub(crate) struct RenewalSchedule {
     /// Which failures are warned of.
     failures: Throttle,
     runtimes: Mutex<Vec<OfRuntime>>,
+    /// The last suspension of the machine, and an instant just before it was noticed. Its mutex comes after that of the runtimes.
+    suspension: Mutex<Option<(Duration, Instant)>>,
 }
 
 /// What the schedule of a runtime had for a hold.
@@ -69,13 +72,16 @@ pub(super) struct Removed {
 impl RenewalSchedule {
     pub(crate) fn new(queues: Arc<LocalQueues>, response_timeout: Duration) -> Arc<Self> {
         let disconnects = queues.store().disconnects();
-        Arc::new(Self {
+        let renewals = Arc::new(Self {
             queues,
             response_timeout,
             disconnects,
             failures: Throttle::default(),
             runtimes: Mutex::default(),
-        })
+            suspension: Mutex::default(),
+        });
+        suspension::tell(&renewals);
+        renewals
     }
 
     pub(crate) fn queues(&self) -> &Arc<LocalQueues> {
@@ -99,7 +105,7 @@ impl RenewalSchedule {
     pub(super) fn push(self: &Arc<Self>, hold: &Arc<Hold>, runtime: &Handle) {
         hold.join_group();
         let mut task = None;
-        let signal = {
+        let (signal, suspension) = {
             let mut runtimes = self.runtimes.lock();
             let mut known = runtimes.iter();
             let at = known.position(|it| it.runtime.id() == runtime.id());
@@ -113,8 +119,11 @@ impl RenewalSchedule {
             let due = hold.due(self.disconnects_of(hold.key()));
             hold.set_slot(of.holds.push(Arc::clone(hold), due));
             of.readers.push(hold);
-            of.wake_by(due)
+            (of.wake_by(due), *self.suspension.lock())
         };
+        if let Some((by, noticed)) = suspension {
+            hold.suspended(by, noticed);
+        }
         if let Some(task) = task {
             drop(runtime.spawn(task.run()));
         }
@@ -248,6 +257,29 @@ impl Drop for Task {
         if let Some(renewals) = self.renewals.upgrade() {
             renewals.end(&self.signal);
         }
+    }
+}
+
+impl Suspended for RenewalSchedule {
+    fn suspended(&self, by: Duration, now: Instant) {
+        let holds: Vec<_> = {
+            let runtimes = self.runtimes.lock();
+            // For the holds that come later, and were won by a request that was sent before.
+            let before = now.checked_sub(Duration::from_nanos(1));
+            *self.suspension.lock() = before.map(|before| (by, before));
+            let holds = runtimes.iter().flat_map(|of| of.holds.iter());
+            holds.cloned().collect()
+        };
+        for hold in holds {
+            hold.suspended(by, now);
+        }
+        let mut signals = Vec::new();
+        for of in self.runtimes.lock().iter_mut() {
+            of.holds
+                .reschedule(|hold| hold.due(self.disconnects_of(hold.key())));
+            signals.extend(of.earliest().and_then(|due| of.wake_by(due)));
+        }
+        signals.iter().for_each(|signal| signal.notify_one());
     }
 }
 

@@ -13,6 +13,7 @@ use crate::base::key::{Keys, LockKey};
 use crate::base::option_types::Reentrancy;
 use crate::base::options::{Options, Terms, WaitLimit};
 use crate::base::span::Acquisition;
+use crate::base::suspension;
 use crate::hold::entry::Entry;
 use crate::hold::hold::Holds;
 use crate::hold::scope;
@@ -42,6 +43,8 @@ impl Engine {
         if terms.wait == WaitLimit::Never {
             self.put_vacant_last(&mut keys);
         }
+        // A lease is counted from before its request: a suspension before that is none of it.
+        suspension::look();
         let since = Instant::now();
         let mut acquisition = Acquisition::begin(&keys, terms.mode, since);
         let mut acquiring = AcquiringAll::new(&self, entry, terms, runtime, since, keys.len());

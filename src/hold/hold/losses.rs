@@ -1,6 +1,5 @@
 //! How a loss is told, and what it means for the other locks that were taken together with the lost one.
 
-use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::select;
@@ -97,18 +96,22 @@ impl Hold {
     /// the schedule may be that of a runtime that stands still.
     pub(crate) async fn until_lost(&self) -> LostReason {
         loop {
-            let mut lost = pin!(until(&self.over, || self.lost()));
             let deadline = {
                 let state = self.state.lock();
                 (!state.lease.has_ended()).then(|| state.lease.deadline())
             };
-            match deadline {
-                None => return lost.await,
-                Some(deadline) => select! {
-                    biased;
-                    reason = &mut lost => return reason,
-                    () = sleep_until(deadline) => {}
+            let Some(deadline) = deadline else {
+                return until(&self.over, || self.lost()).await;
+            };
+            // After a suspension of the machine the deadline is earlier.
+            let is_sooner = || (self.deadline() < deadline).then_some(None);
+            let lost = until(&self.over, || self.lost().map(Some).or_else(is_sooner));
+            select! {
+                biased;
+                found = lost => if let Some(reason) = found {
+                    return reason;
                 },
+                () = sleep_until(deadline) => {}
             }
         }
     }

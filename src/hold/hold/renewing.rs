@@ -69,6 +69,16 @@ impl Hold {
         });
     }
 
+    /// The machine was suspended for so long, and that was noticed at `now`.
+    pub(in crate::hold) fn suspended(&self, by: Duration, now: Instant) {
+        self.change(|state| {
+            state.lease.suspended(by, now);
+            state.lease.lost_by(now)
+        });
+        // The deadline that they wait for is an earlier one now.
+        self.over.notify_waiters();
+    }
+
     /// Wakes a renewal that is in flight, and the task that publishes the label, after the end.
     pub(in crate::hold) fn call_off(&self) {
         self.over.notify_waiters();

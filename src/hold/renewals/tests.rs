@@ -22,6 +22,7 @@ mod readers;
 mod review;
 mod several;
 mod spread;
+mod suspended;
 mod together;
 mod verified;
 
