@@ -14,7 +14,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use self::subscriber::{Check, Ground, InboxStage, Lost, Subscriber};
-use super::link::source::{AbortOnDrop, Source, Timeouts};
+use super::link::abort_on_drop::AbortOnDrop;
+use super::link::source::{Source, Timeouts};
 use crate::base::events::Throttle;
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;

@@ -1,5 +1,6 @@
 //! How a server is connected to, and when it is tried again.
 
+pub(crate) mod abort_on_drop;
 pub(crate) mod address;
 pub(super) mod attempt;
 pub(super) mod breaker;

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use super::collection::{Collected, Collection, Numbered, ShortAnswer};
 use crate::base::sync::{Mutex, after_others};
 use crate::store::redis::batch::{self, MOST};
-use crate::store::redis::link::source::AbortOnDrop;
+use crate::store::redis::link::abort_on_drop::AbortOnDrop;
 use crate::store::redis::wire::call::{Call, Way};
 use crate::store::redis::wire::failure::{RUNTIME_ENDED, aborted};
 use crate::store::redis::wire::question::Short;

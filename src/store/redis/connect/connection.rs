@@ -16,7 +16,7 @@ use super::batches::Batches;
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::Elapsed;
 use crate::store::redis::confirmer::Confirmer;
-use crate::store::redis::link::source::AbortOnDrop;
+use crate::store::redis::link::abort_on_drop::AbortOnDrop;
 use crate::store::redis::replication_id::ReplicationId;
 use crate::store::redis::wire::call::{Call, Way};
 use crate::store::redis::wire::failure::{self, ANOTHER_SERVER, RUNTIME_ENDED, aborted};

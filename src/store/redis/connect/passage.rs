@@ -13,8 +13,8 @@ use super::Connector;
 use super::connection::{Cause, Connection, Fault};
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::sleep_until;
+use crate::store::redis::link::abort_on_drop::AbortOnDrop;
 use crate::store::redis::link::breaker::{News, Pass, Step};
-use crate::store::redis::link::source::AbortOnDrop;
 use crate::store::redis::wire::call::{Call, Way};
 use crate::store::redis::wire::failure::{RUNTIME_ENDED, aborted, refuses_all, refuses_to_write};
 

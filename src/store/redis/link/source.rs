@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use redis::aio::{AsyncPushSender, MultiplexedConnection, SendError};
 use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError, cmd};
-use tokio::task::{AbortHandle, JoinHandle};
 
+use super::abort_on_drop::AbortOnDrop;
 use super::address::Address;
 use crate::base::error::{Effect, StoreError};
 use crate::base::process;
@@ -140,25 +140,6 @@ impl Opened {
             is_own: false,
             ..Self::made_here(driver, endpoint, again)
         }
-    }
-}
-
-/// Ends a task when it is dropped, for example with the connection that the task is about.
-pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
-
-impl AbortOnDrop {
-    pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self::new(&tokio::spawn(work))
-    }
-
-    pub(crate) fn new<T>(task: &JoinHandle<T>) -> Self {
-        Self(task.abort_handle())
-    }
-}
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

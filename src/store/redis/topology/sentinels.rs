@@ -22,8 +22,9 @@ use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, StoreError};
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
+use crate::store::redis::link::abort_on_drop::AbortOnDrop;
 use crate::store::redis::link::address::{Address, Place, list};
-use crate::store::redis::link::source::{AbortOnDrop, Opened, Opening, Receiver, Source, Timeouts};
+use crate::store::redis::link::source::{Opened, Opening, Receiver, Source, Timeouts};
 use crate::store::redis::wire::failure::{self, DriverError};
 
 mod sentinel;
