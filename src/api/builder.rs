@@ -122,6 +122,9 @@ impl LocksBuilder {
     /// | `redis+cluster://user:password@host:port,host:port` | a [cluster](Servers::cluster); also `rediss+cluster` |
     /// | `memory:` | the memory of this process |
     ///
+    /// Connections speak RESP3. Where a server or a proxy refuses that, and with the parameter `protocol=resp2`, they speak RESP2.
+    /// Each process then has a further connection to each server, for messages.
+    ///
     /// In a user name, a password and a parameter, characters that have a meaning in a URL must be percent-encoded.
     ///
     /// With a [`pool`](Self::pool), the URL serves only the subscription on which waiters receive the message that it

@@ -105,6 +105,11 @@ pub(crate) fn credentials_failed(error: &impl std::fmt::Display, warnings: &Thro
     now_and_then!(warnings, %error, "credentials_failed");
 }
 
+/// A server, or a proxy before it, refuses RESP3, so RESP2 is spoken. The caller says so once for each `Locks`.
+pub(crate) fn resp3_refused(server: &str, error: &impl std::fmt::Display) {
+    warn!(target: TARGET, server, %error, "resp3_refused");
+}
+
 pub(crate) fn acquire_undone(key: &LockKey, hold: HoldId) {
     debug!(target: TARGET, key = key.as_str(), %hold, "acquire_undone");
 }

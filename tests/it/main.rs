@@ -118,6 +118,7 @@ mod faults {
     mod memory_limit;
     mod pace;
     mod resend;
+    mod resp2;
     mod runtimes;
     mod unconfirmed;
 }
@@ -153,6 +154,7 @@ mod setup {
     mod links;
     mod processes;
     mod reliability;
+    mod resp2;
     mod secrets;
     mod support_works;
     #[cfg(feature = "tls")]

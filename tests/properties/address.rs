@@ -35,7 +35,8 @@ pub(crate) fn url(before: &str, after: &str) {
         Origin::Server(address) => {
             let Address { info, endpoint, .. } = address;
             let settings = info.redis_settings();
-            assert_eq!(settings.protocol(), ProtocolVersion::RESP3);
+            let is_asked = url.contains("protocol");
+            assert!(is_asked || settings.protocol() == ProtocolVersion::RESP3);
             let is_socket = matches!(info.addr(), ConnectionAddr::Unix(_));
             let is_password = settings.password().is_some_and(|it| it.contains(SECRET));
             let is_before_host = !is_socket && after.contains('@');

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `server` | [`RedisServer`]: a `redis-server` of the test's own |
 //! | `clients` | the connections of the crate to that server, and their ends |
+//! | `resp2` | [`servers_in_resp2`]: servers to which a process speaks RESP2 |
 //! | `leftovers` | the keys that locks have left in that server |
 //! | `replication` | whether a replica is linked, and how it is cut off |
 //! | `sentinel` | [`SentinelSet`]: a primary, its replicas, and the sentinels that fail over |
@@ -61,6 +62,7 @@ pub mod program;
 pub mod proxy;
 pub mod replication;
 pub mod resharding;
+pub mod resp2;
 pub mod rig;
 pub mod sentinel;
 pub mod server;
@@ -77,6 +79,7 @@ pub use child::Child;
 pub use cluster::Cluster;
 pub use database::DatabaseServer;
 pub use proxy::{Action, Cut, Direction, Proxy};
+pub use resp2::{WITHOUT_HELLO, servers_in_resp2};
 pub use rig::Rig;
 pub use sentinel::SentinelSet;
 pub use server::RedisServer;

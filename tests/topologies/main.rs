@@ -36,6 +36,7 @@ mod credentials;
 mod listing;
 mod processes;
 mod releases;
+mod resp2;
 
 mod sentinel {
     mod contended;

@@ -12,8 +12,8 @@ impl LocksBuilder {
     /// The server of a client that the program has already, instead of a [URL](Self::url).
     ///
     /// The client's address, login, database and TLS settings are used for connections of the `Locks`' own, which
-    /// receive messages. The client's own connections are not used. Its type is also in
-    /// [`driver`](crate::driver).
+    /// receive messages. They speak RESP3 where the server does, whatever the client's protocol is. The client's own connections
+    /// are not used. Its type is also in [`driver`](crate::driver).
     ///
     /// # Examples
     ///

@@ -8,4 +8,6 @@ pub(super) mod breaker;
 pub(super) mod certificates;
 #[cfg(feature = "credentials")]
 pub(super) mod credentials;
+pub(super) mod messages;
+pub(super) mod protocol;
 pub(crate) mod source;

@@ -6,13 +6,25 @@ use reentry::credentials::{BasicAuth, StreamingCredentialsProvider};
 use std::pin::Pin;
 
 use crate::rotation::Rotation;
-use crate::support::{RedisServer, patient, patient_at};
+use crate::support::{RedisServer, patient, patient_at, servers_in_resp2};
 
 #[tokio::test]
 async fn no_hold_is_lost_while_the_password_is_rotated() {
     let server = RedisServer::start().await;
     let mut rotation = Rotation::begin(vec![&server]).await;
     rotation.loses_no_hold(patient(&server), 12).await;
+}
+
+/// The connections for messages have no provider: each is made with the newest password.
+#[tokio::test]
+async fn no_hold_is_lost_in_resp2_while_the_password_is_rotated() {
+    for (server, url) in servers_in_resp2().await {
+        let mut rotation = Rotation::begin(vec![&server]).await;
+        rotation.loses_no_hold(patient_at(&*url), 6).await;
+        let locks = patient_at(url).credentials(rotation.provider()).build();
+        let _locks = locks.await.unwrap();
+        server.until_listening(1).await;
+    }
 }
 
 /// A provider that never has any.

@@ -11,7 +11,7 @@ use reentry::{Locks, LocksBuilder, Servers};
 use tokio::task::JoinHandle;
 
 /// How long anything may take: a failover, and what follows from it.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Far longer than a failover.
 pub(super) const TTL: Duration = Duration::from_secs(30);

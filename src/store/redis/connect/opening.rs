@@ -4,11 +4,14 @@
 //! The [inbox](crate::store::redis::inbox) has a connection of its own, which is there only while callers wait. The
 //! messages to all processes are for holders, and come so seldom that they need none.
 
+use std::future::pending;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use futures_util::future::join;
+use redis::RedisError;
 use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
@@ -19,13 +22,14 @@ use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, StoreError};
 use crate::base::events;
 use crate::base::metrics::Purpose;
-use crate::base::timer::{Elapsed, sleep, timeout};
+use crate::base::timer::sleep;
 use crate::store::redis::confirmer::Confirmer;
 use crate::store::redis::introduction;
 use crate::store::redis::link::abort_on_drop::AbortOnDrop;
+use crate::store::redis::link::messages::{Messages, Subscribed};
 use crate::store::redis::link::source::{Opened, Receiver, open};
 use crate::store::redis::replication_id::ReplicationId;
-use crate::store::redis::wire::failure::ANOTHER_SERVER;
+use crate::store::redis::wire::failure::{ANOTHER_SERVER, is_unknown_command, within};
 use crate::store::redis::wire::in_flight::AnswerPace;
 use crate::store::redis::wire::names::TO_ALL;
 use crate::store::redis::wire::reply::Message;
@@ -113,23 +117,25 @@ impl Connector {
         }
     }
 
-    /// Subscribes to the messages to all processes. Where there is no answer in time, or the server refuses it for now
+    /// Subscribes to the messages to all processes. In RESP2 that takes a connection of its own, which the task that is
+    /// returned reads; its end counts as the end of both. Where there is no answer in time, or the server refuses it for now
     /// (BUSY), the connection is used without them, and the task that is returned goes on asking. It ends by itself once
     /// the connection has ended, or where the server does not allow it, which says the same to the inbox.
     async fn subscribe(&self, opened: &Opened, limit: Duration) -> Option<AbortOnDrop> {
         if self.common.watched.get().is_none() || !opened.is_own {
             return None;
         }
-        let mut driver = opened.driver.clone();
-        if is_settled(&mut driver, limit).await {
-            return None;
+        let messages = opened.messages.clone();
+        if let Break(subscribed) = subscribe(&messages, limit).await {
+            return subscribed?.into_reading();
         }
         Some(AbortOnDrop::spawn(async move {
             let mut backoff = Backoff::doubling(LONGEST);
             loop {
                 sleep(backoff.next_pause()).await;
-                if is_settled(&mut driver, limit).await {
-                    return;
+                if let Break(subscribed) = subscribe(&messages, limit).await {
+                    let reading = subscribed.and_then(Subscribed::into_reading);
+                    return keep(reading).await;
                 }
             }
         }))
@@ -199,14 +205,29 @@ impl Connector {
     }
 }
 
-/// Asks for the messages to all processes once. Returns whether asking again is of no use.
-async fn is_settled(driver: &mut MultiplexedConnection, limit: Duration) -> bool {
-    match timeout(limit, driver.subscribe(TO_ALL)).await {
-        Ok(Ok(())) => true,
-        Ok(Err(error)) => {
-            let is_over = error.is_unrecoverable_error() || error.is_io_error();
-            is_over || error.code() == Some("NOPERM")
-        }
-        Err(Elapsed) => false,
+/// Asks for the messages to all processes once. Breaks with the subscription, and with `None` where asking again is of no use.
+async fn subscribe(messages: &Messages, limit: Duration) -> ControlFlow<Option<Subscribed>> {
+    match within(limit, messages.subscribe(&[TO_ALL], limit)).await {
+        Ok(subscribed) => Break(Some(subscribed)),
+        Err(error) if has_ended(messages, &error) || is_refused(&error) => Break(None),
+        Err(_) => Continue(()),
+    }
+}
+
+/// Whether the connection for requests has ended.
+fn has_ended(messages: &Messages, error: &RedisError) -> bool {
+    let is_over = error.is_unrecoverable_error() || error.is_io_error();
+    matches!(messages, Messages::Beside(_)) && is_over && !error.is_timeout()
+}
+
+/// Whether the server allows no subscription.
+fn is_refused(error: &RedisError) -> bool {
+    error.code() == Some("NOPERM") || is_unknown_command(error)
+}
+
+/// Keeps a task for ever, if there is one.
+async fn keep(reading: Option<AbortOnDrop>) {
+    if let Some(_reading) = reading {
+        pending().await
     }
 }

@@ -4,8 +4,6 @@ use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::cmd;
 use tokio::select;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -19,7 +17,9 @@ use crate::base::metrics::Purpose;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
 use crate::store::records::Listener;
-use crate::store::redis::link::source::{Opened, Receiver, Source, Timeouts, open};
+use crate::store::redis::link::abort_on_drop::AbortOnDrop;
+use crate::store::redis::link::messages::Subscribed;
+use crate::store::redis::link::source::{Receiver, Source, Timeouts, open};
 use crate::store::redis::wire::failure::{failed, within};
 use crate::store::redis::wire::reply::Message;
 
@@ -104,11 +104,11 @@ impl Subscriber {
         while !self.is_idle() {
             let ended = Arc::new(Notify::new());
             let pause = match check.settled_by(self.subscribe(&ended)).await {
-                Ok(mut opened) => {
+                Ok((mut subscribed, _following)) => {
                     let began = Instant::now();
                     // No message has come for a lock that moved before this.
                     self.enter(InboxStage::Open);
-                    match self.keep(&mut opened.driver, &ended).await {
+                    match self.keep(&mut subscribed, &ended).await {
                         Closing::Idle => return,
                         // The server may have lost its data together with the connection.
                         Closing::Dead => (self.ground.lost)(),
@@ -145,15 +145,15 @@ impl Subscriber {
     }
 
     /// Keeps the subscription until its connection has died, or is not needed any more.
-    async fn keep(&self, connection: &mut MultiplexedConnection, ended: &Notify) -> Closing {
+    async fn keep(&self, subscribed: &mut Subscribed, ended: &Notify) -> Closing {
         let mut was_idle = false;
         loop {
             select! {
                 biased;
                 () = ended.notified() => return Closing::Dead,
                 () = self.ground.check.taken() => {
-                    let (limit, ping) = (self.ground.timeouts.response, cmd("PING"));
-                    if within(limit, ping.exec_async(connection)).await.is_err() {
+                    let limit = self.ground.timeouts.response;
+                    if within(limit, subscribed.ping()).await.is_err() {
                         return Closing::Dead;
                     }
                 }
@@ -168,17 +168,22 @@ impl Subscriber {
         }
     }
 
-    async fn subscribe(&self, ended: &Arc<Notify>) -> Result<Opened, StoreError> {
+    /// Subscribes. Returns the subscription, and the task that gives it up when it leads to the wrong server.
+    async fn subscribe(
+        &self,
+        ended: &Arc<Notify>,
+    ) -> Result<(Subscribed, Option<AbortOnDrop>), StoreError> {
         let receiver = deliver(Weak::clone(&self.listener), Arc::clone(ended));
         let Ground {
             source, timeouts, ..
         } = &*self.ground;
-        let mut opened = open(source, *timeouts, receiver).await?;
-        let subscribing = opened.driver.subscribe(self.id.to_string());
-        let subscribed = within(timeouts.response, subscribing).await;
-        subscribed.map_err(|error| failed("subscribe", &opened.endpoint, error))?;
+        // In RESP2 the messages have a connection of their own, and this one ends here.
+        let opened = open(source, *timeouts, receiver).await?;
+        let (channel, limit) = (self.id.to_string(), timeouts.response);
+        let subscribed = opened.messages.subscribe(&[&channel], limit).await;
+        let subscribed = subscribed.map_err(|it| failed("subscribe", &opened.endpoint, it))?;
         events::connected(&opened.endpoint, Purpose::Messages);
-        Ok(opened)
+        Ok((subscribed, opened.following))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use redis::{
     ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo,
@@ -66,13 +67,15 @@ pub(crate) fn list(places: &[Place]) -> String {
     places.join(",")
 }
 
-/// A checked URL. Every connection to it speaks RESP3, which carries pushes: the message that a lock
-/// has moved, and the report that the connection has ended.
+/// A checked URL. Its protocol is RESP3 unless it says otherwise. RESP3 carries pushes: the message that a lock has moved, and
+/// the report that the connection has ended.
 #[derive(Clone)]
 pub(crate) struct Address {
     pub(crate) info: ConnectionInfo,
     /// Host and port for messages, without the password.
     pub(crate) endpoint: Arc<str>,
+    /// Whether the program was told that a server refuses RESP3.
+    pub(super) is_refusal_told: Arc<AtomicBool>,
     /// The credentials in place of those in `info`.
     #[cfg(feature = "credentials")]
     pub(crate) credentials: Option<Credentials>,
@@ -83,6 +86,7 @@ impl Address {
         Self {
             endpoint: info.addr().to_string().into(),
             info,
+            is_refusal_told: Arc::default(),
             #[cfg(feature = "credentials")]
             credentials: None,
         }
@@ -105,13 +109,21 @@ impl Address {
         if login.is_some_and(is_cut) && parsed.host_str().is_some_and(|host| !host.is_empty()) {
             return Err(refused(LETTERS));
         }
+        let says_protocol = parsed.query_pairs().any(|(name, _)| name == "protocol");
         let info = parsed.into_connection_info().map_err(|error| {
             // The detail quotes the URL.
             let text = error.to_string();
             let detail = error.detail().map(|detail| format!(": {detail}"));
             refused(text.trim_end_matches(detail.as_deref().unwrap_or_default()))
         })?;
-        let settings = settings(info.redis_settings().clone());
+        let given = info.redis_settings().clone();
+        // The driver's own default is RESP2.
+        let protocol = if says_protocol {
+            given.protocol()
+        } else {
+            ProtocolVersion::RESP3
+        };
+        let settings = settings(given, protocol);
         Ok(Self::new(info.set_redis_settings(settings)))
     }
 
@@ -134,6 +146,7 @@ impl Address {
         Self {
             endpoint: place.to_string().into(),
             info: self.info.clone().set_addr(addr),
+            is_refusal_told: Arc::clone(&self.is_refusal_told),
             #[cfg(feature = "credentials")]
             credentials: self.credentials.clone(),
         }
@@ -141,8 +154,11 @@ impl Address {
 }
 
 /// The settings that all connections have in common.
-pub(crate) fn settings(settings: RedisConnectionInfo) -> RedisConnectionInfo {
-    let settings = settings.set_protocol(ProtocolVersion::RESP3);
+pub(crate) fn settings(
+    settings: RedisConnectionInfo,
+    protocol: ProtocolVersion,
+) -> RedisConnectionInfo {
+    let settings = settings.set_protocol(protocol);
     settings.set_lib_name("reentry", env!("CARGO_PKG_VERSION"))
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_util::stream::unfold;
 use futures_util::{Stream, StreamExt};
-use redis::{BasicAuth, RedisResult, StreamingCredentialsProvider};
+use redis::{BasicAuth, ErrorKind, RedisResult, StreamingCredentialsProvider};
 use tokio::sync::watch;
 use tokio::task::yield_now;
 
@@ -23,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The failure of a provider that gives nothing.
 const SILENT: &str = "no credentials within 1 s";
+
+/// The failure of a provider that has ended and never gave anything.
+const NONE: &str = "the provider gives no credentials";
 
 type Given = Pin<Box<dyn Stream<Item = RedisResult<BasicAuth>> + Send>>;
 
@@ -44,6 +47,12 @@ impl Credentials {
             latest: Mutex::default(),
             warnings: Throttle::default(),
         }))
+    }
+
+    /// The newest credentials.
+    pub(crate) async fn newest(&self) -> RedisResult<BasicAuth> {
+        let first = self.subscribe().next().await;
+        first.unwrap_or_else(|| Err((ErrorKind::AuthenticationFailed, NONE).into()))
     }
 
     /// The next credentials that the provider gives. If the first result of a stream is a failure, or does not come, it returns
@@ -142,7 +151,7 @@ impl StreamingCredentialsProvider for Watched {
 #[cfg(test)]
 mod tests {
     use futures_util::stream;
-    use redis::{ErrorKind, RedisError};
+    use redis::RedisError;
 
     use super::*;
 

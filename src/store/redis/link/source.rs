@@ -5,13 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::{AsyncPushSender, MultiplexedConnection, SendError};
-use redis::{AsyncConnectionConfig, Client, PushInfo, PushKind, RedisError, cmd};
+use redis::aio::{MultiplexedConnection, SendError};
+use redis::{PushInfo, PushKind, RedisError};
 
 use super::abort_on_drop::AbortOnDrop;
 use super::address::Address;
+use super::messages::Messages;
+use super::protocol::connect;
 use crate::base::error::{Effect, StoreError};
-use crate::base::process;
 use crate::base::timer::{Elapsed, timeout};
 use crate::store::redis::wire::failure::{self, DriverError};
 use crate::store::redis::wire::reply::{Message, pushed};
@@ -22,10 +23,6 @@ pub(crate) struct Timeouts {
     pub(crate) connect: Duration,
     pub(crate) response: Duration,
 }
-
-/// The room for requests that wait to be sent: more than there ever are. A request that had to wait for room, and was not
-/// polled when it got some, would keep the room from all requests behind it.
-const UNSENT: usize = 1 << 20;
 
 /// Where connections come from.
 pub(crate) trait Source: Send + Sync {
@@ -100,6 +97,8 @@ pub(crate) async fn open(
 /// A connection that was made just now.
 pub(crate) struct Opened {
     pub(crate) driver: MultiplexedConnection,
+    /// How messages come from its server.
+    pub(crate) messages: Messages,
     /// The name of its server in messages, without the password.
     pub(crate) endpoint: Arc<str>,
     /// Makes further connections to the same server.
@@ -116,11 +115,13 @@ impl Opened {
     /// A connection that this runtime has made, without timers, and for the receiver.
     fn made_here(
         driver: MultiplexedConnection,
+        messages: Messages,
         endpoint: Arc<str>,
         again: Arc<dyn Source>,
     ) -> Self {
         Self {
             driver,
+            messages,
             endpoint,
             again,
             replicas: 0,
@@ -136,9 +137,11 @@ impl Opened {
         endpoint: Arc<str>,
         again: Arc<dyn Source>,
     ) -> Self {
+        // No one subscribes over it.
+        let messages = Messages::Beside(driver.clone());
         Self {
             is_own: false,
-            ..Self::made_here(driver, endpoint, again)
+            ..Self::made_here(driver, messages, endpoint, again)
         }
     }
 }
@@ -152,41 +155,12 @@ impl Source for Address {
     fn open(self: Arc<Self>, timeouts: Timeouts, receiver: Receiver) -> Opening {
         Box::pin(async move {
             let connecting = connect(&self, timeouts.connect, receiver.push_sender());
-            let driver = connecting.await;
-            let driver = driver.map_err(|error| refused(&self.endpoint, error))?;
-            Ok(Opened::made_here(driver, Arc::clone(&self.endpoint), self))
+            let connected = connecting.await;
+            let (driver, messages) = connected.map_err(|error| refused(&self.endpoint, error))?;
+            let endpoint = Arc::clone(&self.endpoint);
+            Ok(Opened::made_here(driver, messages, endpoint, self))
         })
     }
-}
-
-/// Connects to one server. What the server sends unasked goes to `pushes`. The driver limits no response time: its
-/// callers do. `CLIENT LIST` shows the connection under the name of this process.
-pub(crate) async fn connect(
-    address: &Address,
-    within: Duration,
-    pushes: impl AsyncPushSender,
-) -> Result<MultiplexedConnection, RedisError> {
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(within))
-        .set_response_timeout(None)
-        .set_pipeline_buffer_size(UNSENT)
-        .set_push_sender(pushes);
-    #[cfg(feature = "credentials")]
-    let config = match &address.credentials {
-        Some(credentials) => config.set_credentials_provider(credentials.clone()),
-        None => config,
-    };
-    let client = Client::open(address.info.clone())?;
-    let connecting = client.get_multiplexed_async_connection_with_config(&config);
-    let driver = connecting.await?;
-    let mut named = driver.clone();
-    // No request waits for the answer. A server may reject it.
-    tokio::spawn(async move {
-        let mut naming = cmd("CLIENT");
-        naming.arg("SETNAME").arg(process::connection_name());
-        let _ = failure::within(within, naming.exec_async(&mut named)).await;
-    });
-    Ok(driver)
 }
 
 /// The error of a connection that could not be made. Nothing was executed, whatever the error says.

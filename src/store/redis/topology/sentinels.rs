@@ -336,12 +336,17 @@ impl SentinelVerdict {
     }
 }
 
-/// Whether a server is a primary. `ROLE` and `INFO` would say so too, but not to every user.
+/// Whether a server is a primary. `ROLE` would say so too, but not to every user. It is asked where there is no `HELLO`.
 async fn is_primary(connection: &MultiplexedConnection) -> Result<bool, RedisError> {
-    let hello = cmd("HELLO").query_async(&mut connection.clone()).await;
-    let hello: BTreeMap<String, Value> = hello?;
+    let mut connection = connection.clone();
     let is_role = |role: &Value| *role == Value::BulkString(b"master".to_vec());
-    Ok(hello.get("role").is_some_and(is_role))
+    let hello = cmd("HELLO").query_async(&mut connection).await;
+    let hello: Result<BTreeMap<String, Value>, _> = hello;
+    if hello.as_ref().is_err_and(failure::refuses_resp3) {
+        let role: Vec<Value> = cmd("ROLE").query_async(&mut connection).await?;
+        return Ok(role.first().is_some_and(is_role));
+    }
+    Ok(hello?.get("role").is_some_and(is_role))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-use redis::{Client, ConnectionAddr, IntoConnectionInfo, RedisConnectionInfo};
+use redis::{Client, ConnectionAddr, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo};
 
 use super::Topology;
 use super::cluster::Cluster;
@@ -58,6 +58,7 @@ pub struct Servers {
     addresses: Vec<String>,
     kind: Kind,
     is_tls: bool,
+    protocol: ProtocolVersion,
     database: i64,
     login: Login,
     sentinel_login: Login,
@@ -132,6 +133,7 @@ impl Servers {
             addresses: addresses.into_iter().map(Into::into).collect(),
             kind,
             is_tls: false,
+            protocol: ProtocolVersion::RESP3,
             database: 0,
             login: Login::default(),
             sentinel_login: Login::default(),
@@ -181,6 +183,12 @@ impl Servers {
         self
     }
 
+    /// RESP2 alone (default: RESP3, and RESP2 where a server or a proxy refuses that). Messages then have further connections.
+    pub fn resp2(mut self) -> Self {
+        self.protocol = ProtocolVersion::RESP2;
+        self
+    }
+
     /// The place in each address; `None` for one that cannot be read.
     fn places(&self) -> impl Iterator<Item = Option<Place>> {
         let port = match self.kind {
@@ -199,7 +207,7 @@ impl Servers {
         let Some(first) = seeds.first() else {
             return Err(refused("an address of a server is `host:port`"));
         };
-        let server = address(first, self.is_tls, &self.login, self.database)?;
+        let server = self.address(first, self.is_tls, &self.login, self.database)?;
         match &self.kind {
             Kind::Sentinel { primary } => {
                 let is_named =
@@ -210,13 +218,47 @@ impl Servers {
                     return Err(refused(reason));
                 }
                 let is_tls = self.is_sentinel_tls.unwrap_or(self.is_tls);
-                let sentinel = address(first, is_tls, &self.sentinel_login, 0)?;
+                let sentinel = self.address(first, is_tls, &self.sentinel_login, 0)?;
                 let sentinels = Sentinels::new(primary, sentinel, server, seeds);
                 Ok(Origin::Sentinels(Arc::new(sentinels)))
             }
             Kind::Cluster if self.database != 0 => Err(LockError::config(DATABASE)),
             Kind::Cluster => Ok(Origin::Cluster { server, seeds }),
         }
+    }
+
+    /// The address of the server at a place.
+    fn address(
+        &self,
+        place: &Place,
+        is_tls: bool,
+        login: &Login,
+        database: i64,
+    ) -> Result<Address, LockError> {
+        if is_tls {
+            provide_tls()?;
+        }
+        let mut settings = settings(RedisConnectionInfo::default(), self.protocol).set_db(database);
+        if let Some(username) = &login.username {
+            settings = settings.set_username(username);
+        }
+        if let Some(password) = &login.password {
+            settings = settings.set_password(password);
+        }
+        let Place { host, port } = place.clone();
+        let addr = if is_tls {
+            ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: false,
+                tls_params: None,
+            }
+        } else {
+            ConnectionAddr::Tcp(host, port)
+        };
+        let info = addr.into_connection_info();
+        let info = info.map_err(|error| refused(&error.to_string()))?;
+        Ok(Address::new(info.set_redis_settings(settings)))
     }
 }
 
@@ -240,39 +282,6 @@ fn place(address: &str, port: u16) -> Option<Place> {
     Some(Place::new(host, given.unwrap_or(port)))
 }
 
-/// The address of the server at a place.
-fn address(
-    place: &Place,
-    is_tls: bool,
-    login: &Login,
-    database: i64,
-) -> Result<Address, LockError> {
-    if is_tls {
-        provide_tls()?;
-    }
-    let mut settings = settings(RedisConnectionInfo::default()).set_db(database);
-    if let Some(username) = &login.username {
-        settings = settings.set_username(username);
-    }
-    if let Some(password) = &login.password {
-        settings = settings.set_password(password);
-    }
-    let Place { host, port } = place.clone();
-    let addr = if is_tls {
-        ConnectionAddr::TcpTls {
-            host,
-            port,
-            insecure: false,
-            tls_params: None,
-        }
-    } else {
-        ConnectionAddr::Tcp(host, port)
-    };
-    let info = addr.into_connection_info();
-    let info = info.map_err(|error| refused(&error.to_string()))?;
-    Ok(Address::new(info.set_redis_settings(settings)))
-}
-
 impl Origin {
     /// Reads the URL of one server, or of several. Connects nowhere.
     pub(crate) fn parse(url: &str) -> Result<Self, LockError> {
@@ -288,7 +297,8 @@ impl Origin {
         if matches!(info.addr(), ConnectionAddr::TcpTls { .. }) {
             provide_tls()?;
         }
-        let settings = settings(info.redis_settings().clone());
+        // The client's own default is RESP2, so nothing tells whether its owner has asked for that.
+        let settings = settings(info.redis_settings().clone(), ProtocolVersion::RESP3);
         let info = info.clone().set_redis_settings(settings);
         Ok(Self::Server(Address::new(info)))
     }

@@ -85,6 +85,23 @@ fn is_verdict(error: &RedisError) -> bool {
     }
 }
 
+/// Whether the server, or a proxy before it, does not speak RESP3: it does not know `HELLO`, or refuses that version.
+pub(crate) fn refuses_resp3(error: &RedisError) -> bool {
+    let is_of_hello = || error.detail().unwrap_or_default().contains("hello");
+    match (error.kind(), error.code()) {
+        (ErrorKind::RESP3NotSupported, _) | (_, Some("NOPROTO")) => true,
+        (_, Some("NOPERM")) => is_of_hello(),
+        _ => is_unknown_command(error),
+    }
+}
+
+/// Whether the server, or a proxy before it, does not have the command.
+pub(crate) fn is_unknown_command(error: &RedisError) -> bool {
+    let detail = error.detail().unwrap_or_default().to_ascii_lowercase();
+    let words = ["unknown command", "unsupported command"];
+    words.iter().any(|words| detail.contains(words))
+}
+
 /// Whether the user may not touch a key of the request, in the words of Redis 6.2 ("one of the keys") or later ("a key").
 /// Other rights that a user lacks have the same code.
 pub(crate) fn refuses_key(error: &RedisError) -> bool {
@@ -244,6 +261,43 @@ mod tests {
             ("-NOPERM No permissions to access a key", false),
         ] {
             assert_eq!(super::refuses_all(&error(line)), refuses_all, "{line}");
+        }
+    }
+
+    /// As Redis says it since 7.0, and before it; a proxy; an ACL.
+    #[test]
+    fn a_server_without_resp3_is_told_from_one_that_refuses_a_login() {
+        for (line, refuses) in [
+            (
+                "-ERR unknown command 'HELLO', with args beginning with: '3' ",
+                true,
+            ),
+            (
+                "-ERR unknown command `HELLO`, with args beginning with: `3`, ",
+                true,
+            ),
+            ("-ERR unsupported command 'hello'", true),
+            ("-NOPROTO unsupported protocol version", true),
+            (
+                "-NOPERM this user has no permissions to run the 'hello' command",
+                true,
+            ),
+            (
+                "-NOPERM this user has no permissions to run the 'select' command",
+                false,
+            ),
+            (
+                "-WRONGPASS invalid username-password pair or user is disabled.",
+                false,
+            ),
+            (
+                "-NOAUTH HELLO must be called with the client already authenticated",
+                false,
+            ),
+            ("-ERR max number of clients reached", false),
+            ("-LOADING Redis is loading the dataset in memory", false),
+        ] {
+            assert_eq!(refuses_resp3(&error(line)), refuses, "{line}");
         }
     }
 

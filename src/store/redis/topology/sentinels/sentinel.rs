@@ -12,7 +12,9 @@ use crate::base::sync::Mutex;
 use crate::base::timer::timeout;
 use crate::store::redis::link::address::{Address, Place};
 use crate::store::redis::link::attempt::Kept;
-use crate::store::redis::link::source::{Timeouts, connect};
+use crate::store::redis::link::messages::Subscribed;
+use crate::store::redis::link::protocol::connect;
+use crate::store::redis::link::source::Timeouts;
 use crate::store::redis::wire::failure::within;
 
 /// The channels on which a sentinel reports that the primary is another server, that a replica was promoted, and that
@@ -22,9 +24,15 @@ const CHANNELS: [&str; 3] = ["+switch-master", "+promoted-slave", "+sentinel"];
 /// One sentinel.
 pub(super) struct Sentinel {
     address: Address,
-    kept: Mutex<Kept<MultiplexedConnection>>,
+    kept: Mutex<Kept<SentinelConnection>>,
     /// Counts the messages of all sentinels, and their connections that have ended.
     news: watch::Sender<u64>,
+}
+
+/// A connection to a sentinel that has subscribed.
+struct SentinelConnection {
+    driver: MultiplexedConnection,
+    _subscribed: Subscribed,
 }
 
 /// The answer of a sentinel.
@@ -64,7 +72,7 @@ impl Sentinel {
     ) -> Result<SentinelAnswer, RedisError> {
         let (present, number) = {
             let kept = self.kept.lock();
-            (kept.present().cloned(), kept.number())
+            (kept.present().map(|it| it.driver.clone()), kept.number())
         };
         if let Some(connection) = present {
             // The caller may only have the time for one connection. This limit leaves time for another one, if this one
@@ -81,7 +89,7 @@ impl Sentinel {
             }
         }
         let connection = self.connect(timeouts).await?;
-        let answer = within(timeouts.response, ask(&connection, name)).await?;
+        let answer = within(timeouts.response, ask(&connection.driver, name)).await?;
         let replaced = {
             let mut kept = self.kept.lock();
             let number = kept.begin();
@@ -96,7 +104,7 @@ impl Sentinel {
         drop(self.kept.lock().close());
     }
 
-    async fn connect(&self, timeouts: Timeouts) -> Result<MultiplexedConnection, RedisError> {
+    async fn connect(&self, timeouts: Timeouts) -> Result<SentinelConnection, RedisError> {
         let news = self.news.clone();
         let told = move |push: PushInfo| -> Result<(), SendError> {
             if matches!(push.kind, PushKind::Message | PushKind::Disconnection) {
@@ -105,9 +113,12 @@ impl Sentinel {
             Ok(())
         };
         let connecting = connect(&self.address, timeouts.connect, told);
-        let mut connection = connecting.await?;
-        within(timeouts.response, connection.subscribe(&CHANNELS[..])).await?;
-        Ok(connection)
+        let (driver, messages) = connecting.await?;
+        let subscribed = messages.subscribe(&CHANNELS, timeouts.response).await?;
+        Ok(SentinelConnection {
+            driver,
+            _subscribed: subscribed,
+        })
     }
 }
 

@@ -97,14 +97,15 @@ fn a_url_and_a_builder_say_the_same() {
         .sentinel_password("man")
         .sentinel_tls(false)
         .tls()
+        .resp2()
         .database(3);
     let url = "rediss+sentinel://app:wo%2Frd@one,two:2/orders?db=3&sentinel_username=watch\
-               &sentinel_password=man&sentinel_tls=false";
+               &sentinel_password=man&sentinel_tls=false&protocol=resp2";
     let read = parsed(url);
     assert_eq!(read.addresses, built.addresses);
     assert_eq!(words(&read.login), words(&built.login));
     assert_eq!(words(&read.sentinel_login), words(&built.sentinel_login));
-    let rest = |servers: &Servers| (servers.is_tls, servers.is_sentinel_tls, servers.database);
+    let rest = |it: &Servers| (it.is_tls, it.is_sentinel_tls, it.protocol, it.database);
     assert_eq!(rest(&read), rest(&built));
     assert_eq!(format!("{read:?}"), format!("{built:?}"));
 }
@@ -116,7 +117,9 @@ fn what_connections_are_made_with_follows() {
         username: Some("app".to_owned()),
         password: Some("word".to_owned()),
     };
-    let made = address(&seeds[0], false, &login, 5).expect("an address");
+    let servers = Servers::cluster(["one"]);
+    let made = servers.address(&seeds[0], false, &login, 5);
+    let made = made.expect("an address");
     let settings = made.info.redis_settings();
     assert_eq!(settings.protocol(), ProtocolVersion::RESP3);
     assert_eq!(settings.db(), 5);
@@ -126,6 +129,49 @@ fn what_connections_are_made_with_follows() {
     assert_eq!(*other.info.addr(), ConnectionAddr::Tcp("two".to_owned(), 8));
     assert_eq!(other.info.redis_settings().db(), 5);
     assert_eq!(&*other.endpoint, "two:8");
+}
+
+/// The protocol of the servers, and of the sentinels.
+fn protocols(url: &str) -> Vec<ProtocolVersion> {
+    let addresses = match Origin::parse(url) {
+        Ok(Origin::Server(server) | Origin::Cluster { server, .. }) => vec![server],
+        Ok(Origin::Sentinels(set)) => vec![set.server.clone(), set.sentinel.clone()],
+        Err(error) => panic!("{url}: {error}"),
+    };
+    let settings = addresses.iter().map(|it| it.info.redis_settings());
+    settings.map(RedisConnectionInfo::protocol).collect()
+}
+
+#[test]
+fn the_protocol_is_resp3_unless_the_url_says_otherwise() {
+    use ProtocolVersion::{RESP2, RESP3};
+    for (query, expected) in [
+        ("", RESP3),
+        ("?", RESP3),
+        ("?protocol=resp3", RESP3),
+        ("?protocol=3", RESP3),
+        ("?protocol=resp2", RESP2),
+        ("?protocol=2", RESP2),
+    ] {
+        for url in [
+            "redis://one",
+            "redis://app:word@one:1/2",
+            "redis+cluster://one",
+            "redis+sentinel://one/orders",
+        ] {
+            let found = protocols(&format!("{url}{query}"));
+            assert!(
+                found.iter().all(|it| *it == expected),
+                "{url}{query}: {found:?}"
+            );
+        }
+    }
+    let socket = protocols("unix:///run/redis.sock?protocol=resp2");
+    assert_eq!(socket, [RESP2]);
+    for url in ["redis+cluster://one", "redis+sentinel://one/orders"] {
+        let said = refusal(&format!("{url}?protocol=resp4"));
+        assert!(said.contains("`resp2` or `resp3`"), "{said}");
+    }
 }
 
 #[test]

@@ -7,8 +7,7 @@ use crate::base::error::LockError;
 use crate::store::redis::link::address::{Address, LETTERS, is_cut, refused};
 
 /// The parameters of a URL of sentinels.
-const PARAMETERS: &str =
-    "its parameters are `db`, `sentinel_username`, `sentinel_password` and `sentinel_tls`";
+const PARAMETERS: &str = "its parameters are `db`, `protocol`, `sentinel_username`, `sentinel_password` and `sentinel_tls`";
 
 impl Servers {
     /// Reads a URL of several servers; `None` if it is another one.
@@ -63,8 +62,15 @@ impl Servers {
 
     /// Sets a parameter of the URL. The error is a reason.
     fn with_parameter(self, name: &str, value: String) -> Result<Self, &'static str> {
+        if name == "protocol" {
+            return match &*value {
+                "resp2" | "2" => Ok(self.resp2()),
+                "resp3" | "3" => Ok(self),
+                _ => Err("`protocol` is `resp2` or `resp3`"),
+            };
+        }
         if matches!(self.kind, Kind::Cluster) {
-            return Err("the URL of a cluster has no parameters");
+            return Err("of the parameters, the URL of a cluster has `protocol` alone");
         }
         match name {
             "db" => {

@@ -1,0 +1,201 @@
+//! Locks without RESP3: where a server has no `HELLO`, and where the URL asks for RESP2.
+
+use std::future::pending;
+use std::time::Duration;
+
+use crate::support::rig::KEY;
+use crate::support::stats::Calls;
+use crate::support::{
+    DEADLINE, RedisServer, Turns, WITHOUT_HELLO, eventually, patient_at, processes,
+    servers_in_resp2, until_queued, within,
+};
+use reentry::{LockError, Locks, LocksBuilder};
+
+/// Longer than a test, so that it lets no waiter in.
+const HEARTBEAT: Duration = Duration::from_secs(60);
+
+fn unhurried_at(url: &str) -> LocksBuilder {
+    let builder = patient_at(url).ttl(10 * HEARTBEAT).heartbeat(HEARTBEAT);
+    builder.wait_forever()
+}
+
+#[tokio::test]
+async fn processes_take_turns() {
+    for (_server, url) in servers_in_resp2().await {
+        let mut turns = Turns::default();
+        let contenders = processes::<3>(&patient_at(&*url).wait_forever()).await;
+        for number in 0..20 {
+            for locks in &contenders {
+                turns.request(locks.lock(KEY), &number.to_string());
+            }
+        }
+        assert_eq!(turns.all().await.len(), 60);
+    }
+}
+
+/// As many connections as in RESP3, and one more for each process.
+#[tokio::test]
+async fn a_waiter_is_woken_by_a_message() {
+    for (server, url) in servers_in_resp2().await {
+        let [holder, waiter] = processes(&unhurried_at(&url)).await;
+        let guard = holder.lock(KEY).await.unwrap();
+        let mut turns = Turns::default();
+        turns.request(waiter.lock(KEY), "waiter");
+        until_queued(&server, 1).await;
+        server.until_listening(2).await;
+        let open = async || server.subscriptions().await.len() == 1;
+        eventually(DEADLINE, "the waiter has an inbox", open).await;
+        // Each of the two has asked once, and the waiter once more when its inbox was open.
+        let asked = async || server.commandstats().await.get("evalsha") >= Some(&3);
+        eventually(DEADLINE, "the waiter has asked", asked).await;
+        let settled = async || clients(&server, "pubsub").await == 3;
+        eventually(DEADLINE, "three connections bring messages", settled).await;
+        let settled = async || clients(&server, "normal").await == 2;
+        eventually(DEADLINE, "two are for commands", settled).await;
+        let before = server.commandstats().await;
+        assert_eq!(before.get("hello"), None);
+        guard.release().await.unwrap();
+        assert_eq!(turns.names().await, ["waiter"]);
+        let calls = server.calls_since(&before).await;
+        assert_eq!(
+            calls.get("evalsha"),
+            Some(&2),
+            "the two releases: {calls:?}"
+        );
+    }
+}
+
+/// The number of connections of a type, without the one that asks.
+async fn clients(server: &RedisServer, of_type: &str) -> usize {
+    let clients = server.ask(&format!("CLIENT LIST TYPE {of_type}")).await;
+    let clients = clients.lines();
+    let others = clients.filter(|it| !it.is_empty() && !it.contains("cmd=client"));
+    others.count()
+}
+
+#[tokio::test]
+async fn a_holder_is_told_at_once_that_its_lock_was_taken_away() {
+    for (server, url) in servers_in_resp2().await {
+        let [holder, operator] = processes(&unhurried_at(&url)).await;
+        server.until_listening(2).await;
+        let guard = holder.lock(KEY).await.unwrap();
+        assert!(operator.force_release(KEY).await.unwrap());
+        within(DEADLINE, "the holder is told", guard.held().lost()).await;
+    }
+}
+
+/// What the server executes for ten locks, a nested entry and a hand-off to the next caller.
+async fn calls_of_a_day(server: &RedisServer, url: &str) -> Calls {
+    let locks = patient_at(url).build().await.unwrap();
+    server.until_listening(1).await;
+    let day = async |count: usize| {
+        for _ in 0..count {
+            let nested = async { locks.with_lock(KEY, async {}).await };
+            locks.with_lock(KEY, nested).await.unwrap().unwrap();
+            locks.lock(KEY).await.unwrap().release().await.unwrap();
+        }
+    };
+    day(1).await;
+    let before = server.commandstats().await;
+    day(10).await;
+    server.calls_since(&before).await
+}
+
+#[tokio::test]
+async fn a_lock_costs_the_commands_that_it_costs_in_resp3() {
+    let server = RedisServer::start().await;
+    let expected = calls_of_a_day(&server, &server.url()).await;
+    assert_eq!(expected.get("evalsha"), Some(&60));
+    for (server, url) in servers_in_resp2().await {
+        assert_eq!(calls_of_a_day(&server, &url).await, expected);
+    }
+}
+
+/// The address of a server with a user and its password.
+fn login(server: &RedisServer, login: &str, query: &str) -> String {
+    format!("redis://{login}@{}{query}", server.address())
+}
+
+#[tokio::test]
+async fn a_user_logs_in_with_the_password_of_the_url() {
+    for options in [&WITHOUT_HELLO[..], &[]] {
+        let server = RedisServer::start_with(options).await;
+        server.ask("ACL SETUSER locker on >right ~* &* +@all").await;
+        server.ask("ACL SETUSER default -@all +client|list").await;
+        let query = if options.is_empty() {
+            "/2?protocol=resp2"
+        } else {
+            "/2"
+        };
+        let locks = patient_at(login(&server, "locker:right", query));
+        let [holder, waiter] = processes(&locks.wait_forever()).await;
+        let guard = holder.lock(KEY).await.unwrap();
+        let waiting = tokio::spawn(waiter.lock(KEY).acquire());
+        let known = async || {
+            let clients = server.ask("CLIENT LIST").await;
+            let of_user = clients.lines().filter(|it| it.contains("user=locker"));
+            let (messages, commands): (Vec<_>, Vec<_>) =
+                of_user.partition(|it| it.contains("cmd=subscribe"));
+            let is_named = |it: &&str| it.contains("name=it-") && it.contains("db=2");
+            commands.len() == 2 && commands.iter().all(is_named) && messages.len() == 3
+        };
+        eventually(DEADLINE, "all connections are of the user", known).await;
+        guard.release().await.unwrap();
+        let next = within(DEADLINE, "the waiter enters", waiting).await;
+        drop(next.unwrap().unwrap());
+
+        let wrong = patient_at(login(&server, "locker:wrong", query));
+        let refused = wrong.build().await;
+        assert!(
+            matches!(refused, Err(LockError::Store { .. })),
+            "{refused:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_password_that_is_missing_is_an_error_at_once() {
+    let required = ["--requirepass", "right"];
+    for (options, query) in [(&WITHOUT_HELLO[..], ""), (&[], "?protocol=resp2")] {
+        let server = RedisServer::start_with(&[options, &required].concat()).await;
+        let url = format!("redis://{}{query}", server.address());
+        let refused = patient_at(url).build().await;
+        assert!(
+            matches!(refused, Err(LockError::Store { .. })),
+            "{refused:?}"
+        );
+    }
+}
+
+/// What no proxy without messages can give, the waiters find out by asking.
+#[tokio::test]
+async fn waiters_get_in_where_there_are_no_messages() {
+    let without = [&WITHOUT_HELLO[..], &["--rename-command", "SUBSCRIBE", ""]].concat();
+    let server = RedisServer::start_with(&without).await;
+    let [holder, waiter] = processes(&unhurried_at(&server.url())).await;
+    let guard = holder.lock(KEY).await.unwrap();
+    let mut turns = Turns::default();
+    turns.request(waiter.lock(KEY), "waiter");
+    until_queued(&server, 1).await;
+    guard.release().await.unwrap();
+    assert_eq!(turns.names().await, ["waiter"]);
+}
+
+/// A holder that sends nothing until its next renewal.
+async fn idle(locks: &Locks) -> Result<(), LockError> {
+    locks.with_lock(KEY, pending::<()>()).await
+}
+
+#[tokio::test]
+async fn an_idle_holder_notices_a_restart_without_data() {
+    for (server, url) in servers_in_resp2().await {
+        let [holder, looker] = processes(&unhurried_at(&url)).await;
+        server.until_listening(2).await;
+        let body = tokio::spawn(async move { idle(&holder).await });
+        let held = async || looker.inspect(KEY).await.unwrap().is_some();
+        eventually(DEADLINE, "the lock is held", held).await;
+        server.restart_empty().await;
+        let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
+        assert!(matches!(ended, Err(LockError::Lost { .. })), "{ended:?}");
+    }
+}
