@@ -1,7 +1,7 @@
 //! What the command `reentry` needs beyond the public interface. It is not part of that interface, and may change at
 //! any time.
 
-use redis::ConnectionInfo;
+use redis::{ConnectionInfo, RedisError};
 
 use crate::api::builder::LocksBuilder;
 use crate::api::inspect::{LockInfo, describe_all};
@@ -13,6 +13,7 @@ use crate::hold::held::Held;
 use crate::store::records::Enclosing;
 use crate::store::redis::Origin;
 use crate::store::redis::link::address::Address;
+use crate::store::redis::wire::failure;
 use crate::store::{Renew, RenewAnswer, Seen, Store, verbs};
 
 /// Every script with its verb, as it is sent.
@@ -112,6 +113,12 @@ impl Locks {
         let ended = self.engine().force_release(&key, seen).await;
         ended.map_err(on(&key))
     }
+}
+
+/// Whether a server has refused a connection only because it does not speak RESP3.
+#[must_use]
+pub fn refuses_resp3(error: &RedisError) -> bool {
+    failure::refuses_resp3(error)
 }
 
 /// The servers that a URL names, and how each of them is connected to. The others are found by asking these.

@@ -30,7 +30,7 @@ use crate::{connect, output};
 
 /// Check whether the servers are fit for locks
 ///
-/// Each server is asked: version, memory, persistence, replication, clock, latency, what the user may do; and all of
+/// Each server is asked: version, protocol, memory, persistence, replication, clock, latency, what the user may do; and all of
 /// them together: clocks against each other, sentinels, slots. At each primary a lock is taken, entered twice, renewed,
 /// handed on to another process and released: that of --key, or one named `reentry-doctor:` and a number. The exit code
 /// is 1 if something is wrong, and with --strict also if there is something to look at.

@@ -7,9 +7,10 @@ use std::time::Duration;
 use anyhow::anyhow;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue, RedisError,
-    Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue,
+    ProtocolVersion, RedisError, Value,
 };
+use reentry::__admin::refuses_resp3;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -27,6 +28,16 @@ pub(crate) enum Role {
 /// The answer of a server, or the error text with which it rejects a command.
 pub(crate) type Answer<T> = Result<T, String>;
 
+/// The protocol of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Resp3,
+    /// RESP2, for which the address asks.
+    Resp2,
+    /// RESP2, since the server refuses RESP3.
+    Resp3Refused,
+}
+
 /// Pairs of a name and a value.
 pub(crate) type Fields = BTreeMap<String, String>;
 
@@ -37,7 +48,7 @@ pub(crate) struct Server {
     address: String,
     info: ConnectionInfo,
     timeouts: Timeouts,
-    connection: Arc<Mutex<Option<MultiplexedConnection>>>,
+    connection: Arc<Mutex<Option<(MultiplexedConnection, Protocol)>>>,
 }
 
 /// The time limit for a connection, and for an answer.
@@ -112,7 +123,7 @@ impl Server {
     pub(crate) async fn ask<T: FromRedisValue>(&self, words: &[&str]) -> anyhow::Result<Answer<T>> {
         let mut command = Cmd::new();
         command.arg(words);
-        let mut connection = self.connected().await?;
+        let (mut connection, _) = self.connected().await?;
         let limit = self.timeouts.response;
         let asking = timeout(limit, command.query_async::<Value>(&mut connection));
         let error = match asking.await {
@@ -127,21 +138,22 @@ impl Server {
         Err(error.context(self.failed("command")))
     }
 
-    async fn connected(&self) -> anyhow::Result<MultiplexedConnection> {
+    /// The protocol of the connection.
+    ///
+    /// # Errors
+    ///
+    /// There is no connection.
+    pub(crate) async fn protocol(&self) -> anyhow::Result<Protocol> {
+        Ok(self.connected().await?.1)
+    }
+
+    async fn connected(&self) -> anyhow::Result<(MultiplexedConnection, Protocol)> {
         let mut present = self.connection.lock().await;
         if let Some(connection) = &*present {
             return Ok(connection.clone());
         }
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(None)
-            .set_response_timeout(None);
         let limit = self.timeouts.connect;
-        let connecting = async {
-            let client = Client::open(self.info.clone())?;
-            let connecting = client.get_multiplexed_async_connection_with_config(&config);
-            connecting.await
-        };
-        let connected: Result<_, RedisError> = match timeout(limit, connecting).await {
+        let connected = match timeout(limit, connect(&self.info)).await {
             Ok(connected) => connected,
             Err(_elapsed) => return Err(silence(limit).context(self.failed("command"))),
         };
@@ -153,6 +165,32 @@ impl Server {
     fn failed(&self, step: &str) -> String {
         format!("{step} failed at {}", self.address)
     }
+}
+
+/// Connects. A server that refuses RESP3 is spoken to in RESP2, as the locks do it.
+async fn connect(info: &ConnectionInfo) -> Result<(MultiplexedConnection, Protocol), RedisError> {
+    let asked = match info.redis_settings().protocol() {
+        ProtocolVersion::RESP2 => Protocol::Resp2,
+        _ => Protocol::Resp3,
+    };
+    match open(info.clone()).await {
+        Err(error) if asked == Protocol::Resp3 && refuses_resp3(&error) => {
+            let settings = info.redis_settings().clone();
+            let settings = settings.set_protocol(ProtocolVersion::RESP2);
+            let connection = open(info.clone().set_redis_settings(settings)).await?;
+            Ok((connection, Protocol::Resp3Refused))
+        }
+        connection => Ok((connection?, asked)),
+    }
+}
+
+async fn open(info: ConnectionInfo) -> Result<MultiplexedConnection, RedisError> {
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(None)
+        .set_response_timeout(None);
+    let client = Client::open(info)?;
+    let connecting = client.get_multiplexed_async_connection_with_config(&config);
+    connecting.await
 }
 
 /// The answer of a server that does not reject the command.

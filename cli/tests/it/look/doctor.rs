@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::kit::{hold, lines, process, run};
+use crate::support::resp2::servers_in_resp2;
 use crate::support::sentinel::NAME;
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::{Cluster, RedisServer, SentinelSet};
@@ -134,6 +135,23 @@ async fn a_server_that_gives_no_lock_is_wrong_whatever_it_says() {
         );
         assert!(told(&report, "locks").contains(said), "{report:#}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_protocol_that_is_spoken_is_told() {
+    let [(refusing, refused), (plain, asked)] = servers_in_resp2().await;
+    for (url, level, said) in [
+        (&plain.url(), "ok", "RESP3"),
+        (&asked, "ok", "RESP2, as the address says"),
+        (&refused, "warn", "RESP2, since HELLO 3 is refused"),
+    ] {
+        let (code, report) = report(url, &[]).await;
+        assert_eq!(code, Some(0), "{report:#}");
+        assert_eq!(levels(&report, "protocol"), [level], "{report:#}");
+        assert!(told(&report, "protocol").contains(said), "{report:#}");
+        assert_eq!(levels(&report, "locks"), ["ok"], "{report:#}");
+    }
+    assert_eq!(refusing.leftovers().await, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
