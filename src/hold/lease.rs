@@ -2,6 +2,7 @@
 //!
 //! A value without a clock: the present instant is passed in.
 
+use std::iter;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -170,9 +171,9 @@ impl Lease {
         if self.times.confirmed > now {
             return;
         }
-        let earlier = |instant: Instant| instant.checked_sub(by).unwrap_or(now);
-        self.times.deadline = earlier(self.times.deadline);
-        self.end = self.end.map(earlier);
+        for instant in iter::once(&mut self.times.deadline).chain(&mut self.end) {
+            *instant = instant.checked_sub(by).unwrap_or(now);
+        }
         self.times.confirmed = now;
         self.times.renewal_due = self.times.renewal_due.min(now);
     }
