@@ -11,6 +11,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::sync::Mutex;
+#[cfg(test)]
+pub(crate) use clocks::suspend;
+
+mod clocks;
 
 /// A shorter difference may be that of the two readings.
 const LEAST: Duration = Duration::from_millis(100);
@@ -91,53 +95,4 @@ fn this<T>(work: impl FnOnce(&Suspensions) -> T) -> T {
         static THIS: LazyLock<Suspensions> = LazyLock::new(Suspensions::new);
     }
     THIS.with(|this| work(this))
-}
-
-#[cfg(all(target_os = "linux", not(test)))]
-mod clocks {
-    use std::time::Duration;
-
-    use rustix::time::{ClockId, Timespec, clock_gettime};
-
-    /// How long the machine has been suspended since it was started.
-    #[inline]
-    pub(super) fn asleep() -> Duration {
-        let read = |clock| {
-            let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
-            let (seconds, nanos) = (u64::try_from(tv_sec), u32::try_from(tv_nsec));
-            Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0))
-        };
-        let since_boot = read(ClockId::Boottime);
-        since_boot.saturating_sub(read(ClockId::Monotonic))
-    }
-}
-
-#[cfg(not(any(target_os = "linux", test)))]
-mod clocks {
-    use std::time::Duration;
-
-    pub(super) fn asleep() -> Duration {
-        Duration::ZERO
-    }
-}
-
-/// Clocks that a test sets.
-#[cfg(test)]
-mod clocks {
-    use std::cell::Cell;
-    use std::time::Duration;
-
-    thread_local! {
-        pub(super) static ASLEEP: Cell<Duration> = const { Cell::new(Duration::ZERO) };
-    }
-
-    pub(super) fn asleep() -> Duration {
-        ASLEEP.get()
-    }
-}
-
-/// Suspends the machine of this test for so long.
-#[cfg(test)]
-pub(crate) fn suspend(by: Duration) {
-    clocks::ASLEEP.set(clocks::ASLEEP.get() + by);
 }
