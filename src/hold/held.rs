@@ -1,5 +1,6 @@
 //! What a body can ask about a lock that it runs under.
 
+use std::future::pending;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -251,6 +252,44 @@ impl Held {
     pub fn is_lost(&self) -> bool {
         suspension::look();
         self.hold.lost().is_some()
+    }
+
+    /// Waits until somebody else waits for the lock: another caller in this process, or another process. So a long batch can give
+    /// way at a safe point, by a release and a new acquisition, which comes behind the others.
+    ///
+    /// While it is awaited, the store is asked at once and after each [heartbeat](crate::LocksBuilder::heartbeat); with
+    /// [`Wake::Notify`](crate::Wake::Notify) a process that comes is also known by a message. An acquisition that does not wait,
+    /// such as [`try_acquire`](crate::LockRequest::try_acquire), is not seen. After a release, and while the store does not answer,
+    /// it does not resolve.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future loses nothing: the next call asks again.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("import").await?;
+    /// let other = tokio::spawn(locks.with_lock("import", async {}));
+    ///
+    /// guard.held().wanted().await;
+    /// guard.release().await?; // at the end of a step
+    /// let _guard = locks.lock("import").await?; // the next step, after the other caller
+    /// assert!(other.is_finished());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn wanted(&self) {
+        let Some(renewals) = self.renewals.upgrade() else {
+            return pending().await;
+        };
+        let (hold, queues) = (&self.hold, Arc::clone(renewals.queues()));
+        drop(renewals);
+        let heartbeat = queues.heartbeat(hold.ttl());
+        queues.until_wanted(hold.key(), hold.id(), heartbeat).await;
     }
 
     /// Waits until the lock is lost. After a release it never resolves.

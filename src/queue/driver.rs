@@ -1,7 +1,7 @@
 //! The task that asks for the first waiter of a line, and takes back what its callers do not come for.
 
 use std::future::pending;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use tokio::runtime::{self, Handle};
 use tokio::select;
@@ -16,7 +16,6 @@ use super::local_queues::LocalQueues;
 use super::request::Flight;
 use super::step::Input;
 use crate::base::key::LockKey;
-use crate::base::option_types::Wake;
 use crate::base::timer::sleep_until;
 
 /// Starts a driver for the line, if there is work for one and the line has none. The driver runs on the current runtime,
@@ -113,7 +112,7 @@ impl Driver {
             signal,
             ..
         } = self;
-        let listens = listen(queues);
+        let listens = queues.listen();
         let mut effects = Effects::default();
         let turn = queues.change(key, &mut effects, |line, effects| {
             is_driven(line, signal).then_some(())?;
@@ -165,10 +164,4 @@ impl Drop for Driver {
 fn is_driven(line: &Line, signal: &Arc<Notify>) -> bool {
     let driver = line.driver.as_ref();
     driver.is_some_and(|driver| Arc::ptr_eq(&driver.signal, signal))
-}
-
-/// Opens the inbox, unless it is open. Returns false while waiters must ask; they are woken when that changes.
-fn listen(queues: &LocalQueues) -> bool {
-    let listener: Weak<LocalQueues> = queues.this.clone();
-    queues.queueing.wake == Wake::Notify && queues.store().listen(queues.requests.inbox(), listener)
 }

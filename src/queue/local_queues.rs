@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use super::contention::Watched;
 use super::effects::{Effects, Ending};
 use super::grant::{Grant, Release};
 use super::lines::{Alone, Line, Lines, Slot};
@@ -27,6 +28,7 @@ pub(crate) struct LocalQueues {
     pub(super) requests: Arc<Requests>,
     pub(super) queueing: Queueing,
     pub(super) lines: Mutex<Lines>,
+    pub(super) watched: Watched,
     activity: Activity,
     pub(super) this: Weak<Self>,
 }
@@ -37,6 +39,7 @@ impl LocalQueues {
             requests: Arc::new(Requests::new(store)),
             queueing,
             lines: Mutex::new(Lines::new(queueing)),
+            watched: Watched::default(),
             activity: Activity::default(),
             this: Weak::clone(this),
         })

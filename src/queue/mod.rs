@@ -2,6 +2,7 @@
 
 mod alone;
 mod callers;
+mod contention;
 mod driver;
 mod effects;
 mod grant;
@@ -16,6 +17,7 @@ mod several;
 mod step;
 mod wait;
 mod waiter;
+mod wanted;
 
 #[cfg(test)]
 mod tests;

@@ -32,7 +32,7 @@
 //! The map of the lines has the one mutex. While it is locked, neither the store nor a runtime nor a waker is called, and
 //! no waker is dropped: any of them may run code that calls back into the queues.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -142,6 +142,12 @@ impl LocalQueues {
         self.activity().close();
         let wakers = self.lines.lock().wakers();
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Opens the inbox, unless it is open. Returns false while waiters must ask; they are woken when that changes.
+    pub(super) fn listen(&self) -> bool {
+        let listener: Weak<Self> = Weak::clone(&self.this);
+        self.queueing.wake == Wake::Notify && self.store().listen(self.requests.inbox(), listener)
     }
 
     /// The number of callers that wait in this process, without the holder.
@@ -268,11 +274,13 @@ impl Listener for LocalQueues {
     fn contended(&self, key: &str) {
         if let Some(key) = self.known(key) {
             self.input(&key, Input::Contended);
+            self.watched.note(&key);
         }
     }
 
     fn is_idle(&self) -> bool {
-        self.lines.lock().of.values().all(|slot| slot.len() == 0)
+        let lines = self.lines.lock();
+        self.watched.is_empty() && lines.of.values().all(|slot| slot.len() == 0)
     }
 
     fn missed(&self) {

@@ -174,6 +174,7 @@ impl<'q> Wait<'q> {
             (flight, is_answered)
         });
         self.queues.apply(self.key, effects, None);
+        self.queues.watched.note(self.key);
         joined
     }
 

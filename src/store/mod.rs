@@ -35,6 +35,7 @@ pub(crate) use self::records::{
 pub(crate) use self::redis::RedisStore;
 use self::verbs::OfVerb;
 pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
+pub(crate) use self::verbs::contention::{Contended, Contention};
 pub(crate) use self::verbs::depth::{DepthChange, SetDepth};
 pub(crate) use self::verbs::described::{Label, Unlabel};
 pub(crate) use self::verbs::inspect::{

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::inbox::Inbox;
 use super::world::{
-    MINUTE, NESTED, World, entry_of, release_request, some_hold, some_waiter, successor,
+    MINUTE, NESTED, PLACE_LIFE, World, entry_of, release_request, some_hold, some_waiter, successor,
 };
 use crate::base::id::HoldId;
-use crate::store::{AcquireReply, End, QueueEntry};
+use crate::store::{AcquireReply, Contended, Contention, End, QueueEntry};
 
 on_every_store!(
     the_holder_is_told_of_the_first_that_comes,
@@ -17,6 +17,9 @@ on_every_store!(
     a_successor_is_told_in_its_turn,
     a_process_that_the_lock_has_moved_to_is_told_in_its_turn,
     an_answer_says_whether_another_process_may_wait,
+    a_holder_that_asks_is_told_of_the_next_that_comes,
+    a_holder_that_only_asks_is_not_told,
+    a_waiter_of_the_holders_process_is_not_another_one,
 );
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -136,4 +139,57 @@ async fn an_answer_says_whether_another_process_may_wait(world: World) {
     let third = successor(some_hold(), TTL, some_waiter().1);
     let handed = world.hand_over(second.hold, third).await;
     assert!(is_contended(handed.successor));
+}
+
+/// Asks for a hold that was taken by a process which did not want to know.
+async fn ask(world: &World, hold: HoldId, inbox: &Inbox, tells: bool) -> Contended {
+    let contention = Contention {
+        key: world.key.clone(),
+        hold,
+        inbox: inbox.id,
+        tells,
+    };
+    world.store.ask(contention).await.expect("an answer")
+}
+
+async fn a_holder_that_asks_is_told_of_the_next_that_comes(world: World) {
+    let mut inbox = world.inbox().await;
+    let hold = some_hold();
+    assert_eq!(ask(&world, hold, &inbox, true).await, Contended::Gone);
+    let token = world.take(hold, TTL).await;
+    assert_eq!(ask(&world, hold, &inbox, true).await, Contended::No);
+    assert_eq!(ask(&world, hold, &inbox, true).await, Contended::No);
+    come(&world).await;
+    assert_eq!(told(&world, &mut inbox).await, 1);
+    assert_eq!(ask(&world, hold, &inbox, true).await, Contended::Yes);
+    // Its token is what it was.
+    let again = world.take(hold, TTL).await;
+    assert_eq!(again, token);
+}
+
+async fn a_holder_that_only_asks_is_not_told(world: World) {
+    let mut inbox = world.inbox().await;
+    let hold = some_hold();
+    world.take(hold, TTL).await;
+    assert_eq!(ask(&world, hold, &inbox, false).await, Contended::No);
+    come(&world).await;
+    assert_eq!(told(&world, &mut inbox).await, 0);
+    assert_eq!(ask(&world, hold, &inbox, false).await, Contended::Yes);
+    world.renew(hold, 3 * PLACE_LIFE).await;
+    world.pass(PLACE_LIFE + MINUTE).await;
+    assert_eq!(
+        ask(&world, hold, &inbox, false).await,
+        Contended::No,
+        "it has died"
+    );
+}
+
+async fn a_waiter_of_the_holders_process_is_not_another_one(world: World) {
+    let inbox = world.inbox().await;
+    let hold = some_hold();
+    world.take(hold, TTL).await;
+    world.wait(some_hold(), TTL, entry_of(inbox.id)).await;
+    assert_eq!(ask(&world, hold, &inbox, true).await, Contended::No);
+    come(&world).await;
+    assert_eq!(ask(&world, hold, &inbox, true).await, Contended::Yes);
 }

@@ -92,6 +92,7 @@ mod queue {
     mod spawned;
     mod timeouts;
     mod waiting;
+    mod wanted;
 }
 
 mod readers {

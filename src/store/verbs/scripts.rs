@@ -1,14 +1,16 @@
 //! All scripts, for what loads or checks each of them.
 
 use super::{
-    Verb, acquire, depth, described, inspect, list, release, renew, several, share, waits,
+    Verb, acquire, contention, depth, described, inspect, list, release, renew, several, share,
+    waits,
 };
 use crate::store::redis::{Script, batch};
 
 /// Every script of a verb, and the one that executes many short requests.
-pub(crate) fn scripts() -> [&'static Script; 21] {
+pub(crate) fn scripts() -> [&'static Script; 22] {
     [
         acquire::Acquire::lua(),
+        contention::Contention::lua(),
         depth::SetDepth::lua(),
         share::Downgrade::lua(),
         inspect::ForceRelease::lua(),

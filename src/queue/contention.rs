@@ -1,0 +1,80 @@
+//! Holders that want to know whether somebody waits for their lock: a caller of this process, or another process.
+//!
+//! A caller of this process is seen when it joins the line. The store is asked at once, and again after each heartbeat
+//! (`wanted.rs`). Where waiters are told by messages, it also tells this process of the first other one that comes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use foldhash::fast::RandomState;
+use tokio::sync::Notify;
+
+use crate::base::key::LockKey;
+use crate::base::sync::Mutex;
+
+/// The keys whose holders want to know.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    /// How many holders want to know. Whoever joins a line looks here first.
+    count: AtomicUsize,
+    keys: Mutex<HashMap<LockKey, OfKey, RandomState>>,
+}
+
+/// Wakes the holders of one key, which are so many.
+#[derive(Debug, Default)]
+struct OfKey {
+    wakes: Arc<Notify>,
+    holders: usize,
+}
+
+impl Watched {
+    /// Whether nobody wants to know.
+    pub(super) fn is_empty(&self) -> bool {
+        self.count.load(Relaxed) == 0
+    }
+
+    /// Somebody has come for this key, or may have.
+    pub(super) fn note(&self, key: &LockKey) {
+        if !self.is_empty() {
+            let wakes = self.keys.lock().get(key).map(|of| Arc::clone(&of.wakes));
+            wakes.iter().for_each(|wakes| wakes.notify_waiters());
+        }
+    }
+}
+
+/// One holder that wants to know, until it is dropped.
+pub(super) struct Watch<'a> {
+    watched: &'a Watched,
+    key: &'a LockKey,
+    pub(super) wakes: Arc<Notify>,
+}
+
+impl<'a> Watch<'a> {
+    pub(super) fn begin(watched: &'a Watched, key: &'a LockKey) -> Self {
+        // Before the line is looked at: whoever joins it later sees the count.
+        watched.count.fetch_add(1, Relaxed);
+        let mut keys = watched.keys.lock();
+        let of = keys.entry(key.clone()).or_default();
+        of.holders += 1;
+        let wakes = Arc::clone(&of.wakes);
+        Self {
+            watched,
+            key,
+            wakes,
+        }
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        let mut keys = self.watched.keys.lock();
+        if let Some(of) = keys.get_mut(self.key) {
+            of.holders -= 1;
+            if of.holders == 0 {
+                keys.remove(self.key);
+            }
+        }
+        self.watched.count.fetch_sub(1, Relaxed);
+    }
+}

@@ -1,0 +1,128 @@
+//! A holder waits until somebody else wants its lock.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use reentry::{HandOff, LocksBuilder, Wake};
+
+use crate::support::rig::KEY;
+use crate::support::{
+    DEADLINE, RedisServer, eventually, patient, processes, until_waiting, within,
+};
+
+/// So long that nothing is noticed by it within a test.
+fn rarely(server: &RedisServer) -> LocksBuilder {
+    let minute = Duration::from_secs(60);
+    patient(server).heartbeat(minute).ttl(10 * minute)
+}
+
+/// The holder is told by a message, and by no other way: its next look is a minute away.
+#[tokio::test]
+async fn a_process_that_comes_is_known_by_a_message() {
+    for handoff in [HandOff::InStore, HandOff::InProcess] {
+        let server = RedisServer::start().await;
+        let [holder, other] = processes(&rarely(&server).handoff(handoff)).await;
+        let guard = holder.lock(KEY).await.unwrap();
+        let before = server.commandstats().await;
+        let held = guard.held().clone();
+        let wanted = tokio::spawn(async move { held.wanted().await });
+        let asked = async || server.calls_since(&before).await.contains_key("evalsha");
+        eventually(DEADLINE, "the holder has asked", asked).await;
+        let open = async || server.subscriptions().await.len() == 1;
+        eventually(DEADLINE, "its inbox is open", open).await;
+        let waiting = tokio::spawn(other.with_lock(KEY, async {}));
+        within(DEADLINE, "it is wanted", wanted).await.unwrap();
+        // Whoever asks later learns it from the store.
+        within(DEADLINE, "it is still wanted", guard.held().wanted()).await;
+        guard.release().await.unwrap();
+        within(DEADLINE, "the other enters", waiting)
+            .await
+            .unwrap()
+            .unwrap();
+        assert_eq!(server.key_count().await, 0);
+    }
+}
+
+#[tokio::test]
+async fn a_caller_of_the_same_process_is_known_at_once() {
+    let server = RedisServer::start().await;
+    let locks = rarely(&server).build().await.unwrap();
+    let guard = locks.lock(KEY).await.unwrap();
+    let held = guard.held().clone();
+    let wanted = tokio::spawn(async move { held.wanted().await });
+    let waiting = tokio::spawn(locks.with_lock(KEY, async {}));
+    within(DEADLINE, "it is wanted", wanted).await.unwrap();
+    guard.release().await.unwrap();
+    within(DEADLINE, "the other enters", waiting)
+        .await
+        .unwrap()
+        .unwrap();
+}
+
+#[tokio::test]
+async fn without_messages_a_heartbeat_finds_it() {
+    let server = RedisServer::start().await;
+    let polls = Wake::Poll {
+        interval: Duration::from_millis(20),
+        attempts: None,
+    };
+    let builder = patient(&server)
+        .heartbeat(Duration::from_millis(50))
+        .wake(polls);
+    let [holder, other] = processes(&builder).await;
+    let guard = holder.lock(KEY).await.unwrap();
+    let held = guard.held().clone();
+    let wanted = tokio::spawn(async move { held.wanted().await });
+    let waiting = tokio::spawn(other.with_lock(KEY, async {}));
+    within(DEADLINE, "it is wanted", wanted).await.unwrap();
+    assert_eq!(server.subscriptions().await.len(), 0);
+    guard.release().await.unwrap();
+    within(DEADLINE, "the other enters", waiting)
+        .await
+        .unwrap()
+        .unwrap();
+}
+
+/// A reader and a waiter for it: readers share one token, and are asked at each heartbeat.
+#[tokio::test]
+async fn a_reader_gives_way_to_a_writer() {
+    let server = RedisServer::start().await;
+    let builder = patient(&server).heartbeat(Duration::from_millis(50));
+    let [one, other] = processes(&builder).await;
+    let guard = one.lock(KEY).shared().await.unwrap();
+    let writer = tokio::spawn(other.with_lock(KEY, async {}));
+    within(DEADLINE, "it is wanted", guard.held().wanted()).await;
+    guard.release().await.unwrap();
+    within(DEADLINE, "the writer enters", writer)
+        .await
+        .unwrap()
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_that_nobody_wants_or_that_is_released_is_not_wanted() {
+    let server = RedisServer::start().await;
+    let builder = patient(&server).heartbeat(Duration::from_millis(20));
+    let locks = builder.build().await.unwrap();
+    let guard = locks.lock(KEY).await.unwrap();
+    let before = server.commandstats().await;
+    let mut wanted = Box::pin(guard.held().wanted());
+    let several = async || {
+        assert!((&mut wanted).now_or_never().is_none());
+        server
+            .calls_since(&before)
+            .await
+            .get("evalsha")
+            .is_some_and(|calls| *calls > 2)
+    };
+    eventually(DEADLINE, "it asks at each heartbeat", several).await;
+    drop(wanted);
+    let held = guard.held().clone();
+    guard.release().await.unwrap();
+    let _next = locks.lock(KEY).await.unwrap();
+    let waiting = tokio::spawn(locks.with_lock(KEY, async {}));
+    until_waiting(&locks, KEY, 1).await;
+    // Another hold is wanted now. The one that has ended is told nothing that matters.
+    drop(held);
+    waiting.abort();
+}
