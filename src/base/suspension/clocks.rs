@@ -5,19 +5,15 @@ use std::cell::Cell;
 use std::time::Duration;
 
 #[cfg(all(target_os = "linux", not(test)))]
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use nix::time::{ClockId, clock_gettime};
 
 /// How long the machine has been suspended since it was started.
 #[cfg(all(target_os = "linux", not(test)))]
 #[inline]
 pub(super) fn asleep() -> Duration {
-    let read = |clock| {
-        let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
-        let (seconds, nanos) = (u64::try_from(tv_sec), u32::try_from(tv_nsec));
-        Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0))
-    };
-    let since_boot = read(ClockId::Boottime);
-    since_boot.saturating_sub(read(ClockId::Monotonic))
+    let read = |clock| clock_gettime(clock).map_or(Duration::ZERO, Duration::from);
+    let since_boot = read(ClockId::CLOCK_BOOTTIME);
+    since_boot.saturating_sub(read(ClockId::CLOCK_MONOTONIC))
 }
 
 /// Nothing is known.
