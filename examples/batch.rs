@@ -1,4 +1,4 @@
-//! A long batch gives way: it works in steps under one lock, and lets whoever waits in between two steps.
+//! A long batch gives way: it works in steps under one lock, and lets others in between two steps.
 //!
 //! ```text
 //! cargo run --example batch
@@ -39,7 +39,7 @@ async fn batch(locks: Locks) -> Result<(), LockError> {
     guard.release().await
 }
 
-/// Does a step to its end. Returns whether somebody has waited for the lock by then.
+/// Does a step to its end. Returns whether the lock was wanted by then.
 async fn is_wanted_during(held: &Held, step: impl Future<Output = ()>) -> bool {
     let mut step = pin!(step);
     select! {

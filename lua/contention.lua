@@ -1,5 +1,5 @@
 -- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
--- ARGV: 1 hold, 2 inbox; only if its process is to be told when another one comes: 3 id
+-- ARGV: 1 hold, 2 inbox; only if its process wants a message when another one comes: 3 id
 -- returns 1 another process waits, 0 none does, -1 the hold is gone
 -- hold: the hold id. inbox: the channel of its process. id: the UUID of the inbox.
 local lock, line, entries = 1, 2, 3

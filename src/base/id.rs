@@ -145,6 +145,12 @@ impl HoldId {
 impl HoldId {
     /// The field that replaces the hold in a lock that outlives it. The field names the same owner, but is no hold id, so that
     /// no request of the hold finds it.
+    /// The ids of a hold that takes so many permits: a field of the lock for each of them.
+    pub(crate) fn of_permits(self, permits: u32) -> impl Iterator<Item = Self> {
+        let each = (0..u64::from(permits)).map(move |at| self.number.saturating_add(at));
+        each.map(move |number| Self { number, ..self })
+    }
+
     pub(crate) fn kept(&self) -> String {
         format!("{}:0{}", self.owner, self.number)
     }
@@ -327,8 +333,14 @@ impl Owner {
         self.id
     }
 
+    #[cfg(test)]
     pub(crate) fn next_hold(&self) -> HoldId {
-        let number = self.holds.fetch_add(1, Ordering::Relaxed) + 1;
+        self.next_holds(1)
+    }
+
+    /// The first of so many ids for one hold: it has several if it takes several permits.
+    pub(crate) fn next_holds(&self, count: u32) -> HoldId {
+        let number = self.holds.fetch_add(count.into(), Ordering::Relaxed) + 1;
         HoldId {
             owner: self.id,
             number,

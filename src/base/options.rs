@@ -109,8 +109,10 @@ pub(crate) struct Options {
     pub(crate) reentrancy: Option<Reentrancy>,
     pub(crate) depth_sync: Option<DepthSync>,
     pub(crate) mode: Mode,
-    /// The number of permits, if each holder takes one.
+    /// The number of permits, if the lock is a semaphore.
     pub(crate) permits: Option<u32>,
+    /// How many of them this request takes.
+    pub(crate) takes: Option<u32>,
     pub(crate) detect_deadlocks: Option<bool>,
     /// The replicas that must have the lock before it counts, and the time within which they must have it.
     pub(crate) confirm: Option<(Replicas, Duration)>,
@@ -133,8 +135,10 @@ pub(crate) struct Terms {
     pub(crate) reentrancy: Reentrancy,
     pub(crate) depth_sync: DepthSync,
     pub(crate) mode: Mode,
-    /// The number of permits, if each holder takes one.
+    /// The number of permits, if the lock is a semaphore.
     pub(crate) permits: Option<u32>,
+    /// How many of them the hold takes: 1 if it is none.
+    pub(crate) takes: u32,
     pub(crate) detect_deadlocks: bool,
     pub(crate) confirm: Option<Confirm>,
 }
@@ -147,6 +151,9 @@ impl Options {
     const MIN_TTL: Duration = Duration::from_millis(20);
     /// The longest TTL. Redis computes expiry times in signed 64-bit milliseconds, which a century is far from.
     const MAX_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+    /// The most permits that one request takes. Each is a field of the lock.
+    const MOST_PERMITS: u32 = 256;
 
     /// Completes the options with `defaults` and checks them against each other.
     pub(crate) fn resolve(self, defaults: Self) -> Result<Terms, LockError> {
@@ -175,8 +182,28 @@ impl Options {
             depth_sync: self.depth_sync.or(defaults.depth_sync).unwrap_or_default(),
             mode: self.mode,
             permits: self.permits,
+            takes: self.takes.unwrap_or(1),
             detect_deadlocks: detect_deadlocks.unwrap_or(true),
         })
+    }
+
+    /// The reason why a hold cannot take so many permits.
+    fn contradicting_permits(self) -> Option<String> {
+        match (self.permits, self.takes) {
+            (Some(0), _) => Some("a semaphore has one permit at least".to_owned()),
+            (None, Some(_)) => Some("only a semaphore has `permits`".to_owned()),
+            (Some(_), Some(0)) => Some("a request takes one permit at least".to_owned()),
+            (Some(all), Some(takes)) if takes > all => {
+                Some(format!("{takes} permits of {all} can never be taken"))
+            }
+            (Some(_), Some(takes)) if takes > Self::MOST_PERMITS => {
+                let most = Self::MOST_PERMITS;
+                Some(format!(
+                    "a request takes {most} permits at most, and not {takes}"
+                ))
+            }
+            _ => None,
+        }
     }
 
     /// The reason why no lock can have these options, with the TTL, the `max_hold` and the grace that apply.
@@ -203,8 +230,7 @@ impl Options {
             (Some(min_hold), Some(max_hold)) if max_hold < min_hold => {
                 format!("a min_hold of {min_hold:?} is above the max_hold")
             }
-            _ if self.permits == Some(0) => "a semaphore has one permit at least".to_owned(),
-            _ => return None,
+            _ => return self.contradicting_permits(),
         };
         Some(reason)
     }

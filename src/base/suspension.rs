@@ -25,9 +25,9 @@ pub(crate) trait Suspended: Send + Sync {
     fn suspended(&self, by: Duration, now: Instant);
 }
 
-/// The suspensions that were noticed, and who is told of the next ones.
+/// The suspensions that were noticed, and what must learn of the next ones.
 struct Suspensions {
-    /// How long the machine was suspended in all, in ms.
+    /// How long the machine was suspended altogether, in ms.
     noticed: AtomicU64,
     told: Mutex<Vec<Weak<dyn Suspended>>>,
 }
@@ -49,7 +49,7 @@ impl Suspensions {
         }
     }
 
-    /// One of those that notice a suspension tells of it.
+    /// Of several looks that notice a suspension, one reports it.
     #[cold]
     fn tell(&self, asleep: u64) {
         let mut told = self.told.lock();
@@ -71,8 +71,8 @@ pub(crate) fn tell(it: &Arc<impl Suspended + 'static>) {
     this(|suspensions| suspensions.told.lock().push(it));
 }
 
-/// Looks whether the machine was suspended since the last look. Whoever has to know of it has been told when it returns, except by a
-/// look on another thread that is under way.
+/// Looks whether the machine was suspended since the last look. When it returns, all have been told,
+/// unless a look on another thread is under way.
 #[inline]
 pub(crate) fn look() {
     this(Suspensions::look);

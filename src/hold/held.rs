@@ -254,7 +254,7 @@ impl Held {
         self.hold.lost().is_some()
     }
 
-    /// Waits until somebody else waits for the lock: another caller in this process, or another process. So a long batch can give
+    /// Waits until the lock is wanted: until another caller in this process, or another process, waits for it. So a long batch can give
     /// way at a safe point, by a release and a new acquisition, which comes behind the others.
     ///
     /// While it is awaited, the store is asked at once and after each [heartbeat](crate::LocksBuilder::heartbeat); with

@@ -38,6 +38,8 @@ pub(crate) type Holds = SmallVec<[Arc<Hold>; 1]>;
 pub(crate) struct Hold {
     key: LockKey,
     id: HoldId,
+    /// How many permits it takes.
+    permits: u32,
     tokens: TokenSeries,
     graph: CallGraph,
     on_lost: OnLost,
@@ -139,6 +141,7 @@ impl Hold {
         Arc::new(Self {
             key: key.clone(),
             id: grant.hold,
+            permits: grant.permits,
             tokens: grant.tokens,
             graph,
             on_lost: terms.on_lost,
@@ -159,6 +162,11 @@ impl Hold {
 
     pub(crate) fn id(&self) -> HoldId {
         self.id
+    }
+
+    /// Its ids in the lock: one for each permit.
+    pub(super) fn ids(&self) -> impl Iterator<Item = HoldId> {
+        self.id.of_permits(self.permits)
     }
 
     pub(crate) fn token(&self) -> FencingToken {

@@ -1,4 +1,4 @@
-//! Holders that want to know whether somebody waits for their lock: a caller of this process, or another process.
+//! Holders that want to know whether others wait for their lock: callers of this process, or other processes.
 //!
 //! A caller of this process is seen when it joins the line. The store is asked at once, and again after each heartbeat
 //! (`wanted.rs`). Where waiters are told by messages, it also tells this process of the first other one that comes.
@@ -16,7 +16,7 @@ use crate::base::sync::Mutex;
 /// The keys whose holders want to know.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    /// How many holders want to know. Whoever joins a line looks here first.
+    /// How many holders want to know. A caller that joins a line looks here first.
     count: AtomicUsize,
     keys: Mutex<HashMap<LockKey, OfKey, RandomState>>,
 }
@@ -29,12 +29,12 @@ struct OfKey {
 }
 
 impl Watched {
-    /// Whether nobody wants to know.
+    /// Whether no holder wants to know.
     pub(super) fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
     }
 
-    /// Somebody has come for this key, or may have.
+    /// A caller or a process has joined the line of this key, or may have.
     pub(super) fn note(&self, key: &LockKey) {
         if !self.is_empty() {
             let wakes = self.keys.lock().get(key).map(|of| Arc::clone(&of.wakes));
@@ -52,7 +52,7 @@ pub(super) struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     pub(super) fn begin(watched: &'a Watched, key: &'a LockKey) -> Self {
-        // Before the line is looked at: whoever joins it later sees the count.
+        // Before the line is looked at: a caller that joins it later sees the count.
         watched.count.fetch_add(1, Relaxed);
         let mut keys = watched.keys.lock();
         let of = keys.entry(key.clone()).or_default();

@@ -19,6 +19,8 @@ use crate::store::{End, Leftovers, StoreTime, Successor, TOMBSTONE_LIFE};
 pub(crate) struct Grant {
     pub(crate) hold: HoldId,
     pub(crate) mode: Mode,
+    /// How many ids it has in the lock; see [`HoldId::of_permits`].
+    pub(crate) permits: u32,
     pub(crate) tokens: TokenSeries,
     pub(crate) lease: LeaseTimes,
     pub(crate) depth: StoredDepth,
@@ -78,6 +80,7 @@ impl Grant {
         Release {
             hold: self.hold,
             mode: self.mode,
+            permits: self.permits,
             unanswered: self.unanswered,
             nested: self.depth.seq > 0,
             open: self.is_open,
@@ -100,6 +103,7 @@ impl Grant {
         Self {
             hold,
             mode: Mode::Exclusive,
+            permits: 1,
             tokens: TokenSeries::new(FencingToken(1), StoreTime { micros: 1 }, sent),
             lease: LeaseTimes::new(sent, length, ttl, Duration::ZERO),
             depth: StoredDepth::FIRST,
@@ -168,6 +172,8 @@ impl TokenSeries {
 pub(crate) struct Release {
     pub(crate) hold: HoldId,
     pub(crate) mode: Mode,
+    /// How many ids it has in the lock; see [`HoldId::of_permits`].
+    pub(crate) permits: u32,
     /// Whether an acquire of the hold was never answered.
     pub(crate) unanswered: bool,
     /// Whether its depth may have changed in the store.

@@ -130,6 +130,7 @@ impl LocalQueues {
             },
             mode: terms.mode,
             limit: terms.permits,
+            takes: terms.takes,
             is_preferred: self.queueing.fairness.prefers(terms.mode),
             asks_once,
             grace: terms.grace,

@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::try_join_all;
 use futures_util::future::{BoxFuture, Shared};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -190,7 +191,7 @@ impl Requests {
     ) -> (Result<(), Failure>, Answer) {
         let moment = self.moment(key);
         let request = self.request(release, successor, moment.sent);
-        match self.try_release(key, &request, release.since, moment).await {
+        match self.try_release(key, &request, release, moment).await {
             (Ok(Presence::Gone), answer) if Instant::now() < release.deadline => {
                 (Err(Failure::Lost(LostReason::Gone)), answer)
             }
@@ -252,7 +253,7 @@ impl Requests {
             drop(repetition.take());
             repetition = self.repetitions.acquire().await.ok();
             let moment = self.moment(key);
-            failed = match self.try_release(key, &request, release.since, moment).await {
+            failed = match self.try_release(key, &request, release, moment).await {
                 (Ok(_), answer) => return (Ok(()), answer),
                 (Err(error), answer) => (error, answer),
             };
@@ -264,16 +265,21 @@ impl Requests {
         &self,
         key: &LockKey,
         request: &ReleaseRequest,
-        since: Option<Instant>,
+        release: &Release,
         moment: Moment,
     ) -> (Result<Presence, StoreError>, Answer) {
-        let (released, reply) = match self.store.release(key, *request).await {
+        let released = match release.permits {
+            1 => self.store.release(key, *request).await,
+            // Boxed, since it is rarely needed.
+            permits => Box::pin(self.release_permits(key, *request, permits)).await,
+        };
+        let (released, reply) = match released {
             Ok(ReleaseReply {
                 presence,
                 successor,
             }) => {
                 if presence == Presence::Present {
-                    events::released(key, request.hold, since);
+                    events::released(key, request.hold, release.since);
                 }
                 let reply = successor.map_or(Reply::Unsure(None), Reply::Acquire);
                 (Ok(presence), reply)
@@ -281,6 +287,27 @@ impl Requests {
             Err(error) => (Err(error.clone()), Reply::Unsure(Some(error))),
         };
         (released, self.answer(key, moment, reply))
+    }
+
+    /// Gives back all permits of a hold. It was there if all of them were.
+    async fn release_permits(
+        &self,
+        key: &LockKey,
+        request: ReleaseRequest,
+        permits: u32,
+    ) -> Result<ReleaseReply, StoreError> {
+        let each = request.hold.of_permits(permits).map(|hold| {
+            let request = ReleaseRequest {
+                hold,
+                with_others: true,
+                ..request
+            };
+            self.store.release(key, request)
+        });
+        let released = try_join_all(each).await?.into_iter();
+        let gone = |reply: &ReleaseReply| reply.presence == Presence::Gone;
+        let mut gone: Vec<_> = released.filter(gone).collect();
+        Ok(gone.pop().unwrap_or(Presence::Present.into()))
     }
 
     fn answer(&self, key: &LockKey, moment: Moment, reply: Reply) -> Answer {

@@ -229,6 +229,8 @@ pub(super) struct Wish {
     pub(super) mode: Mode,
     /// The most holders that the lock may have, if the caller shares it.
     pub(super) limit: Option<u32>,
+    /// How many permits it takes of them.
+    pub(super) takes: u32,
     /// Whether the caller goes before those that want the lock in the other mode.
     pub(super) is_preferred: bool,
     /// Whether the caller waits for no more than the request in flight.
@@ -247,13 +249,17 @@ pub(super) enum Ask {
 }
 
 impl Wish {
-    /// The request for this caller alone; or, if it is a reader, for it and those that enter with it.
+    /// The request for this caller alone; or, if it is a reader, for it and those that enter with it. A caller that takes several
+    /// permits has a hold for each, and all of them enter together.
     pub(super) fn ask(self, holds: impl FnOnce() -> Vec<HoldId>) -> Ask {
         let AcquireRequest { ttl, entry, .. } = self.request;
         match self.mode {
             Mode::Exclusive => Ask::Acquire(self.request),
             Mode::Shared => Ask::Share(ShareRequest {
-                holds: holds(),
+                holds: match self.takes {
+                    1 => holds(),
+                    takes => self.request.hold.of_permits(takes).collect(),
+                },
                 ttl,
                 limit: self.limit,
                 passes: self.is_preferred,

@@ -1,4 +1,4 @@
-//! How a holder waits until somebody wants its lock.
+//! How a holder waits until another caller wants its lock.
 
 use std::future::pending;
 use std::pin::pin;
@@ -12,7 +12,7 @@ use crate::base::timer::timeout;
 use crate::store::{Contended, Contention};
 
 impl LocalQueues {
-    /// Resolves when somebody waits for the lock of this hold. If the hold is gone it never does.
+    /// Resolves when another caller or process waits for the lock of this hold. If the hold is gone it never does.
     pub(crate) async fn until_wanted(&self, key: &LockKey, hold: HoldId, heartbeat: Duration) {
         let watch = Watch::begin(&self.watched, key);
         loop {

@@ -146,6 +146,7 @@ impl Client<'_> {
             request: machine::request(hold),
             mode: self.config.mode(hold),
             limit: self.config.limit(hold).map(u32::from),
+            takes: 1,
             is_preferred: false,
             asks_once: false,
             grace: Duration::ZERO,
@@ -217,6 +218,7 @@ impl Client<'_> {
         let release = Release {
             hold: machine::id(hold),
             mode,
+            permits: 1,
             unanswered: won.unanswered,
             nested,
             open,

@@ -64,7 +64,7 @@ impl<'a> AcquiringAll<'a> {
             since,
             entry,
             group: is_several.then(Group::new),
-            hold: graph.owner().next_hold(),
+            hold: graph.owner().next_holds(terms.takes),
             graph: Some(graph),
         }
     }
@@ -115,7 +115,7 @@ impl<'a> AcquiringAll<'a> {
     /// Requests the remaining locks under a new hold id, since the present one has ended at the next lock.
     fn begin_anew(&mut self) {
         let graph = self.take_graph();
-        self.hold = graph.owner().next_hold();
+        self.hold = graph.owner().next_holds(self.terms.takes);
         self.graph = Some(graph);
     }
 

@@ -64,6 +64,12 @@ async fn readers(locks: Locks) {
     drop(tokio::join!(read(), read(), section(locks.clone())));
 }
 
+/// Both together need more than there are.
+async fn permits(locks: Locks) {
+    let two = || locks.semaphore(KEY, 3).permits(2).run(body());
+    drop(tokio::join!(two(), two()));
+}
+
 async fn downgrade(locks: Locks) {
     if let Ok(guard) = locks.lock(KEY).await {
         drop(guard.held().downgrade().await);
@@ -106,6 +112,12 @@ async fn a_body_that_spawns_may_be_dropped_after_any_poll() {
 async fn readers_may_be_dropped_after_any_poll() {
     sweep(readers).await;
     sweep_waiting(&Ground::on_redis().await, 2, readers).await;
+}
+
+#[tokio::test]
+async fn permits_may_be_dropped_after_any_poll() {
+    sweep(permits).await;
+    sweep_waiting(&Ground::on_redis().await, 2, permits).await;
 }
 
 #[tokio::test]

@@ -132,6 +132,7 @@ impl Shell {
             request,
             mode,
             limit: None,
+            takes: 1,
             is_preferred: false,
             asks_once,
             grace: Duration::ZERO,

@@ -143,6 +143,7 @@ impl Shell {
         let grant = grant.unwrap();
         self.step(Input::Release(Release {
             mode,
+            permits: 1,
             hold,
             nested: false,
             open: true,

@@ -187,6 +187,7 @@ pub(super) fn wish(
         request,
         mode,
         limit: None,
+        takes: 1,
         is_preferred: false,
         asks_once,
         grace: Duration::ZERO,
@@ -253,6 +254,7 @@ fn end(holder: char, gives_way: bool) -> Event {
         Some(Input::Release(Release {
             hold: grant.hold,
             mode: grant.mode,
+            permits: 1,
             unanswered: grant.unanswered,
             nested: false,
             open: true,
