@@ -8,6 +8,7 @@ use crate::base::label::Labeller;
 use crate::base::metrics::Classifier;
 use crate::base::option_types::{HandOff, Wake};
 use crate::base::options::{Options, Queueing};
+use crate::base::time::Grace;
 use crate::store::records::Enclosing;
 use crate::store::redis::link::source::Source;
 use crate::store::redis::{Login, Servers};
@@ -107,7 +108,7 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub fn grace(mut self, grace: Duration) -> Self {
-        self.options.grace = Some(grace);
+        self.options.grace = Grace::new(grace);
         self
     }
 

@@ -9,6 +9,7 @@ use crate::base::error::LockError;
 use crate::base::option_types::{
     Confirm, DepthSync, Fairness, HandOff, Mode, OnLost, Reentrancy, Replicas, Wake,
 };
+use crate::base::time::Grace;
 
 /// The options of the queues of one `Locks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -104,7 +105,8 @@ pub(crate) struct Options {
     pub(crate) wait: Option<WaitLimit>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
-    pub(crate) grace: Option<Duration>,
+    /// How much longer the lease lasts in the store than here, at least: the same for all requests of a `Locks`.
+    pub(crate) grace: Grace,
     pub(crate) on_lost: Option<OnLost>,
     pub(crate) reentrancy: Option<Reentrancy>,
     pub(crate) depth_sync: Option<DepthSync>,
@@ -128,7 +130,7 @@ pub(crate) struct Terms {
     /// The shortest time for which the lock is held. The lease is no shorter, so that the lock is kept if the holder dies.
     pub(crate) min_hold: Option<Duration>,
     /// How much longer the lease lasts in the store than here, at least.
-    pub(crate) grace: Duration,
+    pub(crate) grace: Grace,
     /// Whether the caller may take over the hold of another call graph in memory.
     pub(crate) may_inherit: bool,
     pub(crate) on_lost: OnLost,
@@ -160,7 +162,7 @@ impl Options {
         let ttl = self.ttl.or(defaults.ttl).unwrap_or(Self::DEFAULT_TTL);
         let ttl = ttl.max(self.min_hold.unwrap_or_default());
         let max_hold = self.max_hold.or(defaults.max_hold);
-        let grace = self.grace.or(defaults.grace).unwrap_or_default();
+        let grace = self.grace.max(defaults.grace);
         if let Some(reason) = self.contradiction(ttl, max_hold, grace) {
             return Err(LockError::config(reason));
         }
@@ -211,7 +213,7 @@ impl Options {
         self,
         ttl: Duration,
         max_hold: Option<Duration>,
-        grace: Duration,
+        grace: Grace,
     ) -> Option<String> {
         let shortest = max_hold.map_or(ttl, |max_hold| max_hold.min(ttl));
         let reason = match (self.min_hold, max_hold) {
@@ -221,7 +223,8 @@ impl Options {
             (_, Some(max_hold)) if max_hold < ttl / 3 => {
                 format!("a max_hold of {max_hold:?} is below a third of the TTL of {ttl:?}")
             }
-            _ if grace > shortest / 3 => {
+            _ if grace.duration() > shortest / 3 => {
+                let grace = grace.duration();
                 format!("a grace of {grace:?} is above a third of a lease of {shortest:?}")
             }
             (Some(_), _) if self.mode == Mode::Shared => {

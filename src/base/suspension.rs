@@ -4,7 +4,7 @@
 //! Linux has a clock that includes that time, CLOCK_BOOTTIME, beside the one of [`Instant`](std::time::Instant), CLOCK_MONOTONIC. Their
 //! difference grows by it. On other systems nothing is noticed here.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Weak};
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ pub(crate) use clocks::suspend;
 
 mod clocks;
 
-/// A shorter difference may be that of the two readings.
-const LEAST: Duration = Duration::from_millis(100);
+/// A shorter difference, in ns, may be that of the two readings.
+const LEAST: i64 = 100_000_000;
 
 /// What has to know of suspensions.
 pub(crate) trait Suspended: Send + Sync {
@@ -27,8 +27,8 @@ pub(crate) trait Suspended: Send + Sync {
 
 /// The suspensions that were noticed, and what must learn of the next ones.
 struct Suspensions {
-    /// How long the machine was suspended altogether, in ms.
-    noticed: AtomicU64,
+    /// How long the machine was suspended altogether, in ns.
+    noticed: AtomicI64,
     told: Mutex<Vec<Weak<dyn Suspended>>>,
 }
 
@@ -37,27 +37,29 @@ impl Suspensions {
         // A pause between two readings makes their difference smaller.
         let known = (0..8).map(|_| clocks::asleep()).max();
         Self {
-            noticed: AtomicU64::new(millis(known.unwrap_or_default())),
+            noticed: AtomicI64::new(known.unwrap_or_default()),
             told: Mutex::new(Vec::new()),
         }
     }
 
+    #[inline]
     fn look(&self) {
-        let asleep = millis(clocks::asleep());
-        if asleep.saturating_sub(self.noticed.load(Relaxed)) >= millis(LEAST) {
-            self.tell(asleep);
+        let asleep = clocks::asleep();
+        if asleep.saturating_sub(self.noticed.load(Relaxed)) >= LEAST {
+            self.report(asleep);
         }
     }
 
     /// Of several looks that notice a suspension, one reports it.
     #[cold]
-    fn tell(&self, asleep: u64) {
+    fn report(&self, asleep: i64) {
         let mut told = self.told.lock();
         let by = asleep.saturating_sub(self.noticed.fetch_max(asleep, Relaxed));
         told.retain(|it| it.strong_count() > 0);
         let told = told.clone();
-        let (by, now) = (Duration::from_millis(by), Instant::now());
         if by >= LEAST {
+            let by = Duration::from_nanos(by.unsigned_abs());
+            let now = Instant::now();
             for it in told.iter().filter_map(Weak::upgrade) {
                 it.suspended(by, now);
             }
@@ -68,7 +70,11 @@ impl Suspensions {
 /// Tells `it` of every suspension from now on.
 pub(crate) fn tell(it: &Arc<impl Suspended + 'static>) {
     let it: Weak<dyn Suspended> = Arc::downgrade(it) as _;
-    this(|suspensions| suspensions.told.lock().push(it));
+    this(|suspensions| {
+        let mut told = suspensions.told.lock();
+        told.retain(|it| it.strong_count() > 0);
+        told.push(it);
+    });
 }
 
 /// Looks whether the machine was suspended since the last look. When it returns, all have been told,
@@ -76,10 +82,6 @@ pub(crate) fn tell(it: &Arc<impl Suspended + 'static>) {
 #[inline]
 pub(crate) fn look() {
     this(Suspensions::look);
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(not(test))]

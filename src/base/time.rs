@@ -35,9 +35,36 @@ impl StoreTime {
 /// The shortest margin. The margin of a longer lease is 1 % of it.
 const MIN_MARGIN: Duration = Duration::from_millis(5);
 
-/// The deadline of a lease that was requested at `sent`, and outlives it in the store by `grace` at least.
-pub(crate) fn deadline(sent: Instant, lease: Duration, grace: Duration) -> Instant {
-    sent + lease.saturating_sub(MIN_MARGIN.max(lease / 100).max(grace))
+/// How much longer a lease lasts in the store than here, at least.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Grace {
+    millis: u32,
+}
+
+impl Grace {
+    /// No more than the margin for the clocks.
+    pub(crate) const NONE: Self = Self { millis: 0 };
+
+    /// A time of whole milliseconds, which is rounded up.
+    pub(crate) fn new(grace: Duration) -> Self {
+        let millis = grace.as_nanos().div_ceil(1_000_000);
+        let millis = u32::try_from(millis).unwrap_or(u32::MAX);
+        Self { millis }
+    }
+
+    pub(crate) fn duration(self) -> Duration {
+        Duration::from_millis(self.millis.into())
+    }
+}
+
+/// The deadline of a lease that was requested at `sent`.
+#[inline]
+pub(crate) fn deadline(sent: Instant, lease: Duration, grace: Grace) -> Instant {
+    let mut margin = MIN_MARGIN.max(lease / 100);
+    if grace > Grace::NONE {
+        margin = margin.max(grace.duration());
+    }
+    sent + lease.saturating_sub(margin)
 }
 
 /// The times of a lease.
@@ -55,9 +82,9 @@ impl LeaseTimes {
     /// A lease that counts from `sent`. A renewal is due after a third of the TTL. After a hand-off the lease is shorter
     /// than the TTL, and a renewal is due after a quarter of it, which a short section does not reach.
     #[inline]
-    pub(crate) fn new(sent: Instant, length: Duration, ttl: Duration, grace: Duration) -> Self {
+    pub(crate) fn new(sent: Instant, length: Duration, ttl: Duration, grace: Grace) -> Self {
         let pause = if length < ttl {
-            length.saturating_sub(grace) / 4
+            length.saturating_sub(grace.duration()) / 4
         } else {
             ttl / 3
         };
@@ -75,7 +102,7 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
-    const NONE: Duration = Duration::ZERO;
+    const NONE: Grace = Grace::NONE;
 
     #[tokio::test(start_paused = true)]
     async fn the_deadline_lies_before_the_end_of_the_lease() {
@@ -94,11 +121,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_grace_is_the_margin_if_it_is_longer() {
         let sent = Instant::now();
-        assert_eq!(deadline(sent, 30 * SECOND, 4 * SECOND), sent + 26 * SECOND);
-        let drift = Duration::from_millis(1);
+        assert_eq!(
+            deadline(sent, 30 * SECOND, Grace::new(4 * SECOND)),
+            sent + 26 * SECOND
+        );
+        let drift = Grace::new(Duration::from_micros(900));
         assert_eq!(deadline(sent, SECOND, drift), deadline(sent, SECOND, NONE));
         // A short lease after a hand-off is renewed before its deadline.
-        let times = LeaseTimes::new(sent, 6 * SECOND, 30 * SECOND, 4 * SECOND);
+        let times = LeaseTimes::new(sent, 6 * SECOND, 30 * SECOND, Grace::new(4 * SECOND));
         assert_eq!(times.renewal_due, sent + SECOND / 2);
         assert_eq!(times.deadline, sent + 2 * SECOND);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::error::LostReason;
-use crate::base::time::{LeaseTimes, deadline};
+use crate::base::time::{Grace, LeaseTimes, deadline};
 
 #[cfg(test)]
 mod tests;
@@ -33,8 +33,7 @@ pub(crate) struct Lease {
     lost: Option<LostReason>,
     /// Whether the hold has ended; what was not lost by then never is.
     has_ended: bool,
-    /// How much longer the lease lasts in the store at least, in ms.
-    grace: u32,
+    grace: Grace,
 }
 
 /// What must be done for a lease.
@@ -53,7 +52,7 @@ impl Lease {
         times: LeaseTimes,
         disconnects: u64,
         max_hold: Option<Duration>,
-        grace: Duration,
+        grace: Grace,
     ) -> Self {
         // An end too far to represent is none.
         let end = max_hold.and_then(|max_hold| times.confirmed.checked_add(max_hold));
@@ -70,7 +69,7 @@ impl Lease {
             },
             lost: None,
             has_ended: false,
-            grace: u32::try_from(grace.as_millis()).unwrap_or(u32::MAX),
+            grace,
         }
     }
 
@@ -160,8 +159,7 @@ impl Lease {
     /// sent before the last one that was confirmed changes nothing.
     pub(crate) fn confirm(&mut self, sent: Instant, ttl: Duration, now: Instant) {
         if self.lost_by(now).is_none() && sent >= self.times.confirmed {
-            let grace = Duration::from_millis(self.grace.into());
-            let confirmed = LeaseTimes::new(sent, ttl, ttl, grace);
+            let confirmed = LeaseTimes::new(sent, ttl, ttl, self.grace);
             self.times.confirmed = sent;
             self.times.renewal_due = self.times.renewal_due.max(confirmed.renewal_due);
             self.times.deadline = self.times.deadline.max(confirmed.deadline);

@@ -105,7 +105,7 @@ impl Grant {
             mode: Mode::Exclusive,
             permits: 1,
             tokens: TokenSeries::new(FencingToken(1), StoreTime { micros: 1 }, sent),
-            lease: LeaseTimes::new(sent, length, ttl, Duration::ZERO),
+            lease: LeaseTimes::new(sent, length, ttl, crate::base::time::Grace::NONE),
             depth: StoredDepth::FIRST,
             unanswered: false,
             is_open: true,

@@ -255,7 +255,7 @@ impl LocalQueues {
         };
         (asks <= heartbeat).then(|| QueueEntry {
             inbox: self.requests.inbox(),
-            grant: (2 * heartbeat + terms.grace).min(terms.ttl),
+            grant: (2 * heartbeat + terms.grace.duration()).min(terms.ttl),
             life: 2 * heartbeat,
             tells: self.queueing.handoff == HandOff::InProcess
                 && self.queueing.wake == Wake::Notify,

@@ -1,7 +1,6 @@
 //! What callers want, what goes into a step of the machine, and what comes out of it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -12,6 +11,7 @@ use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
+use crate::base::time::Grace;
 use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, ShareRequest, Successor};
 
 /// What has happened.
@@ -236,7 +236,7 @@ pub(super) struct Wish {
     /// Whether the caller waits for no more than the request in flight.
     pub(super) asks_once: bool,
     /// How much longer its lease is to last in the store than here, at least.
-    pub(super) grace: Duration,
+    pub(super) grace: Grace,
     /// Whether the caller may continue the hold of another one.
     pub(super) may_inherit: bool,
 }

@@ -11,7 +11,7 @@ use crate::base::error::{Effect, StoreError};
 use crate::base::id::HoldId;
 use crate::base::metrics::Via;
 use crate::base::option_types::Mode;
-use crate::base::time::{LeaseTimes, deadline};
+use crate::base::time::{Grace, LeaseTimes, deadline};
 use crate::store::{AcquireReply, HandoffMessage, StoreTime};
 
 /// What the store may know of a waiter.
@@ -287,7 +287,7 @@ impl StoreClock {
     pub(super) fn lease_start(
         self,
         moved: &HandoffMessage,
-        grace: Duration,
+        grace: Grace,
         epoch: u64,
         now: Instant,
     ) -> Option<Instant> {
@@ -339,8 +339,8 @@ mod tests {
     fn the_lease_counts_from_the_move_and_not_from_the_receipt() {
         let sent = Instant::now();
         let moved = moved(3 * SECOND);
-        let early = clock(sent).lease_start(&moved, Duration::ZERO, EPOCH, sent + 3 * SECOND);
-        let late = clock(sent).lease_start(&moved, Duration::ZERO, EPOCH, sent + 4 * SECOND);
+        let early = clock(sent).lease_start(&moved, Grace::NONE, EPOCH, sent + 3 * SECOND);
+        let late = clock(sent).lease_start(&moved, Grace::NONE, EPOCH, sent + 4 * SECOND);
         assert_eq!(early, late);
         assert_eq!(early, Some(sent + Duration::from_millis(2_970)));
     }
@@ -348,8 +348,7 @@ mod tests {
     #[test]
     fn messages_that_come_after_the_lease_are_of_no_use() {
         let sent = Instant::now();
-        let start =
-            clock(sent).lease_start(&moved(SECOND), Duration::ZERO, EPOCH, sent + 3 * SECOND);
+        let start = clock(sent).lease_start(&moved(SECOND), Grace::NONE, EPOCH, sent + 3 * SECOND);
         assert_eq!(start, None);
     }
 
@@ -357,8 +356,7 @@ mod tests {
     fn a_clock_that_was_stepped_is_not_believed() {
         let sent = Instant::now();
         // Forwards: the lock seems to have moved in the future.
-        let ahead =
-            clock(sent).lease_start(&moved(60 * SECOND), Duration::ZERO, EPOCH, sent + SECOND);
+        let ahead = clock(sent).lease_start(&moved(60 * SECOND), Grace::NONE, EPOCH, sent + SECOND);
         assert_eq!(ahead, None);
         // Backwards: it seems to have moved before the question.
         let later = StoreClock {
@@ -366,7 +364,7 @@ mod tests {
             ..clock(sent)
         };
         assert_eq!(
-            later.lease_start(&moved(Duration::ZERO), Duration::ZERO, EPOCH, sent),
+            later.lease_start(&moved(Duration::ZERO), Grace::NONE, EPOCH, sent),
             None
         );
     }
@@ -374,8 +372,7 @@ mod tests {
     #[test]
     fn times_of_two_connections_are_not_compared() {
         let sent = Instant::now();
-        let start =
-            clock(sent).lease_start(&moved(SECOND), Duration::ZERO, EPOCH + 1, sent + SECOND);
+        let start = clock(sent).lease_start(&moved(SECOND), Grace::NONE, EPOCH + 1, sent + SECOND);
         assert_eq!(start, None);
     }
 }

@@ -3,8 +3,6 @@
 //! A step is what happens without an await in between: an answer is read and everything that follows
 //! from it is done. The driver has no state of its own but whether it is due.
 
-use std::time::Duration;
-
 use super::super::{Action, Answer, Input};
 use super::config::{Config, ticks};
 use super::hold::{Hold, Holds};
@@ -149,7 +147,7 @@ impl Client<'_> {
             takes: 1,
             is_preferred: false,
             asks_once: false,
-            grace: Duration::ZERO,
+            grace: crate::base::time::Grace::NONE,
             may_inherit: false,
         });
         self.step(hold.process, join);

@@ -2,39 +2,43 @@
 
 #[cfg(test)]
 use std::cell::Cell;
+#[cfg(test)]
 use std::time::Duration;
 
 #[cfg(all(target_os = "linux", not(test)))]
+use nix::sys::time::TimeValLike;
+#[cfg(all(target_os = "linux", not(test)))]
 use nix::time::{ClockId, clock_gettime};
 
-/// How long the machine has been suspended since it was started.
+/// How long the machine has been suspended since it was started, in ns.
 #[cfg(all(target_os = "linux", not(test)))]
 #[inline]
-pub(super) fn asleep() -> Duration {
-    let read = |clock| clock_gettime(clock).map_or(Duration::ZERO, Duration::from);
+pub(super) fn asleep() -> i64 {
+    let read = |clock| clock_gettime(clock).map_or(0, |time| time.num_nanoseconds());
     let since_boot = read(ClockId::CLOCK_BOOTTIME);
-    since_boot.saturating_sub(read(ClockId::CLOCK_MONOTONIC))
+    since_boot - read(ClockId::CLOCK_MONOTONIC)
 }
 
 /// Nothing is known.
 #[cfg(not(any(target_os = "linux", test)))]
-pub(super) fn asleep() -> Duration {
-    Duration::ZERO
+pub(super) fn asleep() -> i64 {
+    0
 }
 
 #[cfg(test)]
 thread_local! {
-    static ASLEEP: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    static ASLEEP: Cell<i64> = const { Cell::new(0) };
 }
 
 /// How long the test on this thread has suspended its machine.
 #[cfg(test)]
-pub(super) fn asleep() -> Duration {
+pub(super) fn asleep() -> i64 {
     ASLEEP.get()
 }
 
 /// Suspends the machine of the test on this thread for so long.
 #[cfg(test)]
 pub(crate) fn suspend(by: Duration) {
-    ASLEEP.set(ASLEEP.get() + by);
+    let nanos = i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);
+    ASLEEP.set(ASLEEP.get().saturating_add(nanos));
 }

@@ -4,7 +4,7 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(1);
-const NONE: Duration = Duration::ZERO;
+const NONE: Grace = Grace::NONE;
 
 fn of(sent: Instant, lease: Duration, ttl: Duration, max_hold: Option<Duration>) -> Lease {
     Lease::new(LeaseTimes::new(sent, lease, ttl, NONE), 0, max_hold, NONE)
@@ -30,7 +30,7 @@ fn a_confirmation_counts_from_before_its_request() {
 
 #[test]
 fn a_renewal_leaves_the_grace() {
-    let (sent, grace) = (Instant::now(), 2 * SECOND);
+    let (sent, grace) = (Instant::now(), Grace::new(2 * SECOND));
     let times = LeaseTimes::new(sent, 10 * SECOND, 10 * SECOND, grace);
     let mut lease = Lease::new(times, 0, None, grace);
     assert_eq!(lease.deadline(), sent + 8 * SECOND);

@@ -135,7 +135,7 @@ impl Shell {
             takes: 1,
             is_preferred: false,
             asks_once,
-            grace: Duration::ZERO,
+            grace: crate::base::time::Grace::NONE,
             may_inherit,
         }));
     }

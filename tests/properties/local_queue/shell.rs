@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -218,7 +217,8 @@ impl Shell {
         match reply {
             Reply::Acquire(AcquireReply::Held { lease, .. }) => {
                 record.is_known = true;
-                record.unanswered |= deadline(sent, *lease, Duration::ZERO) <= self.now;
+                record.unanswered |=
+                    deadline(sent, *lease, crate::base::time::Grace::NONE) <= self.now;
             }
             Reply::Acquire(AcquireReply::Busy { .. }) => record.is_known |= has_entry,
             Reply::Unanswered(error) if error.effect() == Effect::Unknown => {

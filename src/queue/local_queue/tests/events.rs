@@ -190,7 +190,7 @@ pub(super) fn wish(
         takes: 1,
         is_preferred: false,
         asks_once,
-        grace: Duration::ZERO,
+        grace: crate::base::time::Grace::NONE,
         may_inherit,
     }
 }

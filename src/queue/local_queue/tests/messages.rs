@@ -1,7 +1,5 @@
 //! The message that the lock has moved comes before an answer, after it, and instead of it.
 
-use std::time::Duration;
-
 use super::events::*;
 use super::story::*;
 use crate::base::time::deadline;
@@ -17,7 +15,11 @@ fn the_lease_of_a_lock_that_moves_counts_from_the_move() {
     let story = a_is_queued().goes([(after(500, message_after(200, A)), "grant A")]);
     let grant = story.grant_of(A);
     assert_eq!(grant.lease.confirmed, story.at(495));
-    let deadline = deadline(grant.lease.confirmed, millis(GRANT), Duration::ZERO);
+    let deadline = deadline(
+        grant.lease.confirmed,
+        millis(GRANT),
+        crate::base::time::Grace::NONE,
+    );
     assert_eq!(grant.lease.deadline, deadline);
     story.released_by(A);
 }
