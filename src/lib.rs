@@ -53,6 +53,7 @@ pub use self::base::error::{Blocked, HeldBy, LockError, LostReason, StoreError};
 pub use self::base::fence::FenceSql;
 pub use self::base::id::{FencingToken, HoldId, OwnerId, ParseHoldIdError};
 pub use self::base::key::{OneKey, SeveralKeys};
+pub use self::base::neighbours::Neighbours;
 pub use self::base::option_types::{
     DepthSync, Fairness, HandOff, Mode, OnLost, Reentrancy, Replicas, Wake,
 };

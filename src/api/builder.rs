@@ -16,6 +16,7 @@ use crate::store::redis::{Login, Servers};
 use crate::store::{Store, redis::Timeouts};
 
 mod login;
+mod neighbours;
 mod open;
 mod pool;
 mod shown;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::error::LockError;
+use crate::base::neighbours::Neighbours;
 use crate::base::option_types::{
     Confirm, DepthSync, Fairness, HandOff, Mode, OnLost, Reentrancy, Replicas, Wake,
 };
@@ -24,6 +25,8 @@ pub(crate) struct Queueing {
     pub(crate) report_after: Duration,
     /// The longest time without an answer of the store that a caller waits; `None` for no limit.
     pub(crate) outage: Option<Duration>,
+    /// The programs of another kind that take the same locks.
+    pub(crate) neighbours: Option<Neighbours>,
 }
 
 impl Default for Queueing {
@@ -36,6 +39,7 @@ impl Default for Queueing {
             fairness: Fairness::default(),
             report_after: Duration::from_secs(5),
             outage: None,
+            neighbours: None,
         }
     }
 }
@@ -61,12 +65,21 @@ impl Queueing {
             );
             return Err(LockError::config(reason));
         }
+        self.neighbours.map_or(Ok(()), Neighbours::check)?;
         self.wake.check()
     }
 
     /// The heartbeat of a waiter with this TTL.
     pub(crate) fn heartbeat(self, ttl: Duration) -> Duration {
         self.heartbeat.min(ttl / 3)
+    }
+
+    /// The time after which a waiter with this TTL asks although no message has come. A program of another kind sends none: a
+    /// waiter asks as often as that program does.
+    pub(crate) fn asks_every(self, ttl: Duration) -> Duration {
+        let heartbeat = self.heartbeat(ttl);
+        let interval = self.neighbours.map(|neighbours| neighbours.interval);
+        interval.map_or(heartbeat, |interval| interval.min(heartbeat))
     }
 }
 

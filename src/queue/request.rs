@@ -19,6 +19,7 @@ use crate::base::events;
 use crate::base::events::Throttle;
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
+use crate::base::neighbours::Neighbours;
 use crate::base::sync::Mutex;
 use crate::base::timer::{after, sleep};
 use crate::store::{
@@ -38,6 +39,7 @@ const SOON: Duration = Duration::from_millis(50);
 pub(super) struct Requests {
     store: Arc<Store>,
     inbox: InboxId,
+    neighbours: Option<Neighbours>,
     repetitions: Semaphore,
     /// Limits the warnings of failed acquires.
     failed_acquires: Throttle,
@@ -98,10 +100,11 @@ impl Acquiring {
 }
 
 impl Requests {
-    pub(super) fn new(store: Arc<Store>) -> Self {
+    pub(super) fn new(store: Arc<Store>, neighbours: Option<Neighbours>) -> Self {
         Self {
             store,
             inbox: InboxId::new(),
+            neighbours,
             repetitions: Semaphore::new(REPETITIONS),
             failed_acquires: Throttle::default(),
             failed_releases: Throttle::default(),
@@ -268,12 +271,12 @@ impl Requests {
         release: &Release,
         moment: Moment,
     ) -> (Result<Presence, StoreError>, Answer) {
-        let released = match release.permits {
-            1 => self.store.release(key, *request).await,
-            // Boxed, since it is rarely needed.
-            permits => Box::pin(self.release_permits(key, *request, permits)).await,
+        let releasing: BoxFuture<'_, _> = match (self.neighbours, release.permits) {
+            (None, 1) => self.store.release(key, *request),
+            (Some(neighbours), 1) => self.store.vacate(key, *request, neighbours),
+            (_, permits) => Box::pin(self.release_permits(key, *request, permits)),
         };
-        let (released, reply) = match released {
+        let (released, reply) = match releasing.await {
             Ok(ReleaseReply {
                 presence,
                 successor,

@@ -12,6 +12,7 @@ use self::records::{Scan, Scanned};
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::{InboxId, OwnerId};
 use crate::base::key::LockKey;
+use crate::base::neighbours::Neighbours;
 use crate::base::option_types::{Mode, Replicas};
 
 #[cfg(test)]
@@ -50,6 +51,7 @@ pub(crate) use self::verbs::renew::{Keep, Renew, RenewAnswer};
 pub(crate) use self::verbs::several::HoldOf;
 pub(crate) use self::verbs::several::{AcquireAll, AcquireAllReply, MOST_TOGETHER};
 pub(crate) use self::verbs::share::{Downgrade, Share, ShareRequest, Unshare};
+pub(crate) use self::verbs::vacate::Vacate;
 pub(crate) use self::verbs::waits::{
     ChangeWaits, ClaimVictim, HoldsIn, PublishWait, WaitChange, WaitsOf,
 };
@@ -120,6 +122,30 @@ impl Store {
                 return Ok(ReleaseReply::from(Presence::Present));
             }
             released.await
+        })
+    }
+
+    /// Ends a hold as [`release`](Self::release) does, and lets programs of another kind have the lock now and then.
+    pub(crate) fn vacate(
+        self: &Arc<Self>,
+        key: &LockKey,
+        request: ReleaseRequest,
+        neighbours: Neighbours,
+    ) -> AnswerFuture<ReleaseReply> {
+        if request.mode == Mode::Shared || matches!(request.end, End::Retain(..)) {
+            return self.release(key, request);
+        }
+        let (store, key) = (Arc::clone(self), key.clone());
+        let vacated = self.ask(Vacate {
+            key: key.clone(),
+            request,
+            neighbours,
+        });
+        Box::pin(async move {
+            match vacated.await? {
+                Some(reply) => Ok(reply),
+                None => store.release(&key, request).await,
+            }
         })
     }
 

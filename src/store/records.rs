@@ -23,14 +23,18 @@ pub(crate) const TOMBSTONE_LIFE: Duration = Duration::from_secs(600);
 /// How long a depth change is remembered after the last one of its lock, at most; half of it at least.
 pub(crate) const SEQ_LIFE: Duration = TOMBSTONE_LIFE.saturating_mul(2);
 
+/// The longest time for which a free lock is left to programs that poll.
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
 /// The limits by the names that stand for them in the scripts. A life is in ms.
-pub(crate) fn limits_in_scripts() -> [(&'static str, u128); 5] {
+pub(crate) fn limits_in_scripts() -> [(&'static str, u128); 6] {
     [
         ("PLACES_FROM", PLACES_FROM.into()),
         ("TOMBSTONES_FROM", TOMBSTONES_FROM.into()),
         ("INEXACT_FROM", INEXACT_FROM.into()),
         ("TOMBSTONE_LIFE", TOMBSTONE_LIFE.as_millis()),
         ("SEQ_LIFE", SEQ_LIFE.as_millis()),
+        ("LONGEST_PAUSE", LONGEST_PAUSE.as_millis()),
     ]
 }
 
@@ -83,6 +87,14 @@ pub(crate) trait Listener: Send + Sync {
 
     /// Another process has come to wait for a lock that this process holds.
     fn contended(&self, _key: &str) {}
+
+    /// Whether programs of another kind take the same locks, and tell that one is free.
+    fn has_neighbours(&self) -> bool {
+        false
+    }
+
+    /// A program of another kind has freed a lock.
+    fn freed(&self, _key: &str) {}
 
     /// Whether no caller waits for a message.
     fn is_idle(&self) -> bool;

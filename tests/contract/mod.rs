@@ -62,6 +62,7 @@ mod several;
 mod survey;
 mod take;
 mod tokens;
+mod vacate;
 mod waits;
 pub(super) mod world;
 

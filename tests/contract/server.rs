@@ -109,6 +109,8 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
       if deadline then
         deadline = string.format('%.0f', deadline - ARGV[1] * 1000)
         redis.call('HSET', key, entries[at], deadline .. wish)
+      elseif entries[at] == 'pause' then
+        redis.call('HINCRBY', key, 'pause', -ARGV[1] * 1000)
       end
     end
   end

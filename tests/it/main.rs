@@ -87,6 +87,7 @@ mod queue {
     mod inbox;
     mod messages;
     mod moves;
+    mod neighbours;
     mod outage;
     mod runtimes;
     mod spawned;

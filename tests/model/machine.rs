@@ -48,6 +48,7 @@ pub(crate) fn new(config: &Config) -> LocalQueue {
         fairness: Fairness::Fifo,
         report_after: Duration::MAX,
         outage: None,
+        neighbours: None,
     });
     queue.listens = true;
     queue

@@ -22,6 +22,7 @@
 //! | `proxy` | [`Proxy`]: cuts, delays, holds back and loses bytes on the way |
 //! | `child` | [`Child`]: a part of the test, or a program, in a process of its own, to be killed, stopped or asked to end |
 //! | `classic` | the well-known lock and unlock scripts, as other programs use them |
+//! | `redisson` | [`redisson::Redisson`]: a client that waits as Redisson does |
 //! | `database` | [`DatabaseServer`]: Postgres or MariaDB |
 //! | `dice` | repeatable random numbers |
 //! | `wait` | [`eventually`] and [`within`] |
@@ -60,6 +61,7 @@ pub mod ports;
 pub mod process;
 pub mod program;
 pub mod proxy;
+pub mod redisson;
 pub mod replication;
 pub mod resharding;
 pub mod resp2;

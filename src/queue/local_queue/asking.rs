@@ -130,7 +130,7 @@ impl LocalQueue {
         let Some(first) = self.waiters.first() else {
             return;
         };
-        let heartbeat = self.queueing.heartbeat(first.request.ttl);
+        let heartbeat = self.queueing.asks_every(first.request.ttl);
         let is_failing = self.heard.is_failure();
         if let Some(at) = &mut self.ask_at {
             // The next waiter may have a shorter heartbeat.

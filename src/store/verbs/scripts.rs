@@ -2,12 +2,12 @@
 
 use super::{
     Verb, acquire, contention, depth, described, inspect, list, release, renew, several, share,
-    waits,
+    vacate, waits,
 };
 use crate::store::redis::{Script, batch};
 
 /// Every script of a verb, and the one that executes many short requests.
-pub(crate) fn scripts() -> [&'static Script; 22] {
+pub(crate) fn scripts() -> [&'static Script; 23] {
     [
         acquire::Acquire::lua(),
         contention::Contention::lua(),
@@ -27,6 +27,7 @@ pub(crate) fn scripts() -> [&'static Script; 22] {
         batch::lua(),
         share::Share::lua(),
         share::Unshare::lua(),
+        vacate::Vacate::lua(),
         waits::ChangeWaits::lua(),
         waits::ClaimVictim::lua(),
         waits::HoldsIn::lua(),

@@ -108,5 +108,6 @@ pub(super) fn any_queueing() -> impl Strategy<Value = Queueing> {
         handoff: HandOff::InProcess,
         report_after: Duration::MAX,
         outage: None,
+        neighbours: None,
     })
 }

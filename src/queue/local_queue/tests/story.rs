@@ -37,6 +37,7 @@ pub(super) const NOTIFY: Queueing = Queueing {
     fairness: Fairness::Fifo,
     report_after: Duration::MAX,
     outage: None,
+    neighbours: None,
 };
 pub(super) const BACKOFF: Queueing = Queueing {
     wake: Wake::Backoff,

@@ -55,6 +55,10 @@ impl EndedHold {
     /// The hold that a question ends, if it changes nothing else.
     pub(crate) fn of(question: &impl Question, call: Option<Call>) -> Option<Self> {
         let releases = ["release", "unshare", "retain"];
+        if question.verb() == "vacate" {
+            // Not with its successor, which may have had the lock in the meantime.
+            return Some(Self::Call(Box::new(call?.otherwise()?.clone())));
+        }
         if !releases.contains(&question.verb()) {
             return None;
         }

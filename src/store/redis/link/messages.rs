@@ -111,6 +111,14 @@ pub(super) fn in_resp2(address: &Address) -> ConnectionInfo {
 }
 
 impl Subscribed {
+    /// Subscribes to all channels of this pattern as well. The limit counts for the answer.
+    pub(crate) async fn add(&mut self, pattern: &str, limit: Duration) -> Result<(), RedisError> {
+        match self {
+            Self::Beside(driver) => within(limit, driver.psubscribe(pattern)).await,
+            Self::Apart { requests, .. } => within(limit, requests.psubscribe(pattern)).await,
+        }
+    }
+
     /// Asks the server whether the connection of the subscription works.
     pub(crate) async fn ping(&mut self) -> Result<(), RedisError> {
         match self {
@@ -135,14 +143,22 @@ async fn read(mut stream: PubSubStream, pushes: Arc<dyn AsyncPushSender>) {
         let _ = pushes.send(PushInfo { kind, data });
     };
     while let Some(message) = stream.next().await {
-        pass_on(PushKind::Message, parts(&message));
+        let (kind, parts) = parts(&message);
+        pass_on(kind, parts);
     }
     pass_on(PushKind::Disconnection, Vec::new());
 }
 
-/// The channel and the text of a message.
-fn parts(message: &Msg) -> Vec<Value> {
+/// The parts of a message, as in RESP3: its channel and its text, and before them the pattern if one was subscribed to.
+fn parts(message: &Msg) -> (PushKind, Vec<Value>) {
+    let part = |part: &[u8]| Value::BulkString(part.to_vec());
     let channel = message.get_channel_name().as_bytes();
-    let parts = [channel, message.get_payload_bytes()];
-    parts.map(|part| Value::BulkString(part.to_vec())).to_vec()
+    let parts = [channel, message.get_payload_bytes()].map(part);
+    match message.get_pattern::<Option<String>>() {
+        Ok(Some(pattern)) => {
+            let pattern = part(pattern.as_bytes());
+            (PushKind::PMessage, [vec![pattern], parts.to_vec()].concat())
+        }
+        _ => (PushKind::Message, parts.to_vec()),
+    }
 }

@@ -68,7 +68,9 @@ impl Receiver {
         let Self { message, ended, .. } = self.clone();
         move |push| {
             match push.kind {
-                PushKind::Message => pushed(&push).into_iter().for_each(|it| message(it)),
+                PushKind::Message | PushKind::PMessage => {
+                    pushed(&push).into_iter().for_each(|it| message(it))
+                }
                 PushKind::Disconnection => ended(),
                 _ => {}
             }

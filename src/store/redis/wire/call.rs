@@ -34,7 +34,7 @@ pub(crate) use script;
 
 /// The parts that several scripts share. Each replaces the lines `-- include` with its name. A part that other parts include
 /// comes after them.
-const PARTS: [(&str, &str); 9] = [
+const PARTS: [(&str, &str); 10] = [
     ("members", include_str!("../../../../lua/parts/members.lua")),
     ("line", include_str!("../../../../lua/parts/line.lua")),
     ("entry", include_str!("../../../../lua/parts/entry.lua")),
@@ -44,6 +44,7 @@ const PARTS: [(&str, &str); 9] = [
     ("read", include_str!("../../../../lua/parts/read.lua")),
     ("exit", include_str!("../../../../lua/parts/exit.lua")),
     ("outlast", include_str!("../../../../lua/parts/outlast.lua")),
+    ("pause", include_str!("../../../../lua/parts/pause.lua")),
 ];
 
 impl Script {

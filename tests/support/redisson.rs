@@ -1,0 +1,53 @@
+//! A client that waits as Redisson's `RLock` does: on a channel, and for the lease that it saw. It is written by what
+//! Redisson has published.
+
+use super::classic::{Unlocked, classic_lock, classic_unlock};
+use super::server::RedisServer;
+use futures_util::StreamExt;
+use redis::AsyncCommands;
+use redis::aio::{MultiplexedConnection, PubSub};
+
+/// A client, for one lock and one thread.
+pub struct Redisson {
+    key: String,
+    channel: String,
+    holder: String,
+    messages: PubSub,
+    connection: MultiplexedConnection,
+}
+
+impl Redisson {
+    /// A client that listens.
+    pub async fn start(server: &RedisServer, key: &str, holder: &str) -> Self {
+        let client = redis::Client::open(server.url()).expect("a URL");
+        let mut messages = client.get_async_pubsub().await.expect("a connection");
+        let channel = format!("redisson_lock__channel:{{{key}}}");
+        messages.subscribe(&channel).await.expect("a subscription");
+        Self {
+            key: key.to_owned(),
+            channel,
+            holder: holder.to_owned(),
+            messages,
+            connection: server.connection().await,
+        }
+    }
+
+    /// Asks for the lock. Returns the lease of another holder in ms, if there is one.
+    pub async fn ask(&mut self, ttl_ms: u64) -> Option<i64> {
+        classic_lock(&mut self.connection, &self.key, &self.holder, ttl_ms).await
+    }
+
+    /// The next message on its channel.
+    pub async fn told(&mut self) -> String {
+        let message = self.messages.on_message().next().await.expect("a message");
+        message.get_payload().expect("a text")
+    }
+
+    /// Frees the lock, and tells the others.
+    pub async fn unlock(&mut self, ttl_ms: u64) {
+        let unlocked = classic_unlock(&mut self.connection, &self.key, &self.holder, ttl_ms).await;
+        assert_eq!(unlocked, Unlocked::Freed);
+        let told = self.connection.publish(&self.channel, "0");
+        told.await.expect("a server that takes a message")
+    }
+}
