@@ -9,10 +9,11 @@ use super::rig::{EVALSHA, RESPONSE_TIMEOUT};
 use super::server::RedisServer;
 use super::stores::patient_at;
 use super::wait::{DEADLINE, eventually, within};
-use reentry::{LockGuard, Locks, LocksBuilder};
+use reentry::{LockGuard, Locks, LocksBuilder, Neighbours};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
+use std::time::Duration;
 use tokio::runtime::Handle;
 
 /// The key of a sweep. The expected keys in the store follow from it.
@@ -61,6 +62,16 @@ impl Ground {
     pub async fn on_redis() -> Ground {
         let server = RedisServer::start().await;
         Ground::on(&server.url(), Some(server)).await
+    }
+
+    /// A server of its own, on which the lock is left to programs of another kind again and again.
+    pub async fn with_neighbours() -> Ground {
+        let server = RedisServer::start().await;
+        let interval = Duration::from_millis(1);
+        let neighbours = Neighbours::polling(interval).every(2 * interval);
+        let builder = Ground::builder(&server.url()).neighbours(neighbours);
+        // The line of a lock that is left free lives as long as the places in it.
+        Ground::with(builder.heartbeat(50 * interval), Some(server)).await
     }
 
     /// A server of its own, behind a network that causes this fault in a request of each future: in the first one,
