@@ -15,7 +15,7 @@ if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
   if ARGV[6] and ARGV[6] ~= '' then
     token = token .. ' ' .. ARGV[6]
   end
-  redis.call('HSET', KEYS[1], ARGV[1], '1', 'token', token)
+  redis.call('HSET', KEYS[1], ARGV[1], '1', 'mode', token)
   local set = redis.pcall('PEXPIRE', KEYS[1], ARGV[2])
   if set == 1 then
     return time[1] * 1000000 + time[2]
@@ -44,7 +44,7 @@ local function general()
     local remaining = redis.call('PTTL', KEYS[lock])
     local ahead, holder, pause
     if remaining ~= -2 then
-      local depth, stored = unpack(redis.call('HMGET', KEYS[lock], hold, 'token'))
+      local depth, stored = unpack(redis.call('HMGET', KEYS[lock], hold, 'mode'))
       holder = told(stored)
       if depth then
         -- The caller asks again: an answer or a message was lost. The token stays as it is, and the lease is never
@@ -56,7 +56,7 @@ local function general()
         local token = known(stored)
         if not token then
           token = now
-          redis.call('HSET', KEYS[lock], 'token', written(token, id))
+          redis.call('HSET', KEYS[lock], 'mode', written(token, id))
         end
         return {1, token, remaining, now}
       end

@@ -10,7 +10,7 @@ local function take_all()
   local time = redis.call('TIME')
   local token = time[1] .. ' ' .. time[2]
   for at = 1, 2 * count, 2 do
-    local done = redis.pcall('HSET', KEYS[at], ARGV[1], '1', 'token', token)
+    local done = redis.pcall('HSET', KEYS[at], ARGV[1], '1', 'mode', token)
     if type(done) == 'number' then
       done = redis.pcall('PEXPIRE', KEYS[at], ARGV[2])
     end
@@ -64,7 +64,7 @@ local function general()
       -- Dead readers and dead places are removed from the line.
       tidy(now)
       if redis.call('EXISTS', KEYS[lock]) == 1 then
-        local fields = redis.call('HMGET', KEYS[lock], hold, 'token')
+        local fields = redis.call('HMGET', KEYS[lock], hold, 'mode')
         mine = mine + (fields[1] and 1 or 0)
         stored[index] = fields[2]
         busy = busy or index
@@ -88,7 +88,7 @@ local function general()
       local token = known(stored[index])
       if not token then
         token = now
-        redis.call('HSET', KEYS[lock], 'token', written(token))
+        redis.call('HSET', KEYS[lock], 'mode', written(token))
       end
       reply[#reply + 1] = token
       reply[#reply + 1] = remaining

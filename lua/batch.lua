@@ -35,7 +35,7 @@ for at = releases + readers + 1, #KEYS / 2 do
   local lock, line = 2 * at - 1, 2 * at
   done[at] = '0'
   if written and redis.pcall('EXISTS', KEYS[lock], KEYS[line]) == 0 then
-    if redis.pcall('HSET', KEYS[lock], ARGV[at + 4], '1', 'token', written) == 2 and redis.pcall('PEXPIRE', KEYS[lock], ARGV[3]) == 1 then
+    if redis.pcall('HSET', KEYS[lock], ARGV[at + 4], '1', 'mode', written) == 2 and redis.pcall('PEXPIRE', KEYS[lock], ARGV[3]) == 1 then
       done[at] = '1'
     else
       -- Without an expiry the lock would be held for ever.

@@ -13,8 +13,8 @@ local function share()
     return 0
   end
   -- Call graphs that have continued the hold in memory have later tokens than the store.
-  if (known(redis.call('HGET', KEYS[lock], 'token')) or 0) < tonumber(token) then
-    redis.call('HSET', KEYS[lock], 'token', written(token))
+  if (known(redis.call('HGET', KEYS[lock], 'mode')) or 0) < tonumber(token) then
+    redis.call('HSET', KEYS[lock], 'mode', written(token))
   end
   local now, lease = clock(), tonumber(ttl)
   if not redis.call('ZSCORE', KEYS[line], 'r' .. hold) then

@@ -14,19 +14,19 @@ local count = redis.call('HLEN', KEYS[lock])
 if count == 0 then
   return {}
 end
-local found = redis.call('HMGET', KEYS[lock], 'token', unpack(fields))
+local found = redis.call('HMGET', KEYS[lock], 'mode', unpack(fields))
 local token, inside = known(found[1]), {}
 for at, field in ipairs(fields) do
   local value = found[at + 1]
-  if field == 'token' then
-    -- `token` is the only field: no script leaves a lock like this. Only its form distinguishes it from the field of
+  if field == 'mode' then
+    -- `mode` is the only field: no script leaves a lock like this. Only its form distinguishes it from the field of
     -- another program, for example the token of a session.
     value = count == 1 and value
     if value and not token then
-      return redis.error_reply('NOLOCK the hash is no lock: `token` alone, and not as this crate writes it')
+      return redis.error_reply('NOLOCK the hash is no lock: `mode` alone, and not as this crate writes it')
     end
   elseif not is_hold(field) or (value and not is_depth(value)) then
-    return redis.error_reply('NOLOCK the hash is no lock: a lock has fields `<uuid>:<number>` with counts from 1, and `token`')
+    return redis.error_reply('NOLOCK the hash is no lock: a lock has fields `<uuid>:<number>` with counts from 1, and `mode`')
   end
   if value then
     table.insert(inside, field)
@@ -63,7 +63,7 @@ if not pcall(move) then
 end
 tell()
 -- The holds may belong to any process, so every process gets the message.
-if inside[1] ~= 'token' then
+if inside[1] ~= 'mode' then
   local name = KEYS[lock]
   redis.pcall('PUBLISH', 'reentry:inbox:all', 'forced ' .. table.concat(inside, ',') .. ' ' .. name)
 end

@@ -34,7 +34,7 @@ elseif is_shared then
   for _, member in ipairs(redis.call('ZRANGE', KEYS[line], '(-INEXACT_FROM', '(0', 'BYSCORE', 'LIMIT', 0, most)) do
     table.insert(fields, string.sub(member, 2))
   end
-  total = count - redis.call('HEXISTS', KEYS[lock], 'token')
+  total = count - redis.call('HEXISTS', KEYS[lock], 'mode')
 end
 if not fields[1] then
   return {}
@@ -42,7 +42,7 @@ end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local depths = redis.call('HMGET', KEYS[lock], 'token', unpack(fields))
+local depths = redis.call('HMGET', KEYS[lock], 'mode', unpack(fields))
 local leases = {}
 if is_shared then
   local members = {}

@@ -8,7 +8,7 @@ local lock = 1
 local fields = read(redis.pcall('HGETALL', KEYS[lock]))
 local holds = {}
 for at = 1, #fields, 2 do
-  if fields[at] ~= 'token' then
+  if fields[at] ~= 'mode' then
     table.insert(holds, fields[at])
   end
 end

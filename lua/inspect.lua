@@ -26,12 +26,12 @@ for at = 1, #readers, 2 do
   lasts[string.sub(readers[at], 2)] = math.max(-readers[at + 1] - math.floor(now / 1000), 0)
 end
 local is_shared = readers[1] and depths[string.sub(readers[1], 2)]
-local token = known(depths.token) or 0
+local token = known(depths.mode) or 0
 local shown = {redis.call('PTTL', KEYS[lock]), waiting, token, is_shared and 1 or 0, now}
 for at = 1, #fields, 2 do
   local field = fields[at]
-  -- Where `token` is the only field, another program has written it, and it can be released by force.
-  local is_holder = field ~= 'token' or #fields == 2
+  -- Where `mode` is the only field, another program has written it, and it can be released by force.
+  local is_holder = field ~= 'mode' or #fields == 2
   local lease = is_shared and lasts[field] or -1
   if is_holder and #shown < 5 + 3 * most then
     table.insert(shown, field)

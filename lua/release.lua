@@ -19,7 +19,7 @@ if ends == 'short' then
     return redis.call('DEL', KEYS[1])
   end
 elseif ends == 'hand' then
-  local fields = redis.call('HMGET', KEYS[1], ARGV[1], 'token')
+  local fields = redis.call('HMGET', KEYS[1], ARGV[1], 'mode')
   if fields[1] and fields[2] and redis.pcall('EXISTS', KEYS[2]) == 0 then
     local time = redis.pcall('TIME')
     local now = time[1] and time[1] * 1000000 + time[2] or 0
@@ -31,7 +31,7 @@ elseif ends == 'hand' then
       if ARGV[7] then
         token = token .. ' ' .. ARGV[7]
       end
-      redis.pcall('HSET', KEYS[1], ARGV[4], '1', 'token', token)
+      redis.pcall('HSET', KEYS[1], ARGV[4], '1', 'mode', token)
       if redis.pcall('PEXPIRE', KEYS[1], ARGV[5]) == 1 then
         return now
       end
@@ -48,7 +48,7 @@ end
 if ends == 'short' or ends == 'full' then
   -- include entry
   local lock, line, entries = 1, 2, 3
-  local depth, stored = unpack(redis.call('HMGET', KEYS[lock], ARGV[1], 'token'))
+  local depth, stored = unpack(redis.call('HMGET', KEYS[lock], ARGV[1], 'mode'))
   local inbox, order, follower = unpack(depth and redis.pcall('ZRANGE', KEYS[line], 0, 1, 'WITHSCORES') or {})
   order = tonumber(order)
   local entry = order and order > 0 and order < TOMBSTONES_FROM and redis.pcall('HGET', KEYS[entries], inbox)
@@ -63,7 +63,7 @@ if ends == 'short' or ends == 'full' then
     end
     if not follower or redis.pcall('ZREM', KEYS[line], inbox) == 1 and redis.pcall('HDEL', KEYS[entries], inbox) == 1 then
       local token = time[1] .. ' ' .. time[2]
-      redis.pcall('HSET', KEYS[lock], successor, '1', 'token', id and token .. ' ' .. id or token)
+      redis.pcall('HSET', KEYS[lock], successor, '1', 'mode', id and token .. ' ' .. id or token)
       if redis.pcall('PEXPIRE', KEYS[lock], lease) == 1 then
         local name, given = KEYS[lock], string.format(' %.0f %.0f ', now, now)
         redis.pcall('PUBLISH', inbox, successor .. given .. lease .. ' ' .. name)
@@ -83,7 +83,7 @@ local function general()
   -- include line
   -- include members
 
-  local depth, stored = unpack(redis.call('HMGET', KEYS[lock], hold, 'token'))
+  local depth, stored = unpack(redis.call('HMGET', KEYS[lock], hold, 'mode'))
   local released = 0
   if depth then
     released = redis.call('DEL', KEYS[lock])

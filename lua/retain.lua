@@ -11,7 +11,7 @@ local hold, ends, kept, least = unpack(ARGV)
 -- include token
 -- include line
 
-local found = redis.call('HMGET', KEYS[lock], hold, kept, 'token')
+local found = redis.call('HMGET', KEYS[lock], hold, kept, 'mode')
 local token = known(found[3])
 if not (found[1] or found[2]) or not token then
   return 0

@@ -10,7 +10,7 @@
 if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
   local time = redis.call('TIME')
   local lasts = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000) + ARGV[2])
-  local fields, members = {'token', time[1] .. ' ' .. time[2]}, {}
+  local fields, members = {'mode', time[1] .. ' ' .. time[2]}, {}
   for hold in string.gmatch(ARGV[1], '[^,]+') do
     table.insert(fields, hold)
     table.insert(fields, '1')
@@ -69,7 +69,7 @@ local function general()
         enter(outside, ttl, now, is_free and now)
         is_free, inside, outside = false, holds, {}
       elseif inbox then
-        local holder = not is_open and told(redis.call('HGET', KEYS[lock], 'token'))
+        local holder = not is_open and told(redis.call('HGET', KEYS[lock], 'mode'))
         local list = table.concat(outside, ',')
         local is_first = stand(inbox, now, life, list, lease, 'r' .. limit, holder, passes == '1')
         if is_first and holder and holder ~= inbox then

@@ -25,7 +25,7 @@ local nested = string.find(ends, ' nested', 1, true)
 
 -- HDEL and DEL come first: Redis allows them when memory is full, and then every write after them. A failure after them
 -- does not mean that the release was rejected.
-local depth, stored = unpack(redis.call('HMGET', KEYS[lock], hold, 'token'))
+local depth, stored = unpack(redis.call('HMGET', KEYS[lock], hold, 'mode'))
 if depth then
   redis.call('HDEL', KEYS[lock], hold)
   close()

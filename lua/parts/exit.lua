@@ -9,7 +9,7 @@ local function exit(lock, line, hold)
   local at = first[1] == own and 3 or 1
   local latest, score = first[at], tonumber(first[at + 1])
   if at == 3 and not latest then
-    local fields = redis.call('HMGET', KEYS[lock], hold, 'token')
+    local fields = redis.call('HMGET', KEYS[lock], hold, 'mode')
     if fields[1] and fields[2] and redis.call('HLEN', KEYS[lock]) == 2 then
       redis.call('DEL', KEYS[lock], KEYS[line])
       return true

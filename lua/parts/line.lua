@@ -78,7 +78,7 @@ end
 
 -- Enters a hold in a free lock.
 local function take(hold, lease, token, id)
-  redis.call('HSET', KEYS[lock], hold, '1', 'token', written(token, id))
+  redis.call('HSET', KEYS[lock], hold, '1', 'mode', written(token, id))
   local set = redis.pcall('PEXPIRE', KEYS[lock], lease)
   if set ~= 1 then
     -- Without an expiry the lock would be held for ever.

@@ -21,7 +21,7 @@ end
 
 -- Removes a lock whose only field is the token: it is free.
 local function close()
-  if redis.call('HLEN', KEYS[lock]) == redis.call('HEXISTS', KEYS[lock], 'token') then
+  if redis.call('HLEN', KEYS[lock]) == redis.call('HEXISTS', KEYS[lock], 'mode') then
     redis.call('DEL', KEYS[lock])
   end
 end
@@ -69,7 +69,7 @@ local function enter(holds, lease, now, token)
     table.insert(fields, '1')
   end
   if token then
-    table.insert(fields, 'token')
+    table.insert(fields, 'mode')
     table.insert(fields, written(token))
   end
   redis.call('HSET', KEYS[lock], unpack(fields))
@@ -87,15 +87,15 @@ end
 -- Returns whether `count` more readers fit into a shared lock. A limit of '' is no limit.
 local function fits(count, limit)
   local most = tonumber(limit)
-  return not most or redis.call('HLEN', KEYS[lock]) - redis.call('HEXISTS', KEYS[lock], 'token') + count <= most
+  return not most or redis.call('HLEN', KEYS[lock]) - redis.call('HEXISTS', KEYS[lock], 'mode') + count <= most
 end
 
 -- Returns the token of a lock that readers enter. A token that cannot be read is replaced.
 local function shown(now)
-  local token = known(redis.call('HGET', KEYS[lock], 'token'))
+  local token = known(redis.call('HGET', KEYS[lock], 'mode'))
   if not token then
     token = now
-    redis.call('HSET', KEYS[lock], 'token', written(token))
+    redis.call('HSET', KEYS[lock], 'mode', written(token))
   end
   return token
 end

@@ -228,7 +228,7 @@ impl Locks {
     ///
     /// A key that holds something other than a lock is left as it is. A lock is a hash whose fields are all
     /// `<uuid>:<number>`, as this crate and the classic scripts write them, each with a count from 1 on; the hash may
-    /// also have the field `token`. A field that was not there when this call looked is left alone, and keeps the lock
+    /// also have the field `mode`. A field that was not there when this call looked is left alone, and keeps the lock
     /// held.
     ///
     /// # Errors

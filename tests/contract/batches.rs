@@ -178,7 +178,7 @@ async fn locks_of_different_terms_are_taken_by_different_calls() {
                 .expect("an answer");
             let remaining = lock.and_then(|lock| lock.remaining).expect("a lease");
             assert!(near(remaining, ttl), "{remaining:?}");
-            let token = world.server().field(key(number).as_str(), "token").await;
+            let token = world.server().field(key(number).as_str(), "mode").await;
             let id = str::from_utf8(inbox.id()).expect("a text");
             assert_eq!(token.ends_with(id), entry.is_some(), "{token}");
         }

@@ -99,7 +99,7 @@ async fn asking_again_without_a_token_keeps_depth_and_lease_and_gives_a_new_one(
     let mut connection = world.server().connection.clone();
     let token = world.take(hold, 9 * MINUTE).await;
     world.depth(hold, 3, 1).await;
-    let _: i64 = connection.hdel(LOCK, "token").await.expect("HDEL");
+    let _: i64 = connection.hdel(LOCK, "mode").await.expect("HDEL");
     let Seen {
         fields,
         token: none,

@@ -44,7 +44,7 @@ async fn a_token_that_cannot_be_read_counts_as_none() {
     for odd in TOKENS {
         let hold = some_hold();
         let before = world.take(hold, MINUTE).await;
-        let () = put(&world, "HSET", &[LOCK, "token", odd]).await;
+        let () = put(&world, "HSET", &[LOCK, "mode", odd]).await;
         assert_eq!(world.seen().await.token, None, "{odd}");
         assert_eq!(world.holders().await, [(hold.to_string(), 1)], "{odd}");
         let again = world.take(hold, MINUTE).await;
@@ -52,7 +52,7 @@ async fn a_token_that_cannot_be_read_counts_as_none() {
         assert_eq!(world.seen().await.token, Some(again), "{odd}");
 
         for step in ["hand over", "release", "force"] {
-            let () = put(&world, "HSET", &[LOCK, "token", odd]).await;
+            let () = put(&world, "HSET", &[LOCK, "mode", odd]).await;
             let holder: HoldId = world.holders().await[0].0.parse().expect("a hold");
             let (next, beside) = some_waiter();
             match step {
@@ -84,8 +84,8 @@ async fn a_token_that_cannot_be_read_counts_as_none() {
 #[tokio::test]
 async fn a_token_without_a_hold_is_shown_and_can_be_released_by_force() {
     let world = World::on_redis().await;
-    let () = put(&world, "HSET", &[LOCK, "token", "1790000000 0"]).await;
-    assert_eq!(world.holders().await, [("token".to_owned(), 0)]);
+    let () = put(&world, "HSET", &[LOCK, "mode", "1790000000 0"]).await;
+    assert_eq!(world.holders().await, [("mode".to_owned(), 0)]);
     let asked = world.acquire(some_hold(), MINUTE).await;
     assert!(matches!(asked, AcquireReply::Busy { .. }), "{asked:?}");
     assert!(world.force_release(world.seen().await).await);
@@ -188,8 +188,8 @@ async fn a_hash_that_is_no_lock_is_shown_and_not_released_by_force() {
     let hashes: [&[&[u8]]; 13] = [
         &[b"name", b"Ann", b"mail", b"ann@example.org"],
         &[b"visits", b"3"],
-        &[b"token", b"5f2d8a"],
-        &[b"token", b"1790000000 0", b"name", b"Ann"],
+        &[b"mode", b"5f2d8a"],
+        &[b"mode", b"1790000000 0", b"name", b"Ann"],
         &[CLASSIC, b"{}"],
         &[CLASSIC, b"0"],
         &[CLASSIC, b"-1"],

@@ -240,7 +240,7 @@ async fn what_does_not_look_like_a_lock_is_no_lock() {
     let field = some_hold().to_string();
     for (name, value) in [
         ("name", "Ann"),
-        ("token", "1790000000 0"),
+        ("mode", "1790000000 0"),
         (&*field, "{\"json\": 1}"),
         (&*field, "1.5"),
         (&*field, ""),

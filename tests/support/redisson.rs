@@ -4,8 +4,42 @@
 use super::classic::{Unlocked, classic_lock, classic_unlock};
 use super::server::RedisServer;
 use futures_util::StreamExt;
-use redis::AsyncCommands;
 use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncCommands, cmd};
+
+/// KEYS: lock. ARGV: holder, mode, TTL in ms. Returns nil when taken or re-entered, else the rest of the lease in ms. It is
+/// how an `RReadWriteLock` decides, without the leases of its single readers.
+const LOCK_IN_MODE: &str = "
+local lock, holder, wanted, ttl = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local mode = redis.call('HGET', lock, 'mode')
+if mode == false then
+  redis.call('HSET', lock, 'mode', wanted)
+  redis.call('HSET', lock, holder, 1)
+  redis.call('PEXPIRE', lock, ttl)
+  return false
+end
+if wanted == 'read' and mode == 'read' or mode == 'write' and redis.call('HEXISTS', lock, holder) == 1 then
+  redis.call('HINCRBY', lock, holder, 1)
+  return false
+end
+return redis.call('PTTL', lock)
+";
+
+/// Takes a lock as an `RReadWriteLock` does in this mode, `read` or `write`. Returns the lease of another holder in ms, if there
+/// is one.
+pub async fn lock_in_mode(
+    connection: &mut MultiplexedConnection,
+    key: &str,
+    holder: &str,
+    mode: &str,
+    ttl_ms: u64,
+) -> Option<i64> {
+    let mut eval = cmd("EVAL");
+    eval.arg(LOCK_IN_MODE).arg(1).arg(key);
+    eval.arg(holder).arg(mode).arg(ttl_ms);
+    let locked = eval.query_async(connection).await;
+    locked.expect("the script of a lock with a mode")
+}
 
 /// A client, for one lock and one thread.
 pub struct Redisson {

@@ -86,7 +86,7 @@ impl Rig {
     pub async fn hash(&self) -> BTreeMap<String, u64> {
         let mut connection = self.server.connection().await;
         let fields: BTreeMap<String, String> = connection.hgetall(KEY).await.expect("the lock");
-        let depths = fields.into_iter().filter(|(field, _)| field != "token");
+        let depths = fields.into_iter().filter(|(field, _)| field != "mode");
         depths
             .map(|(field, depth)| (field, depth.parse().expect("a depth")))
             .collect()

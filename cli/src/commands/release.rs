@@ -21,7 +21,7 @@ use crate::{connect, output};
 /// code is 1 if the lock is free, or nothing of what was shown is there any more, or the answer is no. A hash that is
 /// no lock is left as it is: a lock has fields such as this crate and the classic scripts write, `<uuid>:<number>`, and
 /// no others but
-/// `token`.
+/// `mode`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The key

@@ -195,7 +195,7 @@ async fn a_token_that_cannot_be_read_is_made_anew_when_they_are_asked_for_again(
         other => panic!("{other:?}"),
     };
     let before = tokens().await;
-    let () = ask(&world, "HSET app:second token odd").await;
+    let () = ask(&world, "HSET app:second mode odd").await;
     let again = tokens().await;
     assert_eq!([again[0], again[2]], [before[0], before[2]]);
     assert!(again[1] > before[1]);

@@ -133,7 +133,7 @@ async fn the_redis_hash_holds_the_depth_under_the_hold_id() {
         let shown = HashMap::from([
             (held.hold_id().to_string(), depth.to_string()),
             (
-                "token".to_owned(),
+                "mode".to_owned(),
                 format!("{} {}", token / 1_000_000, token % 1_000_000),
             ),
         ]);

@@ -69,7 +69,7 @@ async fn a_lock_that_moves_has_the_token_after_the_stored_one_where_the_clock_is
     let ahead = guard.held().fencing_token().0 + 3_600_000_000;
     let stored = format!("{} {}", ahead / 1_000_000, ahead % 1_000_000);
     let mut connection = server.connection().await;
-    let () = connection.hset(KEY, "token", stored).await.unwrap();
+    let () = connection.hset(KEY, "mode", stored).await.unwrap();
     for (next, turn) in [&one, &other, &one].into_iter().zip(1..) {
         let waiting = tokio::spawn(next.lock(KEY).acquire());
         until_waiting(next, KEY, 1).await;

@@ -196,7 +196,7 @@ async fn at_the_next_server(token: Option<&str>) -> Option<Duration> {
     restore.arg(KEY).arg(7_200_000).arg(dump).arg("REPLACE");
     restore.exec_async(&mut connection).await.unwrap();
     if let Some(token) = token {
-        let () = connection.hset(KEY, "token", token).await.unwrap();
+        let () = connection.hset(KEY, "mode", token).await.unwrap();
     }
     server.ask("REPLICAOF 127.0.0.1 1").await;
     server.ask("REPLICAOF NO ONE").await;

@@ -153,7 +153,7 @@ async fn our_fields_look_like_theirs_and_count_as_theirs() {
             let [(field, depth), (token, _)] = &fields[..] else {
                 panic!("not one field and a token, but {fields:?}");
             };
-            assert_eq!((depth.as_str(), token.as_str()), ("2", "token"));
+            assert_eq!((depth.as_str(), token.as_str()), ("2", "mode"));
             let (uuid, number) = field.split_once(':').unwrap();
             let uuid = uuid::Uuid::parse_str(uuid).unwrap();
             assert_eq!(uuid.get_version_num(), 4);

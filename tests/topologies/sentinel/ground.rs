@@ -78,7 +78,7 @@ pub(super) async fn until_inboxes(node: &RedisServer, count: usize) {
 pub(super) async fn depth(node: &RedisServer, key: &str) -> u64 {
     let fields = node.ask(&format!("HGETALL {key}")).await;
     let fields: Vec<_> = fields.lines().collect();
-    let holds = fields.chunks(2).filter(|pair| pair[0] != "token");
+    let holds = fields.chunks(2).filter(|pair| pair[0] != "mode");
     let depths = holds.filter_map(|pair| pair.get(1)?.parse::<u64>().ok());
     depths.sum()
 }
