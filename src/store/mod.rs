@@ -142,9 +142,12 @@ impl Store {
             neighbours,
         });
         Box::pin(async move {
-            match vacated.await? {
-                Some(reply) => Ok(reply),
-                None => store.release(&key, request).await,
+            match vacated.await {
+                Ok(Some(reply)) => Ok(reply),
+                Ok(None) => store.release(&key, request).await,
+                // The user may have no right to the key of this request.
+                Err(error) if error.is_refused() => store.release(&key, request).await,
+                Err(error) => Err(error),
             }
         })
     }

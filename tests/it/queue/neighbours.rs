@@ -219,6 +219,21 @@ async fn the_user_needs_one_right_more() {
     }
 }
 
+#[tokio::test]
+async fn a_user_who_may_not_leave_a_lock_free_releases_it() {
+    let server = RedisServer::start().await;
+    let mut admin = server.connection().await;
+    let mut user = cmd("ACL");
+    user.arg("SETUSER").arg("locker").arg("on").arg(">secret");
+    user.arg("+@all").arg("&*").arg("~order:*");
+    user.arg("~reentry:queue:*").arg("~reentry:entries:*");
+    let _: () = user.query_async(&mut admin).await.unwrap();
+    let url = format!("redis://locker:secret@127.0.0.1:{}", server.port());
+    let [locks] = processes(&patiently(&server).url(url)).await;
+    locks.lock(KEY).await.unwrap().release().await.unwrap();
+    assert!(locks.inspect(KEY).await.unwrap().is_none());
+}
+
 /// Whichever way the lock came to its holder.
 #[tokio::test]
 async fn read_and_write_locks_of_redisson_exclude_ours() {
