@@ -8,7 +8,7 @@ local hold, inbox, id = unpack(ARGV)
 -- include entry
 -- include read
 
-local depth, stored = unpack(redis.call('HMGET', KEYS[lock], hold, 'token'))
+local depth, stored = unpack(redis.call('HMGET', KEYS[lock], hold, 'mode'))
 if not depth then
   return -1
 end
@@ -24,6 +24,6 @@ end
 local token = id and known(stored)
 -- A lock that is shared has no one holder to be told.
 if token and not read(redis.pcall('ZRANGE', KEYS[line], '(-INEXACT_FROM', '(0', 'BYSCORE', 'LIMIT', 0, 1))[1] then
-  redis.call('HSET', KEYS[lock], 'token', written(token, id))
+  redis.call('HSET', KEYS[lock], 'mode', written(token, id))
 end
 return failed or 0
