@@ -47,9 +47,9 @@ impl Locks {
     #[doc(hidden)]
     pub async fn __glance(&self, key: impl AsRef<str>) -> Result<Option<ListedLock>, LockError> {
         let key = self.engine().open_key(key.as_ref())?;
-        let mut lock = glance(self.engine(), key).await?;
+        let mut lock = glance(self.engine(), key.clone()).await?;
         if let Some(lock) = &mut lock {
-            describe_all(self.engine(), &mut lock.info.holders).await;
+            describe_all(self.engine(), &key, &mut lock.info.holders).await;
         }
         Ok(lock)
     }

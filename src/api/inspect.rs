@@ -8,6 +8,7 @@ use crate::api::engine::Engine;
 use crate::api::locks::{Locks, on};
 use crate::base::error::LockError;
 use crate::base::id::{FencingToken, HoldId, OwnerId};
+use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::base::process::Process;
 use crate::store::{SeenHolder, Snapshot};
@@ -49,7 +50,7 @@ impl Locks {
             return Ok(None);
         };
         let mut info = LockInfo::new(snapshot, self.engine().waiters(&key));
-        describe_all(self.engine(), &mut info.holders).await;
+        describe_all(self.engine(), &key, &mut info.holders).await;
         Ok(Some(info))
     }
 }
@@ -175,11 +176,11 @@ pub(super) async fn describe(engine: &Engine, holders: impl IntoIterator<Item = 
     }
 }
 
-/// Looks up the processes and the labels of holders.
-pub(super) async fn describe_all(engine: &Engine, holders: &mut [Holder]) {
+/// Looks up the processes and the labels of the holders of a lock.
+pub(super) async fn describe_all(engine: &Engine, key: &LockKey, holders: &mut [Holder]) {
     let id = |holder: &Holder| holder.hold_id.parse::<HoldId>().ok();
     let holds: Vec<_> = holders.iter().filter_map(id).collect();
-    let labels = engine.store().labels(holds, DESCRIBED_WITHIN);
+    let labels = engine.store().labels(key, holds, DESCRIBED_WITHIN);
     let (mut labels, ()) = join!(labels, describe(engine, &mut *holders));
     for holder in holders {
         holder.label = id(holder).and_then(|hold| labels.remove(&hold));

@@ -51,6 +51,7 @@ impl Publication {
             }
             is_sent = true;
             let label = Label {
+                key: hold.key().clone(),
                 hold: hold.id(),
                 label: Arc::clone(&self.label),
                 life,
@@ -61,7 +62,13 @@ impl Publication {
         }
         if is_sent {
             // Without an answer it expires.
-            drop(timeout(self.limit, store.ask(Unlabel(hold.id()))).await);
+            drop(
+                timeout(
+                    self.limit,
+                    store.ask(Unlabel(hold.key().clone(), hold.id())),
+                )
+                .await,
+            );
         }
     }
 }

@@ -48,12 +48,18 @@ pub(super) fn look(store: &Arc<Store>, key: &LockKey) -> Look {
     let (store, key) = (Arc::clone(store), key.clone());
     let look = async move {
         let queue = QueueLength::NotCounted;
-        let snapshot = store.ask(Inspect { key, queue }).await.ok()??;
+        let snapshot = store
+            .ask(Inspect {
+                key: key.clone(),
+                queue,
+            })
+            .await
+            .ok()??;
         let first = first(&snapshot);
         let id = OwnerId::of_field(&first).map(OwnerId::process);
         let hold = first.parse::<HoldId>().ok();
         let processes = store.processes(id, DESCRIBED_WITHIN);
-        let labels = store.labels(hold, DESCRIBED_WITHIN);
+        let labels = store.labels(&key, hold, DESCRIBED_WITHIN);
         let (processes, mut labels) = join!(processes, labels);
         Some(Arc::new(SeenLock {
             process: id.and_then(|id| processes.get(id)).cloned(),

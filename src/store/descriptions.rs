@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use super::Store;
 use super::verbs::described::{Describe, ShowLabel};
 use crate::base::id::HoldId;
+use crate::base::key::LockKey;
 use crate::base::process::{Process, ProcessId};
 use crate::base::timer::{after, timeout_at};
 
@@ -50,15 +51,16 @@ impl Store {
         }
         Processes(known)
     }
-    /// Looks up the labels of holds. A hold is left out if it has none, or the store does not answer within this time.
+    /// Looks up the labels of holds of a lock. A hold is left out if it has none, or the store does not answer within this time.
     pub(crate) async fn labels(
         &self,
+        key: &LockKey,
         holds: impl IntoIterator<Item = HoldId>,
         within: Duration,
     ) -> HashMap<HoldId, String> {
         let until = after(Instant::now(), within);
         let asked = holds.into_iter().map(async |hold| {
-            let label = self.ask(ShowLabel(hold)).await;
+            let label = self.ask(ShowLabel(key.clone(), hold)).await;
             Some((hold, label.ok()??))
         });
         let mut shown = stream::iter(asked).buffer_unordered(AT_ONCE);

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::Verb;
 use crate::base::id::HoldId;
+use crate::base::key::LockKey;
 use crate::base::process::{Process, ProcessId, shown};
 use crate::base::timer::after;
 use crate::store::memory::State;
@@ -20,11 +21,12 @@ pub(crate) struct Describe(pub(crate) ProcessId);
 
 /// Shows the label of a hold; `None` if it has none.
 #[derive(Clone, Debug)]
-pub(crate) struct ShowLabel(pub(crate) HoldId);
+pub(crate) struct ShowLabel(pub(crate) LockKey, pub(crate) HoldId);
 
 /// Sets the label of a hold.
 #[derive(Clone, Debug)]
 pub(crate) struct Label {
+    pub(crate) key: LockKey,
     pub(crate) hold: HoldId,
     pub(crate) label: Arc<str>,
     /// How long it lasts unless it is set again.
@@ -33,7 +35,7 @@ pub(crate) struct Label {
 
 /// Removes the label of a hold.
 #[derive(Clone, Debug)]
-pub(crate) struct Unlabel(pub(crate) HoldId);
+pub(crate) struct Unlabel(pub(crate) LockKey, pub(crate) HoldId);
 
 impl Verb for Describe {
     type Reply = Option<Process>;
@@ -64,7 +66,7 @@ impl Verb for ShowLabel {
     }
 
     fn call(&self) -> Call {
-        Self::lua().call(1).arg(names::label(self.0))
+        Self::lua().call(1).arg(names::label(&self.0, self.1))
     }
 
     fn read(&self, reply: Value) -> Result<Option<String>, Unexpected> {
@@ -72,7 +74,7 @@ impl Verb for ShowLabel {
     }
 
     fn apply(self, state: &mut State, now: Instant) -> Option<String> {
-        state.labels.get(self.0, now).map(shown)
+        state.labels.get(self.1, now).map(shown)
     }
 }
 
@@ -84,7 +86,7 @@ impl Verb for Label {
     }
 
     fn call(&self) -> Call {
-        let call = Self::lua().call(1).arg(names::label(self.hold));
+        let call = Self::lua().call(1).arg(names::label(&self.key, self.hold));
         call.arg(&*self.label).millis(self.life)
     }
 
@@ -107,7 +109,7 @@ impl Verb for Unlabel {
     }
 
     fn call(&self) -> Call {
-        Self::lua().call(1).arg(names::label(self.0))
+        Self::lua().call(1).arg(names::label(&self.0, self.1))
     }
 
     fn read(&self, reply: Value) -> Result<(), Unexpected> {
@@ -115,7 +117,7 @@ impl Verb for Unlabel {
     }
 
     fn apply(self, state: &mut State, _now: Instant) {
-        state.labels.remove(self.0);
+        state.labels.remove(self.1);
     }
 }
 
