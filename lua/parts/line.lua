@@ -12,9 +12,10 @@ local function clock()
   return time[1] * 1000000 + time[2]
 end
 
+-- With a place the pause ends as well (see the part pause): it is for those that wait, and without them it would be left.
 local function leave(inbox)
   redis.call('ZREM', KEYS[line], inbox)
-  redis.call('HDEL', KEYS[entries], inbox)
+  redis.call('HDEL', KEYS[entries], inbox, 'pause')
 end
 
 -- Returns the first live process in the line and what it waits for. Removes the dead processes before it, and the readers

@@ -19,7 +19,7 @@ struct Need {
 }
 
 /// The placeholder `ID` stands for a number that only the keys of this check have.
-const NEEDS: [Need; 4] = [
+const NEEDS: [Need; 5] = [
     Need {
         what: "messages",
         without: "waiters and holders are not told, and have to ask",
@@ -71,6 +71,14 @@ const NEEDS: [Need; 4] = [
             (&["SCRIPT", "LOAD", "return 1"], "+script|load"),
         ],
     },
+    Need {
+        what: "programs of another kind",
+        without: "waiters are not told by Redisson, which matters only with `neighbours`",
+        commands: &[(
+            &["PSUBSCRIBE", "redisson_lock__channel:*"],
+            "+psubscribe &redisson_lock__channel:*",
+        )],
+    },
 ];
 
 /// Asks one server.
@@ -100,7 +108,9 @@ pub(crate) async fn check(server: &Server) -> Result<Vec<Finding>, String> {
         });
     }
     // The connection is used again, so it must not stay subscribed.
-    let _ = ask::<Value>(server, &["UNSUBSCRIBE"]).await?;
+    for unsubscribe in ["UNSUBSCRIBE", "PUNSUBSCRIBE"] {
+        let _ = ask::<Value>(server, &[unsubscribe]).await?;
+    }
     Ok(findings)
 }
 
