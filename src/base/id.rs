@@ -336,7 +336,7 @@ impl Owner {
         self.id
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn next_hold(&self) -> HoldId {
         self.next_holds(1)
     }
