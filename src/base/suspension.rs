@@ -53,11 +53,10 @@ impl Suspensions {
     /// Of several looks that notice a suspension, one reports it.
     #[cold]
     fn report(&self, asleep: i64) {
-        let mut told = self.told.lock();
         let by = asleep.saturating_sub(self.noticed.fetch_max(asleep, Relaxed));
-        told.retain(|it| it.strong_count() > 0);
-        let told = told.clone();
         if by >= LEAST {
+            // They are told without the mutex: a loss runs foreign code, which may make a further `Locks`.
+            let told = self.told.lock().clone();
             let by = Duration::from_nanos(by.unsigned_abs());
             let now = Instant::now();
             for it in told.iter().filter_map(Weak::upgrade) {
@@ -97,4 +96,34 @@ fn this<T>(work: impl FnOnce(&Suspensions) -> T) -> T {
         static THIS: LazyLock<Suspensions> = LazyLock::new(Suspensions::new);
     }
     THIS.with(|this| work(this))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU32;
+
+    use super::*;
+
+    /// Makes something else that has to know when it is told.
+    #[derive(Default)]
+    struct Maker {
+        told: AtomicU32,
+    }
+
+    impl Suspended for Maker {
+        fn suspended(&self, _by: Duration, _now: Instant) {
+            self.told.fetch_add(1, Relaxed);
+            tell(&Arc::new(Self::default()));
+        }
+    }
+
+    #[test]
+    fn what_is_told_may_make_something_that_has_to_know() {
+        let maker = Arc::new(Maker::default());
+        tell(&maker);
+        suspend(Duration::from_secs(1));
+        look();
+        look();
+        assert_eq!(maker.told.load(Relaxed), 1);
+    }
 }
