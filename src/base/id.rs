@@ -143,8 +143,6 @@ impl HoldId {
 }
 
 impl HoldId {
-    /// The field that replaces the hold in a lock that outlives it. The field names the same owner, but is no hold id, so that
-    /// no request of the hold finds it.
     /// The ids of a hold that takes so many permits: a field of the lock for each of them.
     pub(crate) fn of_permits(self, permits: u32) -> impl Iterator<Item = Self> {
         let Self { owner, number } = self;
@@ -154,6 +152,8 @@ impl HoldId {
         })
     }
 
+    /// The field that replaces the hold in a lock that outlives it. The field names the same owner, but is no hold id, so that
+    /// no request of the hold finds it.
     pub(crate) fn kept(&self) -> String {
         format!("{}:0{}", self.owner, self.number)
     }

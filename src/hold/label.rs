@@ -62,13 +62,8 @@ impl Publication {
         }
         if is_sent {
             // Without an answer it expires.
-            drop(
-                timeout(
-                    self.limit,
-                    store.ask(Unlabel(hold.key().clone(), hold.id())),
-                )
-                .await,
-            );
+            let unlabel = Unlabel(hold.key().clone(), hold.id());
+            drop(timeout(self.limit, store.ask(unlabel)).await);
         }
     }
 }

@@ -6,8 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::try_join_all;
-use futures_util::future::{BoxFuture, Shared};
+use futures_util::future::{BoxFuture, Shared, try_join_all};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -307,10 +306,9 @@ impl Requests {
             };
             self.store.release(key, request)
         });
-        let released = try_join_all(each).await?.into_iter();
-        let gone = |reply: &ReleaseReply| reply.presence == Presence::Gone;
-        let mut gone: Vec<_> = released.filter(gone).collect();
-        Ok(gone.pop().unwrap_or(Presence::Present.into()))
+        let mut released = try_join_all(each).await?.into_iter();
+        let gone = released.find(|reply| reply.presence == Presence::Gone);
+        Ok(gone.unwrap_or(Presence::Present.into()))
     }
 
     fn answer(&self, key: &LockKey, moment: Moment, reply: Reply) -> Answer {

@@ -51,6 +51,7 @@ impl Store {
         }
         Processes(known)
     }
+
     /// Looks up the labels of holds of a lock. A hold is left out if it has none, or the store does not answer within this time.
     pub(crate) async fn labels(
         &self,
