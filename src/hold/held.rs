@@ -290,6 +290,10 @@ impl Held {
         drop(renewals);
         let heartbeat = queues.heartbeat(hold.ttl());
         queues.until_wanted(hold.key(), hold.id(), heartbeat).await;
+        if hold.depth() == 0 {
+            // It is another hold that is wanted.
+            pending().await
+        }
     }
 
     /// Waits until the lock is lost. After a release it never resolves.
