@@ -1,6 +1,6 @@
 -- Part: a stored token, "seconds microseconds", in the field `mode` of the lock. Redisson's read and write locks enter a hash
--- without that field, and one in which it is `read` or `write`, and no other. The id of the holder's inbox follows, if the inbox gets a message when
--- another process comes to wait.
+-- without that field, and one in which it is `read` or `write`, and no other. The id of the holder's inbox follows, if the inbox
+-- gets a message when another process comes to wait.
 -- known(stored) returns the token; nothing if there is none, or if it cannot be read. Lua represents a token and the next
 -- one exactly.
 -- written(token, told) returns the stored form of the token; told is the id of the inbox, or nil.

@@ -14,7 +14,7 @@ use crate::base::process::Process;
 use crate::store::{SeenHolder, Snapshot};
 
 /// How long a query waits for the descriptions of the processes.
-const DESCRIBED_WITHIN: Duration = Duration::from_secs(1);
+pub(super) const DESCRIBED_WITHIN: Duration = Duration::from_secs(1);
 
 impl Locks {
     /// Shows the present holder and the waiters of the lock; `None` if it is free.

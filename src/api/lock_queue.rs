@@ -7,15 +7,13 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use crate::api::engine::Engine;
+use crate::api::inspect::DESCRIBED_WITHIN;
 use crate::api::locks::{Locks, on};
 use crate::base::error::LockError;
 use crate::base::id::HoldId;
 use crate::base::option_types::Mode;
 use crate::base::process::{Process, ProcessId};
 use crate::store::{Queue, Queued, QueuedProcess, StoreTime};
-
-/// How long a page waits for the descriptions of the processes.
-const DESCRIBED_WITHIN: Duration = Duration::from_secs(1);
 
 /// How many processes a page shows by default.
 const PAGE: usize = 50;

@@ -31,12 +31,14 @@ const SHORTEST: Duration = Duration::from_millis(10);
 /// How long a look waits for the description of the holder's process: a part of the time that a caller leaves it.
 const DESCRIBED_WITHIN: Duration = Duration::from_millis(40);
 
-/// A look at a lock. `None` if the store does not answer.
+/// A look at a lock. `None` if it has no holder, or the store does not answer.
 pub(super) type Look = Shared<Pin<Box<dyn Future<Output = Option<Arc<SeenLock>>> + Send>>>;
 
 /// A lock that callers wait for, as a look has shown it.
 pub(super) struct SeenLock {
     snapshot: Snapshot,
+    /// The field of the first holder.
+    hold_id: String,
     /// The process of the first holder, if it is known.
     process: Option<Process>,
     /// The label of the first holder, if it has one.
@@ -55,46 +57,40 @@ pub(super) fn look(store: &Arc<Store>, key: &LockKey) -> Look {
             })
             .await
             .ok()??;
-        let first = first(&snapshot);
-        let id = OwnerId::of_field(&first).map(OwnerId::process);
-        let hold = first.parse::<HoldId>().ok();
+        let first = snapshot.holders.first()?;
+        let hold_id = String::from_utf8_lossy(&first.field).into_owned();
+        let id = OwnerId::of_field(&hold_id).map(OwnerId::process);
+        let hold = hold_id.parse::<HoldId>().ok();
         let processes = store.processes(id, DESCRIBED_WITHIN);
         let labels = store.labels(&key, hold, DESCRIBED_WITHIN);
         let (processes, mut labels) = join!(processes, labels);
         Some(Arc::new(SeenLock {
             process: id.and_then(|id| processes.get(id)).cloned(),
             label: hold.and_then(|hold| labels.remove(&hold)),
+            hold_id,
             snapshot,
         }))
     };
     look.boxed().shared()
 }
 
-/// The field of the first holder; empty if there is none.
-fn first(seen: &Snapshot) -> String {
-    let first = seen.holders.first();
-    let field = first.map(|holder| String::from_utf8_lossy(&holder.field).into_owned());
-    field.unwrap_or_default()
-}
-
-/// The holder that a look has shown.
-pub(super) fn held_by(seen: &SeenLock, is_held_here: impl Fn(HoldId) -> bool) -> Option<HeldBy> {
+/// The first holder, as a look has shown it.
+pub(super) fn held_by(seen: &SeenLock, is_held_here: impl Fn(HoldId) -> bool) -> HeldBy {
     let SeenLock {
         snapshot,
+        hold_id,
         process,
         label,
     } = seen;
-    snapshot.holders.first()?;
-    let hold_id = first(snapshot);
-    Some(HeldBy {
-        owner: OwnerId::of_field(&hold_id),
+    HeldBy {
+        owner: OwnerId::of_field(hold_id),
         process: process.clone(),
         label: label.clone(),
         is_here: hold_id.parse().is_ok_and(is_held_here),
         held_for: snapshot.held_for(),
         others: snapshot.holders.len() - 1,
-        hold_id,
-    })
+        hold_id: hold_id.clone(),
+    }
 }
 
 /// When a caller looks, and what it has seen.

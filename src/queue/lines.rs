@@ -304,7 +304,7 @@ impl Line {
             };
             self.looking = None;
             let is_held_here = |hold| self.queue.is_held_by(hold);
-            let holder = seen.and_then(|seen| held_by(&seen, is_held_here));
+            let holder = seen.map(|seen| held_by(&seen, is_held_here));
             self.seen = Some((now, holder));
         }
         let seen = self.seen.as_ref();

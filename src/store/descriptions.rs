@@ -1,6 +1,7 @@
 //! Who the processes are that have locks or wait for them, and how they label their holds.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
@@ -34,7 +35,6 @@ impl Store {
         ids: impl IntoIterator<Item = ProcessId>,
         within: Duration,
     ) -> Processes {
-        let until = after(Instant::now(), within);
         let this = ProcessId::this();
         let mut ids: BTreeSet<_> = ids.into_iter().collect();
         let mut known = HashMap::new();
@@ -45,10 +45,7 @@ impl Store {
             let described = self.ask(Describe(id)).await;
             Some((id, described.ok()??))
         });
-        let mut described = stream::iter(asked).buffer_unordered(AT_ONCE);
-        while let Ok(Some(process)) = timeout_at(until, described.next()).await {
-            known.extend(process);
-        }
+        known.extend(gathered(asked, within).await);
         Processes(known)
     }
 
@@ -59,16 +56,24 @@ impl Store {
         holds: impl IntoIterator<Item = HoldId>,
         within: Duration,
     ) -> HashMap<HoldId, String> {
-        let until = after(Instant::now(), within);
         let asked = holds.into_iter().map(async |hold| {
             let label = self.ask(ShowLabel(key.clone(), hold)).await;
             Some((hold, label.ok()??))
         });
-        let mut shown = stream::iter(asked).buffer_unordered(AT_ONCE);
-        let mut labels = HashMap::new();
-        while let Ok(Some(label)) = timeout_at(until, shown.next()).await {
-            labels.extend(label);
-        }
-        labels
+        gathered(asked, within).await
     }
+}
+
+/// The answers that come within this time.
+async fn gathered<K: Eq + Hash, V>(
+    asked: impl Iterator<Item = impl Future<Output = Option<(K, V)>>>,
+    within: Duration,
+) -> HashMap<K, V> {
+    let until = after(Instant::now(), within);
+    let mut answers = stream::iter(asked).buffer_unordered(AT_ONCE);
+    let mut gathered = HashMap::new();
+    while let Ok(Some(answer)) = timeout_at(until, answers.next()).await {
+        gathered.extend(answer);
+    }
+    gathered
 }

@@ -13,6 +13,7 @@ use crate::base::process::{Process, ProcessId, shown};
 use crate::base::timer::after;
 use crate::store::memory::State;
 use crate::store::redis::wire::names;
+use crate::store::redis::wire::reply::flag;
 use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// Shows the description of a process; `None` if there is none that can be read.
@@ -91,7 +92,7 @@ impl Verb for Label {
     }
 
     fn read(&self, reply: Value) -> Result<(), Unexpected> {
-        done(reply)
+        flag(reply).map(drop)
     }
 
     fn apply(self, state: &mut State, now: Instant) {
@@ -113,7 +114,7 @@ impl Verb for Unlabel {
     }
 
     fn read(&self, reply: Value) -> Result<(), Unexpected> {
-        done(reply)
+        flag(reply).map(drop)
     }
 
     fn apply(self, state: &mut State, _now: Instant) {
@@ -125,13 +126,6 @@ fn text(reply: Value) -> Result<Option<String>, Unexpected> {
     match reply {
         Value::Nil => Ok(None),
         Value::BulkString(text) => Ok(Some(String::from_utf8_lossy(&text).into_owned())),
-        other => Err(Unexpected(other)),
-    }
-}
-
-fn done(reply: Value) -> Result<(), Unexpected> {
-    match reply {
-        Value::Int(1) => Ok(()),
         other => Err(Unexpected(other)),
     }
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use reentry::{HandOff, LocksBuilder, Wake};
+use reentry::{HandOff, LockError, LockGuard, LocksBuilder, Wake};
+use tokio::task::JoinHandle;
 
 use crate::support::rig::KEY;
 use crate::support::{
@@ -16,6 +17,19 @@ fn rarely(server: &RedisServer) -> LocksBuilder {
     patient(server).heartbeat(minute).ttl(10 * minute)
 }
 
+/// A task that ends when the lock is wanted.
+fn wanted(guard: &LockGuard) -> JoinHandle<()> {
+    let held = guard.held().clone();
+    tokio::spawn(async move { held.wanted().await })
+}
+
+/// Releases the lock. The one that waits gets it.
+async fn give_way(guard: LockGuard, waiting: JoinHandle<Result<(), LockError>>) {
+    guard.release().await.unwrap();
+    let entered = within(DEADLINE, "the other enters", waiting).await;
+    entered.unwrap().unwrap();
+}
+
 /// The holder is told by a message, and by no other way: its next look is a minute away.
 #[tokio::test]
 async fn a_process_that_comes_is_known_by_a_message() {
@@ -24,21 +38,16 @@ async fn a_process_that_comes_is_known_by_a_message() {
         let [holder, other] = processes(&rarely(&server).handoff(handoff)).await;
         let guard = holder.lock(KEY).await.unwrap();
         let before = server.commandstats().await;
-        let held = guard.held().clone();
-        let wanted = tokio::spawn(async move { held.wanted().await });
+        let wanted = wanted(&guard);
         let asked = async || server.calls_since(&before).await.contains_key("evalsha");
         eventually(DEADLINE, "the holder has asked", asked).await;
         let open = async || server.subscriptions().await.len() == 1;
         eventually(DEADLINE, "its inbox is open", open).await;
         let waiting = tokio::spawn(other.with_lock(KEY, async {}));
         within(DEADLINE, "it is wanted", wanted).await.unwrap();
-        // Whoever asks later learns it from the store.
+        // A later question learns it from the store.
         within(DEADLINE, "it is still wanted", guard.held().wanted()).await;
-        guard.release().await.unwrap();
-        within(DEADLINE, "the other enters", waiting)
-            .await
-            .unwrap()
-            .unwrap();
+        give_way(guard, waiting).await;
         assert_eq!(server.key_count().await, 0);
     }
 }
@@ -48,15 +57,10 @@ async fn a_caller_of_the_same_process_is_known_at_once() {
     let server = RedisServer::start().await;
     let locks = rarely(&server).build().await.unwrap();
     let guard = locks.lock(KEY).await.unwrap();
-    let held = guard.held().clone();
-    let wanted = tokio::spawn(async move { held.wanted().await });
+    let wanted = wanted(&guard);
     let waiting = tokio::spawn(locks.with_lock(KEY, async {}));
     within(DEADLINE, "it is wanted", wanted).await.unwrap();
-    guard.release().await.unwrap();
-    within(DEADLINE, "the other enters", waiting)
-        .await
-        .unwrap()
-        .unwrap();
+    give_way(guard, waiting).await;
 }
 
 #[tokio::test]
@@ -71,16 +75,11 @@ async fn without_messages_a_heartbeat_finds_it() {
         .wake(polls);
     let [holder, other] = processes(&builder).await;
     let guard = holder.lock(KEY).await.unwrap();
-    let held = guard.held().clone();
-    let wanted = tokio::spawn(async move { held.wanted().await });
+    let wanted = wanted(&guard);
     let waiting = tokio::spawn(other.with_lock(KEY, async {}));
     within(DEADLINE, "it is wanted", wanted).await.unwrap();
     assert_eq!(server.subscriptions().await.len(), 0);
-    guard.release().await.unwrap();
-    within(DEADLINE, "the other enters", waiting)
-        .await
-        .unwrap()
-        .unwrap();
+    give_way(guard, waiting).await;
 }
 
 /// A reader and a waiter for it: readers share one token, and are asked at each heartbeat.
@@ -92,11 +91,7 @@ async fn a_reader_gives_way_to_a_writer() {
     let guard = one.lock(KEY).shared().await.unwrap();
     let writer = tokio::spawn(other.with_lock(KEY, async {}));
     within(DEADLINE, "it is wanted", guard.held().wanted()).await;
-    guard.release().await.unwrap();
-    within(DEADLINE, "the writer enters", writer)
-        .await
-        .unwrap()
-        .unwrap();
+    give_way(guard, writer).await;
 }
 
 #[tokio::test]
@@ -122,7 +117,7 @@ async fn a_lock_that_nobody_wants_or_that_is_released_is_not_wanted() {
     let _next = locks.lock(KEY).await.unwrap();
     let waiting = tokio::spawn(locks.with_lock(KEY, async {}));
     until_waiting(&locks, KEY, 1).await;
-    // Another hold is wanted now. The one that has ended is told nothing that matters.
-    drop(held);
+    // Another hold is wanted now.
+    assert!(held.wanted().now_or_never().is_none());
     waiting.abort();
 }
