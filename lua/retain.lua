@@ -36,9 +36,9 @@ if not pcall(clear) then
   clear()
 end
 redis.call('PEXPIREAT', KEYS[lock], string.format('%.0f', expires))
-if found[1] then
-  -- A late request of the hold must not find it. HDEL comes first, since it needs no memory.
-  redis.call('HDEL', KEYS[lock], hold)
+-- A late request of the hold must not find it. HDEL comes first, since it needs no memory. PEXPIREAT has deleted the lock if
+-- that time has passed since the clock was read: HSET would make a lock that never expires.
+if redis.call('HDEL', KEYS[lock], hold) == 1 then
   redis.call('HSET', KEYS[lock], kept, '1')
 end
 return 1

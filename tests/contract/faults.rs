@@ -16,7 +16,7 @@ use crate::base::id::{FencingToken, HoldId};
 use crate::base::option_types::Mode;
 use crate::store::{
     Acquire, AcquireReply, DepthChange, Downgrade, End, ForceRelease, Inspect, Keep, Leftovers,
-    Presence, Renew, Seen, SetDepth, Share,
+    Presence, Renew, Retain, Seen, SetDepth, Share, Verb,
 };
 use crate::support::{DEADLINE, within};
 
@@ -223,6 +223,40 @@ async fn a_script_that_dies_at_any_write_leaves_no_lock_without_an_expiry() {
             }
         }
     }
+}
+
+/// `PEXPIREAT` deletes a key if its time has passed; the clock of Redis goes on inside a script before 7.2.
+#[tokio::test]
+async fn a_lock_that_expires_while_it_is_retained_leaves_none_without_an_expiry() {
+    // Redis 7.2 and later would stay in the loop for ever without a limit.
+    const STALL: &str = "
+local stalls = clock() + 300000
+for _ = 1, 1000000 do
+  if clock() > stalls then
+    break
+  end
+end
+";
+    let world = World::on_redis().await;
+    let hold = some_hold();
+    world.take(hold, MINUTE).await;
+    let set_expiry = "redis.call('PEXPIREAT'";
+    let stalling = format!("{STALL}{set_expiry}");
+    let source = Retain::lua().source().replace(set_expiry, &stalling);
+    assert!(source.contains(&stalling));
+    let script = redis::Script::new(&source);
+    let mut call = script.key(world.key.as_str());
+    call.key(world.key.line())
+        .key("reentry:entries:{app:order}:app:order");
+    call.arg(hold.to_string())
+        .arg("full")
+        .arg(hold.kept())
+        .arg(200);
+    let mut connection = world.server().connection.clone();
+    let retained: i64 = call.invoke_async(&mut connection).await.expect("an answer");
+    // Where the machine took longer to get here, there was nothing to retain.
+    assert!(retained == 1 || retained == 0, "{retained}");
+    assert_eq!(world.server().immortal().await, Vec::<String>::new());
 }
 
 #[tokio::test]
