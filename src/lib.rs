@@ -37,20 +37,20 @@ pub use self::api::close::CloseReport;
 #[cfg_attr(docsrs, doc(cfg(feature = "credentials")))]
 pub use self::api::credentials;
 pub use self::api::driver;
-pub use self::api::guard::{GuardScope, LockGuard};
-pub use self::api::in_current_call::{FutureExt, InCurrentCall};
-pub use self::api::inspect::{Holder, LockInfo};
-pub use self::api::installed::LocksScope;
+pub use self::api::futures;
+pub use self::api::guard::LockGuard;
+pub use self::api::in_current_call::FutureExt;
+pub use self::api::inspect::LockInfo;
 pub use self::api::leader::{Campaign, Term};
 pub use self::api::list::{ListedLock, LockList};
 pub use self::api::lock_all::{LockAllGuard, LockAllRequest};
-pub use self::api::lock_queue::{LockQueue, WaitingProcess};
 pub use self::api::locks::Locks;
 pub use self::api::request::LockRequest;
 pub use self::api::spawn::{JoinSetExt, spawn, spawn_blocking};
-pub use self::api::with_lock::{WithLock, WithLockFlat};
-pub use self::base::error::{Blocked, HeldBy, LockError, LostReason, StoreError};
+pub use self::api::waiting_list::{WaitingList, WaitingProcess};
+pub use self::base::error::{Blocked, LockError, LostReason, StoreError};
 pub use self::base::fence::FenceSql;
+pub use self::base::holder::Holder;
 pub use self::base::id::{FencingToken, HoldId, OwnerId, ParseHoldIdError};
 pub use self::base::key::{OneKey, SeveralKeys};
 pub use self::base::neighbours::Neighbours;
@@ -65,7 +65,6 @@ pub use self::hold::scope::{current, current_owner, held};
 pub use self::store::redis::Certificates;
 pub use self::store::redis::Servers;
 
-#[cfg(any(test, feature = "__admin"))]
 #[doc(hidden)]
 pub use self::api::__admin;
 #[cfg(any(test, fuzzing))]

@@ -53,7 +53,7 @@ async fn tokens_of_a_lock_that_is_handed_over_grow_though_the_clock_goes_back() 
             .await
             .unwrap()
             .unwrap();
-        tokens.push(guard.held().fencing_token().0);
+        tokens.push(u64::from(guard.held().fencing_token()));
     }
     let expected: Vec<u64> = (1..=4).map(|number| first.0 + number).collect();
     assert_eq!(tokens, expected);
@@ -85,7 +85,7 @@ async fn tokens_grow_after_an_expiry_whatever_the_clock_did() {
     let stepped = SteppedServer::start().await;
     let locks = connect(&stepped.server).await;
     let ttl = 2 * SECOND;
-    let mut last = FencingToken(0);
+    let mut last = FencingToken::from(0);
     for back in [SECOND, HOUR, 10 * HOUR] {
         let guard = locks.lock(KEY).ttl(ttl).max_hold(ttl).await.unwrap();
         let current = guard.held().fencing_token();

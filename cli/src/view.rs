@@ -60,7 +60,7 @@ pub(crate) struct ProcessView {
     pub(crate) pid: u32,
     pub(crate) version: String,
     /// Seconds since 1970.
-    pub(crate) begun: u64,
+    pub(crate) started: u64,
 }
 
 impl From<ListedLock> for LockView {
@@ -75,9 +75,9 @@ impl LockView {
             key,
             mode: mode(info.mode),
             holder_count,
+            held_for_ms: info.holders.first().and_then(|it| it.held_for).map(millis),
             holders: info.holders.into_iter().map(HolderView::from).collect(),
             lease_left_ms: info.remaining.map(millis),
-            held_for_ms: info.held_for.map(millis),
             token: info.token.map(u64::from),
             waiting_processes: info.waiting_processes,
         }
@@ -140,10 +140,10 @@ impl ProcessView {
 
 impl From<Process> for ProcessView {
     fn from(process: Process) -> Self {
-        let begun = process.begun.duration_since(UNIX_EPOCH);
+        let started = process.started.duration_since(UNIX_EPOCH);
         Self {
             text: process.to_string(),
-            begun: begun.unwrap_or_default().as_secs(),
+            started: started.unwrap_or_default().as_secs(),
             name: process.name,
             host: process.host,
             pid: process.pid,

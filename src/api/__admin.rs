@@ -1,11 +1,11 @@
-//! What the command `reentry` needs beyond the public interface. It is not part of that interface, and may change at
-//! any time.
+//! The functions that the command `reentry` needs beyond the public interface. They are not part of that interface, and may
+//! change in any release: `reentry-cli` depends on exactly one version of this crate.
 
 use redis::{ConnectionInfo, RedisError};
 
 use crate::api::builder::LocksBuilder;
 use crate::api::inspect::{LockInfo, describe_all};
-use crate::api::list::{ListedLock, glance};
+use crate::api::list::{self, ListedLock};
 use crate::api::locks::{Locks, on};
 use crate::base::error::{LockError, LostReason};
 use crate::base::id::HoldId;
@@ -22,97 +22,89 @@ pub fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {
     scripts.map(|script| (script.verb(), script.source()))
 }
 
-impl LocksBuilder {
-    /// The holds inside which the whole program runs, each with its key in the store. Another program has taken them,
-    /// and releases them when this one has ended. So the search for deadlocks treats them as locks around each
-    /// acquisition.
-    #[doc(hidden)]
-    pub fn __inside<K: AsRef<str>>(mut self, holds: impl IntoIterator<Item = (HoldId, K)>) -> Self {
-        let holds = holds.into_iter().map(|(hold, key)| Enclosing {
-            hold,
-            key: key.as_ref().into(),
-        });
-        self.inside = holds.collect();
-        self
-    }
+/// The builder of a program that runs inside these holds as a whole, each with its key in the store. Another program has taken
+/// them, and releases them when this one has ended. So the search for deadlocks treats them as locks around each acquisition.
+pub fn inside<K: AsRef<str>>(
+    mut builder: LocksBuilder,
+    holds: impl IntoIterator<Item = (HoldId, K)>,
+) -> LocksBuilder {
+    let holds = holds.into_iter().map(|(hold, key)| Enclosing {
+        hold,
+        key: key.as_ref().into(),
+    });
+    builder.inside = holds.collect();
+    builder
 }
 
-impl Locks {
-    /// The state of one lock as a [list](Self::list) shows it, at a bounded cost, however many processes wait. `None`
-    /// if the lock is free, or does not look like a lock.
-    ///
-    /// # Errors
-    ///
-    /// As for [`inspect`](Self::inspect).
-    #[doc(hidden)]
-    pub async fn __glance(&self, key: impl AsRef<str>) -> Result<Option<ListedLock>, LockError> {
-        let key = self.engine().open_key(key.as_ref())?;
-        let mut lock = glance(self.engine(), key.clone()).await?;
-        if let Some(lock) = &mut lock {
-            describe_all(self.engine(), &key, &mut lock.info.holders).await;
-        }
-        Ok(lock)
+/// The state of one lock as a [list](Locks::list) shows it, at a bounded cost, however many processes wait. `None` if the lock
+/// is free, or does not look like a lock.
+///
+/// # Errors
+///
+/// As for [`Locks::inspect`].
+pub async fn glance(locks: &Locks, key: impl AsRef<str>) -> Result<Option<ListedLock>, LockError> {
+    let key = locks.engine().open_key(key.as_ref())?;
+    let mut lock = list::glance(locks.engine(), key.clone()).await?;
+    if let Some(lock) = &mut lock {
+        describe_all(locks.engine(), &key, &mut lock.info.holders).await;
     }
+    Ok(lock)
+}
 
-    /// Whether the server has refused a request only because the key patterns of the user do not cover its key.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn __refuses_key(&self, error: &LockError) -> bool {
-        matches!(error, LockError::Store { source, .. } if Store::refuses_key(source))
-    }
+/// Whether the server has rejected a request only because the key patterns of the user do not cover its key.
+#[must_use]
+pub fn refuses_key(error: &LockError) -> bool {
+    matches!(error, LockError::Store { source, .. } if Store::refuses_key(source))
+}
 
-    /// Renews a lock now, as its holder does from time to time.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Store`], or [`LockError::Lost`] if the store no longer has the hold.
-    #[doc(hidden)]
-    pub async fn __renew(&self, held: &Held) -> Result<(), LockError> {
-        let key = self.engine().open_key(held.key())?;
-        let (hold, ttl) = (held.hold_id(), held.remaining());
-        let holds = vec![(key.clone(), hold)];
-        let renewed = self.engine().store().ask(Renew { holds, ttl });
-        let renewed = renewed.await.map_err(on(&key))?;
-        if renewed.contains(&RenewAnswer::Gone) {
-            return Err(LockError::Lost {
-                key: key.name().to_owned(),
-                reason: LostReason::Gone,
-            });
-        }
-        Ok(())
+/// Renews a lock now, as its holder does from time to time.
+///
+/// # Errors
+///
+/// [`LockError::Store`], or [`LockError::Lost`] if the store no longer has the hold.
+pub async fn renew(locks: &Locks, held: &Held) -> Result<(), LockError> {
+    let key = locks.engine().open_key(held.key())?;
+    let (hold, ttl) = (held.hold_id(), held.remaining());
+    let holds = vec![(key.clone(), hold)];
+    let renewed = locks.engine().store().ask(Renew { holds, ttl });
+    let renewed = renewed.await.map_err(on(&key))?;
+    if renewed.contains(&RenewAnswer::Gone) {
+        return Err(LockError::Lost {
+            key: key.name().to_owned(),
+            reason: LostReason::Gone,
+        });
     }
+    Ok(())
+}
 
-    /// The last answer of the store to the callers of this process that wait for a lock: `Ok` if the lock is held, or
-    /// an error. `None` before the first answer, and if no caller waits.
-    #[doc(hidden)]
-    #[must_use]
-    pub fn __answered(&self, key: impl AsRef<str>) -> Option<Result<(), LockError>> {
-        let key = self.engine().open_key(key.as_ref()).ok()?;
-        let answered = self.engine().renewals().queues().answered(&key)?;
-        Some(answered.map_err(on(&key)))
-    }
+/// The last answer of the store to the callers of this process that wait for a lock: `Ok` if the lock is held, or an error.
+/// `None` before the first answer, and if no caller waits.
+#[must_use]
+pub fn answered(locks: &Locks, key: impl AsRef<str>) -> Option<Result<(), LockError>> {
+    let key = locks.engine().open_key(key.as_ref()).ok()?;
+    let answered = locks.engine().renewals().queues().answered(&key)?;
+    Some(answered.map_err(on(&key)))
+}
 
-    /// Ends the holds that an inspection has shown, if they are still there, and no other holds. Returns the holds that
-    /// it has ended.
-    ///
-    /// # Errors
-    ///
-    /// As for [`force_release`](Self::force_release).
-    #[doc(hidden)]
-    pub async fn __release_seen(
-        &self,
-        key: impl AsRef<str>,
-        seen: &LockInfo,
-    ) -> Result<Vec<String>, LockError> {
-        let key = self.engine().open_key(key.as_ref())?;
-        let fields = seen.holders.iter();
-        let seen = Seen {
-            fields: fields.map(|it| it.hold_id.clone().into_bytes()).collect(),
-            token: seen.token,
-        };
-        let ended = self.engine().force_release(&key, seen).await;
-        ended.map_err(on(&key))
-    }
+/// Ends the holds that an inspection has shown, if they are still there, and no other holds. Returns the holds that it has
+/// ended.
+///
+/// # Errors
+///
+/// As for [`Locks::force_release`].
+pub async fn release_seen(
+    locks: &Locks,
+    key: impl AsRef<str>,
+    seen: &LockInfo,
+) -> Result<Vec<String>, LockError> {
+    let key = locks.engine().open_key(key.as_ref())?;
+    let fields = seen.holders.iter();
+    let seen = Seen {
+        fields: fields.map(|it| it.hold_id.clone().into_bytes()).collect(),
+        token: seen.token,
+    };
+    let ended = locks.engine().force_release(&key, seen).await;
+    ended.map_err(on(&key))
 }
 
 /// Whether a server has refused a connection only because it does not speak RESP3.

@@ -18,6 +18,7 @@ use crate::store::{Store, redis::Timeouts};
 mod login;
 mod neighbours;
 mod open;
+#[cfg(feature = "pool")]
 mod pool;
 mod shown;
 

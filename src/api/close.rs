@@ -111,7 +111,7 @@ impl Engine {
         }
         let report = self.left();
         self.store().close();
-        events::closed(report.held.len(), report.in_flight);
+        events::closed(report.still_held.len(), report.in_flight);
         report
     }
 
@@ -131,10 +131,8 @@ impl Engine {
             let waited = begun.elapsed();
             if waited >= told_after {
                 told_after *= 2;
-                let CloseReport {
-                    held, in_flight, ..
-                } = self.left();
-                events::closing(waited, &held, in_flight);
+                let left = self.left();
+                events::closing(waited, &left.still_held, left.in_flight);
             }
             // A loss wakes no waiter here, so the guards are checked at an interval.
             let _ = timeout(LOOKS, activity.until_over()).await;
@@ -146,10 +144,10 @@ impl Engine {
         let count = queues.activity().count();
         let holds = self.renewals().holds();
         let held = holds.iter().filter(|hold| hold.may_be_held());
-        let mut held: Vec<_> = held.map(|hold| hold.key().name().to_owned()).collect();
-        held.sort_unstable();
+        let mut still_held: Vec<_> = held.map(|hold| hold.key().name().to_owned()).collect();
+        still_held.sort_unstable();
         CloseReport {
-            held,
+            still_held,
             in_flight: count.saturating_sub(holds.len()),
             abandoned: queues.abandoned(),
         }
@@ -171,7 +169,7 @@ impl Engine {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloseReport {
-    held: Vec<String>,
+    still_held: Vec<String>,
     in_flight: usize,
     abandoned: Vec<String>,
 }
@@ -180,13 +178,13 @@ impl CloseReport {
     /// Whether nothing is left.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.held.is_empty() && self.in_flight == 0 && self.abandoned.is_empty()
+        self.still_held.is_empty() && self.in_flight == 0 && self.abandoned.is_empty()
     }
 
     /// The keys of the locks that are still held, without the prefix, in order.
     #[must_use]
-    pub fn held(&self) -> &[String] {
-        &self.held
+    pub fn still_held(&self) -> &[String] {
+        &self.still_held
     }
 
     /// The number of acquisitions and releases that have not ended.
@@ -206,7 +204,7 @@ impl CloseReport {
 impl fmt::Display for CloseReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
-        parts.extend(counted(&self.held, "lock is held", "locks are held"));
+        parts.extend(counted(&self.still_held, "lock is held", "locks are held"));
         match self.in_flight {
             0 => {}
             1 => parts.push("1 acquisition or release is in flight".to_owned()),

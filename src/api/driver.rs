@@ -4,6 +4,8 @@
 //! and `deadpool-redis` 0.23.
 
 /// From `deadpool-redis`, for [`LocksBuilder::pool`](crate::LocksBuilder::pool).
+#[cfg(feature = "pool")]
+#[cfg_attr(docsrs, doc(cfg(feature = "pool")))]
 pub use deadpool_redis::{Config, Pool, PoolConfig, Runtime};
 /// From `redis`, for [`LocksBuilder::client`](crate::LocksBuilder::client).
 pub use redis::Client;

@@ -7,11 +7,11 @@ use tokio::join;
 use crate::api::engine::Engine;
 use crate::api::locks::{Locks, on};
 use crate::base::error::LockError;
-use crate::base::id::{FencingToken, HoldId, OwnerId};
+use crate::base::holder::Holder;
+use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
-use crate::base::process::Process;
-use crate::store::{SeenHolder, Snapshot};
+use crate::store::Snapshot;
 
 /// How long a query waits for the descriptions of the processes.
 pub(super) const DESCRIBED_WITHIN: Duration = Duration::from_secs(1);
@@ -20,7 +20,7 @@ impl Locks {
     /// Shows the present holder and the waiters of the lock; `None` if it is free.
     ///
     /// The server looks at every process that waits: if 1,000 wait, it does nothing else for 2 ms or more.
-    /// [`list`](Self::list) and [`queue`](Self::queue) show a lock at a bounded cost.
+    /// [`list`](Self::list) and [`list_waiting`](Self::list_waiting) show a lock at a bounded cost.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl Locks {
         let Some(snapshot) = snapshot else {
             return Ok(None);
         };
-        let mut info = LockInfo::new(snapshot, self.engine().waiters(&key));
+        let mut info = LockInfo::new(self.engine(), &key, snapshot);
         describe_all(self.engine(), &key, &mut info.holders).await;
         Ok(Some(info))
     }
@@ -88,9 +88,6 @@ pub struct LockInfo {
     /// graphs that continue the hold have greater tokens. So use it to distinguish holds; for a resource, use
     /// [`Held::fencing_token`](crate::Held::fencing_token).
     pub token: Option<FencingToken>,
-    /// How long the lock has been held, on the server's clock. With readers, the time counts from the first of them, or
-    /// from the writer that is a reader now. `None` without a token, and if the clock was set back.
-    pub held_for: Option<Duration>,
     /// The number of callers in this process that wait for the lock through this [`Locks`](crate::Locks) and its
     /// clones.
     pub waiters: usize,
@@ -99,65 +96,16 @@ pub struct LockInfo {
     pub waiting_processes: u64,
 }
 
-/// A holder: one field of the hash of a lock.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), reentry::LockError> {
-/// let locks = reentry::Locks::in_memory();
-/// let guard = locks.lock("order:42").acquire().await?;
-/// let info = locks.inspect("order:42").await?.expect("it is held");
-/// let [holder] = &info.holders[..] else { panic!("one call has it") };
-/// assert_eq!(holder.owner, Some(guard.held().owner()));
-/// assert_eq!(holder.depth, 1);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Holder {
-    /// The name of the field: a [`HoldId`](crate::HoldId) if this crate has written it. Bytes that are not UTF-8 are
-    /// shown as U+FFFD.
-    pub hold_id: String,
-    /// The call graph of the holder, if the field has the form `<uuid>:<integer>`.
-    pub owner: Option<OwnerId>,
-    /// The process of the holder, as it has described itself; `None` if the store does not know it, as for another program.
-    pub process: Option<Process>,
-    /// The label of the hold, if it has one and has lasted a heartbeat; see [`LockRequest::label`](crate::LockRequest::label).
-    /// `None` in a [list](Locks::list).
-    pub label: Option<String>,
-    /// The number of nested entries of the hold. It is 1 if only [spawned work](crate::FutureExt::in_current_call)
-    /// keeps the hold, and 0 if another program has written something that is not a number of entries.
-    pub depth: u64,
-    /// How long the lease of this reader lasts unless it is renewed; `None` if the lock is held exclusively.
-    pub remaining: Option<Duration>,
-}
-
 impl LockInfo {
     /// The processes of the holders are not known yet.
-    pub(crate) fn new(snapshot: Snapshot, waiters: usize) -> Self {
-        let holder = |seen: SeenHolder| {
-            let hold_id = String::from_utf8_lossy(&seen.field).into_owned();
-            let owner = OwnerId::of_field(&hold_id);
-            Holder {
-                hold_id,
-                owner,
-                process: None,
-                label: None,
-                depth: seen.depth,
-                remaining: seen.remaining,
-            }
-        };
-        let held_for = snapshot.held_for();
+    pub(crate) fn new(engine: &Engine, key: &LockKey, snapshot: Snapshot) -> Self {
+        let is_here = |hold| engine.renewals().queues().is_held_by(key, hold);
         Self {
-            held_for,
-            holders: snapshot.holders.into_iter().map(holder).collect(),
+            holders: snapshot.shown(is_here).collect(),
             mode: snapshot.mode,
             remaining: snapshot.remaining,
             token: snapshot.token,
-            waiters,
+            waiters: engine.waiters(key),
             waiting_processes: snapshot.waiting,
         }
     }

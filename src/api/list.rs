@@ -58,7 +58,7 @@ impl Locks {
     /// let mut list = locks.list("order:*");
     /// while let Some(page) = list.next_page().await? {
     ///     for lock in page {
-    ///         println!("{} since {:?}", lock.key, lock.info.held_for);
+    ///         println!("{} since {:?}", lock.key, lock.info.holders.first().and_then(|it| it.held_for));
     ///         assert_eq!(lock.key, "order:42");
     ///     }
     /// }
@@ -283,7 +283,7 @@ pub(super) async fn glance(engine: &Engine, key: LockKey) -> Result<Option<Liste
     let glanced = glanced.await.map_err(on(&key))?;
     Ok(glanced.map(|glance| ListedLock {
         holders: glance.holders,
-        info: LockInfo::new(glance.snapshot, engine.waiters(&key)),
+        info: LockInfo::new(engine, &key, glance.snapshot),
         key: key.name().to_owned(),
     }))
 }

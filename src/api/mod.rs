@@ -6,6 +6,7 @@ pub(crate) mod close;
 pub mod credentials;
 pub mod driver;
 pub(crate) mod engine;
+pub mod futures;
 pub(crate) mod guard;
 pub(crate) mod in_current_call;
 pub(crate) mod inspect;
@@ -13,15 +14,14 @@ pub(crate) mod installed;
 pub(crate) mod leader;
 pub(crate) mod list;
 pub(crate) mod lock_all;
-pub(crate) mod lock_queue;
 pub(crate) mod locks;
 mod options;
 pub(crate) mod request;
 mod sharing;
 pub(crate) mod spawn;
+pub(crate) mod waiting_list;
 pub(crate) mod with_lock;
 
-#[cfg(any(test, feature = "__admin"))]
 pub mod __admin;
 #[cfg(any(test, fuzzing))]
 pub mod __fuzz;

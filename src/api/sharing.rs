@@ -40,40 +40,6 @@ impl Locks {
     pub fn with_read_lock<F: Future>(&self, key: impl AsRef<str>, body: F) -> WithLock<F> {
         self.lock(key).shared().run(body)
     }
-
-    /// Runs `body` while holding the lock exclusively, as [`with_lock`](Self::with_lock) does: one key is one lock, for
-    /// readers and writers.
-    ///
-    /// # Errors
-    ///
-    /// As for `with_lock`; [`Upgrade`](crate::LockError::Upgrade) if an enclosing call shares the lock as a reader.
-    ///
-    /// # Panics
-    ///
-    /// As for `with_lock`.
-    ///
-    /// # Cancel safety
-    ///
-    /// See [`WithLock`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let upgrade = locks
-    ///     .with_read_lock("report:2026", async {
-    ///         locks.with_write_lock("report:2026", async {}).await
-    ///     })
-    ///     .await?;
-    /// assert!(matches!(upgrade, Err(reentry::LockError::Upgrade { .. })));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn with_write_lock<F: Future>(&self, key: impl AsRef<str>, body: F) -> WithLock<F> {
-        self.with_lock(key, body)
-    }
 }
 
 impl<K> LockRequest<K> {

@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 pub(crate) use crate::base::error_details::{AnswerFuture, Effect};
-pub use crate::base::error_details::{Blocked, HeldBy, LostReason, StoreError};
+pub use crate::base::error_details::{Blocked, LostReason, StoreError};
+use crate::base::holder::Holder;
 
 /// Why a lock could not be taken, kept or found.
 ///
@@ -55,7 +56,7 @@ pub use crate::base::error_details::{Blocked, HeldBy, LostReason, StoreError};
 pub enum LockError {
     /// The lock could not be taken within `wait`, before the attempts of [`Wake::Poll`](crate::Wake::Poll) were used up, or
     /// before the store was silent for an [`outage`](crate::LocksBuilder::outage).
-    #[error("no lock on `{key}` after waiting {waited:.1?}{}", InTheWay(.holder))]
+    #[error("no lock on `{key}` after waiting {waited:.1?}{}", InTheWay(.holder, .others))]
     #[non_exhaustive]
     Timeout {
         /// The key that was waited for.
@@ -64,7 +65,9 @@ pub enum LockError {
         waited: Duration,
         /// The holder of the lock shortly before the end of the wait; `None` if the store failed in the end, or did not
         /// name the holder in time.
-        holder: Option<Box<HeldBy>>,
+        holder: Option<Box<Holder>>,
+        /// The number of other readers that shared the lock with the holder.
+        others: usize,
         /// The last error of the store, which may be that it did not answer in time; `None` if the store answered in the
         /// end.
         source: Option<StoreError>,
@@ -269,11 +272,13 @@ impl LockError {
 }
 
 /// The holder of the lock, where it is known, as a part of a message.
-struct InTheWay<'a>(&'a Option<Box<HeldBy>>);
+struct InTheWay<'a>(&'a Option<Box<Holder>>, &'a usize);
 
 impl fmt::Display for InTheWay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
+        let Self(holder, others) = self;
+        match holder {
+            Some(holder) if **others > 0 => write!(f, ": held by {holder} and {others} others"),
             Some(holder) => write!(f, ": held by {holder}"),
             None => Ok(()),
         }

@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use tracing::field::{DebugValue, debug};
 use tracing::{debug, warn};
 
-use crate::base::error::{HeldBy, LockError, LostReason, StoreError};
+use crate::base::error::{LockError, LostReason, StoreError};
+use crate::base::holder::Holder;
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::metrics::{self, Purpose, RenewalOutcome, Via};
@@ -42,7 +43,7 @@ pub(crate) fn reentered(key: &LockKey, hold: HoldId, depth: impl Fn() -> u32) {
 /// An event of a caller that waits, with the holder it waits for, if that is known.
 macro_rules! in_the_way {
     ($level:ident, $name:literal, $key:expr, $hold:expr, $waited:expr, $holder:expr) => {{
-        let (hold, waited, holder): (HoldId, Duration, Option<&HeldBy>) = ($hold, $waited, $holder);
+        let (hold, waited, holder): (HoldId, Duration, Option<&Holder>) = ($hold, $waited, $holder);
         $level!(
             target: TARGET,
             key = $key.as_str(),
@@ -60,12 +61,12 @@ macro_rules! in_the_way {
 }
 
 /// A caller has waited for a long time.
-pub(crate) fn waiting(key: &LockKey, hold: HoldId, waited: Duration, holder: Option<&HeldBy>) {
+pub(crate) fn waiting(key: &LockKey, hold: HoldId, waited: Duration, holder: Option<&Holder>) {
     in_the_way!(warn, "waiting", key, hold, waited, holder);
 }
 
 /// The wait of a caller ends with an error. Without `holder`, the store failed.
-pub(crate) fn timed_out(key: &LockKey, hold: HoldId, waited: Duration, holder: Option<&HeldBy>) {
+pub(crate) fn timed_out(key: &LockKey, hold: HoldId, waited: Duration, holder: Option<&Holder>) {
     in_the_way!(debug, "timed_out", key, hold, waited, holder);
 }
 

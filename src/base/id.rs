@@ -281,7 +281,7 @@ impl fmt::Debug for InboxId {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FencingToken(pub u64);
+pub struct FencingToken(pub(crate) u64);
 
 impl FencingToken {
     /// The token as a signed 64-bit integer, for databases. No token of a store is too great for that;
@@ -302,6 +302,13 @@ impl FencingToken {
     #[must_use]
     pub fn as_i64(self) -> i64 {
         i64::try_from(self.0).unwrap_or(i64::MAX)
+    }
+}
+
+/// A token that the resource has stored.
+impl From<u64> for FencingToken {
+    fn from(token: u64) -> Self {
+        Self(token)
     }
 }
 

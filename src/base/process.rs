@@ -124,7 +124,7 @@ pub struct Process {
     /// The version of this crate in the program.
     pub version: String,
     /// When the process made its first [`Locks`](crate::Locks), by the clock of its host, in whole seconds.
-    pub begun: SystemTime,
+    pub started: SystemTime,
 }
 
 impl Process {
@@ -137,7 +137,7 @@ impl Process {
             host: shown(&THIS.host),
             pid: process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            begun: UNIX_EPOCH + Duration::from_secs(seconds),
+            started: UNIX_EPOCH + Duration::from_secs(seconds),
         }
     }
 
@@ -148,9 +148,9 @@ impl Process {
             host,
             pid,
             version,
-            begun,
+            started,
         } = self;
-        let begun = since_epoch(*begun);
+        let begun = since_epoch(*started);
         format!("{name}\n{host}\n{pid}\n{version}\n{begun}")
     }
 
@@ -167,7 +167,7 @@ impl Process {
             host,
             pid,
             version,
-            begun: UNIX_EPOCH.checked_add(seconds)?,
+            started: UNIX_EPOCH.checked_add(seconds)?,
         })
     }
 }

@@ -9,9 +9,8 @@ use tokio::runtime;
 use tokio::time::Instant;
 
 use super::grant::Grant;
-use super::holder_lookup::{Patience, WaitReport};
+use super::holder_lookup::{InTheWay, Patience, WaitReport};
 use super::step::Refusal;
-use crate::base::error::HeldBy;
 use crate::base::id::HoldId;
 
 /// The caller of one waiter.
@@ -102,13 +101,13 @@ impl Callers {
     }
 
     /// All callers that are due have seen who holds the lock. Returns what they report.
-    pub(super) fn look(&mut self, holder: Option<&HeldBy>, now: Instant) -> Vec<WaitReport> {
+    pub(super) fn look(&mut self, seen: Option<&InTheWay>, now: Instant) -> Vec<WaitReport> {
         let mut reports = Vec::new();
         while self.is_due(now)
             && let Some(Reverse((_, _, waiter))) = self.looks.pop()
         {
             let patience = self.get(waiter).and_then(|it| it.patience.as_mut());
-            reports.extend(patience.and_then(|patience| patience.look(waiter, holder, now)));
+            reports.extend(patience.and_then(|patience| patience.look(waiter, seen, now)));
             self.look_on_time(waiter);
         }
         reports

@@ -13,14 +13,13 @@ use futures_util::future::Shared;
 use tokio::join;
 use tokio::time::Instant;
 
-use crate::base::error::HeldBy;
 use crate::base::events;
+use crate::base::holder::Holder;
 use crate::base::id::{HoldId, OwnerId};
 use crate::base::key::LockKey;
-use crate::base::process::Process;
 use crate::base::span::Span;
 use crate::base::timer::after;
-use crate::store::{Inspect, QueueLength, Snapshot, Store};
+use crate::store::{Inspect, QueueLength, Store};
 
 /// How long before the end of its wait a caller looks up the holder. In a short wait it is the last quarter.
 const LAST_LOOK: Duration = Duration::from_millis(250);
@@ -31,19 +30,28 @@ const SHORTEST: Duration = Duration::from_millis(10);
 /// How long a look waits for the description of the holder's process: a part of the time that a caller leaves it.
 const DESCRIBED_WITHIN: Duration = Duration::from_millis(40);
 
-/// A look at a lock. `None` if it has no holder, or the store does not answer.
-pub(super) type Look = Shared<Pin<Box<dyn Future<Output = Option<Arc<SeenLock>>> + Send>>>;
-
-/// A lock that callers wait for, as a look has shown it.
-pub(super) struct SeenLock {
-    snapshot: Snapshot,
-    /// The field of the first holder.
-    hold_id: String,
-    /// The process of the first holder, if it is known.
-    process: Option<Process>,
-    /// The label of the first holder, if it has one.
-    label: Option<String>,
+/// The holders of a lock that a caller waits for.
+#[derive(Clone)]
+pub(super) struct InTheWay {
+    /// The first holder that the store names.
+    pub(super) holder: Holder,
+    /// The number of other holders.
+    pub(super) others: usize,
 }
+
+impl InTheWay {
+    /// The holders as they would be seen after a while in which nothing changed.
+    pub(super) fn later(&self, after: Duration) -> Self {
+        Self {
+            holder: self.holder.later(after),
+            others: self.others,
+        }
+    }
+}
+
+/// A look at a lock. `None` if it has no holder, or the store does not answer. Whether the holder is in this process is not
+/// known yet.
+pub(super) type Look = Shared<Pin<Box<dyn Future<Output = Option<InTheWay>> + Send>>>;
 
 /// Looks at a lock, at the first poll.
 pub(super) fn look(store: &Arc<Store>, key: &LockKey) -> Look {
@@ -57,40 +65,18 @@ pub(super) fn look(store: &Arc<Store>, key: &LockKey) -> Look {
             })
             .await
             .ok()??;
-        let first = snapshot.holders.first()?;
-        let hold_id = String::from_utf8_lossy(&first.field).into_owned();
-        let id = OwnerId::of_field(&hold_id).map(OwnerId::process);
-        let hold = hold_id.parse::<HoldId>().ok();
+        let mut holder = snapshot.shown(|_| false).next()?;
+        let id = holder.owner.map(OwnerId::process);
+        let hold = holder.hold_id.parse::<HoldId>().ok();
         let processes = store.processes(id, DESCRIBED_WITHIN);
         let labels = store.labels(&key, hold, DESCRIBED_WITHIN);
         let (processes, mut labels) = join!(processes, labels);
-        Some(Arc::new(SeenLock {
-            process: id.and_then(|id| processes.get(id)).cloned(),
-            label: hold.and_then(|hold| labels.remove(&hold)),
-            hold_id,
-            snapshot,
-        }))
+        holder.process = id.and_then(|id| processes.get(id)).cloned();
+        holder.label = hold.and_then(|hold| labels.remove(&hold));
+        let others = snapshot.holders.len() - 1;
+        Some(InTheWay { holder, others })
     };
     look.boxed().shared()
-}
-
-/// The first holder, as a look has shown it.
-pub(super) fn held_by(seen: &SeenLock, is_held_here: impl Fn(HoldId) -> bool) -> HeldBy {
-    let SeenLock {
-        snapshot,
-        hold_id,
-        process,
-        label,
-    } = seen;
-    HeldBy {
-        owner: OwnerId::of_field(hold_id),
-        process: process.clone(),
-        label: label.clone(),
-        is_here: hold_id.parse().is_ok_and(is_held_here),
-        held_for: snapshot.held_for(),
-        others: snapshot.holders.len() - 1,
-        hold_id: hold_id.clone(),
-    }
 }
 
 /// When a caller looks, and what it has seen.
@@ -100,7 +86,7 @@ pub(super) struct Patience {
     report_at: Option<Instant>,
     /// When the caller looks up the holder for its error. `None` if its wait has no limit, or once it has looked.
     last_look: Option<Instant>,
-    seen: Option<Box<HeldBy>>,
+    seen: Option<Box<InTheWay>>,
     /// The span in which the caller waits.
     span: Span,
 }
@@ -109,7 +95,7 @@ pub(super) struct Patience {
 pub(super) struct WaitReport {
     hold: HoldId,
     waited: Duration,
-    holder: Option<HeldBy>,
+    holder: Option<Holder>,
     span: Span,
 }
 
@@ -138,12 +124,12 @@ impl Patience {
     pub(super) fn look(
         &mut self,
         hold: HoldId,
-        holder: Option<&HeldBy>,
+        seen: Option<&InTheWay>,
         now: Instant,
     ) -> Option<WaitReport> {
         // The caller may have the lock by now, and not know it.
-        let holder = holder.filter(|holder| holder.hold_id != hold.to_string());
-        self.seen = holder.cloned().map(Box::new);
+        let seen = seen.filter(|seen| seen.holder.hold_id != hold.to_string());
+        self.seen = seen.cloned().map(Box::new);
         self.last_look.take_if(|at| *at <= now);
         self.report_at.filter(|at| *at <= now)?;
         let waited = now.saturating_duration_since(self.since);
@@ -152,13 +138,13 @@ impl Patience {
         Some(WaitReport {
             hold,
             waited,
-            holder: holder.cloned(),
+            holder: seen.map(|seen| seen.holder.clone()),
             span: self.span.clone(),
         })
     }
 
-    /// Takes the holder that the caller saw at its last look.
-    pub(super) fn take_seen(&mut self) -> Option<Box<HeldBy>> {
+    /// Takes the holders that the caller saw at its last look.
+    pub(super) fn take_seen(&mut self) -> Option<Box<InTheWay>> {
         self.seen.take()
     }
 }

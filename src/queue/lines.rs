@@ -14,12 +14,11 @@ use tokio::time::Instant;
 use super::callers::{Caller, Callers};
 use super::effects::Effects;
 use super::grant::Grant;
-use super::holder_lookup::{Look, held_by};
+use super::holder_lookup::{InTheWay, Look};
 use super::local_queue::LocalQueue;
 use super::request::{Acquiring, Flight};
 use super::step::{Action, Refusal};
 use super::waiter::Waiter;
-use crate::base::error::HeldBy;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
@@ -172,6 +171,15 @@ impl Slot {
         }
     }
 
+    /// Whether this hold has the lock in this process.
+    pub(super) fn is_held_by(&self, hold: HoldId) -> bool {
+        match self {
+            Self::Alone(Alone::Held { hold: holder, .. }) => *holder == hold,
+            Self::Alone(Alone::Asking(_)) => false,
+            Self::Line(line) => line.queue.is_held_by(hold),
+        }
+    }
+
     /// The number of callers that wait.
     pub(super) fn len(&self) -> usize {
         match self {
@@ -248,7 +256,7 @@ pub(super) struct Line {
     pub(super) driver: Option<Driven>,
     pub(super) looking: Option<Look>,
     /// Who had the lock at the last look, and when that look was.
-    seen: Option<(Instant, Option<HeldBy>)>,
+    seen: Option<(Instant, Option<InTheWay>)>,
     /// When the store answered last.
     pub(super) answered: Option<Instant>,
 }
@@ -303,16 +311,19 @@ impl Line {
                 return false;
             };
             self.looking = None;
-            let is_held_here = |hold| self.queue.is_held_by(hold);
-            let holder = seen.map(|seen| held_by(&seen, is_held_here));
-            self.seen = Some((now, holder));
+            let seen = seen.map(|mut seen| {
+                let hold = seen.holder.hold_id.parse();
+                seen.holder.is_here = hold.is_ok_and(|hold| self.queue.is_held_by(hold));
+                seen
+            });
+            self.seen = Some((now, seen));
         }
         let seen = self.seen.as_ref();
-        if let Some((at, holder)) = seen.filter(|(at, _)| now < *at + heartbeat)
+        if let Some((at, seen)) = seen.filter(|(at, _)| now < *at + heartbeat)
             && self.callers.is_due(now)
         {
-            let holder = holder.as_ref().map(|it| it.later(now - *at));
-            let reports = self.callers.look(holder.as_ref(), now);
+            let seen = seen.as_ref().map(|it| it.later(now - *at));
+            let reports = self.callers.look(seen.as_ref(), now);
             effects.reports.extend(reports);
         }
         self.callers.is_due(now)

@@ -157,6 +157,13 @@ impl LocalQueues {
         lines.of.get(key).map_or(0, Slot::len)
     }
 
+    /// Whether this hold has the lock in this process.
+    pub(crate) fn is_held_by(&self, key: &LockKey, hold: HoldId) -> bool {
+        let lines = self.lines.lock();
+        let slot = lines.of.get(key);
+        slot.is_some_and(|slot| slot.is_held_by(hold))
+    }
+
     /// The heartbeat of a waiter with this TTL.
     pub(crate) fn heartbeat(&self, ttl: Duration) -> Duration {
         self.queueing.heartbeat(ttl)
@@ -225,7 +232,6 @@ impl LocalQueues {
     }
 
     /// The last answer of the store to the callers that wait for the lock; `None` before the first answer.
-    #[cfg(any(test, feature = "__admin"))]
     pub(crate) fn answered(
         &self,
         key: &LockKey,

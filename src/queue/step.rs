@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::grant::{Grant, Release};
-use crate::base::error::HeldBy;
+use super::holder_lookup::InTheWay;
 use crate::base::error::{Effect, LockError, StoreError};
 use crate::base::events;
 use crate::base::id::HoldId;
@@ -137,7 +137,7 @@ impl Refusal {
         key: &LockKey,
         hold: HoldId,
         since: Instant,
-        seen: impl FnOnce() -> Option<Box<HeldBy>>,
+        seen: impl FnOnce() -> Option<Box<InTheWay>>,
     ) -> Option<LockError> {
         let name = key.name().to_owned();
         Some(match self {
@@ -149,12 +149,17 @@ impl Refusal {
                 source,
             },
             Self::Late(source) => {
-                let (waited, holder) = (since.elapsed(), seen().filter(|_| source.is_none()));
+                let (waited, seen) = (since.elapsed(), seen().filter(|_| source.is_none()));
+                let (holder, others) = seen.map_or((None, 0), |seen| {
+                    let InTheWay { holder, others } = *seen;
+                    (Some(Box::new(holder)), others)
+                });
                 events::timed_out(key, hold, waited, holder.as_deref());
                 LockError::Timeout {
                     key: name,
                     waited,
                     holder,
+                    others,
                     source,
                 }
             }

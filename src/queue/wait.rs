@@ -13,13 +13,12 @@ use super::callers::Caller;
 use super::driver;
 use super::effects::Effects;
 use super::grant::Grant;
-use super::holder_lookup::Patience;
+use super::holder_lookup::{InTheWay, Patience};
 use super::lines::LoneCaller;
 use super::local_queues::LocalQueues;
 use super::request::Flight;
 use super::step::{Input, Refusal, Wish};
 use super::waiter::Waiter;
-use crate::base::error::HeldBy;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::timer::require_timers;
@@ -36,7 +35,7 @@ pub(super) struct Wait<'q> {
     /// Since when the caller waits, and until when; `None` if it asks once.
     span: Option<(Instant, Option<Instant>)>,
     /// The holder at the last look of the caller, if the caller has left the line since.
-    seen: Option<Box<HeldBy>>,
+    seen: Option<Box<InTheWay>>,
 }
 
 enum WaitStage {
@@ -108,7 +107,7 @@ impl<'q> Wait<'q> {
     }
 
     /// Takes the holder that the caller saw at its last look.
-    pub(super) fn take_seen(&mut self) -> Option<Box<HeldBy>> {
+    pub(super) fn take_seen(&mut self) -> Option<Box<InTheWay>> {
         let mut lines = self.queues.lines.lock();
         let line = lines.line(self.key);
         let caller = line.and_then(|line| line.callers.get(self.hold()));

@@ -39,9 +39,7 @@ pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
 pub(crate) use self::verbs::contention::{Contended, Contention};
 pub(crate) use self::verbs::depth::{DepthChange, SetDepth};
 pub(crate) use self::verbs::described::{Label, Unlabel};
-pub(crate) use self::verbs::inspect::{
-    ForceRelease, Inspect, QueueLength, Seen, SeenHolder, Snapshot,
-};
+pub(crate) use self::verbs::inspect::{ForceRelease, Inspect, QueueLength, Seen, Snapshot};
 pub(crate) use self::verbs::list::{Glance, Queue, Queued, QueuedProcess};
 pub(crate) use self::verbs::release::{
     End, Leftovers, Order, Release, ReleaseReply, ReleaseRequest, Retain, Successor,

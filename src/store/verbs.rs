@@ -21,7 +21,6 @@ pub(crate) mod inspect;
 pub(crate) mod list;
 pub(crate) mod release;
 pub(crate) mod renew;
-#[cfg(any(test, feature = "__admin"))]
 pub(crate) mod scripts;
 pub(crate) mod several;
 pub(crate) mod share;

@@ -99,7 +99,7 @@ impl World {
     pub(super) async fn readers(&self) -> Vec<(String, Duration)> {
         let snapshot = self.inspect().await.expect("a held lock");
         assert_eq!(snapshot.mode, Mode::Shared);
-        let reader = |holder: crate::store::SeenHolder| {
+        let reader = |holder: crate::store::verbs::inspect::SeenHolder| {
             let field = String::from_utf8(holder.field).expect("a hold");
             (field, holder.remaining.expect("a lease of its own"))
         };

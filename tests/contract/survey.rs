@@ -10,8 +10,9 @@ use crate::base::glob;
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::store::records::{Cursor, Scan, Scanned};
+use crate::store::verbs::inspect::SeenHolder;
 use crate::store::verbs::list::{GLANCED, Glanced, LOOKED_AT};
-use crate::store::{Acquire, Glance, Queue, QueuedProcess, SeenHolder};
+use crate::store::{Acquire, Glance, Queue, QueuedProcess};
 use crate::support::classic::classic_lock;
 
 on_every_store!(

@@ -9,10 +9,11 @@ use super::server::Server;
 use crate::base::id::{FencingToken, HoldId, InboxId, Owner};
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
+use crate::store::verbs::inspect::SeenHolder;
 use crate::store::{
     Acquire, AcquireReply, AcquireRequest, DepthChange, End, ForceRelease, HandoffMessage, HoldOf,
     Inspect, Leftovers, MemoryStore, Order, Presence, QueueEntry, ReleaseReply, ReleaseRequest,
-    Renew, RenewAnswer, Seen, SeenHolder, SetDepth, Snapshot, Store, Successor, Verb,
+    Renew, RenewAnswer, Seen, SetDepth, Snapshot, Store, Successor, Verb,
 };
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);

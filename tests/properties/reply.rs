@@ -9,7 +9,8 @@ use self::asked::{acquired, fields, flag, presence, released, snapshot};
 use crate::base::id::HoldId;
 use crate::base::option_types::Mode;
 use crate::store::redis::wire::reply::handoff;
-use crate::store::{AcquireReply, HandoffMessage, Presence, SeenHolder, Snapshot};
+use crate::store::verbs::inspect::SeenHolder;
+use crate::store::{AcquireReply, HandoffMessage, Presence, Snapshot};
 
 mod asked;
 mod reply_of_several;

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write, stderr, stdin};
 
 use anyhow::bail;
+use reentry::__admin;
 use serde_json::json;
 
 use crate::args::Global;
@@ -45,7 +46,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     if !args.yes && !is_wanted(&lock)? {
         return Ok(Exit::No);
     }
-    let ended = locks.__release_seen(&args.key, &seen).await?;
+    let ended = __admin::release_seen(&locks, &args.key, &seen).await?;
     said(global, &args.key, Some(&ended))?;
     Ok(match ended[..] {
         [] => Exit::No,

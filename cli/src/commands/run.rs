@@ -29,7 +29,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use reentry::Locks;
+use reentry::{__admin, Locks};
 use tokio::time::{Instant, timeout};
 
 pub(crate) use self::args::Args;
@@ -97,7 +97,7 @@ async fn give_up(locks: &Locks) {
 async fn under_lock(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     let mut signals = Signals::register()?;
     let enclosing = Enclosing::of_environment();
-    let builder = connect::builder(global)?.__inside(enclosing.holds());
+    let builder = __admin::inside(connect::builder(global)?, enclosing.holds());
     let builder = builder.name(name(&args.command));
     let limit = args.timeout.filter(|limit| !limit.is_zero());
     let connecting = limit.unwrap_or(Duration::MAX).min(global.connect_timeout);

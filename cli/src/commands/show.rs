@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write};
 
+use reentry::__admin;
 use serde::Serialize;
 
 use crate::args::Global;
@@ -40,7 +41,7 @@ struct Shown {
 
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     let locks = connect::locks(global).await?;
-    let lock = match locks.__glance(&args.key).await? {
+    let lock = match __admin::glance(&locks, &args.key).await? {
         Some(lock) => Some(LockView::from(lock)),
         // A key that does not look like a lock may be the lock of another program, which still excludes others.
         None => locks.inspect(&args.key).await?.map(|info| {
@@ -48,7 +49,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
             LockView::new(args.key.clone(), count, info)
         }),
     };
-    let mut pages = locks.queue(&args.key).page(args.limit.clamp(1, 50));
+    let mut pages = locks.list_waiting(&args.key).page(args.limit.clamp(1, 50));
     let mut queue = Vec::new();
     while let Some(page) = pages.next_page().await? {
         queue.extend(page.into_iter().map(WaitingView::from));

@@ -36,6 +36,7 @@ impl LocksBuilder {
     /// # Ok(())
     /// # }
     /// ```
+    #[cfg_attr(docsrs, doc(cfg(feature = "pool")))]
     pub fn pool(mut self, pool: Pool) -> Self {
         self.commands = Some(Arc::new(Pooled(pool)));
         self

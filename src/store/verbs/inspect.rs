@@ -6,7 +6,8 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::Verb;
-use crate::base::id::FencingToken;
+use crate::base::holder::Holder;
+use crate::base::id::{FencingToken, HoldId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::base::time::StoreTime;
@@ -57,6 +58,24 @@ impl Snapshot {
     pub(crate) fn held_for(&self) -> Option<Duration> {
         let token = self.token?;
         self.at.since(StoreTime { micros: token.0 })
+    }
+
+    /// Its holders in public, the processes and labels of which are not known yet.
+    pub(crate) fn shown(&self, is_here: impl Fn(HoldId) -> bool) -> impl Iterator<Item = Holder> {
+        let held_for = self.held_for();
+        self.holders.iter().map(move |seen| {
+            let hold_id = String::from_utf8_lossy(&seen.field).into_owned();
+            Holder {
+                owner: OwnerId::of_field(&hold_id),
+                process: None,
+                label: None,
+                is_here: hold_id.parse().is_ok_and(&is_here),
+                depth: seen.depth,
+                held_for,
+                remaining: seen.remaining,
+                hold_id,
+            }
+        })
     }
 
     /// The holders with the token of the lock.

@@ -178,7 +178,7 @@ impl Section {
         let at = clock::now();
         let entered = What::Entered {
             key: site.key.clone(),
-            token: held.fencing_token().0,
+            token: u64::from(held.fencing_token()),
             hold: held.hold_id().to_string(),
             ttl: nanos(ttl),
             shares: held.mode() == Sharing::Shared,
@@ -200,10 +200,10 @@ impl Section {
         let token = self.held.fencing_token();
         let (access, writer) = (&client.access, self.site.writer());
         if self.shares() {
-            let answer = access.read(key, token.0, &writer).await;
+            let answer = access.read(key, u64::from(token), &writer).await;
             self.step(answer.ok());
         } else {
-            let answer = access.write(key, token.0, &writer).await;
+            let answer = access.write(key, u64::from(token), &writer).await;
             self.step(answer.ok());
             if let Some(answer) = self.site.register(token).await {
                 self.step(Some(answer));
@@ -251,7 +251,9 @@ impl Section {
         drop(tokio::spawn(async move {
             sleep(delay).await;
             let access = &site.client.access;
-            let answer = access.write(&site.key, token.0, &site.writer()).await;
+            let answer = access
+                .write(&site.key, u64::from(token), &site.writer())
+                .await;
             site.register(token).await;
             answer
         }));

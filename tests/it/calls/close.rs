@@ -301,7 +301,7 @@ async fn what_cannot_be_ended_is_reported() {
     }));
     entered.await.unwrap();
     let report = locks.close_within(SOON).await;
-    assert_eq!(report.held(), ["a", "b"]);
+    assert_eq!(report.still_held(), ["a", "b"]);
     assert!(!report.is_clean());
     assert_eq!(guard.held().lost().await, LostReason::Closed);
     drop((guard, body));
@@ -316,7 +316,7 @@ async fn a_store_that_does_not_answer_does_not_keep_it() {
     drop(guard);
     let report = within(DEADLINE, "it is closed", rig.locks.close_within(SOON)).await;
     assert!(
-        report.held().is_empty() && report.in_flight() > 0,
+        report.still_held().is_empty() && report.in_flight() > 0,
         "{report}"
     );
     let text = report.to_string();

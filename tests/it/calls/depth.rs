@@ -129,7 +129,7 @@ async fn the_redis_hash_holds_the_depth_under_the_hold_id() {
         async || -> HashMap<String, String> { connection.clone().hgetall("key").await.unwrap() };
     let shows = async |depth: u64| {
         let held = held("key").unwrap();
-        let token = held.fencing_token().0;
+        let token = u64::from(held.fencing_token());
         let shown = HashMap::from([
             (held.hold_id().to_string(), depth.to_string()),
             (

@@ -4,7 +4,8 @@
 use std::rc::Rc;
 
 use crate::support::on_both_stores;
-use reentry::{GuardScope, LockError, LockGuard, LockRequest, Locks, WithLock, WithLockFlat, held};
+use reentry::futures::{GuardScope, WithLock, WithLockFlat};
+use reentry::{LockError, LockGuard, LockRequest, Locks, held};
 
 on_both_stores!(
     nothing_happens_before_the_first_poll,

@@ -104,14 +104,14 @@ async fn a_storm_in_memory_leaves_nothing_behind() {
 fn member(locks: Locks, section: Arc<AtomicU64>, seed: u64) -> BoxFuture<'static, ()> {
     Box::pin(async move {
         let mut dice = Dice(seed);
-        let token = held("key").unwrap().fencing_token().0;
+        let token = u64::from(held("key").unwrap().fencing_token());
         let alone = || assert_eq!(section.load(Ordering::SeqCst), token, "an overlap");
         for _ in 0..dice.roll(4) {
             alone();
             let nested = async {
                 alone();
                 yield_now().await;
-                assert_eq!(held("key").unwrap().fencing_token().0, token);
+                assert_eq!(u64::from(held("key").unwrap().fencing_token()), token);
             };
             locks.with_lock("key", nested).await.unwrap();
         }
@@ -138,7 +138,7 @@ async fn members_on_many_threads_have_their_lock_to_themselves() {
                 let nested = locks.clone();
                 let body = async {
                     let mut children = Vec::new();
-                    let token = held("key").unwrap().fencing_token().0;
+                    let token = u64::from(held("key").unwrap().fencing_token());
                     section.store(token, Ordering::SeqCst);
                     for child in 0..=seed % 3 {
                         let seed = seed * 3 + child;

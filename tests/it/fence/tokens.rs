@@ -93,7 +93,7 @@ async fn keys_are_compared_byte_for_byte(ground: Ground) {
 async fn every_token_fits(ground: Ground) {
     let mut session = ground.session();
     for token in [0, 1, (1 << 53) - 1, u64::MAX] {
-        let token = FencingToken(token).as_i64();
+        let token = FencingToken::from(token).as_i64();
         session.enter(KEY, token).await.done();
         session.commit().await;
     }

@@ -66,7 +66,7 @@ async fn a_lock_that_moves_has_the_token_after_the_stored_one_where_the_clock_is
     let server = RedisServer::start().await;
     let (one, other) = (connect(&server).await, connect(&server).await);
     let mut guard = one.lock(KEY).await.unwrap();
-    let ahead = guard.held().fencing_token().0 + 3_600_000_000;
+    let ahead = u64::from(guard.held().fencing_token()) + 3_600_000_000;
     let stored = format!("{} {}", ahead / 1_000_000, ahead % 1_000_000);
     let mut connection = server.connection().await;
     let () = connection.hset(KEY, "mode", stored).await.unwrap();
@@ -78,11 +78,11 @@ async fn a_lock_that_moves_has_the_token_after_the_stored_one_where_the_clock_is
         }
         guard.release().await.unwrap();
         guard = waiting.await.unwrap().unwrap();
-        assert_eq!(guard.held().fencing_token().0, ahead + turn);
+        assert_eq!(u64::from(guard.held().fencing_token()), ahead + turn);
     }
     guard.release().await.unwrap();
     // Nothing knows of it any more, and the clock tells.
-    assert!(token(&one).await.0 < ahead);
+    assert!(u64::from(token(&one).await) < ahead);
 }
 
 /// Waiters that are told, that are told nothing, that ask, and that share a hold, whose tokens are counted in memory.

@@ -25,7 +25,7 @@ fn spawn(role: &str, server: &RedisServer) -> Child {
 /// Enters after the present holder. Returns its token.
 async fn enter_next(server: &RedisServer) -> u64 {
     let locks = connect(server).await;
-    let body = async { reentry::held(KEY).unwrap().fencing_token().0 };
+    let body = async { u64::from(reentry::held(KEY).unwrap().fencing_token()) };
     let locked = locks.with_lock(KEY, body);
     within(DEADLINE, "the next one enters", locked)
         .await
@@ -160,7 +160,7 @@ async fn role_that_writes_on() {
     let locks = locks_of(&role).await;
     let body = async {
         let held = reentry::held(KEY).unwrap();
-        let token = held.fencing_token().0;
+        let token = u64::from(held.fencing_token());
         for value in ["early", "late"] {
             let taken = write(&mut resource, token, value).await;
             let lost = held.is_lost();

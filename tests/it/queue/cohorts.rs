@@ -206,7 +206,7 @@ async fn a_group_has_no_task_for_each_of_its_members() {
 
 async fn token(locks: &Locks) -> u64 {
     let guard = locks.lock(KEY).await.unwrap();
-    let token = guard.held().fencing_token().0;
+    let token = u64::from(guard.held().fencing_token());
     guard.release().await.unwrap();
     token
 }

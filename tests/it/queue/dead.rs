@@ -138,7 +138,11 @@ async fn a_process_that_resumes_after_its_lease_does_not_enter_on_the_old_messag
     next.leave();
     let next = ground.turns.all().await.remove(0);
     let token: u64 = receiver.wait_for_line("entered").await.parse().unwrap();
-    assert!(token > next.token.0, "{token} after {}", next.token);
+    assert!(
+        token > u64::from(next.token),
+        "{token} after {}",
+        next.token
+    );
     receiver.tell("leave");
     assert_eq!(receiver.wait_for_line("left").await, "true");
     assert!(within(DEADLINE, "it ends", receiver.finished()).await);

@@ -44,7 +44,7 @@ async fn a_forged_message_is_believed_until_the_first_renewal() {
         entered.borrow().is_some()
     };
     eventually(DEADLINE, "it enters", forge).await;
-    assert_eq!(entered.borrow().map(|token| token.0), Some(GREATEST));
+    assert_eq!(entered.borrow().map(u64::from), Some(GREATEST));
     let lost = within(DEADLINE, "the loss", forged).await.unwrap();
     assert!(lost.unwrap_err().is_lost());
     holder.release().await.unwrap();

@@ -154,7 +154,7 @@ impl Ground {
         let mut list = locks.list("order:*");
         let page = list.next_page().await?.expect("a page");
         assert_eq!((page.len(), &*page[0].key), (1, KEY));
-        locks.queue(KEY).next_page().await.map(drop)
+        locks.list_waiting(KEY).next_page().await.map(drop)
     }
 
     /// Two that each hold what the other one wants. Returns whether one of them had to give way.

@@ -29,7 +29,12 @@ async fn held_elsewhere(server: &RedisServer) {
 async fn seen(locks: &Locks) -> [Option<Process>; 4] {
     let inspected = locks.inspect("order:42").await.unwrap().unwrap();
     let listed = locks.list("order:*").next_page().await.unwrap().unwrap();
-    let waiting = locks.queue("order:42").next_page().await.unwrap().unwrap();
+    let waiting = locks
+        .list_waiting("order:42")
+        .next_page()
+        .await
+        .unwrap()
+        .unwrap();
     let late = locks
         .lock("order:42")
         .wait(Duration::from_millis(200))

@@ -128,13 +128,13 @@ async fn a_timeout_names_the_holder_of_another_replica() {
     sleep(3 * SECOND).await;
     for wait in [SECOND / 10, SECOND, 10 * SECOND] {
         let late = waiting.lock(KEY).wait(wait).await.unwrap_err();
-        let LockError::Timeout { holder, .. } = &late else {
+        let LockError::Timeout { holder, others, .. } = &late else {
             panic!("{late}");
         };
-        let held_by = holder.as_ref().unwrap();
-        assert_eq!(held_by.hold_id, guard.held().hold_id().to_string());
-        assert_eq!(held_by.owner, Some(guard.held().owner()));
-        assert!(!held_by.is_here && held_by.others == 0);
+        let holder = holder.as_ref().unwrap();
+        assert_eq!(holder.hold_id, guard.held().hold_id().to_string());
+        assert_eq!(holder.owner, Some(guard.held().owner()));
+        assert!(!holder.is_here && *others == 0);
         let text = late.to_string();
         assert!(text.contains(": held by "), "{text}");
     }

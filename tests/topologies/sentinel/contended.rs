@@ -54,7 +54,7 @@ impl Resource {
 
     async fn section(&self, key: &'static str) -> Section {
         let lock = held(key).unwrap();
-        let token = lock.fencing_token().0;
+        let token = u64::from(lock.fencing_token());
         let entered = Instant::now();
         let mut is_refused = false;
         for _ in 0..3 {

@@ -3,7 +3,7 @@
 use std::process;
 use std::time::{Duration, Instant};
 
-use reentry::{LockError, Locks};
+use reentry::{__admin, LockError, Locks};
 use tokio::time::sleep;
 
 use super::facts::ask;
@@ -65,8 +65,7 @@ impl Trial {
                 "say `--key NAME`, with the name of a lock that is needed and that is free",
             )),
             Err(error) => {
-                let is_covered =
-                    !self.locks.__refuses_key(&error) || self.covers(server, &key).await?;
+                let is_covered = !__admin::refuses_key(&error) || self.covers(server, &key).await?;
                 if !is_covered && self.named.is_none() {
                     return Ok(vec![self.uncovered(&key)]);
                 }
@@ -104,12 +103,12 @@ impl Trial {
         let guard = self.locks.lock(key).ttl(TTL).no_wait().await?;
         let nested = guard.scope(self.locks.lock(key).ttl(TTL).no_wait().acquire());
         nested.await??.release().await?;
-        self.locks.__renew(guard.held()).await?;
+        __admin::renew(&self.locks, guard.held()).await?;
         let release = async {
             // The waiter is in the queue as soon as it knows that the lock is held. If the lock was lost, the waiter
             // may have acquired it.
             let is_held = || !guard.held().is_lost();
-            while is_held() && self.other.__answered(key).transpose()?.is_none() {
+            while is_held() && __admin::answered(&self.other, key).transpose()?.is_none() {
                 sleep(LOOK).await;
             }
             let listed = listed(&self.locks, key).await;
@@ -145,8 +144,8 @@ impl Trial {
 }
 
 async fn listed(locks: &Locks, key: &str) -> Result<(), LockError> {
-    locks.__glance(key).await?;
-    locks.queue(key).next_page().await?;
+    __admin::glance(locks, key).await?;
+    locks.list_waiting(key).next_page().await?;
     locks.list(key).next_page().await.map(drop)
 }
 

@@ -147,7 +147,7 @@ mod tests {
             name: "x".to_owned(),
             token: None,
         }]);
-        let [a, b] = [7, 8].map(FencingToken);
+        let [a, b] = [7, 8].map(FencingToken::from);
         let text = outer.and(&[("a", "i:1", a), ("b", "i:2", b)], "app:");
         let expected = concat!(
             r#"[{"hold":"o:1","name":"x"},{"hold":"i:1","name":"app:a","token":7},"#,

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use reentry::{LockError, Locks};
+use reentry::{__admin, LockError, Locks};
 use tokio::time::{Instant, sleep};
 
 use super::args::Args;
@@ -62,7 +62,7 @@ impl<'a> Waiting<'a> {
         loop {
             sleep(LOOK).await;
             // Several locks are waited for one after the other.
-            let answered = |key: &'a String| Some((key, self.locks.__answered(key)?));
+            let answered = |key: &'a String| Some((key, __admin::answered(self.locks, key)?));
             match self.keys.iter().find_map(answered) {
                 None => {}
                 Some((key, Ok(()))) => {
@@ -85,7 +85,7 @@ impl<'a> Waiting<'a> {
     }
 
     async fn say_holder(&self, key: &str) {
-        let seen = self.locks.__glance(key).await.ok().flatten();
+        let seen = __admin::glance(self.locks, key).await.ok().flatten();
         let holder = seen
             .map(LockView::from)
             .map_or(String::new(), |lock| format!(", {}", lock.held_by()));

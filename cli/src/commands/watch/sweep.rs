@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reentry::{LockError, Locks};
+use reentry::{__admin, LockError, Locks};
 use tokio::sync::mpsc::Sender;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
@@ -50,7 +50,7 @@ pub(crate) async fn sweep(
         if looked.elapsed() >= interval {
             let keys = Arc::clone(&on_screen.borrow());
             for key in keys.iter() {
-                let news = match locks.__glance(key).await {
+                let news = match __admin::glance(&locks, key).await {
                     Ok(lock) => News::Again(key.clone(), lock.map(LockView::from)),
                     Err(error) => failed(error),
                 };

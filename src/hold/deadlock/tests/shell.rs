@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::store::{Asked, Watched};
 use crate::base::error::Effect;
 use crate::base::timer::{sleep, sleep_until};
-use crate::{LockError, LockGuard, Locks};
+use crate::{__admin, LockError, LockGuard, Locks};
 
 /// The heartbeat of the locks in use.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -104,7 +104,7 @@ async fn processes_inside_of_locks_of_others_are_a_ring() -> Result<(), LockErro
     let (a, b) = (starter.lock("a").await?, starter.lock("b").await?);
     let started = async |outer: LockGuard, wanted: &str| {
         let (hold, key) = (outer.held().hold_id(), outer.held().key());
-        let locks = Locks::builder().__inside([(hold, key)]);
+        let locks = __admin::inside(Locks::builder(), [(hold, key)]);
         let ended = store.locks_of(locks).lock(wanted).wait_forever().await;
         outer.release().await?;
         ended.map(drop)

@@ -134,6 +134,7 @@ impl Opened {
 
     /// A connection that other code has made, on any runtime. It does not report its end, and its timers must not be polled
     /// by another runtime than the one that made them.
+    #[cfg(feature = "pool")]
     pub(crate) fn made_elsewhere(
         driver: MultiplexedConnection,
         endpoint: Arc<str>,

@@ -41,15 +41,15 @@ impl Locks {
     /// let waiting = tokio::spawn(async move { other.lock("order:42").await.map(drop) });
     /// tokio::time::sleep(Duration::from_secs(3)).await; // more than a heartbeat
     ///
-    /// let page = locks.queue("order:42").next_page().await?.expect("a page");
+    /// let page = locks.list_waiting("order:42").next_page().await?.expect("a page");
     /// assert_eq!(page.len(), 1);
     /// assert!(page[0].alive_for.is_some());
     /// # waiting.abort();
     /// # Ok(())
     /// # }
     /// ```
-    pub fn queue(&self, key: impl AsRef<str>) -> LockQueue {
-        LockQueue {
+    pub fn list_waiting(&self, key: impl AsRef<str>) -> WaitingList {
+        WaitingList {
             engine: self.shared_engine(),
             key: key.as_ref().to_owned(),
             page: PAGE,
@@ -59,7 +59,7 @@ impl Locks {
     }
 }
 
-/// The queue of a lock, which is read page by page; see [`Locks::queue`].
+/// The list of the processes that wait for a lock, which is read page by page; see [`Locks::list_waiting`].
 ///
 /// # Examples
 ///
@@ -67,8 +67,8 @@ impl Locks {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), reentry::LockError> {
 /// let locks = reentry::Locks::in_memory();
-/// let mut queue = locks.queue("order:42");
-/// while let Some(page) = queue.next_page().await? {
+/// let mut waiting = locks.list_waiting("order:42");
+/// while let Some(page) = waiting.next_page().await? {
 ///     for process in page {
 ///         println!("{} waits for {:?}", process.id, process.holds);
 ///     }
@@ -76,8 +76,8 @@ impl Locks {
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a queue asks for nothing until a page of it is wanted"]
-pub struct LockQueue {
+#[must_use = "a list sends nothing until a page is asked for"]
+pub struct WaitingList {
     engine: Arc<Engine>,
     key: String,
     page: usize,
@@ -100,7 +100,7 @@ enum At {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), reentry::LockError> {
 /// let locks = reentry::Locks::in_memory();
-/// let page = locks.queue("order:42").next_page().await?.unwrap_or_default();
+/// let page = locks.list_waiting("order:42").next_page().await?.unwrap_or_default();
 /// let dead = page.iter().filter(|process| process.alive_for.is_none());
 /// assert_eq!(dead.count(), 0);
 /// # Ok(())
@@ -126,15 +126,15 @@ pub struct WaitingProcess {
     pub alive_for: Option<Duration>,
 }
 
-impl LockQueue {
+impl WaitingList {
     /// The maximum number of processes on a page (default: 50). At least 1.
     ///
     /// # Examples
     ///
     /// ```
     /// # let locks = reentry::Locks::in_memory();
-    /// let queue = locks.queue("order:42").page(10);
-    /// # drop(queue);
+    /// let waiting = locks.list_waiting("order:42").page(10);
+    /// # drop(waiting);
     /// ```
     pub fn page(mut self, processes: usize) -> Self {
         self.page = processes.max(1);
@@ -158,7 +158,7 @@ impl LockQueue {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// let locks = reentry::Locks::in_memory();
-    /// assert!(locks.queue("order:42").next_page().await?.is_none());
+    /// assert!(locks.list_waiting("order:42").next_page().await?.is_none());
     /// # Ok(())
     /// # }
     /// ```
@@ -205,9 +205,9 @@ impl LockQueue {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// let locks = reentry::Locks::in_memory();
-    /// let mut queue = locks.queue("order:42");
-    /// queue.next_page().await?;
-    /// assert_eq!(queue.places(), 0);
+    /// let mut waiting = locks.list_waiting("order:42");
+    /// waiting.next_page().await?;
+    /// assert_eq!(waiting.places(), 0);
     /// # Ok(())
     /// # }
     /// ```
@@ -233,9 +233,9 @@ impl WaitingProcess {
     }
 }
 
-impl fmt::Debug for LockQueue {
+impl fmt::Debug for WaitingList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LockQueue")
+        f.debug_struct("WaitingList")
             .field("key", &self.key)
             .field("at", &self.at)
             .finish_non_exhaustive()

@@ -1,0 +1,89 @@
+//! A holder of a lock, as the store shows it.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::base::id::OwnerId;
+use crate::base::process::Process;
+
+/// A holder of a lock, as the store shows it: one field of the hash of the lock.
+///
+/// [`Locks::inspect`](crate::Locks::inspect) and [`Locks::list`](crate::Locks::list) show all holders of a lock.
+/// [`LockError::Timeout`](crate::LockError::Timeout) has the holder that the caller has waited for, as it was at most a
+/// heartbeat before.
+///
+/// # Examples
+///
+/// ```
+/// # use std::time::Duration;
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// use reentry::LockError;
+///
+/// let locks = reentry::Locks::in_memory();
+/// let guard = locks.lock("order:42").await?;
+/// let late = locks.lock("order:42").wait(Duration::from_secs(2)).await;
+/// let Err(LockError::Timeout { holder: Some(holder), .. }) = late else { panic!("it is held") };
+/// assert_eq!(holder.owner, Some(guard.held().owner()));
+/// assert!(holder.is_here && holder.depth == 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The name of the field: a [`HoldId`](crate::HoldId) if this crate has written it. Bytes that are not UTF-8 are
+    /// shown as U+FFFD.
+    pub hold_id: String,
+    /// The call graph of the holder, if the field has the form `<uuid>:<integer>`; `None` for another program.
+    pub owner: Option<OwnerId>,
+    /// The process of the holder, as it has described itself; `None` if the store does not know it, as for another program.
+    pub process: Option<Process>,
+    /// The label of the hold, if it has one and has lasted a heartbeat; see [`LockRequest::label`](crate::LockRequest::label).
+    /// `None` in a [list](crate::Locks::list).
+    pub label: Option<String>,
+    /// Whether the hold belongs to this process and to the same [`Locks`](crate::Locks).
+    pub is_here: bool,
+    /// The number of nested entries of the hold. It is 1 if only [spawned work](crate::FutureExt::in_current_call)
+    /// keeps the hold, and 0 if another program has written something that is not a number of entries.
+    pub depth: u64,
+    /// How long the lock has been held, on the server's clock. With readers, the time counts from the first of them, or
+    /// from the writer that is a reader now. Where call graphs share a hold
+    /// ([`HandOff::InProcess`](crate::HandOff::InProcess)), it counts from the first of them. `None` for another program, and
+    /// if the clock was set back.
+    pub held_for: Option<Duration>,
+    /// How long the lease of this reader lasts unless it is renewed; `None` if the lock is held exclusively.
+    pub remaining: Option<Duration>,
+}
+
+impl Holder {
+    /// The holder as it would be seen after a while in which nothing changed.
+    pub(crate) fn later(&self, after: Duration) -> Self {
+        let held_for = self.held_for.map(|it| it.saturating_add(after));
+        Self {
+            held_for,
+            ..self.clone()
+        }
+    }
+}
+
+/// The holder in a message: `worker, pid 7 on host-3 (<hold id>) [label] for 2.1s`.
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let process = self.process.as_ref();
+        match process.filter(|_| !self.is_here) {
+            Some(process) => write!(f, "{process} ({})", self.hold_id)?,
+            None => f.write_str(&self.hold_id)?,
+        }
+        if self.is_here {
+            f.write_str(" in this process")?;
+        }
+        if let Some(label) = &self.label {
+            write!(f, " [{label}]")?;
+        }
+        if let Some(held_for) = self.held_for {
+            write!(f, " for {held_for:.1?}")?;
+        }
+        Ok(())
+    }
+}
