@@ -55,7 +55,7 @@ pub use self::base::id::{FencingToken, HoldId, OwnerId, ParseHoldIdError};
 pub use self::base::key::{OneKey, SeveralKeys};
 pub use self::base::neighbours::Neighbours;
 pub use self::base::option_types::{
-    DepthSync, Fairness, HandOff, Mode, OnLost, Reentrancy, Replicas, Wake,
+    DepthSync, Fairness, Handoff, Mode, OnLost, Reentrancy, Replicas, Wake,
 };
 pub use self::base::process::Process;
 pub use self::hold::held::Held;

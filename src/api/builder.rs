@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::label::Labeller;
 use crate::base::metrics::Classifier;
-use crate::base::option_types::{HandOff, Wake};
+use crate::base::option_types::{Handoff, Wake};
 use crate::base::options::{Options, Queueing};
 use crate::base::time::Grace;
 use crate::store::records::Enclosing;
@@ -305,20 +305,20 @@ impl LocksBuilder {
         self
     }
 
-    /// How a lock goes from one waiter to the next in this process (default: [`HandOff::InStore`]).
+    /// How a lock goes from one waiter to the next in this process (default: [`Handoff::InStore`]).
     ///
     /// # Examples
     ///
     /// ```
-    /// # use reentry::{HandOff, Locks};
+    /// # use reentry::{Handoff, Locks};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = Locks::builder().url("memory:").handoff(HandOff::InProcess).build().await?;
+    /// let locks = Locks::builder().url("memory:").handoff(Handoff::InProcess).build().await?;
     /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn handoff(mut self, handoff: HandOff) -> Self {
+    pub fn handoff(mut self, handoff: Handoff) -> Self {
         self.queueing.handoff = handoff;
         self
     }

@@ -84,7 +84,7 @@ pub struct LockInfo {
     /// store no longer has the token.
     ///
     /// It is the token of the holder, unless call graphs of one process share the hold, with
-    /// [`HandOff::InProcess`](crate::HandOff::InProcess). Then it is the token of the first of them, and the call
+    /// [`Handoff::InProcess`](crate::Handoff::InProcess). Then it is the token of the first of them, and the call
     /// graphs that continue the hold have greater tokens. So use it to distinguish holds; for a resource, use
     /// [`Held::fencing_token`](crate::Held::fencing_token).
     pub token: Option<FencingToken>,

@@ -49,7 +49,7 @@ pub struct Holder {
     pub depth: u64,
     /// How long the lock has been held, on the server's clock. With readers, the time counts from the first of them, or
     /// from the writer that is a reader now. Where call graphs share a hold
-    /// ([`HandOff::InProcess`](crate::HandOff::InProcess)), it counts from the first of them. `None` for another program, and
+    /// ([`Handoff::InProcess`](crate::Handoff::InProcess)), it counts from the first of them. `None` for another program, and
     /// if the clock was set back.
     pub held_for: Option<Duration>,
     /// How long the lease of this reader lasts unless it is renewed; `None` if the lock is held exclusively.

@@ -211,14 +211,14 @@ impl Wake {
 /// # Examples
 ///
 /// ```
-/// use reentry::{HandOff, Locks};
+/// use reentry::{Handoff, Locks};
 ///
-/// let builder = Locks::builder().url("memory:").handoff(HandOff::InProcess);
+/// let builder = Locks::builder().url("memory:").handoff(Handoff::InProcess);
 /// # assert!(builder.build_lazy().is_ok());
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum HandOff {
+pub enum Handoff {
     /// In the store, in the request that releases the lock: an inspection of the lock shows every holder.
     #[default]
     InStore,

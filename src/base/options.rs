@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::base::error::LockError;
 use crate::base::neighbours::Neighbours;
 use crate::base::option_types::{
-    Confirm, DepthSync, Fairness, HandOff, Mode, OnLost, Reentrancy, Replicas, Wake,
+    Confirm, DepthSync, Fairness, Handoff, Mode, OnLost, Reentrancy, Replicas, Wake,
 };
 use crate::base::time::Grace;
 
@@ -19,7 +19,7 @@ pub(crate) struct Queueing {
     pub(crate) heartbeat: Duration,
     /// How often in a row a lock moves from one local waiter to the next while another process waits.
     pub(crate) local_handoffs: u32,
-    pub(crate) handoff: HandOff,
+    pub(crate) handoff: Handoff,
     pub(crate) fairness: Fairness,
     /// The time after which a caller that waits is reported.
     pub(crate) report_after: Duration,
@@ -35,7 +35,7 @@ impl Default for Queueing {
             wake: Wake::default(),
             heartbeat: Duration::from_secs(1),
             local_handoffs: 16,
-            handoff: HandOff::default(),
+            handoff: Handoff::default(),
             fairness: Fairness::default(),
             report_after: Duration::from_secs(5),
             outage: None,

@@ -1,7 +1,7 @@
 //! A lock that was won, on its way to the caller that enters it: from the store, or from the call graph that held it
 //! before. Also its fencing tokens, and its end.
 //!
-//! With `HandOff::InProcess` several call graphs have one hold, one after the other. Each gives it to the next as a grant:
+//! With `Handoff::InProcess` several call graphs have one hold, one after the other. Each gives it to the next as a grant:
 //! nothing is shared between them, and nothing renews the hold on the way.
 
 use std::time::Duration;

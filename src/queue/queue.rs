@@ -49,7 +49,7 @@ use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::option_types::{HandOff, Mode, Wake};
+use crate::base::option_types::{Handoff, Mode, Wake};
 use crate::base::options::{Terms, WaitLimit};
 use crate::base::timer::timeout_at;
 use crate::store::{AcquireRequest, HandoffMessage, Listener, QueueEntry};
@@ -188,7 +188,7 @@ impl LocalQueues {
     ///
     /// The next waiter must want the same TTL, and have no `max_hold`.
     pub(crate) fn hand_on(&self, key: &LockKey, turn: Grant) -> bool {
-        if self.queueing.handoff == HandOff::InStore || turn.mode == Mode::Shared {
+        if self.queueing.handoff == Handoff::InStore || turn.mode == Mode::Shared {
             return false;
         }
         let now = Instant::now();
@@ -263,7 +263,7 @@ impl LocalQueues {
             inbox: self.requests.inbox(),
             grant: (2 * heartbeat + terms.grace.duration()).min(terms.ttl),
             life: 2 * heartbeat,
-            tells: self.queueing.handoff == HandOff::InProcess
+            tells: self.queueing.handoff == Handoff::InProcess
                 && self.queueing.wake == Wake::Notify,
             is_preferred: self.queueing.fairness.prefers(terms.mode),
         })

@@ -11,7 +11,7 @@ use super::config::{Config, ticks};
 use super::hold::{Hold, Holds, Token};
 use super::message::{Acquired, Answer, Message};
 use crate::base::id::{FencingToken, HoldId, InboxId};
-use crate::base::option_types::{Fairness, HandOff, Wake};
+use crate::base::option_types::{Fairness, Handoff, Wake};
 use crate::base::options::Queueing;
 use crate::queue::waiter::{Stage, Waiter};
 use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, StoreTime};
@@ -44,7 +44,7 @@ pub(crate) fn new(config: &Config) -> LocalQueue {
         wake: Wake::Notify,
         heartbeat: TICK,
         local_handoffs: config.local_handoffs.into(),
-        handoff: HandOff::InStore,
+        handoff: Handoff::InStore,
         fairness: Fairness::Fifo,
         report_after: Duration::MAX,
         outage: None,

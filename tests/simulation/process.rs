@@ -11,7 +11,7 @@ use super::ledger::Ledger;
 use super::link::Link;
 use super::program::Program;
 use super::server::Server;
-use crate::{DepthSync, HandOff, Locks, Wake};
+use crate::{DepthSync, Handoff, Locks, Wake};
 
 const MAX_TASKS: usize = 4;
 
@@ -69,7 +69,7 @@ impl Process {
             .grace(one_of(&[Duration::ZERO, ttl / 12]))
             .wake(wake)
             .local_handoffs(one_of(&[0, 1, 3, 16]))
-            .handoff(one_of(&[HandOff::InStore, HandOff::InProcess]))
+            .handoff(one_of(&[Handoff::InStore, Handoff::InProcess]))
             .depth_sync(one_of(&[DepthSync::Awaited, DepthSync::Background]))
             .behind(Arc::new(link.clone()), response_timeout);
         let reads = one_of(&[0, 20, 50, 90]);

@@ -18,7 +18,7 @@ use super::link::Link;
 use super::run::simulated;
 use super::server::Server;
 use crate::support::sweep::poll_at_most;
-use crate::{FutureExt, HandOff, LockError, Locks, OnLost};
+use crate::{FutureExt, Handoff, LockError, Locks, OnLost};
 
 const KEY: &str = "swept";
 
@@ -273,7 +273,7 @@ async fn drop_after(
     make: fn(Locks) -> Swept,
     (trouble, onset): (Trouble, Onset),
     company: Company,
-    handoff: HandOff,
+    handoff: Handoff,
 ) -> Result<bool, String> {
     let server = Arc::new(Server::new());
     let ledger = Ledger::new(Climate::CALM);
@@ -352,7 +352,7 @@ fn sweep(
     (name, make): Make,
     trouble: (Trouble, Onset),
     company: Company,
-    handoff: HandOff,
+    handoff: Handoff,
 ) -> usize {
     for polls in 1.. {
         match simulated(7, drop_after(polls, make, trouble, company, handoff)) {
@@ -365,7 +365,7 @@ fn sweep(
     unreachable!("some poll completes it, or it repeats itself")
 }
 
-fn sweep_all(companies: &[Company], handoff: HandOff) {
+fn sweep_all(companies: &[Company], handoff: Handoff) {
     let mut drops = 0;
     for &future in FUTURES {
         for &company in companies {
@@ -384,7 +384,7 @@ fn sweep_all(companies: &[Company], handoff: HandOff) {
 
 #[test]
 fn any_future_may_be_dropped_whatever_is_wrong() {
-    sweep_all(&COMPANIES, HandOff::InStore);
+    sweep_all(&COMPANIES, Handoff::InStore);
 }
 
 /// Only callers of one process make one.
@@ -392,5 +392,5 @@ fn any_future_may_be_dropped_whatever_is_wrong() {
 fn any_future_may_be_dropped_whatever_is_wrong_in_a_cohort() {
     use Company::{Behind, BetweenElsewhere, BetweenHere, Readers};
     let companies = [Behind, BetweenElsewhere, BetweenHere, Readers];
-    sweep_all(&companies, HandOff::InProcess);
+    sweep_all(&companies, Handoff::InProcess);
 }

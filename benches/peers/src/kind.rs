@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::reentry::{HandOff, Locks};
+use ::reentry::{Handoff, Locks};
 use anyhow::Result;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -106,7 +106,7 @@ impl Kind {
             Kind::RedissonProtocol => Arc::new(redisson_protocol::Client::connect(url).await?),
             Kind::Reentry => Arc::new(reentry::Reentry::build(Locks::builder().url(url)).await?),
             Kind::ReentryInProcess => {
-                let builder = Locks::builder().url(url).handoff(HandOff::InProcess);
+                let builder = Locks::builder().url(url).handoff(Handoff::InProcess);
                 Arc::new(reentry::Reentry::build(builder).await?)
             }
             Kind::Rslock => Arc::new(rslock::Rslock::new(url, Defaults)),

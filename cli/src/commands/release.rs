@@ -17,7 +17,7 @@ use crate::{connect, output};
 ///
 /// The holder learns of it at once if it can be told, else at its next renewal, and may work on until then. What is
 /// ended is shown first, and only that is ended: a hold that begins after it was shown is left alone, and of several
-/// readers those are ended that are still there. A hold is what the server knows: with HandOff::InProcess the callers
+/// readers those are ended that are still there. A hold is what the server knows: with Handoff::InProcess the callers
 /// of a process follow each other in one hold, and the one that is ended may have entered after it was shown. The exit
 /// code is 1 if the lock is free, or nothing of what was shown is there any more, or the answer is no. A hash that is
 /// no lock is left as it is: a lock has fields such as this crate and the classic scripts write, `<uuid>:<number>`, and

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reentry::{DepthSync, HandOff, Locks, LocksBuilder, Replicas, Wake};
+use reentry::{DepthSync, Handoff, Locks, LocksBuilder, Replicas, Wake};
 use serde::{Deserialize, Serialize};
 
 use crate::register::Place;
@@ -45,7 +45,7 @@ pub(crate) const MANY_KEYS: u32 = 10_000;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mode {
     pub(crate) ttl: Duration,
-    handoff: HandOff,
+    handoff: Handoff,
     local_handoffs: u32,
     wake: Wake,
     depth_sync: DepthSync,
@@ -55,35 +55,35 @@ pub(crate) struct Mode {
 const MODES: [Mode; 5] = [
     Mode {
         ttl: Duration::from_millis(900),
-        handoff: HandOff::InStore,
+        handoff: Handoff::InStore,
         local_handoffs: 16,
         wake: Wake::Notify,
         depth_sync: DepthSync::Awaited,
     },
     Mode {
         ttl: Duration::from_millis(600),
-        handoff: HandOff::InProcess,
+        handoff: Handoff::InProcess,
         local_handoffs: 16,
         wake: Wake::Notify,
         depth_sync: DepthSync::Awaited,
     },
     Mode {
         ttl: Duration::from_millis(1200),
-        handoff: HandOff::InStore,
+        handoff: Handoff::InStore,
         local_handoffs: 0,
         wake: Wake::Notify,
         depth_sync: DepthSync::Background,
     },
     Mode {
         ttl: Duration::from_secs(2),
-        handoff: HandOff::InProcess,
+        handoff: Handoff::InProcess,
         local_handoffs: 2,
         wake: Wake::Backoff,
         depth_sync: DepthSync::Background,
     },
     Mode {
         ttl: Duration::from_millis(900),
-        handoff: HandOff::InStore,
+        handoff: Handoff::InStore,
         local_handoffs: 2,
         wake: Wake::Poll {
             interval: Duration::from_millis(20),

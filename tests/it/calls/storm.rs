@@ -10,7 +10,7 @@ use crate::support::dice::Dice;
 use crate::support::sweep::poll_at_most;
 use crate::support::{DEADLINE, Section, depths, eventually, waiters, within};
 use futures_util::future::BoxFuture;
-use reentry::{HandOff, LockError, Locks, held};
+use reentry::{Handoff, LockError, Locks, held};
 use tokio::task::{JoinSet, yield_now};
 
 const TASKS: u64 = 12;
@@ -127,7 +127,7 @@ fn member(locks: Locks, section: Arc<AtomicU64>, seed: u64) -> BoxFuture<'static
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn members_on_many_threads_have_their_lock_to_themselves() {
-    for handoff in [HandOff::InStore, HandOff::InProcess] {
+    for handoff in [Handoff::InStore, Handoff::InProcess] {
         let builder = Locks::builder().url("memory:").handoff(handoff);
         let locks = builder.build().await.unwrap();
         let section = Arc::<AtomicU64>::default();

@@ -7,7 +7,7 @@ use crate::support::{
     DEADLINE, RedisServer, connect, depths, eventually, on_both_stores, patient, waiters, within,
 };
 use futures_util::FutureExt;
-use reentry::{HandOff, Locks, held};
+use reentry::{Handoff, Locks, held};
 use tokio::task::yield_now;
 
 on_both_stores!(
@@ -92,7 +92,7 @@ async fn a_waiter_left_alone_keeps_no_other_process_waiting() {
     let server = RedisServer::start().await;
     let patient = || patient(&server).ttl(10 * DEADLINE).build();
     let (here, there) = (patient().await.unwrap(), patient().await.unwrap());
-    for handoff in [HandOff::InStore, HandOff::InProcess] {
+    for handoff in [Handoff::InStore, Handoff::InProcess] {
         let builder = crate::support::patient(&server)
             .ttl(10 * DEADLINE)
             .handoff(handoff);

@@ -12,7 +12,7 @@ use crate::support::{
     until_waiting,
 };
 use redis::AsyncCommands;
-use reentry::{FencingToken, HandOff, Locks, Wake, held};
+use reentry::{FencingToken, Handoff, Locks, Wake, held};
 use tokio::task::JoinSet;
 
 on_both_stores!(
@@ -102,10 +102,10 @@ async fn tokens_increase_among_processes_of_every_kind() {
     let kinds = [
         builder.clone(),
         builder.clone().url(proxy.url()),
-        builder.clone().handoff(HandOff::InProcess),
+        builder.clone().handoff(Handoff::InProcess),
         builder
             .clone()
-            .handoff(HandOff::InProcess)
+            .handoff(Handoff::InProcess)
             .local_handoffs(1_000),
         builder.clone().wake(Wake::Backoff),
         builder.clone().wake(Wake::Poll { interval, attempts }),

@@ -4,14 +4,14 @@ use std::future::pending;
 use std::time::Duration;
 
 use reentry::testing::Server;
-use reentry::{HandOff, LockError, Locks, LostReason};
+use reentry::{Handoff, LockError, Locks, LostReason};
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
 const KEY: &str = "order:42";
 
 /// Two replicas with leases of 12 s, and 3 s of them for what a body has sent.
-fn replicas(server: &Server, handoff: HandOff) -> [Locks; 2] {
+fn replicas(server: &Server, handoff: Handoff) -> [Locks; 2] {
     [(); 2].map(|()| {
         let builder = server.builder().ttl(12 * SECOND).grace(3 * SECOND);
         builder
@@ -25,7 +25,7 @@ fn replicas(server: &Server, handoff: HandOff) -> [Locks; 2] {
 #[tokio::test(start_paused = true)]
 async fn a_body_ends_so_long_before_another_one_can_begin() {
     let server = Server::new();
-    let [cut_off, other] = replicas(&server, HandOff::InStore);
+    let [cut_off, other] = replicas(&server, Handoff::InStore);
     let body = async {
         server.partition(&cut_off);
         pending::<()>().await;
@@ -53,7 +53,7 @@ async fn a_body_ends_so_long_before_another_one_can_begin() {
 /// A lock that moves has a short lease at first, and the grace comes on top of it.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_has_moved_is_kept_and_renewed() {
-    for handoff in [HandOff::InStore, HandOff::InProcess] {
+    for handoff in [Handoff::InStore, Handoff::InProcess] {
         let server = Server::new();
         let [one, other] = replicas(&server, handoff);
         let guard = one.lock(KEY).await.unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{RedisServer, patient, processes};
 use redis::{AsyncCommands, cmd};
-use reentry::{HandOff, LockError, Locks, locked};
+use reentry::{Handoff, LockError, Locks, locked};
 use tokio::time::{Instant, sleep};
 
 const KEY: &str = "job";
@@ -73,7 +73,7 @@ async fn it_holds_for_bodies_that_are_dropped_or_panic_and_for_guards() {
 /// Neither in memory nor in the store.
 #[tokio::test(start_paused = true)]
 async fn those_who_wait_get_in_when_it_is_over() {
-    for handoff in [HandOff::InStore, HandOff::InProcess] {
+    for handoff in [Handoff::InStore, Handoff::InProcess] {
         let locks = Locks::builder().url("memory:").handoff(handoff);
         let locks = locks.wait_forever().build().await.unwrap();
         let start = Instant::now();

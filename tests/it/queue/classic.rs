@@ -12,7 +12,7 @@ use crate::support::{
 };
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
-use reentry::{HandOff, HoldId, Locks, held};
+use reentry::{Handoff, HoldId, Locks, held};
 use tokio::task::JoinSet;
 
 const CLASSIC: &str = "9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:1";
@@ -31,7 +31,7 @@ async fn poll_until_locked(connection: &mut MultiplexedConnection, holder: &str)
 /// The lock is never free between two of ours, whichever way it goes from one to the next.
 #[tokio::test]
 async fn a_classic_program_gets_in_when_our_queue_has_run_empty() {
-    for handoff in [HandOff::InStore, HandOff::InProcess] {
+    for handoff in [Handoff::InStore, Handoff::InProcess] {
         let server = RedisServer::start().await;
         let builder = unhurried(&server).handoff(handoff).local_handoffs(2);
         let [holder, one, other] = processes(&builder).await;
@@ -106,7 +106,7 @@ async fn a_queue_and_classic_programs_take_turns_without_an_overlap() {
     let [grouped]: [Locks; 1] = processes(
         &patient(&server)
             .heartbeat(heartbeat)
-            .handoff(HandOff::InProcess),
+            .handoff(Handoff::InProcess),
     )
     .await;
     let section = Arc::new(Section::default());

@@ -1,4 +1,4 @@
-//! `HandOff::InProcess` where it goes wrong: what is lost or dropped is so for one member, and the next
+//! `Handoff::InProcess` where it goes wrong: what is lost or dropped is so for one member, and the next
 //! one goes on or asks for itself.
 
 use std::future::pending;
@@ -9,7 +9,7 @@ use crate::support::{
     DEADLINE, RedisServer, Turns, depths, eventually, processes, unhurried, waiters, within,
 };
 use futures_util::FutureExt;
-use reentry::{HandOff, LockError, Locks, LostReason, held};
+use reentry::{Handoff, LockError, Locks, LostReason, held};
 use tokio::sync::oneshot;
 
 /// Short enough for renewals to come soon, and far longer than a busy machine pauses.
@@ -17,7 +17,7 @@ const LEASE: Duration = Duration::from_secs(6);
 
 async fn ground() -> (RedisServer, Locks, Locks) {
     let server = RedisServer::start().await;
-    let builder = unhurried(&server).ttl(LEASE).handoff(HandOff::InProcess);
+    let builder = unhurried(&server).ttl(LEASE).handoff(Handoff::InProcess);
     let [locks, elsewhere] = processes(&builder).await;
     // Where no token of the key is known, an acquisition gets a single one, and is no group.
     locks.with_lock(KEY, async {}).await.unwrap();

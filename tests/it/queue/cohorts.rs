@@ -1,4 +1,4 @@
-//! `HandOff::InProcess`: call graphs that follow each other share one hold in the store, and are told
+//! `Handoff::InProcess`: call graphs that follow each other share one hold in the store, and are told
 //! apart by their tokens.
 
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use crate::support::{
     DEADLINE, RedisServer, Turns, depths, eventually, processes, unhurried, waiters, within,
 };
 use futures_util::future::join_all;
-use reentry::{HandOff, Locks, LocksBuilder, held};
+use reentry::{Handoff, Locks, LocksBuilder, held};
 use tokio::runtime::Handle;
 use tokio::task::{JoinSet, yield_now};
 
 fn cohort(server: &RedisServer) -> LocksBuilder {
-    unhurried(server).handoff(HandOff::InProcess)
+    unhurried(server).handoff(Handoff::InProcess)
 }
 
 /// The turns in groups that show the same hold.
@@ -226,7 +226,7 @@ async fn groups_of_any_size_give_greater_tokens_after_flushall() {
 
 #[tokio::test(start_paused = true)]
 async fn groups_of_any_size_give_greater_tokens_after_the_last_one_is_forgotten() {
-    let builder = Locks::builder().url("memory:").handoff(HandOff::InProcess);
+    let builder = Locks::builder().url("memory:").handoff(Handoff::InProcess);
     let locks = builder.local_handoffs(u32::MAX).build().await.unwrap();
     let mut tokens = Vec::new();
     for minutes in [0, 1, 11, 90] {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::stats::Calls;
 use crate::support::{DEADLINE, RedisServer, eventually, patient, waiters};
-use reentry::{HandOff, Locks};
+use reentry::{Handoff, Locks};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -19,7 +19,7 @@ async fn sent(server: &RedisServer, before: &Calls) -> u64 {
 }
 
 /// Locks whose heartbeat does not fall into a test.
-async fn timeless(server: &RedisServer, handoff: HandOff) -> Locks {
+async fn timeless(server: &RedisServer, handoff: Handoff) -> Locks {
     let builder = patient(server).ttl(Duration::from_secs(600));
     let builder = builder.heartbeat(Duration::from_secs(60)).handoff(handoff);
     let locks = builder.build().await.unwrap();
@@ -47,7 +47,7 @@ async fn drain(server: &RedisServer, locks: &Locks, tasks: usize) -> u64 {
 #[tokio::test]
 async fn a_section_that_is_handed_on_costs_one_request() {
     let server = RedisServer::start().await;
-    let locks = timeless(&server, HandOff::InStore).await;
+    let locks = timeless(&server, Handoff::InStore).await;
     drain(&server, &locks, 8).await;
     for tasks in [8, 32, 128] {
         // A release for the guard, and one for each of them.
@@ -58,7 +58,7 @@ async fn a_section_that_is_handed_on_costs_one_request() {
 #[tokio::test]
 async fn a_section_that_is_handed_on_in_memory_costs_a_seventeenth_of_one() {
     let server = RedisServer::start().await;
-    let locks = timeless(&server, HandOff::InProcess).await;
+    let locks = timeless(&server, Handoff::InProcess).await;
     drain(&server, &locks, 8).await;
     for tasks in [32, 128] {
         let requests = drain(&server, &locks, tasks).await;
@@ -72,7 +72,7 @@ async fn contend(tasks: usize, most: f64) {
     let server = RedisServer::start().await;
     let mut processes = Vec::new();
     for _ in 0..4 {
-        processes.push(timeless(&server, HandOff::InStore).await);
+        processes.push(timeless(&server, Handoff::InStore).await);
     }
     let mut running = JoinSet::new();
     let before = server.commandstats().await;
@@ -109,7 +109,7 @@ async fn processes_with_one_task_send_about_three_commands_for_each_section() {
 async fn many_waiters_ask_as_often_as_one_heart_beats() {
     let heartbeat = Duration::from_millis(200);
     let server = RedisServer::start().await;
-    let holder = timeless(&server, HandOff::InStore).await;
+    let holder = timeless(&server, Handoff::InStore).await;
     let locks = patient(&server).heartbeat(heartbeat).build().await.unwrap();
     let guard = holder.lock("key").await.unwrap();
     let mut waiting = JoinSet::new();

@@ -14,7 +14,7 @@ use crate::support::{
 };
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, cmd};
-use reentry::{HandOff, Locks, LocksBuilder, Neighbours};
+use reentry::{Handoff, Locks, LocksBuilder, Neighbours};
 use tokio::task::JoinSet;
 
 const CLASSIC: &str = "9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:1";
@@ -91,11 +91,11 @@ impl Contention {
 #[tokio::test]
 async fn a_program_that_polls_gets_in_beside_contending_processes() {
     for (count, callers, handoff) in [
-        (1, 2, HandOff::InStore),
-        (1, 2, HandOff::InProcess),
-        (2, 1, HandOff::InStore),
-        (2, 2, HandOff::InProcess),
-        (4, 1, HandOff::InStore),
+        (1, 2, Handoff::InStore),
+        (1, 2, Handoff::InProcess),
+        (2, 1, Handoff::InStore),
+        (2, 2, Handoff::InProcess),
+        (4, 1, Handoff::InStore),
     ] {
         let server = RedisServer::start().await;
         let builder = patient(&server).handoff(handoff);

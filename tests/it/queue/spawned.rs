@@ -5,7 +5,7 @@ use crate::support::stats::Calls;
 use crate::support::{
     DEADLINE, RedisServer, Turns, connect, depths, processes, unhurried, waiters, within,
 };
-use reentry::{HandOff, JoinSetExt, Locks, held};
+use reentry::{Handoff, JoinSetExt, Locks, held};
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, yield_now};
 
@@ -56,7 +56,7 @@ async fn members_cost_no_request() {
 }
 
 /// A waiter of the same process comes, the parent leaves, and then its last member.
-async fn next_after_a_member(handoff: HandOff) -> (bool, u64) {
+async fn next_after_a_member(handoff: Handoff) -> (bool, u64) {
     let server = RedisServer::start().await;
     let [locks] = processes(&unhurried(&server).handoff(handoff)).await;
     warmed_up(&locks).await;
@@ -87,7 +87,7 @@ async fn next_after_a_member(handoff: HandOff) -> (bool, u64) {
 #[tokio::test]
 async fn a_lock_with_members_is_not_handed_on() {
     // In memory, by the last member: the one request is the release of the next turn.
-    assert_eq!(next_after_a_member(HandOff::InProcess).await, (true, 1));
+    assert_eq!(next_after_a_member(Handoff::InProcess).await, (true, 1));
     // By the release of the last member, which names the next one.
-    assert_eq!(next_after_a_member(HandOff::InStore).await, (false, 2));
+    assert_eq!(next_after_a_member(Handoff::InStore).await, (false, 2));
 }

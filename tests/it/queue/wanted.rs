@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use reentry::{HandOff, LockError, LockGuard, LocksBuilder, Wake};
+use reentry::{Handoff, LockError, LockGuard, LocksBuilder, Wake};
 use tokio::task::JoinHandle;
 
 use crate::support::rig::KEY;
@@ -33,7 +33,7 @@ async fn give_way(guard: LockGuard, waiting: JoinHandle<Result<(), LockError>>) 
 /// The holder is told by a message, and by no other way: its next look is a minute away.
 #[tokio::test]
 async fn a_process_that_comes_is_known_by_a_message() {
-    for handoff in [HandOff::InStore, HandOff::InProcess] {
+    for handoff in [Handoff::InStore, Handoff::InProcess] {
         let server = RedisServer::start().await;
         let [holder, other] = processes(&rarely(&server).handoff(handoff)).await;
         let guard = holder.lock(KEY).await.unwrap();

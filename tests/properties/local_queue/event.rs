@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::base::error::Effect;
-use crate::base::option_types::{Fairness, HandOff, Wake};
+use crate::base::option_types::{Fairness, Handoff, Wake};
 use crate::base::options::Queueing;
 
 /// What may happen. A number chooses among those that it may happen to.
@@ -105,7 +105,7 @@ pub(super) fn any_queueing() -> impl Strategy<Value = Queueing> {
         heartbeat: Duration::from_secs(1),
         local_handoffs,
         fairness: Fairness::Fifo,
-        handoff: HandOff::InProcess,
+        handoff: Handoff::InProcess,
         report_after: Duration::MAX,
         outage: None,
         neighbours: None,

@@ -7,7 +7,7 @@ use super::ground::{
 };
 use crate::support::rig::KEY;
 use crate::support::{SentinelSet, Turns, eventually, processes, until_queued, within};
-use reentry::HandOff;
+use reentry::Handoff;
 use tokio::sync::oneshot;
 
 /// The primary stands still until another one has replaced it. Then it goes on, and executes what it was sent.
@@ -135,7 +135,7 @@ async fn a_renewal_is_made_in_the_new_primary() {
 async fn a_lock_goes_on_in_its_process() {
     let set = SentinelSet::start().await;
     let mut all = Vec::new();
-    for handoff in [HandOff::InStore, HandOff::InProcess] {
+    for handoff in [Handoff::InStore, Handoff::InProcess] {
         let builder = unhurried(&set).handoff(handoff);
         let locks = builder.prefix(format!("{handoff:?}:")).build().await;
         let locks = locks.unwrap();

@@ -11,7 +11,7 @@ use super::DEEP;
 use super::store::Watched;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
-use crate::{HandOff, LockError, LockGuard, Locks};
+use crate::{Handoff, LockError, LockGuard, Locks};
 
 /// The heartbeat of the locks in use.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -224,7 +224,7 @@ async fn persists(
 /// What it leaves is released in the background, when it stands in the line again.
 #[tokio::test(start_paused = true)]
 async fn a_victim_that_begins_anew_is_not_the_victim_again() -> Result<(), LockError> {
-    for handoff in [HandOff::InStore, HandOff::InProcess] {
+    for handoff in [Handoff::InStore, Handoff::InProcess] {
         for _ in 0..20 {
             let store = Watched::new();
             let locks = || {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::id::HoldId;
-use crate::base::option_types::{Fairness, HandOff, Mode, Wake};
+use crate::base::option_types::{Fairness, Handoff, Mode, Wake};
 use crate::base::options::Queueing;
 use crate::queue::grant::Grant;
 use crate::queue::local_queue::LocalQueue;
@@ -33,7 +33,7 @@ pub(super) const NOTIFY: Queueing = Queueing {
     wake: Wake::Notify,
     heartbeat: millis(HEARTBEAT),
     local_handoffs: 16,
-    handoff: HandOff::InStore,
+    handoff: Handoff::InStore,
     fairness: Fairness::Fifo,
     report_after: Duration::MAX,
     outage: None,
