@@ -125,6 +125,13 @@ pub mod reliability {}
 #[doc = include_str!("../docs/observability/README.md")]
 pub mod observability {}
 
+/// What a server needs, which keys and rights the locks use, and how programs log in.
+#[doc = ""]
+#[doc = include_str!("links.md")]
+#[doc = ""]
+#[doc = include_str!("../docs/operations.md")]
+pub mod operations {}
+
 /// Sentinel, Cluster, and confirmation by replicas: what each of them guarantees, and what happens when a server fails.
 #[doc = ""]
 #[doc = include_str!("links.md")]

@@ -323,7 +323,8 @@ pub(super) fn unless_busy<T>(acquired: Result<T, LockError>) -> Result<Option<T>
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), reentry::LockError> {
-/// use reentry::{GuardScope, Locks};
+/// use reentry::Locks;
+/// use reentry::futures::GuardScope;
 ///
 /// let locks = Locks::in_memory();
 /// let guard = locks.lock("order:42").acquire().await?;

@@ -100,7 +100,8 @@ impl<F: Future> FutureExt for F {}
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), reentry::LockError> {
-/// use reentry::{FutureExt, InCurrentCall, Locks};
+/// use reentry::futures::InCurrentCall;
+/// use reentry::{FutureExt, Locks};
 ///
 /// let locks = Locks::in_memory();
 /// let body = async {

@@ -87,7 +87,8 @@ impl Locks {
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), reentry::LockError> {
-/// use reentry::{Locks, LocksScope};
+/// use reentry::Locks;
+/// use reentry::futures::LocksScope;
 ///
 /// let scope: LocksScope<_> = Locks::in_memory().scope(async { 6 * 7 });
 /// assert_eq!(scope.await, 42);

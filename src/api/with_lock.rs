@@ -42,7 +42,8 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), reentry::LockError> {
-/// use reentry::{Locks, WithLock};
+/// use reentry::Locks;
+/// use reentry::futures::WithLock;
 ///
 /// let locks = Locks::in_memory();
 /// // The future borrows nothing from its `Locks`, so it may be a task.
@@ -247,7 +248,8 @@ impl<F: Future> fmt::Debug for WithLock<F> {
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), reentry::LockError> {
-/// use reentry::{LockError, Locks, WithLockFlat};
+/// use reentry::futures::WithLockFlat;
+/// use reentry::{LockError, Locks};
 ///
 /// let locks = Locks::in_memory();
 /// let body = async { Ok::<_, LockError>(6 * 7) };

@@ -21,6 +21,7 @@ fn shown() -> Vec<PathBuf> {
         "README.md",
         "docs/design.md",
         "docs/reliability.md",
+        "docs/operations.md",
         "docs/topologies.md",
         "docs/observability/README.md",
     ];

@@ -1,4 +1,4 @@
-//! `docs/reliability.md` and `docs/topologies.md` name a test for each of their rows: every one of them is there.
+//! The tests and the files that the pages below `docs` name are there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,10 +32,12 @@ fn file(module: &str) -> PathBuf {
 
 #[test]
 fn every_test_that_the_pages_name_is_there() {
-    let [reliability, topologies] = ["reliability.md", "topologies.md"].map(|it| named(&page(it)));
+    let pages = ["reliability.md", "topologies.md", "operations.md"];
+    let [reliability, topologies, operations] = pages.map(|it| named(&page(it)));
     assert!(reliability.len() > 30, "{reliability:?}");
     assert!(topologies.len() > 20, "{topologies:?}");
-    for (module, test) in reliability.into_iter().chain(topologies) {
+    let further = topologies.into_iter().chain(operations);
+    for (module, test) in reliability.into_iter().chain(further) {
         let file = file(&module);
         let source = fs::read_to_string(&file);
         let source = source.unwrap_or_else(|error| panic!("{module}: {file:?}: {error}"));
@@ -46,7 +48,7 @@ fn every_test_that_the_pages_name_is_there() {
 
 #[test]
 fn every_file_that_the_pages_name_is_there() {
-    for page in ["reliability.md", "topologies.md"].map(page) {
+    for page in ["reliability.md", "topologies.md", "operations.md"].map(page) {
         let code = page.split('`').skip(1).step_by(2);
         let files = code.filter(|code| code.ends_with(".rs") && code.contains('/'));
         for file in files {

@@ -39,10 +39,11 @@ async fn every_node_is_told_the_password() {
     until_nothing_is_left(&cluster).await;
 }
 
-/// The ACL of the README, and what `docs/topologies.md` adds to it.
+/// The rights of `docs/operations.md`, and what it adds for a cluster.
 fn rules() -> String {
-    let readme = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md")).unwrap();
-    let rules = readme
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/operations.md");
+    let page = fs::read_to_string(page).unwrap();
+    let rules = page
         .lines()
         .find_map(|line| line.strip_prefix("ACL SETUSER locker"));
     let further = "+cluster|slots +cluster|nodes +asking +wait +set +script|load";

@@ -19,7 +19,7 @@ const TTL: Duration = Duration::from_secs(5);
 /// The interval at which the trial looks whether the waiter is in the queue.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The commands that locks need, as the ACL in the README of the crate allows them.
+/// The commands that locks need, as the rights in `docs/operations.md` allow them.
 const RIGHTS: &str = "+evalsha +eval +info +publish +subscribe +time +exists +del +pexpire +pexpireat +pttl +hget \
     +hmget +hset +hincrby +hdel +hexists +hgetall +hlen +hvals +zadd +zmscore +zrange +zrem \
     +zremrangebyscore +zscore +get +set +client|setname";

@@ -60,11 +60,11 @@ fn told(report: &Value, check: &str) -> String {
         .collect()
 }
 
-/// The ACL of the README, and what lists need.
+/// The rights of `docs/operations.md`, and what lists need.
 fn rights() -> String {
-    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
-    let readme = std::fs::read_to_string(readme).unwrap();
-    let rules = readme
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/operations.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rules = page
         .lines()
         .find_map(|line| line.strip_prefix("ACL SETUSER locker"));
     format!("{}{LISTS}", rules.unwrap())
