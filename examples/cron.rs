@@ -1,12 +1,12 @@
-//! A scheduled job on many machines: each of them tries it in every period, and one of them runs it.
-//!
-//! Start it in several terminals, at any time:
+//! A nightly job on many machines: each of them tries it every night, and one of them runs it.
 //!
 //! ```text
-//! REDIS_URL=redis://127.0.0.1:6379 cargo run --example cron
+//! cargo run --example cron      # or with REDIS_URL=redis://127.0.0.1:6379 in several terminals
+//! cargo test --example cron
 //! ```
 //!
-//! Without `REDIS_URL` three machines are tasks of this process, whose clocks differ by half a second, for five periods.
+//! A night of this program takes three seconds. Without `REDIS_URL` three machines are tasks of this process, whose clocks
+//! differ by half a second, for five nights.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,58 +14,61 @@ use reentry::{LockError, Locks};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
+/// From one night to the next.
 const PERIOD: Duration = Duration::from_secs(3);
-/// Longer than the machines' clocks differ, and so much shorter than the period that the next run is not late.
-const KEPT: Duration = Duration::from_secs(2);
+
+/// Each machine calls this every night. Returns whether this machine did the job.
+async fn nightly(
+    locks: &Locks,
+    period: Duration,
+    job: impl Future<Output = ()>,
+) -> Result<bool, LockError> {
+    // Longer than the clocks of the machines differ, and shorter than the period.
+    let kept = period / 2;
+    let tonight = locks.lock("job:nightly").no_wait().min_hold(kept);
+    match tonight.run(job).await {
+        Ok(()) => Ok(true),
+        Err(error) if error.is_contended() => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// A machine whose clock is slow by so much.
+async fn machine(locks: &Locks, name: &str, slow_by: Duration, nights: u32) {
+    for _ in 0..nights {
+        sleep(until_next_night() + slow_by).await;
+        let job = async { println!("{name}: runs the job") };
+        match nightly(locks, PERIOD, job).await {
+            Ok(true) => {}
+            Ok(false) => println!("{name}: another machine runs it"),
+            Err(error) => println!("{name}: not tonight: {error}"),
+        }
+    }
+}
+
+fn until_next_night() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let millis = now.unwrap_or_default().as_millis() % PERIOD.as_millis();
+    PERIOD - Duration::from_millis(u64::try_from(millis).unwrap_or_default())
+}
 
 #[tokio::main]
 async fn main() -> Result<(), LockError> {
     let Ok(url) = std::env::var("REDIS_URL") else {
-        return rehearse().await;
+        rehearse().await;
+        return Ok(());
     };
-    let locks = Locks::connect(url).await?;
+    let locks = Locks::builder().url(url).build_lazy()?;
     let name = std::process::id().to_string();
     tokio::select! {
-        ended = machine(&locks, &name, Duration::ZERO, u32::MAX) => ended?,
+        () = machine(&locks, &name, Duration::ZERO, u32::MAX) => {}
         _ = tokio::signal::ctrl_c() => println!("{name}: stopping"),
     }
     println!("{name}: {}", locks.close().await);
     Ok(())
 }
 
-/// Tries the job at the beginning of each period of its clock, which is slow by so much.
-async fn machine(
-    locks: &Locks,
-    name: &str,
-    slow_by: Duration,
-    periods: u32,
-) -> Result<(), LockError> {
-    for _ in 0..periods {
-        sleep(until_next_period() + slow_by).await;
-        // The report takes no time. Without `min_hold` the lock would be free for the next machine, which is late.
-        let job = locks.lock("cron:report").min_hold(KEPT).no_wait();
-        match job.run(report(name)).await {
-            Ok(()) => {}
-            Err(error) if error.is_contended() => println!("{name}: another machine runs it"),
-            // The store is away: the next period will do.
-            Err(error) if error.is_unavailable() => println!("{name}: {error}"),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
-async fn report(name: &str) {
-    println!("{name}: runs the job");
-}
-
-fn until_next_period() -> Duration {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let millis = now.unwrap_or_default().as_millis() % PERIOD.as_millis();
-    PERIOD - Duration::from_millis(u64::try_from(millis).unwrap_or_default())
-}
-
-async fn rehearse() -> Result<(), LockError> {
+async fn rehearse() {
     let locks = Locks::in_memory();
     let mut machines = JoinSet::new();
     for (name, slow_by) in [("anna", 0), ("bert", 250), ("cleo", 500)] {
@@ -73,5 +76,58 @@ async fn rehearse() -> Result<(), LockError> {
         let slow_by = Duration::from_millis(slow_by);
         machines.spawn(async move { machine(&locks, name, slow_by, 5).await });
     }
-    machines.join_all().await.into_iter().collect()
+    machines.join_all().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::join;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn one_of_three_machines_runs_the_job_each_night() -> Result<(), LockError> {
+        let locks = Locks::in_memory();
+        let try_at = async |after: Duration| {
+            sleep(after).await;
+            nightly(&locks, DAY, sleep(MINUTE)).await
+        };
+        for night in 0..5 {
+            // The second clock is slow by seconds, and the third one by more than the job takes.
+            let (first, second) = (try_at(Duration::ZERO), try_at(Duration::from_secs(2)));
+            let (first, second, third) = join!(first, second, try_at(30 * MINUTE));
+            assert_eq!((first?, second?, third?), (true, false, false), "{night}");
+            sleep(DAY - 30 * MINUTE).await;
+        }
+        Ok(())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_job_that_takes_all_night_keeps_the_others_out() -> Result<(), LockError> {
+        let locks = Locks::in_memory();
+        let long = nightly(&locks, DAY, sleep(DAY * 3 / 4));
+        let late = async {
+            sleep(DAY * 2 / 3).await;
+            nightly(&locks, DAY, async {}).await
+        };
+        let (long, late) = join!(long, late);
+        assert_eq!((long?, late?), (true, false));
+        Ok(())
+    }
+
+    /// The lock says that the job has begun, and not that it is done.
+    #[tokio::test(start_paused = true)]
+    async fn a_job_that_fails_has_no_other_run_until_the_next_night() -> Result<(), LockError> {
+        let locks = Locks::in_memory();
+        let fails = timeout(MINUTE, nightly(&locks, DAY, sleep(DAY / 4))).await;
+        assert!(fails.is_err());
+        assert!(!nightly(&locks, DAY, async {}).await?);
+        sleep(DAY).await;
+        assert!(nightly(&locks, DAY, async {}).await?);
+        Ok(())
+    }
 }

@@ -42,8 +42,8 @@ async fn main() -> Result<(), LockError> {
     Ok(())
 }
 
-/// Stands by until it leads, leads until it loses Redis or is dropped, and stands by again. Only an error that waiting
-/// cannot mend ends it.
+/// Stands by until it leads, leads until it loses Redis or is dropped, and stands by again. It returns an error that would
+/// not go away by waiting.
 async fn replica(locks: &Locks, name: &str, ticked: impl Fn(u32)) -> Result<(), LockError> {
     println!("{name}: standing by");
     let campaign = locks.leader("standby:report");

@@ -14,16 +14,15 @@
 //! | `guard` | a lock as a value: its scope, its loss, its release |
 //! | `transfer` | two locks at once, in many processes |
 //! | `report_cache` | readers and a writer |
-//! | `cron` | a periodic job that one of several machines runs |
+//! | `cron` | a nightly job that one of several machines runs, with its tests |
 //! | `standby` | one active replica of several |
-//! | `service_tests`, with `--features test-util` | how a service tests its behaviour when its locks fail |
 //!
 //! Whole services, and a database, need more crates. They are only in the repository, in `examples/services`:
 //!
 //! | `cargo run --example …` | shows |
 //! |---|---|
-//! | `axum_orders` | a web service that ends in order |
-//! | `worker` | jobs in the background, one at a time for each account |
+//! | `axum_orders` | a web service that ends in order, and its tests: busy and lost locks, outages, replicas that die |
+//! | `worker` | a pool of workers, with one job at a time for each account, and its tests |
 //! | `metrics` | what a Prometheus scrapes |
 //! | `fenced_writes` | a database that rejects a stale token: SQLite, or Postgres with `DATABASE_URL` |
 //!
@@ -68,7 +67,7 @@ pub mod loss {}
 #[doc = include_str!("../docs/guide/fencing.md")]
 pub mod fencing {}
 
-// The examples of this page and of the next one need crates that examples/services has. They are tested there.
+// The code of this page and of the next one is cut from the programs in examples, which have tests of their own.
 /// How a program ends so that no lock is left behind.
 #[doc = ""]
 #[doc = include_str!("links.md")]

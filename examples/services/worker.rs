@@ -1,101 +1,238 @@
-//! A worker in the background: several jobs at a time, but of each account only one, among all processes there are.
+//! A pool of workers: several jobs at a time, but only one of each account, in all processes together.
 //!
-//! `cargo run --example worker`, or with `REDIS_URL=redis://127.0.0.1:6379` in several terminals.
+//! ```text
+//! cargo run --example worker      # or with REDIS_URL=redis://127.0.0.1:6379 in several terminals
+//! cargo test --package reentry-services --example worker
+//! ```
 //!
 //! SIGTERM or Ctrl-C ends it: no job begins any more, jobs that wait for a lock go back to the queue at once, jobs that
 //! have one finish, and no lock is left.
 
-use std::error::Error;
-use std::time::Duration;
-use std::{env, io};
+mod signal;
 
-use reentry::{LockError, Locks, locked};
-use tokio::time::{interval, sleep, timeout};
+use std::collections::VecDeque;
+use std::env;
+use std::error::Error;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use reentry::{FencingToken, LockError, Locks, LocksBuilder, locked};
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 const WORKERS: usize = 3;
-const ACCOUNTS: usize = 2;
+/// How long a worker pauses if there is no job, or if one has failed.
+const PAUSE: Duration = Duration::from_millis(100);
 /// How long jobs that have a lock may go on after the signal.
 const BODIES: Duration = Duration::from_secs(20);
-/// How long what comes after their locks may take.
+/// How long the workers may take after that.
 const REST: Duration = Duration::from_secs(5);
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// One job. It is dropped at an `.await` where the lock is lost: each step can be done again.
-#[locked("account:{account}", held = lock)]
-async fn bill(job: usize, account: usize) -> Result<(), LockError> {
-    let token = lock.fencing_token();
-    tracing::info!(job, account, %token, "begun");
-    // Stands for the work. The token goes along with each write, so that one of an older holder is refused.
-    sleep(Duration::from_secs(1)).await;
-    tracing::info!(job, account, "done");
+/// A bill that is to be written. The key of its lock names the account, and not the job.
+#[derive(Clone, Copy)]
+struct Job {
+    id: u64,
+    account: u64,
+}
+
+/// The queue of jobs and the bills, which all processes share: two tables of a database, for example.
+#[derive(Default)]
+struct Office {
+    jobs: Mutex<VecDeque<Job>>,
+    bills: Mutex<Vec<(u64, FencingToken)>>,
+}
+
+impl Office {
+    fn jobs(&self) -> MutexGuard<'_, VecDeque<Job>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn bills(&self) -> MutexGuard<'_, Vec<(u64, FencingToken)>> {
+        self.bills.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One job. The token goes along with each write. The body is dropped at an `.await` if the lock is lost.
+#[locked("account:{job.account}", held = lock)]
+async fn bill(office: &Office, job: Job) -> Result<(), LockError> {
+    tracing::info!(job.id, job.account, "begun");
+    sleep(Duration::from_secs(1)).await; // the work
+    office.bills().push((job.id, lock.fencing_token()));
     Ok(())
 }
 
-/// Takes one job after the other. The queue that they come from is outside of this example: here they are counted.
-async fn work(worker: usize, stop: CancellationToken) {
-    let mut ticks = interval(Duration::from_millis(100));
-    for job in (worker..).step_by(WORKERS) {
-        // The token ends the wait for the next job, and not the job.
-        if stop.run_until_cancelled(ticks.tick()).await.is_none() {
-            return;
-        }
-        if let Err(error) = bill(job, job % ACCOUNTS).await {
+/// One worker. `stop` ends the wait for the next job, and not the job.
+async fn work(office: Arc<Office>, stop: CancellationToken) {
+    while !stop.is_cancelled() {
+        let next = office.jobs().pop_front();
+        if let Some(job) = next {
+            let Err(error) = bill(&office, job).await else {
+                continue;
+            };
+            // Not begun, or half done if `error.is_lost()`. A bill can be written again.
             let cause = &error as &dyn Error;
-            tracing::warn!(job, cause, "back in the queue");
+            tracing::warn!(job.id, cause, "back in the queue");
+            office.jobs().push_back(job);
         }
+        stop.run_until_cancelled(sleep(PAUSE)).await;
+    }
+}
+
+/// What the program and its tests have in common, wherever the locks are. It connects at the first job.
+fn configured(locks: LocksBuilder) -> Result<Locks, LockError> {
+    let locks = locks.prefix("office:").wait(Duration::from_secs(10));
+    locks.ttl(Duration::from_secs(5)).build_lazy()
+}
+
+/// Works until `end`, and then until all jobs that have begun are over.
+async fn run(locks: Locks, office: &Arc<Office>, end: impl Future<Output = ()>) {
+    let (stop, workers) = (CancellationToken::new(), TaskTracker::new());
+    for _ in 0..WORKERS {
+        let worker = work(Arc::clone(office), stop.clone());
+        workers.spawn(locks.scope(worker));
+    }
+    end.await;
+    // 1. No job begins any more.
+    stop.cancel();
+    workers.close();
+    // 2. Jobs that wait for a lock go back to the queue now. Those that have one go on.
+    println!("locks closed: {}", locks.close_within(BODIES).await);
+    // 3. What a job does after its lock takes no longer than this.
+    if timeout(REST, workers.wait()).await.is_err() {
+        println!("{} workers are still busy", workers.len());
     }
 }
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    tracing_subscriber::fmt().with_writer(io::stderr).init();
+    tracing_subscriber::fmt().init();
     let url = env::var("REDIS_URL").unwrap_or_else(|_| "memory:".to_owned());
-    // It connects at the first job.
-    run(Locks::builder().url(url).build_lazy()?).await
-}
-
-/// Works until SIGTERM or Ctrl-C, and then until all jobs that have begun are over.
-pub(crate) async fn run(locks: Locks) -> Result<(), Failure> {
-    locks.install()?;
-    let end = signalled()?;
-    let (stop, workers) = (CancellationToken::new(), TaskTracker::new());
-    for worker in 0..WORKERS {
-        workers.spawn(work(worker, stop.clone()));
-    }
-    end.await;
-    // First no job begins any more.
-    stop.cancel();
-    workers.close();
-    // Before the workers are awaited, not after: one that waits for a lock may do so for a minute, and then has a job
-    // to do. Now it gives up at once, and those with a lock go on.
-    let report = locks.close_within(BODIES).await;
-    println!("locks closed: {report}");
-    if timeout(REST, workers.wait()).await.is_err() {
-        println!("{} workers are still busy", workers.len());
-    }
+    let locks = configured(Locks::builder().url(url))?;
+    let office = Arc::<Office>::default();
+    let jobs = (0..20).map(|id| Job {
+        id,
+        account: id % 2,
+    });
+    office.jobs().extend(jobs);
+    run(locks, &office, signal::terminated()?).await;
     Ok(())
 }
 
-/// Resolves at SIGTERM or Ctrl-C; also if that comes after this call, but before it is awaited.
-#[cfg(unix)]
-fn signalled() -> io::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
-}
+#[cfg(test)]
+mod tests {
+    use reentry::testing::Server;
+    use tokio::join;
+    use tokio::time::Instant;
 
-#[cfg(not(unix))]
-fn signalled() -> io::Result<impl Future<Output = ()>> {
-    Ok(async {
-        let _ = tokio::signal::ctrl_c().await;
-    })
+    use super::*;
+
+    /// How long a job takes.
+    const WORK: Duration = Duration::from_secs(1);
+
+    /// Two processes' locks on one server, and an office with a job for each of these accounts.
+    fn processes(accounts: &[u64]) -> (Server, Locks, Locks, Arc<Office>) {
+        let (server, office) = (Server::new(), Arc::<Office>::default());
+        let [one, other] = [(); 2].map(|()| configured(server.builder()).unwrap());
+        for (id, &account) in (0..).zip(accounts) {
+            office.jobs().push_back(Job { id, account });
+        }
+        (server, one, other, office)
+    }
+
+    /// Waits until so many bills are written. Returns the jobs in this order.
+    async fn billed(office: &Office, count: usize) -> Vec<u64> {
+        let written = async {
+            while office.bills().len() < count {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(60 * WORK, written).await.unwrap();
+        office.bills().iter().map(|(job, _)| *job).collect()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn jobs_of_one_account_take_turns_in_all_processes() {
+        let (_server, one, other, office) = processes(&[7, 7, 7, 7]);
+        let start = Instant::now();
+        let end = || async { drop(billed(&office, 4).await) };
+        join!(run(one, &office, end()), run(other, &office, end()));
+        assert!(start.elapsed() >= 4 * WORK);
+        let tokens: Vec<_> = office.bills().iter().map(|(_, token)| *token).collect();
+        assert!(tokens.is_sorted(), "{tokens:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn jobs_of_different_accounts_run_side_by_side() {
+        let (_server, one, _other, office) = processes(&[1, 2, 3]);
+        let start = Instant::now();
+        run(one, &office, async { drop(billed(&office, 3).await) }).await;
+        assert!(start.elapsed() < 2 * WORK);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_job_is_done_once_the_server_of_the_locks_is_back() {
+        let (server, one, _other, office) = processes(&[1, 2, 3, 1, 2, 3]);
+        server.stop();
+        let outage = async {
+            sleep(Duration::from_secs(60)).await;
+            assert!(office.bills().is_empty());
+            server.start();
+            let mut jobs = billed(&office, 6).await;
+            jobs.sort_unstable();
+            assert_eq!(jobs, [0, 1, 2, 3, 4, 5]);
+        };
+        run(one, &office, outage).await;
+    }
+
+    /// Its body is dropped at the end of the lease, and the job goes back to the queue.
+    #[tokio::test(start_paused = true)]
+    async fn another_process_does_the_job_whose_lock_was_lost() {
+        let (_server, one, other, office) = processes(&[7]);
+        let operator = async {
+            sleep(WORK / 2).await;
+            assert!(other.force_release("account:7").await.unwrap());
+            sleep(PAUSE / 2).await;
+            assert_eq!(office.jobs().len(), 1);
+            assert!(office.bills().is_empty());
+        };
+        run(one, &office, operator).await;
+        let end = async { assert_eq!(billed(&office, 1).await, [0]) };
+        run(other.clone(), &office, end).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn at_the_end_a_job_finishes_and_one_that_waits_goes_back() {
+        let (_server, one, other, office) = processes(&[1, 2]);
+        let _elsewhere = other.lock("account:2").await.unwrap();
+        let start = Instant::now();
+        run(one, &office, sleep(WORK / 2)).await;
+        assert_eq!(billed(&office, 1).await, [0]);
+        assert_eq!(office.jobs().front().map(|job| job.id), Some(1));
+        assert!(start.elapsed() < 2 * WORK);
+        assert!(other.lock("account:1").no_wait().await.is_ok());
+    }
+
+    /// The whole pool with a real signal, which needs real time.
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn sigterm_lets_the_job_finish() {
+        use std::process::{self, Command};
+
+        let (_server, one, other, office) = processes(&[7]);
+        let end = signal::terminated().unwrap();
+        let signal = async {
+            while !office.jobs().is_empty() {
+                sleep(Duration::from_millis(5)).await;
+            }
+            let kill = Command::new("kill").arg(process::id().to_string()).status();
+            assert!(kill.unwrap().success());
+        };
+        join!(run(one, &office, end), signal);
+        // Finished, or back in the queue if the signal came before the lock.
+        assert_eq!(office.bills().len() + office.jobs().len(), 1);
+        assert!(other.lock("account:7").no_wait().await.is_ok());
+    }
 }

@@ -24,7 +24,8 @@ use crate::base::holder::Holder;
 /// | `Lost` | [`is_lost`](Self::is_lost) | the body did not finish: check what it has done, then run it again | 500 |
 /// | `AlreadyHeld`, `Upgrade`, `InUse`, `InvalidKey`, `Config`, `NoLocks`, `AlreadyInstalled` | | fix the program | 500 |
 ///
-/// In the repository, `cargo run --example axum_orders` is a web service that returns these statuses.
+/// In the repository, `cargo run --example axum_orders` is a web service that returns these statuses, except one: a lost
+/// lock is a 503 there, since a second run is safe.
 ///
 /// # Examples
 ///

@@ -155,6 +155,7 @@ mod setup {
     mod lazy;
     mod links;
     mod processes;
+    mod programs;
     mod reliability;
     mod resp2;
     mod secrets;
@@ -178,10 +179,6 @@ mod macros {
 // They use `#[locked]`.
 #[cfg(feature = "macros")]
 mod examples {
-    mod axum_orders;
-    mod client;
-    mod clock;
     mod fenced_writes;
     mod recursive;
-    mod worker;
 }

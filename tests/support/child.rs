@@ -152,11 +152,6 @@ impl Child {
         self.process.kill();
     }
 
-    /// Sends SIGTERM.
-    pub fn sigterm(&self) {
-        self.process.terminate();
-    }
-
     /// Sends SIGINT to all processes of the role's group, as Ctrl-C in a terminal does. The role leads its group.
     pub fn ctrl_c(&self) {
         self.process.interrupt_group();

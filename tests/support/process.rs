@@ -72,11 +72,6 @@ impl Process {
         self.child.wait().expect("our child to end");
     }
 
-    /// Sends SIGTERM.
-    pub fn terminate(&self) {
-        self.signal(Signal::TERM);
-    }
-
     /// Sends SIGINT to its group, which it leads.
     pub fn interrupt_group(&self) {
         kill_process_group(self.rustix_pid(), Signal::INT).expect("a signal to our child's group");
