@@ -5,6 +5,6 @@ mod foreign;
 mod kit;
 mod ls;
 mod release;
-mod screen;
+pub(crate) mod screen;
 mod show;
 mod watch;

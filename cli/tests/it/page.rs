@@ -1,4 +1,4 @@
-//! `docs/cli.md`: what it shows is what the program says.
+//! `docs/cli.md`: what it shows is what the program says. `docs/try.md` is that of [`terminals`].
 //!
 //! A block of it that begins with ```` ```console ```` has lines with `$ `, which are typed, and below them what comes out.
 //! Each block has a server of its own, and one shell. A comment before it, `<!-- beside: COMMAND -->`, is a command that
@@ -6,6 +6,7 @@
 //! writes what comes out into the page.
 
 mod normal;
+mod terminals;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,7 +15,7 @@ use std::{env, fs};
 use crate::program::{Ended, Running, ended_of, reentry_at};
 use crate::support::server::RedisServer;
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cli.md");
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const BEGIN: &str = "```console\n";
 const END: &str = "```\n";
 const BESIDE: &str = "<!-- beside: ";
@@ -24,19 +25,34 @@ const MARK: &str = "@@ end of output @@";
 
 #[tokio::test]
 async fn every_block_of_the_page_is_what_the_program_says() {
-    let page = fs::read_to_string(PAGE).unwrap();
+    let with_server = async |block: &str, before: &str| {
+        let server = RedisServer::start().await;
+        let mut running = Vec::new();
+        for script in before.lines().filter_map(beside) {
+            let mut beside = Running::start(&mut shell(&server, &format!("exec {script}")));
+            beside.line().await;
+            running.push(beside);
+        }
+        normal::form(&run(&server, block))
+    };
+    check("docs/cli.md", with_server).await;
+}
+
+/// Compares each block of a page with what `run` makes of it and of the text since the block before it.
+async fn check(page: &str, mut run: impl AsyncFnMut(&str, &str) -> String) {
+    let path = Path::new(ROOT).join(page);
+    let page = fs::read_to_string(&path).unwrap();
     let mut new = String::new();
     let mut rest = &*page;
     while let Some((before, after)) = rest.split_once(BEGIN) {
         let (block, after) = after.split_once(END).expect("the end of a block");
-        let besides = before.rsplit(END).next().unwrap_or_default();
-        let besides: Vec<_> = besides.lines().filter_map(beside).collect();
-        new = new + before + BEGIN + &run(block, &besides).await + END;
+        let since = before.rsplit(END).next().unwrap_or_default();
+        new = new + before + BEGIN + &run(block, since).await + END;
         rest = after;
     }
     new += rest;
-    if env::var("REENTRY_DOCS").is_ok_and(|it| it == "write") {
-        fs::write(PAGE, &new).unwrap();
+    if is_written() {
+        fs::write(path, &new).unwrap();
         return;
     }
     for (is, should_be) in page.lines().zip(new.lines()) {
@@ -48,27 +64,24 @@ async fn every_block_of_the_page_is_what_the_program_says() {
     assert_eq!(page.lines().count(), new.lines().count());
 }
 
+/// Whether the page gets what comes out, instead of being compared with it.
+fn is_written() -> bool {
+    env::var("REENTRY_DOCS").is_ok_and(|it| it == "write")
+}
+
 fn beside(line: &str) -> Option<&str> {
     line.strip_prefix(BESIDE)?.strip_suffix(" -->")
 }
 
 /// The block with what comes out of its commands.
-async fn run(block: &str, besides: &[&str]) -> String {
-    let server = RedisServer::start().await;
-    let mut running = Vec::new();
-    for script in besides {
-        let mut beside = Running::start(&mut shell(&server, &format!("exec {script}")));
-        beside.line().await;
-        running.push(beside);
-    }
+fn run(server: &RedisServer, block: &str) -> String {
     let typed = block.lines().filter_map(|line| line.strip_prefix("$ "));
     let typed: Vec<_> = typed.collect();
     // The next command may ask for the code of this one.
     let step = |line: &&str| format!("{line}\ncode=$?; echo '{MARK}'; (exit $code)\n");
     let script: String = typed.iter().map(step).collect();
-    let mut command = shell(&server, &format!("exec 2>&1\n{script}"));
+    let mut command = shell(server, &format!("exec 2>&1\n{script}"));
     let Ended { out, .. } = ended_of(command.stdin(Stdio::null()));
-    let out = normal::form(&out);
     let mark = format!("{MARK}\n");
     let outputs: Vec<_> = out.split(&mark).collect();
     assert_eq!(outputs.len(), typed.len() + 1, "{out}");
@@ -93,7 +106,7 @@ pub(crate) fn shell(server: &RedisServer, script: &str) -> Command {
         };
     }
     command
-        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+        .current_dir(ROOT)
         .env("PATH", format!("{}:{path}", folder.display()))
         .env("COLUMNS", "100");
     command

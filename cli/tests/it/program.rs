@@ -175,8 +175,12 @@ impl Running {
         self.end().await.code()
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(self.process.pid().cast_signed()).expect("an id");
+        let pid = Pid::from_raw(self.pid().cast_signed()).expect("an id");
         kill_process(pid, signal).expect("a signal to our child");
     }
 

@@ -18,7 +18,7 @@ fn count(count: u16) -> NonZeroU16 {
 }
 
 /// A program at a terminal of its own, which dies with it.
-pub(super) struct Screen {
+pub(crate) struct Screen {
     process: PtyProcess,
     keys: File,
     seen: Arc<Mutex<Parser>>,
@@ -26,7 +26,7 @@ pub(super) struct Screen {
 
 impl Screen {
     /// Starts a program at a terminal of this size.
-    pub(super) fn start(command: Command, rows: u16, columns: u16) -> Self {
+    pub(crate) fn start(command: Command, rows: u16, columns: u16) -> Self {
         let process = PtyProcess::new(command).unwrap();
         let keys = process.get_file_handle().unwrap();
         let mut output = process.get_file_handle().unwrap();
@@ -67,7 +67,7 @@ impl Screen {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.seen.lock().unwrap().screen().contents()
     }
 
@@ -83,7 +83,7 @@ impl Screen {
     }
 
     /// Waits until the screen is like that.
-    pub(super) async fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) {
+    pub(crate) async fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) {
         let is_so = async || is_so(&self.text());
         eventually(DEADLINE, what, is_so).await;
     }

@@ -1,0 +1,96 @@
+//! `docs/try.md`: what several terminals show that have one server.
+//!
+//! A comment before a block says what is in it. `<!-- begins: N -->` is a command of terminal N that goes on, with the first
+//! line that it says. `<!-- ends: N -->` is the rest of what it says, up to its end. `<!-- screen -->` is a command that
+//! fills the screen. Without a comment all commands of the block end.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+
+use super::{check, is_written, normal, run, shell};
+use crate::look::screen::Screen;
+use crate::program::Running;
+use crate::support::server::RedisServer;
+
+/// The end of the process in terminal 1, as the page shows it.
+const KILL: &str = "kill -9 4711";
+
+/// What is between the texts of two blocks.
+const NEXT: &str = "@@ next block @@\n";
+
+struct Terminals {
+    server: RedisServer,
+    running: BTreeMap<String, Running>,
+    /// What all blocks have shown so far: equal ids and tokens have one form on the whole page.
+    shown: String,
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_terminal_shows_what_the_programs_say() {
+    let mut terminals = Terminals {
+        server: RedisServer::start().await,
+        running: BTreeMap::new(),
+        shown: String::new(),
+    };
+    let shows = async |block: &str, before: &str| {
+        let shown = terminals.show(block, before).await;
+        terminals.shown += &format!("{NEXT}{shown}");
+        let page = normal::form(&terminals.shown);
+        page.rsplit(NEXT).next().unwrap_or_default().to_owned()
+    };
+    check("docs/try.md", shows).await;
+}
+
+impl Terminals {
+    async fn show(&mut self, block: &str, before: &str) -> String {
+        let typed = block.lines().next().and_then(|it| it.strip_prefix("$ "));
+        let typed = typed.unwrap_or_default();
+        let comment = before.split_once("<!-- ");
+        let comment = comment.and_then(|it| it.1.split_once(" -->"));
+        match comment.map(|it| it.0.split_once(": ").unwrap_or((it.0, ""))) {
+            Some(("begins", name)) => {
+                let script = format!("exec 2>&1; exec {typed}");
+                let mut running = Running::start(&mut shell(&self.server, &script));
+                let line = running.line().await;
+                self.running.insert(name.to_owned(), running);
+                format!("$ {typed}\n{line}\n")
+            }
+            Some(("ends", name)) => {
+                let running = self.running.get_mut(name).expect("a terminal");
+                running.rest().await.join("\n") + "\n"
+            }
+            Some(("screen", _)) => self.screen(typed, block).await,
+            Some((other, _)) => panic!("{other}: no such comment"),
+            None => {
+                let holder = self.running.get("1").expect("a terminal").pid();
+                let kill = format!("kill -9 {holder}");
+                run(&self.server, &block.replace(KILL, &kill)).replace(&kill, KILL)
+            }
+        }
+    }
+
+    /// The command, and its screen when all is on it: on a page that is compared, what is expected.
+    async fn screen(&self, typed: &str, block: &str) -> String {
+        let screen = Screen::start(shell(&self.server, &format!("exec {typed}")), 5, 80);
+        let shown = |text: &str| {
+            let lines = text.lines().map(|line| format!("{}\n", line.trim_end()));
+            // The column of the holders has 20 cells, and the process id as many digits as there is room for.
+            let holder = Regex::new("reentry run sh:.{5}").expect("a pattern");
+            let text = format!("$ {typed}\n{}", lines.collect::<String>());
+            normal::form(&holder.replace_all(&text, "reentry run sh:4711 "))
+        };
+        let is_complete = |text: &str| {
+            let row = text.lines().find(|line| line.starts_with("order:42"));
+            let is_waited_for = row.is_some_and(|it| it.trim_end().ends_with(" 1"));
+            is_waited_for && text.contains("1 locks, sweep 100 %")
+        };
+        let is_there = |text: &str| is_complete(text) && (is_written() || shown(text) == block);
+        let what = format!("REENTRY_DOCS=write would write another screen than {block}");
+        screen.until(&what, is_there).await;
+        match is_written() {
+            true => shown(&screen.text()),
+            false => block.to_owned(),
+        }
+    }
+}
