@@ -41,10 +41,11 @@ pub(crate) fn padded(text: &str, width: usize) -> String {
 
 /// The beginning of a printable text that fits into a number of cells.
 pub(crate) fn cut(text: &str, width: usize) -> &str {
-    let mut ends = text
+    let ends = text
         .char_indices()
         .map(|(at, letter)| at + letter.len_utf8());
-    let end = ends.rfind(|&end| cells(&text[..end]) <= width);
+    // A further character never makes a text narrower, so the rest of a long one is not measured.
+    let end = ends.take_while(|&end| cells(&text[..end]) <= width).last();
     &text[..end.unwrap_or(0)]
 }
 
@@ -109,9 +110,29 @@ mod tests {
 
     #[test]
     fn a_column_counts_cells() {
-        for (text, taken) in [("order", 5), ("注文", 4), ("cafe\u{301}", 4)] {
-            assert_eq!(cells(text), taken, "{text}");
-            assert_eq!(cells(&padded(text, 8)), 8, "{text}");
+        for (text, taken) in [
+            ("order", 5),
+            ("注文", 4),
+            ("cafe\u{301}", 4),
+            ("🔒👍🏽", 4),
+            ("a\u{1b}", 6 + 1),
+        ] {
+            let text = printable(text);
+            assert_eq!(cells(&text), taken, "{text}");
+            assert_eq!(cells(&padded(&text, 8)), 8, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cut_text_is_as_long_as_it_may_be() {
+        for (text, width, expected) in [
+            ("注文", 3, "注"),
+            ("🔒🔒", 4, "🔒🔒"),
+            ("cafe\u{301}s", 4, "cafe\u{301}"),
+            ("\u{301}", 0, "\u{301}"),
+            ("a", 0, ""),
+        ] {
+            assert_eq!(cut(text, width), expected);
         }
     }
 }

@@ -97,7 +97,7 @@ impl LockView {
             Some(process) => process.short(),
             None => {
                 let id = first.owner.as_deref().unwrap_or(&first.hold_id);
-                cut(id, 8).to_owned()
+                cut(&printable(id), 8).to_owned()
             }
         };
         let more = match self.holder_count {

@@ -1,5 +1,6 @@
 //! The subcommands that show what is there, and end it.
 
+mod columns;
 mod doctor;
 mod foreign;
 mod kit;

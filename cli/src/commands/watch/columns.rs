@@ -87,7 +87,17 @@ impl Columns {
 
 impl Column {
     fn shown(&self, lock: &LockView) -> String {
-        let (text, width) = ((self.cell)(lock), self.width);
+        self.aligned((self.cell)(lock))
+    }
+
+    /// Its name, above its cells.
+    pub(super) fn head(&self) -> String {
+        self.aligned(self.name.to_owned())
+    }
+
+    /// Numbers and times are at the right edge, and are ASCII.
+    fn aligned(&self, text: String) -> String {
+        let width = self.width;
         match self.name {
             "MODE" | "HOLDER" => text,
             _ => format!("{text:>width$}"),

@@ -8,7 +8,7 @@ use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Row, Table, TableState};
 
-use super::columns::Columns;
+use super::columns::{Column, Columns};
 use super::state::State;
 use crate::text::{cells, printable};
 
@@ -39,7 +39,7 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, server: &str) {
         Row::new(columns.row(lock)).style(style)
     });
     let others = columns.others.iter();
-    let head = iter::once("KEY").chain(others.clone().map(|column| column.name));
+    let head = iter::once("KEY".to_owned()).chain(others.clone().map(Column::head));
     let widths = iter::once(columns.key).chain(others.map(|column| column.width));
     let widths = widths.map(|width| u16::try_from(width).unwrap_or(u16::MAX));
     let lines = Table::new(lines, widths)
