@@ -6,6 +6,7 @@
 //! | `connect` | the connection for these arguments |
 //! | `servers` | the servers one by one, for commands that look at each of them |
 //! | `output` | the output: text for a person, or JSON |
+//! | `acquire` | the locks of `run` and `hold`, and the wait for them |
 //! | `signals` | the signals that this process receives, and their senders |
 //! | `text` | text of other programs on a terminal |
 //! | `view` | a lock as the program shows it |
@@ -15,6 +16,8 @@
 //! | `exit` | the exit codes, in one table |
 //! | `commands` | one file or folder for each subcommand, its arguments beside its code |
 
+#[cfg(unix)]
+mod acquire;
 mod args;
 mod commands;
 mod connect;

@@ -29,9 +29,11 @@ mod run {
     mod ends;
     mod environment;
     mod losses;
+    mod permits;
     mod refusals;
     mod signals;
     mod terminal;
+    mod words;
 }
 
 /// What the integration tests of the library stand on too.

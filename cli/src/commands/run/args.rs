@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
+use crate::acquire::options::Options;
 use crate::args::duration;
 
 /// Run a command under a lock, like flock(1)
@@ -11,52 +12,38 @@ use crate::args::duration;
 /// variables: REENTRY_KEY, REENTRY_TOKEN (the fencing token), REENTRY_HOLD (the identity of the hold). Of several keys
 /// the first two have one line for each.
 ///
+/// Without --key the first word is the key, and the command follows it. `--` before the command may be missing if the
+/// command does not begin with `-`. All options of `reentry` are before the key. With --key the first word is the
+/// command.
+///
 /// Signals go to the command; SIGINT, SIGQUIT and SIGTERM to all processes that it has started. If the lock is
 /// lost, all of them get SIGTERM, and after `--grace` SIGKILL.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_long_help = EXIT_CODES)]
+#[command(after_long_help = EXIT_CODES, override_usage = USAGE)]
 pub(crate) struct Args {
-    /// The lock to take; several are taken all together or not at all
-    #[arg(short, long = "key", value_name = "KEY", required = true)]
+    /// The lock to take, in place of the first word; several are taken all together or not at all
+    #[arg(short, long = "key", value_name = "KEY")]
     pub(super) keys: Vec<String>,
-    /// How long the lock outlives this process if it dies; renewed every third of it
-    #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = duration)]
-    pub(super) ttl: Duration,
-    /// Give up after so long, connecting included; without it the command waits as long as it takes
-    #[arg(short = 'w', long, visible_alias = "wait", value_name = "TIME", value_parser = duration)]
-    pub(super) timeout: Option<Duration>,
-    /// Give up at once if the lock is not free
-    #[arg(short, long, conflicts_with = "timeout")]
-    pub(super) nonblock: bool,
-    /// Share the lock with other runs that have this option; the others wait for all of them
-    #[arg(short, long)]
-    pub(super) shared: bool,
-    /// Keep the lock for so long at least, counted from its acquisition, though the command ends earlier
-    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "shared")]
-    pub(super) min_hold: Option<Duration>,
-    /// What others see of this run while it has the lock, beside its process
-    #[arg(long, value_name = "TEXT")]
-    pub(super) label: Option<String>,
+    /// Run this line by `sh -c`, in place of a command
+    #[arg(short = 'c', long = "command", value_name = "LINE")]
+    pub(super) line: Option<OsString>,
+    #[command(flatten)]
+    pub(super) options: Options,
     /// How long the command has between SIGTERM and SIGKILL when the lock is lost; a third of --ttl at most if this
     /// process is killed [default: 5s, or a third of --ttl if that is less]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     grace: Option<Duration>,
-    /// The exit code if the lock is not acquired, instead of 124
-    #[arg(short = 'E', long, value_name = "CODE")]
-    pub(super) conflict_exit_code: Option<u8>,
     /// Enter the locks once more that a run around this one has; without it that is an error
     #[arg(long)]
     pub(super) reenter: bool,
-    /// Say on standard error what is waited for, and what was acquired
-    #[arg(short, long)]
-    pub(super) verbose: bool,
-    /// Say nothing of a lock that is waited for or not acquired, as for a job of cron; the exit code tells it
-    #[arg(short, long, conflicts_with = "verbose")]
-    pub(super) quiet: bool,
-    /// The command and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
-    pub(super) command: Vec<OsString>,
+    /// The key, unless --key names it, and the command with its arguments, unless -c has a line
+    #[arg(trailing_var_arg = true, value_name = "WORD")]
+    pub(super) words: Vec<OsString>,
 }
+
+const USAGE: &str = "reentry run [OPTIONS] <KEY> [--] <COMMAND>...
+       reentry run [OPTIONS] --key <KEY>... [--] <COMMAND>...
+       reentry run [OPTIONS] -c <LINE> <KEY>";
 
 /// The grace period, if a third of the TTL is not shorter.
 const GRACE: Duration = Duration::from_secs(5);
@@ -64,13 +51,13 @@ const GRACE: Duration = Duration::from_secs(5);
 impl Args {
     /// The time that the command has when the lock is lost.
     pub(super) fn grace(&self) -> Duration {
-        self.grace.unwrap_or(GRACE.min(self.ttl / 3))
+        self.grace.unwrap_or(GRACE.min(self.options.ttl / 3))
     }
 
     /// The time that the command has when this process was killed and nothing renews the lease. The lease lasts for at
     /// least two thirds of the TTL if the last renewal was in time, and for one third if one renewal failed.
     pub(super) fn grace_of_guard(&self) -> Duration {
-        self.grace().min(self.ttl / 3)
+        self.grace().min(self.options.ttl / 3)
     }
 }
 

@@ -5,17 +5,17 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command as Program};
-use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
-use super::enclosing::{self, Enclosing, HeldKey};
+use super::args::Args;
 use super::guard::Guard;
-use super::lock::Lock;
 use super::orphans::Orphans;
 use super::steps::{Ended, Event};
 use super::tree::Tree;
+use crate::acquire::Acquired;
+use crate::acquire::enclosing::{self, HeldKey};
 use crate::args::Global;
 use crate::exit::{Exit, Failure};
 
@@ -54,18 +54,22 @@ impl Command {
     /// and a shell can stop and continue them as one job. Without a terminal, the command leads a group of its own.
     pub(super) fn start(
         words: &[OsString],
-        lock: &Lock,
-        reentered: &[HeldKey],
-        enclosing: &Enclosing,
+        acquired: &Acquired,
+        args: &Args,
         global: &Global,
-        grace: Duration,
     ) -> Result<Self, NotStarted> {
         let (program, arguments) = split(words)?;
+        let Acquired {
+            lock,
+            reentered,
+            enclosing,
+            locks: _,
+        } = acquired;
         let hold = lock.hold().map(|hold| hold.to_string());
         let hold = hold.unwrap_or_default();
         let shares_group = has_terminal();
-        let guard =
-            Guard::start(&hold, grace).context("the guard of the command cannot be started");
+        let guard = Guard::start(&hold, args.grace_of_guard(), args.options.quiet);
+        let guard = guard.context("the guard of the command cannot be started");
         let mut guard = guard.map_err(|error| NotStarted {
             code: Exit::Failed.code(),
             error,

@@ -17,8 +17,8 @@ use std::{env, fs, thread};
 use rustix::process::{Pid, Signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use super::enclosing;
 use super::tree::Tree;
+use crate::acquire::enclosing;
 use crate::args::duration;
 use crate::exit::Exit;
 
@@ -44,7 +44,8 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    pub(super) fn start(hold: &str, grace: Duration) -> io::Result<Self> {
+    /// A quiet guard prints nothing.
+    pub(super) fn start(hold: &str, grace: Duration, is_quiet: bool) -> io::Result<Self> {
         let mut command = Command::new(this_program()?);
         command
             .arg0(PROGRAM)
@@ -56,6 +57,9 @@ impl Guard {
             .stdout(Stdio::null())
             // Keys of the terminal must not reach the guard.
             .process_group(0);
+        if is_quiet {
+            command.stderr(Stdio::null());
+        }
         let mut child = command.spawn()?;
         let orders = child.stdin.take();
         let orders = orders.ok_or_else(|| io::Error::other("it has no pipe"))?;

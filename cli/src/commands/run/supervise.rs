@@ -8,8 +8,8 @@ use rustix::process::Signal;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::command::Command;
-use super::lock::Lock;
 use super::steps::{Action, Ended, Event, Run};
+use crate::acquire::lock::Lock;
 use crate::signals::{Signals, stop_this_process};
 
 /// The interval at which the remaining processes of a command are looked for while it is ended.

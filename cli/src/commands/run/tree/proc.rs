@@ -6,7 +6,7 @@ use std::fs;
 use rustix::io::Errno;
 use rustix::process::{Pid, getpid, test_kill_process};
 
-use crate::commands::run::enclosing::is_inside;
+use crate::acquire::enclosing::is_inside;
 
 /// The folder in which the kernel shows the processes.
 const PROC: &str = "/proc";

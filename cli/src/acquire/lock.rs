@@ -1,4 +1,4 @@
-//! The locks of the command: one, or several that were taken together.
+//! The locks of one process: one, or several that were taken together.
 
 use std::convert::Infallible;
 use std::future;
@@ -8,33 +8,33 @@ use std::time::Duration;
 use humantime::format_duration;
 use reentry::{FencingToken, Held, HoldId, LockAllGuard, LockError, LockGuard, LockRequest, Locks};
 
-use super::args::Args;
 use super::enclosing::HeldKey;
+use super::options::Options;
 use crate::text::printable;
 
-pub(super) enum Lock {
+pub(crate) enum Lock {
     One(Box<LockGuard>),
     Several(Box<LockAllGuard>),
 }
 
 impl Lock {
     /// Waits for the locks of these keys.
-    pub(super) async fn acquire(
+    pub(crate) async fn acquire(
         locks: &Locks,
         keys: &[String],
-        args: &Args,
+        options: &Options,
     ) -> Result<Self, LockError> {
-        if args.verbose {
+        if options.verbose {
             let keys: Vec<_> = keys.iter().map(String::as_str).collect();
             say(&format!("waiting for {}", quoted(&keys)));
         }
         Ok(match keys {
             [key] => {
-                let request = with_options(locks.lock(key), args);
+                let request = with_options(one(locks, key, options), options);
                 Self::One(Box::new(request.acquire().await?))
             }
             keys => {
-                let request = with_options(locks.lock_all(keys), args);
+                let request = with_options(locks.lock_all(keys), options);
                 Self::Several(Box::new(request.acquire().await?))
             }
         })
@@ -49,30 +49,30 @@ impl Lock {
     }
 
     /// The hold of the first lock, which is usually the hold of all of them.
-    pub(super) fn hold(&self) -> Option<HoldId> {
+    pub(crate) fn hold(&self) -> Option<HoldId> {
         self.held().first().map(|held| held.hold_id())
     }
 
     /// Each key with its hold and its token. If an attempt to take several locks failed halfway, some have another
     /// hold.
-    pub(super) fn holds(&self) -> Vec<(&str, HoldId, FencingToken)> {
+    pub(crate) fn holds(&self) -> Vec<(&str, HoldId, FencingToken)> {
         let held = self.held().into_iter();
         held.map(|held| (held.key(), held.hold_id(), held.fencing_token()))
             .collect()
     }
 
-    pub(super) fn keys(&self) -> Vec<&str> {
+    pub(crate) fn keys(&self) -> Vec<&str> {
         self.held().into_iter().map(Held::key).collect()
     }
 
     /// The tokens, in the order of the keys.
-    pub(super) fn tokens(&self) -> Vec<FencingToken> {
+    pub(crate) fn tokens(&self) -> Vec<FencingToken> {
         let held = self.held().into_iter();
         held.map(Held::fencing_token).collect()
     }
 
     /// Waits until one of the locks is lost.
-    pub(super) async fn lost(&self) -> LockError {
+    pub(crate) async fn lost(&self) -> LockError {
         let forever = future::pending::<Infallible>();
         let ended = match self {
             Self::One(guard) => guard.scope(forever).await,
@@ -85,7 +85,7 @@ impl Lock {
     }
 
     /// The reason for which a lock is lost at this moment.
-    pub(super) async fn loss(&self) -> Option<LockError> {
+    pub(crate) async fn loss(&self) -> Option<LockError> {
         let now = future::ready(());
         match self {
             Self::One(guard) => guard.scope(now).await.err(),
@@ -94,7 +94,7 @@ impl Lock {
     }
 
     /// Prints on standard error which locks were acquired.
-    pub(super) fn tell(&self) {
+    pub(crate) fn tell(&self) {
         let tokens = self.tokens();
         let tokens: Vec<_> = tokens.iter().map(FencingToken::to_string).collect();
         let (keys, tokens) = (quoted(&self.keys()), tokens.join(", "));
@@ -102,7 +102,7 @@ impl Lock {
     }
 
     /// Releases the locks before their minimum time is over, since nothing was done under them.
-    pub(super) async fn give_back(self) -> Result<(), LockError> {
+    pub(crate) async fn give_back(self) -> Result<(), LockError> {
         // A shared lock has no minimum time.
         for held in self.held() {
             held.downgrade().await?;
@@ -110,7 +110,7 @@ impl Lock {
         self.release().await
     }
 
-    pub(super) async fn release(self) -> Result<(), LockError> {
+    pub(crate) async fn release(self) -> Result<(), LockError> {
         match self {
             Self::One(guard) => guard.release().await,
             Self::Several(guard) => guard.release().await,
@@ -118,22 +118,30 @@ impl Lock {
     }
 }
 
-fn with_options<K>(request: LockRequest<K>, args: &Args) -> LockRequest<K> {
-    let request = request.ttl(args.ttl);
-    let request = match (args.nonblock, args.timeout) {
+/// A request for the lock, or for a permit of it.
+fn one(locks: &Locks, key: &str, options: &Options) -> LockRequest {
+    match options.permits {
+        Some(permits) => locks.semaphore(key, permits),
+        None => locks.lock(key),
+    }
+}
+
+fn with_options<K>(request: LockRequest<K>, options: &Options) -> LockRequest<K> {
+    let request = request.ttl(options.ttl);
+    let request = match (options.nonblock, options.timeout) {
         (true, _) => request.no_wait(),
         (false, Some(timeout)) => request.wait(timeout),
         (false, None) => request.wait_forever(),
     };
-    let request = match args.shared {
+    let request = match options.shared {
         true => request.shared(),
         false => request,
     };
-    let request = match &args.label {
+    let request = match &options.label {
         Some(label) => request.label(&**label),
         None => request,
     };
-    match args.min_hold {
+    match options.min_hold {
         Some(min_hold) => request.min_hold(min_hold),
         None => request,
     }
@@ -145,13 +153,13 @@ fn quoted(keys: &[&str]) -> String {
 }
 
 /// Prints on standard error which locks of the runs around this one were re-entered.
-pub(super) fn tell_reentered(held: &[HeldKey]) {
+pub(crate) fn tell_reentered(held: &[HeldKey]) {
     let keys: Vec<_> = held.iter().map(|held| &*held.key).collect();
     say(&format!("re-entered {}", quoted(&keys)));
 }
 
 /// Prints that these locks stay held for the rest of their leases.
-pub(super) fn say_unanswered(keys: &[String], ttl: Duration) {
+pub(crate) fn say_unanswered(keys: &[String], ttl: Duration) {
     let keys: Vec<_> = keys.iter().map(String::as_str).collect();
     let (keys, ttl) = (quoted(&keys), format_duration(ttl));
     say(&format!(
@@ -160,6 +168,6 @@ pub(super) fn say_unanswered(keys: &[String], ttl: Duration) {
 }
 
 /// Prints a line. A closed standard error does not stop the command.
-pub(super) fn say(words: &str) {
+pub(crate) fn say(words: &str) {
     let _ = writeln!(anstream::stderr(), "reentry: {}", printable(words));
 }

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::args::Global;
 
 /// The variable with their locks, from the outermost run on.
-pub(super) const VARIABLE: &str = "REENTRY_INSIDE";
+pub(crate) const VARIABLE: &str = "REENTRY_INSIDE";
 
 /// The variable with the hold of the innermost run.
-pub(super) const HOLD: &str = "REENTRY_HOLD";
+pub(crate) const HOLD: &str = "REENTRY_HOLD";
 
 /// A lock that a run around this one had when it started its command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,19 +27,19 @@ struct Outer {
 
 /// A key that a run around this one holds at this moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct HeldKey {
-    pub(super) key: String,
-    pub(super) hold: String,
-    pub(super) token: Option<u64>,
-    pub(super) is_shared: bool,
+pub(crate) struct HeldKey {
+    pub(crate) key: String,
+    pub(crate) hold: String,
+    pub(crate) token: Option<u64>,
+    pub(crate) is_shared: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Enclosing(Vec<Outer>);
+pub(crate) struct Enclosing(Vec<Outer>);
 
 impl Enclosing {
     /// Reads the environment. An unreadable value counts as none: then the run waits for the lock.
-    pub(super) fn of_environment() -> Self {
+    pub(crate) fn of_environment() -> Self {
         let text = env::var(VARIABLE).unwrap_or_default();
         Self::parse(text.as_bytes())
     }
@@ -49,13 +49,13 @@ impl Enclosing {
     }
 
     /// Each hold, and the name of its key in the store. These holds enclose everything that this process waits for.
-    pub(super) fn holds(&self) -> impl Iterator<Item = (HoldId, &str)> {
+    pub(crate) fn holds(&self) -> impl Iterator<Item = (HoldId, &str)> {
         let all = self.0.iter();
         all.filter_map(|outer| Some((outer.hold.parse().ok()?, &*outer.name)))
     }
 
     /// The keys that the runs around this one hold at this moment, on this server.
-    pub(super) async fn held(
+    pub(crate) async fn held(
         &self,
         keys: &[String],
         global: &Global,
@@ -84,7 +84,7 @@ impl Enclosing {
     }
 
     /// The runs together with a run that has these keys and holds, for the environment of its command.
-    pub(super) fn and(&self, holds: &[(&str, impl Display, FencingToken)], prefix: &str) -> String {
+    pub(crate) fn and(&self, holds: &[(&str, impl Display, FencingToken)], prefix: &str) -> String {
         let mut all = self.0.clone();
         all.extend(holds.iter().map(|(key, hold, token)| Outer {
             hold: hold.to_string(),
@@ -98,7 +98,7 @@ impl Enclosing {
 
 /// Whether this is the environment of a command under a hold, directly or through runs in between. The hold elsewhere
 /// in the environment means nothing.
-pub(super) fn is_inside(environment: &[u8], hold: &str) -> bool {
+pub(crate) fn is_inside(environment: &[u8], hold: &str) -> bool {
     let mut variables = environment.split(|&byte| byte == 0);
     variables.any(|variable| {
         let Some(at) = variable.iter().position(|&byte| byte == b'=') else {

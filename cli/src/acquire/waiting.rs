@@ -1,4 +1,4 @@
-//! The wait for the locks of a command, and its messages.
+//! The wait for the locks, and its messages.
 //!
 //! A server that rejects requests from the beginning may do so for ever, for example a replica, or a server with a full
 //! memory or too few replicas. So its first answer ends the run. If another holder has the lock at first, the run waits
@@ -9,8 +9,8 @@ use std::time::Duration;
 use reentry::{__admin, LockError, Locks};
 use tokio::time::{Instant, sleep};
 
-use super::args::Args;
 use super::lock::{Lock, say};
+use super::options::Options;
 use crate::text::printable;
 use crate::view::LockView;
 
@@ -21,14 +21,14 @@ const SILENT: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Waits for the locks of these keys.
-pub(super) async fn acquire(
+pub(crate) async fn acquire(
     locks: &Locks,
     keys: &[String],
-    args: &Args,
+    options: &Options,
 ) -> Result<Lock, LockError> {
     tokio::select! {
-        lock = Lock::acquire(locks, keys, args) => lock,
-        refusal = Waiting::new(locks, keys, args).until_refused() => Err(refusal),
+        lock = Lock::acquire(locks, keys, options) => lock,
+        refusal = Waiting::new(locks, keys, options).until_refused() => Err(refusal),
     }
 }
 
@@ -45,11 +45,11 @@ struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    fn new(locks: &'a Locks, keys: &'a [String], args: &Args) -> Self {
+    fn new(locks: &'a Locks, keys: &'a [String], options: &Options) -> Self {
         Self {
             locks,
             keys,
-            is_quiet: args.quiet,
+            is_quiet: options.quiet,
             since: Instant::now(),
             is_held: false,
             has_said_holder: false,

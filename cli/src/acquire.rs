@@ -1,0 +1,173 @@
+//! The locks of `run` and `hold`, and the wait for them.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `options` | the options of an acquisition, and the wish that they make |
+//! | `lock` | the locks of one process |
+//! | `waiting` | the wait for the locks, as long as the server does not reject them |
+//! | `enclosing` | the runs inside which this process was started |
+
+pub(crate) mod enclosing;
+pub(crate) mod lock;
+pub(crate) mod options;
+mod waiting;
+
+use std::time::Duration;
+
+use anyhow::{bail, ensure};
+use reentry::Locks;
+use tokio::time::{Instant, timeout};
+
+use self::enclosing::{Enclosing, HeldKey};
+use self::lock::Lock;
+use self::options::{Options, Wish};
+use crate::args::Global;
+use crate::connect;
+use crate::exit::{Exit, Failure};
+use crate::signals::Signals;
+
+/// The least time for which a command with a `--timeout` waits for its lock.
+const LEAST: Duration = Duration::from_millis(1);
+
+/// The time limit for the farewell to the server: places in queues, and releases without an answer.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// The end of a wait.
+pub(crate) enum Taken {
+    Locks(Box<Acquired>),
+    /// The runs around this process hold all the keys.
+    Reentered(Vec<HeldKey>),
+    /// A signal has ended the wait.
+    Signal(i32),
+}
+
+/// Locks that this process has acquired.
+pub(crate) struct Acquired {
+    pub(crate) lock: Lock,
+    pub(crate) locks: Locks,
+    pub(crate) enclosing: Enclosing,
+    /// The other keys, which the runs around this process hold.
+    pub(crate) reentered: Vec<HeldKey>,
+}
+
+/// Connects, and waits for the locks.
+pub(crate) async fn take(
+    wish: &Wish<'_>,
+    global: &Global,
+    signals: &mut Signals,
+) -> anyhow::Result<Taken> {
+    let enclosing = Enclosing::of_environment();
+    let builder = connect::builder(global)?.__inside(enclosing.holds());
+    let builder = builder.name(&*wish.name);
+    let limit = wish.options.timeout.filter(|limit| !limit.is_zero());
+    let connecting = limit.unwrap_or(Duration::MAX).min(global.connect_timeout);
+    let begun = Instant::now();
+    let locks = tokio::select! {
+        locks = builder.connect_timeout(connecting).build() => locks?,
+        number = signals.end() => return Ok(Taken::Signal(number)),
+    };
+    // What is left is for the wait. A wait of zero would be none.
+    let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()).max(LEAST));
+    let options = Options {
+        timeout: left.or(wish.options.timeout),
+        ..wish.options.clone()
+    };
+    let reentered = enclosing.held(wish.keys, global, &locks).await?;
+    check_reentry(&reentered, wish)?;
+    let is_held = |key: &&String| reentered.iter().any(|held| held.key == **key);
+    let wanted = wish.keys.iter().filter(|key| !is_held(key));
+    let wanted: Vec<_> = wanted.cloned().collect();
+    if options.verbose && !reentered.is_empty() {
+        lock::tell_reentered(&reentered);
+    }
+    if wanted.is_empty() {
+        locks.close_within(FAREWELL).await;
+        return Ok(Taken::Reentered(reentered));
+    }
+    let lock = tokio::select! {
+        lock = waiting::acquire(&locks, &wanted, &options) => lock,
+        number = signals.end() => {
+            give_up(&locks).await;
+            return Ok(Taken::Signal(number));
+        }
+    };
+    let lock = match lock {
+        Ok(lock) => lock,
+        Err(error) => {
+            give_up(&locks).await;
+            return Err(error.into());
+        }
+    };
+    if options.verbose {
+        lock.tell();
+    }
+    Ok(Taken::Locks(Box::new(Acquired {
+        lock,
+        locks,
+        enclosing,
+        reentered,
+    })))
+}
+
+/// Leaves the server after the release of these locks. Says so if the release was not answered.
+pub(crate) async fn leave(locks: &Locks, keys: &[String], options: &Options, is_told: bool) {
+    let left = locks.close_within(FAREWELL).await;
+    if !left.is_clean() && is_told && !options.quiet {
+        lock::say_unanswered(keys, options.ttl);
+    }
+}
+
+/// The end of the program: a lock that was not acquired has a code of its own, and no message with `--quiet`.
+pub(crate) fn ended(
+    ended: anyhow::Result<Exit>,
+    options: &Options,
+    global: &Global,
+) -> anyhow::Result<Exit> {
+    match ended {
+        Err(error) if Exit::of(&error) == Exit::NotAcquired => {
+            let code = options.conflict_exit_code;
+            let exit = code.map_or(Exit::NotAcquired, Exit::Code);
+            if !options.quiet {
+                Failure::new(error, global.json).ending_with(exit).say();
+            }
+            Ok(exit)
+        }
+        ended => ended,
+    }
+}
+
+/// Checks whether a process may re-enter the locks of the runs around it.
+fn check_reentry(held: &[HeldKey], wish: &Wish<'_>) -> anyhow::Result<()> {
+    let Some(HeldKey { key, is_shared, .. }) = held.first() else {
+        return Ok(());
+    };
+    let never = match (is_shared, wish.options.permits) {
+        (true, Some(_)) => "another permit might never be free",
+        _ => "would never be free",
+    };
+    match wish.reenters {
+        Some(true) => {}
+        Some(false) => bail!(
+            "`{key}` is held by the `reentry run` that this one runs in, and {never}: run the inner command without \
+             it, or with `--reenter`"
+        ),
+        None => bail!(
+            "`{key}` is held by the `reentry run` that this one runs in, and {never}: that lock needs no second hold"
+        ),
+    }
+    let is_shared = |held: &&HeldKey| held.is_shared && !wish.options.shares();
+    let alone = held.iter().find(is_shared).map(|held| &held.key);
+    ensure!(
+        alone.is_none(),
+        "`{}` is shared by the `reentry run` that this one runs in, and would never be its alone: run the inner \
+         command with `--shared`",
+        alone.map_or("", |key| key)
+    );
+    Ok(())
+}
+
+/// Leaves the queue, and releases a lock that was acquired but whose answer never came.
+async fn give_up(locks: &Locks) {
+    // No lock is held that `close_within` would have to end.
+    let _ = timeout(FAREWELL, locks.close()).await;
+}

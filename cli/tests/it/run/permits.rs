@@ -1,0 +1,88 @@
+//! `--permits`: so many runs at once.
+
+use crate::program::{Running, ended, ended_of, locks_at, script_at};
+use crate::support::server::RedisServer;
+use crate::support::wait::{DEADLINE, eventually};
+
+const STAY: &str = "echo inside; read line";
+
+#[tokio::test]
+async fn so_many_enter_and_the_next_one_follows_a_dead_one() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let options = ["--permits", "3", "--ttl", "6s", "-k", "a"];
+    let mut inside = Vec::new();
+    for _ in 0..3 {
+        let mut run = Running::start(&mut script_at(&server, &options, STAY));
+        run.says("inside").await;
+        inside.push(run);
+    }
+    let refused = ended_of(&mut script_at(
+        &server,
+        &[&options[..], &["-n"]].concat(),
+        "echo no",
+    ));
+    assert_eq!((refused.code, &*refused.out), (Some(124), ""));
+    let mut next = Running::start(&mut script_at(&server, &options, STAY));
+    let waits = async || {
+        let info = locks.inspect("a").await.unwrap();
+        info.is_some_and(|info| info.holders.len() == 3 && info.waiting_processes == 1)
+    };
+    eventually(DEADLINE, "it waits", waits).await;
+    inside.remove(1).kill();
+    next.says("inside").await;
+    let info = locks.inspect("a").await.unwrap().unwrap();
+    assert_eq!(info.holders.len(), 3);
+    inside.push(next);
+    for run in &mut inside {
+        drop(run.input.take());
+        assert_eq!(run.code().await, Some(1));
+    }
+    assert_eq!(server.leftovers().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_permit_keeps_a_run_without_permits_out() {
+    let server = RedisServer::start().await;
+    let options = ["--permits", "2", "-k", "a"];
+    let mut run = Running::start(&mut script_at(&server, &options, STAY));
+    run.says("inside").await;
+    let alone = ended_of(&mut script_at(&server, &["-n", "-k", "a"], "echo no"));
+    assert_eq!(alone.code, Some(124));
+}
+
+#[tokio::test]
+async fn a_run_inside_a_run_takes_no_second_permit() {
+    let server = RedisServer::start().await;
+    let inner = [
+        "run",
+        "--permits",
+        "2",
+        "a",
+        "--",
+        "reentry",
+        "run",
+        "--permits",
+        "2",
+    ];
+    for (more, code) in [(&["a", "true"][..], 125), (&["--reenter", "a", "true"], 0)] {
+        let words = [&inner[..], more].concat();
+        let mut command = crate::page::shell(&server, "exec reentry \"$@\"");
+        command.arg("sh").args(words);
+        let ended = ended_of(&mut command);
+        assert_eq!(ended.code, Some(code), "{}", ended.err);
+    }
+}
+
+#[test]
+fn what_has_no_permits_is_a_wrong_argument() {
+    for words in [
+        &["run", "--permits", "0", "a", "true"][..],
+        &["run", "--permits", "2", "--shared", "a", "true"],
+        &["run", "--permits", "2", "--min-hold", "1s", "a", "true"],
+        &["run", "--permits", "2", "-k", "a", "-k", "b", "true"],
+    ] {
+        let ended = ended(words);
+        assert_eq!(ended.code, Some(125), "{words:?}: {}", ended.err);
+    }
+}

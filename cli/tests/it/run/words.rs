@@ -1,0 +1,141 @@
+//! How the key and the command are written: with `--key` or as the first word, with `--` or without, as a line.
+
+use std::process::Command;
+
+use crate::program::{Ended, Running, ended, ended_of, locks_at, reentry_at};
+use crate::support::server::RedisServer;
+
+fn run(server: &RedisServer, words: &[&str]) -> Ended {
+    ended_of(&mut reentry_at(server, &[&["run"], words].concat()))
+}
+
+#[tokio::test]
+async fn the_key_is_the_first_word_or_an_option() {
+    let server = RedisServer::start().await;
+    for words in [
+        &["backup", "--", "printenv", "REENTRY_KEY"][..],
+        &["backup", "printenv", "REENTRY_KEY"],
+        &["-w", "1h", "backup", "printenv", "REENTRY_KEY"],
+        &["--key", "backup", "printenv", "REENTRY_KEY"],
+        &["--key", "backup", "--", "printenv", "REENTRY_KEY"],
+        &["-c", "printenv REENTRY_KEY; exit 0", "backup"],
+        &["--command", "printenv REENTRY_KEY", "--key", "backup"],
+    ] {
+        let ended = run(&server, words);
+        let is = (ended.code, &*ended.out, &*ended.err);
+        assert_eq!(is, (Some(0), "backup\n", ""), "{words:?}");
+    }
+}
+
+/// As before there was another way to name the key.
+#[tokio::test]
+async fn with_an_option_the_first_word_is_the_command() {
+    let server = RedisServer::start().await;
+    for (words, out) in [
+        (&["-k", "a", "echo", "b", "--", "-c"][..], "b -- -c\n"),
+        (&["-k", "a", "--", "echo", "-k", "b"], "-k b\n"),
+        (&["-k", "a", "-k", "b", "echo", "c"], "c\n"),
+    ] {
+        let ended = run(&server, words);
+        assert_eq!((ended.code, &*ended.out), (Some(0), out), "{words:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_words_of_a_command_are_its_own() {
+    let server = RedisServer::start().await;
+    let ended = run(&server, &["a", "echo", "-q", "--key", "--", "-c"]);
+    assert_eq!((ended.code, &*ended.out), (Some(0), "-q --key -- -c\n"));
+    let ended = run(&server, &["a", "--", "--", "x"]);
+    assert_eq!(ended.code, Some(127), "the command is `--`: {}", ended.err);
+}
+
+/// No server is asked.
+#[test]
+fn what_is_ambiguous_is_refused_with_what_to_write() {
+    for (words, says) in [
+        (&["run"][..], "`reentry run KEY -- COMMAND`"),
+        (&["run", "ls"], "`reentry run KEY -- ls`"),
+        (&["run", "--", "ls", "a"], "`reentry run KEY -- ls`"),
+        (&["run", "a", "--"], "`reentry run a -- COMMAND`"),
+        (&["run", "ls", "-l"], "`reentry run KEY -- ls -l …`"),
+        (
+            &["run", "a", "-n", "--", "ls"],
+            "`reentry run -n … KEY -- COMMAND`",
+        ),
+        (
+            &["run", "a", "-c", "ls"],
+            "`reentry run -c … KEY -- COMMAND`",
+        ),
+        (&["run", "-c", "ls", "a", "b"], "`-c` and a command"),
+        (&["run", "-c", "ls", "-k", "a", "b"], "`-c` and a command"),
+        (&["run", "-k", "a"], "`reentry run --key KEY -- COMMAND`"),
+    ] {
+        let ended = ended(words);
+        assert_eq!((ended.code, &*ended.out), (Some(125), ""), "{words:?}");
+        assert!(ended.err.contains(says), "{words:?}: {}", ended.err);
+    }
+}
+
+#[tokio::test]
+async fn a_line_is_run_by_a_shell_and_its_end_is_the_end() {
+    let server = RedisServer::start().await;
+    let ended = run(&server, &["-c", "echo a | tr a b; exit 7", "key"]);
+    assert_eq!((ended.code, &*ended.out), (Some(7), "b\n"));
+}
+
+/// Whatever happens: what the command prints is all that is printed.
+#[tokio::test]
+async fn a_quiet_run_explains_only_a_code_of_its_own() {
+    let server = RedisServer::start().await;
+    let mut waits = reentry_at(&server, &["run", "-q", "a", "-c"]);
+    waits.arg("unused");
+    assert!(ended_of(&mut waits).err.contains("`-c`"));
+
+    let script = "echo up; read line; echo mine >&2; exit 3";
+    let options = ["run", "-q", "a", "--", "sh", "-c", script];
+    let mut command = reentry_at(&server, &options);
+    command.env("REENTRY_RESPONSE_TIMEOUT", "3s");
+    let mut run = Running::start(&mut with_errors(&command));
+    run.says("up").await;
+    server.stop();
+    drop(run.input.take());
+    // The release is not answered, and the code is that of the command.
+    assert_eq!(run.code().await, Some(3));
+    assert_eq!(run.rest().await, ["mine"]);
+}
+
+#[tokio::test]
+async fn a_quiet_run_says_why_its_lock_is_lost_and_its_guard_is_silent() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let options = [
+        "run",
+        "-q",
+        "a",
+        "--",
+        "sh",
+        "-c",
+        "echo up; exec sleep 1000",
+    ];
+    let mut run = Running::start(&mut with_errors(&reentry_at(&server, &options)));
+    run.says("up").await;
+    assert!(locks.force_release("a").await.unwrap());
+    assert_eq!(run.code().await, Some(123));
+    assert!(run.rest().await.concat().contains("`a`"));
+
+    let mut run = Running::start(&mut with_errors(&reentry_at(&server, &options)));
+    run.says("up").await;
+    run.kill();
+    assert_eq!(run.rest().await, [""; 0]);
+}
+
+/// A command that prints its errors on its standard output.
+fn with_errors(command: &Command) -> Command {
+    let mut outer = Command::new("sh");
+    outer.args(["-c", "exec \"$0\" \"$@\" 2>&1"]);
+    outer.arg(command.get_program()).args(command.get_args());
+    let variables = command.get_envs();
+    outer.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+    outer
+}
