@@ -15,7 +15,7 @@ mod waiting;
 use std::time::Duration;
 
 use anyhow::{bail, ensure};
-use reentry::Locks;
+use reentry::{__admin, Locks};
 use tokio::time::{Instant, timeout};
 
 use self::enclosing::{Enclosing, HeldKey};
@@ -57,7 +57,7 @@ pub(crate) async fn take(
     signals: &mut Signals,
 ) -> anyhow::Result<Taken> {
     let enclosing = Enclosing::of_environment();
-    let builder = connect::builder(global)?.__inside(enclosing.holds());
+    let builder = __admin::inside(connect::builder(global)?, enclosing.holds());
     let builder = builder.name(&*wish.name);
     let limit = wish.options.timeout.filter(|limit| !limit.is_zero());
     let connecting = limit.unwrap_or(Duration::MAX).min(global.connect_timeout);

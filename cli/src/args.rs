@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use crate::password::PasswordFile;
+
 /// Which server is meant, and how its answers are printed.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options")]
@@ -26,6 +28,18 @@ pub(crate) struct Global {
         default_value = "redis://127.0.0.1:6379"
     )]
     pub(crate) url: Url,
+    /// A file with the password of the servers, in place of one in the address
+    ///
+    /// A newline at its end is no part of the password. A regular file is read again for each connection of the locks,
+    /// and a pipe once.
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "REENTRY_PASSWORD_FILE",
+        hide_env_values = true
+    )]
+    pub(crate) password_file: Option<PasswordFile>,
     #[cfg(feature = "tls")]
     #[command(flatten)]
     pub(crate) tls: Tls,

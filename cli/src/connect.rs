@@ -3,9 +3,9 @@
 #[cfg(feature = "tls")]
 use std::{fs, path::Path};
 
-#[cfg(feature = "tls")]
-use anyhow::Context;
-use anyhow::ensure;
+use anyhow::{Context, ensure};
+use redis::ConnectionInfo;
+use reentry::__admin::Seeds;
 #[cfg(feature = "tls")]
 use reentry::Certificates;
 use reentry::{Locks, LocksBuilder};
@@ -27,13 +27,19 @@ pub(crate) async fn locks(global: &Global) -> anyhow::Result<Locks> {
 ///
 /// # Errors
 ///
-/// An address in the memory of this process: no other process could see its locks. A file that cannot be read.
+/// An address in the memory of this process: no other process could see its locks. A file that cannot be read. Two
+/// passwords.
 pub(crate) fn builder(global: &Global) -> anyhow::Result<LocksBuilder> {
     let url = global.url.with_secrets();
     ensure!(
         url != "memory:",
         "`memory:` is the memory of one process: name a server, such as redis://127.0.0.1:6379"
     );
+    let file = global.password_file.as_ref();
+    let url = match file {
+        Some(file) => &*file.address(url)?,
+        None => url,
+    };
     let builder = Locks::builder()
         .url(url)
         .prefix(&global.prefix)
@@ -44,7 +50,22 @@ pub(crate) fn builder(global: &Global) -> anyhow::Result<LocksBuilder> {
         Some(certificates) => builder.certificates(certificates),
         None => builder,
     };
-    Ok(builder)
+    match file {
+        Some(file) => {
+            let login = file.login(&server(&builder)?);
+            Ok(builder.credentials(login))
+        }
+        None => Ok(builder),
+    }
+}
+
+/// How the servers of a builder are connected to; of several one.
+fn server(builder: &LocksBuilder) -> anyhow::Result<ConnectionInfo> {
+    let server = match Seeds::of(builder)? {
+        Seeds::Server(server) | Seeds::Sentinels { server, .. } => Some(server),
+        Seeds::Cluster(servers) => servers.into_iter().next(),
+    };
+    server.context("the address names no server")
 }
 
 /// The certificates of the files that are named.

@@ -3,6 +3,7 @@
 //! | file | what it is |
 //! |---|---|
 //! | `args` | the arguments that all subcommands share: the address, the prefix, the form of the output |
+//! | `password` | the password from a file |
 //! | `connect` | the connection for these arguments |
 //! | `servers` | the servers one by one, for commands that look at each of them |
 //! | `output` | the output: text for a person, or JSON |
@@ -23,6 +24,7 @@ mod commands;
 mod connect;
 mod exit;
 mod output;
+mod password;
 mod progress;
 mod servers;
 #[cfg(unix)]

@@ -19,6 +19,8 @@ mod man;
 mod nightly_backup;
 #[cfg(unix)]
 mod page;
+#[cfg(unix)]
+mod password;
 mod program;
 
 #[cfg(unix)]

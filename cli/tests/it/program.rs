@@ -26,7 +26,13 @@ pub(crate) fn reentry(words: &[&str]) -> Command {
         Command::new(program)
     };
     command.args(words);
-    for name in ["REDIS_URL", "NO_COLOR", "CLICOLOR_FORCE", "REENTRY_INSIDE"] {
+    for name in [
+        "REDIS_URL",
+        "REENTRY_PASSWORD_FILE",
+        "NO_COLOR",
+        "CLICOLOR_FORCE",
+        "REENTRY_INSIDE",
+    ] {
         command.env_remove(name);
     }
     command
