@@ -4,6 +4,8 @@ mod bench;
 mod completions;
 mod doctor;
 mod fence;
+#[cfg(unix)]
+mod hold;
 mod ls;
 mod man;
 mod release;
@@ -31,6 +33,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     #[cfg(unix)]
     Run(Box<run::Args>),
+    #[cfg(unix)]
+    Hold(Box<hold::Args>),
     Ls(ls::Args),
     Show(show::Args),
     Release(release::Args),
@@ -53,6 +57,8 @@ impl Command {
             Self::Bench(args) => bench::run(args, global).await,
             #[cfg(unix)]
             Self::Run(args) => run::run(*args, global).await,
+            #[cfg(unix)]
+            Self::Hold(args) => hold::run(&args, global).await,
             Self::Fence(args) => fence::run(&args, global),
             Self::Completions(args) => completions::run(&args, Cli::command()),
             Self::Man(args) => man::run(&args, Cli::command()),

@@ -13,6 +13,8 @@ mod addresses;
 mod bench;
 mod completions;
 mod fence;
+#[cfg(unix)]
+mod hold;
 mod look;
 mod man;
 #[cfg(unix)]

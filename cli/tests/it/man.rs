@@ -25,6 +25,10 @@ fn into_a_folder_each_subcommand_has_its_page() {
     for part in ["SYNOPSIS", "min\\-hold", "Exit codes"] {
         assert!(run.contains(part), "{part}: {run}");
     }
+    let hold = page("reentry-hold.1");
+    for part in ["SYNOPSIS", "permits", "Exit codes"] {
+        assert!(hold.contains(part), "{part}: {hold}");
+    }
     // The one that no person uses has none.
     let names = fs::read_dir(man)
         .unwrap()

@@ -15,7 +15,7 @@ use std::{env, fs};
 use crate::program::{Ended, Running, ended_of, reentry_at};
 use crate::support::server::RedisServer;
 
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 const BEGIN: &str = "```console\n";
 const END: &str = "```\n";
 const BESIDE: &str = "<!-- beside: ";

@@ -1,0 +1,177 @@
+//! `reentry hold`: a lock that is held for a script, until the input ends.
+
+use std::fmt;
+use std::io::{self, ErrorKind, IsTerminal, Read, stdin};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context;
+use reentry::LockError;
+use rustix::process::getpgrp;
+use rustix::termios::tcgetpgrp;
+use serde::Serialize;
+use tokio::sync::oneshot;
+
+use crate::acquire::lock::Lock;
+use crate::acquire::options::{Options, Wish};
+use crate::acquire::{self, Acquired, Taken};
+use crate::args::Global;
+use crate::exit::Exit;
+use crate::output;
+use crate::signals::Signals;
+use crate::text::printable;
+
+/// Hold a lock for a script, until the standard input ends
+///
+/// Takes the lock, prints a line with the fencing token, the identity of the hold and the key, and renews the lease
+/// until its standard input ends, or a signal comes. Then it releases the lock. Of several keys each has a line.
+///
+/// If the lock is lost, it ends at once with 123. It cannot end the script: the script has to look whether it still
+/// runs. `reentry run` ends its command.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_long_help = EXIT_CODES)]
+pub(crate) struct Args {
+    /// The lock to take; several are taken all together or not at all
+    #[arg(value_name = "KEY", required = true)]
+    keys: Vec<String>,
+    #[command(flatten)]
+    options: Options,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+    0    the input has ended, and the lock is released
+    122  the server cannot be reached, or refuses
+    123  the lock was lost
+    124  the lock was not acquired within --timeout, or with --nonblock at once
+    125  reentry itself failed, for example by wrong arguments
+    128 + n if signal n has ended it";
+
+/// The name of the process for those who look at its locks.
+const NAME: &str = "reentry hold";
+
+/// The interval at which a background process looks whether it may read from its terminal.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The end of a hold.
+enum End {
+    Input,
+    Signal(i32),
+    Lost(LockError),
+    Failed(anyhow::Error),
+}
+
+pub(crate) async fn run(args: &Args, global: &Global) -> anyhow::Result<Exit> {
+    acquire::ended(hold(args, global).await, &args.options, global)
+}
+
+async fn hold(args: &Args, global: &Global) -> anyhow::Result<Exit> {
+    let mut signals = Signals::register()?;
+    let wish = Wish::new(&args.keys, &args.options, NAME.to_owned(), None)?;
+    let acquired = match acquire::take(&wish, global, &mut signals).await? {
+        Taken::Locks(acquired) => acquired,
+        // No option allows it.
+        Taken::Reentered(_) => return Ok(Exit::Failed),
+        Taken::Signal(number) => return Ok(Exit::Signal(number)),
+    };
+    let Acquired { lock, locks, .. } = *acquired;
+    let mut end = match print(&lock, global) {
+        Ok(()) => until_end(&lock, &mut signals).await,
+        Err(error) => End::Failed(anyhow::Error::new(error).context("the token cannot be printed")),
+    };
+    // A process that was stopped for longer than its lease may see another end before the loss.
+    if let Some(error) = lock.loss().await {
+        end = End::Lost(error);
+    }
+    let released = lock.release().await;
+    let is_told = !matches!(end, End::Lost(_));
+    acquire::leave(&locks, &args.keys, &args.options, is_told).await;
+    match end {
+        End::Lost(error) => Err(error.into()),
+        End::Failed(error) => Err(error),
+        End::Signal(number) => Ok(Exit::Signal(number)),
+        End::Input => Ok(released.map(|()| Exit::Success)?),
+    }
+}
+
+/// Waits for the first end.
+async fn until_end(lock: &Lock, signals: &mut Signals) -> End {
+    tokio::select! {
+        biased;
+        error = lock.lost() => End::Lost(error),
+        number = signals.end() => End::Signal(number),
+        input = input_ends() => match input {
+            Ok(()) => End::Input,
+            Err(error) => End::Failed(error),
+        },
+    }
+}
+
+/// Waits for the end of the standard input. The thread that reads it ends with the program.
+async fn input_ends() -> anyhow::Result<()> {
+    let (sender, ended) = oneshot::channel();
+    thread::Builder::new().spawn(move || {
+        // Without a receiver the program ends.
+        let _ = sender.send(read_to_end());
+    })?;
+    let ended = ended.await.context("the input is not read any more")?;
+    ended.context("the standard input cannot be read")
+}
+
+/// Reads the standard input to its end, and keeps nothing of it.
+fn read_to_end() -> io::Result<()> {
+    let mut input = stdin().lock();
+    let mut read = [0; 4096];
+    loop {
+        if is_in_background() {
+            thread::sleep(LOOK);
+            continue;
+        }
+        match input.read(&mut read) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            // Another process has made it non-blocking.
+            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(LOOK),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether a read from the terminal would stop this process.
+fn is_in_background() -> bool {
+    let input = stdin();
+    input.is_terminal() && tcgetpgrp(&input).is_ok_and(|group| group != getpgrp())
+}
+
+/// Prints the locks, a line for each.
+fn print(lock: &Lock, global: &Global) -> io::Result<()> {
+    for (key, hold, token) in lock.holds() {
+        let held = HeldLock {
+            key,
+            token: token.into(),
+            hold_id: hold.to_string(),
+        };
+        output::print(global, &held)?;
+    }
+    Ok(())
+}
+
+/// A lock as it is printed.
+#[derive(Debug, Serialize)]
+struct HeldLock<'a> {
+    key: &'a str,
+    token: u64,
+    hold_id: String,
+}
+
+impl fmt::Display for HeldLock<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            key,
+            token,
+            hold_id,
+        } = self;
+        write!(f, "{token} {hold_id} {}", printable(key))
+    }
+}

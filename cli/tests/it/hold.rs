@@ -1,0 +1,283 @@
+//! `reentry hold`.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use reentry::Mode;
+use rexpect::session::spawn_command;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::page::{ROOT, shell};
+use crate::program::{Running, end_of, ended, ended_of, locks_at, reentry_at, reentry_for};
+use crate::support::server::RedisServer;
+use crate::support::wait::{DEADLINE, eventually};
+
+fn hold(server: &RedisServer, words: &[&str]) -> Running {
+    Running::start(&mut reentry_at(server, &[&["hold"], words].concat()))
+}
+
+#[tokio::test]
+async fn a_lock_is_held_until_the_input_ends() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let mut held = hold(&server, &["a"]);
+    let line = held.line().await;
+    let info = locks.inspect("a").await.unwrap().unwrap();
+    let token = info.token.unwrap();
+    assert_eq!(line, format!("{token} {} a", info.holders[0].hold_id));
+    let process = info.holders[0].process.as_ref().unwrap();
+    assert_eq!(process.name, "reentry hold");
+    // Its input is read, and means nothing.
+    let mut input = held.input.take().unwrap();
+    input.write_all(&[b'x'; 100_000]).unwrap();
+    assert!(locks.inspect("a").await.unwrap().is_some());
+    drop(input);
+    assert_eq!(held.code().await, Some(0));
+    assert_eq!(held.rest().await, [""; 0]);
+    assert_eq!(server.leftovers().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn several_locks_are_printed_line_by_line() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let mut held = hold(&server, &["--json", "b", "a"]);
+    let mut keys = Vec::new();
+    for _ in 0..2 {
+        let line: Value = serde_json::from_str(&held.line().await).unwrap();
+        let key = line["key"].as_str().unwrap().to_owned();
+        let info = locks.inspect(&key).await.unwrap().unwrap();
+        assert_eq!(line["token"], info.token.map(u64::from).unwrap());
+        assert_eq!(line["hold_id"], info.holders[0].hold_id);
+        keys.push(key);
+    }
+    keys.sort();
+    assert_eq!(keys, ["a", "b"]);
+    drop(held.input.take());
+    assert_eq!(held.code().await, Some(0));
+}
+
+#[tokio::test]
+async fn the_options_are_those_of_run() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let mut reader = hold(&server, &["--shared", "--label", "a note", "a"]);
+    reader.line().await;
+    let info = locks.inspect("a").await.unwrap().unwrap();
+    assert_eq!(info.mode, Mode::Shared);
+    for (words, code) in [
+        (&["-n", "a"][..], 124),
+        (&["-w", "3s", "a"], 124),
+        (&["-n", "-E", "9", "a"], 9),
+    ] {
+        let words = [&["hold"], words].concat();
+        let refused = ended_of(&mut reentry_at(&server, &words));
+        assert_eq!((refused.code, &*refused.out), (Some(code), ""));
+        assert!(refused.err.contains("`a`"), "{}", refused.err);
+    }
+    let quiet = ended_of(&mut reentry_at(&server, &["hold", "-q", "-n", "a"]));
+    assert_eq!((quiet.code, &*quiet.err), (Some(124), ""));
+    let away = ended_of(&mut reentry_for("redis://127.0.0.1:1", &["hold", "a"]));
+    assert_eq!(away.code, Some(122), "{}", away.err);
+    assert_eq!(ended(&["hold"]).code, Some(125));
+}
+
+#[tokio::test]
+async fn a_signal_releases_the_lock() {
+    let server = RedisServer::start().await;
+    for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
+        let mut held = hold(&server, &["a"]);
+        held.line().await;
+        held.signal(signal);
+        assert_eq!(held.code().await, Some(code));
+        assert_eq!(server.leftovers().await, [""; 0]);
+    }
+    let mut held = hold(&server, &["a"]);
+    held.line().await;
+    held.signal(Signal::INT);
+    // So that the script around it ends as well.
+    let ended = held.end().await;
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&ended),
+        Some(2)
+    );
+    assert_eq!(server.leftovers().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_loss_ends_it_although_its_input_is_open() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let mut held = hold(&server, &["a"]);
+    held.line().await;
+    assert!(locks.force_release("a").await.unwrap());
+    assert_eq!(held.code().await, Some(123));
+
+    let mut held = hold(&server, &["--ttl", "2s", "a"]);
+    held.line().await;
+    server.stop();
+    assert_eq!(held.code().await, Some(123));
+}
+
+#[tokio::test]
+async fn a_process_that_was_stopped_for_too_long_reports_the_loss() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let mut held = hold(&server, &["--ttl", "1s", "a"]);
+    held.line().await;
+    held.signal(Signal::STOP);
+    let next = locks.lock("a").wait(DEADLINE).acquire().await.unwrap();
+    // The end of the input comes before it goes on.
+    drop(held.input.take());
+    held.signal(Signal::CONT);
+    assert_eq!(held.code().await, Some(123));
+    assert!(!next.held().is_lost());
+    next.release().await.unwrap();
+}
+
+#[tokio::test]
+async fn it_waits_for_the_holder_and_leaves_the_queue_at_a_signal() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let guard = locks.lock("a").await.unwrap();
+    let waiting = async |count| {
+        let info = locks.inspect("a").await.unwrap();
+        info.is_some_and(|info| info.waiting_processes == count)
+    };
+    let mut held = hold(&server, &["a"]);
+    eventually(DEADLINE, "it waits", async || waiting(1).await).await;
+    held.signal(Signal::TERM);
+    assert_eq!(held.code().await, Some(143));
+    assert!(waiting(0).await);
+    let mut held = hold(&server, &["a"]);
+    eventually(DEADLINE, "it waits", async || waiting(1).await).await;
+    guard.release().await.unwrap();
+    held.line().await;
+    drop(held.input.take());
+    assert_eq!(held.code().await, Some(0));
+}
+
+#[tokio::test]
+async fn without_an_input_it_holds_for_an_instant() {
+    let server = RedisServer::start().await;
+    let mut command = reentry_at(&server, &["hold", "a"]);
+    command.stdin(Stdio::null());
+    let ended = end_of(command).await;
+    assert_eq!((ended.code, ended.out.lines().count()), (Some(0), 1));
+    assert_eq!(server.leftovers().await, [""; 0]);
+    let closed = end_of(shell(&server, "exec reentry hold a <&-")).await;
+    assert_eq!((closed.code, closed.out.lines().count()), (Some(0), 1));
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_output_without_a_reader_is_no_error_and_a_full_one_is() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    for reader in [">&-", "| :"] {
+        let script = format!("exec 3>&1; {{ reentry hold a; echo $? >&3; }} {reader}");
+        let mut holder = Running::start(&mut shell(&server, &script));
+        let is_held = async || locks.inspect("a").await.unwrap().is_some();
+        eventually(DEADLINE, "it is held", is_held).await;
+        drop(holder.input.take());
+        holder.says("0").await;
+    }
+    let full = end_of(shell(&server, "exec reentry hold b >/dev/full")).await;
+    assert_eq!(full.code, Some(125), "{}", full.err);
+    assert_eq!(server.leftovers().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn an_input_that_cannot_be_read_is_an_error() {
+    let server = RedisServer::start().await;
+    let folder = end_of(shell(&server, "exec reentry hold a </")).await;
+    assert_eq!(folder.code, Some(125), "{}", folder.err);
+    assert!(folder.err.contains("input"), "{}", folder.err);
+    assert_eq!(server.leftovers().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn inside_a_run_with_its_lock_it_is_an_error() {
+    let server = RedisServer::start().await;
+    let ended = end_of(shell(&server, "exec reentry run a -- reentry hold a")).await;
+    assert_eq!(ended.code, Some(125), "{}", ended.err);
+    assert!(ended.err.contains("`a` is held"), "{}", ended.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn at_a_terminal_it_ends_with_the_input_and_in_the_background_by_a_signal() {
+    let server = RedisServer::start().await;
+    let patience = u64::try_from(DEADLINE.as_millis()).unwrap();
+    let words = reentry_at(&server, &["hold", "a"]);
+    let mut terminal = spawn_command(words, Some(patience)).unwrap();
+    terminal
+        .exp_regex(r"[0-9]+ [0-9a-f-]+:[0-9]+ a\r\n")
+        .unwrap();
+    terminal.send_control('d').unwrap();
+    terminal.exp_eof().unwrap();
+
+    // With job control, a job that reads from the terminal is stopped.
+    let script = "set -m; reentry hold a & while ! reentry show a >/dev/null; do :; done; \
+                  reentry show a >/dev/null; jobs; kill $!; wait $!; echo \"code $?\"";
+    let mut outer = Command::new("bash");
+    outer.args(["-c", script]);
+    let like = shell(&server, "");
+    for (name, value) in like.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    let mut terminal = spawn_command(outer, Some(patience)).unwrap();
+    terminal.exp_string("Running").unwrap();
+    terminal.exp_string("code 143").unwrap();
+    terminal.exp_eof().unwrap();
+    let locks = locks_at(&server).await;
+    assert!(locks.inspect("a").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_hold_takes_a_permit_too() {
+    let server = RedisServer::start().await;
+    let words = ["hold", "--permits", "2", "a"];
+    let mut first = Running::start(&mut reentry_at(&server, &words));
+    let mut second = Running::start(&mut reentry_at(&server, &words));
+    first.line().await;
+    second.line().await;
+    let third = ended_of(&mut reentry_at(&server, &[&words[..], &["-n"]].concat()));
+    assert_eq!((third.code, &*third.out), (Some(124), ""));
+    let several = ended(&["hold", "--permits", "2", "a", "b"]);
+    assert_eq!(several.code, Some(125), "{}", several.err);
+}
+
+/// The scripts of the page, for a bash with `coproc`.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_scripts_of_the_page_hold_a_lock_over_several_commands() {
+    let page = fs::read_to_string(format!("{ROOT}/docs/cli.md")).unwrap();
+    let blocks = page.split("```bash\n").skip(1);
+    let scripts: Vec<_> = blocks.filter_map(|it| it.split("```").next()).collect();
+    assert_eq!(scripts.len(), 2);
+    for script in scripts {
+        let server = RedisServer::start().await;
+        let script = script.replace(
+            "echo \"second",
+            "reentry show backup | head -n 1; echo \"second",
+        );
+        let mut command = shell(&server, "exec bash -c \"$0\"");
+        command.arg(&script);
+        let ended = end_of(command).await;
+        let said = "first step\nbackup is held, exclusive\nsecond step\nreleased: 0\n";
+        assert_eq!((&*ended.out, &*ended.err), (said, ""), "{script}");
+        assert_eq!(server.leftovers().await, [""; 0]);
+        // A script that ends early gives the lock back too.
+        let early = script.replace("echo \"first step\"", "exit 7");
+        let mut command = shell(&server, "exec bash -c \"$0\"");
+        command.arg(&early);
+        assert_eq!(end_of(command).await.code, Some(7));
+        let is_free = async || server.leftovers().await.is_empty();
+        eventually(DEADLINE, "it is released", is_free).await;
+    }
+}
