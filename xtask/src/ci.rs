@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: what must pass before a change lands.
 
 use crate::run::{all_of, cargo, clippy, run, step};
-use crate::{chaos, hygiene, release, test};
+use crate::{api, chaos, hygiene, release, test};
 use anyhow::{Context, Result};
 use std::time::Instant;
 
@@ -24,6 +24,7 @@ pub(crate) fn all() -> Result<()> {
         step("lints", lint),
         hygiene::check(),
         step("documentation", document),
+        step("public surface", surface),
         step("chaos, of which a minute is over", || one_minute?.finish()),
         step("tests", || test::all(&[])),
     ])?;
@@ -50,6 +51,13 @@ fn document() -> Result<()> {
     // The members and features of the lints, so that no dependency is checked again.
     let all = ["doc", "--no-deps", "--workspace", "--lib", "--all-features"];
     run(cargo(&all).env("RUSTDOCFLAGS", "-Dwarnings"))
+}
+
+fn surface() -> Result<()> {
+    if let Some(reason) = api::check(false)? {
+        eprintln!("NOT RUN: {reason}");
+    }
+    Ok(())
 }
 
 fn component(name: &str, version: &[&str]) -> Result<()> {

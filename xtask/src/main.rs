@@ -3,6 +3,7 @@
 //! `cargo xtask test` needs nothing but a Rust toolchain; `cargo xtask ci` is what must pass before
 //! a change lands; `cargo xtask chaos` looks for faults that no test covers.
 
+mod api;
 mod beside;
 mod chaos;
 mod ci;
@@ -16,6 +17,7 @@ mod tools;
 
 use clap::Parser;
 use servers::Series;
+use std::process::ExitCode;
 
 #[derive(Debug, Parser)]
 #[command(bin_name = "cargo xtask", about = "The chores of this workspace")]
@@ -45,18 +47,29 @@ enum Task {
     },
     /// What is depended on, and how it is all spelt; installs the tools for it.
     Hygiene,
+    /// Compares the public surface with `docs/api.txt`, and checks what its types need: `Debug`, `Send`, `#[must_use]`.
+    Api {
+        /// Write the surface into the file instead.
+        #[arg(long)]
+        write: bool,
+    },
     /// What must pass before a release: smallest versions, the packages as they are published, the oldest
     /// compiler, the benches beside peers, fuzz targets, advisories, the promises of the last release.
     ReleaseChecks,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<ExitCode> {
+    if let Some(ended) = api::rustdoc::run_as_rustdoc() {
+        return Ok(ended);
+    }
     match Task::parse() {
         Task::Test { args } => test::all(&args),
         Task::Ci => ci::all(),
         Task::Chaos { args } => chaos::all(&args),
         Task::Servers { names } => servers::check(&names),
         Task::Hygiene => hygiene::check(),
+        Task::Api { write } => api::task(write),
         Task::ReleaseChecks => release::checks(),
     }
+    .map(|()| ExitCode::SUCCESS)
 }

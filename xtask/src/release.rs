@@ -9,6 +9,7 @@ mod packaging;
 
 pub(crate) use packaging::changed;
 
+use crate::api;
 use crate::run::{cargo, clippy, root, run, step};
 use crate::tools::{CARGO_DENY, CARGO_SEMVER_CHECKS, CARGO_SHEAR, folder};
 use anyhow::{Context, Result};
@@ -20,11 +21,11 @@ use std::time::Instant;
 const OLDEST: &str = env!("CARGO_PKG_RUST_VERSION");
 
 /// The reason why a step was left out.
-type LeftOut = Option<&'static str>;
+type LeftOut = Option<String>;
 
 type Step = (&'static str, fn() -> Result<LeftOut>);
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     ("smallest versions of dependencies", smallest_versions),
     ("tests of what is published", published),
     ("installing the command line", command_line),
@@ -33,6 +34,7 @@ const STEPS: [Step; 9] = [
     ("benches beside peers", peers),
     ("fuzz targets", fuzz_targets),
     ("advisories", advisories),
+    ("public surface", surface),
     ("promises of the last release", last_release),
 ];
 
@@ -127,7 +129,7 @@ fn oldest_compiler() -> Result<LeftOut> {
     if run(Command::new("rustup").args(["run", OLDEST, "cargo", "--version"])).is_err() {
         let install = ["toolchain", "install", OLDEST, "--profile", "minimal"];
         if run(Command::new("rustup").args(install)).is_err() {
-            return Ok(Some("that toolchain cannot be installed"));
+            return Ok(Some("that toolchain cannot be installed".to_owned()));
         }
     }
     for features in ["--all-features", "--no-default-features"] {
@@ -141,11 +143,16 @@ fn oldest_compiler() -> Result<LeftOut> {
 
 fn advisories() -> Result<LeftOut> {
     if run(CARGO_DENY.command()?.args(["fetch", "db"])).is_err() {
-        return Ok(Some("the advisory database cannot be reached"));
+        return Ok(Some("the advisory database cannot be reached".to_owned()));
     }
     let known = ["check", "--disable-fetch", "advisories"];
     run(CARGO_DENY.command()?.args(known))?;
     Ok(None)
+}
+
+/// Checks that the public surface is the one in `docs/api.txt`, so that the release says what has changed.
+fn surface() -> Result<LeftOut> {
+    api::check(false)
 }
 
 /// Checks that the public face keeps the promises of the last tag.
@@ -154,7 +161,7 @@ fn last_release() -> Result<LeftOut> {
         .args(["describe", "--tags", "--abbrev=0"])
         .output()?;
     if !tag.status.success() {
-        return Ok(Some("there is no tag yet to compare with"));
+        return Ok(Some("there is no tag yet to compare with".to_owned()));
     }
     let tag = String::from_utf8(tag.stdout)?;
     let mut semver = CARGO_SEMVER_CHECKS.command()?;

@@ -12,6 +12,14 @@ pub(crate) fn cargo(words: &[&str]) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(words).current_dir(root());
+    // Cargo describes this package to its program. Build scripts that look at the same names would be run again after
+    // each change between `cargo xtask` and a plain `cargo`, and with them their dependents.
+    for (name, _) in std::env::vars_os() {
+        let is_own = |prefix| name.to_string_lossy().starts_with(prefix);
+        if is_own("CARGO_PKG_") || is_own("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
     command
 }
 
