@@ -28,9 +28,11 @@
 //!
 //! # Other documents
 //!
-//! Beside [`design`] and [`reliability`] the package has documents that are not shown here: `docs/performance.md` (how
-//! fast the crate is, and how that was measured), `docs/decisions` (why it is built in this way), `SECURITY.md` and
-//! `CHANGELOG.md`. `CONTRIBUTING.md` and the fuzz targets are only in the repository.
+//! Beside [`design`] and [`reliability`] the package has documents that are not shown here: `docs/cli.md` (the command
+//! line), a dashboard and rules for alerts in `docs/observability`, `SECURITY.md` and `CHANGELOG.md`.
+//!
+//! Only in the repository are `docs/performance.md` (how fast the crate is, and how that was measured), `docs/decisions`
+//! (why it is built in this way), `docs/plots`, `CONTRIBUTING.md` and the fuzz targets.
 
 /// The words that the other pages use, and how a lock goes from one process to another.
 #[doc = ""]

@@ -120,3 +120,14 @@ fn every_label_leads_somewhere_in_the_documentation() {
     let unused: Vec<_> = known.difference(&used).collect();
     assert!(unused.is_empty(), "{unused:?}");
 }
+
+#[test]
+fn a_vulnerability_is_reported_to_the_repository_of_the_manifest() {
+    let read = |name| fs::read_to_string(Path::new(ROOT).join(name)).unwrap();
+    let manifest = read("Cargo.toml");
+    let mut lines = manifest.lines();
+    let repository = lines.find_map(|line| line.strip_prefix("repository = \""));
+    let repository = repository.unwrap().trim_end_matches('"');
+    let address = format!("<{repository}/security/advisories/new>");
+    assert!(read("SECURITY.md").contains(&address), "{address}");
+}
