@@ -1,5 +1,6 @@
 //! The subcommands: each has a file or a folder, with its arguments beside its code.
 
+#[cfg(feature = "bench")]
 mod bench;
 mod completions;
 mod doctor;
@@ -12,6 +13,7 @@ mod release;
 #[cfg(unix)]
 pub(crate) mod run;
 mod show;
+#[cfg(feature = "watch")]
 mod watch;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -38,8 +40,10 @@ pub(crate) enum Command {
     Ls(ls::Args),
     Show(show::Args),
     Release(release::Args),
+    #[cfg(feature = "watch")]
     Watch(watch::Args),
     Doctor(doctor::Args),
+    #[cfg(feature = "bench")]
     Bench(bench::Args),
     Fence(fence::Args),
     Completions(completions::Args),
@@ -52,8 +56,10 @@ impl Command {
             Self::Ls(args) => ls::run(args, global).await,
             Self::Show(args) => show::run(args, global).await,
             Self::Release(args) => release::run(args, global).await,
+            #[cfg(feature = "watch")]
             Self::Watch(args) => watch::run(args, global).await,
             Self::Doctor(args) => doctor::run(args, global).await,
+            #[cfg(feature = "bench")]
             Self::Bench(args) => bench::run(args, global).await,
             #[cfg(unix)]
             Self::Run(args) => run::run(*args, global).await,

@@ -41,7 +41,11 @@ impl Order {
         };
         by.then_with(|| one.key.cmp(&other.key))
     }
+}
 
+/// The orders that a key switches through.
+#[cfg(feature = "watch")]
+impl Order {
     pub(crate) fn next(self) -> Self {
         match self {
             Self::Waiting => Self::Held,
@@ -90,6 +94,18 @@ impl Top {
         }
     }
 
+    /// Takes the first locks out, in their order. None is left.
+    pub(crate) fn sorted(&mut self) -> Vec<LockView> {
+        let mut locks: Vec<_> = self.locks.drain().map(|(_, lock)| lock).collect();
+        locks.sort_by(|one, other| self.order.compare(one, other));
+        locks.truncate(self.most);
+        locks
+    }
+}
+
+/// A table that stays on the screen.
+#[cfg(feature = "watch")]
+impl Top {
     /// The first locks, in their order.
     pub(crate) fn first(&self) -> Vec<&LockView> {
         let mut locks: Vec<_> = self.locks.values().collect();
@@ -110,14 +126,6 @@ impl Top {
     /// The number of locks that it returns.
     pub(crate) fn count(&self) -> usize {
         self.locks.len().min(self.most)
-    }
-
-    /// Takes the first locks out, in their order. None is left.
-    pub(crate) fn sorted(&mut self) -> Vec<LockView> {
-        let mut locks: Vec<_> = self.locks.drain().map(|(_, lock)| lock).collect();
-        locks.sort_by(|one, other| self.order.compare(one, other));
-        locks.truncate(self.most);
-        locks
     }
 }
 

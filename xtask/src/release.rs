@@ -25,10 +25,11 @@ type LeftOut = Option<String>;
 
 type Step = (&'static str, fn() -> Result<LeftOut>);
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     ("smallest versions of dependencies", smallest_versions),
     ("tests of what is published", published),
     ("installing the command line", command_line),
+    ("the command line without subcommands", slim_command_line),
     ("unit tests without features", without_features),
     ("oldest compiler", oldest_compiler),
     ("benches beside peers", peers),
@@ -110,6 +111,18 @@ fn command_line() -> Result<LeftOut> {
         install.current_dir(workspace).arg("--root").arg(&to);
         run(install.env("CARGO_TARGET_DIR", target))?;
         run(Command::new(to.join("bin/reentry")).arg("--version"))?;
+    }
+    Ok(None)
+}
+
+/// Checks the command line without its features, and without warnings: who installs it in a small container leaves out
+/// subcommands.
+fn slim_command_line() -> Result<LeftOut> {
+    let check = ["check", "--package", "reentry-cli", "--no-default-features"];
+    for features in [&[][..], &["--features", "tls"]] {
+        let mut check = cargo(&check);
+        check.args(features).env("RUSTFLAGS", "-D warnings");
+        run(check.env("CARGO_TARGET_DIR", folder()?.join("slim")))?;
     }
     Ok(None)
 }
