@@ -56,6 +56,8 @@ enum Task {
     /// What must pass before a release: smallest versions, the packages as they are published, the oldest
     /// compiler, the benches beside peers, fuzz targets, advisories, the promises of the last release.
     ReleaseChecks,
+    /// Says whether all is ready for a release, what to do if not, and the commands that publish. Publishes nothing.
+    Release,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -70,6 +72,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Task::Hygiene => hygiene::check(),
         Task::Api { write } => api::task(write),
         Task::ReleaseChecks => release::checks(),
+        Task::Release => release::ready::check(),
     }
     .map(|()| ExitCode::SUCCESS)
 }

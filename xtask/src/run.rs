@@ -23,6 +23,13 @@ pub(crate) fn cargo(words: &[&str]) -> Command {
     command
 }
 
+/// The output of git; `None` if git fails.
+pub(crate) fn git(words: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(words).current_dir(root()).output();
+    let output = output.ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
+}
+
 /// Runs clippy with these arguments, and accepts no warning.
 pub(crate) fn clippy(what: &[&str]) -> Result<()> {
     let mut command = cargo(&["clippy"]);
@@ -136,6 +143,11 @@ pub(crate) fn line(command: &Command) -> String {
         .map(|word| word.to_string_lossy().into_owned());
     let all: Vec<String> = variables.chain([program]).chain(words).collect();
     all.join(" ")
+}
+
+/// The text of a file of the workspace.
+pub(crate) fn read(path: &str) -> Result<String> {
+    std::fs::read_to_string(root().join(path)).with_context(|| format!("cannot read {path}"))
 }
 
 /// The root of the workspace.

@@ -8,8 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The packages, with the longer names first, since the file of each begins with its name.
-const PACKAGES: [&str; 3] = ["reentry-macros", "reentry-cli", "reentry"];
+/// The packages, each after those that it needs.
+pub(super) const PACKAGES: [&str; 3] = ["reentry-macros", "reentry", "reentry-cli"];
 
 const WORKSPACE: &str = "\
 [workspace]
@@ -37,7 +37,8 @@ pub(super) fn unpack(folder: &Path) -> Result<PathBuf> {
     for file in fs::read_dir(folder.join("package"))? {
         let file = file?;
         let named = file.file_name().to_string_lossy().into_owned();
-        let name = PACKAGES.into_iter().find(|name| named.starts_with(name));
+        let candidates = PACKAGES.into_iter().filter(|name| named.starts_with(name));
+        let name = candidates.max_by_key(|name| name.len());
         if let Some(name) = name.filter(|_| named.ends_with(".crate")) {
             fs::create_dir_all(to.join(name))?;
             let mut tar = Command::new("tar");

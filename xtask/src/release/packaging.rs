@@ -1,8 +1,7 @@
 //! Whether the packaging has changed since the state that landed last, if git knows that state.
 
-use crate::run::root;
+use crate::run::git;
 use std::env;
-use std::process::Command;
 
 /// The files that define the packages, their dependencies, the code that no other check compiles, and the checks.
 const PACKAGING: [&str; 5] = [
@@ -36,13 +35,6 @@ fn landed(git: impl Fn(&[&str]) -> Option<String>) -> Option<String> {
     let bases = BRANCHES.map(|branch| git(&["merge-base", "HEAD", branch]));
     let base = bases.into_iter().flatten().find(|base| *base != head);
     base.or_else(|| git(&["rev-parse", "--verify", "HEAD^"]))
-}
-
-/// The output of git; `None` if git fails.
-fn git(words: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(words).current_dir(root()).output();
-    let output = output.ok().filter(|output| output.status.success())?;
-    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
 #[cfg(test)]
