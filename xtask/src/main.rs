@@ -7,6 +7,7 @@ mod api;
 mod beside;
 mod chaos;
 mod ci;
+mod dist;
 mod hygiene;
 mod install;
 mod release;
@@ -58,6 +59,8 @@ enum Task {
     ReleaseChecks,
     /// Says whether all is ready for a release, what to do if not, and the commands that publish. Publishes nothing.
     Release,
+    /// Builds the command `reentry` for others: a static program, and a Debian package with man pages and completions.
+    Dist,
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -73,6 +76,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Task::Api { write } => api::task(write),
         Task::ReleaseChecks => release::checks(),
         Task::Release => release::ready::check(),
+        Task::Dist => dist::all(),
     }
     .map(|()| ExitCode::SUCCESS)
 }

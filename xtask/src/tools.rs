@@ -43,6 +43,13 @@ pub(crate) const CARGO_SEMVER_CHECKS: Tool = Tool {
     prebuilt: false,
 };
 
+pub(crate) const CARGO_DEB: Tool = Tool {
+    program: "cargo-deb",
+    package: "cargo-deb",
+    version: "3.8.0",
+    prebuilt: false,
+};
+
 impl Tool {
     /// Whether the program is there already.
     pub(crate) fn is_there(&self) -> Result<bool> {
@@ -105,7 +112,13 @@ mod tests {
     #[test]
     fn the_prebuilt_programs_have_the_same_versions() {
         let list = include_str!("../hygiene.txt");
-        for tool in [TYPOS, CARGO_DENY, CARGO_SHEAR, CARGO_SEMVER_CHECKS] {
+        for tool in [
+            TYPOS,
+            CARGO_DENY,
+            CARGO_SHEAR,
+            CARGO_SEMVER_CHECKS,
+            CARGO_DEB,
+        ] {
             let pinned = format!("{}=={} ", tool.program, tool.version);
             assert_eq!(list.contains(&pinned), tool.prebuilt, "{pinned}");
         }
