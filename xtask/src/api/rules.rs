@@ -16,7 +16,7 @@ const EXCEPTIONS: [(&str, Rule, &str); 4] = [
         "a clone would release the locks twice",
     ),
     ("LockList", Rule::Clone, "it has read some of its pages"),
-    ("LockQueue", Rule::Clone, "it has read some of its pages"),
+    ("WaitingList", Rule::Clone, "it has read some of its pages"),
 ];
 
 /// What a public type needs. A future needs neither `Sync` nor `Clone`: it has one owner, which polls it.
@@ -52,7 +52,7 @@ const MUST_USE_NAMES: [&str; 6] = [
     "Guard",
     "Campaign",
     "LockList",
-    "LockQueue",
+    "WaitingList",
 ];
 
 /// The violations, one a line, in the order of the names. An exception that is not needed is one, too.

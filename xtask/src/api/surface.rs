@@ -5,13 +5,18 @@ use public_api::Builder;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+/// What `pin-project` writes beside a type. Its private names change with its version.
+const GENERATED: &str = "pin_project::__private";
+
 /// The surface in this file of rustdoc, an item a line. Blanket implementations and those of auto traits are left out.
 pub(super) fn lines(json: &Path) -> Result<String> {
     let api = Builder::from_rustdoc_json(json)
         .omit_blanket_impls(true)
         .omit_auto_trait_impls(true)
         .build()?;
-    Ok(api.to_string())
+    let surface = api.to_string();
+    let lines = surface.lines().filter(|line| !line.contains(GENERATED));
+    Ok(lines.map(|line| format!("{line}\n")).collect())
 }
 
 /// The lines that only one of the two surfaces has: first the removed ones, then the new ones.
