@@ -1,40 +1,42 @@
-//! How to use the crate, one subject on each page, and how it works.
+//! How to use the crate, and how it works. Each page covers one subject.
 //!
-//! New here? Read [`concepts`] and [`call_graph`] first. Before production: [`times`], [`loss`], [`fencing`] and
-//! [`shutdown`].
+//! New to the crate? Read [`concepts`] and [`call_graph`] first. Before you use it in production, read [`times`],
+//! [`loss`], [`fencing`] and [`shutdown`].
 //!
 //! # Examples
 //!
-//! The package has programs that run as they are, each on the in-memory store or with `REDIS_URL` on a server:
+//! The package contains complete programs. Each runs on the in-memory store, or on a Redis server if `REDIS_URL` is
+//! set:
 //!
 //! | `cargo run --example …` | shows |
 //! |---|---|
 //! | `quickstart` | a handler and its helper, which both take one lock |
-//! | `recursive` | two contenders that re-enter one lock, and what the store contains meanwhile |
+//! | `recursive` | two callers that compete for a lock and re-enter it, and what the store contains meanwhile |
 //! | `guard` | a lock as a value: its scope, its loss, its release |
-//! | `transfer` | two locks at once, in many processes |
+//! | `transfer` | two locks acquired together, in many processes |
 //! | `report_cache` | readers and a writer |
-//! | `cron` | a nightly job that one of several machines runs, with its tests |
+//! | `cron` | a nightly job that only one of several machines runs, with its tests |
 //! | `standby` | one active replica of several |
 //!
-//! Whole services, and a database, need more crates. They are only in the repository, in `examples/services`:
+//! Complete services, and one with a database, need more crates. They are only in the repository, in
+//! `examples/services`:
 //!
 //! | `cargo run --example …` | shows |
 //! |---|---|
-//! | `axum_orders` | a web service that ends in order, and its tests: busy and lost locks, outages, replicas that die |
+//! | `axum_orders` | a web service that shuts down in order; its tests have busy and lost locks, outages and dead replicas |
 //! | `worker` | a pool of workers, with one job at a time for each account, and its tests |
-//! | `metrics` | what a Prometheus scrapes |
+//! | `metrics` | the metrics that Prometheus scrapes |
 //! | `fenced_writes` | a database that rejects a stale token: SQLite, or Postgres with `DATABASE_URL` |
 //!
 //! # Other documents
 //!
-//! Beside [`design`] and [`reliability`] the package has documents that are not shown here: `docs/cli.md` (the command
-//! line), a dashboard and rules for alerts in `docs/observability`, `SECURITY.md` and `CHANGELOG.md`.
+//! The package contains more documents than [`design`] and [`reliability`], which are not shown here: `docs/cli.md` (the
+//! command line), a dashboard and rules for alerts in `docs/observability`, `SECURITY.md` and `CHANGELOG.md`.
 //!
-//! Only in the repository are `docs/performance.md` (how fast the crate is, and how that was measured), `docs/decisions`
-//! (why it is built in this way), `docs/plots`, `CONTRIBUTING.md` and the fuzz targets.
+//! Only the repository has `docs/performance.md` (how fast the crate is, and how that was measured), `docs/decisions` (why
+//! the crate is built in this way), `docs/plots`, `CONTRIBUTING.md` and the fuzz targets.
 
-/// The words that the other pages use, and how a lock goes from one process to another.
+/// The terms that the other pages use, and how a lock moves from one process to another.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
@@ -55,7 +57,7 @@ pub mod call_graph {}
 #[doc = include_str!("../docs/guide/times.md")]
 pub mod times {}
 
-/// What happens when a lock is lost, and how fencing tokens protect what it guards.
+/// What happens when a lock is lost, and how fencing tokens protect the resource that it guards.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
@@ -69,8 +71,8 @@ pub mod loss {}
 #[doc = include_str!("../docs/guide/fencing.md")]
 pub mod fencing {}
 
-// The code of this page and of the next one is cut from the programs in examples, which have tests of their own.
-/// How a program ends so that no lock is left behind.
+// The code of this page and of the next one is part of the programs in examples, which have tests of their own.
+/// How to end a program so that it leaves no lock behind.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
@@ -91,7 +93,7 @@ pub mod services {}
 #[doc = include_str!("../docs/guide/testing.md")]
 pub mod testing {}
 
-/// What each option gains and costs, with figures.
+/// The advantage and the price of each option, with figures.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
@@ -105,21 +107,21 @@ pub mod tuning {}
 #[doc = include_str!("../docs/guide/moving.md")]
 pub mod moving {}
 
-/// How the crate works: its promises, its data in Redis, and what happens in the process.
+/// How the crate works: its guarantees, its data in Redis, and its work inside the process.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
 #[doc = include_str!("../docs/design.md")]
 pub mod design {}
 
-/// What can go wrong, what a user then sees, which events report it, and how it is tested.
+/// What can go wrong, how a user notices it, which events report it, and how it is tested.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
 #[doc = include_str!("../docs/reliability.md")]
 pub mod reliability {}
 
-/// What can be observed from outside: spans, events and metrics, a dashboard and rules for alerts.
+/// What can be observed from outside: spans, events and metrics, a dashboard, and alerting rules.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]

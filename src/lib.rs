@@ -1,15 +1,15 @@
-// The first definition of a label counts: links.md has it in the documentation, the page itself in the repository.
+// // rustdoc uses the first definition of a label. The documentation uses links.md; the repository uses the pages' own.
 #![doc = include_str!("links.md")]
 #![doc = ""]
 #![cfg_attr(feature = "macros", doc = include_str!("../README.md"))]
 #![cfg_attr(
     not(feature = "macros"),
-    doc = "A reentrant distributed lock for async Rust. How to use it is in the [guide]; its examples need the feature `macros`."
+    doc = "A reentrant distributed lock for async Rust. The [guide] describes how to use it. The examples need the feature `macros`."
 )]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-// `#[locked]` names the crate by its path, also inside the crate.
-#[allow(unused_extern_crates, reason = "used where the macro is used")]
+// // The expansion of `#[locked]` names the crate by its path. This must also work inside the crate.
+#[allow(unused_extern_crates, reason = "used wherever `#[locked]` is used")]
 extern crate self as reentry;
 
 mod api;

@@ -1,5 +1,5 @@
-//! The functions that the command `reentry` needs beyond the public interface. They are not part of that interface, and may
-//! change in any release: `reentry-cli` depends on exactly one version of this crate.
+//! The functions that the command `reentry` needs in addition to the public interface. They are not part of that
+//! interface, and may change in any release. `reentry-cli` depends on exactly one version of this crate.
 
 use redis::{ConnectionInfo, RedisError};
 
@@ -16,14 +16,15 @@ use crate::store::redis::link::address::Address;
 use crate::store::redis::wire::failure;
 use crate::store::{Renew, RenewAnswer, Seen, Store, verbs};
 
-/// Every script with its verb, as it is sent.
+/// Every script with its verb, exactly as it is sent.
 pub fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {
     let scripts = verbs::scripts::scripts().into_iter();
     scripts.map(|script| (script.verb(), script.source()))
 }
 
-/// The builder of a program that runs inside these holds as a whole, each with its key in the store. Another program has taken
-/// them, and releases them when this one has ended. So the search for deadlocks treats them as locks around each acquisition.
+/// The builder of a program that runs entirely inside these holds, each given with its key in the store. Another
+/// program has acquired the holds, and releases them when this one has ended. So the deadlock search treats them as
+/// locks that enclose each acquisition.
 pub fn inside<K: AsRef<str>>(
     mut builder: LocksBuilder,
     holds: impl IntoIterator<Item = (HoldId, K)>,
@@ -36,8 +37,8 @@ pub fn inside<K: AsRef<str>>(
     builder
 }
 
-/// The state of one lock as a [list](Locks::list) shows it, at a bounded cost, however many processes wait. `None` if the lock
-/// is free, or does not look like a lock.
+/// The state of one lock as a [list](Locks::list) shows it. The cost is bounded, however many processes wait. Returns
+/// `None` if the lock is free, or if the key does not look like a lock.
 ///
 /// # Errors
 ///
@@ -51,13 +52,13 @@ pub async fn glance(locks: &Locks, key: impl AsRef<str>) -> Result<Option<Listed
     Ok(lock)
 }
 
-/// Whether the server has rejected a request only because the key patterns of the user do not cover its key.
+/// Returns whether the server has rejected a request only because the user's key patterns do not cover its key.
 #[must_use]
 pub fn refuses_key(error: &LockError) -> bool {
     matches!(error, LockError::Store { source, .. } if Store::refuses_key(source))
 }
 
-/// Renews a lock now, as its holder does from time to time.
+/// Renews a lock immediately, as its holder does periodically.
 ///
 /// # Errors
 ///
@@ -77,8 +78,8 @@ pub async fn renew(locks: &Locks, held: &Held) -> Result<(), LockError> {
     Ok(())
 }
 
-/// The last answer of the store to the callers of this process that wait for a lock: `Ok` if the lock is held, or an error.
-/// `None` before the first answer, and if no caller waits.
+/// Returns the store's last response to the callers of this process that wait for a lock: `Ok` if the lock is held, or
+/// an error. Returns `None` before the first response, and if no caller waits.
 #[must_use]
 pub fn answered(locks: &Locks, key: impl AsRef<str>) -> Option<Result<(), LockError>> {
     let key = locks.engine().open_key(key.as_ref()).ok()?;
@@ -86,7 +87,7 @@ pub fn answered(locks: &Locks, key: impl AsRef<str>) -> Option<Result<(), LockEr
     Some(answered.map_err(on(&key)))
 }
 
-/// Ends the holds that an inspection has shown, if they are still there, and no other holds. Returns the holds that it has
+/// Ends the holds that an inspection has shown, if they still exist, and no other holds. Returns the holds that it has
 /// ended.
 ///
 /// # Errors
@@ -107,13 +108,13 @@ pub async fn release_seen(
     ended.map_err(on(&key))
 }
 
-/// Whether a server has refused a connection only because it does not speak RESP3.
+/// Returns whether a server has rejected a connection only because it does not speak RESP3.
 #[must_use]
 pub fn refuses_resp3(error: &RedisError) -> bool {
     failure::refuses_resp3(error)
 }
 
-/// The servers that a URL names, and how each of them is connected to. The others are found by asking these.
+/// The servers that a URL names, and how to connect to each of them. The other servers are found by asking these.
 #[derive(Debug)]
 pub enum Seeds {
     /// A single server.
@@ -124,7 +125,7 @@ pub enum Seeds {
         primary: String,
         /// The sentinels.
         sentinels: Vec<ConnectionInfo>,
-        /// How the primary and its replicas are connected to, wherever they are.
+        /// How to connect to the primary and its replicas, wherever they are.
         server: ConnectionInfo,
     },
     /// Servers of a cluster.
@@ -132,15 +133,17 @@ pub enum Seeds {
 }
 
 impl Seeds {
-    /// The servers of a builder. Connects nowhere.
+    /// Returns the servers of a builder, without connecting.
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`] for a URL that cannot be used, and if there is none.
+    /// [`LockError::Config`] for an invalid URL, and if no server is given.
     pub fn of(builder: &LocksBuilder) -> Result<Self, LockError> {
         let all = |of: &Address, places: &[_]| places.iter().map(|it| of.at(it).info).collect();
         let origin = builder.origin()?;
-        let origin = origin.ok_or_else(|| LockError::config("no server is named"))?;
+        let origin = origin.ok_or_else(|| {
+            LockError::config("no server is given: set a URL, servers or a client")
+        })?;
         Ok(match origin {
             Origin::Server(server) => Self::Server(server.info),
             Origin::Sentinels(set) => Self::Sentinels {

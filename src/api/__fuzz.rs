@@ -1,5 +1,5 @@
-//! The properties of all code that reads input: one function for each target in `fuzz/`, which takes the input of a
-//! fuzzer. Compiled only for the fuzz targets and for the tests.
+//! The properties of all code that parses input: one function for each target in `fuzz/`. Each function takes the input
+//! of a fuzzer. They are compiled only for the fuzz targets and for the tests.
 
 use ::redis::parse_redis_value;
 
@@ -31,7 +31,7 @@ pub fn message(text: &str) {
     properties::message(text);
 }
 
-/// A URL. Its secret is at the end of the first line.
+/// A URL, whose secret is at the end of the first line.
 pub fn url(text: &str) {
     let (before, after) = text.split_once('\n').unwrap_or((text, ""));
     redis::url(before, after);
@@ -42,9 +42,9 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// Every input with which the fuzzers begin, and every input that they have ever found.
+    /// Reads every seed input of the fuzzers, and every input that they have found so far.
     fn each_of(target: &str, read: impl Fn(&[u8])) {
-        // The manifest may belong to a folder of the repository.
+        // // The manifest may be in a subfolder of the repository.
         let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
         let root = above.find(|folder| folder.join("fuzz/corpus").is_dir());
         let root = root.expect("the corpus, which the repository has");

@@ -9,26 +9,27 @@ use crate::base::error::LockError;
 use crate::hold::held::Held;
 use crate::hold::scope;
 
-/// The `Locks` in scope, else the installed one.
+/// Returns the `Locks` in scope, or else the installed one.
 pub fn locks() -> Option<Locks> {
     installed::current()
 }
 
-/// The error of a function that has no `Locks` for its key.
+/// Returns the error of a function that has no `Locks` for its key.
 pub fn no_locks(function: &'static str, key: impl AsRef<str>) -> LockError {
     let key = key.as_ref().to_owned();
     LockError::NoLocks { function, key }
 }
 
-/// The lock of the body that begins now.
+/// Returns the lock of the body that begins now.
 pub fn held() -> Held {
     scope::current().unwrap_or_else(|| unreachable!("the body runs under its lock"))
 }
 
-/// Mentions an argument, so that the body takes it along.
+/// Mentions an argument, so that the body captures it.
 pub fn capture<T: ?Sized>(_: &T) {}
 
-/// The types that `locks = …` accepts. A separate trait lets the compiler name them in its message.
+/// The types that `locks = …` accepts. With a trait of its own, the compiler can name the accepted types in its
+/// message.
 #[diagnostic::on_unimplemented(
     message = "`locks = …` takes a `Locks` or a `&Locks`, not a value of the type `{Self}`",
     label = "this is no `Locks`",
@@ -66,7 +67,7 @@ pointers!(
     &Arc<Locks>
 );
 
-// The examples need this crate, and the crate of the attribute cannot depend on it.
+// // The examples need this crate, and the crate of the attribute cannot depend on it.
 #[cfg(all(doctest, feature = "macros"))]
 #[doc = include_str!("../../docs/locked.md")]
 pub struct ExamplesOfLocked;

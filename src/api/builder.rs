@@ -1,4 +1,4 @@
-//! How a `Locks` is set up.
+//! The configuration of a `Locks`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ mod open;
 mod pool;
 mod shown;
 
-/// Sets up a [`Locks`](crate::Locks); made by [`Locks::builder`](crate::Locks::builder).
+/// A builder that configures a [`Locks`](crate::Locks). [`Locks::builder`](crate::Locks::builder) returns one.
 ///
 /// # Examples
 ///
@@ -47,7 +47,7 @@ pub struct LocksBuilder {
     url: Option<String>,
     servers: Option<Servers>,
     login: Login,
-    /// The source of connections for commands, if not the URL or the servers.
+    /// The source of connections for commands, if it is neither the URL nor the servers.
     commands: Option<Arc<dyn Source>>,
     #[cfg(any(test, feature = "test-util"))]
     pub(crate) store: Option<OpenStore>,
@@ -67,10 +67,10 @@ pub struct LocksBuilder {
 type OpenStore = Arc<dyn Fn(Timeouts) -> Arc<Store> + Send + Sync>;
 
 impl LocksBuilder {
-    /// The prefix of every key in the store (default: none). The API shows keys without it.
+    /// Sets the prefix of every key in the store (default: none). The API shows keys without it.
     ///
-    /// The prefix must not begin with `reentry:`, and its first pair of braces must not be `{}`: no key would be valid
-    /// after it, and [`build`](Self::build) returns an error.
+    /// The prefix must not begin with `reentry:`, and its first pair of braces must not be `{}`. Otherwise no key would
+    /// be valid with it, and [`build`](Self::build) returns an error.
     ///
     /// # Examples
     ///
@@ -88,13 +88,14 @@ impl LocksBuilder {
         self
     }
 
-    /// How much longer a lease lasts in the store than the holder relies on it (default: 1 % of the lease, at least 5 ms, for
-    /// clocks that differ in rate).
+    /// Sets how long the store keeps a lease after the holder has stopped relying on it (default: 1 % of the lease, and
+    /// at least 5 ms, for clocks that run at different rates).
     ///
-    /// A holder that cannot renew its lease ends its body `grace` before the store gives the lock to another caller. In this
-    /// time the requests end that the body has sent to a database or service that knows no
-    /// [fencing token](crate::Held::fencing_token): Consul calls it `lock-delay`. Choose the longest time that such a request
-    /// may take. A dead holder still blocks others for a TTL. `grace` is at most a third of the TTL and of `max_hold`.
+    /// A holder that cannot renew its lease ends its body `grace` before the store gives the lock to another caller.
+    /// This leaves time for requests that the body has already sent to a database or service that does not check the
+    /// [fencing token](crate::Held::fencing_token). Consul calls this time `lock-delay`. Choose the longest time that
+    /// such a request may take. A dead holder still blocks others for a TTL. `grace` is at most a third of the TTL and
+    /// of `max_hold`.
     ///
     /// # Examples
     ///
@@ -114,24 +115,24 @@ impl LocksBuilder {
         self
     }
 
-    /// The URL of the store that has the locks:
+    /// Sets the URL of the store:
     ///
     /// | URL | |
     /// |---|---|
     /// | `redis://user:password@host:port/database` | one server |
     /// | `rediss://…` | one server, over TLS (feature `tls`); also `rediss+sentinel` |
     /// | `unix:///path` | one server on this machine |
-    /// | `redis+sentinel://user:password@host:port,host:port/primary` | the primary that [sentinels](Servers::sentinel) watch; further parameters: `?db=2`, `sentinel_username`, `sentinel_password`, `sentinel_tls=false` |
+    /// | `redis+sentinel://user:password@host:port,host:port/primary` | the primary that [sentinels](Servers::sentinel) monitor; further parameters: `?db=2`, `sentinel_username`, `sentinel_password`, `sentinel_tls=false` |
     /// | `redis+cluster://user:password@host:port,host:port` | a [cluster](Servers::cluster); also `rediss+cluster` |
     /// | `memory:` | the memory of this process |
     ///
-    /// Connections speak RESP3. Where a server or a proxy refuses that, and with the parameter `protocol=resp2`, they speak RESP2.
-    /// Each process then has a further connection to each server, for messages.
+    /// Connections speak RESP3. They speak RESP2 if a server or a proxy rejects RESP3, and with the parameter
+    /// `protocol=resp2`. With RESP2, each process has an additional connection to each server, for messages.
     ///
-    /// In a user name, a password and a parameter, characters that have a meaning in a URL must be percent-encoded.
+    /// In a user name, a password or a parameter, characters with a special meaning in a URL must be percent-encoded.
     ///
-    /// With a [`pool`](Self::pool), the URL serves only the subscription on which waiters receive the message that it
-    /// is their turn. All commands go through the pool.
+    /// With a [`pool`](Self::pool), the URL is used only for the subscription that informs waiters when it is their
+    /// turn. All commands go through the pool.
     ///
     /// # Examples
     ///
@@ -150,7 +151,7 @@ impl LocksBuilder {
         self
     }
 
-    /// The servers of a deployment with more than one server. The [URL](Self::url) can name them as well.
+    /// Sets the servers of a deployment with more than one server. The [URL](Self::url) can name them as well.
     ///
     /// # Examples
     ///
@@ -169,7 +170,7 @@ impl LocksBuilder {
         self
     }
 
-    /// How long to wait for a connection (default 2 s). Must not be zero.
+    /// Sets how long to wait for a connection (default 2 s). Must not be zero.
     ///
     /// # Examples
     ///
@@ -190,8 +191,8 @@ impl LocksBuilder {
         self
     }
 
-    /// How long to wait for an answer of the store (default 1 s). After that the outcome of the request counts as
-    /// unknown, and a release continues in the background. Must not be zero.
+    /// Sets how long to wait for a response of the store (default 1 s). After that, the outcome of the request counts
+    /// as unknown, and a release continues in the background. Must not be zero.
     ///
     /// # Examples
     ///
@@ -212,14 +213,16 @@ impl LocksBuilder {
         self
     }
 
-    /// How long an acquisition waits for a store that does not answer (default: as long as its
-    /// [`wait`](crate::LockRequest::wait) lasts). At least two heartbeats, and with [`Wake::Poll`] at least two intervals: a
-    /// waiter asks no more often. Make it longer than that by the [`response_timeout`](Self::response_timeout).
+    /// Limits how long an acquisition waits for a store that does not respond (default: as long as its
+    /// [`wait`](crate::LockRequest::wait)). The minimum is two heartbeats, and with [`Wake::Poll`] also two intervals,
+    /// because a waiter sends requests no more often. Make the limit longer than that by the
+    /// [`response_timeout`](Self::response_timeout).
     ///
-    /// When the store has not answered requests for the lock for so long, the acquisition ends with
-    /// [`Timeout`](crate::LockError::Timeout), for which [`is_unavailable`](crate::LockError::is_unavailable) is true, whatever is
-    /// left of its `wait`. So a service can let callers queue for a minute behind each other, and still report an outage after
-    /// some seconds. Holds are not concerned: they last as long as their leases.
+    /// When the store has not responded to requests for the lock for this long, the acquisition ends with
+    /// [`Timeout`](crate::LockError::Timeout), even if some of its `wait` is left. For this error,
+    /// [`is_unavailable`](crate::LockError::is_unavailable) is true. So a service can let callers wait a minute for
+    /// each other, and still report an outage after some seconds. The limit does not apply to holds, which last as long
+    /// as their leases.
     ///
     /// # Examples
     ///
@@ -227,7 +230,7 @@ impl LocksBuilder {
     /// # use std::time::Duration;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
-    /// // No server is there.
+    /// // There is no server at this address.
     /// let builder = reentry::Locks::builder().url("redis://127.0.0.1:1");
     /// let builder = builder.heartbeat(Duration::from_millis(50));
     /// let locks = builder.outage(Duration::from_millis(200)).build_lazy()?;
@@ -241,7 +244,7 @@ impl LocksBuilder {
         self
     }
 
-    /// How waiters learn that a lock may be free (default: [`Wake::Notify`]).
+    /// Sets how waiters learn that a lock may be free (default: [`Wake::Notify`]).
     ///
     /// # Examples
     ///
@@ -262,11 +265,11 @@ impl LocksBuilder {
         self
     }
 
-    /// The time between two requests of a waiter that waits for its message (default 1 s; a third of its TTL if that is
-    /// shorter). Between 10 ms and 1 min.
+    /// Sets the interval between two requests of a waiter that waits for a message (default 1 s; a third of its TTL if
+    /// that is shorter). Between 10 ms and 1 min.
     ///
-    /// A lost message, a dead waiter and a subscription that hangs each delay a hand-off by two heartbeats at most. A
-    /// lock that has moved to another process has a lease of two heartbeats until it is renewed for the first time.
+    /// A lost message, a dead waiter and a subscription that hangs each delay a hand-off by at most two heartbeats. A
+    /// lock that has moved to another process has a lease of two heartbeats until its first renewal.
     ///
     /// # Examples
     ///
@@ -287,8 +290,8 @@ impl LocksBuilder {
         self
     }
 
-    /// How many times in a row a lock goes from one waiter to the next in this process while
-    /// another process waits (default 16). With 0 it goes to the process that has waited longest.
+    /// Sets how many consecutive times a lock moves from one waiter to the next in this process while another process
+    /// waits (default 16). With 0, it moves to the process that has waited longest.
     ///
     /// # Examples
     ///
@@ -305,7 +308,7 @@ impl LocksBuilder {
         self
     }
 
-    /// How a lock goes from one waiter to the next in this process (default: [`Handoff::InStore`]).
+    /// Sets how a lock moves from one waiter to the next in this process (default: [`Handoff::InStore`]).
     ///
     /// # Examples
     ///
@@ -323,12 +326,12 @@ impl LocksBuilder {
         self
     }
 
-    /// How long a caller waits before it reports that it still waits (default 5 s). It reports again each time it has
-    /// waited for twice as long. The report is the event `waiting`, which names the holder of the lock.
-    /// [`Duration::MAX`] means never.
+    /// Sets how long a caller waits before it reports that it is still waiting (default 5 s). It reports again each
+    /// time it has waited twice as long. The report is the event `waiting`, which names the holder of the lock.
+    /// [`Duration::MAX`] disables the report.
     ///
-    /// For the report the store is asked for the holder, at most once in a heartbeat for all callers of this process
-    /// that wait for the lock. Reports of one caller are at least 10 ms apart.
+    /// For the report, the process asks the store for the holder. It does so at most once per heartbeat for all of its
+    /// callers that wait for the lock. Reports of one caller are at least 10 ms apart.
     ///
     /// # Examples
     ///
@@ -348,7 +351,7 @@ impl LocksBuilder {
     }
 }
 
-/// Leaves out the URL, which may contain a password.
+/// Omits the URL, which may contain a password.
 impl fmt::Debug for LocksBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocksBuilder")

@@ -1,4 +1,4 @@
-//! How a program ends: no lock is taken any more, and all held locks are released.
+//! How a program ends: it acquires no more locks, and releases all locks that it holds.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::base::error::LostReason;
 use crate::base::events;
 use crate::base::timer::timeout;
 
-/// The time until the first event `closing`, which says what keeps a `Locks` open. Each further event follows after
+/// The time until the first event `closing`, which lists what keeps a `Locks` open. Each further event follows after
 /// twice the time.
 const TOLD_AFTER: Duration = Duration::from_secs(5);
 
@@ -19,24 +19,24 @@ const TOLD_AFTER: Duration = Duration::from_secs(5);
 const LOOKS: Duration = Duration::from_secs(1);
 
 impl Locks {
-    /// Takes no more locks, and waits until all that are held have been released.
+    /// Acquires no more locks, and waits until all held locks are released.
     ///
-    /// From now on acquisitions fail with [`LockError::Closed`](crate::LockError::Closed), in all clones, including
-    /// acquisitions that already wait. Bodies finish: they re-enter the locks that they hold, and take no others.
-    /// [Leaders](Self::leader) resign at once. Work in the background, for example the release of a guard that was
-    /// dropped, is awaited. Then the connections are closed.
+    /// After this call, acquisitions fail with [`LockError::Closed`](crate::LockError::Closed) in all clones, including
+    /// acquisitions that already wait. Bodies finish. They can re-enter the locks that they hold, but acquire no
+    /// others. [Leaders](Self::leader) resign immediately. Background work, for example the release of a dropped guard,
+    /// is awaited. Then the connections are closed.
     ///
-    /// Without this call, work in the background ends with the runtime: a lock whose guard is dropped in the last line
-    /// of `main` is held until its lease expires.
+    /// Without this call, background work ends with the runtime. For example, a lock whose guard is dropped in the last
+    /// line of `main` is held until its lease expires.
     ///
-    /// This call waits for as long as a body runs, a guard is kept, or the store fails. So it never ends inside a body,
-    /// or while its caller keeps a guard. The event `closing` says after 5 s what it waits for, and again each time it
-    /// has waited for twice as long. It does not wait for a guard whose lock is lost.
-    /// [`close_within`](Self::close_within) has a time limit.
+    /// This call waits for as long as a body runs, a guard is kept, or the store fails. So it never completes if it is
+    /// called inside a body, or while its caller keeps a guard. After 5 s the event `closing` lists what the call is
+    /// waiting for. It is repeated each time the call has waited twice as long. The call does not wait for a guard
+    /// whose lock is lost. [`close_within`](Self::close_within) has a time limit.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the `Locks` closed. Work in the background continues.
+    /// Dropping the future leaves the `Locks` closed. Background work continues.
     ///
     /// # Examples
     ///
@@ -55,18 +55,20 @@ impl Locks {
         self.engine().close(None).await
     }
 
-    /// Closes as [`close`](Self::close) does, but drops bodies that are still running after `limit`, and releases their
-    /// locks.
+    /// Closes as [`close`](Self::close) does, but after `limit` drops the bodies that are still running, and releases
+    /// their locks.
     ///
     /// Such a body ends as if its lock were lost, with [`LostReason::Closed`](crate::LostReason::Closed). The call
-    /// returns at the latest after `limit` and, for what is released then, the response timeout. The report shows what
-    /// is left then and is held until its lease expires: a guard that is kept, a body with
-    /// [`OnLost::KeepRunning`](crate::OnLost::KeepRunning), a lock that the store did not release in time, or refused
-    /// to release.
+    /// returns after at most `limit` plus, for the locks that are released then, the response timeout. The report lists
+    /// what is left. These locks are held until their leases expire:
     ///
-    /// A service calls this method as soon as it should end, and awaits its requests or jobs after that. So requests
-    /// that wait for a lock do not delay the end of the service. In the repository, `cargo run --example axum_orders`
-    /// shows it for a web service, and `cargo run --example worker` for jobs.
+    /// - the lock of a guard that is still kept;
+    /// - the lock of a body with [`OnLost::KeepRunning`](crate::OnLost::KeepRunning);
+    /// - a lock that the store did not release in time, or whose release it rejected.
+    ///
+    /// A service calls this method as soon as it must shut down, and awaits its requests or jobs after that. So
+    /// requests that wait for a lock do not delay the shutdown. In the repository, `cargo run --example axum_orders`
+    /// shows this for a web service, and `cargo run --example worker` shows it for jobs.
     ///
     /// # Cancel safety
     ///
@@ -104,7 +106,7 @@ impl Engine {
                     let holds = renewals.holds();
                     holds.iter().for_each(|hold| hold.lose(LostReason::Closed));
                     let limit = renewals.response_timeout();
-                    // The report shows what is not done by then.
+                    // // The report lists what is not done by then.
                     let _ = timeout(limit, self.until_over()).await;
                 }
             }
@@ -115,13 +117,13 @@ impl Engine {
         report
     }
 
-    /// Resolves when nothing is left except guards whose locks are lost. Emits an event from time to time that says
-    /// what it waits for.
+    /// Resolves when nothing is left except guards whose locks are lost. Periodically emits an event that lists what it
+    /// is waiting for.
     async fn until_over(&self) {
         let activity = self.renewals().queues().activity();
         let (begun, mut told_after) = (Instant::now(), TOLD_AFTER);
         loop {
-            // Counted first, so that a hold that ends in between still counts while its release is under way.
+            // // Counted first, so that a hold that ends in the meantime still counts while its release is in progress.
             let count = activity.count();
             let holds = self.renewals().holds();
             let lost = holds.iter().filter(|hold| hold.is_left_to_guards());
@@ -154,7 +156,7 @@ impl Engine {
     }
 }
 
-/// The report of what was left when a [`Locks`] was closed.
+/// A report of what was left when a [`Locks`] was closed.
 ///
 /// # Examples
 ///
@@ -175,26 +177,26 @@ pub struct CloseReport {
 }
 
 impl CloseReport {
-    /// Whether nothing is left.
+    /// Returns whether nothing is left.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.still_held.is_empty() && self.in_flight == 0 && self.abandoned.is_empty()
     }
 
-    /// The keys of the locks that are still held, without the prefix, in order.
+    /// Returns the keys of the locks that are still held, sorted, without the prefix.
     #[must_use]
     pub fn still_held(&self) -> &[String] {
         &self.still_held
     }
 
-    /// The number of acquisitions and releases that have not ended.
+    /// Returns the number of acquisitions and releases that are still in progress.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// The keys of the locks whose release the store has refused, without the prefix, in order. Each of these locks is
-    /// held until its lease expires.
+    /// Returns the keys of the locks whose release the store has rejected, sorted, without the prefix. Each of these
+    /// locks is held until its lease expires.
     #[must_use]
     pub fn abandoned(&self) -> &[String] {
         &self.abandoned
@@ -210,7 +212,7 @@ impl fmt::Display for CloseReport {
             1 => parts.push("1 acquisition or release is in flight".to_owned()),
             count => parts.push(format!("{count} acquisitions and releases are in flight")),
         }
-        let (one, several) = ("release was refused", "releases were refused");
+        let (one, several) = ("release was rejected", "releases were rejected");
         parts.extend(counted(&self.abandoned, one, several));
         if parts.is_empty() {
             return f.write_str("nothing is left");
@@ -219,7 +221,7 @@ impl fmt::Display for CloseReport {
     }
 }
 
-/// The number of keys and their names as text; `None` if there are no keys.
+/// Returns the number of keys and their names as text, or `None` if there are no keys.
 fn counted(keys: &[String], one: &str, several: &str) -> Option<String> {
     let words = if keys.len() == 1 { one } else { several };
     let told = || format!("{} {words} ({})", keys.len(), keys.join(", "));

@@ -1,7 +1,7 @@
-//! The types of other crates that the [builder](crate::LocksBuilder) takes, in the versions that fit.
+//! The types of other crates that the [builder](crate::LocksBuilder) accepts, in the matching versions.
 //!
-//! A program that uses `redis` or `deadpool-redis` itself may name its own types, if cargo gives it the same versions: `redis` 1,
-//! and `deadpool-redis` 0.23.
+//! A program that depends on `redis` or `deadpool-redis` itself can use its own types, if cargo selects the same
+//! versions: `redis` 1, and `deadpool-redis` 0.23.
 
 /// From `deadpool-redis`, for [`LocksBuilder::pool`](crate::LocksBuilder::pool).
 #[cfg(feature = "pool")]

@@ -286,7 +286,7 @@ async fn a_release_that_is_refused_is_in_the_report_until_its_lease_has_ended()
     }
     let report = process.locks.close().await;
     assert_eq!(report.abandoned(), ["b"]);
-    assert_eq!(report.to_string(), "1 release was refused (b)");
+    assert_eq!(report.to_string(), "1 release was rejected (b)");
     assert!(!report.is_clean());
     sleep(TTL).await;
     assert!(process.locks.close().await.is_clean());

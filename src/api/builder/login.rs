@@ -1,4 +1,4 @@
-//! How the connections log in, beyond what a URL says: a client of the program, credentials that change, certificates.
+//! How connections log in, beyond what a URL says: a client of the program, credentials that change, certificates.
 
 use redis::Client;
 
@@ -9,11 +9,11 @@ use crate::store::redis::Certificates;
 use crate::store::redis::Credentials;
 
 impl LocksBuilder {
-    /// The server of a client that the program has already, instead of a [URL](Self::url).
+    /// Uses the server of a client that the program already has, instead of a [URL](Self::url).
     ///
-    /// The client's address, login, database and TLS settings are used for connections of the `Locks`' own, which
-    /// receive messages. They speak RESP3 where the server does, whatever the client's protocol is. The client's own connections
-    /// are not used. Its type is also in [`driver`](crate::driver).
+    /// The `Locks` opens its own connections, which can receive messages, with the client's address, login, database
+    /// and TLS settings. They speak RESP3 if the server does, whatever the client's protocol is. The client's own
+    /// connections are not used. The client's type is also exported in [`driver`](crate::driver).
     ///
     /// # Examples
     ///
@@ -30,16 +30,18 @@ impl LocksBuilder {
         self
     }
 
-    /// Credentials that change while the program runs (default: those of the URL or of the servers), for one server, for a
-    /// primary that sentinels watch, and for a cluster; the sentinels themselves have the credentials of the URL. See
-    /// [`credentials`](crate::credentials).
+    /// Uses credentials that change while the program runs (default: the credentials of the URL or of the servers). See
+    /// [`credentials`](crate::credentials). They apply to one server, to a primary that sentinels monitor, and to a
+    /// cluster. The sentinels themselves use the credentials of the URL.
     ///
-    /// The provider is asked before each connection, within the [`connect_timeout`](Self::connect_timeout). Connections that
-    /// are there log in again with each value that it gives. If it fails, or is silent for a second, they stay as they are,
-    /// the event `credentials_failed` reports it, and new connections use the credentials that it gave last. So give it new
-    /// credentials when the server accepts them: a connection whose login the server has rejected keeps the login that it has,
-    /// and does not try later ones. The next connection uses the newest. Connections of a [`pool`](Self::pool) log in as the
-    /// pool says.
+    /// The provider is asked before each new connection, within the [`connect_timeout`](Self::connect_timeout).
+    /// Existing connections log in again with each value that it provides. If the provider fails, or does not respond
+    /// for a second, they stay as they are, and new connections use the last credentials that it provided. The event
+    /// `credentials_failed` reports the failure.
+    ///
+    /// Provide new credentials only when the server accepts them. A connection whose login the server has rejected
+    /// keeps its old login, and does not try later ones. The next connection uses the newest credentials. Connections
+    /// of a [`pool`](Self::pool) log in as the pool specifies.
     ///
     /// # Examples
     ///
@@ -66,10 +68,12 @@ impl LocksBuilder {
         self
     }
 
-    /// Certificates of the program's own for TLS (default: the authorities of the system, and no certificate of the client).
+    /// Uses the program's own certificates for TLS (default: the system's certificate authorities, and no client
+    /// certificate).
     ///
-    /// They are for the servers and the sentinels of a URL with `rediss`, or of [`Servers::tls`](crate::Servers::tls). Without
-    /// TLS, and for a certificate that cannot be read, [`build`](Self::build) returns [`LockError::Config`](crate::LockError::Config).
+    /// They apply to the servers and sentinels of a `rediss` URL, or of [`Servers::tls`](crate::Servers::tls). Without
+    /// TLS, or if a certificate cannot be read, [`build`](Self::build) returns
+    /// [`LockError::Config`](crate::LockError::Config).
     ///
     /// # Examples
     ///

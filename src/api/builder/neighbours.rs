@@ -1,22 +1,25 @@
-//! The option for the time of a migration.
+//! The option for a migration.
 
 use super::LocksBuilder;
 use crate::base::neighbours::Neighbours;
 
 impl LocksBuilder {
-    /// Lets programs of another kind get the locks too, for the time of a migration (default: not).
+    /// Lets other kinds of programs acquire the locks as well, during a migration (default: off).
     ///
-    /// A lock that this crate hands from one waiter to the next is never free, so a program that polls does not get it while
-    /// callers wait. With this option:
+    /// A lock that this crate hands from one waiter to the next is never free. So a program that polls never acquires
+    /// it while callers wait. With this option:
     ///
-    /// - a release leaves the lock free for a moment in which such a program asks, again and again while callers wait. The
-    ///   callers wait for that moment: at most `interval` and a quarter in every [`every`](Neighbours::every);
-    /// - a release that frees the lock publishes `0` on `redisson_lock__channel:{key}`, where Redisson waits;
-    /// - a process with waiters listens on these channels, and asks at once when Redisson frees a lock.
+    /// - While callers wait, a release repeatedly leaves the lock free for the moment in which such a program polls.
+    ///   The callers wait for that moment. They wait for at most `interval` and a quarter in every
+    ///   [`every`](Neighbours::every).
+    /// - A release that frees the lock publishes `0` on `redisson_lock__channel:{key}`, where Redisson waits.
+    /// - A process with waiters subscribes to these channels, and sends its request immediately when Redisson frees a
+    ///   lock.
     ///
-    /// Give it to all processes. A release costs one request more. The user needs the rights
-    /// `+psubscribe &redisson_lock__channel:*` in addition. A lock that is shared, or that `min_hold` keeps, is released as
-    /// without the option. In memory it does nothing. The guide has a [procedure](crate::guide::moving).
+    /// Set the option in all processes. A release costs one additional request. The user also needs the rights
+    /// `+psubscribe &redisson_lock__channel:*`. For a shared lock, or a lock that `min_hold` keeps, the release works
+    /// as without the option. The option has no effect on the in-memory store. The guide describes a
+    /// [procedure](crate::guide::moving).
     ///
     /// # Examples
     ///

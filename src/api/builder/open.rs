@@ -1,4 +1,4 @@
-//! How a `Locks` is opened: over which store, and with which timeouts.
+//! How a `Locks` is opened: its store, and its timeouts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,13 +24,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Locks {
-    /// Connects to `redis://…`, to `rediss://…` (feature `tls`), or to a new `memory:` store, with
-    /// the defaults of the [builder](Self::builder).
+    /// Connects to `redis://…`, to `rediss://…` (feature `tls`), or to a new `memory:` store, with the defaults of the
+    /// [builder](Self::builder).
     ///
     /// # Errors
     ///
-    /// [`LockError::Store`] if the server cannot be reached within the connect timeout of 2 s or
-    /// refuses the credentials; [`LockError::Config`] for a URL that cannot be used.
+    /// [`LockError::Store`] if the server cannot be reached within the connect timeout of 2 s, or if it rejects the
+    /// credentials. [`LockError::Config`] for an invalid URL.
     ///
     /// # Cancel safety
     ///
@@ -50,8 +50,8 @@ impl Locks {
         Self::builder().url(url).build().await
     }
 
-    /// Locks in the memory of this process, for demos and tests. They keep every promise within the process, on the
-    /// tokio clock: with `start_paused` a test decides when a lease expires.
+    /// Creates locks in the memory of this process, for demos and tests. They keep every guarantee within the process.
+    /// They use the tokio clock, so a test with `start_paused` controls when a lease expires.
     ///
     /// # Examples
     ///
@@ -71,7 +71,7 @@ impl Locks {
         )
     }
 
-    /// Options for all locks of one `Locks`.
+    /// Returns a builder with options for all locks of one `Locks`.
     ///
     /// # Examples
     ///
@@ -89,12 +89,12 @@ impl Locks {
 }
 
 impl LocksBuilder {
-    /// Connects.
+    /// Builds the `Locks`, and connects to its store.
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`], before anything is sent, for options that contradict each other, for a URL that cannot be
-    /// used, and for a prefix after which no key is valid. [`LockError::Store`] if the server cannot be reached.
+    /// [`LockError::Config`], before anything is sent, for options that contradict each other, for an invalid URL, and
+    /// for a prefix with which no key is valid. [`LockError::Store`] if the server cannot be reached.
     ///
     /// # Cancel safety
     ///
@@ -118,22 +118,22 @@ impl LocksBuilder {
     }
 
     /// Builds the `Locks` without connecting. The first call that needs a connection makes it, and each later call
-    /// tries again until there is one. So a service can start before its Redis.
+    /// tries again until it succeeds. So a service can start before its Redis server.
     ///
-    /// An acquisition that finds no server tries again until its [`wait`](crate::LockRequest::wait) is over. If the
-    /// server refuses the credentials, the first acquisition fails with [`LockError::Store`].
+    /// An acquisition that cannot reach the server tries again until its [`wait`](crate::LockRequest::wait) is over. If
+    /// the server rejects the credentials, the first acquisition fails with [`LockError::Store`].
     ///
     /// This method may be called outside a runtime.
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`], as [`build`](Self::build).
+    /// [`LockError::Config`], as for [`build`](Self::build).
     ///
     /// # Examples
     ///
     /// ```
     /// # fn main() -> Result<(), reentry::LockError> {
-    /// // No server is there yet, and none is asked.
+    /// // There is no server yet, and nothing is sent to one.
     /// let locks = reentry::Locks::builder().url("redis://localhost:1").build_lazy()?;
     /// # drop(locks);
     /// # Ok(())
@@ -149,7 +149,7 @@ impl LocksBuilder {
         Ok(self.over(store, response_timeout))
     }
 
-    /// Checks the options that do not say where the store is.
+    /// Checks the options that are independent of the store.
     fn check(&self) -> Result<(), LockError> {
         let timeouts = self.timeouts();
         if timeouts.connect.is_zero() || timeouts.response.is_zero() {
@@ -158,14 +158,14 @@ impl LocksBuilder {
         if let Some(reason) = LockKey::refusal_of(&self.prefix) {
             let prefix = &self.prefix;
             return Err(LockError::config(format!(
-                "after the prefix `{prefix}` no key is valid: {reason}"
+                "no key is valid with the prefix `{prefix}`: {reason}"
             )));
         }
         self.queueing.check()?;
         self.options.resolve(Options::default()).map(drop)
     }
 
-    /// Opens the store. Connects nowhere.
+    /// Opens the store, without connecting.
     fn store(&self) -> Result<Arc<Store>, LockError> {
         let timeouts = self.timeouts();
         let refused = |reason: &str| Err(LockError::config(reason));
@@ -174,36 +174,38 @@ impl LocksBuilder {
         if let Some(open) = &self.store {
             let others = [self.commands.is_some(), self.url.is_some()];
             if others.contains(&true) || self.servers.is_some() || !self.login.is_empty() {
-                return refused("a server in memory excludes a URL, servers, a pool and a login");
+                return refused(
+                    "a test server cannot be combined with a URL, servers, a pool or a login",
+                );
             }
             return Ok(open(timeouts));
         }
         let given = [self.url.is_some(), self.servers.is_some(), has_client];
         if given.iter().filter(|is_given| **is_given).count() > 1 {
-            return refused("a URL, servers and a client exclude each other");
+            return refused("set only one of a URL, servers and a client");
         }
         if self.url.as_deref() == Some(MEMORY) {
             return match &self.commands {
-                Some(_) => refused("a pool and `memory:` exclude each other"),
+                Some(_) => refused("a pool cannot be combined with `memory:`"),
                 None if self.login.is_empty() => Ok(Arc::new(Store::Memory(MemoryStore::new()))),
-                None => refused("credentials and certificates exclude `memory:`"),
+                None => refused("credentials and certificates cannot be combined with `memory:`"),
             };
         }
         let store = match (&self.commands, self.origin()?) {
             (Some(_), None) if !self.login.is_empty() => {
-                return refused("credentials and certificates are for a URL or servers");
+                return refused("credentials and certificates require a URL or servers");
             }
             (Some(commands), origin) => RedisStore::over(Arc::clone(commands), origin, timeouts),
             (None, Some(origin)) => RedisStore::open(origin, timeouts),
             (None, None) => {
-                return refused("neither a URL nor servers nor a client nor a pool were given");
+                return refused("no store is configured: set a URL, servers, a client or a pool");
             }
         };
         store.introduce();
         Ok(Arc::new(Store::Redis(store)))
     }
 
-    /// The servers, if any are named.
+    /// Returns the servers, if any are given.
     pub(in crate::api) fn origin(&self) -> Result<Option<Origin>, LockError> {
         let origin = match (&self.servers, &self.url) {
             (Some(servers), _) => Some(servers.resolve()?),
@@ -220,7 +222,7 @@ impl LocksBuilder {
         }
     }
 
-    /// Locks in memory at the end of a wire.
+    /// Creates in-memory locks at the other end of a simulated wire.
     #[cfg(test)]
     pub(crate) fn behind(
         self,

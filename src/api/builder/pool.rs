@@ -1,7 +1,7 @@
-//! Locks over a pool of the program. No other file uses pools.
+//! Locks that use the program's connection pool. No other file uses pools.
 //!
-//! A connection is taken out of the pool permanently. The pool checks a connection with a round trip before it hands it
-//! out, and would also lend it to other code, which may select another database on it, or block it.
+//! A connection is taken out of the pool permanently. The pool checks a connection with a round trip before each loan.
+//! It would also lend the connection to other code, which may select another database on it, or block it.
 
 use std::sync::Arc;
 
@@ -12,15 +12,15 @@ use crate::base::error::{Effect, StoreError};
 use crate::store::redis::link::source::{Opened, Opening, Receiver, Source, Timeouts, refused};
 
 impl LocksBuilder {
-    /// Takes connections from a pool of `deadpool-redis` 0.23 that the program has already. Its types are also in
-    /// [`driver`](crate::driver).
+    /// Takes connections from a pool of `deadpool-redis` 0.23 that the program already has. Its types are also exported
+    /// in [`driver`](crate::driver).
     ///
-    /// One connection is taken out of the pool permanently, and serves all commands until it fails. Then the next
-    /// connection is taken. The connections of such a pool do not report their end: an idle hold learns of it at its
-    /// next renewal, not at once. If the program selects another database on a connection, it must not give that
-    /// connection back to the pool.
+    /// One connection is taken out of the pool permanently, and serves all commands until it fails. Then another
+    /// connection is taken. The connections of such a pool do not report when they are closed. So an idle hold learns
+    /// of it at its next renewal, not immediately. If the program selects another database on a connection, it must not
+    /// return that connection to the pool.
     ///
-    /// A pool does not expose its client. Set the [`url`](Self::url) as well, so that waiters receive a message when it
+    /// A pool does not expose its client. Set the [`url`](Self::url) as well, so that a message informs waiters when it
     /// is their turn. Without a URL they poll, as with [`Wake::Backoff`](crate::Wake::Backoff).
     ///
     /// # Examples
@@ -62,7 +62,7 @@ impl Source for Pooled {
                 error => failed(Effect::None, error),
             })?;
             let mut driver = Connection::take(pooled);
-            // The crate has its own limit. This one only ends the task that waits for the answer.
+            // // The crate has its own limit. This one only ends the task that waits for the response.
             driver.set_response_timeout(timeouts.response.saturating_mul(2));
             Ok(Opened::made_elsewhere(driver, endpoint, self))
         })
@@ -78,7 +78,7 @@ mod tests {
     #[tokio::test]
     async fn a_url_beside_a_pool_is_checked_before_anything_is_sent() {
         for url in ["memory:", "localhost", "http://localhost"] {
-            // No server listens there: an attempt to connect would be `LockError::Store`.
+            // // No server listens on this port. An attempt to connect would return `LockError::Store`.
             let pool = Config::from_url("redis://127.0.0.1:1").create_pool(Some(Runtime::Tokio1));
             let builder = Locks::builder().url(url);
             let built = match pool {

@@ -1,4 +1,4 @@
-//! How a `Locks` is shown to others: its process, its holds, and its keys in metrics.
+//! How others see a `Locks`: its process, its holds, and its keys in metrics.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use crate::base::label::Labeller;
 use crate::base::metrics::Classifier;
 
 impl LocksBuilder {
-    /// The name of this process for those who look at its locks (default: the name of the program's file).
+    /// Sets the name of this process, shown to those who inspect its locks (default: the name of the executable file).
     ///
-    /// Waiters, operators and `CLIENT LIST` see it beside the process id and the host: see [`Process`](crate::Process). It
-    /// is the name of the whole process: if several `Locks` are built with names, the last one counts, from the next
-    /// connection on. At most 100 characters are shown.
+    /// Waiters, operators and `CLIENT LIST` see it next to the process id and the host. See
+    /// [`Process`](crate::Process). The name applies to the whole process. If several `Locks` are built with names, the
+    /// last one applies, from the next connection on. At most 100 characters are shown.
     ///
     /// # Examples
     ///
@@ -35,12 +35,12 @@ impl LocksBuilder {
         self
     }
 
-    /// The label of each hold, by its key without the prefix (default: there is none); see
-    /// [`LockRequest::label`](crate::LockRequest::label), which goes before it.
+    /// Sets the label of each hold, derived from its key without the prefix (default: no label). A
+    /// [`LockRequest::label`](crate::LockRequest::label) takes precedence.
     ///
-    /// `label` is called for each lock that an outermost acquisition takes, by the task that awaits it, so it can return the id
-    /// of the trace that the caller is part of. Where it returns a label, the acquisition costs a task that waits for the end
-    /// of the hold.
+    /// `label` is called for each lock that an outermost acquisition acquires. It runs in the task that awaits the
+    /// acquisition, so it can return the caller's trace id. Each acquisition that gets a label costs a task, which
+    /// waits for the end of the hold.
     ///
     /// # Examples
     ///
@@ -67,11 +67,11 @@ impl LocksBuilder {
         self
     }
 
-    /// The label `class` of a key in the metrics (default: there is none).
+    /// Sets the label `class` of a key in the metrics (default: no label).
     ///
-    /// A key itself is no label, since each combination of labels is a separate time series, and there may be millions
-    /// of keys. So use few classes, and derive them from the subject of the key, not from a number in it. `class` is
-    /// called for each acquisition, with the key without the prefix.
+    /// Do not use the key itself as the label. Each combination of labels is a separate time series, and there may be
+    /// millions of keys. Use few classes, and derive them from the subject of the key, not from a number in it. `class`
+    /// is called for each acquisition, with the key without the prefix.
     ///
     /// # Examples
     ///

@@ -69,7 +69,7 @@ async fn servers_are_apart_and_each_replica_has_its_own_options() {
     let refused = server.builder().url("redis://localhost").build_lazy();
     let error = refused.unwrap_err();
     assert!(matches!(error, LockError::Config { .. }), "{error:?}");
-    assert!(error.to_string().contains("a server in memory"), "{error}");
+    assert!(error.to_string().contains("a test server"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
