@@ -1,4 +1,4 @@
-// // rustdoc uses the first definition of a label. The documentation uses links.md; the repository uses the pages' own.
+// rustdoc uses the first definition of a label. The documentation uses links.md; the repository uses the pages' own.
 #![doc = include_str!("links.md")]
 #![doc = ""]
 #![cfg_attr(feature = "macros", doc = include_str!("../README.md"))]
@@ -8,7 +8,7 @@
 )]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-// // The expansion of `#[locked]` names the crate by its path. This must also work inside the crate.
+// The expansion of `#[locked]` names the crate by its path. This must also work inside the crate.
 #[allow(unused_extern_crates, reason = "used wherever `#[locked]` is used")]
 extern crate self as reentry;
 

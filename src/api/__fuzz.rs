@@ -44,7 +44,7 @@ mod tests {
 
     /// Reads every seed input of the fuzzers, and every input that they have found so far.
     fn each_of(target: &str, read: impl Fn(&[u8])) {
-        // // The manifest may be in a subfolder of the repository.
+        // The manifest may be in a subfolder of the repository.
         let mut above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
         let root = above.find(|folder| folder.join("fuzz/corpus").is_dir());
         let root = root.expect("the corpus, which the repository has");

@@ -67,7 +67,7 @@ pointers!(
     &Arc<Locks>
 );
 
-// // The examples need this crate, and the crate of the attribute cannot depend on it.
+// The examples need this crate, and the crate of the attribute cannot depend on it.
 #[cfg(all(doctest, feature = "macros"))]
 #[doc = include_str!("../../docs/locked.md")]
 pub struct ExamplesOfLocked;

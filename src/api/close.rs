@@ -106,7 +106,7 @@ impl Engine {
                     let holds = renewals.holds();
                     holds.iter().for_each(|hold| hold.lose(LostReason::Closed));
                     let limit = renewals.response_timeout();
-                    // // The report lists what is not done by then.
+                    // The report lists what is not done by then.
                     let _ = timeout(limit, self.until_over()).await;
                 }
             }
@@ -123,7 +123,7 @@ impl Engine {
         let activity = self.renewals().queues().activity();
         let (begun, mut told_after) = (Instant::now(), TOLD_AFTER);
         loop {
-            // // Counted first, so that a hold that ends in the meantime still counts while its release is in progress.
+            // Counted first, so that a hold that ends in the meantime still counts while its release is in progress.
             let count = activity.count();
             let holds = self.renewals().holds();
             let lost = holds.iter().filter(|hold| hold.is_left_to_guards());

@@ -1,17 +1,19 @@
-//! What the clones of one `Locks` share. From a request to an entry: [`entering`].
+//! The state that the clones of one `Locks` share. [`entering`] turns a request into an entry.
 //!
-//! The road of a key, by files:
+//! The path of a key through the files:
 //!
 //! 1. `api/with_lock.rs` or `api/guard.rs`: the future that a caller awaits.
 //! 2. `api/engine/entering.rs`: the keys and the terms. `hold/scope.rs` knows what enclosing calls hold.
-//! 3. `api/engine/acquiring.rs`: the other locks, in their order.
-//! 4. `queue/queue.rs`, `wait.rs`: a caller waits in its process. `alone.rs` if there is no other, else `local_queue.rs`.
-//! 5. `queue/request.rs`, `store/mod.rs`, `store/verbs/acquire.rs`, `lua/acquire.lua`: what the store is asked.
-//! 6. `store/redis/topology.rs`, `connect/passage.rs`, `connect/connection.rs`, `wire/call.rs`: the connection, there and back.
-//! 7. `queue/waiter.rs`, `grant.rs`: what the reply means: a grant.
+//! 3. `api/engine/acquiring.rs`: the locks that no enclosing call holds, in their order.
+//! 4. `queue/queue.rs`, `wait.rs`: a caller waits in its process. `alone.rs` if there is no other, else
+//!    `local_queue.rs`.
+//! 5. `queue/request.rs`, `store/mod.rs`, `store/verbs/acquire.rs`, `lua/acquire.lua`: the request to the store.
+//! 6. `store/redis/topology.rs`, `connect/passage.rs`, `connect/connection.rs`, `wire/call.rs`: the connection, in both
+//!    directions.
+//! 7. `queue/waiter.rs`, `grant.rs`: the meaning of the reply, which is a grant.
 //! 8. `hold/entry.rs`, `hold.rs`, `renewals.rs`: the hold is entered, and renewed while it lasts.
-//! 9. `hold/scope.rs`, `abort.rs`: the body runs inside the chain, against the loss of its locks.
-//! 10. `hold/exit.rs`, `queue/releasing.rs`, `store/verbs/release.rs`: the hold ends, and the next in line has the lock.
+//! 9. `hold/scope.rs`, `abort.rs`: the body runs inside the chain, and is aborted if its locks are lost.
+//! 10. `hold/exit.rs`, `queue/releasing.rs`, `store/verbs/release.rs`: the hold ends, and the next waiter has the lock.
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;
@@ -46,13 +48,13 @@ pub(crate) struct Engine {
     defaults: Options,
     renewals: Arc<RenewalSchedule>,
     searches: Arc<Searches>,
-    /// The holds inside which the whole process runs.
+    /// The holds that enclose the whole process.
     inside: Box<[Enclosing]>,
     class: Classifier,
     labels: Labeller,
 }
 
-/// The parts of an engine that the builder chooses.
+/// The parts of an engine that the builder sets.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) prefix: String,
@@ -112,7 +114,7 @@ impl Engine {
         Ok(key)
     }
 
-    /// The key for a query about a lock; an error once the `Locks` is closed.
+    /// Returns the key for a query about a lock, or an error if the `Locks` is closed.
     pub(super) fn open_key(&self, name: &str) -> Result<LockKey, LockError> {
         let key = self.key(name)?;
         self.check_open(&key)?;
@@ -123,7 +125,7 @@ impl Engine {
         self.check_open_for(key.name())
     }
 
-    /// Checks that the `Locks` is open, for an operation that is not about one lock. The error shows `name`.
+    /// Checks that the `Locks` is open, for an operation that does not concern a single lock. The error shows `name`.
     pub(super) fn check_open_for(&self, name: &str) -> Result<(), LockError> {
         if self.renewals.queues().activity().is_closed() {
             let key = name.to_owned();
@@ -137,13 +139,13 @@ impl Engine {
         &self.prefix
     }
 
-    /// Returns the content of a lock in the store; `None` if it is free.
+    /// Returns the content of a lock in the store, or `None` if it is free.
     pub(super) async fn look(&self, key: &LockKey) -> Result<Option<Snapshot>, StoreError> {
         self.store().ask(Inspect::of(key)).await
     }
 
-    /// Takes the lock away from the seen holders that still hold it, and returns them. Holders in this process learn of
-    /// it at once.
+    /// Takes the lock away from those of the seen holders that still hold it, and returns them. Holders in this process
+    /// are informed immediately.
     pub(super) async fn force_release(
         &self,
         key: &LockKey,
@@ -173,8 +175,8 @@ impl Engine {
         !self.inside.is_empty()
     }
 
-    /// An acquisition as the search for deadlocks sees it: of the hold `hold`, with the holds `has` that it already has
-    /// if it locks several keys.
+    /// Describes an acquisition to the deadlock search. `hold` is the hold that waits. `has` are the holds that it
+    /// already has if it locks several keys.
     fn waiting<'a>(
         &'a self,
         key: &'a LockKey,
@@ -200,16 +202,16 @@ impl Engine {
     }
 }
 
-/// Whether an acquisition inside another lock is searched for deadlocks.
+/// Whether the deadlock search includes an acquisition inside another lock.
 ///
-/// An acquisition of a permit is not: a permit becomes free as soon as any of its holders leaves, so a ring through one
-/// holder need not be a deadlock.
+/// It does not include the acquisition of a permit. A permit becomes free as soon as any of its holders leaves, so a
+/// ring through one holder need not be a deadlock.
 fn detects(terms: Terms) -> bool {
     terms.detect_deadlocks && terms.wait != WaitLimit::Never && terms.permits.is_none()
 }
 
 fn present_runtime() -> Result<Handle, LockError> {
-    let outside = "a lock has to be awaited inside a tokio runtime";
+    let outside = "await a lock inside a tokio runtime";
     Handle::try_current().map_err(|_| LockError::config(outside))
 }
 

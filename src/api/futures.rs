@@ -1,4 +1,5 @@
-//! The futures that the methods of this crate return, for code that names their types: a field of a struct, a future of its own.
+//! The futures that the methods of this crate return. Use them to name their types, for example in a field of a struct
+//! or in a future of your own.
 
 pub use crate::api::guard::GuardScope;
 pub use crate::api::in_current_call::InCurrentCall;

@@ -1,4 +1,4 @@
-//! A lock as a value, for code that is not one body.
+//! A lock as a value, for code that does not fit into one body.
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -20,10 +20,10 @@ use crate::hold::hold::Hold;
 use crate::hold::scope::{Inside, LocksId};
 
 impl LockRequest {
-    /// Takes the lock as a guard.
+    /// Acquires the lock as a guard.
     ///
-    /// Inside a body that holds the same key, this is a re-entry. The guard itself is no scope: later calls re-enter
-    /// the lock only through [`LockGuard::scope`].
+    /// Inside a body that holds the same key, this is a re-entry. The guard itself provides no scope. Later calls
+    /// re-enter the lock only through [`LockGuard::scope`].
     ///
     /// # Errors
     ///
@@ -54,15 +54,15 @@ impl LockRequest {
         Guarded::acquire(self).await.map(LockGuard)
     }
 
-    /// Takes the lock if it can be taken at once, whatever [`wait`](Self::wait) says. Returns `None` if another call
-    /// graph holds the lock, or waits for it in this process.
+    /// Acquires the lock only if it is free, regardless of [`wait`](Self::wait). Returns `None` if another call graph
+    /// holds the lock, or waits for it in this process.
     ///
-    /// A re-entry still waits for the store; see [`wait`](Self::wait).
+    /// A re-entry still waits for the store. See [`wait`](Self::wait).
     ///
     /// # Errors
     ///
-    /// As for [`run`](Self::run), but never `Busy` or `Timeout`. A store that fails, or whose answer comes
-    /// after the lease, is [`LockError::Store`].
+    /// As for [`run`](Self::run), but never `Busy` or `Timeout`. If the store fails, or responds after the lease has
+    /// expired, the error is [`LockError::Store`].
     ///
     /// # Panics
     ///
@@ -89,7 +89,7 @@ impl LockRequest {
     }
 }
 
-/// Awaiting a request is [`acquire`](LockRequest::acquire), in a box.
+/// Awaits [`acquire`](LockRequest::acquire), in a box.
 ///
 /// # Cancel safety
 ///
@@ -103,25 +103,25 @@ impl IntoFuture for LockRequest {
     }
 }
 
-/// A lock that is held until this is dropped or [released](Self::release).
+/// A guard that holds a lock until it is dropped or [released](Self::release).
 ///
-/// A guard by itself does not let nested calls re-enter the lock, since nothing ties it to a scope. Run the calls that
-/// should re-enter the lock inside [`scope`](Self::scope). A guard cannot stop the caller when the lock is lost; see
+/// A guard alone does not let nested calls re-enter the lock, because nothing ties it to a scope. Run the calls that
+/// should re-enter the lock inside [`scope`](Self::scope). A guard cannot stop the caller when the lock is lost. See
 /// [`Held::lost`].
 ///
-/// **Keep the guard in a variable.** `let _ = locks.lock("order:42").await?;` has no variable: the guard is dropped, and the
-/// lock released, at the end of that statement. Write `let _guard = …`. No lint that is on by default finds this
-/// mistake. These lints do:
+/// **Keep the guard in a variable.** `let _ = locks.lock("order:42").await?;` binds no variable. The guard is dropped,
+/// and the lock released, at the end of that statement. Write `let _guard = …` instead. No lint that is enabled by
+/// default finds this mistake. These lints do:
 ///
 /// | lint | of | finds |
 /// |---|---|---|
-/// | `let_underscore_drop` | rustc | `let _ =` and `_ =` with a guard, an `Option` or `Result` of one, a request |
-/// | `clippy::let_underscore_must_use` | Clippy | `let _ =` with a guard, a `Result` of one, a request; no `Option`, no `_ =` |
-/// | `unused_must_use`, on by default | rustc | `locks.lock("order:42").await?;` alone |
-/// | `clippy::let_underscore_future`, on by default | Clippy | `let _ =` with a future that is not awaited |
+/// | `let_underscore_drop` | rustc | `let _ =` and `_ =` with a guard, an `Option` or `Result` of one, or a request |
+/// | `clippy::let_underscore_must_use` | Clippy | `let _ =` with a guard, a `Result` of one, or a request; not with an `Option`, and not `_ =` |
+/// | `unused_must_use`, enabled by default | rustc | `locks.lock("order:42").await?;` as a statement |
+/// | `clippy::let_underscore_future`, enabled by default | Clippy | `let _ =` with a future that is not awaited |
 ///
-/// Turn one of the first two on with `#![warn(let_underscore_drop)]`, or in `[lints.rust]` of `Cargo.toml`. Both also
-/// report other values that you drop in this way on purpose: write `drop(…)` there. `clippy::let_underscore_lock` does
+/// Enable one of the first two with `#![warn(let_underscore_drop)]`, or in `[lints.rust]` of `Cargo.toml`. Both also
+/// report other values that you drop in this way on purpose. Write `drop(…)` there. `clippy::let_underscore_lock` does
 /// not recognize this guard.
 ///
 /// ```compile_fail
@@ -142,8 +142,8 @@ impl IntoFuture for LockRequest {
 ///
 /// # Cancel safety
 ///
-/// Dropping the guard releases the lock in the background, also outside a runtime. If the runtime shuts down before
-/// that, the lock is held until its lease expires: await [`release`](Self::release) before leaving `main`.
+/// Dropping the guard releases the lock in the background, even outside a runtime. If the runtime shuts down before
+/// that, the lock is held until its lease expires. Await [`release`](Self::release) before leaving `main`.
 ///
 /// # Examples
 ///
@@ -159,11 +159,11 @@ impl IntoFuture for LockRequest {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "the lock is released at once if the guard is not kept: `let _guard = …`, and not `let _ = …`"]
+#[must_use = "the lock is released immediately if the guard is not kept: write `let _guard = …`, not `let _ = …`"]
 pub struct LockGuard(Guarded);
 
 impl LockGuard {
-    /// The lock, as the code under it sees it.
+    /// Returns the lock, as code inside it sees it.
     ///
     /// # Examples
     ///
@@ -192,8 +192,8 @@ impl LockGuard {
             .any(|hold| hold.aborts_on_loss())
     }
 
-    /// Runs `body` under the lock. Nested calls re-enter the lock, and its loss ends the body as in
-    /// [`Locks::with_lock`](crate::Locks::with_lock). The lock stays held afterwards.
+    /// Runs `body` under the lock. Nested calls re-enter the lock. The loss of the lock ends the body, as in
+    /// [`Locks::with_lock`](crate::Locks::with_lock). The lock is still held afterwards.
     ///
     /// # Errors
     ///
@@ -205,7 +205,7 @@ impl LockGuard {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the body; the lock stays with the guard.
+    /// Dropping the future drops the body. The guard keeps the lock.
     ///
     /// # Examples
     ///
@@ -228,13 +228,13 @@ impl LockGuard {
         self.0.scope(body)
     }
 
-    /// Releases the lock and waits for the store, but no longer than the response timeout. After that the release
-    /// continues in the background.
+    /// Releases the lock, and waits for the store to confirm it, but no longer than the response timeout. After that,
+    /// the release continues in the background.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the lock was lost before, unless its [`OnLost`](crate::OnLost) is `KeepRunning`.
-    /// [`LockError::Store`] if the store refuses to release the lock: then it is held until its lease expires.
+    /// [`LockError::Lost`] if the lock was lost earlier, unless its [`OnLost`](crate::OnLost) is `KeepRunning`.
+    /// [`LockError::Store`] if the store rejects the release. Then the lock is held until its lease expires.
     ///
     /// # Cancel safety
     ///
@@ -257,12 +257,12 @@ impl LockGuard {
     }
 }
 
-/// What the guards of one lock and of several have in common.
+/// The common part of the guards of one lock and of several.
 #[derive(Debug)]
 pub(super) struct Guarded {
     locks: LocksId,
     entry: Entry,
-    /// The locks of the entry, in its order.
+    /// The locks of the entry, in the same order.
     pub(super) held: SmallVec<[Held; 1]>,
 }
 
@@ -308,7 +308,8 @@ pub(super) fn unless_busy<T>(acquired: Result<T, LockError>) -> Result<Option<T>
     }
 }
 
-/// A body under a guard: the future of [`LockGuard::scope`] and [`LockAllGuard::scope`](crate::LockAllGuard::scope).
+/// A future that runs a body under a guard, returned by [`LockGuard::scope`] and
+/// [`LockAllGuard::scope`](crate::LockAllGuard::scope).
 ///
 /// # Panics
 ///
@@ -316,7 +317,7 @@ pub(super) fn unless_busy<T>(acquired: Result<T, LockError>) -> Result<Option<T>
 ///
 /// # Cancel safety
 ///
-/// Dropping the future drops the body; the lock stays with the guard.
+/// Dropping the future drops the body. The guard keeps the lock.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! A future that keeps its call graph in another task.
+//! A future that keeps its call graph when it runs in another task.
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use crate::hold::abort::Failing;
 use crate::hold::member::{Exits, Members};
 use crate::hold::spawned::{Apart, Chain};
 
-/// The method that this crate adds to every [`Future`].
+/// An extension trait that this crate adds to every [`Future`].
 ///
 /// # Examples
 ///
@@ -29,17 +29,19 @@ use crate::hold::spawned::{Apart, Chain};
 pub trait FutureExt: Future + Sized {
     /// Makes the future a part of the call graph in which this method is called, wherever the future is polled.
     ///
-    /// Each lock that the calling code runs under is kept from now on until the future has ended or was dropped, also
-    /// while the future is not polled, and also if the call that took the lock has ended by then. Inside the future,
-    /// nested calls re-enter these locks, and [`held`](crate::held()) and [`current_owner`](crate::current_owner)
-    /// return them and their owner. Locks that enclose the future where it is polled come after them.
+    /// Each lock that the calling code runs under is held from this call until the future has ended or was dropped.
+    /// This applies even while the future is not polled, and even if the call that acquired the lock has ended by then.
+    /// Inside the future, nested calls re-enter these locks, and [`held`](crate::held()) and
+    /// [`current_owner`](crate::current_owner) return them and their owner. Locks that enclose the future where it is
+    /// polled come after them.
     ///
-    /// Keeping a lock costs no request: in the store the lock keeps the depth that its entries give it, and at least 1.
-    /// The last entry or future of this kind that ends releases the lock.
+    /// Keeping a lock costs no request. The store keeps the depth that results from the entries of the lock, but at
+    /// least 1. The last entry or future of this kind that ends releases the lock.
     ///
-    /// A call that has taken a lock does not wait for the future: the call returns its output, and the lock stays held.
+    /// A call that has acquired a lock does not wait for the future. The call returns its output, and the lock is still
+    /// held.
     ///
-    /// If the calling code runs under no lock, the output is the output of the future, and nothing else happens.
+    /// If the calling code runs under no lock, the method has no effect: the output is the output of the future.
     ///
     /// # Errors
     ///
@@ -67,7 +69,7 @@ pub trait FutureExt: Future + Sized {
     ///     let charge = async move { nested.with_lock("order:42", async { "charged" }).await };
     ///     tasks.spawn(charge.in_current_call());
     /// };
-    /// // The body ends at once, and leaves the lock to the task.
+    /// // The body ends immediately, and leaves the lock to the task.
     /// locks.with_lock("order:42", body).await?;
     /// assert!(locks.lock("order:42").try_acquire().await?.is_none());
     /// let charged = tasks.join_next().await.transpose()?;
@@ -83,11 +85,11 @@ pub trait FutureExt: Future + Sized {
 
 impl<F: Future> FutureExt for F {}
 
-/// A future in the call graph in which it was made: the future of [`FutureExt::in_current_call`].
+/// A future that stays in the call graph in which it was created, returned by [`FutureExt::in_current_call`].
 ///
 /// # Panics
 ///
-/// The future panics if it is polled after completion. If it keeps a lock, it also panics if it is polled outside a
+/// The future panics if it is polled after completion. A future that keeps a lock also panics if it is polled outside a
 /// tokio runtime with timers.
 ///
 /// # Cancel safety
@@ -113,7 +115,7 @@ impl<F: Future> FutureExt for F {}
 /// # }
 /// ```
 #[pin_project]
-#[must_use = "futures do nothing unless awaited, and this one keeps the locks that it was made under"]
+#[must_use = "futures do nothing unless awaited, and this one keeps the locks under which it was created"]
 pub struct InCurrentCall<F: Future> {
     #[pin]
     state: InCurrentCallState<F>,
@@ -122,10 +124,10 @@ pub struct InCurrentCall<F: Future> {
 /// The steps of an `InCurrentCall`, in order.
 #[pin_project(project = StateProjection, project_replace = Replaced)]
 enum InCurrentCallState<F: Future> {
-    /// The future was made under no lock.
+    /// The future was created under no lock.
     Plain(#[pin] F),
     Running {
-        /// The body, dropped before the members: it has ended when a lock is released.
+        /// The body. It is dropped before the members, so that it has ended when a lock is released.
         #[pin]
         body: Apart<F>,
         members: Members,
@@ -135,7 +137,7 @@ enum InCurrentCallState<F: Future> {
         exits: Exits,
         output: Option<F::Output>,
     },
-    /// There is no output.
+    /// The future ends with an error.
     Failing(Failing),
     /// The output was returned.
     Done,
@@ -169,8 +171,8 @@ impl<F: Future> Future for InCurrentCall<F> {
                 StateProjection::Running { body, members } => {
                     match ready!(members.race(body, cx)) {
                         Ok(output) => state.as_mut().leave(output),
-                        // A hold that ends here is released in the background: the caller learns the error
-                        // at once, even if the store does not answer.
+                        // A hold that ends here is released in the background. So the caller receives the error
+                        // immediately, even if the store does not respond.
                         Err(error) => state.as_mut().fail(error),
                     }
                 }
@@ -178,7 +180,7 @@ impl<F: Future> Future for InCurrentCall<F> {
                     let lost = ready!(Pin::new(exits).poll(cx));
                     let output = output.take();
                     state.set(InCurrentCallState::Done);
-                    // Only a lock found lost may mask what the body has returned (P13).
+                    // Only the loss of a lock may replace the output of the body (P13).
                     match (lost, output) {
                         (None, Some(output)) => return Poll::Ready(Ok(output)),
                         (Some(error), _) => state.as_mut().fail(error),

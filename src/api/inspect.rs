@@ -1,4 +1,4 @@
-//! What is seen of one lock: its holders.
+//! The inspection of one lock: its holders and waiters.
 
 use std::time::Duration;
 
@@ -17,15 +17,15 @@ use crate::store::Snapshot;
 pub(super) const DESCRIBED_WITHIN: Duration = Duration::from_secs(1);
 
 impl Locks {
-    /// Shows the present holder and the waiters of the lock; `None` if it is free.
+    /// Returns the present holder and the waiters of the lock, or `None` if it is free.
     ///
-    /// The server looks at every process that waits: if 1,000 wait, it does nothing else for 2 ms or more.
+    /// The server examines every process that waits. If 1,000 processes wait, this blocks it for 2 ms or more.
     /// [`list`](Self::list) and [`list_waiting`](Self::list_waiting) show a lock at a bounded cost.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`], or [`LockError::Store`] if the store does not answer, or the key holds
-    /// something other than a lock.
+    /// [`LockError::InvalidKey`]. [`LockError::Store`] if the store does not respond, or if the key holds something
+    /// other than a lock.
     ///
     /// # Cancel safety
     ///
@@ -73,31 +73,32 @@ impl Locks {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockInfo {
-    /// The holders: one writer, or the readers. Another program may have written several. The first 1,000 are shown.
+    /// The holders: one writer, or the readers. There may be several writers if another program has written them. The
+    /// first 1,000 are shown.
     pub holders: Vec<Holder>,
     /// Whether the holders share the lock.
     pub mode: Mode,
-    /// How long the lease lasts unless it is renewed; with readers, the longest of their leases. `None` for a lock
-    /// without an expiry, which another program has taken.
+    /// How long the lease lasts unless it is renewed. For readers, this is the longest of their leases. `None` for a
+    /// lock without an expiry, which another program has acquired.
     pub remaining: Option<Duration>,
-    /// The last token that the store gave to the present hold; `None` if another program holds the lock, or if the
+    /// The last token that the store gave to the present hold. `None` if another program holds the lock, or if the
     /// store no longer has the token.
     ///
-    /// It is the token of the holder, unless call graphs of one process share the hold, with
-    /// [`Handoff::InProcess`](crate::Handoff::InProcess). Then it is the token of the first of them, and the call
-    /// graphs that continue the hold have greater tokens. So use it to distinguish holds; for a resource, use
+    /// It is usually the token of the holder. With [`Handoff::InProcess`](crate::Handoff::InProcess), call graphs of
+    /// one process may share the hold. Then it is the token of the first of them, and the call graphs that continue the
+    /// hold have greater tokens. So use it to distinguish holds. For a resource, use
     /// [`Held::fencing_token`](crate::Held::fencing_token).
     pub token: Option<FencingToken>,
     /// The number of callers in this process that wait for the lock through this [`Locks`](crate::Locks) and its
     /// clones.
     pub waiters: usize,
-    /// The number of processes in the queue of the lock. This process may be among them. A process whose waiters wait
-    /// for a holder of the same process enters the queue within a heartbeat.
+    /// The number of processes in the queue of the lock, which may include this process. If the waiters of a process
+    /// wait for a holder of the same process, that process enters the queue within a heartbeat.
     pub waiting_processes: u64,
 }
 
 impl LockInfo {
-    /// The processes of the holders are not known yet.
+    /// Creates the state of a lock. The processes of its holders are not known yet.
     pub(crate) fn new(engine: &Engine, key: &LockKey, snapshot: Snapshot) -> Self {
         let is_here = |hold| engine.renewals().queues().is_held_by(key, hold);
         Self {

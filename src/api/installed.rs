@@ -1,4 +1,4 @@
-//! The `Locks` that `#[locked]` finds by itself: the one in scope, else the installed one.
+//! The `Locks` that `#[locked]` finds by itself: the one in scope, or else the installed one.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,7 +18,7 @@ task_local! {
     static SCOPED: Locks;
 }
 
-/// The `Locks` in scope, else the installed one.
+/// Returns the `Locks` in scope, or else the installed one.
 pub(crate) fn current() -> Option<Locks> {
     let scoped = SCOPED.try_with(Locks::clone).ok();
     scoped.or_else(|| INSTALLED.get().cloned())
@@ -29,7 +29,7 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// [`LockError::AlreadyInstalled`] if a `Locks` was installed before; that one stays installed.
+    /// [`LockError::AlreadyInstalled`] if a `Locks` is already installed, which stays installed.
     ///
     /// # Examples
     ///
@@ -44,8 +44,8 @@ impl Locks {
             .map_err(|_| LockError::AlreadyInstalled)
     }
 
-    /// Runs `body`; inside it `#[locked]` uses this `Locks`. A spawned task does not inherit it, as with every
-    /// task-local.
+    /// Runs `body`. Inside it, `#[locked]` uses this `Locks`. As with every task-local, a spawned task does not inherit
+    /// it.
     ///
     /// # Cancel safety
     ///
@@ -76,7 +76,7 @@ impl Locks {
     }
 }
 
-/// A body with a [`Locks`] in scope: the future of [`Locks::scope`].
+/// A future that runs a body with a [`Locks`] in scope, returned by [`Locks::scope`].
 ///
 /// # Cancel safety
 ///

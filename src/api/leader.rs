@@ -15,9 +15,9 @@ use crate::base::option_types::{OnLost, Reentrancy, Replicas};
 use crate::hold::held::Held;
 
 impl Locks {
-    /// Campaigns for the leadership `key`: of all campaigns for this key, one leads at a time.
+    /// Returns a campaign for the leadership `key`. Of all campaigns for this key, only one leads at a time.
     ///
-    /// The leadership is a lock with this key, in the same name space as all other locks. Nothing is sent before
+    /// The leadership is a lock with this key. It shares the name space of all other locks. Nothing is sent before
     /// [`run`](Campaign::run).
     ///
     /// # Examples
@@ -27,7 +27,7 @@ impl Locks {
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// let locks = reentry::Locks::in_memory();
     /// let reports = locks.leader("reports").run(|term| async move {
-    ///     // The work continues for as long as it leads; here for one report.
+    /// // The work continues for as long as it leads. In this example it writes one report.
     ///     format!("report under token {}", term.fencing_token())
     /// });
     /// println!("{}", reports.await?);
@@ -42,7 +42,7 @@ impl Locks {
     }
 }
 
-/// A campaign for a leadership; made by [`Locks::leader`].
+/// A campaign for a leadership. [`Locks::leader`] returns one.
 ///
 /// # Examples
 ///
@@ -54,7 +54,7 @@ impl Locks {
 /// let campaign = locks.leader("reports").ttl(Duration::from_secs(5));
 /// let leading = tokio::spawn(campaign.run(|_term| std::future::pending::<()>()));
 /// tokio::time::sleep(Duration::from_secs(60)).await;
-/// // The leader resigns, and the next campaign leads at once.
+/// // The leader resigns, and the next campaign leads immediately.
 /// locks.close().await;
 /// assert!(leading.await.expect("it does not panic").unwrap_err().is_closed());
 /// # Ok(())
@@ -67,8 +67,9 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// How soon another campaign leads if the leader dies: the [TTL](LockRequest::ttl) of the lock (default: the TTL of
-    /// the `Locks`, 30 s if not set). A leader that is closed, or that returns, is followed at once.
+    /// Sets how soon another campaign leads if the leader dies. This is the [TTL](LockRequest::ttl) of the lock
+    /// (default: the TTL of the `Locks`, 30 s if not set). If a leader is closed, or returns, another campaign leads
+    /// immediately.
     ///
     /// # Examples
     ///
@@ -78,8 +79,8 @@ impl Campaign {
         Self { request }
     }
 
-    /// How long a leadership lasts at least (default: as long as its work). No other campaign leads before that, even
-    /// if the work has returned; see [`LockRequest::min_hold`].
+    /// Sets the minimum duration of a leadership (default: as long as its work). No other campaign leads before that,
+    /// even if the work has returned. See [`LockRequest::min_hold`].
     ///
     /// # Examples
     ///
@@ -99,9 +100,9 @@ impl Campaign {
         Self { request }
     }
 
-    /// How many replicas must have a leadership before it counts (default: the setting of the `Locks`, none if not
-    /// set); see [`LocksBuilder::confirm`](crate::LocksBuilder::confirm). While they do not confirm, the campaign
-    /// continues.
+    /// Sets how many replicas must confirm a leadership before it counts (default: the setting of the `Locks`, none if
+    /// not set). While they do not confirm it, the campaign continues. See
+    /// [`LocksBuilder::confirm`](crate::LocksBuilder::confirm).
     ///
     /// # Examples
     ///
@@ -122,10 +123,10 @@ impl Campaign {
         Self { request }
     }
 
-    /// What happens to the work of a term when the leadership is lost (default: it is dropped at once).
+    /// Sets what happens to the work of a term when the leadership is lost (default: it is dropped immediately).
     ///
-    /// With [`OnLost::KeepRunning`] the work must react to the loss itself, by [`Term::lost`], and another leader may
-    /// be at work at the same time. The campaign continues when the work has returned.
+    /// With [`OnLost::KeepRunning`], the work must detect the loss itself, with [`Term::lost`], and react to it.
+    /// Another leader may be working at the same time. The campaign continues when the work has returned.
     ///
     /// # Examples
     ///
@@ -157,12 +158,13 @@ impl Campaign {
         Self { request }
     }
 
-    /// Waits until the campaign leads, does the work of the term, and campaigns again if the leadership was lost
-    /// meanwhile. The campaign ends when the work returns: it resigns, and the output of the work is returned. Work
-    /// that should continue for ever does not return.
+    /// Waits until the campaign leads, and does the work of the term. If the leadership is lost meanwhile, it campaigns
+    /// again. When the work returns, the campaign resigns and returns the output of the work. Work that should continue
+    /// for ever must not return.
     ///
-    /// While the store is away, the campaign continues to wait. [`Locks::close`] makes it resign at once: the work is
-    /// dropped at its next `.await`, and is not awaited as other bodies are, since it may have no end.
+    /// While the store is unavailable, the campaign continues to wait. [`Locks::close`] makes it resign immediately.
+    /// The work is then dropped at its next `.await`. It is not awaited as other bodies are, because it may have no
+    /// end.
     ///
     /// The work runs under the lock, and may re-enter it by its key. Each term has a greater
     /// [token](Term::fencing_token) than the terms before it.
@@ -170,7 +172,8 @@ impl Campaign {
     /// # Errors
     ///
     /// - [`Closed`](LockError::Closed), [`InvalidKey`](LockError::InvalidKey) and [`Config`](LockError::Config).
-    /// - [`Store`](LockError::Store) and [`Unconfirmed`](LockError::Unconfirmed) if the store refuses for good.
+    /// - [`Store`](LockError::Store) and [`Unconfirmed`](LockError::Unconfirmed) if the store rejects the request
+    ///   permanently.
     /// - [`AlreadyHeld`](LockError::AlreadyHeld) and [`Deadlock`](LockError::Deadlock) inside a call that holds locks.
     /// - [`Lost`](LockError::Lost) only with the reason [`Closed`](LostReason::Closed).
     /// - Never [`Timeout`](LockError::Timeout).
@@ -203,7 +206,7 @@ impl Campaign {
                 held: guard.held().clone(),
             };
             let led = guard.scope(until_closed(&engine, lead(term))).await;
-            // With `OnLost::Abort` the loss ends the work.
+            // With `OnLost::Abort`, the loss ends the work.
             let is_lost = !guard.aborts_on_loss() && guard.held().is_lost();
             // The result does not matter: a lost lock is lost, and a lock that is left expires with its lease.
             let _ = guard.release().await;
@@ -221,8 +224,8 @@ impl Campaign {
     }
 }
 
-/// Whether a campaign goes on after this error of an acquisition: all attempts of `Wake::Poll` were made, or replicas are
-/// away.
+/// Whether a campaign continues after this error of an acquisition: all attempts of `Wake::Poll` were made, or replicas
+/// are unavailable.
 fn goes_on(error: &LockError) -> bool {
     match error {
         LockError::Timeout { .. } => true,
@@ -234,7 +237,7 @@ fn goes_on(error: &LockError) -> bool {
     }
 }
 
-/// Does the work. Returns `None` if the `Locks` is closed before the end of the work.
+/// Does the work. Returns `None` if the `Locks` is closed before the work has ended.
 async fn until_closed<T>(engine: &Engine, work: impl Future<Output = T>) -> Option<T> {
     let activity = engine.renewals().queues().activity();
     select! {
@@ -244,7 +247,7 @@ async fn until_closed<T>(engine: &Engine, work: impl Future<Output = T>) -> Opti
     }
 }
 
-/// A term: the time during which a campaign leads without a break.
+/// A term: the period during which a campaign leads without interruption.
 ///
 /// # Examples
 ///
@@ -263,8 +266,8 @@ pub struct Term {
 }
 
 impl Term {
-    /// The token of the term, greater than the tokens of all terms before. Send it with each write, and let the
-    /// resource reject smaller tokens.
+    /// Returns the token of the term, which is greater than the tokens of all earlier terms. Send it with each write,
+    /// and let the resource reject smaller tokens.
     ///
     /// # Examples
     ///
@@ -274,7 +277,7 @@ impl Term {
         self.held.fencing_token()
     }
 
-    /// The lock behind the leadership.
+    /// Returns the lock behind the leadership.
     ///
     /// # Examples
     ///
@@ -284,7 +287,7 @@ impl Term {
         &self.held
     }
 
-    /// Resolves when the leadership is lost; never after the work has returned.
+    /// Resolves when the leadership is lost. It never resolves after the work has returned.
     ///
     /// # Cancel safety
     ///

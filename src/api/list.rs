@@ -15,36 +15,38 @@ use crate::base::key::LockKey;
 use crate::store::records::{Cursor, Scan, Scanned};
 use crate::store::{Glance, Store};
 
-/// The number of keys that a page looks at by default: a current server needs less than a millisecond for it.
+/// The default number of keys that a page examines. A current server needs less than a millisecond for it.
 const PAGE: usize = 100;
 
-/// The number of locks that are read at once: the server may process all these requests before it serves the next
+/// The number of locks that are read concurrently. The server may process all these requests before it serves the next
 /// client.
 const AT_ONCE: usize = 16;
 
 impl Locks {
-    /// Lists the locks that are held and whose keys match a pattern, page by page, for a page of an administrator or a
-    /// command line. Nothing is sent before the first page.
+    /// Lists the held locks whose keys match a pattern, page by page, for an administration page or a command line.
+    /// Nothing is sent before the first page.
     ///
-    /// In a pattern, `*` matches any characters, `?` any one byte, `[ab]` and `[a-z]` one of the bytes named, and
-    /// `[^ab]` one byte that is not named. `\` removes the special meaning of the next character. The
-    /// [prefix](crate::LocksBuilder::prefix) is not part of the pattern, and is matched literally.
+    /// In a pattern, `*` matches any characters, and `?` matches any one byte. `[ab]` and `[a-z]` match one of the
+    /// bytes named, and `[^ab]` matches one byte that is not named. `\` removes the special meaning of the next
+    /// character. The [prefix](crate::LocksBuilder::prefix) is not part of the pattern, and is matched literally.
     ///
-    /// The list is made by [`SCAN`](https://redis.io/docs/latest/commands/scan/); if there are several primaries, by
+    /// The list uses [`SCAN`](https://redis.io/docs/latest/commands/scan/). If there are several primaries, it scans
     /// one after the other. A lock that is held the whole time is listed at least once, unless it moves to another
-    /// server meanwhile, by a failover or with its slot. A lock that is taken or released meanwhile may be listed or
-    /// not. A lock may be listed twice, in different pages. Each lock is shown as it was when its page was made, so the
-    /// list is not the state of one moment. The whole list costs a look at every key of the servers, including keys
-    /// that are no locks: it is for people and for reports, not for what a program does all the time.
+    /// server meanwhile, by a failover or with its slot. A lock that is acquired or released meanwhile may be listed or
+    /// not. A lock may be listed twice, on different pages. Each lock is shown as it was when its page was read, so the
+    /// list is not a snapshot of one moment.
+    ///
+    /// The whole list examines every key of the servers, including keys that are not locks. So use it for people and
+    /// for reports, not for what a program does all the time.
     ///
     /// A lock is a hash that has a field of the form `<uuid>:<integer>` whose value is a number. The classic scripts
-    /// write this form as well, so the list shows locks that other programs took with them, if they have up to 64
-    /// fields. Left out are other hashes, locks whose fields another program names differently, and keys that are not
-    /// text, which are [counted](LockList::unnamed). [`inspect`](Self::inspect) shows every lock.
+    /// also write this form. So the list includes locks that other programs acquired with them, if they have up to 64
+    /// fields. Other hashes are omitted, as are locks whose fields another program names differently. Keys that are not
+    /// text are omitted too, but [counted](LockList::unnamed). [`inspect`](Self::inspect) shows every lock.
     ///
-    /// A user with an ACL needs `+scan +hkeys +zcount` as well, and `+dbsize` for the [progress](LockList::progress).
-    /// `SCAN` also returns the keys of other users. Keys that the key patterns of the ACL do not cover are left out. A
-    /// lock is also left out if they do not cover its `reentry:…` keys.
+    /// A user with an ACL also needs `+scan +hkeys +zcount`, and `+dbsize` for the [progress](LockList::progress).
+    /// `SCAN` also returns the keys of other users. Keys that the key patterns of the ACL do not cover are omitted. A
+    /// lock is also omitted if the patterns do not cover its `reentry:…` keys.
     ///
     /// # Examples
     ///
@@ -80,7 +82,7 @@ impl Locks {
     }
 }
 
-/// A list of locks, which is read page by page; see [`Locks::list`].
+/// A list of locks that is read page by page. See [`Locks::list`].
 ///
 /// # Examples
 ///
@@ -99,14 +101,14 @@ impl Locks {
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a list asks for nothing until a page of it is wanted"]
+#[must_use = "a list sends nothing until a page is requested"]
 pub struct LockList {
     engine: Arc<Engine>,
     pattern: String,
     /// The pattern with the prefix.
     full: Arc<str>,
     page: usize,
-    /// Where the next page begins; `None` at the end.
+    /// The position at which the next page begins. `None` at the end.
     at: Option<Cursor>,
     progress: f64,
     unnamed: u64,
@@ -139,8 +141,8 @@ pub struct ListedLock {
 }
 
 impl LockList {
-    /// The approximate number of keys that a page looks at, including keys that are no locks or do not match (default:
-    /// 100). The server does nothing else meanwhile. At least 1.
+    /// Sets the approximate number of keys that a page examines, including keys that are not locks or do not match
+    /// (default: 100). The server does nothing else meanwhile. Values below 1 count as 1.
     ///
     /// # Examples
     ///
@@ -154,16 +156,16 @@ impl LockList {
         self
     }
 
-    /// The next page; `None` after the last one. A page may be empty although others follow.
+    /// Returns the next page, or `None` after the last one. A page may be empty although others follow.
     ///
     /// # Errors
     ///
-    /// [`LockError::Store`] if a server does not answer, or does not allow the request. The next call asks for the same
-    /// page again. [`LockError::Closed`] after [`close`](Locks::close).
+    /// [`LockError::Store`] if a server does not respond, or rejects the request. The next call requests the same page
+    /// again. [`LockError::Closed`] after [`close`](Locks::close).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing: the next call asks for the same page again.
+    /// Dropping the future loses nothing. The next call requests the same page again.
     ///
     /// # Examples
     ///
@@ -210,8 +212,8 @@ impl LockList {
         Ok(Some(page))
     }
 
-    /// The part of all keys that the pages have looked at until now, from 0 to 1. It is an estimate, and exactly 1 at
-    /// the end.
+    /// Returns the part of all keys that the pages have examined so far, from 0 to 1. It is an estimate, and exactly 1
+    /// at the end.
     ///
     /// # Examples
     ///
@@ -231,8 +233,8 @@ impl LockList {
         self.progress
     }
 
-    /// The number of hashes that the pages have left out until now because their keys are not UTF-8. Some may be locks
-    /// of other programs, and some may be counted twice.
+    /// Returns the number of hashes that the pages have omitted so far because their keys are not UTF-8. Some may be
+    /// locks of other programs, and some may be counted twice.
     ///
     /// # Examples
     ///
@@ -251,9 +253,9 @@ impl LockList {
         self.unnamed
     }
 
-    /// The locks with these names in the store, as far as there are such locks.
+    /// Returns the locks with these names in the store, as far as they exist.
     async fn glances(&self, names: &[String]) -> Result<Vec<ListedLock>, LockError> {
-        // A name may come twice within one page as well.
+        // A name may also occur twice within one page.
         let mut seen = HashSet::with_capacity(names.len());
         let keys = names.iter().filter(|name| seen.insert(*name));
         let keys: Vec<_> = keys.filter_map(|name| self.lock_named(name)).collect();
@@ -262,7 +264,7 @@ impl LockList {
         let mut locks = Vec::new();
         while let Some(glanced) = glances.next().await {
             match glanced {
-                // `SCAN` ignores key patterns. A second request for this key would be refused as well.
+                // `SCAN` ignores key patterns. A second request for this key would be rejected as well.
                 Err(LockError::Store { source, .. }) if Store::refuses_key(&source) => {}
                 glanced => locks.extend(glanced?),
             }
@@ -270,14 +272,14 @@ impl LockList {
         Ok(locks)
     }
 
-    /// The key of the lock with this name in the store; `None` if there can be no such lock.
+    /// Returns the key of the lock with this name in the store, or `None` if no such lock can exist.
     fn lock_named(&self, name: &str) -> Option<LockKey> {
         let name = name.strip_prefix(self.engine.prefix())?;
         self.engine.key(name).ok()
     }
 }
 
-/// Returns the state of a lock at a bounded cost; `None` if the key does not look like a lock.
+/// Returns the state of a lock at a bounded cost, or `None` if the key does not look like a lock.
 pub(super) async fn glance(engine: &Engine, key: LockKey) -> Result<Option<ListedLock>, LockError> {
     let glanced = engine.store().ask(Glance { key: key.clone() });
     let glanced = glanced.await.map_err(on(&key))?;

@@ -1,8 +1,9 @@
 //! The acquisition of the locks that no enclosing call holds: all of them, or none.
 //!
-//! Every caller takes its locks in the same order: by slot, and then by the bytes of the key. It waits for a lock only
-//! while it has all locks before it. So a caller that waits for the last lock of all waits for a caller that waits for
-//! nothing, and no callers wait for each other in a circle, as long as none of them is inside another lock.
+//! Every caller acquires its locks in the same order: by slot, and then by the bytes of the key. It waits for a lock
+//! only while it has all locks before it in that order. So a caller that waits for the last of its locks waits for a
+//! caller that waits for nothing. No callers wait for each other in a ring, as long as none of them is inside another
+//! lock.
 
 use std::sync::Arc;
 
@@ -27,15 +28,15 @@ use crate::hold::{confirm, scope};
 use crate::queue::{Grant, Stop};
 use crate::store::MOST_TOGETHER;
 
-/// An acquisition while it is under way.
+/// An acquisition in progress.
 pub(super) struct AcquiringAll<'a> {
     engine: &'a Engine,
     terms: Terms,
     runtime: Handle,
-    /// The time since which the caller waits.
+    /// The time since which the caller has been waiting.
     since: Instant,
     pub(super) entry: Entry,
-    /// What ties together the holds that it begins; `None` if it begins one.
+    /// The group of the holds that the acquisition begins. `None` if it begins only one.
     group: Option<Arc<Group<Hold>>>,
     /// The call graph of the caller, until the first hold takes it.
     graph: Option<CallGraph>,
@@ -44,7 +45,7 @@ pub(super) struct AcquiringAll<'a> {
 }
 
 impl<'a> AcquiringAll<'a> {
-    /// An acquisition of so many locks.
+    /// Creates an acquisition of `count` locks.
     #[inline]
     pub(super) fn new(
         engine: &'a Engine,
@@ -80,11 +81,11 @@ impl<'a> AcquiringAll<'a> {
                 epoch = confirm.map(|_| self.engine.store().connection_epoch(key));
                 self.take(key).await?;
             }
-            // Each hold is renewed before its confirmation, so that the replicas have one request to confirm.
+            // Each hold is renewed before its confirmation, so that the replicas have only one request to confirm.
             several => Box::pin(self.take_several(several)).await?,
         }
         if confirm.is_some() {
-            // Boxed, since it is rarely needed.
+            // Boxed, because it is rarely needed.
             let begun = self.entry.begun().iter();
             let confirms = begun.map(|hold| confirm::taken(hold, self.engine.store(), epoch));
             Box::pin(try_join_all(confirms)).await?;
@@ -96,13 +97,14 @@ impl<'a> AcquiringAll<'a> {
         Ok(())
     }
 
-    /// Takes the locks of several keys, and waits until each was confirmed after the last loss of its connection.
+    /// Acquires the locks of several keys, and waits until each has been confirmed since the last loss of its
+    /// connection.
     async fn take_several(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
         self.take_all(keys).await?;
         self.verify().await
     }
 
-    /// The call graph of the next hold.
+    /// Takes the call graph for the next hold.
     #[inline]
     fn take_graph(&mut self) -> CallGraph {
         let begun = self
@@ -112,19 +114,19 @@ impl<'a> AcquiringAll<'a> {
         begun.unwrap_or_else(scope::call_graph)
     }
 
-    /// Requests the remaining locks under a new hold id, since the present one has ended at the next lock.
+    /// Requests the remaining locks under a new hold id, because the present one has ended at the next lock.
     fn begin_anew(&mut self) {
         let graph = self.take_graph();
         self.hold = graph.owner().next_holds(self.terms.takes);
         self.graph = Some(graph);
     }
 
-    /// Takes the locks of these keys, which are in order: together if they are free, otherwise one after the other.
+    /// Acquires the locks of these sorted keys: together if they are free, otherwise one after the other.
     async fn take_all(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
         let mut at = 0;
-        // The next key that is not requested together with the keys before it, since its lock is not free.
+        // The next key that is not requested together with the keys before it, because its lock is not free.
         let mut busy = keys.len();
-        // Readers of one key enter together, which saves more than one request for all keys.
+        // Readers of one key enter together. That saves more than a single request for all keys.
         let mut one_by_one = self.terms.mode == Mode::Shared;
         while let Some(key) = keys.get(at) {
             let together = self.first_together(keys.get(at..busy).unwrap_or_default());
@@ -149,7 +151,8 @@ impl<'a> AcquiringAll<'a> {
                 Stop::Failed(failure) => {
                     busy = at;
                     self.begin_anew();
-                    // A request for one lock shows which lock is refused, and may be allowed where a request for several is not.
+                    // A request for one lock shows which lock is rejected. It may also be allowed where a request
+                    // for several is not.
                     one_by_one = failure.as_ref().is_some_and(StoreError::is_refused);
                     if !one_by_one {
                         self.check_retry(keys.get(at), failure)?;
@@ -160,7 +163,7 @@ impl<'a> AcquiringAll<'a> {
         Ok(())
     }
 
-    /// The first of these keys, as many as one request can ask for.
+    /// Returns the first of these keys, as many as one request can ask for.
     fn first_together<'k>(&self, keys: &'k [LockKey]) -> &'k [LockKey] {
         let store = self.engine.store();
         let first = keys.iter().take(MOST_TOGETHER);
@@ -168,11 +171,11 @@ impl<'a> AcquiringAll<'a> {
         &keys[..together.count()]
     }
 
-    /// Takes the lock of one key as any other caller does. While it waits, both the locks that it has taken and the
-    /// locks of the caller enclose it.
+    /// Acquires the lock of one key as any other caller does. While it waits, it is enclosed by the locks that it has
+    /// acquired and by the locks of the caller.
     async fn take(&mut self, key: &LockKey) -> Result<(), LockError> {
         let queues = self.engine.renewals.queues();
-        // The first hold has taken the call graph if there is none here.
+        // If there is no call graph here, the first hold has taken it.
         let is_enclosed = self.graph.as_ref().is_none_or(CallGraph::has_begun);
         let detects = (is_enclosed || self.engine.is_inside()) && detects(self.terms);
         let grant = loop {
@@ -181,7 +184,7 @@ impl<'a> AcquiringAll<'a> {
             let acquired = queues.acquire(key, hold, terms, self.since, &self.runtime);
             let acquired = if detects {
                 let waiting = self.engine.waiting(key, hold, has, terms, &self.runtime);
-                // Boxed, since the usual caller is inside no other lock.
+                // Boxed, because the usual caller is inside no other lock.
                 Box::pin(unless_lost(has, unless_deadlock(acquired, waiting))).await
             } else if has.is_empty() {
                 acquired.await
@@ -197,7 +200,8 @@ impl<'a> AcquiringAll<'a> {
         Ok(())
     }
 
-    /// Takes the locks of several keys if they are free. Returns how many of them it has taken, counted from the first.
+    /// Acquires the locks of several keys if they are free. Returns how many of them it has acquired, counted from the
+    /// first.
     async fn take_together(&mut self, keys: &[LockKey]) -> Result<(usize, Stop), LockError> {
         let queues = self.engine.renewals.queues();
         keys.first()
@@ -211,7 +215,7 @@ impl<'a> AcquiringAll<'a> {
         Ok((count, acquired.stop))
     }
 
-    /// Enters a lock that was won.
+    /// Enters a lock that was acquired.
     #[inline]
     fn begin(&mut self, grant: Grant, key: &LockKey) {
         let graph = self.take_graph();
@@ -225,7 +229,7 @@ impl<'a> AcquiringAll<'a> {
         events::acquired(key, hold.id(), hold.token(), grant.via, self.since);
     }
 
-    /// Waits until each new lock was confirmed after the last loss of its connection.
+    /// Waits until each new lock has been confirmed since the last loss of its connection.
     async fn verify(&self) -> Result<(), LockError> {
         let begun = self.entry.begun();
         let store = self.engine.store();
@@ -236,7 +240,7 @@ impl<'a> AcquiringAll<'a> {
             WaitLimit::Never => Some(self.since),
             wait => wait.limit(self.since),
         };
-        // Boxed, since it is rarely needed.
+        // Boxed, because it is rarely needed.
         let verified = Box::pin(verified(begun, store, limit));
         Box::pin(unless_lost(self.entry.holds(), verified)).await
     }

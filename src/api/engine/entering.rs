@@ -1,4 +1,4 @@
-//! From a request to an entry.
+//! The steps from a request to an entry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::hold::entry::Entry;
 use crate::hold::hold::Holds;
 use crate::hold::scope;
 
-/// The keys of one acquisition: in most cases one.
+/// The keys of one acquisition. In most cases there is one.
 type LockKeys = SmallVec<[LockKey; 1]>;
 
 impl Engine {
@@ -43,13 +43,13 @@ impl Engine {
         if terms.wait == WaitLimit::Never {
             self.put_vacant_last(&mut keys);
         }
-        // A lease is counted from before its request: a suspension before that is none of it.
+        // A lease is counted from before its request. An earlier suspension does not count towards it.
         suspension::look();
         let since = Instant::now();
         let mut acquisition = Acquisition::begin(&keys, terms.mode, since);
         let mut acquiring = AcquiringAll::new(&self, entry, terms, runtime, since, keys.len());
         let acquired = if acquisition.span().is_open() {
-            // Boxed, since a future that is moved into another future is copied.
+            // Boxed, because a future that is moved into another future is copied.
             Box::pin(acquisition.span().around(acquiring.acquire(&keys))).await
         } else {
             acquiring.acquire(&keys).await
@@ -57,7 +57,7 @@ impl Engine {
         let entry = acquiring.entry;
         if let Err(error) = acquisition.noted(acquired) {
             if matches!(error, LockError::Unconfirmed { .. }) {
-                // The result of the release does not matter: the release is repeated in the background.
+                // The result of the release does not matter, because the release is repeated in the background.
                 let _ = Box::pin(entry.exit()).await;
             }
             return Err(error);
@@ -70,7 +70,7 @@ impl Engine {
         Ok(entry)
     }
 
-    /// The keys of these names, each once, in the order in which they are acquired.
+    /// Returns the keys of these names, each once, in the order in which they are acquired.
     #[inline]
     fn keys(&self, names: &[String]) -> Result<LockKeys, LockError> {
         let mut keys = LockKeys::new();
@@ -78,7 +78,9 @@ impl Engine {
             keys.push(self.key(name)?);
         }
         if keys.is_empty() {
-            return Err(LockError::config("there is no key to lock"));
+            return Err(LockError::config(
+                "the request has no keys: name at least one",
+            ));
         }
         if keys.len() > 1 {
             keys.sort_by(|one, other| one.order().cmp(&other.order()));
@@ -87,12 +89,12 @@ impl Engine {
         Ok(keys)
     }
 
-    /// A caller that does not wait need not keep the order, and begins with the keys that are probably not free.
+    /// Puts the keys first that are probably not free. A caller that does not wait need not keep the order.
     fn put_vacant_last(&self, keys: &mut LockKeys) {
         keys.sort_by_key(|key| self.renewals.queues().is_vacant(key));
     }
 
-    /// Re-enters the locks that enclosing calls hold, and leaves the other keys.
+    /// Re-enters the locks that enclosing calls hold, and returns the other keys.
     #[inline]
     fn reenter(
         &self,
@@ -114,7 +116,7 @@ impl Engine {
         if held.is_empty() {
             return Ok(());
         }
-        // Checked first: otherwise the locks entered by then would have to be left.
+        // Checked before any lock is entered, because otherwise the locks entered so far would have to be left.
         for hold in &held {
             let key = || hold.key().name().to_owned();
             if terms.reentrancy == Reentrancy::Forbid {
@@ -124,7 +126,7 @@ impl Engine {
             }
         }
         for hold in held {
-            // Only a TTL that the request sets lengthens the lease; the default TTL does not.
+            // Only a TTL set by the request lengthens the lease. The default TTL does not.
             entry.reenter(hold, terms.mode, ttl)?;
         }
         let is_entered = |key: &LockKey| entry.holds().iter().any(|hold| hold.key() == key);
