@@ -1,4 +1,4 @@
-//! Several locks that are taken together.
+//! Several locks that are acquired together.
 
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -9,10 +9,10 @@ use crate::base::error::LockError;
 use crate::base::key::SeveralKeys;
 use crate::hold::held::Held;
 
-/// A request for several locks, with its own options; made by [`Locks::lock_all`](crate::Locks::lock_all).
+/// A request for several locks, with its own options. [`Locks::lock_all`](crate::Locks::lock_all) returns one.
 ///
-/// The request has the options of a [`LockRequest`] for one lock, and they apply to all keys. Awaiting the request
-/// calls [`acquire`](LockRequest::acquire).
+/// The request has the options of a [`LockRequest`] for one lock. They apply to all keys. Awaiting the request calls
+/// [`acquire`](LockRequest::acquire).
 ///
 /// # Examples
 ///
@@ -29,15 +29,15 @@ use crate::hold::held::Held;
 pub type LockAllRequest = LockRequest<SeveralKeys>;
 
 impl LockAllRequest {
-    /// Takes the locks as a guard.
+    /// Acquires the locks as a guard.
     ///
-    /// Locks that an enclosing body holds are re-entered. The guard itself is no scope: later calls re-enter its locks
-    /// only through [`LockAllGuard::scope`].
+    /// Locks that an enclosing body holds are re-entered. The guard itself provides no scope. Later calls re-enter its
+    /// locks only through [`LockAllGuard::scope`].
     ///
     /// # Errors
     ///
     /// Every [`LockError`] except `NoLocks` and `AlreadyInstalled`. If a lock is lost while the caller waits for the
-    /// others, the error is [`LockError::Lost`], whatever [`on_lost`](LockRequest::on_lost) says.
+    /// others, the error is [`LockError::Lost`], regardless of [`on_lost`](LockRequest::on_lost).
     ///
     /// # Panics
     ///
@@ -64,15 +64,15 @@ impl LockAllRequest {
         Guarded::acquire(self).await.map(LockAllGuard)
     }
 
-    /// Takes the locks if all of them can be taken at once, whatever [`wait`](LockRequest::wait) says. Returns `None`
-    /// if another call graph holds one of the locks, or waits for it in this process.
+    /// Acquires the locks only if all of them are free, regardless of [`wait`](LockRequest::wait). Returns `None` if
+    /// another call graph holds one of the locks, or waits for it in this process.
     ///
-    /// A re-entry still waits for the store; see [`wait`](LockRequest::wait).
+    /// A re-entry still waits for the store. See [`wait`](LockRequest::wait).
     ///
     /// # Errors
     ///
-    /// As for [`acquire`](Self::acquire), but never `Busy` or `Timeout`. A store that fails, or whose answer comes
-    /// after the lease, is [`LockError::Store`].
+    /// As for [`acquire`](Self::acquire), but never `Busy` or `Timeout`. If the store fails, or responds after the
+    /// lease has expired, the error is [`LockError::Store`].
     ///
     /// # Panics
     ///
@@ -98,7 +98,7 @@ impl LockAllRequest {
     }
 }
 
-/// Awaiting a request is [`acquire`](LockAllRequest::acquire), in a box.
+/// Awaits [`acquire`](LockAllRequest::acquire), in a box.
 ///
 /// # Cancel safety
 ///
@@ -112,16 +112,16 @@ impl IntoFuture for LockAllRequest {
     }
 }
 
-/// Several locks that are held until this is dropped or [released](Self::release).
+/// A guard that holds several locks until it is dropped or [released](Self::release).
 ///
 /// As with a [`LockGuard`](crate::LockGuard), nested calls re-enter the locks only inside [`scope`](Self::scope), and
 /// the guard cannot stop the caller when a lock is lost. If one of the locks is lost, all of them count as lost, and
-/// none is renewed any more. Keep the guard in a variable: `let _ = …` drops it at once.
+/// none of them is renewed after that. Keep the guard in a variable. `let _ = …` drops it immediately.
 ///
 /// # Cancel safety
 ///
-/// Dropping the guard releases the locks in the background, also outside a runtime. If the runtime shuts down before
-/// that, the locks are held until their leases expire: await [`release`](Self::release) before leaving `main`.
+/// Dropping the guard releases the locks in the background, even outside a runtime. If the runtime shuts down before
+/// that, the locks are held until their leases expire. Await [`release`](Self::release) before leaving `main`.
 ///
 /// # Examples
 ///
@@ -137,11 +137,11 @@ impl IntoFuture for LockAllRequest {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "the locks are released at once if the guard is not kept: `let _guard = …`, and not `let _ = …`"]
+#[must_use = "the locks are released immediately if the guard is not kept: write `let _guard = …`, not `let _ = …`"]
 pub struct LockAllGuard(Guarded);
 
 impl LockAllGuard {
-    /// The lock on this key, as the code under it sees it; `None` if the guard has no lock on this key.
+    /// Returns the lock with this key, as code inside it sees it, or `None` if the guard has no lock with this key.
     ///
     /// # Examples
     ///
@@ -162,7 +162,8 @@ impl LockAllGuard {
         self.0.held.iter().find(|held| held.key() == key)
     }
 
-    /// All the locks, each once: first the re-entered locks, then the others in the order in which they were taken.
+    /// Iterates over the locks, each once: first the re-entered locks, then the others in the order in which they were
+    /// acquired.
     ///
     /// # Examples
     ///
@@ -180,8 +181,8 @@ impl LockAllGuard {
         self.0.held.iter()
     }
 
-    /// Runs `body` under the locks. Nested calls re-enter them, and the loss of one of them ends the body as in
-    /// [`LockRequest::run`]. The locks stay held afterwards.
+    /// Runs `body` under the locks. Nested calls re-enter them. The loss of one of them ends the body, as in
+    /// [`LockRequest::run`]. The locks are still held afterwards.
     ///
     /// # Errors
     ///
@@ -193,7 +194,7 @@ impl LockAllGuard {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the body; the locks stay with the guard.
+    /// Dropping the future drops the body. The guard keeps the locks.
     ///
     /// # Examples
     ///
@@ -211,13 +212,13 @@ impl LockAllGuard {
         self.0.scope(body)
     }
 
-    /// Releases the locks and waits for the store, but no longer than the response timeout. After that the release
-    /// continues in the background.
+    /// Releases the locks, and waits for the store to confirm it, but no longer than the response timeout. After that,
+    /// the release continues in the background.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if one of the locks was lost before, unless its [`OnLost`](crate::OnLost) is `KeepRunning`.
-    /// [`LockError::Store`] if the store refuses to release a lock: then that lock is held until its lease expires.
+    /// [`LockError::Lost`] if one of the locks was lost earlier, unless its [`OnLost`](crate::OnLost) is `KeepRunning`.
+    /// [`LockError::Store`] if the store rejects the release of a lock. Then that lock is held until its lease expires.
     ///
     /// # Cancel safety
     ///

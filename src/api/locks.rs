@@ -12,11 +12,11 @@ use crate::base::key::{LockKey, OneKey, SeveralKeys};
 use crate::hold::held::Held;
 use crate::hold::scope;
 
-/// The locks of one Redis deployment.
+/// A handle to the locks of one Redis deployment.
 ///
-/// Build it once and clone it: clones are cheap and are the same `Locks`. Two `Locks` that were built separately do not
-/// know each other's call graphs, even on one server. A nested call through one of them does not re-enter a lock that
-/// was taken through the other, but waits for it.
+/// Build it once and clone it. Clones are cheap, and are the same `Locks`. Two `Locks` that were built separately do
+/// not know each other's call graphs, even on the same server. A nested call through one of them does not re-enter a
+/// lock that was acquired through the other. It waits for that lock instead.
 ///
 /// # Examples
 ///
@@ -52,31 +52,32 @@ impl Locks {
         Arc::clone(&self.engine)
     }
 
-    /// Runs `body` while holding the lock `key`, and releases it.
+    /// Runs `body` while holding the lock `key`, and then releases the lock.
     ///
     /// If an enclosing call holds the key through this `Locks`, the lock is re-entered without waiting. Otherwise the
-    /// call waits for its turn, for 60 s by default. While the body runs, the lease is renewed. If the lock is lost in
-    /// spite of that, the body is dropped and the call fails with [`LockError::Lost`].
+    /// call waits for its turn, for 60 s by default. While the body runs, the lease is renewed. If the lock is lost
+    /// nevertheless, the body is dropped, and the call fails with [`LockError::Lost`].
     ///
-    /// The body's output is returned as soon as the release is confirmed, and after the response timeout (1 s by
-    /// default) in any case. In that case the release continues in the background.
+    /// The body's output is returned when the release is confirmed, or at the latest after the response timeout (1 s by
+    /// default). In the second case, the release continues in the background.
     ///
     /// A task that the body spawns with `tokio::spawn` is another caller. A task of [`spawn`](crate::spawn) belongs to
-    /// the call graph: if it is still running at the end of the body, the output is returned at once, and the task
-    /// releases the lock.
+    /// the call graph. If such a task is still running at the end of the body, the output is returned immediately, and
+    /// the task releases the lock.
     ///
     /// # Errors
     ///
-    /// - [`Timeout`](LockError::Timeout) if the lock did not become free in time.
-    /// - [`Deadlock`](LockError::Deadlock) if this call, inside a body that holds another lock, was chosen to end a ring of
-    ///   callers that wait for each other.
-    /// - [`Lost`](LockError::Lost) as above.
+    /// - [`Timeout`](LockError::Timeout) if the lock was not acquired in time.
+    /// - [`Deadlock`](LockError::Deadlock) if this call is inside a body that holds another lock, and was chosen to
+    ///   break a ring of callers that wait for each other.
+    /// - [`Lost`](LockError::Lost) if the lock was lost, as described above.
     /// - [`InvalidKey`](LockError::InvalidKey) and [`Config`](LockError::Config) before anything is sent.
-    /// - [`Store`](LockError::Store) if the store refuses, for example because the key holds something other than a lock.
+    /// - [`Store`](LockError::Store) if the store rejects the request, for example because the key holds something
+    ///   other than a lock.
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled in a tokio runtime without timers, or after completion. Outside a runtime the
+    /// The future panics if it is polled in a tokio runtime without timers, or after completion. Outside a runtime, the
     /// output is [`LockError::Config`].
     ///
     /// # Cancel safety
@@ -102,14 +103,15 @@ impl Locks {
         self.lock(key).run(body)
     }
 
-    /// [`with_lock`](Self::with_lock) for a body that returns a `Result`: one `?` instead of two.
+    /// Runs `body`, which returns a `Result`, as [`with_lock`](Self::with_lock) does. The caller needs one `?` instead
+    /// of two.
     ///
-    /// The error type must be known. An `async` block that ends in a bare `Ok(…)` leaves it open
-    /// (error E0283); write `Ok::<_, MyError>(…)` there.
+    /// The error type must be known. An `async` block that ends in a bare `Ok(…)` does not determine it (error E0283).
+    /// Write `Ok::<_, MyError>(…)` there.
     ///
     /// # Errors
     ///
-    /// The errors of the body, and every [`LockError`] of `with_lock`, converted.
+    /// The errors of the body, and every [`LockError`] of `with_lock`, converted into the error type of the body.
     ///
     /// # Panics
     ///
@@ -143,8 +145,8 @@ impl Locks {
         self.lock(key).run_flat(body)
     }
 
-    /// Makes a request with its own options. Nothing is sent, and the key is not checked, before the request is run or
-    /// awaited.
+    /// Returns a request for a lock, with its own options. Nothing is sent, and the key is not checked, before the
+    /// request is run or awaited.
     ///
     /// # Examples
     ///
@@ -163,21 +165,22 @@ impl Locks {
         LockRequest::new(Arc::clone(&self.engine), key)
     }
 
-    /// Makes a request for several locks, which are taken together: all of them, or none. Nothing is sent, and no key
-    /// is checked, before the request is run or awaited.
+    /// Returns a request for several locks that are acquired together: all of them, or none. Nothing is sent, and no
+    /// key is checked, before the request is run or awaited.
     ///
-    /// A key that is named twice counts once, and a lock that an enclosing call holds is re-entered. The others are
-    /// taken in an order that is the same in every process, whatever the order of `keys`. So callers that take all
-    /// their locks in this way never wait for each other in a circle. Inside another lock they may wait in a circle.
-    /// Then one of them gets [`Deadlock`](LockError::Deadlock), and the locks that it had taken are released.
+    /// A key that is named twice counts once. A lock that an enclosing call holds is re-entered. The others are
+    /// acquired in an order that is the same in every process, regardless of the order of `keys`. So callers that
+    /// acquire all their locks in this way never wait for each other in a ring. Inside another lock, they may wait in a
+    /// ring. Then one of them gets [`Deadlock`](LockError::Deadlock), and the locks that it has acquired are released.
     ///
-    /// If all the locks are free, one request takes them, and one request releases them. Otherwise the caller waits for
-    /// one lock after the other, in that order, and keeps the locks that it has taken. It does not overtake the callers
-    /// that wait for one of the locks, and waits for all the locks together no longer than [`wait`](LockRequest::wait).
+    /// If all the locks are free, one request acquires them, and one request releases them. Otherwise the caller waits
+    /// for the locks one after the other, in that order, and keeps those that it has acquired. It does not overtake the
+    /// callers that wait for one of the locks. It waits no longer than [`wait`](LockRequest::wait) for all the locks
+    /// together.
     ///
-    /// The loss of one lock is the loss of all: [`LockError::Lost`] names the first lock that was lost, and the others
-    /// are released. Each lock has its own [fencing token](Held::fencing_token); locks that were taken by one request
-    /// have the same token.
+    /// If one of the locks is lost, all of them are. [`LockError::Lost`] names the first lock that was lost, and the
+    /// others are released. Each lock has its own [fencing token](Held::fencing_token). Locks that were acquired by one
+    /// request have the same token.
     ///
     /// # Examples
     ///
@@ -198,7 +201,7 @@ impl Locks {
         LockRequest::new(Arc::clone(&self.engine), SeveralKeys(keys.collect()))
     }
 
-    /// The innermost lock named `key` that the calling code runs under, on this `Locks`.
+    /// Returns the innermost lock named `key` of this `Locks` that the calling code runs under.
     ///
     /// # Examples
     ///
@@ -217,23 +220,23 @@ impl Locks {
         scope::held_in(self.engine.id(), key.as_ref())
     }
 
-    /// Takes the lock away from its present holder, or from its readers; if there are more than 1,000 readers, from
-    /// 1,000 of them. Returns false if the lock is free.
+    /// Takes the lock away from its present holder, or from its readers. If there are more than 1,000 readers, it takes
+    /// the lock away from 1,000 of them. Returns `false` if the lock is free.
     ///
-    /// A holder of this `Locks` learns of it at once, and a holder elsewhere learns of it at once by a message. If the
-    /// message cannot come (over a [pool](crate::LocksBuilder::pool), without [`Wake::Notify`](crate::Wake::Notify), or
-    /// because it is lost), the holder learns of it at its next renewal, or at its deadline, and may continue to work
+    /// A holder of this `Locks` is informed immediately. A holder elsewhere is informed by a message. The message
+    /// cannot arrive over a [pool](crate::LocksBuilder::pool), without [`Wake::Notify`](crate::Wake::Notify), or if it
+    /// is lost. Then the holder learns of the loss at its next renewal, or at its deadline, and may continue to work
     /// until then. Use this method as an operator, or for a holder that is known to be dead. A hold that began after
-    /// this call looked at the lock is left alone.
+    /// this call examined the lock is not affected.
     ///
-    /// A key that holds something other than a lock is left as it is. A lock is a hash whose fields are all
-    /// `<uuid>:<number>`, as this crate and the classic scripts write them, each with a count from 1 on; the hash may
-    /// also have the field `mode`. A field that was not there when this call looked is left alone, and keeps the lock
-    /// held.
+    /// A key that holds something other than a lock is not changed. A lock is a hash whose fields are all
+    /// `<uuid>:<number>`, as this crate and the classic scripts write them, each with a count of at least 1. The hash
+    /// may also have the field `mode`. A field that did not exist when this call examined the lock is not removed, and
+    /// keeps the lock held.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`], or [`LockError::Store`]. If the store does not answer, the lock may or may not have
+    /// [`LockError::InvalidKey`], or [`LockError::Store`]. If the store does not respond, the lock may or may not have
     /// been taken away. If the key holds something other than a lock, nothing was changed.
     ///
     /// # Cancel safety
@@ -263,7 +266,7 @@ impl Locks {
     }
 }
 
-/// The error of a request about `key`.
+/// Returns the error of a request for `key`.
 pub(super) fn on(key: &LockKey) -> impl FnOnce(StoreError) -> LockError {
     let key = Some(key.name().to_owned());
     move |source| LockError::Store { key, source }

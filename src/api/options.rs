@@ -1,4 +1,4 @@
-//! The options that the builder and each request have: one definition of both setters.
+//! The options of the builder and of each request. One definition creates both setters.
 
 use std::time::Duration;
 
@@ -38,13 +38,13 @@ macro_rules! options {
 
 options! {
     request:
-    /// The TTL: how long the lock outlives its holder if the holder dies (default 30 s, from 20 ms to 100 years). While
-    /// the holder lives, the lease is renewed every third of the TTL.
+    /// Sets the TTL: how long the lock outlives its holder if the holder dies (default 30 s, from 20 ms to 100 years).
+    /// While the holder is alive, the lease is renewed every third of the TTL.
     ///
-    /// The TTL must be more than twice the time that the store takes to answer: a shorter lease expires before its
-    /// renewal is confirmed, and the lock is lost.
+    /// The TTL must be more than twice the response time of the store. A shorter lease expires before its renewal is
+    /// confirmed, and the lock is lost.
     ///
-    /// On a re-entry the TTL may lengthen the lease of the hold, and never shortens it.
+    /// On a re-entry, the TTL may lengthen the lease of the hold, but never shortens it.
     ///
     /// # Examples
     ///
@@ -59,7 +59,7 @@ options! {
     /// # }
     /// ```
     builder:
-    /// The default of [`LockRequest::ttl`] (30 s).
+    /// Sets the default of [`LockRequest::ttl`] (30 s).
     ///
     /// # Examples
     ///
@@ -75,11 +75,11 @@ options! {
     /// ```
     fn ttl(ttl: Duration) => ttl = Some(ttl);
     request:
-    /// How long to wait for the lock (default 60 s). Zero is [`no_wait`](Self::no_wait).
+    /// Sets how long to wait for the lock (default 60 s). Zero is the same as [`no_wait`](Self::no_wait).
     ///
     /// A re-entry never waits for the lock. It waits for the store, at most for the [response
-    /// timeout](crate::LocksBuilder::response_timeout), and not at all with [`DepthSync::Background`]: the lock is
-    /// held, whatever depth the store has.
+    /// timeout](crate::LocksBuilder::response_timeout). With [`DepthSync::Background`], it does not wait at all. The
+    /// lock is held, regardless of the depth in the store.
     ///
     /// # Examples
     ///
@@ -95,7 +95,7 @@ options! {
     /// # }
     /// ```
     builder:
-    /// The default of [`LockRequest::wait`] (60 s: longer than the TTL, so that waiters outlive a holder that crashed).
+    /// Sets the default of [`LockRequest::wait`] (60 s: longer than the TTL, so that waiters outlast a dead holder).
     ///
     /// # Examples
     ///
@@ -132,7 +132,7 @@ options! {
     /// # }
     /// ```
     builder:
-    /// Makes requests wait without a limit by default; see [`LockRequest::wait_forever`].
+    /// Makes requests wait without a limit by default. See [`LockRequest::wait_forever`].
     ///
     /// # Examples
     ///
@@ -149,8 +149,8 @@ options! {
     /// ```
     fn wait_forever() => wait = Some(WaitLimit::Forever);
     request:
-    /// How long the lock may be held at most, counted from its acquisition (default: no limit). After that it counts as
-    /// lost. With `max_hold` equal to the TTL the lease is never renewed.
+    /// Limits how long the lock may be held, counted from its acquisition (default: no limit). After that, it counts as
+    /// lost. If `max_hold` equals the TTL, the lease is never renewed.
     ///
     /// `max_hold` is at least a third of the TTL. The value of the outermost acquisition applies.
     ///
@@ -168,7 +168,7 @@ options! {
     /// # }
     /// ```
     builder:
-    /// The default of [`LockRequest::max_hold`] (no limit).
+    /// Sets the default of [`LockRequest::max_hold`] (no limit).
     ///
     /// # Examples
     ///
@@ -184,7 +184,7 @@ options! {
     /// ```
     fn max_hold(max_hold: Duration) => max_hold = Some(max_hold);
     request:
-    /// What happens to the body when the lock is lost (default: the body is dropped). The value of the outermost
+    /// Sets what happens to the body when the lock is lost (default: the body is dropped). The value of the outermost
     /// acquisition applies.
     ///
     /// # Examples
@@ -209,7 +209,7 @@ options! {
     /// # }
     /// ```
     builder:
-    /// The default of [`LockRequest::on_lost`] (the body is dropped).
+    /// Sets the default of [`LockRequest::on_lost`] (the body is dropped).
     ///
     /// # Examples
     ///
@@ -227,8 +227,8 @@ options! {
     /// ```
     fn on_lost(on_lost: OnLost) => on_lost = Some(on_lost);
     request:
-    /// How many replicas must have the lock before it counts; see [`LocksBuilder::confirm`]. The value of the outermost
-    /// acquisition applies.
+    /// Sets how many replicas must confirm the lock before it counts. See [`LocksBuilder::confirm`]. The value of the
+    /// outermost acquisition applies.
     ///
     /// # Examples
     ///
@@ -245,19 +245,18 @@ options! {
     /// # }
     /// ```
     builder:
-    /// How many replicas must have a lock before it counts, and a renewal before it counts (default: none is waited
-    /// for).
+    /// Sets how many replicas must confirm a lock, and each of its renewals, before it counts (default: none).
     ///
-    /// A server answers before its replicas have the change. If it fails then, the replica that is promoted may not
-    /// have the lock, and gives it to another holder. With this option the body begins when the replicas have the lock.
-    /// If they do not have it `within` that time, the lock is given back, and the error is
-    /// [`LockError::Unconfirmed`](crate::LockError::Unconfirmed). A renewal that they do not have lengthens no lease.
-    /// So a holder that is cut off from the replicas together with the server ends its body in time.
+    /// A server responds before its replicas have the change. If it fails then, the replica that is promoted may not
+    /// have the lock, and may give it to another holder. With this option, the body begins when the replicas have the
+    /// lock. If they do not confirm it `within` that time, the lock is released, and the error is
+    /// [`LockError::Unconfirmed`](crate::LockError::Unconfirmed). A renewal that they do not confirm does not lengthen
+    /// the lease. So a holder that is cut off from the replicas together with the server ends its body in time.
     ///
-    /// Confirmation costs a round trip to the server and to its replicas for each outermost acquisition. Callers at the
-    /// same time share it. Confirmation uses its own connection, also with a pool. Releases and changes of the depth
-    /// are not waited for. The time `within` comes on top of [`wait`](Self::wait). It is at least 1 ms; a few times
-    /// what a replica needs to answer is a good choice. A store in memory has no replicas, and confirms at once.
+    /// Confirmation costs each outermost acquisition a round trip to the server and to its replicas, which concurrent
+    /// callers share. It uses its own connection, even with a pool. Releases and changes of the depth do not wait for
+    /// it. The time `within` is in addition to [`wait`](Self::wait). It is at least 1 ms. A few times the response time
+    /// of a replica is a good choice. The in-memory store has no replicas, and confirms immediately.
     ///
     /// # Examples
     ///
@@ -276,7 +275,7 @@ options! {
     /// ```
     fn confirm(replicas: Replicas, within: Duration) => confirm = Some((replicas, within));
     request:
-    /// Whether the lock may be re-entered if an enclosing call holds it (default: it may).
+    /// Sets whether the lock may be re-entered if an enclosing call holds it (default: it may).
     ///
     /// # Examples
     ///
@@ -293,7 +292,7 @@ options! {
     /// # }
     /// ```
     builder:
-    /// The default of [`LockRequest::reentrancy`] (locks may be re-entered).
+    /// Sets the default of [`LockRequest::reentrancy`] (locks may be re-entered).
     ///
     /// # Examples
     ///
@@ -309,7 +308,7 @@ options! {
     /// ```
     fn reentrancy(reentrancy: Reentrancy) => reentrancy = Some(reentrancy);
     request:
-    /// Whether this entry and its exit wait for the store if they are nested (default: they do).
+    /// Sets whether a nested entry and its exit wait for the store (default: they do).
     ///
     /// # Examples
     ///
@@ -325,7 +324,7 @@ options! {
     /// # }
     /// ```
     builder:
-    /// The default of [`LockRequest::depth_sync`] (nested entries and exits wait for the store).
+    /// Sets the default of [`LockRequest::depth_sync`] (nested entries and exits wait for the store).
     ///
     /// # Examples
     ///
@@ -341,18 +340,19 @@ options! {
     /// ```
     fn depth_sync(depth_sync: DepthSync) => depth_sync = Some(depth_sync);
     request:
-    /// Whether this request is searched for deadlocks while it waits (default: yes).
+    /// Sets whether this request takes part in the deadlock search while it waits (default: `true`).
     ///
-    /// The search applies to a request that waits for longer than a quarter of a [heartbeat](LocksBuilder::heartbeat)
-    /// while it has locks: inside a body that holds another lock of this [`Locks`](crate::Locks), or with some of
-    /// [several](crate::Locks::lock_all) locks taken. Such a request tells the store which locks these are, four times
-    /// in a heartbeat. If such requests form a ring, in whichever processes, one of them fails with
-    /// [`LockError::Deadlock`](crate::LockError::Deadlock) within about two heartbeats, and the others continue to
-    /// wait. Every other request pays nothing for it.
+    /// The search applies to a request that has locks, and waits for longer than a quarter of a
+    /// [heartbeat](LocksBuilder::heartbeat). Such a request is inside a body that holds another lock of this
+    /// [`Locks`](crate::Locks), or has acquired some of [several](crate::Locks::lock_all) locks. It tells the store
+    /// which locks these are, four times per heartbeat. If such requests form a ring, in any number of processes, one
+    /// of them fails with [`LockError::Deadlock`](crate::LockError::Deadlock) within about two heartbeats. The others
+    /// continue to wait. The search costs nothing for other requests.
     ///
-    /// Say no for one of several branches of which only one has to succeed, as in `select!`: a branch may be chosen
-    /// although another branch would have ended the wait. A ring is found only if all its requests say yes, if none of
-    /// them waits for a permit of a [semaphore](crate::Locks::semaphore), and if it has no more than 32 requests.
+    /// Use `false` for one of several branches of which only one has to succeed, as in `select!`. Otherwise a branch
+    /// may be chosen although another branch would have ended the wait. A ring is found only if all of its requests
+    /// take part, if none of them waits for a permit of a [semaphore](crate::Locks::semaphore), and if it has at most
+    /// 32 requests.
     ///
     /// # Examples
     ///
@@ -370,7 +370,7 @@ options! {
     ///     };
     ///     locks.with_lock_flat(outer, body).await
     /// };
-    /// // Each holds the lock that the other one wants: one of them gives way.
+    /// // Each call holds the lock that the other one wants. One of them fails.
     /// let (one, other) = tokio::join!(nest("a", "b"), nest("b", "a"));
     /// assert!(one.is_ok() != other.is_ok());
     /// assert!(one.and(other).unwrap_err().is_deadlock());
@@ -378,7 +378,7 @@ options! {
     /// # }
     /// ```
     builder:
-    /// The default of [`LockRequest::detect_deadlocks`] (deadlocks are searched for).
+    /// Sets the default of [`LockRequest::detect_deadlocks`] (`true`).
     ///
     /// # Examples
     ///

@@ -9,11 +9,11 @@ use crate::base::error::LockError;
 use crate::base::key::{Keys, OneKey};
 use crate::base::options::{Options, WaitLimit};
 
-/// A request for a lock, with its own options; made by [`Locks::lock`](crate::Locks::lock).
+/// A request for a lock, with its own options. [`Locks::lock`](crate::Locks::lock) returns one.
 ///
 /// An option that is not set comes from the [`LocksBuilder`](crate::LocksBuilder). A request can be cloned and used
 /// again. Awaiting a request is the same as calling [`acquire`](Self::acquire). Keep the [guard](crate::LockGuard) that
-/// it returns, since `let _ = locks.lock(…).await?` releases the lock at once.
+/// it returns: `let _ = locks.lock(…).await?` releases the lock immediately.
 ///
 /// # Examples
 ///
@@ -29,8 +29,8 @@ use crate::base::options::{Options, WaitLimit};
 /// # }
 /// ```
 ///
-/// `K` is the kind of request: for one key, or for several as in a [`LockAllRequest`](crate::LockAllRequest). The
-/// options and [`run`](Self::run) are the same for both.
+/// `K` is the kind of request: for one key, or for several keys as in a [`LockAllRequest`](crate::LockAllRequest). Both
+/// have the same options and the same [`run`](Self::run).
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is run, acquired or awaited"]
 pub struct LockRequest<K = OneKey> {
@@ -50,10 +50,10 @@ impl<K> LockRequest<K> {
         }
     }
 
-    /// Asks once, and not at all if other callers in this process already wait. If the lock cannot be taken at once,
-    /// the error is [`LockError::Busy`].
+    /// Makes one attempt, and none at all if other callers in this process already wait. If the lock cannot be acquired
+    /// immediately, the error is [`LockError::Busy`].
     ///
-    /// A re-entry still waits for the store; see [`wait`](Self::wait).
+    /// A re-entry still waits for the store. See [`wait`](Self::wait).
     ///
     /// # Examples
     ///
@@ -72,13 +72,15 @@ impl<K> LockRequest<K> {
         self
     }
 
-    /// How long the lock is held at least, counted from its acquisition (default: no longer than it is in use).
+    /// Sets the minimum time for which the lock is held, counted from its acquisition (default: no minimum).
     ///
-    /// If the lock is released earlier, it stays held until then, and no other caller gets it. A caller that waits
-    /// enters within a heartbeat after that. This makes a scheduled job run at most once in a period, however many
-    /// machines try it, even if their clocks differ. The TTL is no shorter than `min_hold`, so the guarantee also
-    /// applies if the holder dies: then the lock is held for the TTL, counted from its last renewal. Only a holder that
-    /// was handed the lock, and dies before its first renewal, leaves it earlier.
+    /// If the lock is released earlier, it is held until then, and no other caller acquires it. A waiter enters within
+    /// a heartbeat after that. So a scheduled job runs at most once per period, however many machines try to run it,
+    /// even if their clocks differ.
+    ///
+    /// The TTL is at least `min_hold`. So the guarantee also applies if the holder dies, because the lock is then held
+    /// for the TTL, counted from its last renewal. There is one exception. If the lock was handed to the holder, and
+    /// the holder dies before its first renewal, the lock becomes free earlier.
     ///
     /// `min_hold` is at most [`max_hold`](Self::max_hold), and cannot be set for a shared lock. The value of the
     /// outermost acquisition applies. After a [downgrade](crate::Held::downgrade) it has no effect.
@@ -103,14 +105,14 @@ impl<K> LockRequest<K> {
         self
     }
 
-    /// What others are shown of this hold while it lasts: what it is for, or the id of its trace (default:
+    /// Sets a label that others see while this hold lasts, for example its purpose or its trace id (default:
     /// [`LocksBuilder::labels`](crate::LocksBuilder::labels)).
     ///
-    /// [`LockError::Timeout`], the event `waiting` and [`inspect`](crate::Locks::inspect) show it beside the process of the
-    /// holder. It is stored once the hold has lasted a [heartbeat](crate::LocksBuilder::heartbeat), and again every third of
-    /// the TTL, by a request of its own; a shorter hold sends nothing. It is removed after the release, or expires with the
-    /// lease. At most 100 characters are stored, and control characters are replaced. The value of the outermost acquisition
-    /// applies.
+    /// [`LockError::Timeout`], the event `waiting` and [`inspect`](crate::Locks::inspect) show the label next to the
+    /// process of the holder. A separate request stores it when the hold has lasted for a
+    /// [heartbeat](crate::LocksBuilder::heartbeat), and again every third of the TTL. A shorter hold sends nothing. The
+    /// label is removed after the release, or expires with the lease. At most 100 characters are stored, and control
+    /// characters are replaced. The value of the outermost acquisition applies.
     ///
     /// # Examples
     ///
@@ -130,7 +132,7 @@ impl<K> LockRequest<K> {
         self
     }
 
-    /// Runs `body` under the lock, or under all the locks; see [`Locks::with_lock`](crate::Locks::with_lock) and
+    /// Runs `body` under the lock, or under all the locks. See [`Locks::with_lock`](crate::Locks::with_lock) and
     /// [`Locks::lock_all`](crate::Locks::lock_all).
     ///
     /// # Errors
@@ -139,7 +141,7 @@ impl<K> LockRequest<K> {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled in a tokio runtime without timers, or after completion. Outside a runtime the
+    /// The future panics if it is polled in a tokio runtime without timers, or after completion. Outside a runtime, the
     /// output is [`LockError::Config`].
     ///
     /// # Cancel safety
@@ -170,11 +172,12 @@ impl<K> LockRequest<K> {
         )
     }
 
-    /// Runs `body` under the lock; see [`Locks::with_lock_flat`](crate::Locks::with_lock_flat).
+    /// Runs `body` under the lock. See [`Locks::with_lock_flat`](crate::Locks::with_lock_flat).
     ///
     /// # Errors
     ///
-    /// The errors of the body, and every [`LockError`] of [`run`](Self::run), converted.
+    /// The errors of the body, and every [`LockError`] of [`run`](Self::run), converted into the error type of the
+    /// body.
     ///
     /// # Panics
     ///

@@ -7,9 +7,9 @@ use crate::api::with_lock::WithLock;
 use crate::base::option_types::{Fairness, Mode};
 
 impl Locks {
-    /// Runs `body` while sharing the lock `key` with other readers, and leaves it.
+    /// Runs `body` while sharing the lock `key` with other readers, and then leaves the lock.
     ///
-    /// This is [`with_lock`](Self::with_lock) for a [`shared`](LockRequest::shared) lock: any number of readers are
+    /// This is [`with_lock`](Self::with_lock) for a [`shared`](LockRequest::shared) lock. Any number of readers are
     /// inside together, and no writer. If an enclosing call holds the key, shared or exclusively, the lock is
     /// re-entered.
     ///
@@ -43,16 +43,16 @@ impl Locks {
 }
 
 impl<K> LockRequest<K> {
-    /// Shares the lock with other readers, as a reader (default: it is taken exclusively).
+    /// Shares the lock with other readers, as a reader (default: the lock is held exclusively).
     ///
-    /// Any number of call graphs hold a shared lock together, each with its own lease, and none holds it exclusively
-    /// meanwhile. A reader waits behind a writer that came before it. Under an enclosing call that holds the key
-    /// exclusively, the lock is re-entered, and stays exclusive.
+    /// Any number of call graphs hold a shared lock together, each with its own lease. No call graph holds it
+    /// exclusively meanwhile. A reader waits behind a writer that arrived earlier. Inside an enclosing call that holds
+    /// the key exclusively, the lock is re-entered, and stays exclusive.
     ///
     /// Readers have the token of the lock that they entered. It is greater than the token of every earlier writer. Two
     /// equal tokens mean that no writer held the lock in between.
     ///
-    /// Several keys are shared one after the other, in their order: each costs the two requests of a single reader.
+    /// Several keys are shared one after the other, in their order. Each key costs the two requests of a single reader.
     ///
     /// # Examples
     ///
@@ -74,12 +74,13 @@ impl<K> LockRequest<K> {
 }
 
 impl LockRequest {
-    /// How many permits of a [semaphore](crate::Locks::semaphore) the request takes (default: 1). They are taken together, kept by one
-    /// hold, and given back together: a request waits until all of them are free, and takes none before.
+    /// Sets how many permits of a [semaphore](crate::Locks::semaphore) the request acquires (default: 1). They belong
+    /// to one hold, and are acquired and released together. A request waits until all of them are free, and takes none
+    /// before.
     ///
-    /// A request that waits for several permits keeps its place in the queue, so the callers behind it wait too, though a permit may
-    /// be free. At most 256 permits, and no more than the semaphore has. Each permit is one field of the lock, so
-    /// [`inspect`](crate::Locks::inspect) shows a holder for each.
+    /// A request that waits for several permits keeps its place in the queue. So the callers behind it wait too, even
+    /// if a permit is free. A request can acquire at most 256 permits, and no more than the semaphore has. Each permit
+    /// is one field of the lock, so [`inspect`](crate::Locks::inspect) shows a holder for each.
     ///
     /// # Examples
     ///
@@ -103,9 +104,9 @@ impl LockRequest {
 }
 
 impl LocksBuilder {
-    /// The order of readers and writers that wait for one lock (default: first come, first served).
+    /// Sets the order in which readers and writers wait for one lock (default: first come, first served).
     ///
-    /// Each `Locks` applies this rule to its own requests, so all `Locks` that share a lock should have the same rule.
+    /// Each `Locks` applies this rule to its own requests. So all `Locks` that share a lock should use the same rule.
     ///
     /// # Examples
     ///
@@ -125,19 +126,20 @@ impl LocksBuilder {
 }
 
 impl Locks {
-    /// A request for one of `permits` permits: at most that many callers hold one at a time, in all processes.
+    /// Returns a request for one of `permits` permits. At most that many callers hold a permit at one time, in all
+    /// processes.
     ///
-    /// Each permit has its own lease, as a reader's lock has. Waiters are served in the order in which they came. A
-    /// permit is taken, kept, lost and released like a lock, with the same options: `run`, `acquire`, `try_acquire`,
-    /// `no_wait`. A request never shares the permit of an enclosing call: each request takes one more. So a caller that
-    /// needs both of the last two permits may wait for itself.
+    /// Each permit has its own lease, as a reader's lock has. Waiters are served in the order of their arrival. A
+    /// permit is acquired, held, lost and released like a lock, with the same options: `run`, `acquire`, `try_acquire`,
+    /// `no_wait`. A request never shares the permit of an enclosing call: each request acquires one more. So a caller
+    /// that needs both of the last two permits may wait for itself.
     ///
-    /// If programs name different numbers for one key, each request uses its own number. The key is the key of a lock:
-    /// while a permit is held, no writer holds that lock.
+    /// If programs specify different numbers for one key, each request uses its own number. The key is the key of a
+    /// lock: while a permit is held, no writer holds that lock.
     ///
     /// # Errors
     ///
-    /// The errors of a lock, when the request is run or awaited; [`Config`](crate::LockError::Config) if `permits` is
+    /// The errors of a lock, when the request is run or awaited. [`Config`](crate::LockError::Config) if `permits` is
     /// 0.
     ///
     /// # Examples
@@ -163,11 +165,11 @@ impl Locks {
         request
     }
 
-    /// Runs `body` with one of `permits` permits; see [`semaphore`](Self::semaphore).
+    /// Runs `body` with one of `permits` permits. See [`semaphore`](Self::semaphore).
     ///
     /// # Errors
     ///
-    /// As for [`with_lock`](Self::with_lock); [`Config`](crate::LockError::Config) if `permits` is 0.
+    /// As for [`with_lock`](Self::with_lock). [`Config`](crate::LockError::Config) if `permits` is 0.
     ///
     /// # Panics
     ///

@@ -7,15 +7,15 @@ use crate::base::error::LockError;
 use crate::hold::member::Members;
 use crate::hold::spawned::Chain;
 
-/// Spawns a task that belongs to the call graph of the caller: `tokio::spawn` of
+/// Spawns a task that belongs to the call graph of the caller. It is `tokio::spawn` of
 /// [`in_current_call`](FutureExt::in_current_call).
 ///
-/// The task keeps each lock that the caller runs under, and re-enters it. If the caller runs under no lock, the task is
-/// like any other, and its output is `Ok`.
+/// The task keeps each lock that the caller runs under, and can re-enter it. If the caller runs under no lock, the task
+/// is like any other task, and its output is `Ok`.
 ///
-/// A task of `tokio::spawn` inherits nothing: it is another caller, and waits for the locks of the code that spawned
-/// it. If that code awaits the task, both wait until the `wait` of the task's request is over, which may be never. This
-/// function is for tasks that are awaited, or that finish the work of their caller.
+/// A task of `tokio::spawn` inherits nothing. It is another caller, and waits for the locks of the code that spawned
+/// it. If that code awaits the task, both wait until the `wait` of the task's request is over, which may never happen.
+/// Use this function for tasks that are awaited, or that finish the work of their caller.
 ///
 /// # Errors
 ///
@@ -24,12 +24,12 @@ use crate::hold::spawned::Chain;
 ///
 /// # Panics
 ///
-/// Outside a tokio runtime, as `tokio::spawn` does.
+/// Panics outside a tokio runtime, as `tokio::spawn` does.
 ///
 /// # Cancel safety
 ///
-/// Dropping the handle detaches the task: it continues, and keeps the locks. Aborting the task drops its future. If the
-/// task was the last user of a lock, that lock is released in the background.
+/// Dropping the handle detaches the task, which continues and keeps the locks. Aborting the task drops its future. If
+/// the task was the last user of a lock, that lock is released in the background.
 ///
 /// # Examples
 ///
@@ -40,7 +40,7 @@ use crate::hold::spawned::Chain;
 /// let nested = locks.clone();
 /// let body = async {
 ///     let task = async move { nested.with_lock("order:42", async { "both inside" }).await };
-///     // With `tokio::spawn` this would wait for its own caller, until its `wait` is over.
+/// // With `tokio::spawn`, the task would wait for its own caller until its `wait` is over.
 ///     reentry::spawn(task).await
 /// };
 /// assert_eq!(locks.with_lock("order:42", body).await????, "both inside");
@@ -56,28 +56,29 @@ where
     task::spawn(future.in_current_call())
 }
 
-/// Runs blocking work that belongs to the call graph of the caller: `tokio::task::spawn_blocking` with the same locks
-/// as [`spawn`].
+/// Runs blocking work that belongs to the call graph of the caller. It is `tokio::task::spawn_blocking`, with the same
+/// locks as for [`spawn`].
 ///
 /// Inside the work, [`held`](crate::held()) and [`current_owner`](crate::current_owner) return the locks that the
-/// caller runs under and their owner, and `Handle::current().block_on(locks.with_lock(…))` re-enters the locks.
+/// caller runs under, and their owner. `Handle::current().block_on(locks.with_lock(…))` re-enters the locks.
 ///
-/// Blocking work cannot be dropped: once it has begun it runs to its end, whatever happens to the lock. Check
+/// Blocking work cannot be dropped. Once it has begun, it runs to its end, whatever happens to the lock. Check
 /// [`Held::is_lost`](crate::Held::is_lost) between its steps. If the work was the last user of a lock, the lock is
 /// released in the background, and may still be held when the output is ready.
 ///
 /// # Errors
 ///
-/// The output is [`LockError::Lost`] if one of the locks was lost before the end of the work. If it was lost before the
-/// beginning, the work is not run. Locks that were requested with [`OnLost::KeepRunning`](crate::OnLost) do not count.
+/// The output is [`LockError::Lost`] if one of the locks was lost before the end of the work. If the lock was lost
+/// before the work began, the work is not run. Locks that were requested with [`OnLost::KeepRunning`](crate::OnLost) do
+/// not count.
 ///
 /// # Panics
 ///
-/// Outside a tokio runtime, as `tokio::task::spawn_blocking` does.
+/// Panics outside a tokio runtime, as `tokio::task::spawn_blocking` does.
 ///
 /// # Cancel safety
 ///
-/// Dropping the handle detaches the work: it continues, and keeps the locks. Work that is aborted before it has begun
+/// Dropping the handle detaches the work, which continues and keeps the locks. Work that is aborted before it has begun
 /// is dropped when its turn comes. Aborting it later has no effect.
 ///
 /// # Examples
@@ -116,9 +117,9 @@ mod sealed {
     impl<T> Sealed for tokio::task::JoinSet<T> {}
 }
 
-/// The methods that this crate adds to tokio's [`JoinSet`].
+/// An extension trait that this crate adds to tokio's [`JoinSet`].
 ///
-/// The trait is sealed: it is not implemented for other types.
+/// The trait is sealed, so it cannot be implemented for other types.
 ///
 /// # Examples
 ///
@@ -148,7 +149,7 @@ pub trait JoinSetExt<T>: sealed::Sealed {
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime, as [`JoinSet::spawn`] does.
+    /// Panics outside a tokio runtime, as [`JoinSet::spawn`] does.
     #[track_caller]
     fn spawn_in_call<F>(&mut self, future: F) -> AbortHandle
     where
@@ -159,7 +160,7 @@ pub trait JoinSetExt<T>: sealed::Sealed {
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime, as [`JoinSet::spawn_blocking`] does.
+    /// Panics outside a tokio runtime, as [`JoinSet::spawn_blocking`] does.
     #[track_caller]
     fn spawn_blocking_in_call<F>(&mut self, work: F) -> AbortHandle
     where
@@ -186,11 +187,11 @@ impl<T: 'static> JoinSetExt<T> for JoinSet<Result<T, LockError>> {
     }
 }
 
-/// Blocking work on its way to its thread.
+/// Blocking work that has not reached its thread yet.
 struct Blocking<F> {
-    /// The work, dropped before the members: it has ended when a lock is released.
+    /// The work. It is dropped before the members, so that it has ended when a lock is released.
     work: F,
-    /// The call graph of the caller; `None` if the caller runs under no lock.
+    /// The call graph of the caller. `None` if the caller runs under no lock.
     call: Option<(Chain, Members)>,
 }
 
@@ -214,7 +215,7 @@ impl<F> Blocking<F> {
             return Err(error);
         }
         let output = chain.run(self.work);
-        // No caller can wait for a release here: what is left to do continues in the background.
+        // No caller can wait for a release here, so the rest continues in the background.
         members.lost().map_or(Ok(output), Err)
     }
 }

@@ -15,19 +15,19 @@ use crate::base::option_types::Mode;
 use crate::base::process::{Process, ProcessId};
 use crate::store::{Queue, Queued, QueuedProcess, StoreTime};
 
-/// How many processes a page shows by default.
+/// The default number of processes on a page.
 const PAGE: usize = 50;
 
 impl Locks {
-    /// Shows the processes that wait for a lock, in the order in which they are served, page by page. Nothing is sent
+    /// Lists the processes that wait for a lock, page by page, in the order in which they are served. Nothing is sent
     /// before the first page.
     ///
-    /// Each process has one place in the queue, whatever the number of its waiters. [`inspect`](Self::inspect) counts
-    /// the waiters of this process. A process that waits for a holder of the same process has no place yet. A process
-    /// that comes or goes between two pages may be shown or not. None is shown twice, except a process that has left
-    /// and has come again.
+    /// Each process has one place in the queue, regardless of the number of its waiters. [`inspect`](Self::inspect)
+    /// counts the waiters of this process. A process that waits for a holder of the same process has no place yet. A
+    /// process that arrives or leaves between two pages may be shown or not. No process is shown twice, unless it has
+    /// left and returned.
     ///
-    /// A user with an ACL needs `+zcount` as well.
+    /// A user with an ACL also needs `+zcount`.
     ///
     /// # Examples
     ///
@@ -59,7 +59,7 @@ impl Locks {
     }
 }
 
-/// The list of the processes that wait for a lock, which is read page by page; see [`Locks::list_waiting`].
+/// A list of the processes that wait for a lock, read page by page. See [`Locks::list_waiting`].
 ///
 /// # Examples
 ///
@@ -76,7 +76,7 @@ impl Locks {
 /// # Ok(())
 /// # }
 /// ```
-#[must_use = "a list sends nothing until a page is asked for"]
+#[must_use = "a list sends nothing until a page is requested"]
 pub struct WaitingList {
     engine: Arc<Engine>,
     key: String,
@@ -87,12 +87,12 @@ pub struct WaitingList {
 
 #[derive(Clone, Copy, Debug)]
 enum At {
-    /// The page begins behind the process with this order; at the head of the queue if there is none.
+    /// The page begins after the process with this order. Without a value, it begins at the head of the queue.
     Behind(Option<u64>),
     End,
 }
 
-/// A process that waits for a lock; more exactly, one [`Locks`] of that process.
+/// A process that waits for a lock, or more exactly one [`Locks`] of that process.
 ///
 /// # Examples
 ///
@@ -109,25 +109,25 @@ enum At {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaitingProcess {
-    /// The id of the [`Locks`] in the queue: a UUID of its own. If
-    /// another program has written the place, this is what it wrote, with U+FFFD for bytes that are not UTF-8.
+    /// The id of the [`Locks`] in the queue, which is a UUID of its own. If another program has written the place, this
+    /// is the text that it wrote, with U+FFFD for bytes that are not UTF-8.
     pub id: String,
-    /// The process, as it has described itself; `None` if the store does not know it.
+    /// The process, as it described itself. `None` if the store does not know it.
     pub process: Option<Process>,
-    /// The holds that get the lock when the turn of the process comes: one, or the holds of readers that enter
+    /// The holds that acquire the lock when the turn of the process comes: one hold, or the holds of readers that enter
     /// together.
     pub holds: Vec<HoldId>,
-    /// How the holds will have the lock.
+    /// The mode in which the holds will have the lock.
     pub mode: Mode,
     /// The lease that the holds will get.
     pub lease: Duration,
-    /// How long the process counts as alive if it does not ask again; `None` if it has died, or if what it waits for
-    /// cannot be read. Then the process is passed over, and removed when its turn comes.
+    /// How long the process counts as alive if it sends no further request. `None` if it has died, or if its place
+    /// cannot be read. Then the process is skipped, and removed when its turn comes.
     pub alive_for: Option<Duration>,
 }
 
 impl WaitingList {
-    /// The maximum number of processes on a page (default: 50). At least 1.
+    /// Sets the maximum number of processes on a page (default: 50). Values below 1 count as 1.
     ///
     /// # Examples
     ///
@@ -141,16 +141,16 @@ impl WaitingList {
         self
     }
 
-    /// The next page; `None` after the last one.
+    /// Returns the next page, or `None` after the last one.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`], or [`LockError::Store`] if the store does not answer, or does not allow the request.
-    /// The next call asks for the same page again. [`LockError::Closed`] after [`close`](Locks::close).
+    /// [`LockError::InvalidKey`]. [`LockError::Store`] if the store does not respond, or rejects the request. The next
+    /// call requests the same page again. [`LockError::Closed`] after [`close`](Locks::close).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing: the next call asks for the same page again.
+    /// Dropping the future loses nothing. The next call requests the same page again.
     ///
     /// # Examples
     ///
@@ -196,8 +196,8 @@ impl WaitingList {
         Ok((!is_over).then_some(page))
     }
 
-    /// The number of processes in the queue when the last page was made, dead processes included; 0 before the first
-    /// page.
+    /// Returns the number of processes in the queue when the last page was read, including dead processes. Returns 0
+    /// before the first page.
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! A body under a lock, as one future.
+//! A future that runs a body under a lock.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,8 +18,8 @@ use crate::hold::scope::Inside;
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Takes a lock, runs a body under it, releases the lock: the future of
-/// [`Locks::with_lock`](crate::Locks::with_lock) and [`LockRequest::run`](crate::LockRequest::run).
+/// A future that acquires a lock, runs a body under it, and releases the lock.
+/// [`Locks::with_lock`](crate::Locks::with_lock) and [`LockRequest::run`](crate::LockRequest::run) return it.
 ///
 /// The future borrows nothing from its [`Locks`](crate::Locks). It is `Send` if the body and its output are. Nothing
 /// happens before it is polled.
@@ -29,13 +29,14 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// The future panics if it is polled in a tokio runtime without timers, after completion, or outside a runtime once it
 /// has begun. If the first poll is outside a runtime, the output is [`LockError::Config`].
 ///
-/// The future may continue in another runtime than the one in which it began, also after that one has ended.
+/// The future may continue in another runtime than the one in which it began, even after that runtime has ended.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future at any moment ends everything that it has begun. While it waits, its place in the queue is lost.
-/// While the body runs, the body is dropped first, and then the lock is released in the background. If the runtime
-/// shuts down before that, the lock is held until its lease expires: await the end of the body before leaving `main`.
+/// Dropping the future at any moment ends everything that it has begun. If it is waiting, it loses its place in the
+/// queue. If the body is running, the body is dropped first, and then the lock is released in the background. If the
+/// runtime shuts down before that, the lock is held until its lease expires. Await the end of the body before leaving
+/// `main`.
 ///
 /// # Examples
 ///
@@ -46,7 +47,7 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// use reentry::futures::WithLock;
 ///
 /// let locks = Locks::in_memory();
-/// // The future borrows nothing from its `Locks`, so it may be a task.
+/// // The future borrows nothing from its `Locks`, so it can be spawned as a task.
 /// let task: WithLock<_> = locks.with_lock("order:42", async { 6 * 7 });
 /// assert_eq!(tokio::spawn(task).await.expect("no panic")?, 42);
 /// # Ok(())
@@ -63,33 +64,33 @@ pub struct WithLock<F: Future> {
 /// The steps of a `WithLock`, in order.
 #[pin_project(project = StateProjection, project_replace = Replaced)]
 enum WithLockState<F: Future> {
-    /// The future was not polled yet. The body may be moved until it has a lock to run under.
+    /// The future has not been polled yet. The body may be moved until it runs under a lock.
     Idle {
         keys: Keys,
         options: Options,
         label: Option<Arc<str>>,
         body: F,
     },
-    /// The acquisition of the lock is under way.
+    /// The lock is being acquired.
     Acquiring {
         entering: BoxFuture<Result<Entry, LockError>>,
         body: Option<F>,
     },
-    /// The body runs.
+    /// The body is running.
     Running {
-        /// The body, dropped before the entry: it has ended when the lock is released.
+        /// The body. It is dropped before the entry, so that it has ended when the lock is released.
         #[pin]
         body: Inside<F>,
         entry: Entry,
         loss: Loss,
     },
-    /// The body has ended, and the lock is released.
+    /// The body has ended, and the lock is being released.
     Releasing {
         #[pin]
         exiting: Exit,
         output: Option<F::Output>,
     },
-    /// There is no output.
+    /// The future ends with an error.
     Failing(Failing),
     /// The output was returned, or the future is being dropped.
     Done,
@@ -133,8 +134,8 @@ impl<F: Future> Future for WithLock<F> {
                 StateProjection::Running { body, entry, loss } => {
                     match ready!(loss.race(entry.holds(), body, cx)) {
                         Ok(output) => state.as_mut().release(output),
-                        // Drops the body. The release then continues in the background, so the caller
-                        // learns the error at once, even if the store does not answer.
+                        // Drops the body. The release then continues in the background. So the caller receives the
+                        // error immediately, even if the store does not respond.
                         Err(error) => state.as_mut().fail(error),
                     }
                 }
@@ -142,7 +143,7 @@ impl<F: Future> Future for WithLock<F> {
                     let released = ready!(exiting.poll(cx));
                     let output = output.take();
                     state.as_mut().finish();
-                    // Only a lock found lost may mask what the body has returned (P13).
+                    // Only the loss of the lock may replace the output of the body (P13).
                     match (released.err().filter(LockError::is_lost), output) {
                         (Some(error), _) => state.as_mut().fail(error),
                         (None, Some(output)) => return Poll::Ready(Ok(output)),
@@ -186,7 +187,7 @@ impl<F: Future> WithLockState<F> {
         });
     }
 
-    // The next two are functions because each state that is made takes space on the stack, and bodies are nested.
+    // The next two are functions because each state that is created takes space on the stack, and bodies are nested.
 
     fn fail(mut self: Pin<&mut Self>, error: LockError) {
         self.set(Self::Failing(Failing::new(error)));
@@ -196,7 +197,7 @@ impl<F: Future> WithLockState<F> {
         self.set(Self::Done);
     }
 
-    /// Drops the body, inside its scope, and only then starts the release.
+    /// Drops the body inside its scope, and only then starts the release.
     fn release(mut self: Pin<&mut Self>, output: F::Output) {
         if let Replaced::Running { entry, .. } = self.as_mut().project_replace(Self::Done) {
             self.set(Self::Releasing {
@@ -210,8 +211,8 @@ impl<F: Future> WithLockState<F> {
 #[pinned_drop]
 impl<F: Future> PinnedDrop for WithLock<F> {
     fn drop(self: Pin<&mut Self>) {
-        // The replacement drops the body in place, inside its scope. It returns the remaining parts,
-        // and each of them finishes its own work in the background.
+        // The replacement drops the body in place, inside its scope. It returns the remaining parts, and each of them
+        // finishes its own work in the background.
         drop(self.project().state.project_replace(WithLockState::Done));
     }
 }
@@ -232,8 +233,8 @@ impl<F: Future> fmt::Debug for WithLock<F> {
     }
 }
 
-/// A [`WithLock`] whose body returns a `Result`: the future of
-/// [`Locks::with_lock_flat`](crate::Locks::with_lock_flat). A [`LockError`] is converted into the error of the body.
+/// A [`WithLock`] whose body returns a `Result`. [`Locks::with_lock_flat`](crate::Locks::with_lock_flat) returns it. A
+/// [`LockError`] is converted into the error type of the body.
 ///
 /// # Panics
 ///
