@@ -1,4 +1,4 @@
-//! The work that goes on in one `Locks`, counted, so that its end can be awaited.
+//! The work in progress in one `Locks`, counted, so that a caller can wait for its end.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -8,19 +8,19 @@ use crate::base::sync::until;
 
 /// The number of acquisitions, holds and releases of one `Locks`, and whether it is closed.
 ///
-/// Work that follows from other work is counted before the other work is uncounted: a release before its hold. So the
-/// count is 0 only when nothing is left to do.
+/// Work that follows from other work is counted before the other work is uncounted. For example, a release is counted
+/// before its hold is uncounted. So the count is 0 only when nothing is left to do.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
     count: AtomicUsize,
     is_closed: AtomicBool,
     closed: Notify,
-    /// Notified when the count is 0, once the `Locks` is closed.
+    /// Notified when the count reaches 0 after the `Locks` was closed.
     over: Notify,
 }
 
 impl Activity {
-    /// Counts work that goes on until [`end`](Self::end).
+    /// Counts work that continues until [`end`](Self::end).
     pub(crate) fn begin(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
     }
@@ -31,18 +31,18 @@ impl Activity {
         }
     }
 
-    /// Counts work that goes on until the returned value is dropped.
+    /// Counts work that continues until the returned value is dropped.
     pub(crate) fn during(&self) -> During<'_> {
         self.begin();
         During(self)
     }
 
-    /// The amount of work that goes on.
+    /// The amount of work in progress.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Closes the `Locks`: no acquisition begins from now on.
+    /// Closes the `Locks`. After this call no acquisition begins.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.closed.notify_waiters();
@@ -57,7 +57,7 @@ impl Activity {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    /// Resolves when no work goes on any more. The `Locks` must be closed before.
+    /// Resolves when no work is in progress any more. The `Locks` must already be closed.
     pub(crate) async fn until_over(&self) {
         until(&self.over, || (self.count() == 0).then_some(())).await;
     }

@@ -1,4 +1,4 @@
-//! Work that must be finished even if no caller waits for it: releases, and the undoing of acquires.
+//! Work that must be finished even if no caller waits for it: releases, and the undoing of acquisitions.
 
 use std::fmt;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use crate::base::metrics;
 use crate::base::span::Span;
 
-/// Runs work for which no caller waits on the runtime.
+/// Runs work on the runtime for which no caller waits.
 pub(crate) fn spawn(runtime: &Handle, work: impl Future<Output: Send> + Send + 'static) {
     let task = BackgroundTask::begin();
     drop(runtime.spawn(async move {
@@ -18,7 +18,7 @@ pub(crate) fn spawn(runtime: &Handle, work: impl Future<Output: Send> + Send + '
     }));
 }
 
-/// A task that the metrics count until the value is dropped: with its work, or with its runtime.
+/// A task that the metrics count until the value is dropped, either with its work or with its runtime.
 struct BackgroundTask;
 
 impl BackgroundTask {
@@ -34,10 +34,10 @@ impl Drop for BackgroundTask {
     }
 }
 
-/// Work that goes on in the background when its waiter is dropped.
+/// Work that continues in the background when its waiter is dropped.
 ///
-/// The work is polled inside its span. `runtime` is where it goes on, so that the waiter may be dropped on any thread;
-/// without `runtime`, the work goes on in the runtime in which the waiter is dropped.
+/// The work is polled inside its span. It continues on `runtime`, so that the waiter may be dropped on any thread.
+/// Without `runtime`, the work continues in the runtime in which the waiter is dropped.
 pub(crate) struct Handover<T: Send + 'static> {
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     runtime: Option<Handle>,

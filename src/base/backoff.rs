@@ -1,16 +1,16 @@
-//! The growing pauses between attempts.
+//! The increasing pauses between attempts.
 
 use std::time::Duration;
 
 use backon::{BackoffBuilder, ExponentialBuilder};
 
-/// The first pause of each series, jitter aside.
+/// The first pause of each series, without jitter.
 const SHORTEST: Duration = Duration::from_millis(10);
 
-/// Every series has reached its longest pause before it has made so many.
+/// The number of attempts after which every series has reached its longest pause.
 const MOST: usize = 64;
 
-/// A series of pauses, from 10 ms to a longest one. Jitter adds up to as much again to each.
+/// A series of pauses from 10 ms to a longest pause. Jitter at most doubles each pause.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) struct Backoff {
@@ -32,7 +32,7 @@ impl Backoff {
         Self::growing(longest, Growth::Doubling)
     }
 
-    /// Pauses of which each is half as long again as the one before.
+    /// Pauses of which each is one and a half times as long as the one before.
     pub(crate) const fn slow(longest: Duration) -> Self {
         Self::growing(longest, Growth::Slow)
     }
@@ -61,13 +61,13 @@ impl Backoff {
         pause.unwrap_or(self.longest)
     }
 
-    /// Begins the series anew.
+    /// Restarts the series.
     pub(crate) fn reset(&mut self) {
         self.made = 0;
     }
 }
 
-/// The pauses between attempts at a request that must get through.
+/// The pauses between attempts of a request that must succeed.
 impl Default for Backoff {
     fn default() -> Self {
         Self::doubling(Duration::from_millis(500))

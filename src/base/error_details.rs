@@ -1,4 +1,5 @@
-//! The details of a [`LockError`](crate::LockError): the failure of the store, the reason of a loss, the ring of a deadlock.
+//! The details of a [`LockError`](crate::LockError): the failure of the store, the reason for a loss, the ring of a
+//! deadlock.
 
 use std::error::Error;
 use std::fmt;
@@ -8,10 +9,10 @@ use std::sync::Arc;
 use crate::base::id::OwnerId;
 use crate::base::process::Process;
 
-/// An error of the store: the connection failed, the server rejected the request, or its answer cannot be read.
+/// An error of the store: the connection failed, the server rejected the request, or its response cannot be read.
 ///
-/// The type is opaque on purpose: its [`source`](Error::source) is a text, so that the types of the Redis client are no
-/// part of this interface.
+/// The type is opaque on purpose. Its [`source`](Error::source) is a text, so that the types of the Redis client are
+/// not a part of this interface.
 ///
 /// # Examples
 ///
@@ -23,7 +24,7 @@ use crate::base::process::Process;
 ///
 /// let away = Locks::connect("redis://127.0.0.1:1").await;
 /// let Err(LockError::Store { source, .. }) = away else { panic!("no server is there") };
-/// println!("{source}"); // connecting failed at 127.0.0.1:1
+/// println!("{source}"); // connect failed at 127.0.0.1:1
 /// assert!(source.source().is_some());
 /// # Ok(())
 /// # }
@@ -31,7 +32,7 @@ use crate::base::process::Process;
 #[derive(Clone)]
 pub struct StoreError(Arc<StoreFault>);
 
-/// The answer of a store to one request.
+/// The future of a store's response to one request.
 pub(crate) type AnswerFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
 struct StoreFault {
@@ -41,17 +42,17 @@ struct StoreFault {
     cause: Box<dyn Error + Send + Sync>,
 }
 
-/// What a failed request may have done, and whether it makes sense to send it again.
+/// The possible effect of a failed request, and whether it makes sense to send it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// The request may have been executed, or may still be.
+    /// The request may have been executed, or may still be executed.
     Unknown,
     /// The request was not executed. Another attempt may succeed.
     None,
-    /// The request was not executed: the server, or a proxy before it, rejects the process. A caller without a lock fails at
-    /// once. A caller with a lock asks again, since a password may be corrected.
+    /// The request was not executed, because the server, or a proxy in front of it, rejects the process. A caller
+    /// without a lock fails immediately. A caller with a lock tries again, because a password may be corrected.
     TurnedAway,
-    /// The request was not executed, and never will be: another attempt is of no use.
+    /// The request was not executed, and never will be. Another attempt is useless.
     Refused,
 }
 
@@ -87,7 +88,7 @@ impl StoreError {
         self.effect().is_refused()
     }
 
-    /// Whether the request may have been executed although no answer came.
+    /// Returns whether the request may have been executed although no response arrived.
     #[must_use]
     pub fn is_outcome_unknown(&self) -> bool {
         self.effect() == Effect::Unknown
@@ -136,20 +137,19 @@ impl Error for StoreError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// The store no longer knows the hold: the key was deleted, flushed or force-released, or the
-    /// server came back without its data.
-    #[error("the store no longer holds it")]
+    /// The store no longer knows the hold. The key was deleted, flushed or force-released, or the server restarted
+    /// without its data.
+    #[error("the store no longer has it")]
     Gone,
-    /// The lease expired before a renewal was confirmed. The lock may still be in the store, but
-    /// nothing proves it.
-    #[error("its lease ended without a confirmed renewal")]
+    /// The lease expired before a renewal was confirmed. The lock may still be in the store, but nothing proves it.
+    #[error("its lease expired without a confirmed renewal")]
     Unconfirmed,
     /// The hold reached its `max_hold`.
     #[error("it was held for its `max_hold`")]
     MaxHold,
-    /// Another lock was lost that was taken together with this one. [`LockError::Lost`](crate::LockError::Lost) names the other
-    /// one.
-    #[error("another one was lost that was taken together with it")]
+    /// Another lock, which was acquired together with this one, was lost. [`LockError::Lost`](crate::LockError::Lost)
+    /// names the other lock.
+    #[error("another lock that was acquired together with it was lost")]
     WithAnother,
     /// [`Locks::close_within`](crate::Locks::close_within) ended the hold, and releases the lock.
     #[error("the `Locks` was closed")]
@@ -171,15 +171,15 @@ impl LostReason {
 
 /// One of the call graphs that wait for each other in a [deadlock](crate::LockError::Deadlock).
 ///
-/// Keys are named without the prefix of the [`Locks`](crate::Locks) that found the deadlock; keys without
-/// that prefix are named in full.
+/// Keys are shown without the prefix of the [`Locks`](crate::Locks) that found the deadlock. Keys that do not have that
+/// prefix are shown in full.
 ///
 /// # Examples
 ///
 /// ```
 /// use reentry::{Blocked, LockError};
 ///
-/// /// The keys of a deadlock, for a log.
+/// /// Returns the keys of a deadlock, for a log.
 /// fn ring(error: &LockError) -> Vec<&str> {
 ///     match error {
 ///         LockError::Deadlock { cycle, .. } => cycle.iter().map(|it: &Blocked| &*it.holds).collect(),
@@ -193,7 +193,7 @@ impl LostReason {
 pub struct Blocked {
     /// The call graph that waits.
     pub owner: OwnerId,
-    /// The process of the call graph, as it has described itself; `None` if the store does not know it.
+    /// The process of the call graph, as it described itself. `None` if the store does not know it.
     pub process: Option<Process>,
     /// The key that the call graph holds.
     pub holds: String,

@@ -1,8 +1,9 @@
-//! The `tracing` events of the crate, all with the target `reentry` and with common field names, and the metrics that are
-//! counted with them.
+//! The `tracing` events of the crate, and the metrics that are counted with them. All events have the target `reentry`
+//! and use common field names.
 //!
-//! Fields: `key` as in the store, `hold` as in the hash, `error`, `reason`, `token`, `inbox`, `server`, `depth`; `waited`,
-//! `held` and `remaining` are durations. A holder that a caller waits for has `held_by`, `owner`, `process`, `is_here`, `held`.
+//! The fields are `key` (as in the store), `hold` (as in the hash), `error`, `reason`, `token`, `inbox`, `server` and
+//! `depth`. `waited`, `held` and `remaining` are durations. A holder that a caller waits for is described by `held_by`,
+//! `owner`, `process`, `is_here` and `held`.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use crate::base::sync::Mutex;
 
 const TARGET: &str = "reentry";
 
-/// The text of an error and of its cause.
+/// Returns the text of an error and of its cause.
 fn chain(error: &StoreError) -> String {
     use std::error::Error;
     match error.source() {
@@ -28,7 +29,7 @@ fn chain(error: &StoreError) -> String {
     }
 }
 
-/// The caller has waited since `since`.
+/// Reports an acquisition by a caller that has been waiting since `since`.
 pub(crate) fn acquired(key: &LockKey, hold: HoldId, token: FencingToken, via: Via, since: Instant) {
     metrics::hold_began(key.class(), via);
     let waited = || since.elapsed();
@@ -40,7 +41,7 @@ pub(crate) fn reentered(key: &LockKey, hold: HoldId, depth: impl Fn() -> u32) {
     debug!(target: TARGET, key = key.as_str(), %hold, depth = depth(), "reentered");
 }
 
-/// An event of a caller that waits, with the holder it waits for, if that is known.
+/// Emits an event about a waiting caller, with the holder that it waits for, if that is known.
 macro_rules! in_the_way {
     ($level:ident, $name:literal, $key:expr, $hold:expr, $waited:expr, $holder:expr) => {{
         let (hold, waited, holder): (HoldId, Duration, Option<&Holder>) = ($hold, $waited, $holder);
@@ -60,18 +61,18 @@ macro_rules! in_the_way {
     }};
 }
 
-/// A caller has waited for a long time.
+/// Reports that a caller has been waiting for a long time.
 pub(crate) fn waiting(key: &LockKey, hold: HoldId, waited: Duration, holder: Option<&Holder>) {
     in_the_way!(warn, "waiting", key, hold, waited, holder);
 }
 
-/// The wait of a caller ends with an error. Without `holder`, the store failed.
+/// Reports that the wait of a caller ends with an error. Without `holder`, the store failed.
 pub(crate) fn timed_out(key: &LockKey, hold: HoldId, waited: Duration, holder: Option<&Holder>) {
     in_the_way!(debug, "timed_out", key, hold, waited, holder);
 }
 
-/// An event of a failure that many callers meet while the store is away: a warning now and then, with the number of warnings
-/// that were left out since the one before.
+/// Emits an event for a failure that affects many callers while the store is unavailable. Only some of these events are
+/// warnings. Each warning has the number of events that were left out since the last warning.
 macro_rules! now_and_then {
     ($warnings:expr, $($event:tt)*) => {
         match $warnings.admit(Instant::now()) {
@@ -94,19 +95,20 @@ pub(crate) fn acquire_retried(key: &LockKey, error: &StoreError, warnings: &Thro
     );
 }
 
-/// Without a subscription waiters have to poll.
+/// Reports that a subscription failed. Until one succeeds, waiters must poll.
 pub(crate) fn subscribe_retried(inbox: InboxId, error: &StoreError, warnings: &Throttle) {
     metrics::subscribe_failed();
     now_and_then!(warnings, %inbox, error = chain(error), "subscribe_retried");
 }
 
-/// The provider of credentials has failed. Connections that are there stay as they are.
+/// Reports that the provider of credentials has failed. Existing connections stay as they are.
 #[cfg(feature = "credentials")]
 pub(crate) fn credentials_failed(error: &impl std::fmt::Display, warnings: &Throttle) {
     now_and_then!(warnings, %error, "credentials_failed");
 }
 
-/// A server, or a proxy before it, refuses RESP3, so RESP2 is spoken. The caller says so once for each `Locks`.
+/// Reports that a server, or a proxy in front of it, rejects RESP3, so that RESP2 is used. The caller reports this once
+/// for each `Locks`.
 pub(crate) fn resp3_refused(server: &str, error: &impl std::fmt::Display) {
     warn!(target: TARGET, server, %error, "resp3_refused");
 }
@@ -119,7 +121,7 @@ pub(crate) fn depth_retried(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "depth_retried");
 }
 
-/// The store did not answer in time. It is told the depth of the nested entry in the background.
+/// Reports that the store did not respond in time. The depth of the nested entry is sent to it in the background.
 pub(crate) fn depth_backgrounded(key: &LockKey, hold: HoldId) {
     warn!(target: TARGET, key = key.as_str(), %hold, "depth_backgrounded");
 }
@@ -132,24 +134,24 @@ pub(crate) fn downgrade_retried(key: &LockKey, hold: HoldId, error: &StoreError)
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "downgrade_retried");
 }
 
-/// The depth in the store stays wrong until the next change.
+/// Reports that the depth in the store stays wrong until the next change.
 pub(crate) fn depth_refused(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "depth_refused");
 }
 
-/// The lease is certain to last until `until`.
+/// Reports a renewal. The lease is certain to last until `until`.
 pub(crate) fn renewed(key: &LockKey, hold: HoldId, until: Instant) {
     metrics::renewed(key.class(), RenewalOutcome::Confirmed);
     let remaining = || until.saturating_duration_since(Instant::now());
     debug!(target: TARGET, key = key.as_str(), %hold, remaining = ?remaining(), "renewed");
 }
 
-/// The store no longer knows the hold.
+/// Counts a renewal that the store rejected because it no longer knows the hold.
 pub(crate) fn renewal_refused(key: &LockKey) {
     metrics::renewed(key.class(), RenewalOutcome::Gone);
 }
 
-/// An attempt has failed or is late. An attempt that is late is counted again when it fails.
+/// Counts an attempt that has failed or is late. A late attempt is counted again when it fails.
 pub(crate) fn renewal_unanswered(key: &LockKey) {
     metrics::renewed(key.class(), RenewalOutcome::Unanswered);
 }
@@ -160,7 +162,7 @@ pub(crate) fn renewal_retried(
     error: Option<&StoreError>,
     warnings: &Throttle,
 ) {
-    let error = || error.map_or_else(|| "no answer in time".to_owned(), chain);
+    let error = || error.map_or_else(|| "no response in time".to_owned(), chain);
     now_and_then!(warnings, key = key.as_str(), %hold, error = error(), "renewal_retried");
 }
 
@@ -173,12 +175,12 @@ pub(crate) fn released(key: &LockKey, hold: HoldId, since: Option<Instant>) {
     debug!(target: TARGET, key = key.as_str(), %hold, held = time_since(since), "released");
 }
 
-/// The time since `since`.
+/// Returns the time since `since`.
 fn time_since(since: Option<Instant>) -> Option<DebugValue<Duration>> {
     since.map(|since| debug(since.elapsed()))
 }
 
-/// The next waiter of this process has the lock, in memory.
+/// Reports that the next waiter of this process has the lock, in memory.
 pub(crate) fn handed_on(key: &LockKey, hold: HoldId) {
     debug!(target: TARGET, key = key.as_str(), %hold, "handed_on");
 }
@@ -196,43 +198,43 @@ pub(crate) fn release_retried(
     now_and_then!(warnings, key = key.as_str(), %hold, error = chain(error), "release_retried");
 }
 
-/// The release is not tried again; the lease expires by itself.
+/// Reports that the release is not tried again. The lease expires by itself.
 pub(crate) fn release_abandoned(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "release_abandoned");
 }
 
-/// The acquisition gives way. The error names the cycle.
+/// Reports that the acquisition was chosen to break a deadlock. The error names the ring.
 pub(crate) fn deadlock(key: &LockKey, hold: HoldId, error: &LockError) {
     warn!(target: TARGET, key = key.as_str(), %hold, %error, "deadlock");
 }
 
-/// The acquisition goes on. If it is part of a deadlock, that is not found until the store answers again, and never if the
-/// store rejects the search.
+/// Reports that the deadlock search failed. The acquisition continues. If it is part of a deadlock, the deadlock is not
+/// found until the store responds again. It is never found if the store rejects the search.
 pub(crate) fn deadlock_search_failed(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "deadlock_search_failed");
 }
 
-/// A `Locks` that is closed waits for the locks of the `held` keys, which are without their prefix, and for `in_flight`
-/// requests.
+/// Reports that a closed `Locks` is waiting for the locks of the `held` keys, and for `in_flight` requests. The keys
+/// have no prefix.
 pub(crate) fn closing(waited: Duration, held: &[String], in_flight: usize) {
-    // No more than a reader takes in.
+    // No more keys than a reader can take in.
     let keys = || held.iter().take(10).map(String::as_str).collect::<Vec<_>>();
     let keys = || keys().join(", ");
     warn!(target: TARGET, ?waited, held = held.len(), keys = keys(), in_flight, "closing");
 }
 
-/// A `Locks` was closed, with `held` locks still held and `in_flight` requests unanswered.
+/// Reports that a `Locks` was closed, with `held` locks still held and `in_flight` requests without a response.
 pub(crate) fn closed(held: usize, in_flight: usize) {
     debug!(target: TARGET, held, in_flight, "closed");
 }
 
-/// A connection was made.
+/// Reports that a connection was opened.
 pub(crate) fn connected(server: &str, purpose: Purpose) {
     metrics::connected(purpose);
     debug!(target: TARGET, server, "connected");
 }
 
-/// A connection was lost or given up. The locks that it may concern are verified.
+/// Reports that a connection was lost or given up. The locks that may be affected are verified.
 pub(crate) fn disconnected(server: &str) {
     metrics::disconnected();
     debug!(target: TARGET, server, "disconnected");
@@ -247,7 +249,8 @@ const SHORTEST: Duration = Duration::from_secs(1);
 /// The longest time between two warnings.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Admits a warning at once, and further ones while the failure goes on after pauses that double, from a second to a minute.
+/// Admits a warning immediately. While the failure continues, it admits further warnings at intervals that double from
+/// one second to one minute.
 #[derive(Debug, Default)]
 pub(crate) struct Throttle(Mutex<Failures>);
 
@@ -266,8 +269,8 @@ struct Trouble {
 }
 
 impl Throttle {
-    /// Admits a warning of a failure at `now`, or returns `None`. An admitted warning names the number of failures that were
-    /// left out before it.
+    /// Admits a warning of a failure at `now`, or returns `None`. Returns the number of failures that were left out
+    /// before an admitted warning.
     pub(crate) fn admit(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock();
         let present = state.trouble.filter(|it| now < it.latest + TROUBLE);

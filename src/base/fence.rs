@@ -1,20 +1,20 @@
-//! The SQL with which a database rejects the writes of a stale holder. No driver is needed for it.
+//! The SQL with which a database rejects the writes of a stale holder. It needs no driver.
 
 /// The SQL with which a database rejects the writes of a stale holder, for the database named by the variant.
 ///
 /// The program creates a table once, with [`setup`](Self::setup). Each transaction that writes under a lock begins with
-/// [`statement`](Self::statement), which has two parameters: the key of the lock, and the token as an `i64`
-/// ([`FencingToken::as_i64`](crate::FencingToken::as_i64)). It fails if a greater token of that key was seen. Otherwise it
-/// keeps the row of the key locked until the transaction ends. So the transactions of a key come one after the other, in the
-/// order of their tokens, and each sees what those before it have committed. The message of the error has
-/// `stale_fencing_token`.
+/// [`statement`](Self::statement). It has two parameters: the key of the lock, and the token as an `i64`
+/// ([`FencingToken::as_i64`](crate::FencingToken::as_i64)). The statement fails if a greater token of that key was
+/// seen. Otherwise it keeps the row of the key locked until the transaction ends. So the transactions of a key run one
+/// after the other, in the order of their tokens, and each sees what the earlier ones have committed. The error message
+/// contains `stale_fencing_token`.
 ///
-/// - Outside a transaction the statement protects nothing.
-/// - After its error, roll back. MySQL and SQLite leave the transaction open. To repeat the transaction is useless: run the
+/// - Outside a transaction, the statement protects nothing.
+/// - After its error, roll back. MySQL and SQLite leave the transaction open. Do not repeat the transaction. Run the
 ///   section again, under a new acquisition.
-/// - It does not notice that a transaction is executed twice with one token.
+/// - The statement does not detect that a transaction is executed twice with the same token.
 ///
-/// The page [`fencing`](crate::guide::fencing) of the guide shows it with sqlx, diesel and plain SQL. The command `reentry
+/// The guide page [`fencing`](crate::guide::fencing) has examples with sqlx, diesel and plain SQL. The command `reentry
 /// fence` prints the same SQL.
 ///
 /// # Examples
@@ -22,7 +22,7 @@
 /// ```
 /// use reentry::{FenceSql, Held};
 ///
-/// /// The statement that comes first in the transaction, and what is bound to its parameters.
+/// /// Returns the first statement of the transaction, and the values of its parameters.
 /// fn fence(held: &Held) -> (&'static str, &str, i64) {
 ///     (FenceSql::Sqlite.statement(), held.key(), held.fencing_token().as_i64())
 /// }
@@ -40,19 +40,19 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FenceSql {
-    /// Postgres 9.5 or later. The parameters are `$1` and `$2`, and the error is SQLSTATE 40001.
+    /// Postgres 9.5 or later. The parameters are `$1` and `$2`. The error is SQLSTATE 40001.
     Postgres,
-    /// MariaDB 10.2 or later, or MySQL 8.0.16 or later, with InnoDB. The parameters are `?` and `?`, and the error is a
-    /// violated CHECK.
+    /// MariaDB 10.2 or later, or MySQL 8.0.16 or later, with InnoDB. The parameters are `?` and `?`. The error is a
+    /// violated CHECK constraint.
     MySql,
-    /// SQLite 3.24 or later. The parameters are `?1` and `?2`, and the error is a violated CHECK.
+    /// SQLite 3.24 or later. The parameters are `?1` and `?2`. The error is a violated CHECK constraint.
     Sqlite,
 }
 
 impl FenceSql {
-    /// The statements that create the table `reentry_fence`, and in Postgres the function of this name.
+    /// Returns the statements that create the table `reentry_fence`, and in Postgres the function of the same name.
     ///
-    /// They may be executed again. Their comments say which isolation is needed, and why.
+    /// They may be executed again. Their comments describe which isolation is needed, and why.
     ///
     /// # Examples
     ///
@@ -70,8 +70,8 @@ impl FenceSql {
         }
     }
 
-    /// The first statement of a transaction that writes under a lock. The first parameter is the key of the lock, the second
-    /// one is the token.
+    /// Returns the first statement of a transaction that writes under a lock. Its first parameter is the key of the
+    /// lock, and the second is the token.
     ///
     /// # Examples
     ///

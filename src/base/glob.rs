@@ -1,11 +1,11 @@
 //! Patterns of keys, as [`SCAN`](https://redis.io/docs/latest/commands/keys/) reads them.
 
-/// The pattern of all keys that begin with `prefix`, taken literally, and continue as `pattern` says.
+/// Returns the pattern of all keys that begin with `prefix`, taken literally, and continue as `pattern` specifies.
 pub(crate) fn after_prefix(prefix: &str, pattern: &str) -> String {
     escape(prefix) + pattern
 }
 
-/// The pattern that only `text` matches.
+/// Returns the pattern that only `text` matches.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -17,12 +17,12 @@ fn escape(text: &str) -> String {
     escaped
 }
 
-/// Whether a text matches a pattern: the same answer as from the server, which compares bytes.
+/// Returns whether a text matches a pattern. The result is the same as on the server, which compares bytes.
 ///
-/// The search goes back only to the last `*`, so that its steps are bounded by the product of both lengths.
+/// The search goes back only to the last `*`, so the number of steps is bounded by the product of both lengths.
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut pattern_at) = (0, 0);
-    // Behind the last `*`, and how far it reaches at least.
+    // The position after the last `*`, and the position in the text up to which this `*` matches at least.
     let mut star: Option<(usize, usize)> = None;
     loop {
         let rest = pattern.get(pattern_at..).unwrap_or_default();
@@ -51,7 +51,7 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// The length of the part of the pattern that matches `byte`, if it does.
+/// Returns the length of the part of the pattern that matches `byte`, if it matches.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),
@@ -65,8 +65,8 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// The length of a class after its opening bracket, including the closing one, and whether `byte` is in the class. A class
-/// without a closing bracket ends with the pattern.
+/// Returns the length of a class after its opening bracket, including the closing one, and whether `byte` is in the
+/// class. A class without a closing bracket ends with the pattern.
 fn class(pattern: &[u8], byte: u8) -> (usize, bool) {
     let is_negated = pattern.first() == Some(&b'^');
     let mut at = usize::from(is_negated);
@@ -96,7 +96,7 @@ fn class(pattern: &[u8], byte: u8) -> (usize, bool) {
 mod tests {
     use super::*;
 
-    /// Every store says the same, as tests/contract/survey.rs shows.
+    /// Every store gives the same result, as tests/contract/survey.rs shows.
     #[test]
     fn a_pattern_matches_as_on_the_server() {
         for (pattern, text, does) in [

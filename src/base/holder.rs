@@ -1,4 +1,4 @@
-//! A holder of a lock, as the store shows it.
+//! A holder of a lock, as the store describes it.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::base::id::OwnerId;
 use crate::base::process::Process;
 
-/// A holder of a lock, as the store shows it: one field of the hash of the lock.
+/// A holder of a lock, as the store describes it: one field of the hash of the lock.
 ///
 /// [`Locks::inspect`](crate::Locks::inspect) and [`Locks::list`](crate::Locks::list) show all holders of a lock.
-/// [`LockError::Timeout`](crate::LockError::Timeout) has the holder that the caller has waited for, as it was at most a
-/// heartbeat before.
+/// [`LockError::Timeout`](crate::LockError::Timeout) contains the holder that the caller was waiting for, as it was at
+/// most a heartbeat earlier.
 ///
 /// # Examples
 ///
@@ -32,32 +32,33 @@ use crate::base::process::Process;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The name of the field: a [`HoldId`](crate::HoldId) if this crate has written it. Bytes that are not UTF-8 are
-    /// shown as U+FFFD.
+    /// The name of the field. It is a [`HoldId`](crate::HoldId) if this crate has written it. Bytes that are not UTF-8
+    /// are shown as U+FFFD.
     pub hold_id: String,
-    /// The call graph of the holder, if the field has the form `<uuid>:<integer>`; `None` for another program.
+    /// The call graph of the holder, if the field has the form `<uuid>:<integer>`. `None` for another program.
     pub owner: Option<OwnerId>,
-    /// The process of the holder, as it has described itself; `None` if the store does not know it, as for another program.
+    /// The process of the holder, as it described itself. `None` if the store does not know it, for example for another
+    /// program.
     pub process: Option<Process>,
-    /// The label of the hold, if it has one and has lasted a heartbeat; see [`LockRequest::label`](crate::LockRequest::label).
-    /// `None` in a [list](crate::Locks::list).
+    /// The label of the hold, if it has one and has lasted a heartbeat. See
+    /// [`LockRequest::label`](crate::LockRequest::label). `None` in a [list](crate::Locks::list).
     pub label: Option<String>,
     /// Whether the hold belongs to this process and to the same [`Locks`](crate::Locks).
     pub is_here: bool,
     /// The number of nested entries of the hold. It is 1 if only [spawned work](crate::FutureExt::in_current_call)
-    /// keeps the hold, and 0 if another program has written something that is not a number of entries.
+    /// keeps the hold. It is 0 if another program has written a value that is not a number of entries.
     pub depth: u64,
-    /// How long the lock has been held, on the server's clock. With readers, the time counts from the first of them, or
-    /// from the writer that is a reader now. Where call graphs share a hold
-    /// ([`Handoff::InProcess`](crate::Handoff::InProcess)), it counts from the first of them. `None` for another program, and
-    /// if the clock was set back.
+    /// How long the lock has been held, on the server's clock. For readers, the time counts from the first of them, or
+    /// from the writer that has become a reader. If call graphs share a hold
+    /// ([`Handoff::InProcess`](crate::Handoff::InProcess)), it counts from the first of them. `None` for another
+    /// program, and if the clock was set back.
     pub held_for: Option<Duration>,
-    /// How long the lease of this reader lasts unless it is renewed; `None` if the lock is held exclusively.
+    /// How long the lease of this reader lasts unless it is renewed. `None` if the lock is held exclusively.
     pub remaining: Option<Duration>,
 }
 
 impl Holder {
-    /// The holder as it would be seen after a while in which nothing changed.
+    /// Returns the holder as it would be seen after some time in which nothing changed.
     pub(crate) fn later(&self, after: Duration) -> Self {
         let held_for = self.held_for.map(|it| it.saturating_add(after));
         Self {

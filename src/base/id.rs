@@ -14,11 +14,11 @@ use super::process::ProcessId;
 #[path = "../../tests/properties/id.rs"]
 pub(crate) mod properties;
 
-/// The identity of one call graph: a random UUID (version 4). All ids of one process begin with the same 48 bits, which name
-/// the process, and have 74 random bits of their own.
+/// The identity of one call graph: a random UUID (version 4). All ids of one process begin with the same 48 bits, which
+/// identify the process, and have 74 random bits of their own.
 ///
-/// It is made when a call graph takes its first lock. Every lock that is taken further down in this
-/// call graph has the same owner in Redis.
+/// It is created when a call graph acquires its first lock. Every lock that is acquired further down in this call graph
+/// has the same owner in Redis.
 ///
 /// # Examples
 ///
@@ -36,7 +36,7 @@ pub(crate) mod properties;
 pub struct OwnerId(Uuid);
 
 impl OwnerId {
-    /// The UUID itself.
+    /// Returns the UUID.
     ///
     /// # Examples
     ///
@@ -59,9 +59,9 @@ impl OwnerId {
         ProcessId::of(self.0)
     }
 
-    /// The owner in a field of the lock's hash, `<uuid>:<integer>`; `None` for any other text.
+    /// Returns the owner in a field of the lock's hash, `<uuid>:<integer>`, or `None` for any other text.
     ///
-    /// The classic implementations write fields of this form, too.
+    /// The classic implementations also write fields of this form.
     pub(crate) fn of_field(field: &str) -> Option<Self> {
         let (owner, number) = field.split_once(':')?;
         number.parse::<u64>().ok()?;
@@ -83,7 +83,7 @@ impl fmt::Debug for OwnerId {
 
 /// The identity of one hold, that is, of one outermost acquisition: `<owner>:<number>`.
 ///
-/// It is unique forever, and it is the field of the hold in the Redis hash. Parsing accepts only the text that
+/// It is unique for ever, and is the field of the hold in the Redis hash. Parsing accepts only the text that
 /// [`Display`](fmt::Display) prints.
 ///
 /// # Examples
@@ -103,7 +103,7 @@ pub struct HoldId {
 }
 
 impl HoldId {
-    /// The call graph that the hold belongs to.
+    /// Returns the call graph that the hold belongs to.
     ///
     /// # Examples
     ///
@@ -121,7 +121,7 @@ impl HoldId {
         self.owner
     }
 
-    /// The number of the hold among the holds of its owner, counted from 1.
+    /// Returns the number of the hold among the holds of its owner, counted from 1.
     ///
     /// # Examples
     ///
@@ -143,7 +143,7 @@ impl HoldId {
 }
 
 impl HoldId {
-    /// The ids of a hold that takes so many permits: a field of the lock for each of them.
+    /// The ids of a hold that takes this number of permits. Each permit has a field of the lock.
     pub(crate) fn of_permits(self, permits: u32) -> impl Iterator<Item = Self> {
         let Self { owner, number } = self;
         (0..u64::from(permits)).map(move |at| Self {
@@ -152,8 +152,8 @@ impl HoldId {
         })
     }
 
-    /// The field that replaces the hold in a lock that outlives it. The field names the same owner, but is no hold id, so that
-    /// no request of the hold finds it.
+    /// The field that replaces the hold in a lock that outlives it. The field names the same owner. It is not a hold
+    /// id, so no request of the hold finds it.
     pub(crate) fn kept(&self) -> String {
         format!("{}:0{}", self.owner, self.number)
     }
@@ -188,10 +188,10 @@ impl fmt::Debug for HoldId {
 /// use reentry::{HoldId, ParseHoldIdError};
 ///
 /// let parsed: Result<HoldId, ParseHoldIdError> = "order:42".parse();
-/// assert_eq!(parsed.unwrap_err().to_string(), "a hold id has the form `<uuid>:<integer>`");
+/// assert_eq!(parsed.unwrap_err().to_string(), "a hold id must have the form `<uuid>:<integer>`");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a hold id has the form `<uuid>:<integer>`")]
+#[error("a hold id must have the form `<uuid>:<integer>`")]
 pub struct ParseHoldIdError(());
 
 impl FromStr for HoldId {
@@ -204,7 +204,7 @@ impl FromStr for HoldId {
             let number = number.parse().ok()?;
             Some(Self { owner, number })
         };
-        // Another spelling of the number, for example `+1`, is another field.
+        // A different spelling of the number, for example `+1`, is a different field.
         parse()
             .filter(|hold| hold.to_string() == text)
             .ok_or(ParseHoldIdError(()))
@@ -231,7 +231,7 @@ impl InboxId {
         &self.0
     }
 
-    /// The part of the name that differs from those of other inboxes.
+    /// The part of the name that is different for each inbox.
     pub(crate) fn id(&self) -> &[u8] {
         self.0.split_at(Self::PREFIX.len()).1
     }
@@ -249,20 +249,22 @@ impl fmt::Debug for InboxId {
     }
 }
 
-/// A number that grows with every outermost acquisition of a key.
+/// A number that increases with every outermost acquisition of a key.
 ///
-/// Pass it to the resource that the lock protects, and let the resource reject every write whose
-/// token is smaller than the greatest it has seen. That keeps a stale holder out even where the lock
-/// cannot: after a pause, after a failover, or when a server has lost its data. See Martin Kleppmann,
-/// [*How to do distributed locking*](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html).
+/// Pass it to the resource that the lock protects, and let the resource reject every write whose token is smaller than
+/// the greatest that it has seen. This keeps out a stale holder even when the lock cannot: after a pause, after a
+/// failover, or when a server has lost its data. See Martin Kleppmann, [*How to do distributed
+/// locking*](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html).
 ///
-/// A token is the server's time in microseconds; where the lock moves from one hold to the next, the token is at least
-/// one more than the last. So tokens grow across expiry, `FLUSHALL`, and a restart that lost the data, on one condition:
-/// the server's clock is not set back by more than the time since the last acquisition in the store, less 1 µs for
-/// each hand-off in memory since. The clocks of servers that may answer for the key one after another (failover, moved
-/// slot) must differ by less than that time. After a lease that expired, which is when an old holder may still write, the
-/// token grows in any case, since the lock expires by the clock that made its token. A token is less than 2^53 until the
-/// year 2255, so it fits an `i64`, and a number in JSON.
+/// A token is the server's time in microseconds. When the lock moves from one hold to the next, the new token is at
+/// least one more than the last. So tokens increase across expiry, `FLUSHALL`, and a restart that lost the data, on one
+/// condition. The server's clock must not be set back by more than the time since the last acquisition in the store,
+/// less 1 µs for each later hand-off in memory. If several servers may serve the key one after another (failover, moved
+/// slot), their clocks must differ by less than that time.
+///
+/// After a lease has expired, an old holder may still write. In this case the token increases without that condition,
+/// because the lock expires by the clock that created its token. A token is less than 2^53 until the year 2255, so it
+/// fits an `i64`, and a number in JSON.
 ///
 /// # Examples
 ///
@@ -270,7 +272,7 @@ impl fmt::Debug for InboxId {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), reentry::LockError> {
 /// let locks = reentry::Locks::in_memory();
-/// let mut seen = None; // by the resource
+/// let mut seen = None; // stored by the resource
 /// for _ in 0..2 {
 ///     let guard = locks.lock("order:42").acquire().await?;
 ///     let token = guard.held().fencing_token();
@@ -284,8 +286,8 @@ impl fmt::Debug for InboxId {
 pub struct FencingToken(pub(crate) u64);
 
 impl FencingToken {
-    /// The token as a signed 64-bit integer, for databases. No token of a store is too great for that;
-    /// a greater number becomes `i64::MAX`.
+    /// Returns the token as a signed 64-bit integer, for databases. No token of a store is too great for it. A greater
+    /// number becomes `i64::MAX`.
     ///
     /// # Examples
     ///
@@ -324,7 +326,7 @@ impl fmt::Display for FencingToken {
     }
 }
 
-/// A call graph that has taken at least one lock: its id, and the counter of its holds.
+/// A call graph that has acquired at least one lock: its id, and the counter of its holds.
 #[derive(Debug)]
 pub(crate) struct Owner {
     id: OwnerId,
@@ -348,7 +350,7 @@ impl Owner {
         self.next_holds(1)
     }
 
-    /// The first of so many ids for one hold: it has several if it takes several permits.
+    /// Returns the first of `count` ids for one hold. A hold has several ids if it takes several permits.
     pub(crate) fn next_holds(&self, count: u32) -> HoldId {
         let number = self.holds.fetch_add(count.into(), Ordering::Relaxed) + 1;
         HoldId {

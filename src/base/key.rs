@@ -1,4 +1,4 @@
-//! The names of locks: what a request names, what is checked, and the slot of a Redis Cluster in which a key lies.
+//! The names of locks: the keys in a request, their validation, and the slot of a Redis Cluster that contains a key.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt;
@@ -11,32 +11,32 @@ use smallvec::{SmallVec, smallvec};
 use crate::base::error::LockError;
 use crate::base::metrics::Class;
 
-/// The prefix of the crate's own keys. No lock may have it.
+/// The prefix of the crate's own keys. No key of a lock may begin with it.
 pub(crate) const RESERVED: &str = "reentry:";
 
-/// The prefix of the key of a line, before the brace of the hash tag.
+/// The prefix of the key of a lock's queue in Redis, up to the brace of the hash tag.
 const LINE: &str = "reentry:queue:";
 
-/// A valid lock name together with the prefix of its `Locks`. Two are equal if they are the same key in the store.
+/// A valid lock name, together with the prefix of its `Locks`. Two are equal if they are the same key in the store.
 #[derive(Clone)]
 pub(crate) struct LockKey {
-    /// The key of the lock's line in Redis, which ends with the lock's own key: [`LINE`], the hash tag in
-    /// braces, a colon, the prefix, the name.
+    /// The key of the lock's queue in Redis, which ends with the lock's own key. It consists of [`LINE`], the hash tag
+    /// in braces, a colon, the prefix and the name.
     line: Arc<str>,
     /// The offset of the prefix in `line`.
     full: u32,
     /// The offset of the name in `line`.
     name: u32,
-    /// The class under which the metrics count it.
+    /// The class under which the metrics count the key.
     class: Class,
 }
 
 impl LockKey {
     /// Checks the name of a lock.
     ///
-    /// The hash tag decides in which slot of a Redis Cluster a key lies
-    /// ([cluster specification](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags)).
-    /// The lock's companion keys repeat its tag in braces, so the tag itself must not hold `}`.
+    /// The hash tag determines the slot of a key in a Redis Cluster ([cluster
+    /// specification](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags)). The
+    /// lock's companion keys repeat its tag in braces, so the tag itself must not contain `}`.
     pub(crate) fn new(prefix: &str, name: &str) -> Result<Self, LockError> {
         let refuse = |reason| {
             Err(LockError::InvalidKey {
@@ -52,7 +52,7 @@ impl LockKey {
             _ => Cow::Owned([prefix, name].concat()),
         };
         if full.starts_with(RESERVED) {
-            return refuse("keys that begin with `reentry:` belong to the crate itself");
+            return refuse("keys that begin with `reentry:` are reserved for the crate");
         }
         let tag = full.get(hash_tag(full.as_bytes())).unwrap_or(&full);
         if tag.contains('}') {
@@ -80,17 +80,17 @@ impl LockKey {
         &self.class
     }
 
-    /// The reason why no name is valid after this prefix; `None` if some names are valid.
+    /// Returns the reason why no name is valid with this prefix, or `None` if some names are valid.
     pub(crate) fn refusal_of(prefix: &str) -> Option<&'static str> {
-        // A name with a hash tag is valid wherever any name is: it brings the tag if the prefix has none, ends the tag
-        // that the prefix begins, and changes nothing otherwise.
+        // A name with a hash tag is valid whenever any name is. It provides the tag if the prefix has none, completes
+        // the tag that the prefix begins, and has no effect otherwise.
         match Self::new(prefix, "{tag}") {
             Err(LockError::InvalidKey { reason, .. }) => Some(reason),
             _ => None,
         }
     }
 
-    /// The key as the caller named it, without the prefix.
+    /// The key as the caller wrote it, without the prefix.
     pub(crate) fn name(&self) -> &str {
         self.tail(self.name)
     }
@@ -105,30 +105,30 @@ impl LockKey {
         self.line.get(begins..).unwrap_or_default()
     }
 
-    /// The key of the lock's line in Redis, in the slot of the lock. No two locks share it, since a hash tag contains no
-    /// closing brace.
+    /// The key of the lock's queue in Redis, in the slot of the lock. No two locks share it, because a hash tag
+    /// contains no closing brace.
     pub(crate) fn line(&self) -> &str {
         &self.line
     }
 
-    /// The slot of a Redis Cluster in which all keys of the lock lie.
+    /// The slot of a Redis Cluster that contains all keys of the lock.
     pub(crate) fn slot(&self) -> u16 {
         slot_of(self.as_str().as_bytes())
     }
 
-    /// The order in which several keys are taken together. It is the same in every process.
+    /// The order in which several keys are acquired together. It is the same in every process.
     pub(crate) fn order(&self) -> impl Ord {
         (self.slot(), self.as_str())
     }
 
-    /// The end that all keys beside the lock have in common, after their kind.
+    /// The end that all companion keys of the lock have in common, after their kind.
     pub(crate) fn beside(&self) -> &str {
         self.line.get(LINE.len()..).unwrap_or_default()
     }
 }
 
-/// Where the part of a key lies that Redis Cluster hashes: between the first `{` and the next `}`, or the whole key if there
-/// is no such pair or no text between.
+/// The range of a key that Redis Cluster hashes. It is between the first `{` and the next `}`. It is the whole key if
+/// there is no such pair, or no text between.
 fn hash_tag(key: &[u8]) -> Range<usize> {
     let position = |byte, from: usize| {
         let rest = key.get(from..)?;
@@ -173,8 +173,8 @@ pub(crate) fn slot_of(key: &[u8]) -> u16 {
     slot_of_tag(key.get(hash_tag(key)).unwrap_or(key))
 }
 
-/// The slot of the keys with this hash tag, as the
-/// [cluster specification](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/) has it.
+/// The slot of the keys with this hash tag, as the [cluster
+/// specification](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/) defines it.
 fn slot_of_tag(tag: &[u8]) -> u16 {
     tag.iter().copied().fold(0, crc16) % SLOTS
 }
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(key.as_ref().map(LockKey::as_str), Some("app:order:42"));
     }
 
-    /// What `CLUSTER KEYSLOT` says.
+    /// The result of `CLUSTER KEYSLOT`.
     #[test]
     fn the_slot_is_that_of_redis_cluster() {
         for (tag, slot) in [

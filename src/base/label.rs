@@ -1,4 +1,4 @@
-//! What a program says of its holds.
+//! The labels that a program gives to its holds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use crate::base::process::shown;
 
 type LabelOf = dyn Fn(&str) -> Option<Arc<str>> + Send + Sync;
 
-/// Gives a hold its label, by the name of its key.
+/// Gives a hold its label, derived from the name of its key.
 #[derive(Clone, Default)]
 pub(crate) struct Labeller(Option<Arc<LabelOf>>);
 
@@ -35,7 +35,7 @@ impl fmt::Debug for Labeller {
     }
 }
 
-/// A label as it is stored: as it is shown. An empty one is none.
+/// The label as it is stored and shown. An empty label counts as none.
 pub(crate) fn stored(label: &str) -> Option<Arc<str>> {
     Some(shown(label))
         .filter(|label| !label.is_empty())

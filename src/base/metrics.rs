@@ -1,6 +1,8 @@
-//! The thirteen metrics, which the feature `metrics` records. `docs/observability/README.md` lists their names and labels.
+//! The thirteen metrics that the feature `metrics` records. `docs/observability/README.md` lists their names and
+//! labels.
 //!
-//! No key is a label: metrics are given the class of a key, which is the label `class` if the builder has a classifier.
+//! No key is used as a label. The metrics receive the class of a key, which is the label `class` if the builder has a
+//! classifier.
 
 #![cfg_attr(
     not(feature = "metrics"),
@@ -15,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::base::option_types::Mode;
 
-/// The length of the arrays of values that only metrics need. Without the feature these take no room.
+/// The length of the arrays of values that only metrics need. Without the feature, these arrays take no space.
 const ROOM: usize = if cfg!(feature = "metrics") { 1 } else { 0 };
 
 /// A metric: its name, and its description for the recorder.
@@ -42,19 +44,19 @@ macro_rules! metrics {
 }
 
 metrics! {
-    Counter ACQUISITIONS "reentry_acquisitions_total" "Outermost acquisitions that have ended, by what they came to.";
-    Histogram WAIT "reentry_wait_seconds" "How long an outermost acquisition took, by what it came to.";
-    Gauge WAITERS "reentry_waiters" "Outermost acquisitions under way.";
+    Counter ACQUISITIONS "reentry_acquisitions_total" "Outermost acquisitions that have ended, by outcome.";
+    Histogram WAIT "reentry_wait_seconds" "How long an outermost acquisition took, by outcome.";
+    Gauge WAITERS "reentry_waiters" "Outermost acquisitions in progress.";
     Histogram HOLD "reentry_hold_seconds" "How long a lock was held.";
     Gauge HOLDS "reentry_holds" "Locks that are held.";
     Counter REENTRIES "reentry_reentries_total" "Acquisitions of a lock that an enclosing call held.";
-    Counter HANDOFFS "reentry_handoffs_total" "Locks that came to a waiter, by how it learnt of it.";
-    Counter RENEWALS "reentry_renewals_total" "Renewals of a lease, by the answer.";
+    Counter HANDOFFS "reentry_handoffs_total" "Locks that were handed to a waiter, by the way in which it was informed.";
+    Counter RENEWALS "reentry_renewals_total" "Renewals of a lease, by the response.";
     Counter LOSSES "reentry_losses_total" "Locks that were lost while they were held, by the reason.";
-    Counter CONNECTIONS "reentry_connections_total" "Connections that were made, by what they are for.";
+    Counter CONNECTIONS "reentry_connections_total" "Connections that were opened, by purpose.";
     Counter DISCONNECTS "reentry_disconnects_total" "Connections that were lost or given up.";
     Counter SUBSCRIBE_FAILURES "reentry_subscribe_failures_total" "Attempts to subscribe to the messages of other processes that failed.";
-    Gauge BACKGROUND "reentry_background_tasks" "Releases under way for which no caller waits any more.";
+    Gauge BACKGROUND "reentry_background_tasks" "Releases in progress for which no caller waits any more.";
 }
 
 type Labels<'a> = &'a [(&'static str, &'static str)];
@@ -99,7 +101,7 @@ fn count(metric: &'static Metric, class: Option<&Class>, labels: Labels<'_>) {
     record(metric, class, labels, || 1.0);
 }
 
-/// The classifier of a builder, if it was given one.
+/// The classifier of a builder, if one was set.
 #[derive(Clone, Default)]
 pub(crate) struct Classifier(Option<Arc<Classify>>);
 
@@ -134,7 +136,7 @@ impl Class {
     }
 }
 
-/// The time since its start. Without the feature no clock is read.
+/// The time since its creation. Without the feature, no clock is read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopwatch([Instant; ROOM]);
 
@@ -148,7 +150,7 @@ impl Stopwatch {
     }
 }
 
-/// How a lock came to its holder.
+/// How a lock was handed to its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(crate) enum Via {
@@ -160,12 +162,12 @@ pub(crate) enum Via {
     Memory,
     /// Another process sent a message.
     Message,
-    /// A request at a heartbeat found the lock, though no message had come.
+    /// A request at a heartbeat found the lock, although no message had arrived.
     Heartbeat,
 }
 
 impl Via {
-    /// The label; `None` if nothing was handed off.
+    /// The label. `None` if nothing was handed off.
     fn label(self) -> Option<&'static str> {
         match self {
             Self::Request => None,
@@ -182,7 +184,7 @@ impl Via {
 pub(crate) enum RenewalOutcome {
     Confirmed,
     Gone,
-    /// The store did not answer, or not in time.
+    /// The store did not respond, or did not respond in time.
     Unanswered,
 }
 
@@ -252,7 +254,7 @@ pub(crate) fn disconnected() {
     count(&DISCONNECTS, None, &[]);
 }
 
-/// The number of releases that run in the background changes.
+/// Records a change in the number of releases that run in the background.
 pub(crate) fn background(change_by: f64) {
     record(&BACKGROUND, None, &[], || change_by);
 }

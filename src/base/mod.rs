@@ -1,4 +1,4 @@
-//! The ground floor: names, errors, options, time, and the events, spans and metrics that all other floors report.
+//! The lowest layer: names, errors, options and time, and the events, spans and metrics that all other layers report.
 
 pub(crate) mod activity;
 pub(crate) mod background;

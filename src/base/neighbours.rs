@@ -1,11 +1,11 @@
-//! What programs of another kind need beside this crate.
+//! The option for sharing locks with other kinds of programs.
 
 use std::time::Duration;
 
 use crate::base::error::LockError;
 
-/// The programs of another kind that take the same locks for the time of a migration: what
-/// [`neighbours`](crate::LocksBuilder::neighbours) does for them.
+/// The other kinds of programs that use the same locks during a migration.
+/// [`neighbours`](crate::LocksBuilder::neighbours) describes what a `Locks` does for them.
 ///
 /// # Examples
 ///
@@ -14,7 +14,7 @@ use crate::base::error::LockError;
 /// use reentry::{Locks, Neighbours};
 /// use std::time::Duration;
 ///
-/// // The old programs ask every 100 ms. They get a chance at least every 2 s.
+/// // The old programs poll every 100 ms. They get a chance at least every 2 s.
 /// let neighbours = Neighbours::polling(Duration::from_millis(100)).every(Duration::from_secs(2));
 /// let locks = Locks::builder().url("redis://localhost").neighbours(neighbours).build_lazy()?;
 /// # drop(locks);
@@ -23,17 +23,17 @@ use crate::base::error::LockError;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Neighbours {
-    /// The time between two requests of a program that polls.
+    /// The interval between two requests of a program that polls.
     pub(crate) interval: Duration,
-    /// The time after which a lock that processes wait for is left free again.
+    /// The time after which a lock with waiting processes is left free again.
     pub(crate) every: Duration,
 }
 
 impl Neighbours {
-    /// The longest interval. The store rejects a pause that is far longer.
+    /// The longest interval. The store rejects a much longer pause.
     const LONGEST: Duration = Duration::from_secs(10);
 
-    /// Programs that ask at least once in this interval, as long as a lock is held. Between 1 ms and 10 s.
+    /// Describes programs that poll at least once per interval while a lock is held. Between 1 ms and 10 s.
     ///
     /// # Examples
     ///
@@ -52,8 +52,8 @@ impl Neighbours {
         }
     }
 
-    /// How long after such a moment, at the earliest, a lock for which processes wait is left free again (default 1 s). At
-    /// least twice the interval.
+    /// Sets the minimum time after which a lock with waiting processes is left free again (default 1 s). At least twice
+    /// the interval.
     ///
     /// # Examples
     ///
@@ -70,7 +70,7 @@ impl Neighbours {
         self
     }
 
-    /// For how long the lock is left free: longer than the interval, since a request takes its time.
+    /// How long the lock is left free. This is longer than the interval, because a request takes time.
     pub(crate) fn pause(self) -> Duration {
         self.interval + (self.interval / 4).max(Duration::from_millis(5))
     }
@@ -78,9 +78,9 @@ impl Neighbours {
     pub(crate) fn check(self) -> Result<(), LockError> {
         let Self { interval, every } = self;
         let reason = if !(Duration::from_millis(1)..=Self::LONGEST).contains(&interval) {
-            format!("neighbours that poll every {interval:?}, which is not between 1 ms and 10 s")
+            format!("neighbours must poll at an interval between 1 ms and 10 s, not {interval:?}")
         } else if every < 2 * interval {
-            format!("a lock is left free every {every:?}, which is below twice the {interval:?}")
+            format!("`every` must be at least twice the interval of {interval:?}, not {every:?}")
         } else {
             return Ok(());
         };

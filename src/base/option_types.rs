@@ -1,4 +1,4 @@
-//! The types of the options that are neither a time nor a number.
+//! The types of the options that are neither durations nor numbers.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -25,10 +25,10 @@ use crate::base::error::LockError;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Mode {
-    /// No other call graph has the lock in any mode: the holder is a writer.
+    /// No other call graph holds the lock in any mode. The holder is a writer.
     #[default]
     Exclusive,
-    /// Any number of call graphs may share the lock, and none has it exclusively: the holder is a reader.
+    /// Any number of call graphs may share the lock, and none holds it exclusively. The holder is a reader.
     Shared,
 }
 
@@ -42,7 +42,7 @@ impl Mode {
     }
 }
 
-/// The order in which readers and writers get a lock that they wait for.
+/// The order in which waiting readers and writers acquire a lock.
 ///
 /// # Examples
 ///
@@ -55,12 +55,12 @@ impl Mode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fairness {
-    /// First come, first served: no reader overtakes a writer that waits.
+    /// First come, first served. No reader overtakes a waiting writer.
     #[default]
     Fifo,
-    /// Readers overtake all writers that wait. While readers keep coming, a writer may wait forever.
+    /// Readers overtake all waiting writers. While readers keep arriving, a writer may wait for ever.
     PreferReaders,
-    /// Writers overtake all readers that wait. While writers keep coming, a reader may wait forever.
+    /// Writers overtake all waiting readers. While writers keep arriving, a reader may wait for ever.
     PreferWriters,
 }
 
@@ -87,13 +87,12 @@ impl Fairness {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnLost {
-    /// The body is dropped at once, and the caller gets [`LockError::Lost`](crate::LockError::Lost).
+    /// The body is dropped immediately, and the caller gets [`LockError::Lost`](crate::LockError::Lost).
     #[default]
     Abort,
-    /// The body runs on, and its output is returned.
+    /// The body continues, and its output is returned.
     ///
-    /// The body can call [`Held::is_lost`](crate::Held::is_lost) or await
-    /// [`Held::lost`](crate::Held::lost).
+    /// The body can call [`Held::is_lost`](crate::Held::is_lost), or await [`Held::lost`](crate::Held::lost).
     KeepRunning,
 }
 
@@ -113,14 +112,14 @@ pub enum Reentrancy {
     /// The lock is re-entered.
     #[default]
     Allow,
-    /// The acquisition fails at once with [`LockError::AlreadyHeld`](crate::LockError::AlreadyHeld).
+    /// The acquisition fails immediately with [`LockError::AlreadyHeld`](crate::LockError::AlreadyHeld).
     Forbid,
 }
 
 /// Whether nested entries and exits wait until the store has the new depth.
 ///
-/// The option decides what other programs see in the hash, not who may enter: the lock itself is
-/// held in the meantime.
+/// The option determines what other programs see in the hash, not who may enter. The lock itself is held in the
+/// meantime.
 ///
 /// # Examples
 ///
@@ -133,21 +132,21 @@ pub enum Reentrancy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DepthSync {
-    /// Entries and exits wait, so that the depth in the store is exact while the nested body runs. Each costs a
-    /// round trip. While the store is away, they go on after one response timeout, as in the background.
+    /// Entries and exits wait, so that the depth in the store is exact while the nested body runs. Each costs a round
+    /// trip. While the store is unavailable, they continue after one response timeout, as with `Background`.
     #[default]
     Awaited,
-    /// Entries and exits do not wait. A background task brings the store up to date, with one request for several changes
-    /// if they come fast. The depth in the store is exact again when the task has caught up. A loss of the lock is noticed
-    /// then, too.
+    /// Entries and exits do not wait. A background task updates the store, with one request for several changes if they
+    /// follow each other quickly. The depth in the store is exact again when the task has caught up. A loss of the lock
+    /// is also detected then.
     Background,
 }
 
 /// How a waiter learns that the lock is free.
 ///
-/// In one process only the first waiter for a key talks to the store; the others queue behind it. The first waiter
-/// takes a place in the lock's queue in the store, keeps the place alive by a request in every
-/// [heartbeat](crate::LocksBuilder::heartbeat), and requests the lock when the lease that it knows of expires.
+/// In each process, only the first waiter for a key sends requests to the store. The others queue behind it. The first
+/// waiter takes a place in the lock's queue in the store, and keeps it with one request per
+/// [heartbeat](crate::LocksBuilder::heartbeat). It requests the lock when the lease that it knows of expires.
 ///
 /// # Examples
 ///
@@ -162,32 +161,32 @@ pub enum DepthSync {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Wake {
-    /// The store sends a message, over one subscription per [`Locks`](crate::Locks), which is opened when
-    /// a caller has to wait for the first time.
+    /// The store sends a message, over one subscription per [`Locks`](crate::Locks). The subscription is opened when a
+    /// caller has to wait for the first time.
     ///
-    /// Without a subscription this is the same as `Backoff`: if a pool was given without a URL, if the
-    /// server rejects subscriptions, and until a broken subscription is made anew. A
-    /// message that is lost, or a subscription that hangs, delays a hand-off by up to two heartbeats.
+    /// Without a subscription, this is the same as `Backoff`: if a pool was given without a URL, if the server rejects
+    /// subscriptions, and while a broken subscription is being re-established. A lost message, or a subscription that
+    /// hangs, delays a hand-off by up to two heartbeats.
     #[default]
     Notify,
-    /// The waiter asks again after a delay that grows, with jitter, from 10 ms to 100 ms, or to the heartbeat
-    /// if that is shorter.
+    /// The waiter sends another request after an increasing delay with jitter, from 10 ms to 100 ms, or to the
+    /// heartbeat if that is shorter.
     Backoff,
-    /// The waiter asks again after a fixed interval, as the classic implementations do.
+    /// The waiter sends another request after a fixed interval, as the classic implementations do.
     Poll {
-        /// The time between an answer and the next request. Must not be zero.
+        /// The time between a response and the next request. Must not be zero.
         ///
-        /// If the interval is longer than the heartbeat, the process takes no place in the queue, and gets the lock
+        /// If the interval is longer than the heartbeat, the process takes no place in the queue. It acquires the lock
         /// only when no other process waits.
         interval: Duration,
-        /// How many times one waiter asks before it gives up with [`LockError::Timeout`](crate::LockError::Timeout); with
-        /// `None` only `wait` limits that.
+        /// How many requests one waiter sends before it fails with [`LockError::Timeout`](crate::LockError::Timeout).
+        /// With `None`, only `wait` limits them.
         attempts: Option<u32>,
     },
 }
 
 impl Wake {
-    /// Whether a waiter that has asked `asked` times must give up.
+    /// Whether a waiter that has sent `asked` requests must give up.
     pub(crate) fn is_exhausted(self, asked: u32) -> bool {
         matches!(self, Self::Poll { attempts: Some(attempts), .. } if asked >= attempts)
     }
@@ -201,7 +200,7 @@ impl Wake {
             Self::Poll { .. } | Self::Backoff | Self::Notify => return Ok(()),
         };
         Err(LockError::config(format!(
-            "the {zero} of Wake::Poll must not be zero"
+            "the {zero} of `Wake::Poll` must not be zero"
         )))
     }
 }
@@ -219,32 +218,33 @@ impl Wake {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Handoff {
-    /// In the store, in the request that releases the lock: an inspection of the lock shows every holder.
+    /// In the store, in the request that releases the lock. An inspection of the lock shows every holder.
     #[default]
     InStore,
     /// In memory, without a request, while the lease lasts.
     ///
-    /// A group of call graphs that follow each other shares one hold in the store, that is, its
-    /// [hold id](crate::Held::hold_id) and its lease; each call graph has a fencing token of its own. The
-    /// group goes on as long as no other process waits. It ends
+    /// A group of call graphs that follow each other shares one hold in the store, with its [hold
+    /// id](crate::Held::hold_id) and its lease. Each call graph has its own fencing token. The group continues as long
+    /// as no other process waits. It ends:
+    ///
     /// - after a heartbeat;
-    /// - after [`local_handoffs`](crate::LocksBuilder::local_handoffs), once another process waits, or where no
-    ///   message can announce such a process ([`Wake`]);
+    /// - after [`local_handoffs`](crate::LocksBuilder::local_handoffs), if another process waits, or if no message can
+    ///   announce such a process (see [`Wake`]);
     /// - when the renewal of the hold is due;
     /// - after a section shorter than the microsecond that the next token needs;
-    /// - before a waiter with another TTL or a `max_hold`.
+    /// - before a waiter with a different TTL or with a `max_hold`.
     ///
     /// See Dice, Marathe and Shavit, [*Lock Cohorting*](https://doi.org/10.1145/2145816.2145848), 2012.
     InProcess,
 }
 
-/// The number of replicas of the server that must have a lock before it counts; for
+/// The number of replicas of the server that must have a lock before it counts. Used by
 /// [`LocksBuilder::confirm`](crate::LocksBuilder::confirm).
 ///
-/// A replica that is promoted knows only the locks that it has received. Sentinels and clusters prefer the replica with the
-/// most data, but only as far as they know: where two of three servers have a lock, the third one may be promoted. So a lock
-/// needs [`all`](Self::all) to outlive every failover; with [`at_least`](Self::at_least) locks can be taken while a replica
-/// is away.
+/// A promoted replica knows only the locks that it has received. Sentinels and clusters prefer the replica with the
+/// most data, but only as far as they know. If two of three servers have a lock, the third one may be promoted. So a
+/// lock outlives every failover only with [`all`](Self::all). With [`at_least`](Self::at_least), locks can be acquired
+/// while a replica is unavailable.
 ///
 /// # Examples
 ///
@@ -264,20 +264,20 @@ pub enum Handoff {
 pub struct Replicas(Option<NonZeroU32>);
 
 impl Replicas {
-    /// All replicas, and at least one: as many as the server has had since it became the primary, as far as this `Locks` has
-    /// seen, and as the sentinels, or the servers of the cluster, saw healthy. A replica that is cut off still counts, since it
-    /// may be promoted. A replica that was removed for good counts too, until the next failover or the next start of this
-    /// process.
+    /// Requires all replicas, and at least one. This is the number of replicas that the server has had since it became
+    /// the primary, as far as this `Locks` has seen, and that the sentinels or the servers of the cluster saw as
+    /// healthy. A replica that is cut off still counts, because it may be promoted. A permanently removed replica also
+    /// counts, until the next failover or the next start of this process.
     ///
-    /// A replica counts as soon as it has loaded the data of its primary, and it counts once, even if it comes back under
-    /// another address. A backup by `redis-cli --rdb` does not count. A replica of priority 0 counts, though it is never
-    /// promoted: the server reports how many replicas have a lock, but not which ones.
+    /// A replica counts as soon as it has loaded the data of its primary. It counts once, even if it returns with
+    /// another address. A backup with `redis-cli --rdb` does not count. A replica of priority 0 counts although it is
+    /// never promoted, because the server reports how many replicas have a lock, but not which ones.
     #[must_use]
     pub const fn all() -> Self {
         Self(None)
     }
 
-    /// At least `count` replicas; one replica if `count` is 0.
+    /// Requires at least `count` replicas, or one replica if `count` is 0.
     #[must_use]
     pub const fn at_least(count: u32) -> Self {
         match NonZeroU32::new(count) {
@@ -286,7 +286,7 @@ impl Replicas {
         }
     }
 
-    /// The number of replicas that must have a lock where there are `all`.
+    /// The number of replicas that must have a lock if there are `all` replicas.
     pub(crate) fn of(self, all: u32) -> u32 {
         self.0.map_or(all.max(1), NonZeroU32::get)
     }
@@ -306,7 +306,7 @@ impl Confirm {
         match millis.and_then(NonZeroU32::new) {
             Some(within) => Ok(Self { replicas, within }),
             None => Err(LockError::config(format!(
-                "replicas cannot confirm within {within:?}: from 1 ms to 49 days"
+                "the time limit of `confirm` must be between 1 ms and 49 days, not {within:?}"
             ))),
         }
     }
@@ -316,12 +316,12 @@ impl Confirm {
     }
 }
 
-/// Whether replicas have what the server has executed.
+/// Whether replicas have the changes that the server has executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Confirmation {
     Confirmed,
-    /// Too few of them had it in time.
+    /// Too few of them had the changes in time.
     Late,
-    /// The connection has failed, or is another one now.
+    /// The connection has failed, or was replaced.
     Unknown,
 }

@@ -1,4 +1,4 @@
-//! The options, their defaults, and the one place where they are checked.
+//! The options and their defaults, and the only place where they are checked.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use crate::base::time::Grace;
 pub(crate) struct Queueing {
     pub(crate) wake: Wake,
     pub(crate) heartbeat: Duration,
-    /// How often in a row a lock moves from one local waiter to the next while another process waits.
+    /// How many consecutive times a lock moves from one local waiter to the next while another process waits.
     pub(crate) local_handoffs: u32,
     pub(crate) handoff: Handoff,
     pub(crate) fairness: Fairness,
-    /// The time after which a caller that waits is reported.
+    /// The time after which a waiting caller is reported.
     pub(crate) report_after: Duration,
-    /// The longest time without an answer of the store that a caller waits; `None` for no limit.
+    /// The longest time for which a caller waits without a response of the store. `None` for no limit.
     pub(crate) outage: Option<Duration>,
-    /// The programs of another kind that take the same locks.
+    /// The other kinds of programs that use the same locks.
     pub(crate) neighbours: Option<Neighbours>,
 }
 
@@ -51,17 +51,17 @@ impl Queueing {
     pub(crate) fn check(self) -> Result<(), LockError> {
         if !Self::HEARTBEATS.contains(&self.heartbeat) {
             let heartbeat = self.heartbeat;
-            let reason = format!("a heartbeat of {heartbeat:?} is not between 10 ms and 1 min");
+            let reason = format!("`heartbeat` must be between 10 ms and 1 min, not {heartbeat:?}");
             return Err(LockError::config(reason));
         }
-        // How rarely a waiter asks while all is well.
+        // The longest interval between two requests of a waiter, if there are no failures.
         let pause = match self.wake {
             Wake::Poll { interval, .. } => interval.max(self.heartbeat),
             Wake::Notify | Wake::Backoff => self.heartbeat,
         };
         if let Some(outage) = self.outage.filter(|it| *it < 2 * pause) {
             let reason = format!(
-                "an outage of {outage:?} is below twice the {pause:?} between two requests"
+                "`outage` must be at least twice the {pause:?} between two requests, not {outage:?}"
             );
             return Err(LockError::config(reason));
         }
@@ -74,8 +74,8 @@ impl Queueing {
         self.heartbeat.min(ttl / 3)
     }
 
-    /// The time after which a waiter with this TTL asks although no message has come. A program of another kind sends none: a
-    /// waiter asks as often as that program does.
+    /// The time after which a waiter with this TTL sends a request although no message has arrived. Programs of another
+    /// kind send no messages. So a waiter sends requests as often as those programs do.
     pub(crate) fn asks_every(self, ttl: Duration) -> Duration {
         let heartbeat = self.heartbeat(ttl);
         let interval = self.neighbours.map(|neighbours| neighbours.interval);
@@ -83,7 +83,7 @@ impl Queueing {
     }
 }
 
-/// The limit of the time that a caller waits for a lock.
+/// The limit of the time for which a caller waits for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitLimit {
     Never,
@@ -92,7 +92,7 @@ pub(crate) enum WaitLimit {
 }
 
 impl WaitLimit {
-    /// The instant until which a caller waits that began at `since`. A time too long to represent is no limit.
+    /// The instant until which a caller waits that began at `since`. A time too long to represent counts as no limit.
     pub(crate) fn limit(self, since: Instant) -> Option<Instant> {
         match self {
             Self::AtMost(wait) => since.checked_add(wait),
@@ -111,14 +111,14 @@ impl From<Duration> for WaitLimit {
     }
 }
 
-/// The options as they were given, by the builder for all requests or by one request.
+/// The options as they were given: by the builder for all requests, or by one request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) ttl: Option<Duration>,
     pub(crate) wait: Option<WaitLimit>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
-    /// How much longer the lease lasts in the store than here, at least: the same for all requests of a `Locks`.
+    /// How much longer the lease lasts in the store than here, at least. It is the same for all requests of a `Locks`.
     pub(crate) grace: Grace,
     pub(crate) on_lost: Option<OnLost>,
     pub(crate) reentrancy: Option<Reentrancy>,
@@ -126,21 +126,22 @@ pub(crate) struct Options {
     pub(crate) mode: Mode,
     /// The number of permits, if the lock is a semaphore.
     pub(crate) permits: Option<u32>,
-    /// How many of them this request takes.
+    /// The number of permits that this request takes.
     pub(crate) takes: Option<u32>,
     pub(crate) detect_deadlocks: Option<bool>,
     /// The replicas that must have the lock before it counts, and the time within which they must have it.
     pub(crate) confirm: Option<(Replicas, Duration)>,
 }
 
-/// The options of a request, complete and checked against each other.
+/// The options of a request, completed and checked against each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
     /// The lease to request: the TTL, or `max_hold` if that is shorter, or `min_hold` if that is longer.
     pub(crate) ttl: Duration,
     pub(crate) wait: WaitLimit,
     pub(crate) max_hold: Option<Duration>,
-    /// The shortest time for which the lock is held. The lease is no shorter, so that the lock is kept if the holder dies.
+    /// The minimum time for which the lock is held. The lease is at least as long, so that the lock is kept if the
+    /// holder dies.
     pub(crate) min_hold: Option<Duration>,
     /// How much longer the lease lasts in the store than here, at least.
     pub(crate) grace: Grace,
@@ -152,7 +153,7 @@ pub(crate) struct Terms {
     pub(crate) mode: Mode,
     /// The number of permits, if the lock is a semaphore.
     pub(crate) permits: Option<u32>,
-    /// How many of them the hold takes: 1 if it is none.
+    /// The number of permits that the hold takes. It is 1 if the lock is not a semaphore.
     pub(crate) takes: u32,
     pub(crate) detect_deadlocks: bool,
     pub(crate) confirm: Option<Confirm>,
@@ -160,17 +161,18 @@ pub(crate) struct Terms {
 
 impl Options {
     pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(30);
-    /// The default of `wait`: longer than the TTL, so that waiters outlive a dead holder.
+    /// The default of `wait`. It is longer than the TTL, so that waiters outlast a dead holder.
     pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(60);
     /// The shortest TTL. The margin for clock drift would use up a shorter lease.
     const MIN_TTL: Duration = Duration::from_millis(20);
-    /// The longest TTL. Redis computes expiry times in signed 64-bit milliseconds, which a century is far from.
+    /// The longest TTL. Redis computes expiry times in signed 64-bit milliseconds, and a century is far below their
+    /// limit.
     const MAX_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-    /// The most permits that one request takes. Each is a field of the lock.
+    /// The maximum number of permits that one request takes. Each is a field of the lock.
     const MOST_PERMITS: u32 = 256;
 
-    /// Completes the options with `defaults` and checks them against each other.
+    /// Completes the options with `defaults`, and checks them against each other.
     pub(crate) fn resolve(self, defaults: Self) -> Result<Terms, LockError> {
         let ttl = self.ttl.or(defaults.ttl).unwrap_or(Self::DEFAULT_TTL);
         let ttl = ttl.max(self.min_hold.unwrap_or_default());
@@ -202,26 +204,26 @@ impl Options {
         })
     }
 
-    /// The reason why a hold cannot take so many permits.
+    /// Returns the reason why a hold cannot take this number of permits.
     fn contradicting_permits(self) -> Option<String> {
         match (self.permits, self.takes) {
-            (Some(0), _) => Some("a semaphore has one permit at least".to_owned()),
-            (None, Some(_)) => Some("only a semaphore has `permits`".to_owned()),
-            (Some(_), Some(0)) => Some("a request takes one permit at least".to_owned()),
-            (Some(all), Some(takes)) if takes > all => {
-                Some(format!("{takes} permits of {all} can never be taken"))
-            }
+            (Some(0), _) => Some("a semaphore must have at least one permit".to_owned()),
+            (None, Some(_)) => Some("`permits` requires a semaphore".to_owned()),
+            (Some(_), Some(0)) => Some("a request must take at least one permit".to_owned()),
+            (Some(all), Some(takes)) if takes > all => Some(format!(
+                "a request cannot take {takes} permits of a semaphore with {all}"
+            )),
             (Some(_), Some(takes)) if takes > Self::MOST_PERMITS => {
                 let most = Self::MOST_PERMITS;
                 Some(format!(
-                    "a request takes {most} permits at most, and not {takes}"
+                    "a request can take at most {most} permits, not {takes}"
                 ))
             }
             _ => None,
         }
     }
 
-    /// The reason why no lock can have these options, with the TTL, the `max_hold` and the grace that apply.
+    /// Returns the reason why no lock can have these options, with the TTL, the `max_hold` and the grace that apply.
     fn contradiction(
         self,
         ttl: Duration,
@@ -231,20 +233,26 @@ impl Options {
         let shortest = max_hold.map_or(ttl, |max_hold| max_hold.min(ttl));
         let reason = match (self.min_hold, max_hold) {
             _ if !(Self::MIN_TTL..=Self::MAX_TTL).contains(&ttl) => {
-                format!("a TTL of {ttl:?} is not between 20 ms and 100 years")
+                format!("`ttl` must be between 20 ms and 100 years, not {ttl:?}")
             }
             (_, Some(max_hold)) if max_hold < ttl / 3 => {
-                format!("a max_hold of {max_hold:?} is below a third of the TTL of {ttl:?}")
+                format!(
+                    "`max_hold` must be at least a third of the `ttl` of {ttl:?}, not {max_hold:?}"
+                )
             }
             _ if grace.duration() > shortest / 3 => {
                 let grace = grace.duration();
-                format!("a grace of {grace:?} is above a third of a lease of {shortest:?}")
+                format!(
+                    "`grace` must be at most a third of the lease of {shortest:?}, not {grace:?}"
+                )
             }
             (Some(_), _) if self.mode == Mode::Shared => {
-                "a lock that is shared has no `min_hold`".to_owned()
+                "a shared lock cannot have a `min_hold`".to_owned()
             }
             (Some(min_hold), Some(max_hold)) if max_hold < min_hold => {
-                format!("a min_hold of {min_hold:?} is above the max_hold")
+                format!(
+                    "`min_hold` must be at most the `max_hold` of {max_hold:?}, not {min_hold:?}"
+                )
             }
             _ => return self.contradicting_permits(),
         };

@@ -1,5 +1,5 @@
-//! Which process a call graph belongs to: the part of an owner's id that names the process, and what the process says
-//! about itself.
+//! The process of a call graph: the part of an owner's id that identifies the process, and the process's description of
+//! itself.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -10,21 +10,21 @@ use uuid::Uuid;
 
 use super::sync::Mutex;
 
-/// The longest text that a process says about itself, in characters. What is longer is cut off.
+/// The maximum length of a text in which a process describes itself, in characters. Longer texts are truncated.
 const LONGEST: usize = 100;
 
 /// The number of random bits that the ids of one process have in common.
 const BITS: u32 = 48;
 
-/// A process, as the first 48 bits of the ids of its owners and inboxes name it.
+/// A process, identified by the first 48 bits of the ids of its owners and inboxes.
 ///
-/// The other 74 random bits of an id are its own. Two of 10,000 processes have the same 48 bits with a probability of
-/// 2 in 10 million; then one of them is shown in the place of the other. Two of the 60 million owners that one process may make
-/// within 10 minutes, as long as a tombstone lasts, have the same 74 bits with a probability of 1 in 10 million.
+/// The other 74 random bits of an id are its own. The probability that two of 10,000 processes have the same 48 bits is
+/// 2 in 10 million. Then one of them is shown instead of the other. Within the 10 minutes that a tombstone lasts, one
+/// process may create 60 million owners. The probability that two of them have the same 74 bits is 1 in 10 million.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ProcessId(u64);
 
-/// This process. It is the same for all its `Locks`, since a call graph may use several.
+/// This process. It is the same for all its `Locks`, because a call graph may use several.
 static THIS: LazyLock<This> = LazyLock::new(|| This {
     id: ProcessId::of(Uuid::new_v4()),
     begun: SystemTime::now(),
@@ -42,13 +42,13 @@ struct This {
     name: Mutex<Arc<str>>,
 }
 
-/// Names this process, in place of the name that it has.
+/// Sets the name of this process, and replaces the present name.
 pub(crate) fn set_name(name: Arc<str>) {
     *THIS.name.lock() = name;
 }
 
-/// The name of the connections of this process, in `CLIENT LIST`: `name:pid@host`. It has no character that the server
-/// rejects.
+/// The name of the connections of this process, in `CLIENT LIST`: `name:pid@host`. It contains no character that the
+/// server rejects.
 pub(crate) fn connection_name() -> String {
     let Process {
         name, host, pid, ..
@@ -63,13 +63,13 @@ impl ProcessId {
         THIS.id
     }
 
-    /// The process that a UUID of this crate names.
+    /// The process that a UUID of this crate identifies.
     pub(crate) fn of(uuid: Uuid) -> Self {
         let (high, _) = uuid.as_u64_pair();
         Self(high >> (u64::BITS - BITS))
     }
 
-    /// A random UUID (version 4) that names this process.
+    /// A random UUID (version 4) that identifies this process.
     pub(crate) fn new_uuid() -> Uuid {
         let Self(id) = Self::this();
         let (high, low) = Uuid::new_v4().as_u64_pair();
@@ -79,7 +79,7 @@ impl ProcessId {
     }
 }
 
-/// Twelve hexadecimal digits, as the UUIDs begin.
+/// Twelve hexadecimal digits, as at the beginning of the UUIDs.
 impl fmt::Display for ProcessId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:012x}", self.0)
@@ -92,10 +92,11 @@ impl fmt::Debug for ProcessId {
     }
 }
 
-/// A process that holds locks or waits for them, as it has described itself in the store.
+/// A process that holds locks or waits for them, as it described itself in the store.
 ///
-/// Each process stores its description when it connects. Nothing proves that it is true: a user who may write to the store
-/// may write any description. It lasts for a day after the process has stored it last, so it outlives the process.
+/// Each process stores its description when it connects. Nothing proves that it is true. A user who may write to the
+/// store may write any description. A description expires a day after the process last stored it, so it outlives the
+/// process.
 ///
 /// # Examples
 ///
@@ -114,16 +115,16 @@ impl fmt::Debug for ProcessId {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Process {
-    /// The name of the program; see [`LocksBuilder::name`](crate::LocksBuilder::name). As in the other texts, control characters
-    /// are shown as U+FFFD, and at most 100 characters are stored and shown.
+    /// The name of the program. See [`LocksBuilder::name`](crate::LocksBuilder::name). As in the other texts, control
+    /// characters are shown as U+FFFD, and at most 100 characters are stored and shown.
     pub name: String,
     /// The name of the machine or container.
     pub host: String,
-    /// The number of the process on its host. In a container it may be 1 in each process.
+    /// The process id on its host. In a container it may be 1 for each process.
     pub pid: u32,
     /// The version of this crate in the program.
     pub version: String,
-    /// When the process made its first [`Locks`](crate::Locks), by the clock of its host, in whole seconds.
+    /// When the process created its first [`Locks`](crate::Locks), on the clock of its host, in whole seconds.
     pub started: SystemTime,
 }
 
@@ -141,7 +142,8 @@ impl Process {
         }
     }
 
-    /// The description as it is stored: name, host, pid, version and the seconds until it began, in a line each.
+    /// The description as it is stored. It has one line each for the name, host, pid, version, and the time of the
+    /// start in seconds.
     pub(crate) fn to_text(&self) -> String {
         let Self {
             name,
@@ -154,8 +156,8 @@ impl Process {
         format!("{name}\n{host}\n{pid}\n{version}\n{begun}")
     }
 
-    /// Reads a stored description. `None` if it is not of the form in which this crate stores it. A later version may add
-    /// lines.
+    /// Reads a stored description. Returns `None` if it does not have the form in which this crate stores it. A later
+    /// version may add lines.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut lines = text.split('\n');
         let mut next = || lines.next();
@@ -181,14 +183,14 @@ impl fmt::Display for Process {
     }
 }
 
-/// The name of this program: its file, without the folder and the extension.
+/// The name of this program: its file name, without the folder and the extension.
 fn program() -> Arc<str> {
     let program = env::args_os().next().unwrap_or_default();
     let name = Path::new(&program).file_stem().unwrap_or_default();
     name.to_string_lossy().into()
 }
 
-/// A text that others may have written, as it is shown.
+/// Returns a text that others may have written, in the form in which it is shown.
 pub(crate) fn shown(text: &str) -> String {
     let is_shown = |letter: char| !letter.is_control() && !is_mark(letter);
     let letters = text.chars().take(LONGEST);

@@ -1,7 +1,8 @@
-//! The spans of `tracing`: `lock.wait` around waiting for a lock, `lock.hold` around holding it.
+//! The spans of `tracing`: `lock.wait` around the wait for a lock, and `lock.hold` around holding it.
 //!
-//! Fields: `key`, which lists all keys if there are several, and `mode`. A wait has `outcome`, a hold has `hold` and `token`.
-//! A wait or a hold that failed has `error.type` and `otel.status_code`, which are names of OpenTelemetry's conventions.
+//! Both have the fields `key`, which lists all keys if there are several, and `mode`. A wait has `outcome`. A hold has
+//! `hold` and `token`. A failed wait or hold has `error.type` and `otel.status_code`, which are names from
+//! OpenTelemetry's conventions.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -73,7 +74,7 @@ impl Span {
         Self(is_open.then(|| Arc::new(Open { span, parent })))
     }
 
-    /// Returns the span only if the caller is in the span in which it was opened: no other span must be hidden.
+    /// Returns the span only if the caller is in the span in which it was opened. No other span may be hidden.
     pub(crate) fn unless_elsewhere(self) -> Self {
         let is_here = |open: &Arc<Open>| tracing::Span::current().id() == open.parent;
         Self(self.0.filter(is_here))
@@ -129,7 +130,7 @@ impl fmt::Debug for Span {
     }
 }
 
-/// Reports an acquisition until it ends. An acquisition that is dropped before its end was cancelled.
+/// Reports an acquisition until it ends. An acquisition that is dropped before its end counts as cancelled.
 pub(crate) struct Acquisition<'a> {
     keys: &'a [LockKey],
     mode: Mode,
@@ -139,7 +140,7 @@ pub(crate) struct Acquisition<'a> {
 }
 
 impl<'a> Acquisition<'a> {
-    /// An acquisition of these keys begins.
+    /// Begins the report of an acquisition of these keys.
     pub(crate) fn begin(keys: &'a [LockKey], mode: Mode, since: Instant) -> Self {
         for key in keys {
             metrics::acquisition_began(key.class(), mode);
@@ -157,11 +158,11 @@ impl<'a> Acquisition<'a> {
         &self.span
     }
 
-    /// Returns the result of a step as it is, and notes its error, which ends the acquisition.
+    /// Returns the result of a step unchanged, and records its error, which ends the acquisition.
     pub(crate) fn noted<T>(&mut self, step: Result<T, LockError>) -> Result<T, LockError> {
         step.inspect_err(|error| {
             self.outcome = outcome(error);
-            // A caller may ask only whether the lock is free, so a busy lock is no failure.
+            // A caller may only want to know whether the lock is free, so a busy lock is not a failure.
             if !matches!(error, LockError::Busy { .. }) {
                 self.span.fail(self.outcome);
             }

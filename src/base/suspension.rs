@@ -1,8 +1,9 @@
-//! Whether the machine was suspended. Then the clock of tokio, and with it every deadline, has stood still, and the clock of the
-//! server has not.
+//! Whether the machine was suspended. During a suspension the clock of tokio stands still, and with it every deadline,
+//! but the clock of the server does not.
 //!
-//! Linux has a clock that includes that time, CLOCK_BOOTTIME, beside the one of [`Instant`](std::time::Instant), CLOCK_MONOTONIC. Their
-//! difference grows by it. On other systems nothing is noticed here.
+//! In addition to CLOCK_MONOTONIC, the clock of [`Instant`](std::time::Instant), Linux has CLOCK_BOOTTIME, which
+//! includes suspensions. The difference of the two clocks grows with each suspension. On other systems, this module
+//! detects nothing.
 
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Weak};
@@ -16,18 +17,18 @@ pub(crate) use clocks::suspend;
 
 mod clocks;
 
-/// A shorter difference, in ns, may be that of the two readings.
+/// The least difference that counts, in ns. A shorter one may come from the time between the two readings.
 const LEAST: i64 = 100_000_000;
 
-/// What has to know of suspensions.
+/// A component that must be informed of suspensions.
 pub(crate) trait Suspended: Send + Sync {
-    /// The machine was suspended for so long, some time before `now`.
+    /// The machine was suspended for `by`, some time before `now`.
     fn suspended(&self, by: Duration, now: Instant);
 }
 
-/// The suspensions that were noticed, and what must learn of the next ones.
+/// The suspensions that were detected, and the components that are informed of the next ones.
 struct Suspensions {
-    /// How long the machine was suspended altogether, in ns.
+    /// How long the machine was suspended in total, in ns.
     noticed: AtomicI64,
     told: Mutex<Vec<Weak<dyn Suspended>>>,
 }
@@ -50,12 +51,13 @@ impl Suspensions {
         }
     }
 
-    /// Of several looks that notice a suspension, one reports it.
+    /// Reports a suspension once, even if several checks detect it.
     #[cold]
     fn report(&self, asleep: i64) {
         let by = asleep.saturating_sub(self.noticed.fetch_max(asleep, Relaxed));
         if by >= LEAST {
-            // They are told without the mutex: a loss runs foreign code, which may make a further `Locks`.
+            // The mutex is not held while they are informed. A loss runs foreign code, which may create another
+            // `Locks`.
             let told = self.told.lock().clone();
             let by = Duration::from_nanos(by.unsigned_abs());
             let now = Instant::now();
@@ -66,7 +68,7 @@ impl Suspensions {
     }
 }
 
-/// Tells `it` of every suspension from now on.
+/// Informs `it` of every suspension from now on.
 pub(crate) fn tell(it: &Arc<impl Suspended + 'static>) {
     let it: Weak<dyn Suspended> = Arc::downgrade(it) as _;
     this(|suspensions| {
@@ -76,8 +78,8 @@ pub(crate) fn tell(it: &Arc<impl Suspended + 'static>) {
     });
 }
 
-/// Looks whether the machine was suspended since the last look. When it returns, all have been told,
-/// unless a look on another thread is under way.
+/// Checks whether the machine was suspended since the last check. When it returns, all components have been informed,
+/// unless a check on another thread is in progress.
 #[inline]
 pub(crate) fn look() {
     this(Suspensions::look);
@@ -89,7 +91,7 @@ fn this<T>(work: impl FnOnce(&Suspensions) -> T) -> T {
     work(&THIS)
 }
 
-/// Each test, which has a thread, has suspensions of its own.
+/// Each test has its own thread, and so its own suspensions.
 #[cfg(test)]
 fn this<T>(work: impl FnOnce(&Suspensions) -> T) -> T {
     thread_local! {
@@ -104,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes something else that has to know when it is told.
+    /// A component that creates another component when it is informed.
     #[derive(Default)]
     struct Maker {
         told: AtomicU32,

@@ -1,4 +1,4 @@
-//! What threads and tasks share: a mutex, the wait for a change that another task makes, and the end of a turn.
+//! Synchronization of threads and tasks: a mutex, the wait for a change by another task, and the end of a turn.
 
 use std::sync::{MutexGuard, PoisonError};
 
@@ -19,11 +19,11 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Calls `look` at once, and after each `notify_waiters`, until it returns `Some`.
+/// Calls `look` immediately, and after each `notify_waiters`, until it returns `Some`.
 pub(crate) async fn until<T>(notify: &Notify, mut look: impl FnMut() -> Option<T>) -> T {
     loop {
-        // No wake-up is missed: `notify_waiters` wakes each future that exists by then, polled or not. So `look` sees a
-        // change before it, and a change after it wakes this future.
+        // No wake-up is missed: `notify_waiters` wakes each future that exists at that moment, polled or not. So `look`
+        // sees an earlier change, and a later change wakes this future.
         let notified = notify.notified();
         if let Some(found) = look() {
             return found;
@@ -34,7 +34,8 @@ pub(crate) async fn until<T>(notify: &Notify, mut look: impl FnMut() -> Option<T
 
 /// Lets the tasks run that were woken before the present one.
 pub(crate) async fn after_others() {
-    // On one thread they have run already. On several the present task, which they have woken, runs before them.
+    // On one thread, they have already run. On several threads, the present task, which they have woken, runs before
+    // them.
     if Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread {
         yield_now().await;
     }
@@ -52,7 +53,7 @@ mod tests {
         let mut looks = 0;
         let found = until(&notify, || {
             looks += 1;
-            // The change comes right after the look.
+            // The change happens right after the look.
             notify.notify_waiters();
             (looks > 1).then_some("found")
         });

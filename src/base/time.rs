@@ -1,10 +1,9 @@
-//! The times of a lease: in the store, on the clock of the server, and here, on a monotonic clock. The deadline is the instant
-//! up to which the lock is certain to be held (P5).
+//! The times of a lease, both in the store, on the clock of the server, and here, on a monotonic clock. The deadline is
+//! the instant until which the lock is certain to be held (P5).
 //!
-//! A lease counts from the instant *before* the request that won or renewed it was sent, less a margin
-//! for clocks that run at different rates. So it expires here before it expires in the store, however long the
-//! request and its answer travelled. See Gray and Cheriton, [*Leases*](https://doi.org/10.1145/74850.74870),
-//! 1989.
+//! A lease counts from the instant *before* the request was sent that acquired or renewed it, less a margin for clocks
+//! that run at different rates. So it expires here before it expires in the store, however long the request and its
+//! response were on their way. See Gray and Cheriton, [*Leases*](https://doi.org/10.1145/74850.74870), 1989.
 
 use std::time::Duration;
 
@@ -17,14 +16,14 @@ pub(crate) struct StoreTime {
 }
 
 impl StoreTime {
-    /// The span since an earlier time. `None` if that is the later one, which only a clock that was set back explains.
+    /// The time since an earlier time. `None` if the other time is later, which happens only if the clock was set back.
     pub(crate) fn since(self, earlier: Self) -> Option<Duration> {
         self.micros
             .checked_sub(earlier.micros)
             .map(Duration::from_micros)
     }
 
-    /// The time a span later.
+    /// The time that is `span` later.
     pub(crate) fn after(self, span: Duration) -> Self {
         let span = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
         let micros = self.micros.saturating_add(span);
@@ -32,7 +31,7 @@ impl StoreTime {
     }
 }
 
-/// The shortest margin. The margin of a longer lease is 1 % of it.
+/// The minimum margin. The margin of a longer lease is 1 % of it.
 const MIN_MARGIN: Duration = Duration::from_millis(5);
 
 /// How much longer a lease lasts in the store than here, at least.
@@ -45,7 +44,7 @@ impl Grace {
     /// No more than the margin for the clocks.
     pub(crate) const NONE: Self = Self { millis: 0 };
 
-    /// A time of whole milliseconds, which is rounded up.
+    /// A grace in whole milliseconds, rounded up.
     pub(crate) fn new(grace: Duration) -> Self {
         let millis = grace.as_nanos().div_ceil(1_000_000);
         let millis = u32::try_from(millis).unwrap_or(u32::MAX);
@@ -70,17 +69,17 @@ pub(crate) fn deadline(sent: Instant, lease: Duration, grace: Grace) -> Instant 
 /// The times of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LeaseTimes {
-    /// The length that renewals ask for.
+    /// The length that renewals request.
     pub(crate) ttl: Duration,
-    /// When the request was sent that last confirmed the lease.
+    /// The time at which the request was sent that last confirmed the lease.
     pub(crate) confirmed: Instant,
     pub(crate) renewal_due: Instant,
     pub(crate) deadline: Instant,
 }
 
 impl LeaseTimes {
-    /// A lease that counts from `sent`. A renewal is due after a third of the TTL. After a hand-off the lease is shorter
-    /// than the TTL, and a renewal is due after a quarter of it, which a short section does not reach.
+    /// A lease that counts from `sent`. A renewal is due after a third of the TTL. After a hand-off the lease is
+    /// shorter than the TTL, and a renewal is due after a quarter of it. A short section ends before that.
     #[inline]
     pub(crate) fn new(sent: Instant, length: Duration, ttl: Duration, grace: Grace) -> Self {
         let pause = if length < ttl {

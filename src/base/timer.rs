@@ -1,9 +1,9 @@
 //! Timers that follow their future from one runtime to the next.
 //!
-//! A timer of tokio belongs to the runtime that made it, and panics when it is polled after that
-//! runtime has ended. The futures of this crate may be polled by several runtimes, one after the
-//! other: a guard is released in another task, and a request in flight is awaited by all callers that need its
-//! answer. So every timer here is made by the runtime that polls it, and made anew by the next one.
+//! A timer of tokio belongs to the runtime that created it, and panics when it is polled after that runtime has ended.
+//! The futures of this crate may be polled by several runtimes, one after the other. For example, a guard is released
+//! in another task, and a request in flight is awaited by all callers that need its response. So every timer in this
+//! module is created by the runtime that polls it, and is created again by the next one.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -14,12 +14,12 @@ use tokio::runtime::{Handle, Id};
 use tokio::task::coop::unconstrained;
 use tokio::time::{self, Instant};
 
-/// The future of [`sleep_until`].
+/// The future that [`sleep_until`] returns.
 #[derive(Debug)]
 pub(crate) struct Sleep {
     until: Instant,
-    /// The timer of the runtime that polled last. It has a box of its own, since most timers are never armed, and the
-    /// futures that hold them stay small.
+    /// The timer of the runtime that polled last. It is boxed, because most timers are never armed, and the futures
+    /// that contain them stay small.
     armed: Option<(Id, Pin<Box<time::Sleep>>)>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Sleep {
 ///
 /// # Panics
 ///
-/// When it is polled outside a tokio runtime with timers.
+/// Panics when it is polled outside a tokio runtime with timers.
 pub(crate) fn sleep_until(until: Instant) -> Sleep {
     Sleep { until, armed: None }
 }
@@ -59,7 +59,7 @@ impl Future for Sleep {
 ///
 /// # Panics
 ///
-/// Outside a tokio runtime with timers.
+/// Panics outside a tokio runtime with timers.
 pub(crate) fn require_timers() {
     drop(time::sleep(Duration::ZERO));
 }
@@ -68,14 +68,14 @@ pub(crate) fn require_timers() {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elapsed;
 
-/// The future of [`timeout_at`] and [`timeout`].
+/// The future that [`timeout_at`] and [`timeout`] return.
 #[pin_project]
 #[derive(Debug)]
 pub(crate) struct Timeout<F> {
     #[pin]
     future: F,
     limit: Sleep,
-    /// Whether the first poll arms no timer; `None` if each does.
+    /// Whether the first poll arms no timer. `None` if every poll arms one.
     spares: Option<fn(&F) -> bool>,
 }
 
@@ -94,8 +94,9 @@ pub(crate) fn timeout<F: Future>(limit: Duration, future: F) -> Timeout<F> {
 }
 
 impl<F> Timeout<F> {
-    /// Spares the timer of the first poll if the future is certain to wake its task before the limit. Later polls arm it. The
-    /// future is certain to do so if `wakes_in_time`, and if `is_certain` returns true after the first poll.
+    /// Does not arm a timer at the first poll if the future is certain to wake its task before the limit. Later polls
+    /// arm it. The future is certain to do so if `wakes_in_time`, and if `is_certain` returns true after the first
+    /// poll.
     pub(crate) fn sparing(self, wakes_in_time: bool, is_certain: fn(&F) -> bool) -> Self {
         Self {
             spares: wakes_in_time.then_some(is_certain),
@@ -116,14 +117,14 @@ impl<F: Future> Future for Timeout<F> {
         if this.spares.take().is_some_and(|spares| spares(&future)) {
             return Poll::Pending;
         }
-        // The limit counts even where the future has used up the budget of the task.
+        // The limit applies even if the future has used up the budget of the task.
         let mut limit = unconstrained(this.limit);
         Pin::new(&mut limit).poll(cx).map(|()| Err(Elapsed))
     }
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
+#[allow(clippy::unwrap_used, reason = "a failed precondition ends a test")]
 mod tests {
     use std::future::pending;
     use std::pin::pin;
@@ -167,7 +168,7 @@ mod tests {
         let limited = timeout(limit, wakes_early).sparing(true, |_| true);
         assert_eq!(limited.await, Err(Elapsed));
         assert_eq!(begun.elapsed(), limit);
-        // One that wakes too late meets the limit then.
+        // A future that wakes too late meets its limit then.
         let limited = timeout(half, async {
             sleep(limit).await;
             pending::<()>().await;

@@ -224,7 +224,7 @@ async fn a_caller_that_waits_for_long_tells_who_holds_the_lock() {
     assert_eq!(timed_out["waited"], "21s");
     let error = late.unwrap_err().to_string();
     let expected = format!(
-        "no lock on `{KEY}` after waiting 21.0s: held by {}",
+        "timed out waiting for the lock on `{KEY}` after 21.0s: held by {}",
         held.hold_id()
     );
     assert!(error.starts_with(&expected), "{error}");

@@ -1,4 +1,4 @@
-//! The clocks by whose difference a suspension shows.
+//! The clocks whose difference shows a suspension.
 
 #[cfg(test)]
 use std::cell::Cell;
@@ -19,7 +19,7 @@ pub(super) fn asleep() -> i64 {
     since_boot - read(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Nothing is known.
+/// Always 0, because this system has no such clock.
 #[cfg(not(any(target_os = "linux", test)))]
 pub(super) fn asleep() -> i64 {
     0
@@ -36,7 +36,7 @@ pub(super) fn asleep() -> i64 {
     ASLEEP.get()
 }
 
-/// Suspends the machine of the test on this thread for so long.
+/// Suspends the machine of the test on this thread for the time `by`.
 #[cfg(test)]
 pub(crate) fn suspend(by: Duration) {
     let nanos = i64::try_from(by.as_nanos()).unwrap_or(i64::MAX);

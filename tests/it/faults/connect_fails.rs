@@ -65,7 +65,7 @@ async fn a_server_that_refuses_the_password_is_an_error_at_once() {
     let error = refused(server.port(), patient).await;
     assert!(all_of(&error).contains("WRONGPASS"), "{error:?}");
     // It is there, and has answered.
-    assert_eq!(error.to_string(), "the store refuses");
+    assert_eq!(error.to_string(), "the store rejected the request");
 }
 
 #[tokio::test]
