@@ -1,4 +1,4 @@
-//! What a body can ask about a lock that it runs under.
+//! The view of a lock from inside its body.
 
 use std::future::pending;
 use std::sync::{Arc, Weak};
@@ -12,10 +12,10 @@ use crate::hold::downgrade::{Settled, downgrade};
 use crate::hold::hold::Hold;
 use crate::hold::renewals::RenewalSchedule;
 
-/// A lock that is held, as the code under it sees it.
+/// A lock that is held, as code inside it sees it.
 ///
-/// A view, not a guard: it keeps nothing alive, no task and no connection. After the lock was released it
-/// still shows what it was, with a [`depth`](Self::depth) of 0.
+/// This is a view, not a guard. It keeps nothing alive, no task and no connection. After the lock was released, it
+/// still shows the lock as it was, with a [`depth`](Self::depth) of 0.
 ///
 /// # Examples
 ///
@@ -41,7 +41,7 @@ impl Held {
         Self { hold, renewals }
     }
 
-    /// The key, without the prefix.
+    /// Returns the key, without the prefix.
     ///
     /// # Examples
     ///
@@ -59,7 +59,7 @@ impl Held {
         self.hold.key().name()
     }
 
-    /// The hold's identity: the field under which it stands in the Redis hash.
+    /// Returns the identity of the hold, which is its field in the Redis hash.
     ///
     /// # Examples
     ///
@@ -78,7 +78,7 @@ impl Held {
         self.hold.id()
     }
 
-    /// The call graph that holds the lock.
+    /// Returns the call graph that holds the lock.
     ///
     /// # Examples
     ///
@@ -97,7 +97,7 @@ impl Held {
         self.hold.id().owner()
     }
 
-    /// The number to send to the resource that the lock protects with every write.
+    /// Returns the token to send with every write to the resource that the lock protects.
     ///
     /// # Examples
     ///
@@ -116,7 +116,7 @@ impl Held {
         self.hold.token()
     }
 
-    /// Whether the lock is held exclusively, or shared with other readers.
+    /// Returns whether the lock is held exclusively, or shared with other readers.
     ///
     /// # Examples
     ///
@@ -134,21 +134,21 @@ impl Held {
         self.hold.mode()
     }
 
-    /// Goes on with a lock that is held exclusively as a reader: other readers may enter from then on, and no
-    /// writer has come in between. The fencing token stays.
+    /// Continues as a reader with a lock that is held exclusively. Other readers may enter from then on. No writer
+    /// enters in between, and the fencing token stays the same.
     ///
-    /// Returns at once where the lock is shared already. There is no way back: a lock that is shared cannot be
-    /// taken exclusively under it ([`LockError::Upgrade`]).
+    /// Returns immediately if the lock is already shared. A downgrade cannot be undone, because a shared lock cannot be
+    /// acquired exclusively from inside ([`LockError::Upgrade`]).
     ///
     /// # Errors
     ///
-    /// [`InUse`](LockError::InUse) if nested calls or spawned work are inside the lock: then nothing has
-    /// changed. [`Lost`](LockError::Lost) if it was lost, or has been released. [`Store`](LockError::Store)
-    /// if the store refuses; while it is silent it is asked again until the lease ends.
+    /// [`InUse`](LockError::InUse) if nested calls or spawned work are inside the lock. Then nothing has changed.
+    /// [`Lost`](LockError::Lost) if the lock was lost, or has been released. [`Store`](LockError::Store) if the store
+    /// rejects the request. While the store does not respond, the request is repeated until the lease expires.
     ///
     /// # Cancel safety
     ///
-    /// Once the future was polled, the downgrade goes on in the background if it is dropped.
+    /// If the future is dropped after it was polled, the downgrade continues in the background.
     ///
     /// # Examples
     ///
@@ -157,7 +157,7 @@ impl Held {
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// let locks = reentry::Locks::in_memory();
     /// let guard = locks.lock("report:2026").await?;
-    /// // ... write the report, and then go on reading it.
+    /// // ... write the report, and then continue reading it.
     /// guard.held().downgrade().await?;
     /// let other = locks.lock("report:2026").shared().no_wait().await?;
     /// assert_eq!(other.held().fencing_token(), guard.held().fencing_token());
@@ -170,7 +170,7 @@ impl Held {
             key: key.to_owned(),
             reason,
         };
-        // Without its `Locks` it has ended.
+        // Without its `Locks`, the hold has ended.
         let renewals = self.renewals.upgrade();
         let renewals = renewals.ok_or_else(|| lost(LostReason::Gone))?;
         match downgrade(&self.hold, &renewals) {
@@ -183,8 +183,8 @@ impl Held {
         }
     }
 
-    /// How many nested entries the hold has at this moment; 1 without any re-entry, and where only
-    /// [spawned work](crate::FutureExt::in_current_call) keeps it.
+    /// Returns the number of nested entries that the hold has at this moment. It is 1 without any re-entry, and if only
+    /// [spawned work](crate::FutureExt::in_current_call) keeps the hold.
     ///
     /// # Examples
     ///
@@ -205,11 +205,11 @@ impl Held {
         self.hold.depth()
     }
 
-    /// How long the lock is certain to be held if no renewal succeeds from now on; zero once it is
-    /// lost or released.
+    /// Returns how long the lock is certain to be held if no later renewal succeeds. Returns zero if the lock was lost
+    /// or released.
     ///
-    /// Renewals come every third of the TTL, so while the store answers this stays at two thirds of it
-    /// or above, less the [grace](crate::LocksBuilder::grace).
+    /// Renewals are sent every third of the TTL. So while the store responds, this is at least about two thirds of the
+    /// TTL, less the [grace](crate::LocksBuilder::grace).
     ///
     /// # Examples
     ///
@@ -232,7 +232,7 @@ impl Held {
         self.hold.remaining()
     }
 
-    /// Whether the lock was lost before it was released.
+    /// Returns whether the lock was lost before it was released.
     ///
     /// # Examples
     ///
@@ -254,17 +254,18 @@ impl Held {
         self.hold.lost().is_some()
     }
 
-    /// Waits until the lock is wanted: until another caller in this process, or another process, waits for it. So a long batch can give
-    /// way at a safe point, by a release and a new acquisition, which comes behind the others.
+    /// Waits until another caller in this process, or another process, waits for the lock. So a long batch can let
+    /// others in at a safe point, by a release and a new acquisition, which queues behind the others.
     ///
-    /// While it is awaited, the store is asked at once and after each [heartbeat](crate::LocksBuilder::heartbeat); with
-    /// [`Wake::Notify`](crate::Wake::Notify) a process that comes is also known by a message. An acquisition that does not wait,
-    /// such as [`try_acquire`](crate::LockRequest::try_acquire), is not seen. After a release, and while the store does not answer,
-    /// it does not resolve.
+    /// While the future is awaited, a request is sent to the store immediately and after each
+    /// [heartbeat](crate::LocksBuilder::heartbeat). With [`Wake::Notify`](crate::Wake::Notify), a message also reports
+    /// a process that arrives. An acquisition that does not wait, such as
+    /// [`try_acquire`](crate::LockRequest::try_acquire), is not detected. The future does not resolve after a release,
+    /// or while the store does not respond.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses nothing: the next call asks again.
+    /// Dropping the future loses nothing. The next call sends another request.
     ///
     /// # Examples
     ///
@@ -291,7 +292,7 @@ impl Held {
         let heartbeat = queues.heartbeat(hold.ttl());
         queues.until_wanted(hold.key(), hold.id(), heartbeat).await;
         if hold.depth() == 0 {
-            // It is another hold that is wanted.
+            // A different hold is wanted.
             pending().await
         }
     }

@@ -1,4 +1,4 @@
-//! The chain: which locks the enclosing calls hold, carried in a tokio task-local.
+//! The chain of the locks that the enclosing calls hold, stored in a tokio task-local.
 
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -20,10 +20,10 @@ task_local! {
     pub(super) static CHAIN: Arc<Frame>;
 }
 
-/// One entry of the chain, linked to the one around it.
+/// One entry of the chain, linked to the enclosing one.
 #[derive(Debug)]
 pub(super) struct Frame {
-    /// Which `Locks` the hold belongs to.
+    /// The `Locks` that the hold belongs to.
     locks: LocksId,
     holds: FrameHolds,
     place: Mutex<FramePlace>,
@@ -45,20 +45,19 @@ impl FrameHolds {
     }
 }
 
-/// Where a body is polled. The chain is what encloses the poll, not what enclosed the caller that
-/// made the future: a future may be made, or polled for a while, in one call graph, and then be
-/// moved to another one.
+/// The place where a body is polled. The chain is what encloses the poll, not what enclosed the caller that created the
+/// future. A future may be created, or polled for a while, in one call graph, and then be moved to another one.
 #[derive(Debug, Default)]
 struct FramePlace {
-    /// The task that polls the body. A `LocalSet` inside the body runs other tasks on the same
-    /// thread, under the same thread-local: they are no descendants of the holder.
+    /// The task that polls the body. A `LocalSet` inside the body runs other tasks on the same thread, under the same
+    /// thread-local. Those tasks are not descendants of the holder.
     task: Option<task::Id>,
-    /// The frame around it.
+    /// The enclosing frame.
     outer: Option<Arc<Frame>>,
 }
 
 impl FramePlace {
-    /// The chain of the code that runs now.
+    /// The chain of the code that is running now.
     fn here() -> Self {
         Self {
             task: task::try_id(),
@@ -76,12 +75,12 @@ impl Frame {
         }
     }
 
-    /// What renews the hold; `None` only if it has ended.
+    /// The schedule that renews the hold. `None` only if the hold has ended.
     pub(super) fn renewals(&self) -> Option<Arc<RenewalSchedule>> {
         self.locks.0.upgrade()
     }
 
-    /// The frame in another chain, inside `outer`.
+    /// Copies the frame into another chain, inside `outer`.
     pub(super) fn copy(&self, outer: Option<Arc<Self>>) -> Arc<Self> {
         Arc::new(Self {
             locks: self.locks.clone(),
@@ -90,7 +89,7 @@ impl Frame {
         })
     }
 
-    /// Notes that the code which runs now is inside this frame, and around it inside `outermost`.
+    /// Records that the code that is running now is inside this frame, and also inside `outermost`.
     pub(super) fn place_here(&self, outermost: &Self) {
         let FramePlace { task, outer } = FramePlace::here();
         self.place.lock().task = task;
@@ -98,8 +97,8 @@ impl Frame {
     }
 }
 
-/// Tells one `Locks` and its clones from all others, by their renewals. It keeps nothing alive, since a frame may
-/// outlive its hold.
+/// The identity of one `Locks` and its clones, which is the address of their renewals. It keeps nothing alive, because
+/// a frame may outlive its hold.
 #[derive(Clone, Debug)]
 pub(crate) struct LocksId(Weak<RenewalSchedule>);
 
@@ -108,7 +107,7 @@ impl LocksId {
         Self(Arc::downgrade(renewals))
     }
 
-    /// A hold of this `Locks`, as the code under it sees it.
+    /// Returns a hold of this `Locks`, as code inside it sees it.
     pub(crate) fn held(&self, hold: &Arc<Hold>) -> Held {
         Held::new(hold, self.0.clone())
     }
@@ -120,21 +119,21 @@ impl PartialEq for LocksId {
     }
 }
 
-/// The innermost frame of the present call graph.
+/// Returns the innermost frame of the present call graph.
 fn innermost() -> Option<Arc<Frame>> {
     let frame = CHAIN.try_with(Arc::clone).ok()?;
     let here = frame.place.lock().task == task::try_id();
     here.then_some(frame)
 }
 
-/// The frames of the present call graph, from the innermost outwards.
+/// Returns the frames of the present call graph, from the innermost outwards.
 pub(super) fn frames() -> impl Iterator<Item = Arc<Frame>> {
     let outer = |frame: &Arc<Frame>| frame.place.lock().outer.clone();
     std::iter::successors(innermost(), outer)
 }
 
-/// The first hold, from the innermost outwards, that satisfies `wanted` and is still held: a body
-/// that was moved out of an enclosing one may outlive the hold of that one.
+/// Returns the first hold, from the innermost outwards, that satisfies `wanted` and is still held. A body that was
+/// moved out of an enclosing one may outlive the hold of that one.
 fn find(wanted: impl Fn(&LocksId, &Hold) -> bool) -> Option<(Arc<Frame>, Arc<Hold>)> {
     frames().find_map(|frame| {
         let mut holds = frame.holds().iter();
@@ -144,7 +143,8 @@ fn find(wanted: impl Fn(&LocksId, &Hold) -> bool) -> Option<(Arc<Frame>, Arc<Hol
     })
 }
 
-/// The holds of one `Locks` that enclose the calling code, each once, from the innermost outwards; at most so many.
+/// Returns the holds of one `Locks` that enclose the calling code, each once, from the innermost outwards, and at most
+/// `most`.
 pub(super) fn enclosing_holds(locks: &LocksId, most: usize) -> Vec<Arc<Hold>> {
     let mut holds: Vec<Arc<Hold>> = Vec::new();
     for frame in frames().filter(|frame| frame.locks == *locks) {
@@ -161,34 +161,34 @@ pub(super) fn enclosing_holds(locks: &LocksId, most: usize) -> Vec<Arc<Hold>> {
     holds
 }
 
-/// Whether a loss is to end a body that encloses the calling code.
+/// Whether a loss must end a body that encloses the calling code.
 pub(super) fn must_abort() -> bool {
     let ends = |hold: &Arc<Hold>| hold.must_abort().is_some();
     frames().any(|frame| frame.holds().iter().any(ends))
 }
 
-/// The hold of `key` that an enclosing call has taken through the same `Locks`.
+/// Returns the hold of `key` that an enclosing call has acquired through the same `Locks`.
 pub(crate) fn enclosing(locks: &LocksId, key: &LockKey) -> Option<Arc<Hold>> {
     find(|of, hold| of == locks && hold.key() == key).map(|(_, hold)| hold)
 }
 
-/// The hold with the name `key` that an enclosing call has taken through the same `Locks`.
+/// Returns the hold with the name `key` that an enclosing call has acquired through the same `Locks`.
 pub(crate) fn held_in(locks: &LocksId, key: &str) -> Option<Held> {
     let (frame, hold) = find(|of, hold| of == locks && hold.key().name() == key)?;
     Some(frame.locks.held(&hold))
 }
 
-/// The present call graph, or a new one where it holds no lock yet.
+/// Returns the present call graph, or a new one if it holds no lock yet.
 pub(crate) fn call_graph() -> CallGraph {
     let graph = innermost().and_then(|frame| Some(frame.holds().first()?.graph()));
     graph.unwrap_or_else(|| CallGraph::New(Owner::new()))
 }
 
-/// The innermost lock named `key` that the calling code runs under, on any [`Locks`](crate::Locks).
+/// Returns the innermost lock named `key` that the calling code runs under, on any [`Locks`](crate::Locks).
 ///
-/// `None` outside every body that holds such a lock, and in tasks that were spawned from one by `tokio::spawn`,
-/// which inherits nothing. [`spawn`](crate::spawn) and
-/// [`in_current_call`](crate::FutureExt::in_current_call) take the locks along.
+/// Returns `None` outside every body that holds such a lock. It also returns `None` in tasks that such a body has
+/// spawned with `tokio::spawn`, because they inherit nothing. [`spawn`](crate::spawn) and
+/// [`in_current_call`](crate::FutureExt::in_current_call) inherit the locks.
 ///
 /// # Examples
 ///
@@ -211,10 +211,10 @@ pub fn held(key: impl AsRef<str>) -> Option<Held> {
     Some(frame.locks.held(&hold))
 }
 
-/// The innermost lock that the calling code runs under, on any [`Locks`](crate::Locks); of several that were taken
-/// together the first one.
+/// Returns the innermost lock that the calling code runs under, on any [`Locks`](crate::Locks). If several locks were
+/// acquired together, it returns the first of them.
 ///
-/// `None` where [`held`] has none.
+/// Returns `None` where [`held`] does so for every key.
 ///
 /// # Examples
 ///
@@ -236,7 +236,7 @@ pub fn current() -> Option<Held> {
     Some(frame.locks.held(&hold))
 }
 
-/// The identity of the call graph that the calling code belongs to; `None` while it holds no lock.
+/// Returns the identity of the call graph that the calling code belongs to, or `None` while it holds no lock.
 ///
 /// # Examples
 ///
@@ -266,13 +266,13 @@ pub fn current_owner() -> Option<OwnerId> {
 pub(crate) struct Inside<F> {
     frame: Arc<Frame>,
     span: Span,
-    /// Taken on drop, if the body must be dropped inside the span.
+    /// The body, taken out on drop if it must be dropped inside the span.
     #[pin]
     body: Option<TaskLocalFuture<Arc<Frame>, F>>,
 }
 
 impl<F> Inside<F> {
-    /// Encloses the body in these holds, and in all that encloses the poll; and in the span.
+    /// Encloses the body in these holds, in the chain that encloses the poll, and in the span.
     pub(crate) fn new(locks: &LocksId, holds: &[Arc<Hold>], span: Span, body: F) -> Self
     where
         F: Future,
@@ -304,7 +304,7 @@ impl<F: Future> Future for Inside<F> {
     }
 }
 
-/// The body is dropped inside its scope too, by tokio's own future and wherever that is.
+/// Drops the body inside its span as well. Tokio's own future drops it inside its scope, wherever that is.
 #[pinned_drop]
 impl<F> PinnedDrop for Inside<F> {
     fn drop(self: Pin<&mut Self>) {

@@ -1,4 +1,4 @@
-//! The store of one process: it carries requests over a wire to the server.
+//! The store of one process, which sends requests over a wire to the server.
 
 use std::fmt;
 use std::sync::{Arc, Weak};

@@ -1,4 +1,4 @@
-//! The server itself: the store in memory, and whether it executes what it receives.
+//! The server itself: the in-memory store, and whether it executes the requests that it receives.
 
 use std::mem;
 
@@ -17,7 +17,7 @@ pub(super) enum Condition {
     Stopped,
 }
 
-/// A request that has arrived. Calling it executes the request and sends the answer.
+/// A request that has arrived. Calling it executes the request and sends the response.
 pub(super) type Arrived = Box<dyn FnOnce() + Send>;
 
 /// The server, without its connections.
@@ -50,7 +50,7 @@ impl Host {
         self.state.lock().condition
     }
 
-    /// Executes a request now, or when the server continues. A server that stops loses the requests that it has not
+    /// Executes a request now, or when the server resumes. A server that stops loses the requests that it has not
     /// executed.
     pub(super) fn receive(&self, request: Arrived) {
         let mut state = self.state.lock();
@@ -89,8 +89,8 @@ impl Host {
         }
     }
 
-    /// Takes the requests that a paused server has received. Returns `None` if there are none: from then on the server
-    /// runs.
+    /// Takes the requests that a paused server has received. Returns `None` if there are none. Then the server is
+    /// running again.
     fn take_received(&self) -> Option<Vec<Arrived>> {
         let mut state = self.state.lock();
         if !state.received.is_empty() {
@@ -109,7 +109,7 @@ impl Host {
         }
     }
 
-    /// Waits until `look` returns a value. Code that changes what `look` sees calls [`changed`](Self::changed).
+    /// Waits until `look` returns a value. Code that changes the result of `look` calls [`changed`](Self::changed).
     pub(super) async fn until<T>(&self, look: impl FnMut() -> Option<T>) -> T {
         until(&self.changed, look).await
     }

@@ -1,4 +1,4 @@
-//! A server in memory with its connections. Everything that happens to a real server and its network can happen to it.
+//! An in-memory server with its connections. It can simulate everything that happens to a real server and its network.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -27,7 +27,7 @@ impl Network {
         }
     }
 
-    /// The store of one process, connected if the server runs.
+    /// Returns the store of one process, connected if the server is running.
     pub(crate) fn connect(&self, timeouts: Timeouts) -> Arc<Store> {
         let opened = self.open_connection(timeouts);
         // As with any store, the first request reports a failure.
@@ -35,7 +35,7 @@ impl Network {
         Arc::new(Store::Behind(opened))
     }
 
-    /// The store of one process. It connects at its first request.
+    /// Returns the store of one process, which connects at its first request.
     pub(crate) fn open(&self, timeouts: Timeouts) -> Arc<Store> {
         Arc::new(Store::Behind(self.open_connection(timeouts)))
     }
@@ -48,24 +48,24 @@ impl Network {
         opened
     }
 
-    /// Ends all connections, and refuses new ones.
+    /// Ends all connections, and rejects new ones.
     pub(crate) fn stop(&self) {
         self.host.stop();
         self.on_wires(ProcessWire::end);
     }
 
-    /// Starts the server with its data, if it was stopped.
+    /// Starts a stopped server with its data.
     pub(crate) fn start(&self) {
         self.host.start();
         self.on_wires(ProcessWire::subscribe_again);
     }
 
-    /// Makes the server execute nothing more, if it was running. Requests that arrive wait.
+    /// Pauses a running server: it executes nothing more, and requests that arrive wait.
     pub(crate) fn pause(&self) {
         self.host.pause();
     }
 
-    /// Executes the requests that have arrived meanwhile, if the server was paused, and continues.
+    /// Resumes a paused server, which first executes the requests that have arrived meanwhile.
     pub(crate) fn resume(&self) {
         self.host.resume();
         self.on_wires(ProcessWire::subscribe_again);
@@ -89,7 +89,7 @@ impl Network {
         self.on_wire_of(store, ProcessWire::partition)
     }
 
-    /// Repairs the network between the server and this store, which makes new connections. Returns false if the store
+    /// Repairs the network between the server and this store, which opens new connections. Returns false if the store
     /// belongs to another server.
     pub(crate) fn heal(&self, store: &Arc<Store>) -> bool {
         self.on_wire_of(store, ProcessWire::heal)

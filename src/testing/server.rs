@@ -1,4 +1,4 @@
-//! The server for the tests of a user.
+//! The public handle to the in-memory server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,13 +8,13 @@ use super::network::Network;
 use crate::api::builder::LocksBuilder;
 use crate::api::locks::Locks;
 
-/// A server in memory that takes the place of Redis. Clones are the same server.
+/// An in-memory server that takes the place of Redis. Clones are the same server.
 ///
-/// As long as nothing fails, it keeps every promise, as [`Locks::in_memory`] does, and arms no timer.
+/// As long as nothing fails, it keeps every guarantee, as [`Locks::in_memory`] does, and arms no timer.
 ///
 /// # Examples
 ///
-/// A service answers 503 while its store is away.
+/// A service that returns the status 503 while its store is unavailable:
 ///
 /// ```
 /// use std::time::Duration;
@@ -66,8 +66,9 @@ impl Server {
         Self(Network::new())
     }
 
-    /// A `Locks` with the defaults, as in one more process. It waits in the queue with the others, receives a message
-    /// when it is its turn, and does not re-enter the locks of the others. It is connected if the server runs.
+    /// Returns a `Locks` with the defaults, which acts as a separate process. It waits in the queue with the others,
+    /// receives a message when it is its turn, and does not re-enter the locks of the others. It is connected if the
+    /// server is running.
     ///
     /// # Examples
     ///
@@ -90,9 +91,9 @@ impl Server {
         builder.over(self.0.connect(timeouts), timeouts.response)
     }
 
-    /// A builder for a `Locks` of this server with its own options. [`build`](LocksBuilder::build) connects;
-    /// [`build_lazy`](LocksBuilder::build_lazy) leaves connecting to the first call that needs it. Setting a
-    /// [`url`](LocksBuilder::url) or a [`pool`](LocksBuilder::pool) as well is an error.
+    /// Returns a builder for a `Locks` of this server with its own options. [`build`](LocksBuilder::build) connects.
+    /// With [`build_lazy`](LocksBuilder::build_lazy), the first call that needs a connection makes it. It is an error
+    /// to set a [`url`](LocksBuilder::url) or a [`pool`](LocksBuilder::pool) as well.
     ///
     /// # Examples
     ///
@@ -117,11 +118,11 @@ impl Server {
         builder
     }
 
-    /// Stops the server: its connections end, and new ones are refused at once. It keeps its data.
+    /// Stops the server, which keeps its data. Its connections end, and new ones are rejected immediately.
     ///
-    /// A request is tried again until its `wait` is over. Then it fails with an error for which
+    /// A request is repeated until its `wait` is over. Then it fails with an error for which
     /// [`is_unavailable`](crate::LockError::is_unavailable) is true. Holders learn that the connection has ended, and
-    /// keep their locks until their deadlines. A request that was under way while the server was paused is not
+    /// keep their locks until their deadlines. A request that was in progress while the server was paused is not
     /// executed.
     ///
     /// # Examples
@@ -144,7 +145,7 @@ impl Server {
         self.0.stop();
     }
 
-    /// Starts a server that was stopped, with its data. Leases that have expired meanwhile stay expired.
+    /// Starts a stopped server with its data. Leases that have expired meanwhile stay expired.
     ///
     /// # Examples
     ///
@@ -168,11 +169,11 @@ impl Server {
         self.0.start();
     }
 
-    /// Pauses the server, for example as SIGSTOP or a slow script does: it accepts requests, and does not answer them.
+    /// Pauses the server, as SIGSTOP or a slow script does. It accepts requests, but does not respond to them.
     ///
     /// A request fails after the [`response_timeout`](LocksBuilder::response_timeout), and may still be executed, as
-    /// [`is_outcome_unknown`](crate::StoreError::is_outcome_unknown) says. The next request finds no connection within
-    /// the [`connect_timeout`](LocksBuilder::connect_timeout), and so is not executed. A server that is stopped stays
+    /// [`is_outcome_unknown`](crate::StoreError::is_outcome_unknown) reports. The next request cannot open a connection
+    /// within the [`connect_timeout`](LocksBuilder::connect_timeout), so it is not executed. A stopped server stays
     /// stopped.
     ///
     /// # Examples
@@ -195,11 +196,11 @@ impl Server {
         self.0.pause();
     }
 
-    /// Resumes a server that was paused: it executes the requests that it has received meanwhile, in their order. The
-    /// callers that still wait get their answers.
+    /// Resumes a paused server. It executes the requests that it has received meanwhile, in their order. The callers
+    /// that still wait get their responses.
     ///
-    /// So an acquisition whose caller has given up may take its lock now. The lock is released in the background, as
-    /// after any lost answer.
+    /// So an acquisition whose caller has given up may acquire its lock now. The lock is then released in the
+    /// background, as after any lost response.
     ///
     /// # Examples
     ///
@@ -221,12 +222,12 @@ impl Server {
         self.0.resume();
     }
 
-    /// Removes all data of the server, as FLUSHALL does; connections stay as they are.
+    /// Removes all data of the server, as FLUSHALL does, and keeps its connections.
     ///
-    /// A holder learns of it at its next request to the server, at the latest at its next renewal. Until then another
+    /// A holder learns of it at its next request to the server, at the latest at its next renewal. Until then, another
     /// holder may be inside as well, with a greater [fencing token](crate::FencingToken). To simulate a restart without
-    /// persistence, call [`stop`](Self::stop), this method, and [`start`](Self::start): then the holders learn of it at
-    /// once.
+    /// persistence, call [`stop`](Self::stop), this method, and [`start`](Self::start). Then the holders learn of it
+    /// immediately.
     ///
     /// # Examples
     ///
@@ -247,11 +248,11 @@ impl Server {
         self.0.lose_data();
     }
 
-    /// Steps the clock of the server forward; the clock of the test is not changed. All steps together may be ten years
-    /// at most.
+    /// Steps the clock of the server forward, but not the clock of the test. All steps together may be at most ten
+    /// years.
     ///
-    /// Leases expire earlier in the store than their holders know, so two holders may be inside. The
-    /// [fencing token](crate::FencingToken) of the later holder is greater.
+    /// Leases expire earlier in the store than their holders assume, so two holders may be inside. The [fencing
+    /// token](crate::FencingToken) of the later holder is greater.
     ///
     /// # Examples
     ///
@@ -272,12 +273,11 @@ impl Server {
         self.0.step_clock_forward(by);
     }
 
-    /// Steps the clock of the server back; the clock of the test is not changed. All steps together may be ten years at
-    /// most.
+    /// Steps the clock of the server back, but not the clock of the test. All steps together may be at most ten years.
     ///
-    /// Leases last longer in the store than their holders assume. Tokens still grow, unless the clock goes back by more
-    /// than the time since the last acquisition. Then a new holder has a smaller token than the holder before it, and
-    /// the guarded resource rejects it until the clock has caught up.
+    /// Leases last longer in the store than their holders assume. Tokens still increase, unless the clock goes back by
+    /// more than the time since the last acquisition. Then a new holder has a smaller token than the holder before it,
+    /// and the guarded resource rejects it until the clock has caught up.
     ///
     /// # Examples
     ///
@@ -298,15 +298,15 @@ impl Server {
         self.0.step_clock_back(by);
     }
 
-    /// Cuts the network between the server and one `Locks`, with all its clones. Requests, answers, and messages to
+    /// Cuts the network between the server and one `Locks`, with all its clones. Requests, responses, and messages to
     /// waiters are lost, and nothing reports it. The other `Locks` continue.
     ///
     /// The requests of this `Locks` fail after the same timeouts as requests to a [paused](Self::pause) server. Its
-    /// holds are lost at their deadlines; in the store they stay until their leases expire, a little later.
+    /// holds are lost at their deadlines. In the store, they remain until their leases expire, a little later.
     ///
     /// # Panics
     ///
-    /// If the `Locks` is not one of this server.
+    /// Panics if the `Locks` does not belong to this server.
     ///
     /// # Examples
     ///
@@ -330,12 +330,12 @@ impl Server {
         assert!(self.0.partition(locks.engine().store()), "{FOREIGN}");
     }
 
-    /// Repairs the network between the server and a `Locks`. The earlier connections are dead: new ones are made, and
+    /// Repairs the network between the server and a `Locks`. The earlier connections are dead. New ones are opened, and
     /// each hold is verified.
     ///
     /// # Panics
     ///
-    /// If the `Locks` is not one of this server.
+    /// Panics if the `Locks` does not belong to this server.
     ///
     /// # Examples
     ///
@@ -357,7 +357,8 @@ impl Server {
     }
 }
 
-const FOREIGN: &str = "this `Locks` is not one of this server: make it with `locks` or `builder`";
+const FOREIGN: &str =
+    "this `Locks` does not belong to this server: create it with `locks` or `builder`";
 
 impl Default for Server {
     fn default() -> Self {

@@ -1,4 +1,4 @@
-//! What a process sees of the server below its locks: connections, their count, and what they cost.
+//! The server as a process sees it below its locks: connections, their count, and their cost.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -1,10 +1,10 @@
 //! The wire between one process and the server: a connection for requests, a connection for the inbox, and the network
 //! below them.
 //!
-//! The process sees what a process with a real server sees. A request that is sent while the server is silent fails
-//! after the response timeout, and may be executed later. The next request must connect, which has its own timeout. The
-//! process notices at once that a connection has ended, but not that it is cut off. Without failures no timer is armed
-//! and no task is woken.
+//! The process sees what a process with a real server sees. A request that is sent while the server does not respond
+//! fails after the response timeout, and may be executed later. The next request must connect, which has its own
+//! timeout. The process detects immediately that a connection has ended, but not that it is cut off. Without failures,
+//! no timer is armed and no task is woken.
 
 use std::error::Error;
 use std::future::pending;
@@ -36,15 +36,15 @@ pub(super) struct ProcessWire {
 /// The process's ends of its connections.
 #[derive(Default)]
 struct Ends {
-    /// Whether nothing comes through, in either direction.
+    /// Whether all traffic is lost, in both directions.
     is_partitioned: bool,
     is_closed: bool,
-    /// The number of the present connection for requests; `None` if there is none.
+    /// The number of the present connection for requests. `None` if there is none.
     connection: Option<u64>,
-    /// The number of connections for requests that were made.
+    /// The number of connections for requests that were opened.
     connections: u64,
     inbox: Option<InboxEnd>,
-    /// The receiver of messages to all processes, which come over the connection for requests.
+    /// The receiver of messages to all processes, which arrive over the connection for requests.
     holders: Option<Weak<dyn Holders>>,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Connected {
 
 /// The events of the server and of the network.
 impl ProcessWire {
-    /// Ends the connections, as the server does. The process notices, unless it is cut off.
+    /// Ends the connections, as the server does. The process detects it, unless it is cut off.
     pub(super) fn end(&self) {
         if !self.is_partitioned() {
             self.lose();
@@ -126,7 +126,7 @@ impl ProcessWire {
         }
     }
 
-    /// Returns the present connection, or a new one; `None` while the server is silent.
+    /// Returns the present connection, or a new one. Returns `None` while the server does not respond.
     pub(super) fn connect(&self) -> Option<Result<Connected, StoreError>> {
         let failed = |effect, cause| Some(Err(failure("connect", effect, cause)));
         let mut ends = self.ends.lock();
@@ -170,7 +170,7 @@ impl ProcessWire {
         })
     }
 
-    /// Sends a request, and waits for its answer.
+    /// Sends a request, and waits for its response.
     pub(super) async fn run(&self, request: Request) -> Result<Reply, StoreError> {
         let step = request.name();
         let connected = self.connected().await?;
@@ -212,7 +212,7 @@ impl ProcessWire {
         ends.connection.take_if(|present| *present == number);
     }
 
-    /// Reacts to a request without an answer: the next request gets another connection, unless the server can be
+    /// Reacts to a request without a response. The next request uses another connection, unless the server can be
     /// reached now.
     pub(super) fn suspect(&self) {
         let mut ends = self.ends.lock();
@@ -228,7 +228,7 @@ impl ProcessWire {
         }
     }
 
-    /// Subscribes to the inbox, unless that was done before. Returns whether the subscription is open.
+    /// Subscribes to the inbox, unless that was already done. Returns whether the subscription is open.
     pub(super) fn listen(self: &Arc<Self>, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         let is_open = {
             let mut ends = self.ends.lock();
@@ -244,7 +244,7 @@ impl ProcessWire {
         is_open
     }
 
-    /// Passes the messages to all processes on to `holders`.
+    /// Forwards the messages to all processes to `holders`.
     pub(super) fn watch(self: &Arc<Self>, holders: Weak<dyn Holders>) {
         self.ends.lock().holders = Some(holders);
         let wire: Weak<dyn Holders> = Arc::<Self>::downgrade(self);
@@ -273,12 +273,12 @@ impl ProcessWire {
         self.disconnects.subscribe()
     }
 
-    /// A number that grows with every lost connection and with every new one.
+    /// A number that increases with every lost connection and with every new one.
     pub(super) fn epoch(&self) -> u64 {
         self.ends.lock().connections + self.disconnects()
     }
 
-    /// The listener of the inbox; `None` while no message comes through.
+    /// The listener of the inbox. `None` while no message arrives.
     fn listener(&self) -> Option<Arc<dyn Listener>> {
         let ends = self.ends.lock();
         let open = ends.inbox.as_ref().filter(|inbox| inbox.is_open);

@@ -148,13 +148,13 @@ async fn a_message_to_a_replica_that_is_cut_off_is_lost_and_its_turn_passes() {
 }
 
 #[test]
-#[should_panic = "this `Locks` is not one of this server"]
+#[should_panic = "this `Locks` does not belong to this server"]
 fn another_servers_locks_cannot_be_cut_off() {
     Server::new().partition(&Server::new().locks());
 }
 
 #[test]
-#[should_panic = "this `Locks` is not one of this server"]
+#[should_panic = "this `Locks` does not belong to this server"]
 fn locks_of_no_server_cannot_be_healed() {
     Server::new().heal(&Locks::in_memory());
 }
