@@ -1,4 +1,4 @@
-//! Certificates of the program's own for TLS.
+//! The program's own certificates for TLS.
 
 use std::fmt;
 
@@ -6,7 +6,8 @@ use redis::{Client, ClientTlsConfig, ConnectionInfo, TlsCertificates};
 
 use crate::base::error::LockError;
 
-/// Certificates for [`LocksBuilder::certificates`](crate::LocksBuilder::certificates), each as the content of a PEM file.
+/// Certificates for [`LocksBuilder::certificates`](crate::LocksBuilder::certificates). Each is the content of a PEM
+/// file.
 ///
 /// # Examples
 ///
@@ -31,25 +32,27 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// No certificates: the servers are checked against the system's authorities, and the program shows none.
+    /// Creates an empty set. The servers are checked against the system's certificate authorities, and the program
+    /// presents no certificate.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The certificates of the authorities that sign those of the servers (default: the authorities of the system).
+    /// Sets the certificates of the authorities that sign the servers' certificates (default: the system's
+    /// authorities).
     pub fn authority(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.authority = Some(pem.into());
         self
     }
 
-    /// The certificate that the program shows to the servers, with its private key (default: none). Servers with
-    /// `tls-auth-clients yes`, which is their default, require one.
+    /// Sets the certificate that the program presents to the servers, with its private key (default: none). Servers
+    /// with `tls-auth-clients yes`, which is their default, require one.
     pub fn client(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.client = Some((certificate.into(), key.into()));
         self
     }
 
-    /// The connection with these certificates.
+    /// Returns the connection parameters with these certificates.
     pub(crate) fn on(&self, info: &ConnectionInfo) -> Result<ConnectionInfo, LockError> {
         let client_tls = self.client.clone();
         let certificates = TlsCertificates {
@@ -61,7 +64,7 @@ impl Certificates {
         };
         let client = Client::build_with_tls(info.clone(), certificates);
         let client = client.map_err(|error| {
-            let needed = "they need TLS: a `rediss://` URL or `Servers::tls`";
+            let needed = "they require TLS: use a `rediss://` URL or `Servers::tls`";
             LockError::config(format!(
                 "the certificates cannot be used: {error}; {needed}"
             ))
@@ -70,7 +73,7 @@ impl Certificates {
     }
 }
 
-/// Without the certificates, and above all without the key.
+/// Omits the certificates, and above all the private key.
 impl fmt::Debug for Certificates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Certificates")

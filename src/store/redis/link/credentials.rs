@@ -106,8 +106,8 @@ impl StreamingCredentialsProvider for Credentials {
 /// Returns a provider of the credentials in a [`watch`] channel, for
 /// [`LocksBuilder::credentials`](crate::LocksBuilder::credentials).
 ///
-/// Each value that is sent is used from then on, by connections that are there and by later ones. If the sender is dropped,
-/// the last value stays in use.
+/// Existing and later connections use each value from the moment at which it is sent. If the sender is dropped, the
+/// last value stays in use.
 ///
 /// # Examples
 ///
@@ -121,7 +121,7 @@ impl StreamingCredentialsProvider for Credentials {
 /// let builder = reentry::Locks::builder().url("rediss://cache.example.com");
 /// # let builder = reentry::Locks::builder().url("redis://localhost");
 /// let locks = builder.credentials(watched(receiver)).build_lazy()?;
-/// // A task of the program, each time that it has got another token:
+/// // A task of the program does this each time that it gets a new token:
 /// newest.send_replace(auth("the next token"));
 /// # drop(locks);
 /// # Ok(())

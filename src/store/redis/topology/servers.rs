@@ -1,4 +1,4 @@
-//! Several servers as one place for locks: those that sentinels watch, and those of a cluster.
+//! Several servers that hold the locks together: a primary that sentinels monitor, or a cluster.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -25,15 +25,16 @@ pub(crate) mod properties;
 mod tests;
 mod url;
 
-/// Where sentinels listen by default, and where servers do.
+/// The default ports of sentinels and of servers.
 const SENTINEL_PORT: u16 = 26_379;
 const SERVER_PORT: u16 = 6_379;
 
-/// Several servers as one place for locks: a primary that sentinels watch, or a cluster. For
-/// [`LocksBuilder::servers`](crate::LocksBuilder::servers); the [URL](crate::LocksBuilder::url) says the same in one line.
+/// Several servers that hold the locks together: a primary that sentinels monitor, or a cluster. Pass it to
+/// [`LocksBuilder::servers`](crate::LocksBuilder::servers). The [URL](crate::LocksBuilder::url) can express the same in
+/// one line.
 ///
-/// An address is `host:port`, or `host` with the usual port: 26379 of a sentinel, 6379 of a server of a cluster. One
-/// server that responds is enough, since it names the others.
+/// An address is `host:port`, or `host` with the default port: 26379 for a sentinel, 6379 for a server of a cluster. It
+/// is enough if one server responds, because it names the others.
 ///
 /// # Examples
 ///
@@ -45,7 +46,7 @@ const SERVER_PORT: u16 = 6_379;
 ///     .username("app")
 ///     .password("secret");
 /// let locks = Locks::builder().servers(servers).build_lazy()?;
-/// // In one line:
+/// // The same as a URL:
 /// let url = "redis+sentinel://app:secret@sentinel-1,sentinel-2,sentinel-3/orders";
 /// let same = Locks::builder().url(url).build_lazy()?;
 /// # drop((locks, same));
@@ -62,7 +63,7 @@ pub struct Servers {
     database: i64,
     login: Login,
     sentinel_login: Login,
-    /// Whether the connections to the sentinels use TLS; `None` means as for the servers.
+    /// Whether the connections to the sentinels use TLS. `None` means the same as for the servers.
     is_sentinel_tls: Option<bool>,
 }
 
@@ -86,10 +87,10 @@ pub(crate) enum Origin {
 }
 
 impl Servers {
-    /// The primary of this name, as these sentinels know it.
+    /// Describes the primary with the name `primary`, as these sentinels know it.
     ///
-    /// The sentinels are asked where the primary is, and followed from then on: a failover moves the connection as soon
-    /// as one of them reports it.
+    /// The `Locks` asks the sentinels where the primary is, and keeps following it. After a failover, the connection
+    /// moves as soon as one of the sentinels reports the new primary.
     ///
     /// # Examples
     ///
@@ -109,10 +110,10 @@ impl Servers {
         Self::new(addresses, Kind::Sentinel { primary })
     }
 
-    /// A cluster. Any of its servers will do: they name the others.
+    /// Describes a cluster. Any of its servers is enough, because they name the others.
     ///
-    /// Each lock lies in one slot, and so on one server at a time; a slot that moves, and a replica that is promoted, are
-    /// followed. A request that was redirected takes as long as both servers need.
+    /// Each lock is in one slot, and so on one server at a time. The `Locks` follows a slot that migrates, and a
+    /// replica that is promoted. A request that is redirected takes as long as both servers need.
     ///
     /// # Examples
     ///
@@ -141,49 +142,50 @@ impl Servers {
         }
     }
 
-    /// The user of the servers (default: none, which means `default`).
+    /// Sets the user for the servers (default: none, which means `default`).
     pub fn username(mut self, username: impl Into<String>) -> Self {
         self.login.username = Some(username.into());
         self
     }
 
-    /// The password of the servers (default: none).
+    /// Sets the password for the servers (default: none).
     pub fn password(mut self, password: impl Into<String>) -> Self {
         self.login.password = Some(password.into());
         self
     }
 
-    /// The user of the sentinels (default: none). They have logins of their own.
+    /// Sets the user for the sentinels (default: none). They have their own logins.
     pub fn sentinel_username(mut self, username: impl Into<String>) -> Self {
         self.sentinel_login.username = Some(username.into());
         self
     }
 
-    /// The password of the sentinels (default: none).
+    /// Sets the password for the sentinels (default: none).
     pub fn sentinel_password(mut self, password: impl Into<String>) -> Self {
         self.sentinel_login.password = Some(password.into());
         self
     }
 
-    /// TLS to the servers and to the sentinels (default: none). It needs the feature `tls`.
+    /// Uses TLS for the servers and the sentinels (default: no TLS). Requires the feature `tls`.
     pub fn tls(mut self) -> Self {
         self.is_tls = true;
         self
     }
 
-    /// Whether the connections to the sentinels use TLS (default: as for the servers).
+    /// Sets whether the connections to the sentinels use TLS (default: the same as for the servers).
     pub fn sentinel_tls(mut self, is_tls: bool) -> Self {
         self.is_sentinel_tls = Some(is_tls);
         self
     }
 
-    /// The number of the database (default 0). A cluster has no other.
+    /// Sets the number of the database (default 0). A cluster has only database 0.
     pub fn database(mut self, database: u32) -> Self {
         self.database = database.into();
         self
     }
 
-    /// RESP2 alone (default: RESP3, and RESP2 where a server or a proxy refuses that). Messages then have further connections.
+    /// Uses only RESP2 (default: RESP3, and RESP2 if a server or a proxy rejects RESP3). Messages then use additional
+    /// connections.
     pub fn resp2(mut self) -> Self {
         self.protocol = ProtocolVersion::RESP2;
         self
@@ -366,7 +368,7 @@ impl Origin {
     }
 }
 
-/// Without the passwords. An address that cannot be read is not shown either, since it may contain one.
+/// Omits the passwords. An address that cannot be read is not shown either, because it may contain one.
 impl fmt::Debug for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |place: Option<Place>| place.map_or("?".to_owned(), |place| place.to_string());
