@@ -29,10 +29,10 @@ const NAMES: [&str; 12] = [
     "detect_deadlocks",
 ];
 
-/// The argument without a value that makes the lock shared.
+/// The argument that makes the lock shared. It takes no value.
 const READ: &str = "read";
 
-/// The names that other lock libraries give to some arguments, with ours.
+/// The names that other lock libraries give to some arguments, with the names of this crate.
 const SYNONYMS: [(&str, &str); 6] = [
     ("shared", READ),
     ("hold", "max_hold"),
@@ -42,10 +42,10 @@ const SYNONYMS: [(&str, &str); 6] = [
     ("name", "key"),
 ];
 
-/// The arguments of one attribute, as far as they are correct.
+/// The correct arguments of one attribute.
 #[derive(Default)]
 pub(crate) struct Arguments {
-    /// The keys: one, or several that are templates. Empty only after a mistake.
+    /// The keys: one, or several if all are templates. Empty only after a mistake.
     pub(crate) keys: Vec<Key>,
     pub(crate) locks: Option<Expr>,
     /// The name of the lock in the body.
@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// Reads the arguments. A mistake in one does not hide mistakes in the next.
+    /// Reads the arguments. A mistake in one does not hide mistakes in the next one.
     pub(crate) fn parse(tokens: TokenStream, bindings: &Bindings, errors: &mut Errors) -> Self {
         let mut reader = Reader {
             is_several: count_templates(&tokens) > 1,
@@ -80,14 +80,14 @@ struct Reader<'a> {
     bindings: &'a Bindings,
     errors: &'a mut Errors,
     arguments: Arguments,
-    /// The names of the arguments so far; a template counts as `key`.
+    /// The names of the arguments so far. A template counts as `key`.
     seen: Vec<Ident>,
     ttl: Option<Duration>,
     max_hold: Option<(Duration, Span)>,
 }
 
 impl Reader<'_> {
-    /// Reads all arguments. Fails only where reading cannot go on.
+    /// Reads all arguments. Fails only if reading cannot continue.
     fn read_all(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
         while !input.is_empty() {
             if input.peek(LitStr) {
@@ -114,7 +114,7 @@ impl Reader<'_> {
         if let (Some(ttl), Some((max_hold, span))) = (self.ttl, self.max_hold)
             && max_hold < ttl / 3
         {
-            let message = "`max_hold` is below a third of the `ttl`";
+            let message = "`max_hold` must be at least a third of the `ttl`";
             self.errors.push(syn::Error::new(span, message));
         }
         self.arguments
@@ -127,7 +127,7 @@ impl Reader<'_> {
             .iter()
             .any(|other| other.value() == literal.value())
         {
-            let message = "this key template is given twice; a call takes each lock once";
+            let message = "this key template is given twice: remove one of them";
             self.errors.push(syn::Error::new(literal.span(), message));
         } else if !self.templates.is_empty() || self.note_name(&name) {
             let key = Key::template(literal, self.bindings, self.is_several);
@@ -138,7 +138,7 @@ impl Reader<'_> {
 
     fn named(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
         let expected = "expected a key template such as `\"order:{id}\"`, or an argument such as \
-                        `ttl = \"10s\"`; any other expression for the key is `key = …`";
+                        `ttl = \"10s\"`; write any other expression for the key as `key = …`";
         let name = input
             .fork()
             .call(Ident::parse_any)
@@ -173,7 +173,7 @@ impl Reader<'_> {
         if input.peek(Token![=]) {
             input.parse::<Token![=]>()?;
             input.parse::<Expr>()?;
-            let mistake = "`read` takes no value: the lock is shared if it stands there";
+            let mistake = "`read` takes no value: write `read` alone to share the lock";
             self.errors.push(syn::Error::new(name.span(), mistake));
         } else if self.note_name(&name) {
             self.arguments.setters.extend(quote!(.shared()));
@@ -211,8 +211,10 @@ impl Reader<'_> {
         };
         let mistake = match name {
             Some(name) if !self.is_several => return Ok(name.clone()),
-            Some(_) => "`held` goes with one key; `reentry::held(…)` shows each of several",
-            None => "`held` takes a name that the lock has in the body: `held = lock`",
+            Some(_) => {
+                "`held` requires a single key: use `reentry::held(…)` in the body for several keys"
+            }
+            None => "`held` takes a name for the lock in the body: `held = lock`",
         };
         Err(syn::Error::new_spanned(value, mistake))
     }
@@ -224,7 +226,7 @@ impl Reader<'_> {
             _ => Vec::new(),
         };
         let [replicas, within] = pair[..] else {
-            let message = "`confirm` takes how many replicas, and within which time: \
+            let message = "`confirm` takes a number of replicas and a time limit: \
                            `confirm = (Replicas::all(), \"500ms\")`";
             return Err(syn::Error::new_spanned(value, message));
         };
@@ -245,7 +247,7 @@ impl Reader<'_> {
         })
     }
 
-    /// The duration of a value: a string is parsed now, and any other value is an expression.
+    /// The duration of a value. A string is parsed now, and any other value is an expression.
     fn duration(&mut self, name: &Ident, value: &Expr) -> syn::Result<TokenStream> {
         let Some(literal) = string(value) else {
             if matches!(value, Expr::Lit(_)) {
@@ -262,11 +264,15 @@ impl Reader<'_> {
         let at = literal.span();
         let duration = match (&*name.to_string(), &*literal.value()) {
             ("wait", text) => duration::parse(text)
-                .map_err(|message| format!("{message}; or `none`, or `forever`")),
+                .map_err(|message| format!("{message}; `none` and `forever` are also accepted")),
             (name, text) => duration::parse(text).and_then(|duration| match name {
                 _ if !duration.is_zero() || name == "min_hold" => Ok(duration),
-                "confirm" => Err("no replica confirms within no time".to_owned()),
-                _ => Err(format!("a `{name}` of zero would lose the lock at once")),
+                "confirm" => {
+                    Err("a time limit of zero leaves the replicas no time to confirm".to_owned())
+                }
+                _ => Err(format!(
+                    "a `{name}` of zero would lose the lock immediately"
+                )),
             }),
         };
         let duration = duration.map_err(|message| syn::Error::new(at, message))?;
@@ -280,12 +286,12 @@ impl Reader<'_> {
         Ok(quote_spanned!(at=> ::core::time::Duration::from_millis(#millis)))
     }
 
-    /// Notes the name of an argument. Returns false, and notes an error, if the name was given before.
+    /// Records the name of an argument. If the name was given before, records an error and returns false.
     fn note_name(&mut self, name: &Ident) -> bool {
         let repeated = self.seen.contains(name);
         if repeated {
             let message = if name == "key" {
-                "the key is given twice: write key templates, or one `key = …`".to_owned()
+                "the key is given twice: write either key templates or one `key = …`".to_owned()
             } else {
                 format!("`{name}` is given twice")
             };
@@ -320,7 +326,7 @@ fn unknown(name: &Ident) -> syn::Error {
             let synonym = SYNONYMS.iter().find(|(synonym, _)| *synonym == near);
             format!("did you mean `{}`?", synonym.map_or(near, |(_, name)| name))
         }
-        None => format!("there are {}", names::list(NAMES)),
+        None => format!("the arguments are {}", names::list(NAMES)),
     };
     syn::Error::new(name.span(), format!("unknown argument `{written}`: {hint}"))
 }

@@ -1,8 +1,8 @@
 //! Functions that are not `async`, but return a future.
 //!
-//! `#[async_trait]` is expanded before the attributes of the methods, and makes
-//! `fn f(..) -> Pin<Box<dyn Future<Output = R> + Send>> { Box::pin(async move { .. }) }`. The lock
-//! goes inside this future, so that the call stays lazy.
+//! `#[async_trait]` is expanded before the attributes of the methods, and creates `fn f(..) -> Pin<Box<dyn
+//! Future<Output = R> + Send>> { Box::pin(async move { .. }) }`. The lock is acquired inside this future, so that the
+//! call stays lazy.
 
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -20,19 +20,19 @@ use crate::emit::{anchor, binding, run};
 use crate::errors::Errors;
 use crate::function::{Bindings, Function, check_result};
 
-/// A function whose last expression is an async block, in a `Box::pin` or not.
+/// A function whose last expression is an async block, with or without `Box::pin`.
 pub(crate) struct Boxed {
     statements: Vec<Stmt>,
     output: Type,
 }
 
-const HIDDEN: &str = "`#[locked]` must see what the future returns: instead of an alias write \
+const HIDDEN: &str = "`#[locked]` must see the output type of the future: instead of an alias, write \
                       `Pin<Box<dyn Future<Output = …>>>`, `BoxFuture<'_, …>` or `impl Future<Output = …>`";
 
 impl Boxed {
     pub(crate) fn find(function: &Function) -> syn::Result<Self> {
-        let message = "`#[locked]` goes on an `async fn`; where another attribute takes the \
-                       `async` away, as `#[tokio::main]` does, put `#[locked]` above it";
+        let message = "`#[locked]` requires an `async fn`; if another attribute removes the `async`, \
+                       as `#[tokio::main]` does, put `#[locked]` above it";
         let not_async = || syn::Error::new_spanned(function.signature.fn_token, message);
         let mut statements = Block::parse_within
             .parse2(function.body.clone())
@@ -68,7 +68,7 @@ impl Boxed {
             return function.unchanged();
         };
         let inner = std::mem::take(&mut future.block.stmts);
-        // The key may name the parts into which an argument is taken apart, so these statements come first.
+        // The key may name the parts of a destructured argument, so these statements come first.
         let (unpacked, inner) = inner.into_iter().partition::<Vec<_>, _>(|statement| {
             let pattern = unpacked(statement, &function.signature);
             pattern.map(|pattern| bindings.visit_pat(pattern)).is_some()
@@ -167,8 +167,8 @@ fn output_in(bounds: &Punctuated<TypeParamBound, Plus>) -> Option<&Type> {
     })
 }
 
-/// The pattern of a statement with which `#[async_trait]` takes an argument apart:
-/// `let (a, b) = { let __arg1 = __arg1; __arg1 };`.
+/// The pattern of a statement with which `#[async_trait]` destructures an argument: `let (a, b) = { let __arg1 =
+/// __arg1; __arg1 };`.
 fn unpacked<'a>(statement: &'a Stmt, signature: &Signature) -> Option<&'a Pat> {
     let Stmt::Local(local) = statement else {
         return None;

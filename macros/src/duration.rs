@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The units, the greatest first, with their lengths in milliseconds.
+/// The units, from the greatest to the smallest, with their lengths in milliseconds.
 const UNITS: [(&str, u64); 5] = [
     ("d", 86_400_000),
     ("h", 3_600_000),
@@ -13,11 +13,11 @@ const UNITS: [(&str, u64); 5] = [
 
 /// Parses a duration, for example `250ms`, `10s`, `1m30s`, `2h` or `1d`.
 ///
-/// The rules are stricter than in other crates, where `1M` is a month, and `1 0s` is ten seconds.
+/// The rules are stricter than in other crates, in which `1M` is a month, and `1 0s` is ten seconds.
 pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     let refused = || {
         format!(
-            "`{text}` is no duration; write whole numbers with units, the greatest unit first: \
+            "`{text}` is not a duration: write whole numbers with units, the greatest unit first: \
              `250ms`, `10s`, `1m30s`, `2h` or `1d`"
         )
     };
@@ -27,7 +27,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     while !rest.is_empty() || text.is_empty() {
         let (number, after) = rest.split_at(rest.find(is_no_digit).unwrap_or(rest.len()));
         let (unit, after) = after.split_at(after.find(is_digit).unwrap_or(after.len()));
-        // The iterator goes on after the last unit, so only smaller ones are left.
+        // The iterator continues after the last unit, so only smaller units are left.
         let millis = units.find(|(name, _)| *name == unit);
         let (_, millis) = millis.filter(|_| !number.is_empty()).ok_or_else(refused)?;
         let part = number.parse::<u64>().ok();

@@ -9,9 +9,9 @@ use syn::{Ident, Type};
 
 use crate::args::Arguments;
 
-/// The statements that take the lock and run `body` under it.
+/// The statements that acquire the lock and run `body` under it.
 ///
-/// They compute the keys and the options first, from the arguments as they were passed, since the body may move the
+/// They first compute the keys and the options from the arguments as they were passed, because the body may move the
 /// arguments.
 pub(crate) fn run(
     function: &Ident,
@@ -57,8 +57,8 @@ pub(crate) fn run(
             }
         }
     };
-    // The only place where the error of a lock becomes the error of the function. It has the span of the return
-    // type, so that rustc points there if the type is no `Result`, or cannot be made from a `LockError`.
+    // The only place where the error of a lock becomes the error of the function. It has the span of the return type.
+    // So rustc points there if the type is not a `Result`, or cannot be created from a `LockError`.
     let finish = quote_spanned! {at=>
         return match #output {
             ::core::result::Result::Ok(#output) => #output,
@@ -86,8 +86,8 @@ fn local(name: &str, at: Span) -> Ident {
     )
 }
 
-/// A branch that is never taken and returns the declared type. So the type of the body is known before its first `?`, and
-/// mistakes are reported in the user's code.
+/// A branch that is never taken and returns the declared type. So the type of the body is known before its first `?`,
+/// and mistakes are reported in the user's code.
 pub(crate) fn anchor(declared: &Type) -> TokenStream {
     let mut known = declared.clone();
     EraseImplTrait.visit_type_mut(&mut known);

@@ -15,7 +15,7 @@ impl Errors {
         }
     }
 
-    /// Returns the value of a result, or notes its error.
+    /// Returns the value of a result, or records its error.
     pub(crate) fn keep<T>(&mut self, result: syn::Result<T>) -> Option<T> {
         result.map_err(|error| self.push(error)).ok()
     }

@@ -12,8 +12,7 @@ use crate::function::{Binding, Bindings, Function, mentions, result_type};
 
 /// Expands `#[locked(arguments)] item`.
 ///
-/// The function is emitted even after a mistake, so that its callers still find it, and
-/// only the mistake is reported.
+/// The function is emitted even after a mistake, so that its callers still find it, and only the mistake is reported.
 pub(crate) fn locked(arguments: TokenStream, item: TokenStream) -> TokenStream {
     let function: Function = match syn::parse2(item.clone()) {
         Ok(function) => function,
@@ -47,8 +46,8 @@ fn expand_async(function: &Function, arguments: TokenStream, errors: &mut Errors
     let body = &function.body;
     let block = function.braces(&quote!(#captures #anchor #binding #body));
     let asyncness = &function.signature.asyncness;
-    // The body is boxed, so that the function may call itself. The box has the type of the body instead of
-    // `dyn Future`, so that it is `Send` exactly if the body is.
+    // The body is boxed, so that the function may call itself. The box has the type of the body instead of `dyn
+    // Future`, so that it is `Send` exactly if the body is.
     let body = quote!(::std::boxed::Box::pin(#asyncness move #block));
     function.with_body(&match declared {
         Some(declared) if errors.is_empty() => {
@@ -60,10 +59,10 @@ fn expand_async(function: &Function, arguments: TokenStream, errors: &mut Errors
 
 /// The statements that only move whole arguments into the body.
 ///
-/// Without them a body that uses `order.id` would capture only that field, and the rest of `order`
-/// would be dropped after the lock is released. The statements are in reverse order, since captures are
-/// dropped in the order of their mention, and arguments in reverse order. An argument that the body does not mention is
-/// left out, so that rustc still reports it as unused.
+/// Without them, a body that uses `order.id` would capture only that field, and the rest of `order` would be dropped
+/// after the lock is released. The statements are in reverse order, because captures are dropped in the order in which
+/// they are mentioned, and arguments in reverse order. An argument that the body does not mention is omitted, so that
+/// rustc still reports it as unused.
 fn captures(bindings: &Bindings, body: &TokenStream, arguments: &Arguments) -> TokenStream {
     let Arguments {
         keys,
@@ -83,8 +82,8 @@ fn captures(bindings: &Bindings, body: &TokenStream, arguments: &Arguments) -> T
     let captures = names.map(|Binding { conditions, name }| {
         let at = name.span().resolved_at(Span::mixed_site());
         let mention = if name.to_string().starts_with('_') {
-            // Clippy's `used_underscore_binding` ignores the left side of an assignment. An
-            // `allow` would be an error in a crate that forbids the lint.
+            // Clippy's `used_underscore_binding` ignores the left side of an assignment. An `allow` would be an error
+            // in a crate that forbids the lint.
             quote_spanned!(at=> { *&mut ::reentry::__private::capture(&#name) = (); })
         } else {
             quote_spanned!(at=> let _ = &#name;)

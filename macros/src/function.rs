@@ -1,4 +1,4 @@
-//! The function under the attribute: its signature is parsed, its body is not.
+//! The function under the attribute. Its signature is parsed, but its body is not.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -7,7 +7,7 @@ use syn::token::Brace;
 use syn::visit::{self, Visit};
 use syn::{Attribute, FnArg, Ident, ReturnType, Signature, Token, Type, Visibility, braced};
 
-/// A function whose body is left as tokens, so that rustc reports the errors in the body as it does without the
+/// A function whose body is kept as tokens, so that rustc reports the errors in the body as it does without the
 /// attribute.
 pub(crate) struct Function {
     pub(crate) attributes: Vec<Attribute>,
@@ -25,12 +25,12 @@ impl Parse for Function {
         let signature: Signature = input.parse().map_err(|error| {
             syn::Error::new(
                 error.span(),
-                format!("`#[locked]` goes on an `async fn`: {error}"),
+                format!("`#[locked]` requires an `async fn`: {error}"),
             )
         })?;
         if input.peek(Token![;]) {
             let message =
-                "`#[locked]` goes on a function with a body: put it on the implementation";
+                "`#[locked]` requires a function with a body: put it on the implementation";
             return Err(input.error(message));
         }
         let content;
@@ -62,8 +62,8 @@ impl Function {
         quote!(#(#attributes)* #visibility #signature #block)
     }
 
-    /// A block with the span of the user's block: rustc points there if its last value is
-    /// missing, and names the arguments in it.
+    /// A block with the span of the user's block. rustc points there if its last value is missing, and names the
+    /// arguments in it.
     pub(crate) fn braces(&self, statements: &TokenStream) -> Group {
         let mut block = Group::new(Delimiter::Brace, statements.clone());
         block.set_span(self.brace.span.join());
@@ -87,7 +87,7 @@ pub(crate) struct Binding {
 #[derive(Default)]
 pub(crate) struct Bindings {
     pub(crate) names: Vec<Binding>,
-    /// Whether a pattern is a macro, which may bind names that are not known here.
+    /// Whether a pattern is a macro, which may bind names that are unknown here.
     pub(crate) incomplete: bool,
 }
 
@@ -146,7 +146,7 @@ impl<'ast> Visit<'ast> for Bindings {
     }
 }
 
-/// Whether `code` contains `name`, in the braces of a format string as well.
+/// Whether `code` contains `name`, including in the braces of a format string.
 pub(crate) fn mentions(code: &TokenStream, name: &Ident) -> bool {
     code.clone().into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == *name,
@@ -156,9 +156,9 @@ pub(crate) fn mentions(code: &TokenStream, name: &Ident) -> bool {
     })
 }
 
-/// Returns the declared return type, unless it clearly is no `Result`.
+/// Returns the declared return type, unless it clearly is not a `Result`.
 ///
-/// A path may be an alias of `Result`, so only the best-known other types are rejected. For the rest the trait
+/// A path may be an alias of `Result`, so only the best-known other types are rejected. For all others, the trait
 /// bounds of the call report the mistake, at the return type.
 pub(crate) fn result_type(signature: &Signature) -> syn::Result<&Type> {
     match &signature.output {

@@ -52,13 +52,13 @@ impl Key {
         let code = quote!(#(#values)*);
         if !bindings.incomplete && !bindings.occur_in(&code) {
             let instead = match (is_several, values.is_empty()) {
-                (true, _) => "take that lock in the body, by `Locks::with_lock`",
-                (false, true) => "say `key = \"…\"`",
-                (false, false) => "say `key = format!(…)`",
+                (true, _) => "acquire that lock in the body with `Locks::with_lock`",
+                (false, true) => "write `key = \"…\"`",
+                (false, false) => "write `key = format!(…)`",
             };
             let message = format!(
                 "this key template names no argument, so all calls would share one lock; if that \
-                 is wanted, {instead}"
+                 is intended, {instead}"
             );
             return Err(syn::Error::new_spanned(literal, message));
         }
@@ -77,9 +77,9 @@ impl Key {
         for Expression { code, range } in expressions {
             if looks_filled_in(code, bindings) {
                 let message = format!(
-                    "`key = …` takes `{{{code}}}` as it is, so all calls would share one lock; \
-                     leave out `key =` to have it filled in; if the braces belong to the key, put \
-                     the text into a `const`"
+                    "`key = …` does not replace `{{{code}}}`, so all calls would share one lock; \
+                     remove `key =` to make it a template, or put the text into a `const` if the \
+                     braces belong to the key"
                 );
                 return Err(syn::Error::new(span_in(literal, &text, range), message));
             }
@@ -96,7 +96,7 @@ fn looks_filled_in(code: &str, bindings: &Bindings) -> bool {
     })
 }
 
-/// The string literal of an expression that borrows it, or makes a `String` of it.
+/// The string literal of an expression that borrows it, or creates a `String` from it.
 fn text_of(value: &Expr) -> Option<&LitStr> {
     match value {
         Expr::Paren(inner) => text_of(&inner.expr),
@@ -120,7 +120,7 @@ impl ToTokens for Key {
     }
 }
 
-/// The error of a template with a name that no argument has.
+/// The error for a template with a name that is not an argument.
 fn no_argument(name: &Ident, bindings: &Bindings, at: Span) -> syn::Error {
     let names = bindings.names.iter().map(|it| it.name.to_string());
     // `#[async_trait]` gives such names to arguments that are patterns.
@@ -135,7 +135,7 @@ fn no_argument(name: &Ident, bindings: &Bindings, at: Span) -> syn::Error {
     syn::Error::new(at, format!("no argument `{name}`; {hint}"))
 }
 
-/// The string literal of an expression that is one.
+/// The string literal, if the expression is one.
 pub(crate) fn string(value: &Expr) -> Option<&LitStr> {
     match value {
         Expr::Lit(literal) => match &literal.lit {
@@ -160,14 +160,14 @@ fn value(literal: &LitStr, text: &str, expression: &Expression<'_>) -> syn::Resu
         )),
         Ok(value) => Ok(value),
         Err(error) => {
-            let message = format!("`{code}` in the key template is no expression: {error}");
+            let message = format!("`{code}` in the key template is not an expression: {error}");
             Err(syn::Error::new(span, message))
         }
     }
 }
 
-/// The span of a part of the template, if the compiler can tell it: on nightly, and only if there is no escape before
-/// the part.
+/// The span of a part of the template, if the compiler can determine it. It can do so on nightly, and only if there is
+/// no escape before the part.
 fn span_in(literal: &LitStr, text: &str, range: Range<usize>) -> Span {
     let token = literal.token();
     let written = token.to_string();

@@ -1,5 +1,5 @@
-//! The attribute `#[locked]` of the crate [`reentry`](https://docs.rs/reentry), which re-exports
-//! it. Use it from there, since its expansion calls `reentry`. The tests of `reentry` run the examples.
+//! The attribute `#[locked]` of the crate [`reentry`](https://docs.rs/reentry), which re-exports it. Use it from there,
+//! because its expansion calls `reentry`. The tests of `reentry` run the examples.
 
 mod args;
 mod boxed;

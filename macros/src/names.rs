@@ -1,6 +1,6 @@
-//! The known name that was probably meant by an unknown one.
+//! Finds the known name that was probably meant by an unknown one.
 
-/// The name among `known` that was probably meant by `written`.
+/// Returns the name among `known` that was probably meant by `written`.
 pub(crate) fn nearest<'a>(
     written: &str,
     known: impl IntoIterator<Item = &'a str>,

@@ -1,7 +1,7 @@
-//! The end of a placeholder in a key template.
+//! Finds the end of a placeholder in a key template.
 //!
-//! The expression of a placeholder is Rust, and may contain braces, strings and colons. So the scan that finds its end knows
-//! brackets, strings, characters and lifetimes, and nothing else of Rust.
+//! The expression of a placeholder is Rust code, and may contain braces, strings and colons. So the scan that finds its
+//! end recognizes brackets, strings, characters and lifetimes, and nothing else of Rust.
 
 /// The offsets of the end of a placeholder's expression, and of its closing brace.
 pub(crate) struct End {
@@ -11,8 +11,8 @@ pub(crate) struct End {
 
 /// Finds the end of the placeholder that begins at `at`.
 ///
-/// An expression with a value that can be printed contains no single `:` outside brackets, so
-/// the first one begins the format spec.
+/// An expression with a value that can be printed contains no single `:` outside brackets. So the first one begins the
+/// format spec.
 pub(crate) fn scan(text: &str, mut at: usize) -> Option<End> {
     let bytes = text.as_bytes();
     let mut nested = Vec::new();
@@ -69,7 +69,7 @@ fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// The end of the raw string whose `r` is at `at`; the offset after the `r` if there is no raw string.
+/// The end of the raw string whose `r` is at `at`, or the offset after the `r` if there is no raw string.
 fn raw_string_end(text: &str, at: usize) -> Option<usize> {
     let after = &text[at + 1..];
     let hashes = after.bytes().take_while(|byte| *byte == b'#').count();
@@ -83,7 +83,7 @@ fn raw_string_end(text: &str, at: usize) -> Option<usize> {
         .map(|offset| open + offset + closer.len())
 }
 
-/// The end of the character literal that opens at `at`; the offset after the quote if the quote begins a lifetime.
+/// The end of the character literal that opens at `at`, or the offset after the quote if the quote begins a lifetime.
 fn quote_end(text: &str, at: usize) -> Option<usize> {
     let inner = &text[at + 1..];
     let mut letters = inner.char_indices();

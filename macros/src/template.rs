@@ -21,7 +21,7 @@ pub(crate) struct Expression<'a> {
     pub(crate) range: Range<usize>,
 }
 
-/// A mistake in a template, and its place.
+/// A mistake in a template, and its position.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Flaw {
     pub(crate) message: String,
@@ -71,9 +71,10 @@ impl<'a> Template<'a> {
             let message = "empty placeholder in the key template; name an argument in the braces";
             return Err(flaw(message, open..end.brace + 1));
         }
-        // With each of these `format!` would read further arguments, which a template does not have.
+        // With each of these, `format!` would read further arguments, which a template does not have.
         if spec.contains('$') || spec.contains(".*") || spec.contains('{') {
-            let message = format!("`{spec}`: a width or precision in a key template is a number");
+            let message =
+                format!("`{spec}`: a width or precision in a key template must be a number");
             return Err(flaw(message, end.code..end.brace));
         }
         self.expressions.push(Expression {

@@ -1,12 +1,12 @@
-//! The names that an expression uses, but does not bind.
+//! Finds the names that an expression uses, but does not bind.
 
 use syn::visit::{self, Visit};
 use syn::{Expr, Ident};
 
-/// The names that `expression` does not bind, as far as can be told without the compiler.
+/// The names that `expression` does not bind, as far as can be determined without the compiler.
 ///
-/// A name that begins with an upper-case letter may be a constant, and a path is no
-/// variable. Closures and blocks may bind names of their own, so they are left to the compiler.
+/// A name that begins with an upper-case letter may be a constant, and a path is not a variable. Closures and blocks
+/// may bind their own names, so they are left to the compiler.
 pub(crate) fn unbound(expression: &Expr) -> Vec<&Ident> {
     let mut names = Names(Vec::new());
     names.visit_expr(expression);

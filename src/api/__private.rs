@@ -32,9 +32,9 @@ pub fn capture<T: ?Sized>(_: &T) {}
 /// message.
 #[diagnostic::on_unimplemented(
     message = "`locks = …` takes a `Locks` or a `&Locks`, not a value of the type `{Self}`",
-    label = "this is no `Locks`",
-    note = "name one that is connected already, as in `locks = self.locks`; \
-            `Locks::connect(\"redis://…\").await?` makes it from a URL"
+    label = "not a `Locks`",
+    note = "use a `Locks` that already exists, as in `locks = self.locks`; \
+            `Locks::connect(\"redis://…\").await?` creates one from a URL"
 )]
 pub trait AsLocks {
     /// The `Locks`.
