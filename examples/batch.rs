@@ -1,4 +1,5 @@
-//! A long batch gives way: it works in steps under one lock, and lets others in between two steps.
+//! A long batch that lets others in: it works in steps under one lock, and releases the lock between two steps if it is
+//! wanted.
 //!
 //! ```text
 //! cargo run --example batch
@@ -31,7 +32,7 @@ async fn batch(locks: Locks) -> Result<(), LockError> {
     for step in 1..=STEPS {
         let wanted = is_wanted_during(guard.held(), count(step)).await;
         if wanted && step < STEPS {
-            println!("the batch gives way");
+            println!("the batch lets others in");
             guard.release().await?;
             guard = locks.lock("stock").await?;
         }
@@ -39,7 +40,7 @@ async fn batch(locks: Locks) -> Result<(), LockError> {
     guard.release().await
 }
 
-/// Does a step to its end. Returns whether the lock was wanted by then.
+/// Runs a step to its end. Returns whether the lock was wanted by then.
 async fn is_wanted_during(held: &Held, step: impl Future<Output = ()>) -> bool {
     let mut step = pin!(step);
     select! {
@@ -50,7 +51,7 @@ async fn is_wanted_during(held: &Held, step: impl Future<Output = ()>) -> bool {
     true
 }
 
-/// One step, which leaves the stock as the others may see it.
+/// One step, which leaves the stock in a state that others may see.
 async fn count(step: u32) {
     sleep(Duration::from_millis(100)).await;
     println!("step {step} of {STEPS}");

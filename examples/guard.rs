@@ -1,5 +1,5 @@
-//! A lock as a value, for code that cannot be one body: held across two steps, re-entered by a
-//! call in between, and watched for its loss.
+//! A lock as a value, for code that does not fit into one body. It is held across two steps, re-entered by a call in
+//! between, and checked for its loss.
 //!
 //! `cargo run --example guard`, or with `REDIS_URL=redis://127.0.0.1:6379` on a server.
 
@@ -19,20 +19,20 @@ async fn main() -> Result<(), LockError> {
         .await?;
     println!("held with token {}", guard.held().fencing_token());
 
-    // Another call graph does not get in.
+    // Another call graph cannot enter.
     let second = locks.lock("import").try_acquire().await?;
-    println!("a second attempt got the lock: {}", second.is_some());
+    println!("a second attempt acquired the lock: {}", second.is_some());
 
-    // A call inside the guard's scope does.
+    // A call inside the guard's scope can.
     let depth = guard.scope(import(&locks)).await??;
     println!("a call inside its scope re-entered to depth {depth}");
 
-    // An operator takes the lock away; the guard learns of it at its next renewal.
+    // An operator takes the lock away. The guard learns of it at its next renewal.
     locks.force_release("import").await?;
     let reason = guard.held().lost().await;
     println!("lost: {reason}");
     match guard.release().await {
-        Err(error) if error.is_lost() => println!("and its release says so: {error}"),
+        Err(error) if error.is_lost() => println!("the release reports it: {error}"),
         other => println!("unexpected: {other:?}"),
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The shortest way in: a handler and its helper both hold `order:42`.
+//! The shortest example: a handler and its helper both hold `order:42`.
 //!
 //! `cargo run --example quickstart`, or with `REDIS_URL=redis://127.0.0.1:6379` on a server.
 
@@ -15,7 +15,7 @@ async fn main() -> Result<(), LockError> {
     Ok(())
 }
 
-/// Called with and without the lock; either way it holds it.
+/// Can be called with or without the lock. It holds the lock in both cases.
 async fn ship(locks: &Locks) -> Result<(), LockError> {
     locks
         .with_lock("order:42", async {

@@ -1,6 +1,7 @@
-//! Readers and a writer: a report that many read at the same time, and that is written anew now and then.
+//! Readers and a writer: many callers read a report at the same time, and one caller rewrites it from time to time.
 //!
-//! `cargo run --example report_cache`, or with `REDIS_URL=redis://127.0.0.1:6379`. No reader ever sees half a report.
+//! `cargo run --example report_cache`, or with `REDIS_URL=redis://127.0.0.1:6379` on a server. No reader ever sees half
+//! a report.
 
 use std::env;
 use std::error::Error;
@@ -34,7 +35,8 @@ impl Cache {
     }
 }
 
-/// Several readers are in here at once, and never the writer. The token tells which edition was read.
+/// Several readers are inside at the same time, but never together with the writer. The token shows which edition was
+/// read.
 #[locked("report:{year}", read, locks = locks, held = lock)]
 async fn read(locks: &Locks, cache: &Cache, year: u32) -> Result<FencingToken, Failure> {
     let inside = cache.inside.fetch_add(1, Relaxed) + 1;
@@ -50,7 +52,7 @@ async fn read(locks: &Locks, cache: &Cache, year: u32) -> Result<FencingToken, F
     Ok(lock.fencing_token())
 }
 
-/// Writes the report alone, and then reads it with the others without a gap in between.
+/// Writes the report exclusively, and then reads it together with other readers. No writer enters in between.
 #[locked("report:{year}", locks = locks, held = lock)]
 async fn write(locks: &Locks, cache: &Cache, year: u32, edition: u32) -> Result<(), Failure> {
     *Cache::part(&cache.revenue) = edition;
@@ -84,13 +86,13 @@ async fn main() -> Result<(), Failure> {
     }
     for edition in 1..=EDITIONS {
         sleep(Duration::from_millis(50)).await;
-        // Readers come all the time, and it has its turn all the same.
+        // Readers arrive all the time, and the writer still gets its turn.
         write(&locks, &cache, 2026, edition).await?;
     }
     is_over.store(true, Relaxed);
     while let Some(ended) = readers.join_next().await {
         ended??;
     }
-    println!("{} readers saw whole reports only", READERS);
+    println!("{} readers saw only whole reports", READERS);
     Ok(())
 }

@@ -1,7 +1,7 @@
-//! Two locks at once: transfers between accounts, by many tasks in whatever order, and the sum stays.
+//! Two locks at once: many tasks transfer money between accounts in any order, and the sum stays the same.
 //!
-//! `cargo run --example transfer`, or with `REDIS_URL=redis://127.0.0.1:6379`: then three processes make the transfers,
-//! which know of each other through the locks alone.
+//! `cargo run --example transfer`, or with `REDIS_URL=redis://127.0.0.1:6379`. In the second case, three processes make
+//! the transfers, and coordinate only through the locks.
 
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Write};
@@ -22,14 +22,15 @@ const TRANSFERS: u64 = 100;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// Takes both locks, or none. Who calls `transfer(1, 2)` and who calls `transfer(2, 1)` never wait for each other.
+/// Acquires both locks, or none. Callers of `transfer(1, 2)` and of `transfer(2, 1)` never wait for each other in a
+/// ring.
 #[locked("account:{from}", "account:{to}", locks = bank.locks)]
 async fn transfer(bank: &Bank, from: usize, to: usize, amount: i64) -> Result<(), Failure> {
     let (out, into) = (bank.read(from).await?, bank.read(to).await?);
     if out < amount {
         return Ok(());
     }
-    // Without the locks another transfer would have read the same balances by now.
+    // Without the locks, another transfer would have read the same balances by now.
     let writes = [(from, out - amount), (to, into + amount)];
     bank.write(writes).await
 }
@@ -71,14 +72,14 @@ async fn main() -> Result<(), Failure> {
     println!(
         "sum        {sum:5} after {transfers} transfers by {processes} process(es) in {took:.1?}"
     );
-    println!("{refused} writes were refused because of their tokens");
+    println!("{refused} writes were rejected because of their tokens");
     let is_right = sum == OPENING * ACCOUNTS as i64;
     is_right
         .then_some(())
         .ok_or_else(|| "the sum is wrong".into())
 }
 
-/// What one process does.
+/// The work of one process.
 async fn work(url: &str, address: &str) -> Result<(), Failure> {
     let locks = Locks::connect(url).await?;
     let mut tasks = JoinSet::new();
@@ -104,7 +105,7 @@ async fn work(url: &str, address: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The locks, and a connection to what they protect.
+/// The locks, and a connection to the accounts that they protect.
 struct Bank {
     locks: Locks,
     ledger: Arc<Mutex<BufReader<TcpStream>>>,
@@ -147,14 +148,14 @@ impl Bank {
     }
 }
 
-/// The resource that the locks protect. A database does the same in a transaction, with
-/// `UPDATE account SET balance = $1, token = $2 WHERE id = $3 AND token <= $2`.
+/// The resource that the locks protect. A database does the same in a transaction, with `UPDATE account SET balance =
+/// $1, token = $2 WHERE id = $3 AND token <= $2`.
 #[derive(Default)]
 struct Ledger(Mutex<Book>);
 
 #[derive(Default)]
 struct Book {
-    /// What was paid in and out, and the greatest token that has written so far.
+    /// For each account, the sum of all payments, and the greatest token that has written so far.
     accounts: [(i64, u64); ACCOUNTS],
     refused: u64,
 }
@@ -183,7 +184,7 @@ impl Ledger {
         Some("written".to_owned())
     }
 
-    /// The balances in the end, and how many writes were refused.
+    /// The final balances, and the number of rejected writes.
     fn close(&self) -> ([i64; ACCOUNTS], u64) {
         let book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         (book.accounts.map(|(paid, _)| OPENING + paid), book.refused)

@@ -1,5 +1,5 @@
-//! Two contenders for one lock. Each takes it in an outermost call, and the calls below re-enter it. It prints who has
-//! the lock, who waits and behind whom, and whose lease is renewed and for how long.
+//! Two contenders for one lock. Each acquires it in an outermost call, and the nested calls re-enter it. The example
+//! prints who holds the lock, who waits and for whom, and whose lease is renewed and for how long.
 //!
 //! ```text
 //! cargo run --example recursive                              # two tasks, on the in-memory store
@@ -8,7 +8,7 @@
 //! cargo run --example recursive -- --contender cleo          # one more, in another terminal
 //! ```
 //!
-//! Ctrl-C ends it sooner. No lock is left behind.
+//! Ctrl-C ends it early. No lock is left behind.
 
 use std::error::Error;
 use std::process::Stdio;
@@ -29,14 +29,14 @@ mod plain_words;
 use plain_words::{PlainWords, names, print};
 
 const KEY: &str = "order:42";
-/// Shorter than what a contender does under the lock. The lease is renewed every third of it.
+/// Shorter than the work of a contender under the lock. The lease is renewed every third of it.
 const TTL: Duration = Duration::from_secs(3);
 
 type Failure = Box<dyn Error + Send + Sync>;
-/// Told when the first contender has the lock.
+/// Receives a message when the first contender has the lock.
 type First = Option<oneshot::Sender<()>>;
 
-/// The outermost call: waits for the lock. The first contender tells that it has it.
+/// The outermost call, which waits for the lock. The first contender reports when it has the lock.
 async fn ship(locks: Locks, first: First) -> Result<(), LockError> {
     let process = process::id();
     info!("wants {KEY} in leases of {TTL:?}, in process {process}");
@@ -55,14 +55,14 @@ async fn ship(locks: Locks, first: First) -> Result<(), LockError> {
     locks.with_lock_flat(KEY, body).await
 }
 
-/// Takes the lock itself, whether or not its caller holds it.
+/// Acquires the lock itself, whether or not its caller holds it.
 #[locked("order:{id}")]
 async fn charge(id: u32) -> Result<(), LockError> {
     work("charges the card").await;
     Ok(())
 }
 
-/// The same by recursion; nothing is boxed by hand.
+/// Does the same by recursion. No code boxes the future by hand.
 #[locked("order:{id}")]
 async fn pack(id: u32, parcel: u32) -> Result<(), LockError> {
     work(&format!("packs parcel {parcel}")).await;
@@ -79,7 +79,7 @@ async fn work(what: &str) {
     sleep(Duration::from_millis(400)).await;
 }
 
-/// Waits until another caller waits for the lock, here or in another process: before, there is little to see.
+/// Waits until another caller waits for the lock, here or in another process. Before that, there is little to see.
 async fn until_wanted(locks: &Locks) -> Result<(), LockError> {
     while let Some(lock) = locks.inspect(KEY).await? {
         if lock.waiters > 0 || lock.waiting_processes > 0 {
@@ -115,19 +115,20 @@ async fn main() -> Result<(), Failure> {
         [option, name] if option == "--contender" => task(name, &locks, None).await,
         _ => Err("usage: recursive [--contender NAME]".into()),
     };
-    // Ends what still runs, and waits until all of it is released.
+    // Ends the calls that are still running, and waits until all locks are released.
     locks.close_within(Duration::ZERO).await;
     ended
 }
 
-/// Then a contender that waits gives up, and one at work is dropped where it stands and its lock released.
+/// At Ctrl-C, a contender that waits gives up. The body of one that holds the lock is dropped, and its lock is
+/// released.
 async fn close_at_ctrl_c(locks: Locks) {
     if ctrl_c().await.is_ok() {
         locks.close_within(Duration::ZERO).await;
     }
 }
 
-/// A contender in a task of its own.
+/// Runs a contender in its own task.
 async fn task(name: &str, locks: &Locks, first: First) -> Result<(), Failure> {
     let contender = ship(locks.clone(), first).instrument(info_span!("contender", name));
     match tokio::spawn(contender).await? {
@@ -136,7 +137,7 @@ async fn task(name: &str, locks: &Locks, first: First) -> Result<(), Failure> {
     }
 }
 
-/// A contender in a process of its own. What it prints is printed here, with the names that are known here alone.
+/// Runs a contender in its own process. Its output is printed here, with the names that only this process knows.
 async fn process(name: &str) -> Result<(), Failure> {
     let mut command = Command::new(env::current_exe()?);
     command.args(["--contender", name]).stdout(Stdio::piped());

@@ -1,4 +1,4 @@
-//! What the example prints: the events of the crate, and those of the contenders, in plain words.
+//! The output of the example: the events of the crate and of the contenders, in plain words.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,14 +10,14 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Subscriber, span};
 use tracing_subscriber::layer::{Context, Layer};
 
-/// Prints each event after the time and the name of its contender.
+/// Prints each event, preceded by the time and the name of its contender.
 pub(crate) struct PlainWords;
 
 impl<S: Subscriber> Layer<S> for PlainWords {
     fn on_new_span(&self, span: &span::Attributes<'_>, id: &span::Id, context: Context<'_, S>) {
         let mut fields = Fields::default();
         span.record(&mut fields);
-        // Those of the crate are inside of that of the contender.
+        // The spans of the crate are inside the span of the contender.
         let around = context.current_span().id().map(|id| format!("{id:?}"));
         let mut names = names();
         let around = around.and_then(|id| names.get(&id).cloned());
@@ -31,7 +31,7 @@ impl<S: Subscriber> Layer<S> for PlainWords {
         let get = |field| fields.get(field);
         let [hold, other] = ["hold", "held_by"].map(|field| short(&get(field)));
         let name_of = |id: &String| names().get(id).cloned();
-        // A lease may be renewed outside of the span of its contender, whose hold is known by then.
+        // A lease may be renewed outside the span of its contender. By then, the hold of the contender is known.
         let span = context.current_span().id().map(|id| format!("{id:?}"));
         let name = name_of(&hold)
             .or_else(|| name_of(&span?))
@@ -53,7 +53,7 @@ impl<S: Subscriber> Layer<S> for PlainWords {
                 get("remaining")
             ),
             "released" => format!("has released the lock after {}", get("held")),
-            "acquire_undone" => "has taken its request back".to_owned(),
+            "acquire_undone" => "has withdrawn its request".to_owned(),
             "lost" => format!("has lost the lock: {}", get("reason")),
             "connected" | "disconnected" | "closed" => return,
             other => format!("{other} {}", get("error")),
@@ -67,12 +67,12 @@ impl<S: Subscriber> Layer<S> for PlainWords {
     }
 }
 
-/// Unlike `println!`, it does not panic where nobody reads any more.
+/// Unlike `println!`, it does not panic if the output has no reader any more.
 pub(crate) fn print(line: &str) {
     let _ = writeln!(io::stdout(), "{}", line.trim_end());
 }
 
-/// The contenders of this process by their spans, and by what their holds begin with.
+/// The contenders of this process, by their spans and by the first characters of their holds.
 pub(crate) fn names() -> MutexGuard<'static, BTreeMap<String, String>> {
     static NAMES: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
     NAMES.lock().unwrap_or_else(PoisonError::into_inner)
@@ -95,8 +95,8 @@ impl Visit for Fields {
     }
 }
 
-/// A short name of a call graph: some of the digits that it has alone, in `<call graph>:<number>`. All ids of a process begin
-/// with the same digits.
+/// A short name of a call graph in `<call graph>:<number>`: some of the digits that are different for each call graph.
+/// All ids of a process begin with the same digits.
 fn short(hold: &str) -> String {
     let digits = hold.rsplit('-').next().unwrap_or_default();
     digits.chars().take(8).collect()
