@@ -14,8 +14,8 @@ pub(crate) fn nearest<'a>(
         .map(|(_, known)| known)
 }
 
-/// The similarity of two names, from 0 to 1. A name with a prefix or a suffix, for example `order_id` for `id`, is less
-/// similar than a name with one or two wrong letters, and more similar than most others.
+/// The similarity of two names, from 0 to 1. A name with a prefix or a suffix, for example `order_id` for `id`, is more
+/// similar than most others. It is less similar than a name with one or two wrong letters.
 fn similarity(written: &str, known: &str) -> f64 {
     const EXTENDED: f64 = 0.7;
     let (written, known) = (written.to_lowercase(), known.to_lowercase());

@@ -88,8 +88,8 @@ impl LocksBuilder {
         self
     }
 
-    /// Sets how long the store keeps a lease after the holder has stopped relying on it (default: 1 % of the lease, and
-    /// at least 5 ms, for clocks that run at different rates).
+    /// Sets how long the store keeps a lease after the holder has stopped relying on it. The default is 1 % of the
+    /// lease, and at least 5 ms, which allows for clocks that run at different rates.
     ///
     /// A holder that cannot renew its lease ends its body `grace` before the store gives the lock to another caller.
     /// This leaves time for requests that the body has already sent to a database or service that does not check the

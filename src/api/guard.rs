@@ -89,7 +89,7 @@ impl LockRequest {
     }
 }
 
-/// Awaits [`acquire`](LockRequest::acquire), in a box.
+/// Awaiting a request is the same as calling [`acquire`](LockRequest::acquire). The future is boxed.
 ///
 /// # Cancel safety
 ///

@@ -98,7 +98,7 @@ impl LockAllRequest {
     }
 }
 
-/// Awaits [`acquire`](LockAllRequest::acquire), in a box.
+/// Awaiting a request is the same as calling [`acquire`](LockAllRequest::acquire). The future is boxed.
 ///
 /// # Cancel safety
 ///

@@ -77,9 +77,9 @@ options! {
     request:
     /// Sets how long to wait for the lock (default 60 s). Zero is the same as [`no_wait`](Self::no_wait).
     ///
-    /// A re-entry never waits for the lock. It waits for the store, at most for the [response
-    /// timeout](crate::LocksBuilder::response_timeout). With [`DepthSync::Background`], it does not wait at all. The
-    /// lock is held, regardless of the depth in the store.
+    /// A re-entry never waits for the lock. It waits for the store, at most for the
+    /// [response timeout](crate::LocksBuilder::response_timeout). With [`DepthSync::Background`], it does not wait at
+    /// all. The lock is held, regardless of the depth in the store.
     ///
     /// # Examples
     ///

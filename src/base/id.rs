@@ -253,8 +253,8 @@ impl fmt::Debug for InboxId {
 ///
 /// Pass it to the resource that the lock protects, and let the resource reject every write whose token is smaller than
 /// the greatest that it has seen. This keeps out a stale holder even when the lock cannot: after a pause, after a
-/// failover, or when a server has lost its data. See Martin Kleppmann, [*How to do distributed
-/// locking*](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html).
+/// failover, or when a server has lost its data. See Martin Kleppmann,
+/// [*How to do distributed locking*](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html).
 ///
 /// A token is the server's time in microseconds. When the lock moves from one hold to the next, the new token is at
 /// least one more than the last. So tokens increase across expiry, `FLUSHALL`, and a restart that lost the data, on one

@@ -34,9 +34,9 @@ pub(crate) struct LockKey {
 impl LockKey {
     /// Checks the name of a lock.
     ///
-    /// The hash tag determines the slot of a key in a Redis Cluster ([cluster
-    /// specification](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags)). The
-    /// lock's companion keys repeat its tag in braces, so the tag itself must not contain `}`.
+    /// The hash tag determines the slot of a key in a Redis Cluster
+    /// ([cluster specification](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags)).
+    /// The lock's companion keys repeat its tag in braces, so the tag itself must not contain `}`.
     pub(crate) fn new(prefix: &str, name: &str) -> Result<Self, LockError> {
         let refuse = |reason| {
             Err(LockError::InvalidKey {
@@ -173,8 +173,8 @@ pub(crate) fn slot_of(key: &[u8]) -> u16 {
     slot_of_tag(key.get(hash_tag(key)).unwrap_or(key))
 }
 
-/// The slot of the keys with this hash tag, as the [cluster
-/// specification](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/) defines it.
+/// The slot of the keys with this hash tag, as the
+/// [cluster specification](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/) defines it.
 fn slot_of_tag(tag: &[u8]) -> u16 {
     tag.iter().copied().fold(0, crc16) % SLOTS
 }

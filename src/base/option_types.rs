@@ -223,9 +223,9 @@ pub enum Handoff {
     InStore,
     /// In memory, without a request, while the lease lasts.
     ///
-    /// A group of call graphs that follow each other shares one hold in the store, with its [hold
-    /// id](crate::Held::hold_id) and its lease. Each call graph has its own fencing token. The group continues as long
-    /// as no other process waits. It ends:
+    /// A group of call graphs that follow each other shares one hold in the store, with its
+    /// [hold id](crate::Held::hold_id) and its lease. Each call graph has its own fencing token. The group continues as
+    /// long as no other process waits. It ends:
     ///
     /// - after a heartbeat;
     /// - after [`local_handoffs`](crate::LocksBuilder::local_handoffs), if another process waits, or if no message can
@@ -264,10 +264,10 @@ pub enum Handoff {
 pub struct Replicas(Option<NonZeroU32>);
 
 impl Replicas {
-    /// Requires all replicas, and at least one. This is the number of replicas that the server has had since it became
-    /// the primary, as far as this `Locks` has seen, and that the sentinels or the servers of the cluster saw as
-    /// healthy. A replica that is cut off still counts, because it may be promoted. A permanently removed replica also
-    /// counts, until the next failover or the next start of this process.
+    /// Requires all replicas, and at least one. Their number is the highest that this `Locks` has seen since the server
+    /// became the primary. It is at least the number that the sentinels, or the servers of the cluster, saw as healthy.
+    /// A replica that is cut off still counts, because it may be promoted. A permanently removed replica also counts,
+    /// until the next failover or the next start of this process.
     ///
     /// A replica counts as soon as it has loaded the data of its primary. It counts once, even if it returns with
     /// another address. A backup with `redis-cli --rdb` does not count. A replica of priority 0 counts although it is

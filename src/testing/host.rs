@@ -13,7 +13,7 @@ pub(super) enum Condition {
     Running,
     /// The server accepts requests, and executes nothing.
     Paused,
-    /// The server refuses connections.
+    /// The server rejects connections.
     Stopped,
 }
 

@@ -251,8 +251,8 @@ impl Server {
     /// Steps the clock of the server forward, but not the clock of the test. All steps together may be at most ten
     /// years.
     ///
-    /// Leases expire earlier in the store than their holders assume, so two holders may be inside. The [fencing
-    /// token](crate::FencingToken) of the later holder is greater.
+    /// Leases expire earlier in the store than their holders assume, so two holders may be inside. The
+    /// [fencing token](crate::FencingToken) of the later holder is greater.
     ///
     /// # Examples
     ///

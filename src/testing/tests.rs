@@ -29,7 +29,7 @@ fn inspect(store: &Arc<Store>) -> AnswerFuture<Option<Snapshot>> {
     store.ask(Inspect::of(&key()))
 }
 
-/// The result of a request that is answered at its first poll.
+/// The result of a request that gets its response at its first poll.
 fn effect(store: &Arc<Store>) -> Result<(), Effect> {
     let answer = inspect(store).now_or_never().expect("an answer");
     answer.map(drop).map_err(|error| error.effect())
@@ -114,7 +114,7 @@ async fn who_waits_for_a_connection_learns_that_the_store_is_closed() {
     assert_eq!(error.effect(), Effect::Refused);
 }
 
-/// After a renewal without an answer, the next request waits for a connection, and not for an answer.
+/// After a renewal without a response, the next request waits for a connection, and not for a response.
 #[tokio::test(start_paused = true)]
 async fn a_connection_that_is_suspected_is_left_only_while_it_is_silent() {
     let server = Network::new();

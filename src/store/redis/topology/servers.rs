@@ -46,7 +46,7 @@ const SERVER_PORT: u16 = 6_379;
 ///     .username("app")
 ///     .password("secret");
 /// let locks = Locks::builder().servers(servers).build_lazy()?;
-/// // The same as a URL:
+/// // Written as a URL:
 /// let url = "redis+sentinel://app:secret@sentinel-1,sentinel-2,sentinel-3/orders";
 /// let same = Locks::builder().url(url).build_lazy()?;
 /// # drop((locks, same));
