@@ -351,7 +351,7 @@ options! {
     ///
     /// Use `false` for one of several branches of which only one has to succeed, as in `select!`. Otherwise a branch
     /// may be chosen although another branch would have ended the wait. A ring is found only if all of its requests
-    /// take part, if none of them waits for a permit of a [semaphore](crate::Locks::semaphore), and if it has at most
+    /// take part, and if none of them waits for a permit of a [semaphore](crate::Locks::semaphore). It may have at most
     /// 32 requests.
     ///
     /// # Examples

@@ -145,7 +145,7 @@ pub enum LockError {
         /// What is wrong with the key.
         reason: &'static str,
     },
-    /// The options contradict each other, or are out of range. No request was sent.
+    /// The options contradict each other, or cannot be satisfied. No request was sent.
     #[error("invalid options: {reason}")]
     #[non_exhaustive]
     Config {

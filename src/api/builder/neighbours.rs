@@ -10,7 +10,7 @@ impl LocksBuilder {
     /// it while callers wait. With this option:
     ///
     /// - While callers wait, a release repeatedly leaves the lock free for the moment in which such a program polls.
-    ///   The callers wait for that moment. They wait for at most `interval` and a quarter in every
+    ///   The callers wait for that moment, for at most one and a quarter `interval`s in every
     ///   [`every`](Neighbours::every).
     /// - A release that frees the lock publishes `0` on `redisson_lock__channel:{key}`, where Redisson waits.
     /// - A process with waiters subscribes to these channels, and sends its request immediately when Redisson frees a
