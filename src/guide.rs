@@ -104,8 +104,8 @@ pub mod tuning {}
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
-#[doc = include_str!("../docs/guide/moving.md")]
-pub mod moving {}
+#[doc = include_str!("../docs/guide/migrating.md")]
+pub mod migrating {}
 
 /// How the crate works: its guarantees, its data in Redis, and its work inside the process.
 #[doc = ""]

@@ -19,7 +19,7 @@ impl LocksBuilder {
     /// Set the option in all processes. A release costs one additional request. The user also needs the rights
     /// `+psubscribe &redisson_lock__channel:*`. For a shared lock, or a lock that `min_hold` keeps, the release works
     /// as without the option. The option has no effect on the in-memory store. The guide describes a
-    /// [procedure](crate::guide::moving).
+    /// [procedure](crate::guide::migrating).
     ///
     /// # Examples
     ///

@@ -87,7 +87,7 @@ impl Contention {
     }
 }
 
-/// Without the option it never gets in: see the page *moving* of the guide.
+/// Without the option it never gets in: see the page *migrating* of the guide.
 #[tokio::test]
 async fn a_program_that_polls_gets_in_beside_contending_processes() {
     for (count, callers, handoff) in [
