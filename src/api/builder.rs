@@ -131,7 +131,7 @@ impl LocksBuilder {
     ///
     /// In a user name, a password or a parameter, characters with a special meaning in a URL must be percent-encoded.
     ///
-    /// With a [`pool`](Self::pool), the URL is used only for the subscription that informs waiters when it is their
+    /// With a `pool`, the URL is used only for the subscription that informs waiters when it is their
     /// turn. All commands go through the pool.
     ///
     /// # Examples
