@@ -1,12 +1,12 @@
 -- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
 -- ARGV: 1 hold, 2 ttl; only of a caller that waits: 3 inbox, 4 lease, 5 life, 6 id, 7 preferred
--- returns the token: the lock was free, and this hold has it with a lease of the TTL; {1, token, lease in ms, time in µs}: this hold has the lock; {0, remaining ms or -1, time in µs}: busy; {-1}: this hold has ended
+-- returns the token: the lock was free, and this hold has it with a lease of the TTL; {1, token, lease in ms, time in µs}: this hold has the lock; {0, remaining ms or -1, time in µs}: another hold has the lock, or a process is ahead; {-1}: this hold has ended
 -- hold: the hold id. ttl: the TTL in ms. The token is the time in µs.
 -- inbox: the channel of the waiting process. lease: the lease in ms of a lock that is handed to it.
--- life: the life of its entry in the line, in ms.
--- id: the UUID of the inbox, if it gets a message when another process comes to wait while its process holds the lock;
+-- life: how long its entry in the line is kept, in ms.
+-- id: the UUID of the inbox, if it gets a message when another process begins to wait while its process holds the lock;
 --   else ''.
--- preferred: '1' if it goes before the readers; else '' or absent.
+-- preferred: '1' if the waiter goes before the readers; else '' or absent.
 
 -- The usual case, kept short: the lock is free, and its line is empty.
 if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
@@ -47,8 +47,8 @@ local function general()
       local depth, stored = unpack(redis.call('HMGET', KEYS[lock], hold, 'mode'))
       holder = told(stored)
       if depth then
-        -- The caller asks again: an answer or a message was lost. The token stays as it is, and the lease is never
-        -- shortened.
+        -- The caller repeats its request: a response or a message was lost. The token stays as it is, and the lease is
+        -- never shortened.
         if remaining < tonumber(ttl) then
           redis.call('PEXPIRE', KEYS[lock], ttl)
           remaining = tonumber(ttl)

@@ -1,6 +1,6 @@
--- KEYS: for each key 1 lock (hash), 2 line (zset); behind them for each key entries (hash): the entries of its line
+-- KEYS: for each key 1 lock (hash), 2 line (zset): its queue; after them for each key entries (hash): the entries of its line
 -- ARGV: 1 hold, 2 ttl
--- returns the token of all locks: they were free, and have leases of the TTL; {1, time in µs, then for each key: token, lease in ms}: this hold had them all before; {0, index}: busy, the first key whose lock is not free, and nothing has changed; {-1}: this hold has ended
+-- returns the token of all locks: they were free, and have leases of the TTL; {1, time in µs, then for each key: token, lease in ms}: this hold already had them all; {0, index}: the first key whose lock is not free; nothing has changed; {-1}: this hold has ended
 -- hold: the hold id. ttl: the TTL in ms. The token is the time in µs.
 
 local count = #KEYS / 3
@@ -51,8 +51,8 @@ local function general()
   end
 
   local function ask()
-    -- A request that arrives after the end of its hold must not take a lock, also if another lock of the hold has
-    -- not been released yet.
+    -- A request that arrives after the end of its hold must not take a lock. This applies even if another lock of the
+    -- hold has not been released yet.
     for _ in each() do
       if redis.call('ZSCORE', KEYS[line], 'x' .. hold) then
         return {-1}
@@ -77,7 +77,7 @@ local function general()
     elseif mine < count then
       return {0, busy}
     end
-    -- The caller asks again: an answer was lost. The tokens stay as they are, and no lease is shortened.
+    -- The caller repeats its request: a response was lost. The tokens stay as they are, and no lease is shortened.
     local reply = {1, now}
     for index in each() do
       local remaining = redis.call('PTTL', KEYS[lock])

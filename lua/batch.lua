@@ -1,13 +1,14 @@
--- KEYS: for each request 1 lock (hash), 2 line (zset): its queue; first those of the releases, then those of the readers
+-- KEYS: for each request 1 lock (hash), 2 line (zset): its queue; the order is: releases of exclusive holds, releases of readers, acquires
 -- ARGV: 1 releases, 2 readers, 3 ttl, 4 id, then for each request: hold
--- returns {token, done}: each lock that was taken has this token, 0 if there is none; done has a character for each request: '1' it is done, '0' it has changed nothing, and has to be made alone
--- releases: the number of releases of exclusive holds. readers: the number of releases of holds that share their locks. The
---   other requests take free locks. The token is the time in µs.
+-- returns {token, done}: each lock that was taken has this token, 0 if there is none; done has a character for each request: '1' it is done, '0' it has changed nothing, and must be sent alone
+-- releases: the number of releases of exclusive holds. readers: the number of releases of holds that share their locks.
+--   The other requests take free locks. The token is the time in µs.
 -- ttl: the TTL in ms of the locks that are taken.
--- id: the UUID of the inbox, if a message says to it who else comes to wait while its process holds the lock; else ''.
--- hold: the hold id; of a release, one that has left nothing else in the store.
+-- id: the UUID of the inbox, if it gets a message when another process begins to wait while its process holds the lock;
+--   else ''.
+-- hold: the hold id. The hold of a release has left nothing else in the store.
 
--- Each request is executed as if it came by itself: if one fails, the others do not.
+-- Each request is executed as if it had been sent alone: the failure of one does not affect the others.
 local releases, readers, done = tonumber(ARGV[1]), tonumber(ARGV[2]), {}
 for at = 1, releases do
   local lock, line = 2 * at - 1, 2 * at

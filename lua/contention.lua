@@ -1,6 +1,6 @@
 -- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
--- ARGV: 1 hold, 2 inbox; only if its process wants a message when another one comes: 3 id
--- returns 1 another process waits, 0 none does, -1 the hold is gone
+-- ARGV: 1 hold, 2 inbox; only if its process wants a message when another one begins to wait: 3 id
+-- returns 1 another process waits, 0 no other process waits, -1 the hold is gone
 -- hold: the hold id. inbox: the channel of its process. id: the UUID of the inbox.
 local lock, line, entries = 1, 2, 3
 local hold, inbox, id = unpack(ARGV)
@@ -14,7 +14,8 @@ if not depth then
 end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
--- A caller that asks again sees what is behind so many dead processes once they have been removed.
+-- Dead processes may fill the places that are read here. They are removed in the meantime, so a later request sees what
+-- is behind them.
 for _, other in ipairs(read(redis.pcall('ZRANGE', KEYS[line], 0, '(TOMBSTONES_FROM', 'BYSCORE', 'LIMIT', 0, 64))) do
   local entry = other ~= inbox and redis.pcall('HGET', KEYS[entries], other)
   if type(entry) == 'string' and alive(entry, now) then
@@ -22,7 +23,7 @@ for _, other in ipairs(read(redis.pcall('ZRANGE', KEYS[line], 0, '(TOMBSTONES_FR
   end
 end
 local token = id and known(stored)
--- A lock that is shared has no one holder to be told.
+-- A shared lock has no single holder that could get the message.
 if token and not read(redis.pcall('ZRANGE', KEYS[line], '(-INEXACT_FROM', '(0', 'BYSCORE', 'LIMIT', 0, 1))[1] then
   redis.call('HSET', KEYS[lock], 'mode', written(token, id))
 end

@@ -1,7 +1,8 @@
 -- KEYS: 1 lock (hash), 2 entries (hash): the entries of its line; only of a hold that shares the lock: 3 line (zset): its queue
 -- ARGV: 1 hold, 2 target, 3 seq, 4 ttl
 -- returns 1 the hold has this depth or a newer one, 0 the hold is gone
--- hold: the hold id. target: the depth to set. seq: the sequence number of this change, which grows with each change.
+-- hold: the hold id. target: the depth to set. seq: the sequence number of this change, which is greater than that of
+--   every earlier change.
 -- ttl: the TTL in ms to which the lease is lengthened; 0 leaves the lease as it is.
 local lock, entries, line = 1, 2, 3
 local hold, target, seq, ttl = unpack(ARGV)
@@ -42,17 +43,17 @@ if type(redis.pcall('HSET', KEYS[entries], hold, seq)) == 'table' then
   redis.call('PEXPIRE', KEYS[entries], SEQ_LIFE)
   redis.call('HSET', KEYS[entries], hold, seq)
 end
--- The sequence number is kept for at least ten minutes: a request may arrive that late.
+-- The sequence number is kept for at least ten minutes, because a request may arrive that late.
 if redis.call('PTTL', KEYS[entries]) < SEQ_LIFE / 2 then
   redis.call('PEXPIRE', KEYS[entries], SEQ_LIFE)
 end
--- The sequence number is written first. A script that ends between the two writes sends no answer, and another change
--- sets the depth.
+-- The sequence number is written first. If the script ends between the two writes, it sends no reply, and another
+-- change sets the depth.
 depth = #depth < 16 and tonumber(string.match(depth, '^[1-9]%d*$'))
 if depth then
   redis.call('HINCRBY', KEYS[lock], hold, string.format('%.0f', target - depth))
 else
-  -- Another program has written something that is no depth.
+  -- Another program has written a value that is not a depth.
   redis.call('HSET', KEYS[lock], hold, target)
 end
 return 1

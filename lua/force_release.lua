@@ -1,6 +1,6 @@
 -- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
 -- ARGV: 1 seen, 2… fields
--- returns {field, …}: the seen fields that this script has removed; where nothing else was in the lock, the next waiter has it. An error if the hash is no lock
+-- returns {field, …}: the seen fields that this script has removed; if nothing else was in the lock, the next waiter has it. An error if the hash is not a lock
 -- seen: the token that was seen in the lock, or '' if it had none. fields: the fields that were seen in the lock.
 local lock, line, entries = 1, 2, 3
 local seen = ARGV[1]
@@ -35,7 +35,7 @@ end
 if not inside[1] or (seen ~= '' and token ~= tonumber(seen)) then
   return {}
 end
--- A field that was not seen stays, and keeps the lock held.
+-- A field that was not seen remains, and keeps the lock held.
 if #inside + (found[1] and 1 or 0) >= count then
   redis.call('DEL', KEYS[lock])
 else
@@ -55,7 +55,7 @@ local function move()
     admit(now, true, math.max(now, (token or 0) + 1))
   end
 end
--- The holds have left the lock, so a failure from here on is no error of the call.
+-- The holds have left the lock, so a failure from here on is not an error of the call.
 if not pcall(move) then
   -- include repair
   messages = {}

@@ -1,11 +1,12 @@
 -- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
 -- ARGV: 1 most, 2 looked
 -- returns {}: the key has no lock; {remaining ms, -1 without an expiry; number of waiting processes; token or 0; 1 if the lock is shared, else 0; time in µs; number of holders; field, depth, remaining ms of its own lease or -1, field, …}
--- most: how many holders to show at most.
--- looked: up to how many processes in the line the script checks whether each is alive. In a longer line all are counted.
+-- most: the maximum number of holders to return.
+-- looked: the length of the line up to which the script checks for each process whether it is alive. In a longer line
+--   it counts all processes.
 
--- The caller knows only that the key has a hash. The script must be fast whatever the hash contains: it reads no value
--- before the field names are known to be those of a lock, and it reads only a small hash or line as a whole.
+-- The caller knows only that the key has a hash. The script must be fast whatever the hash contains. So it reads no
+-- value before it knows that the field names are those of a lock. It reads only a small hash or line completely.
 local lock, line, entries = 1, 2, 3
 local most, looked = tonumber(ARGV[1]), tonumber(ARGV[2])
 -- include token
@@ -30,7 +31,7 @@ if count <= 64 then
     end
   end
 elseif is_shared then
-  -- So many holders are readers. The readers whose leases expire last are first in the line.
+  -- Only readers can be so many holders. The readers whose leases expire last are first in the line.
   for _, member in ipairs(redis.call('ZRANGE', KEYS[line], '(-INEXACT_FROM', '(0', 'BYSCORE', 'LIMIT', 0, most)) do
     table.insert(fields, string.sub(member, 2))
   end
@@ -66,7 +67,7 @@ end
 local shown = {redis.call('PTTL', KEYS[lock]), waiting, known(depths[1]) or 0, is_shared and 1 or 0, now, total}
 for at, field in ipairs(fields) do
   local depth = depths[at + 1]
-  -- If the value is not a number, it is no depth, and the hash is no lock. A reader without a field has ended.
+  -- A value that is not a number is not a depth, and then the hash is not a lock. A reader without a field has ended.
   if depth and is_depth(depth) then
     local ends = leases[at] and tonumber(leases[at])
     table.insert(shown, field)

@@ -4,7 +4,7 @@
 local lock = 1
 -- include read
 
--- A value of another type is no lock.
+-- A value of another type is not a lock.
 local fields = read(redis.pcall('HGETALL', KEYS[lock]))
 local holds = {}
 for at = 1, #fields, 2 do

@@ -1,7 +1,7 @@
 -- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
 -- ARGV: 1 most; only to count the waiting processes: 2 counts
 -- returns {remaining ms, -1 without an expiry, -2 free; number of waiting processes or 0; token or 0; 1 if the lock is shared, else 0; time in µs; field, depth, remaining ms of its own lease or -1, field, …}
--- most: how many fields to show at most. counts: any value; the script counts only live processes.
+-- most: the maximum number of fields to return. counts: any value; the script counts only live processes.
 local lock, line, entries = 1, 2, 3
 local most, counts = unpack(ARGV)
 -- include token
@@ -30,7 +30,7 @@ local token = known(depths.mode) or 0
 local shown = {redis.call('PTTL', KEYS[lock]), waiting, token, is_shared and 1 or 0, now}
 for at = 1, #fields, 2 do
   local field = fields[at]
-  -- Where `mode` is the only field, another program has written it, and it can be released by force.
+  -- If `mode` is the only field, another program has written it, and it can be released by force.
   local is_holder = field ~= 'mode' or #fields == 2
   local lease = is_shared and lasts[field] or -1
   if is_holder and #shown < 5 + 3 * most then

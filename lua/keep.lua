@@ -12,7 +12,7 @@ local function renew()
   local now = clock()
   local inside, gone = within(split(list))
   if inside[1] then
-    -- 'XX' leaves out a hold whose downgrade is under way: it is not a reader yet.
+    -- 'XX' omits a hold whose downgrade is in progress: it is not a reader yet.
     keep(inside, ttl, now, 'XX')
   end
   if tidy(now) then

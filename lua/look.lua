@@ -15,7 +15,7 @@ for at = 1, #records, 2 do
   local deadline, words = string.match(record, '^%d+ (%d+) ([^\n]*)\n')
   deadline = deadline and #deadline < 17 and tonumber(deadline)
   if not deadline or deadline <= now then
-    -- The process of this wait has died, or could not withdraw it.
+    -- The process of this wait has died, or could not remove the record.
     redis.pcall('HDEL', KEYS[waits], wait)
   elseif string.find(' ' .. words .. ' ', ' ' .. hold .. ' ', 1, true) then
     table.insert(seen, wait)

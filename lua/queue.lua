@@ -1,7 +1,8 @@
 -- KEYS: 1 line (zset): the queue of a lock, 2 entries (hash): the entries of the line
 -- ARGV: 1 after, 2 most
--- returns {time in µs; number of places; inbox, its order, deadline in µs, holds, lease in ms, 1 if they share the lock, else 0, inbox, …}, with the deadline 0 where the entry is gone or cannot be read
--- after: the order in the line behind which the page begins; '' for the beginning. most: how many places to show at most.
+-- returns {time in µs; number of places; inbox, its order, deadline in µs, holds, lease in ms, 1 if they share the lock, else 0, inbox, …}; the deadline is 0 if the entry is gone or cannot be read
+-- after: the order in the line after which the page begins; '' for the beginning. most: the maximum number of places to
+--   return.
 local line, entries = 1, 2
 local after, most = unpack(ARGV)
 local from = after == '' and '0' or '(' .. after

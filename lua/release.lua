@@ -1,15 +1,17 @@
 -- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
--- ARGV: 1 hold; unless the hold ends short: 2 ends, 3 inbox; only if ends begins with 'hand': 4 successor, 5 ttl, 6 place, 7 id
--- returns 1 or {1} released, {0} not released; with a successor also its token: it has the lock with a lease of its TTL; {released, 1, token, lease in ms, time in µs}: it has the lock; {released, 0, remaining ms, time in µs}: it is in the line; {released}: it has to ask
+-- ARGV: 1 hold; unless the end is short: 2 ends, 3 inbox; only if ends begins with 'hand': 4 successor, 5 ttl, 6 place, 7 id
+-- returns 1 or {1} released, {0} not released; with a successor also its token: the successor has the lock with a lease of its TTL; {released, 1, token, lease in ms, time in µs}: it has the lock; {released, 0, remaining ms, time in µs}: it is in the line; {released}: it must send its own request
 -- hold: the hold id. inbox: the channel of its process.
--- ends: how the hold ends. 'short': only its field can be in the store; the word is not sent, since the argument would
---   cost about 1 % of a pair. 'full': a place in the line may be left as well. 'hand': the lock, or the place, goes to the
---   successor. After 'full' and 'hand' come ' unanswered', if an acquire of the hold may still arrive: it will find a
---   tombstone; and ' nested', if the depth of the hold may have changed: the number of its last change is removed.
+-- ends: how the hold ends. 'short': only its field can be in the store. The word is not sent, because the argument
+--   would cost about 1 % of a pair. 'full': a place in the line may remain as well. 'hand': the lock, or the place,
+--   goes to the successor. After 'full' and 'hand' come ' unanswered', if an acquire of the hold may still arrive: it
+--   will find a tombstone; and ' nested', if the depth of the hold may have changed: the number of its last change is
+--   removed.
 -- successor: the hold id of the next holder in the process. ttl: its TTL in ms. The token is the time in µs.
--- place: 'pass lease life preferred'. pass: 1 if another process goes first, else 0. lease: the lease in ms of a lock that
---   is handed to the inbox. life: the life of its entry in ms. preferred: 1 if it goes before the readers, else 0.
--- id: the UUID of the inbox, if it gets a message when another process comes to wait; else absent.
+-- place: 'pass lease life preferred'. pass: 1 if another process goes first, else 0. lease: the lease in ms of a lock
+--   that is handed to the inbox. life: how long its entry is kept, in ms. preferred: 1 if it goes before the readers,
+--   else 0.
+-- id: the UUID of the inbox, if it gets a message when another process begins to wait; else absent.
 
 -- The usual cases, kept short: the hold has the lock, and the line is empty. DEL comes first: Redis allows it when memory
 -- is full, and then every write after it. A failure after DEL does not mean that the release was rejected.
@@ -43,8 +45,8 @@ elseif ends == 'hand' then
 end
 
 -- include token
--- Kept short as well: the lock goes to the process that is first in the line, and that wants it exclusively. The script
--- writes only if everything that it has read is valid. All other cases are left to `general`.
+-- This case is kept short as well: the lock goes to the process that is first in the line, and that wants it
+-- exclusively. The script writes only if everything that it has read is valid. `general` handles all other cases.
 if ends == 'short' or ends == 'full' then
   -- include entry
   local lock, line, entries = 1, 2, 3
@@ -121,8 +123,8 @@ local function general()
     -- A hold that has only waited leaves its place in the line to the successor.
     local entry = redis.call('HGET', KEYS[entries], inbox)
     if entry and string.match(entry, '^%d+ (%S+)') == hold then
-      -- Requests may overtake each other. A successor that has the lock by now does not enter the line: it would get
-      -- the lock once more after its own release.
+      -- Requests may overtake each other. A successor that has the lock by now does not enter the line. Otherwise it
+      -- would get the lock once more after its own release.
       if successor and redis.call('HEXISTS', KEYS[lock], successor) == 0 then
         stand(inbox, now, life, successor, lease, id, nil, preferred == '1')
         local remaining = redis.call('PTTL', KEYS[lock])
@@ -131,8 +133,8 @@ local function general()
     elseif entry or successor or not redis.call('ZSCORE', KEYS[line], inbox) then
       return {0}
     end
-    -- A place whose entry has expired is removed as well: it would stay as long as a tombstone. Readers behind it
-    -- may enter now.
+    -- A place whose entry has expired is removed as well. Otherwise it would remain as long as a tombstone. Readers
+    -- behind it may enter now.
     leave(inbox)
     if tidy(now) then
       admit(now)
@@ -145,7 +147,7 @@ local function general()
     -- include repair
     messages = {}
     if unanswered and released == 0 then
-      -- A tombstone that cannot be written is an error.
+      -- It is an error if the tombstone cannot be written.
       done, reply = true, move()
     else
       done, reply = pcall(move)

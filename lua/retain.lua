@@ -1,11 +1,12 @@
 -- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
 -- ARGV: 1 hold, 2 ends, 3 kept, 4 least
--- returns 1 the lock is kept until `least` is over, 0 the hold is not in the lock, or `least` is over
+-- returns 1 the lock is kept until the time `least` is over, 0 the hold is not in the lock, or that time is over
 -- hold: the hold id.
--- ends: how the hold ends: 'full'. After it come ' unanswered', if an acquire of the hold may still arrive: it will find a
---   tombstone; and ' nested', if the depth of the hold may have changed: the number of its last change is removed.
--- kept: the field that takes the place of the hold.
--- least: how long the lock is held at least, in ms since it was taken.
+-- ends: how the hold ends: 'full'. After it come ' unanswered', if an acquire of the hold may still arrive: it will
+--   find a tombstone; and ' nested', if the depth of the hold may have changed: the number of its last change is
+--   removed.
+-- kept: the field that replaces the field of the hold.
+-- least: the minimum time for which the lock is held, in ms since it was taken.
 local lock, line, entries = 1, 2, 3
 local hold, ends, kept, least = unpack(ARGV)
 -- include token
@@ -17,8 +18,8 @@ if not (found[1] or found[2]) or not token then
   return 0
 end
 local now = clock()
--- The time counts from the token, which is the time at which the lock was taken. So a repetition changes nothing. If the
--- clock was set back, the token is ahead of it.
+-- The time counts from the token, which is the time at which the lock was taken. So a repetition changes nothing. If
+-- the clock was set back, the token is ahead of it.
 local expires = math.ceil(math.min(token, now) / 1000) + least
 if expires <= math.floor(now / 1000) then
   return 0
@@ -36,8 +37,9 @@ if not pcall(clear) then
   clear()
 end
 redis.call('PEXPIREAT', KEYS[lock], string.format('%.0f', expires))
--- A late request of the hold must not find it. HDEL comes first, since it needs no memory. PEXPIREAT has deleted the lock if
--- that time has passed since the clock was read: HSET would make a lock that never expires.
+-- A late request of the hold must not find its field. HDEL comes first, because it needs no memory. PEXPIREAT has
+-- deleted the lock if that time has passed since the clock was read. In that case HSET would create a lock that never
+-- expires.
 if redis.call('HDEL', KEYS[lock], hold) == 1 then
   redis.call('HSET', KEYS[lock], kept, '1')
 end

@@ -1,10 +1,10 @@
 -- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
 -- ARGV: 1 list, 2 ttl, 3 limit, 4 passes; only of readers that wait: 5 inbox, 6 lease, 7 life
--- returns the token: the lock was free, and all the holds share it with a lease of the TTL; {1, token, remaining ms, time in µs, hold, …}: these holds are in, with a lease of the TTL, and the others wait; {0, remaining ms or -1, time in µs}: busy; {-1}: all the holds have ended
+-- returns the token: the lock was free, and all the holds share it with a lease of the TTL; {1, token, remaining ms, time in µs, hold, …}: these holds share the lock, with a lease of the TTL, and the others wait; {0, remaining ms or -1, time in µs}: none of the holds has the lock; {-1}: all the holds have ended
 -- list: the hold ids, joined by commas. ttl: the TTL in ms. The token is the time in µs.
--- limit: how many holders there may be at most; '' without a limit. passes: '1' if the readers go before waiting writers.
+-- limit: the maximum number of holders; '' without a limit. passes: '1' if the readers go before waiting writers.
 -- inbox: the channel of the waiting process. lease: the lease in ms of a lock that is handed to it.
--- life: the life of its entry in the line, in ms.
+-- life: how long its entry in the line is kept, in ms.
 
 -- The usual case, kept short: the lock is free, and its line is empty.
 if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
@@ -48,7 +48,7 @@ local function general()
     local is_free = not is_shared and redis.call('EXISTS', KEYS[lock]) == 0
     local inside, outside = within(holds)
     if inside[1] then
-      -- The caller asks again: an answer or a message was lost.
+      -- The caller repeats its request: a response or a message was lost.
       keep(inside, ttl, now)
       is_shared = true
     end

@@ -1,10 +1,11 @@
 -- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
--- ARGV: 1 hold; unless the hold ends short: 2 ends, 3 inbox
+-- ARGV: 1 hold; unless the end is short: 2 ends, 3 inbox
 -- returns 1 the hold was in the lock, 0 it was not
 -- hold: the id of a hold that shares the lock, or waits for it. inbox: the channel of its process.
--- ends: how the hold ends. 'short', which is not sent: only its field and its lease can be in the store. 'full': a place in
---   the line may be left as well. After 'full' come ' unanswered', if a request for the hold may still arrive: it will find
---   a tombstone; and ' nested', if the depth of the hold may have changed: the number of its last change is removed.
+-- ends: how the hold ends. 'short': only its field and its lease can be in the store. The word is not sent. 'full': a
+--   place in the line may remain as well. After 'full' come ' unanswered', if a request for the hold may still arrive:
+--   it will find a tombstone; and ' nested', if the depth of the hold may have changed: the number of its last change
+--   is removed.
 
 -- The usual cases, kept short: no process waits.
 local ends = ARGV[2] or 'short'
@@ -44,7 +45,7 @@ local function depart()
   if left[1] then
     redis.call('HSET', KEYS[entries], inbox, deadline .. ' ' .. table.concat(left, ',') .. rest)
   elseif holds == hold or not entry then
-    -- A place whose entry has expired is removed as well: it would stay as long as a tombstone.
+    -- A place whose entry has expired is removed as well. Otherwise it would remain as long as a tombstone.
     leave(inbox)
   end
 end
@@ -76,7 +77,7 @@ if not pcall(move) then
   -- include repair
   messages = {}
   if unanswered and not depth then
-    -- A tombstone that cannot be written is an error.
+    -- It is an error if the tombstone cannot be written.
     move()
   else
     pcall(move)

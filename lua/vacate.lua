@@ -1,16 +1,17 @@
--- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line, 4 vacated (hash): whether the lock was left free lately
+-- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line, 4 vacated (hash): whether the lock was recently left free
 -- ARGV: 1 hold, 2 ends, 3 channel, 4 pause, 5 rest; only with a successor: 6 successor, 7 inbox, 8 place, 9 id
--- returns 1 the hold has left, and no process waits; {pause, time in µs} the hold has left, and the lock is left to others for so many ms; 0 nothing has changed, and the release has to follow
+-- returns 1 the hold has left, and no process waits; {pause, time in µs}: the hold has left, and the lock is left to others for so many ms; 0 nothing has changed, and the release must follow
 -- hold: the hold id.
--- ends: how the hold ends: 'full' or 'hand'. After it come ' unanswered', if an acquire of the hold may still arrive: it will
---   find a tombstone; and ' nested', if the depth of the hold may have changed: the number of its last change is removed.
--- channel: where the programs of another kind are told that the lock is free.
--- pause: for how many ms the lock is left to them if a process waits. rest: how many ms later, at the earliest, it is left to
---   them again.
+-- ends: how the hold ends: 'full' or 'hand'. After it come ' unanswered', if an acquire of the hold may still arrive:
+--   it will find a tombstone; and ' nested', if the depth of the hold may have changed: the number of its last change
+--   is removed.
+-- channel: the channel on which programs of another kind are notified that the lock is free.
+-- pause: for how many ms the lock is left to them if a process waits. rest: how many ms after the pause the lock may be
+--   left to them again.
 -- successor: the hold id of the next holder in the process, which enters the line. inbox: the channel of its process.
--- place: 'lease life preferred'. lease: the lease in ms of a lock that is handed to the inbox. life: the life of its entry in
---   ms. preferred: 1 if it goes before the readers, else 0.
--- id: the UUID of the inbox, if it gets a message when another process comes to wait; else absent.
+-- place: 'lease life preferred'. lease: the lease in ms of a lock that is handed to the inbox. life: how long its entry
+--   is kept, in ms. preferred: 1 if it goes before the readers, else 0.
+-- id: the UUID of the inbox, if it gets a message when another process begins to wait; else absent.
 local lock, line, entries, vacated = 1, 2, 3, 4
 local hold, ends, channel, pause, rest, successor, inbox, place, id = unpack(ARGV)
 -- include token
@@ -25,8 +26,8 @@ local is_waited_for = ahead or successor
 if not is_read or (is_waited_for and redis.call('EXISTS', KEYS[vacated]) == 1) then
   return 0
 end
--- DEL comes first: Redis allows it when memory is full, and then every write after it. A failure after DEL does not mean that
--- the release was rejected.
+-- DEL comes first: Redis allows it when memory is full, and then every write after it. A failure after DEL does not
+-- mean that the release was rejected.
 redis.call('DEL', KEYS[lock])
 
 local function clear()

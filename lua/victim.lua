@@ -1,7 +1,7 @@
 -- KEYS: 1 victims (hash): the victims of all cycles that have the same least wait
 -- ARGV: 1 wait, 2 life, 3… the other waits of the cycle
 -- returns 1 the wait is a victim, 0 another wait of the cycle is
--- wait: the wait id. life: how long the victim counts as one, in ms.
+-- wait: the wait id. life: how long the claim of the victim is valid, in ms.
 local victims = 1
 local wait, life = unpack(ARGV)
 -- include outlast
@@ -18,7 +18,7 @@ if ends.err then
   ends = {}
 end
 for at = 1, #ends do
-  -- A victim whose life is over has given way, or its process has died.
+  -- A victim whose claim has expired has given way, or its process has died.
   if ends[at] and now < (tonumber(ends[at]) or 0) then
     return at == 1 and 1 or 0
   end

@@ -1,7 +1,7 @@
--- Part: how a reader leaves a lock that no process waits for. A hold that is the only one removes the lock. If there are
--- other holds, all of them alive, the lock lasts as long as the latest of their leases.
--- exit(lock, line, hold), with the indexes of the two keys, returns true if the hold has left. Otherwise nothing has changed,
--- also if it fails: after the first write it cannot fail. The time is read once.
+-- Part: how a reader leaves a lock that no process waits for. The only hold of a lock removes the lock. If there are
+-- other holds, and all of them are alive, the lock lasts as long as the latest of their leases.
+-- exit(lock, line, hold), with the indexes of the two keys, returns true if the hold has left. Otherwise nothing has
+-- changed. This is also true if it fails, because it cannot fail after the first write. The time is read once.
 local others
 local function exit(lock, line, hold)
   local own = 'r' .. hold

@@ -12,14 +12,15 @@ local function clock()
   return time[1] * 1000000 + time[2]
 end
 
--- With a place the pause ends as well (see the part pause): it is for those that wait, and without them it would be left.
+-- With a place the pause ends as well (see the part pause). The pause is only for a lock that processes wait for.
+-- Otherwise it would remain in the entries without them.
 local function leave(inbox)
   redis.call('ZREM', KEYS[line], inbox)
   redis.call('HDEL', KEYS[entries], inbox, 'pause')
 end
 
--- Returns the first live process in the line and what it waits for. Removes the dead processes before it, and the readers
--- of a lock that is gone.
+-- Returns the first live process in the line and what it waits for. Removes the dead processes before it. Also removes
+-- the readers of a lock that is gone.
 local function head(now)
   while true do
     local inbox, order = unpack(redis.call('ZRANGE', KEYS[line], 0, 0, 'WITHSCORES'))
@@ -40,15 +41,16 @@ local function head(now)
   end
 end
 
--- Each key of the line expires together with the last thing in it, and not before.
+-- Keeps a key of the line for at least `life`. Each key of the line expires together with the last thing in it, and not
+-- before.
 local function outlive(key, life)
   if redis.call('PTTL', KEYS[key]) < tonumber(life) then
     redis.call('PEXPIRE', KEYS[key], life)
   end
 end
 
--- Enters the line at its end, or behind the last preferred process, or keeps the place of the inbox. Returns whether the
--- place is new and no process except the holder's was in the line. The suffix is the word behind the lease in the entry.
+-- Enters the line at its end, or after the last preferred process, or keeps the place of the inbox. Returns true if the
+-- place is new and no process except the holder's was in the line. The suffix is the word after the lease in the entry.
 local function stand(inbox, now, life, holds, lease, suffix, holder, is_preferred)
   local is_first, order = false, redis.call('ZSCORE', KEYS[line], inbox)
   if not order or (is_preferred and tonumber(order) >= PLACES_FROM) then
@@ -68,8 +70,8 @@ local function stand(inbox, now, life, holds, lease, suffix, holder, is_preferre
   return is_first
 end
 
--- Leaves a tombstone of a hold. The first command removes old tombstones. It is a write that needs no
--- memory, so Redis allows the other writes when memory is full.
+-- Leaves a tombstone of a hold. The first command removes old tombstones. It is a write that needs no memory, so Redis
+-- allows the other writes when memory is full.
 local function bury(hold, now)
   local at = TOMBSTONES_FROM + math.floor(now / 1000)
   redis.call('ZREMRANGEBYSCORE', KEYS[line], TOMBSTONES_FROM, '(' .. string.format('%.0f', at))
@@ -88,7 +90,7 @@ local function take(hold, lease, token, id)
   end
 end
 
--- Messages are sent after all writes, since a script must not fail once it has sent a message.
+-- Messages are sent after all writes, because a script must not fail once it has sent a message.
 local messages = {}
 local function notify(inbox, message)
   table.insert(messages, inbox)

@@ -1,12 +1,12 @@
 -- Part: the readers in a lock, and which waiters enter. Needs the parts token and line. A lock is shared if the reader
--- whose lease expires last is in it. Otherwise the readers in the line are left over from an earlier life of the lock. The
+-- whose lease expires last is in it. Otherwise the readers in the line are remains of an earlier lock at this key. The
 -- lock expires with the last lease.
 local function millis(micros)
   return string.format('%.0f', math.floor(micros / 1000))
 end
 
--- Returns the hold whose lease expires last, and the end of that lease in ms; nothing unless the lock is shared. No clock
--- gives an end of 2^53 or more.
+-- Returns the hold whose lease expires last, and the end of that lease in ms. Returns nothing unless the lock is
+-- shared. No clock gives an end of 2^53 or more.
 local function latest()
   local member, score = unpack(redis.call('ZRANGE', KEYS[line], 0, 0, 'WITHSCORES'))
   if member and tonumber(score) <= -INEXACT_FROM then
@@ -19,7 +19,7 @@ local function latest()
   end
 end
 
--- Removes a lock whose only field is the token: it is free.
+-- Removes a lock whose only field is the token, because such a lock is free.
 local function close()
   if redis.call('HLEN', KEYS[lock]) == redis.call('HEXISTS', KEYS[lock], 'mode') then
     redis.call('DEL', KEYS[lock])
@@ -45,8 +45,8 @@ local function tidy(now)
   return latest() ~= nil
 end
 
--- Gives each of these readers a lease from now on. It never shortens a lease, and the lock lasts as long. With 'XX' a hold
--- that is not a reader yet gets no lease of its own.
+-- Gives each of these readers a lease from now on. It never shortens a lease. The lock lasts at least as long as the
+-- leases. With 'XX' a hold that is not a reader yet gets no lease of its own.
 local function keep(holds, lease, now, only)
   local lasts = millis(now + lease * 1000)
   if redis.call('PTTL', KEYS[lock]) < tonumber(lease) then
@@ -61,7 +61,7 @@ local function keep(holds, lease, now, only)
   outlive(line, lease)
 end
 
--- Lets readers enter a lock that is shared or free. The token is given for a free lock only, and is stored.
+-- Lets readers enter a lock that is shared or free. The token is given only for a free lock, and is stored.
 local function enter(holds, lease, now, token)
   local fields = {}
   for _, hold in ipairs(holds) do
@@ -84,7 +84,7 @@ local function enter(holds, lease, now, token)
   keep(holds, lease, now)
 end
 
--- Returns whether `count` more readers fit into a shared lock. A limit of '' is no limit.
+-- Returns whether `count` more readers fit into a shared lock. A limit of '' means that there is no limit.
 local function fits(count, limit)
   local most = tonumber(limit)
   return not most or redis.call('HLEN', KEYS[lock]) - redis.call('HEXISTS', KEYS[lock], 'mode') + count <= most
@@ -117,7 +117,7 @@ local function split(list)
   return holds
 end
 
--- Returns the holds of the list that have not ended.
+-- Returns the holds of the list that have no tombstone.
 local function unburied(list)
   local holds, names = split(list), {}
   for at, hold in ipairs(holds) do
@@ -132,7 +132,7 @@ local function unburied(list)
   return left
 end
 
--- Makes a lock that a reader has left expire with the last reader that is still in it.
+-- Sets the expiry of a lock that a reader has left to the last lease of the remaining readers.
 local function settle()
   local hold, lasts = latest()
   if hold then
@@ -140,9 +140,9 @@ local function settle()
   end
 end
 
--- Gives a lock that is free or shared to the first in its line: to all readers that are first, or to one writer if the
--- lock is free. A free lock gets this token. The readers of the inbox `mine` get the lease `ttl`, and no message. Returns
--- the longest lease that was given.
+-- Gives a lock that is free or shared to the first in its line. These are all readers at its head, or one writer if the
+-- lock is free. A free lock gets this token. The readers of the inbox `mine` get the lease `ttl`, and no message.
+-- Returns the longest lease that was given.
 local function admit(now, is_free, token, mine, ttl)
   local longest
   while true do

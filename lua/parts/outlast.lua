@@ -1,5 +1,5 @@
--- Part: the hash with this index outlives its last record. If its expiry
--- cannot be set, the hash is removed, and the error is returned, which the script returns.
+-- Part: outlast(hash, life) keeps the hash with this index for at least `life`, so that it outlives its last record. If
+-- the expiry cannot be set, the hash is removed, and the error is returned for the script to return.
 local function outlast(hash, life)
   local left = redis.pcall('PTTL', KEYS[hash])
   if type(left) == 'table' or left < tonumber(life) then

@@ -1,5 +1,6 @@
--- Part: a free lock that is left to programs that poll. Needs the local entries.
--- paused(now) returns for how many ms longer no process in the line gets the lock; nothing if the first one may have it.
+-- Part: a free lock that is left to polling programs. Needs the local entries.
+-- paused(now) returns for how many more ms no process in the line gets the lock. Returns nothing if the first process
+-- may have it.
 local function paused(now)
   local stored = redis.call('HGET', KEYS[entries], 'pause') or ''
   local left = #stored < 17 and string.find(stored, '^%d+$') and stored - now

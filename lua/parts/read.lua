@@ -1,5 +1,5 @@
--- Part: read(reply) returns the reply of a command that reads, or {} if it is an error. If the key has a value of another type,
--- that is all. Any other error is in `failed` from then on, and the script returns it.
+-- Part: read(reply) returns the reply of a command that reads, or {} if the reply is an error. An error about a value
+-- of another type has no further effect. Any other error is kept in `failed`, and the script returns it.
 local failed
 local function read(reply)
   if type(reply) == 'table' and reply.err then

@@ -1,10 +1,10 @@
--- Part: a stored token, "seconds microseconds", in the field `mode` of the lock. Redisson's read and write locks enter a hash
--- without that field, and one in which it is `read` or `write`, and no other. The id of the holder's inbox follows, if the inbox
--- gets a message when another process comes to wait.
--- known(stored) returns the token; nothing if there is none, or if it cannot be read. Lua represents a token and the next
--- one exactly.
+-- Part: a stored token, "seconds microseconds", in the field `mode` of the lock. Redisson's read and write locks enter
+-- a hash only if it does not have that field, or if its value is `read` or `write`. The id of the holder's inbox
+-- follows, if the inbox gets a message when another process begins to wait.
+-- known(stored) returns the token. Returns nothing if there is no token, or if it cannot be read. Lua represents a
+-- token and the next one exactly.
 -- written(token, told) returns the stored form of the token; told is the id of the inbox, or nil.
--- told(stored) returns the inbox that gets the message; nothing if there is none.
+-- told(stored) returns the inbox that gets the message. Returns nothing if there is none.
 local function known(stored)
   local seconds, micros, rest = string.match(stored or '', '^(%d+) (%d+)(.*)$')
   local is_token = seconds and (rest == '' or string.match(rest, '^ %x+%-%x+%-%x+%-%x+%-%x+$'))
