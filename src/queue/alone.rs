@@ -1,8 +1,8 @@
-//! A lock that one hold of this process wants, and no other: the usual case, kept short.
+//! A lock that only one hold of this process wants. This is the usual case, which is kept short.
 //!
-//! The caller polls its own request. Between two polls the request rests here, so that it does not depend on a caller
-//! that is no longer polled: the next caller makes a line of what it finds, with the request in flight, and a driver
-//! continues it.
+//! The caller polls its own request. Between two polls the request stays here, so that it does not depend on a caller
+//! that is no longer polled. The next caller creates a local queue from what it finds there, with the request in
+//! flight, and a driver continues with it.
 
 use std::collections::hash_map::Entry;
 use std::mem;
@@ -19,16 +19,16 @@ use super::waiter::Outcome;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 
-/// The progress of a caller that came to a vacant line.
+/// The progress of a caller that joined a vacant local queue.
 pub(super) enum Progress {
     Pending,
     Granted(Grant),
-    /// A line has begun since, and the caller waits in it.
+    /// A local queue was created in the meantime, and the caller waits in it.
     InLine,
 }
 
 impl LocalQueues {
-    /// Enters a vacant line. Returns false if the line is not vacant.
+    /// Enters a vacant local queue. Returns false if it is not vacant.
     pub(super) fn enter_alone(&self, key: &LockKey, asking: LoneCaller) -> bool {
         let slot = Slot::Alone(Alone::Asking(Box::new(asking)));
         let mut lines = self.lines.lock();
@@ -41,7 +41,7 @@ impl LocalQueues {
         }
     }
 
-    /// Sends the request of a caller that has just entered a vacant line.
+    /// Sends the request of a caller that has just entered a vacant local queue.
     pub(super) fn ask_alone(&self, key: &LockKey, wish: Wish, cx: &mut Context<'_>) -> Progress {
         let polling = Polling::new(self, key);
         let acquiring = self.requests.ask(key, wish.ask(|| vec![wish.request.hold]));
@@ -62,14 +62,14 @@ impl LocalQueues {
         }
     }
 
-    /// Lets a request without an answer rest until its caller is polled again, or another caller comes.
+    /// Keeps a request without an answer until its caller is polled again, or another caller joins.
     fn rest(&self, key: &LockKey, hold: HoldId, acquiring: Acquiring, waker: Waker) -> Progress {
         let mut lines = self.lines.lock();
         if let Some(asking) = lines.asking(key, hold) {
             (asking.acquiring, asking.waker) = (Some(acquiring), Some(waker));
             return Progress::Pending;
         }
-        // A line has begun: its driver goes on with the request.
+        // A local queue was created: its driver continues with the request.
         let mut signal = None;
         if let Some(line) = lines.line(key) {
             line.flight = Some(self.resumed(key, acquiring));
@@ -80,7 +80,8 @@ impl LocalQueues {
         Progress::InLine
     }
 
-    /// Ends a request with its answer.
+    /// Processes the answer to a request. A caller that is still alone gets its lock immediately. Otherwise the answer
+    /// is an input of the machine.
     fn conclude(&self, key: &LockKey, hold: HoldId, answer: Answer) -> Progress {
         let mut lines = self.lines.lock();
         if let Some(Slot::Alone(alone)) = lines.of.get_mut(key)
@@ -106,7 +107,7 @@ impl LocalQueues {
     }
 }
 
-/// A poll of a caller's request. If it panics, the line learns that there will be no answer.
+/// A poll of a caller's request. If it panics, the local queue learns that there will be no answer.
 struct Polling<'a> {
     queues: &'a LocalQueues,
     key: &'a LockKey,

@@ -1,4 +1,4 @@
-//! The callers of one line, each found by its waiter, and which of them looks next who holds the lock.
+//! The callers of one local queue, each found by its waiter, and which of them looks up the holder next.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -15,34 +15,35 @@ use crate::base::id::HoldId;
 
 /// The caller of one waiter.
 pub(super) struct Caller {
-    /// None while it polls the request in flight, since there is no other way to its answer, and when it was woken to
-    /// come for one.
+    /// The waker of the caller. It is `None` while the caller polls the request in flight, because only this poll
+    /// brings its answer. It is also `None` after the caller was woken to take an answer.
     pub(super) waker: Option<Waker>,
-    /// Where it was polled last.
+    /// The runtime on which it was last polled.
     pub(super) runtime: Option<runtime::Id>,
     pub(super) answer: Option<Result<Grant, Refusal>>,
-    /// `None` if it asks once.
+    /// `None` if the caller makes only one attempt.
     pub(super) patience: Option<Patience>,
 }
 
 impl Caller {
-    /// When it looks who holds the lock. One that has its answer does not.
+    /// The time at which the caller looks up the holder. A caller that has its answer does not look it up.
     fn looks_at(&self) -> Option<Instant> {
         let patience = self.patience.as_ref().filter(|_| self.answer.is_none());
         patience.and_then(Patience::due)
     }
 }
 
-/// When a caller looks, its number, and its waiter.
+/// The time of a lookup, the number of the caller, and its waiter.
 type Due = (Instant, u64, HoldId);
 
 /// The callers that wait for an answer.
 #[derive(Default)]
 pub(super) struct Callers {
-    /// With the number of each, in the order in which they came.
+    /// The callers with their numbers, in the order in which they joined.
     of: HashMap<HoldId, (u64, Caller), RandomState>,
     joined: u64,
-    /// The first is due first. One whose caller has its answer, or has left, or looks at another time, is out of date.
+    /// The lookups in the order of their times. An entry is outdated if its caller has its answer, has left, or looks
+    /// at another time.
     looks: BinaryHeap<Reverse<Due>>,
 }
 
@@ -55,19 +56,19 @@ impl Callers {
         self.of.get_mut(&waiter).map(|(_, caller)| caller)
     }
 
-    /// A caller waits from now on, behind all others.
+    /// Adds a caller, which waits behind all others.
     pub(super) fn join(&mut self, waiter: HoldId, caller: Caller) {
         self.joined += 1;
         self.of.insert(waiter, (self.joined, caller));
         self.look_on_time(waiter);
     }
 
-    /// A caller has its answer, or waits no longer.
+    /// Removes a caller that has its answer, or no longer waits.
     pub(super) fn remove(&mut self, waiter: HoldId) -> Option<Caller> {
         self.of.remove(&waiter).map(|(_, caller)| caller)
     }
 
-    /// A caller looks who holds the lock from now on.
+    /// Sets the times at which a caller looks up the holder.
     pub(super) fn be_patient(&mut self, waiter: HoldId, patience: Patience) {
         if let Some(caller) = self.get(waiter) {
             caller.patience = Some(patience);
@@ -75,7 +76,7 @@ impl Callers {
         }
     }
 
-    /// The wakers of those that fit, in the order in which they came.
+    /// The wakers of the callers that match, in the order in which they joined.
     pub(super) fn wakers(&mut self, fits: impl Fn(&Caller) -> bool) -> Vec<Waker> {
         let callers = self.of.values_mut();
         let fitting = callers.filter(|(_, caller)| fits(caller));
@@ -85,12 +86,12 @@ impl Callers {
         wakers.into_iter().map(|(_, waker)| waker).collect()
     }
 
-    /// When the first of them looks, as far as none has left.
+    /// The time of the first lookup. Its caller may have left in the meantime.
     pub(super) fn look_at(&self) -> Option<Instant> {
         self.looks.peek().map(|Reverse((due, ..))| *due)
     }
 
-    /// Whether a caller is due to look.
+    /// Returns whether the lookup of some caller is due.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
         while let Some(Reverse(look)) = self.looks.peek()
             && !self.is_up_to_date(look)
@@ -100,7 +101,7 @@ impl Callers {
         self.look_at().is_some_and(|due| due <= now)
     }
 
-    /// All callers that are due have seen who holds the lock. Returns what they report.
+    /// Reports a lookup to all callers that are due. Returns their reports.
     pub(super) fn look(&mut self, seen: Option<&InTheWay>, now: Instant) -> Vec<WaitReport> {
         let mut reports = Vec::new();
         while self.is_due(now)
@@ -113,12 +114,12 @@ impl Callers {
         reports
     }
 
-    /// Notes when a caller looks.
+    /// Notes the time at which a caller looks up the holder.
     fn look_on_time(&mut self, waiter: HoldId) {
         let caller = self.of.get(&waiter);
         let due = caller.and_then(|(number, caller)| Some((caller.looks_at()?, *number, waiter)));
         self.looks.extend(due.map(Reverse));
-        // Those that are out of date are no more than those that are not. So each of them is visited once or twice.
+        // At most half of the entries are outdated. So each of them is visited once or twice.
         if self.looks.len() > 2 * self.of.len() + 16 {
             let mut looks = std::mem::take(&mut self.looks);
             looks.retain(|Reverse(look)| self.is_up_to_date(look));
@@ -163,7 +164,7 @@ mod tests {
     fn each_look_is_for_those_who_are_due() {
         let (mut callers, began) = (Callers::default(), Instant::now());
         many(&mut callers, began, 1_000);
-        // Each reports when it has waited for 1, 2 and 4 s; one comes each second.
+        // Each caller reports after it has waited for 1, 2 and 4 s. One caller joins each second.
         let mut reports = 0;
         for second in 1..=4 {
             let now = began + second * SECOND;
@@ -181,13 +182,13 @@ mod tests {
         let waiters = many(&mut callers, began, 3);
         callers.remove(waiters[0]);
         callers.get(waiters[1]).unwrap().answer = Some(Err(Refusal::Closed));
-        // It is not known yet that the first one has left.
+        // It is not known yet that the first caller has left.
         assert_eq!(callers.look_at(), Some(began + SECOND));
         assert!(!callers.is_due(began + 2 * SECOND));
         assert_eq!(callers.look_at(), Some(began + 3 * SECOND));
     }
 
-    /// While one waits, many come and go.
+    /// While one caller waits, many others join and leave.
     #[test]
     fn the_looks_of_those_who_have_left_are_forgotten() {
         let (mut callers, began) = (Callers::default(), Instant::now());

@@ -1,7 +1,8 @@
-//! Holders that want to know whether others wait for their lock: callers of this process, or other processes.
+//! Holders that want to know whether others wait for their lock, which are callers of this process or other processes.
 //!
-//! A caller of this process is seen when it joins the line. The store is asked at once, and again after each heartbeat
-//! (`wanted.rs`). Where waiters are told by messages, it also tells this process of the first other one that comes.
+//! A caller of this process is noticed when it joins the local queue. The store is asked immediately, and again after
+//! each heartbeat (`wanted.rs`). If waiters get messages, the store also notifies this process of the first other
+//! process that begins to wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,15 +14,15 @@ use tokio::sync::Notify;
 use crate::base::key::LockKey;
 use crate::base::sync::Mutex;
 
-/// The keys whose holders want to know.
+/// The keys whose holders want to know whether others wait.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    /// How many holders want to know. A caller that joins a line looks here first.
+    /// The number of holders that want to know. A caller that joins a local queue reads it first.
     count: AtomicUsize,
     keys: Mutex<HashMap<LockKey, OfKey, RandomState>>,
 }
 
-/// Wakes the holders of one key, which are so many.
+/// The signal for the holders of one key, and the number of these holders.
 #[derive(Debug, Default)]
 struct OfKey {
     wakes: Arc<Notify>,
@@ -29,12 +30,12 @@ struct OfKey {
 }
 
 impl Watched {
-    /// Whether no holder wants to know.
+    /// Returns whether no holder wants to know.
     pub(super) fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
     }
 
-    /// A caller or a process has joined the line of this key, or may have.
+    /// Notes that a caller or a process has joined the queue of this key, or may have.
     pub(super) fn note(&self, key: &LockKey) {
         if !self.is_empty() {
             let wakes = self.keys.lock().get(key).map(|of| Arc::clone(&of.wakes));
@@ -52,7 +53,7 @@ pub(super) struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     pub(super) fn begin(watched: &'a Watched, key: &'a LockKey) -> Self {
-        // Before the line is looked at: a caller that joins it later sees the count.
+        // This comes before the local queue is checked: a caller that joins it later sees the count.
         watched.count.fetch_add(1, Relaxed);
         let mut keys = watched.keys.lock();
         let of = keys.entry(key.clone()).or_default();

@@ -1,4 +1,5 @@
-//! The task that asks for the first waiter of a line, and takes back what its callers do not come for.
+//! The task that sends the requests for the first waiter of a local queue, and takes back the grants that its callers
+//! do not claim.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -18,8 +19,8 @@ use super::step::Input;
 use crate::base::key::LockKey;
 use crate::base::timer::sleep_until;
 
-/// Starts a driver for the line, if there is work for one and the line has none. The driver runs on the current runtime,
-/// or else on `runtime`.
+/// Starts a driver for the local queue, if there is work for one and the queue has none. The driver runs on the current
+/// runtime, or otherwise on `runtime`.
 pub(super) fn start(queues: &Arc<LocalQueues>, key: &LockKey, runtime: Option<&Handle>) {
     let present = Handle::try_current().ok();
     let Some(runtime) = present.as_ref().or(runtime) else {
@@ -67,7 +68,7 @@ struct Turn {
 }
 
 impl Driver {
-    /// Runs until the line has no more work for it.
+    /// Runs until the local queue has no more work for it.
     async fn run(mut self) {
         self.has_begun = true;
         while let Some(Turn {
@@ -132,15 +133,15 @@ impl Driver {
                 due,
             })
         });
-        // The signal would wake this driver, which has the turn already.
+        // The signal would wake this driver, which already has the turn.
         effects.signal = None;
         queues.apply(key, effects, None);
         turn.flatten()
     }
 }
 
-/// The runtime of the driver has ended, or its work has. If it is the runtime, the callers are woken, and one of them
-/// starts another driver.
+/// Reports that the runtime of the driver has ended, or its work has. If it is the runtime, the callers are woken, and
+/// one of them starts another driver.
 impl Drop for Driver {
     fn drop(&mut self) {
         let mut effects = Effects::default();
@@ -148,7 +149,7 @@ impl Drop for Driver {
             .change(&self.key, &mut effects, |line, effects| {
                 if is_driven(line, &self.signal) {
                     line.driver = None;
-                    // Those on a runtime that takes no new task could start no other driver either.
+                    // Callers on a runtime that accepts no new task could not start another driver either.
                     let can_start =
                         |caller: &Caller| self.has_begun || caller.runtime != Some(self.runtime);
                     let wakers = line.callers.wakers(can_start);

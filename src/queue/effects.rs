@@ -12,27 +12,27 @@ use super::request::Flight;
 use super::step::Action;
 use crate::base::id::HoldId;
 
-/// The work to do after the mutex is released, since it runs foreign code, which may call back into the queues.
+/// The work to do after the mutex is released, because it runs foreign code, which may call back into the queues.
 #[derive(Default)]
 pub(super) struct Effects {
-    /// A step wakes one caller, as a rule.
+    /// Usually a step wakes one caller.
     pub(super) wakers: SmallVec<[Waker; 1]>,
     pub(super) signal: Option<Arc<Notify>>,
-    /// Locks that were granted, and that their callers do not enter.
+    /// The locks that were granted, and that their callers do not enter.
     pub(super) given_back: Vec<Grant>,
-    /// The release of the input.
+    /// The release for the input.
     pub(super) ending: Option<Ending>,
-    /// Releases that no caller waits for.
+    /// The releases that no caller waits for.
     pub(super) undoing: Vec<Ending>,
     pub(super) check_subscription: bool,
-    /// A look that no caller waits for any more.
+    /// A lookup that no caller waits for any more.
     pub(super) looking: Option<Look>,
-    /// Reports of callers that wait for long.
+    /// The reports of callers that wait for long.
     pub(super) reports: Vec<WaitReport>,
     pub(super) actions: Vec<Action>,
 }
 
-/// The end of a hold, under way or not begun yet.
+/// The end of a hold, in progress or not begun yet.
 #[derive(Clone)]
 pub(super) enum Ending {
     Alone(Release),

@@ -1,8 +1,8 @@
-//! A lock that was won, on its way to the caller that enters it: from the store, or from the call graph that held it
-//! before. Also its fencing tokens, and its end.
+//! A lock that was acquired, on its way to the caller that enters it. It comes from the store, or from the call graph
+//! that held it before. The file also has its fencing tokens, and its end.
 //!
-//! With `Handoff::InProcess` several call graphs have one hold, one after the other. Each gives it to the next as a grant:
-//! nothing is shared between them, and nothing renews the hold on the way.
+//! With `Handoff::InProcess` several call graphs have one hold, one after the other. Each passes it to the next as a
+//! grant. They share nothing, and nothing renews the hold on the way.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::base::option_types::Mode;
 use crate::base::time::LeaseTimes;
 use crate::store::{End, Leftovers, StoreTime, Successor, TOMBSTONE_LIFE};
 
-/// A lock that was won and not yet entered.
+/// A lock that was acquired and is not entered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) hold: HoldId,
     pub(crate) mode: Mode,
-    /// How many ids it has in the lock; see [`HoldId::of_permits`].
+    /// The number of its ids in the lock; see [`HoldId::of_permits`].
     pub(crate) permits: u32,
     pub(crate) tokens: TokenSeries,
     pub(crate) lease: LeaseTimes,
@@ -32,14 +32,14 @@ pub(crate) struct Grant {
     pub(crate) is_contended: bool,
     /// The count of disconnects before the request that last confirmed the hold.
     pub(crate) disconnects: u64,
-    /// How the lock came to the caller that enters it.
+    /// The way in which the lock came to the caller that enters it.
     pub(crate) via: Via,
 }
 
 /// What is known of the depth in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredDepth {
-    /// `None` if a change was not answered.
+    /// The depth; `None` if a change was not answered.
     pub(crate) depth: Option<u32>,
     /// The number of the last change.
     pub(crate) seq: u64,
@@ -54,23 +54,22 @@ impl StoredDepth {
 }
 
 impl Grant {
-    /// Returns the grant with which the next turn is entered. `None` if there is no token for it yet, or if a renewal is
-    /// due: then the lock goes through the store, which gives the next holder a whole lease. So turns that are shorter
-    /// than a renewal do not keep it from being renewed.
+    /// Returns the grant with which the next turn is entered. Returns `None` if there is no token for it yet, or if a
+    /// renewal is due. Then the lock goes through the store, which gives the next holder a whole lease. So turns that
+    /// are shorter than a renewal cannot prevent it from being renewed.
     pub(crate) fn next(self, now: Instant) -> Option<Self> {
         let tokens = self.tokens.next(now)?;
         (now < self.lease.renewal_due).then_some(Self { tokens, ..self })
     }
 
-    /// Sets the count of disconnects before the request, unless the lock was handed on in memory and has an earlier
-    /// count.
+    /// Sets the count of disconnects before the request. A lock that was handed off in memory keeps its earlier count.
     pub(super) fn requested_after(&mut self, disconnects: u64) {
         if self.via != Via::Memory {
             self.disconnects = disconnects;
         }
     }
 
-    /// Whether the lease is still valid. It may have expired while the caller was not polled.
+    /// Returns whether the lease is still valid. It may have expired while the caller was not polled.
     pub(super) fn is_live(&self, now: Instant) -> bool {
         now < self.lease.deadline
     }
@@ -96,7 +95,7 @@ impl Grant {
 
 #[cfg(test)]
 impl Grant {
-    /// A lock that the store gave at its time 1, counted from `sent`.
+    /// A lock that the store granted at its time 1, counted from `sent`.
     pub(crate) fn won(hold: HoldId, sent: Instant, length: Duration, ttl: Duration) -> Self {
         use crate::base::id::FencingToken;
         use crate::store::StoreTime;
@@ -118,9 +117,9 @@ impl Grant {
 
 /// The token of a turn, and what is known of the server's clock.
 ///
-/// A token is the server's time at which the lock was taken, in microseconds. Each later call graph has the next number,
-/// and no request tells the server of it. So it must be a number that the server's clock has passed: then whatever token
-/// the server gives next is greater.
+/// A token is the server's time at which the lock was taken, in microseconds. Each later call graph has the next
+/// number, and no request informs the server of it. So it must be a number that the server's clock has passed. Then any
+/// token that the server gives next is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TokenSeries {
     /// The token of the first turn, from the server.
@@ -132,8 +131,8 @@ pub(crate) struct TokenSeries {
 }
 
 impl TokenSeries {
-    /// The tokens of a lock that was taken at the server's time `at`, as an answer or a message said that had arrived at
-    /// the instant `received`.
+    /// The tokens of a lock that was taken at the server's time `at`. This time is from an answer or a message that had
+    /// arrived at the instant `received`.
     pub(crate) fn new(first: FencingToken, at: StoreTime, received: Instant) -> Self {
         Self {
             first,
@@ -151,7 +150,7 @@ impl TokenSeries {
         self.since
     }
 
-    /// How long the lock has been handed on without the server.
+    /// The time for which the lock has been handed off without the server.
     pub(crate) fn age(self, now: Instant) -> Option<Duration> {
         Some(now.saturating_duration_since(self.since?))
     }
@@ -167,12 +166,12 @@ impl TokenSeries {
     }
 }
 
-/// The end of a hold: what is known of it when it is released.
+/// The end of a hold, with what is known of the hold when it is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Release {
     pub(crate) hold: HoldId,
     pub(crate) mode: Mode,
-    /// How many ids it has in the lock; see [`HoldId::of_permits`].
+    /// The number of its ids in the lock; see [`HoldId::of_permits`].
     pub(crate) permits: u32,
     /// Whether an acquire of the hold was never answered.
     pub(crate) unanswered: bool,
@@ -180,22 +179,22 @@ pub(crate) struct Release {
     pub(crate) nested: bool,
     /// Whether the hold was not found lost.
     pub(crate) open: bool,
-    /// Until when the lease certainly lasts.
+    /// The instant until which the lease certainly lasts.
     pub(crate) deadline: Instant,
-    /// How long the lock may stay held in the store after the last request about it.
+    /// The time for which the lock may stay held in the store after the last request about it.
     pub(crate) ttl: Duration,
-    /// Since when the hold has had the lock, if that is known.
+    /// The instant since which the hold has had the lock, if that is known.
     pub(crate) since: Option<Instant>,
-    /// How long the lock is held at least, even if the hold ends earlier.
+    /// The minimum time for which the lock is held, even if the hold ends earlier.
     pub(crate) min_hold: Option<Duration>,
-    /// Whether the hold ends because of a deadlock: the lock is then for waiters in other processes.
+    /// Whether the hold ends because of a deadlock. Then the lock is for waiters in other processes.
     pub(crate) gives_way: bool,
     /// Whether other holds end with it.
     pub(crate) with_others: bool,
 }
 
 impl Release {
-    /// How long the release is repeated. A tombstone must be there before an unanswered acquire can arrive late.
+    /// How long the release is repeated. A tombstone must exist before an unanswered acquire can arrive late.
     pub(super) fn patience(&self) -> Duration {
         if self.unanswered {
             self.ttl.max(TOMBSTONE_LIFE)
@@ -204,13 +203,13 @@ impl Release {
         }
     }
 
-    /// How the hold ends, if its first release is sent now.
+    /// Returns how the hold ends, if its first release is sent now.
     pub(super) fn end(&self, successor: Option<Successor>, now: Instant) -> End {
         let leftovers = Leftovers {
             unanswered: self.unanswered,
             nested: self.nested,
         };
-        // The take or the grant has removed the place in the queue, and none comes back while the lease lasts.
+        // The acquire or the grant has removed the place in the queue, and none returns while the lease lasts.
         let may_wait = !self.open || now >= self.deadline;
         match (successor, self.min_hold) {
             (Some(successor), _) => End::HandTo(successor, leftovers),

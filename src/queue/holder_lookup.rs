@@ -1,8 +1,8 @@
-//! A caller that waits for long: when it looks up the holder, to report that it waits, and to name the holder in its
-//! error.
+//! The lookups of a caller that waits for long. They find the holder, to report that the caller waits, and to name the
+//! holder in its error.
 //!
-//! The driver of the line does that for all callers of the line, by one look. So a caller has no timer for it, and a
-//! caller that is answered before it has to wait has no part in this.
+//! The driver of the local queue makes one lookup for all its callers. So a caller has no timer for it, and a caller
+//! that is answered before it has to wait does not take part.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,13 +21,14 @@ use crate::base::span::Span;
 use crate::base::timer::after;
 use crate::store::{Inspect, QueueLength, Store};
 
-/// How long before the end of its wait a caller looks up the holder. In a short wait it is the last quarter.
+/// The time before the end of its wait at which a caller looks up the holder. In a short wait it is the last quarter.
 const LAST_LOOK: Duration = Duration::from_millis(250);
 
 /// The shortest time between two reports of a caller.
 const SHORTEST: Duration = Duration::from_millis(10);
 
-/// How long a look waits for the description of the holder's process: a part of the time that a caller leaves it.
+/// The time for which a lookup waits for the description of the holder's process. It is a part of the time that remains
+/// for the caller.
 const DESCRIBED_WITHIN: Duration = Duration::from_millis(40);
 
 /// The holders of a lock that a caller waits for.
@@ -40,7 +41,7 @@ pub(super) struct InTheWay {
 }
 
 impl InTheWay {
-    /// The holders as they would be seen after a while in which nothing changed.
+    /// The holders as a lookup would show them after a while in which nothing changed.
     pub(super) fn later(&self, after: Duration) -> Self {
         Self {
             holder: self.holder.later(after),
@@ -49,11 +50,11 @@ impl InTheWay {
     }
 }
 
-/// A look at a lock. `None` if it has no holder, or the store does not answer. Whether the holder is in this process is not
-/// known yet.
+/// A lookup of a lock. `None` if the lock has no holder, or the store does not respond. It is not known yet whether the
+/// holder is in this process.
 pub(super) type Look = Shared<Pin<Box<dyn Future<Output = Option<InTheWay>> + Send>>>;
 
-/// Looks at a lock, at the first poll.
+/// Looks up the holder of a lock, when it is first polled.
 pub(super) fn look(store: &Arc<Store>, key: &LockKey) -> Look {
     let (store, key) = (Arc::clone(store), key.clone());
     let look = async move {
@@ -79,12 +80,13 @@ pub(super) fn look(store: &Arc<Store>, key: &LockKey) -> Look {
     look.boxed().shared()
 }
 
-/// When a caller looks, and what it has seen.
+/// The times at which a caller looks up the holder, and what it has seen.
 pub(super) struct Patience {
     since: Instant,
-    /// When the caller reports next; `None` for never.
+    /// The time of the next report; `None` for never.
     report_at: Option<Instant>,
-    /// When the caller looks up the holder for its error. `None` if its wait has no limit, or once it has looked.
+    /// The time at which the caller looks up the holder for its error. `None` if its wait has no limit, or after the
+    /// lookup.
     last_look: Option<Instant>,
     seen: Option<Box<InTheWay>>,
     /// The span in which the caller waits.
@@ -115,19 +117,19 @@ impl Patience {
         }
     }
 
-    /// When the caller looks next.
+    /// The time of the next lookup.
     pub(super) fn due(&self) -> Option<Instant> {
         self.report_at.into_iter().chain(self.last_look).min()
     }
 
-    /// Takes in a look for a caller that is due. Returns its report.
+    /// Processes a lookup for a caller that is due. Returns its report.
     pub(super) fn look(
         &mut self,
         hold: HoldId,
         seen: Option<&InTheWay>,
         now: Instant,
     ) -> Option<WaitReport> {
-        // The caller may have the lock by now, and not know it.
+        // The caller may already have the lock, and not know it.
         let seen = seen.filter(|seen| seen.holder.hold_id != hold.to_string());
         self.seen = seen.cloned().map(Box::new);
         self.last_look.take_if(|at| *at <= now);
@@ -143,14 +145,14 @@ impl Patience {
         })
     }
 
-    /// Takes the holders that the caller saw at its last look.
+    /// Takes the holders that the caller saw at its last lookup.
     pub(super) fn take_seen(&mut self) -> Option<Box<InTheWay>> {
         self.seen.take()
     }
 }
 
 impl WaitReport {
-    /// Makes the report. It runs foreign code, so it is called outside every line.
+    /// Makes the report. It runs foreign code, so it is called outside the mutex.
     pub(super) fn tell(self, key: &LockKey) {
         let Self {
             hold,

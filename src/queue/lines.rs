@@ -1,4 +1,4 @@
-//! What is kept for each key that is held or waited for.
+//! The value that is kept for each key that is held or waited for.
 
 use std::collections::HashMap;
 use std::mem;
@@ -24,14 +24,14 @@ use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::base::options::Queueing;
 
-/// The driver of a line.
+/// The driver of a local queue.
 pub(super) struct Driven {
-    /// Wakes the driver, and distinguishes it from the next one.
+    /// The signal that wakes the driver. It also distinguishes the driver from the next one.
     pub(super) signal: Arc<Notify>,
     pub(super) sleeps_until: Option<Instant>,
 }
 
-/// The lines of all keys that are held or waited for.
+/// The local queues of all keys that are held or waited for.
 pub(super) struct Lines {
     queueing: Queueing,
     pub(super) of: HashMap<LockKey, Slot, RandomState>,
@@ -39,10 +39,10 @@ pub(super) struct Lines {
     actions: Vec<Action>,
 }
 
-/// What is kept for one key.
+/// The value that is kept for one key.
 pub(super) enum Slot {
     Alone(Alone),
-    /// Boxed, since a map has room for many more than it holds.
+    /// Boxed, because a map allocates more entries than it contains.
     Line(Box<Line>),
 }
 
@@ -55,8 +55,8 @@ impl Lines {
         }
     }
 
-    /// Works on the line of a key, and begins the line if it is not there. `resume` makes a request in flight of a
-    /// request that its caller has polled itself until now.
+    /// Works on the local queue of a key, and creates it if there is none. `resume` turns a request that its caller has
+    /// polled itself until now into a request in flight.
     pub(super) fn work<T>(
         &mut self,
         key: &LockKey,
@@ -90,7 +90,7 @@ impl Lines {
         output
     }
 
-    /// Works on the line of a key, if there is one.
+    /// Works on the local queue of a key, if there is one.
     pub(super) fn change<T>(
         &mut self,
         key: &LockKey,
@@ -112,7 +112,8 @@ impl Lines {
         Some(output)
     }
 
-    /// Messages were missed. Returns the keys that are waited for; the other ones may be waited for elsewhere.
+    /// Notes that messages were missed. Returns the keys that callers wait for. Other processes may wait for the
+    /// remaining keys.
     pub(super) fn missed(&mut self) -> Vec<LockKey> {
         let mut waited_for = Vec::new();
         for (key, slot) in &mut self.of {
@@ -124,7 +125,8 @@ impl Lines {
         waited_for
     }
 
-    /// The wakers of all callers that wait for an answer, except those that poll the request in flight of their line.
+    /// The wakers of all callers that wait for an answer, except those that poll the request in flight of their local
+    /// queue.
     pub(super) fn wakers(&mut self) -> Vec<Waker> {
         let mut wakers = Vec::new();
         for slot in self.of.values_mut() {
@@ -137,7 +139,7 @@ impl Lines {
         wakers
     }
 
-    /// The line of a key, if there is one.
+    /// The local queue of a key, if there is one.
     pub(super) fn line(&mut self, key: &LockKey) -> Option<&mut Line> {
         match self.of.get_mut(key)? {
             Slot::Line(line) => Some(line),
@@ -145,7 +147,7 @@ impl Lines {
         }
     }
 
-    /// The caller that asks for a key, if it is alone.
+    /// The caller that requests a key, if it is alone.
     pub(super) fn asking(&mut self, key: &LockKey, hold: HoldId) -> Option<&mut LoneCaller> {
         match self.of.get_mut(key)? {
             Slot::Alone(Alone::Asking(asking)) if asking.waiter.request.hold == hold => {
@@ -157,12 +159,12 @@ impl Lines {
 }
 
 impl Slot {
-    /// Whether the key is neither held nor waited for.
+    /// Returns whether the key is neither held nor waited for.
     pub(super) fn is_over(&self) -> bool {
         matches!(self, Self::Line(line) if line.is_over())
     }
 
-    /// Frees memory: a lock that is held for long must not keep the memory of earlier waiters.
+    /// Frees memory, because a lock that is held for long must not keep the memory of earlier waiters.
     pub(super) fn shrink(&mut self) {
         if let Self::Line(line) = self
             && let Some(alone) = line.alone()
@@ -171,7 +173,7 @@ impl Slot {
         }
     }
 
-    /// Whether this hold has the lock in this process.
+    /// Returns whether this hold has the lock in this process.
     pub(super) fn is_held_by(&self, hold: HoldId) -> bool {
         match self {
             Self::Alone(Alone::Held { hold: holder, .. }) => *holder == hold,
@@ -190,34 +192,34 @@ impl Slot {
     }
 }
 
-/// What is kept for a lock that one hold of this process wants, and no other.
+/// The state of a lock that only one hold of this process wants.
 pub(super) enum Alone {
-    /// Boxed, since most locks are held for longer than they are asked for.
+    /// Boxed, because most locks are held for longer than they are requested.
     Asking(Box<LoneCaller>),
     Held {
         hold: HoldId,
         mode: Mode,
-        /// How many times in a row the lock was handed on inside this process.
+        /// The number of times in a row that the lock was handed off inside this process.
         handoffs: u32,
         /// Whether another process may wait for the lock.
         is_contended: bool,
     },
 }
 
-/// A caller that asks, while no other one wants the lock.
+/// A caller that requests a lock, while no other caller wants it.
 pub(super) struct LoneCaller {
     pub(super) waiter: Waiter,
     /// The runtime on which the caller was polled first.
     pub(super) runtime: runtime::Id,
     /// The request; `None` while the caller polls it.
     pub(super) acquiring: Option<Acquiring>,
-    /// The waker of the caller, once the request has been polled.
+    /// The waker of the caller, after the request has been polled.
     pub(super) waker: Option<Waker>,
 }
 
 impl Alone {
-    /// Returns the line for the time when another caller comes, and the request in flight unless its caller polls it. A
-    /// caller that asks is woken: from now on it waits like any other.
+    /// Returns the local queue for the time after another caller joins. Also returns the request in flight, unless its
+    /// caller polls it. A caller that has sent a request is woken: from now on it waits like any other.
     fn line(&mut self, queueing: Queueing, effects: &mut Effects) -> (Line, Option<Acquiring>) {
         match self {
             Self::Held {
@@ -238,7 +240,7 @@ impl Alone {
                     waker: None,
                     runtime: Some(asking.runtime),
                     answer: None,
-                    // The caller brings its patience at its next poll.
+                    // The caller provides its patience at its next poll.
                     patience: None,
                 };
                 line.callers.join(asking.waiter.request.hold, caller);
@@ -248,16 +250,16 @@ impl Alone {
     }
 }
 
-/// The local queue of one key, and what its steps act on.
+/// The local queue of one key, and the state that its steps change.
 pub(super) struct Line {
     pub(super) queue: LocalQueue,
     pub(super) callers: Callers,
     pub(super) flight: Option<Flight>,
     pub(super) driver: Option<Driven>,
     pub(super) looking: Option<Look>,
-    /// Who had the lock at the last look, and when that look was.
+    /// The holder at the last lookup, and the time of that lookup.
     seen: Option<(Instant, Option<InTheWay>)>,
-    /// When the store answered last.
+    /// The instant of the last response of the store.
     pub(super) answered: Option<Instant>,
 }
 
@@ -278,7 +280,7 @@ impl Line {
         self.queue.is_over() && self.callers.is_empty()
     }
 
-    /// What is left of the line if a hold has the lock and no caller wants it.
+    /// The remaining state of the local queue if a hold has the lock and no caller wants it.
     pub(super) fn alone(&self) -> Option<Alone> {
         let is_idle = self.callers.is_empty() && self.driver.is_none();
         let (holder, handoffs, is_contended) = self.queue.held_alone().filter(|_| is_idle)?;
@@ -291,15 +293,15 @@ impl Line {
         })
     }
 
-    /// When its driver has something to do, if nothing happens before.
+    /// The time at which its driver has something to do, if nothing happens before.
     pub(super) fn due(&self) -> Option<Instant> {
         let look_at = self.callers.look_at();
         let look_at = look_at.filter(|_| self.looking.is_none());
         self.queue.due().into_iter().chain(look_at).min()
     }
 
-    /// Takes in an answered look. Returns whether a caller that is due needs another look: not if the last one was less
-    /// than a heartbeat ago.
+    /// Processes an answered lookup. Returns whether a caller that is due needs another lookup. It does not if the last
+    /// one was less than a heartbeat ago.
     pub(super) fn take_in_look(
         &mut self,
         now: Instant,
@@ -335,7 +337,7 @@ impl Line {
         Some(Arc::clone(&driver.signal))
     }
 
-    /// Gives a caller its answer. Returns an earlier answer for which the caller has not come.
+    /// Gives a caller its answer. Returns an earlier answer that the caller has not taken.
     pub(super) fn answer(
         &mut self,
         waiter: HoldId,

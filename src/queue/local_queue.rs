@@ -1,8 +1,8 @@
 //! The machine of a local queue: who waits for one key in this process, who holds it, and which request is in flight.
-//! Every change is one [`step`](LocalQueue::step), which only says what must be done.
+//! Every change is one [`step`](LocalQueue::step), which only returns what must be done.
 //!
-//! It has no clock, no store and no tasks of its own, so that every sequence of steps can be tried: the tests
-//! beside it read like the diagram of [`Stage`](super::waiter::Stage), and the model checker drives this very machine.
+//! It has no clock, no store and no tasks of its own, so that every sequence of steps can be tried. The tests beside it
+//! follow the diagram of [`Stage`](super::waiter::Stage), and the model checker drives this very machine.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::base::id::HoldId;
 use crate::base::options::Queueing;
 use crate::store::HandoffMessage;
 
-/// A lock that expires at the reported instant is free a moment later.
+/// The time after the reported end of a lease at which the lock is free.
 const EXPIRY_SLACK: Duration = Duration::from_millis(1);
 
-/// The longest pause between two questions, jitter aside.
+/// The longest pause between two requests, without the jitter.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 mod asking;
@@ -43,23 +43,24 @@ pub(super) struct LocalQueue {
     waiters: Waiters,
     holders: Holders,
     flight: Option<RequestInFlight>,
-    /// How many times in a row the lock was handed on inside this process.
+    /// The number of times in a row that the lock was handed off inside this process.
     handoffs: u32,
-    /// Whether another process may wait for the lock that this one has.
+    /// Whether another process may wait for the lock that this process has.
     is_contended: bool,
-    /// What the store said last.
+    /// The last reply of the store.
     heard: Heard,
-    /// Whether messages come in.
+    /// Whether messages can arrive.
     listens: bool,
-    /// Whether the first waiter must ask as soon as no request is in flight.
+    /// Whether the first waiter must send a request as soon as none is in flight.
     maybe_free: bool,
-    /// When the first waiter asks if nothing happens before.
+    /// The instant at which the first waiter sends a request if nothing happens before.
     ask_at: Option<Instant>,
-    /// When the lease that the store reported expires.
+    /// The instant at which the lease that the store reported expires.
     free_at: Option<Instant>,
-    /// The pauses of the first waiter between two questions, while nothing tells when to ask.
+    /// The pauses of the first waiter between two requests, while nothing says when to send one.
     backoff: Backoff,
-    /// The waiters that have not come for their grants, and when each of them is passed over, in this order.
+    /// The waiters that have not claimed their grants, each with the instant at which it is passed over. They are in
+    /// the order of these instants.
     unclaimed: VecDeque<(Instant, HoldId)>,
 }
 
@@ -87,22 +88,22 @@ impl LocalQueue {
         self.waiters.len()
     }
 
-    /// Whether there is nothing left to remember.
+    /// Returns whether nothing is left to remember.
     pub(super) fn is_over(&self) -> bool {
         !self.is_active() && self.holders.is_empty()
     }
 
-    /// Whether there is still something to do, besides ending the present hold.
+    /// Returns whether something is left to do, except to end the present hold.
     pub(super) fn is_active(&self) -> bool {
         !self.waiters.is_empty() || !self.unclaimed.is_empty() || self.flight.is_some()
     }
 
-    /// What the store said last.
+    /// The last reply of the store.
     pub(super) fn heard(&self) -> &Heard {
         &self.heard
     }
 
-    /// When [`Input::Due`] must follow.
+    /// The instant at which [`Input::Due`] must follow.
     pub(super) fn due(&self) -> Option<Instant> {
         let ask_at = self.ask_at.filter(|_| self.flight.is_none());
         let unclaimed = self.unclaimed.front().map(|(due, _)| *due);
@@ -163,13 +164,13 @@ impl LocalQueue {
         self.go_on(now, actions);
     }
 
-    /// Whether what is derived from other parts of it is right.
+    /// Returns whether the values that are derived from other fields are consistent with them.
     #[cfg(test)]
     pub(super) fn adds_up(&self) -> bool {
         self.waiters.add_up() && self.unclaimed.iter().is_sorted_by_key(|(due, _)| *due)
     }
 
-    // ---- who comes and goes ----
+    // ---- callers that join and leave ----
 
     fn join(&mut self, waiter: Waiter, actions: &mut Vec<Action>) {
         let asks_once = waiter.asks_once;
@@ -183,18 +184,18 @@ impl LocalQueue {
         }
     }
 
-    /// Takes a waiter out of the line.
+    /// Removes a waiter from the queue.
     fn remove(&mut self, hold: HoldId) -> Option<Waiter> {
         let (waiter, was_first) = self.waiters.remove(hold)?;
         if was_first {
-            // The next one has not asked yet.
+            // The next waiter has not sent a request yet.
             self.backoff.reset();
             self.maybe_free = true;
         }
         Some(waiter)
     }
 
-    /// Lets a waiter go without the lock. What was asked for it is undone, once it is answered.
+    /// Removes a waiter that leaves without the lock. The requests for it are undone after they are answered.
     fn depart(&mut self, waiter: Waiter, now: Instant, actions: &mut Vec<Action>) {
         match &mut self.flight {
             Some(flight) if flight.waiters.contains(&waiter.request.hold) => {
@@ -204,7 +205,7 @@ impl LocalQueue {
         }
     }
 
-    /// Ends what the store may have of a waiter that has left.
+    /// Ends whatever the store may have of a waiter that has left.
     fn forget(&mut self, waiter: &Waiter, now: Instant, actions: &mut Vec<Action>) {
         if waiter.is_known() {
             self.undo(waiter, now, actions);
@@ -251,7 +252,7 @@ impl LocalQueue {
         if should_have_been_told && outcomes.iter().any(is_held) {
             actions.push(Action::CheckSubscription);
         }
-        // Waiters that have the lock come first, so that it is known who else may enter.
+        // Waiters that have the lock are handled first, so that it is known who else may enter.
         outcomes.sort_by_key(|outcome| !is_held(outcome));
         for (hold, outcome) in outcomes {
             let mut left = flight.left.iter();
@@ -276,7 +277,7 @@ impl LocalQueue {
         }
     }
 
-    /// Takes in the answer for a waiter in the line.
+    /// Processes the answer for a waiter in the queue.
     fn settle(
         &mut self,
         hold: HoldId,
@@ -300,7 +301,8 @@ impl LocalQueue {
             }
             Outcome::Busy { remaining } => {
                 self.free_at = remaining.and_then(|span| now.checked_add(span + EXPIRY_SLACK));
-                // A waiter in the queue gets a message when it has its turn; any other must ask.
+                // A waiter in the store's queue gets a message when its turn comes. Any other waiter must send a
+                // request.
                 self.maybe_free |= is_named && !self.listens;
             }
             Outcome::Unknown(_) => self.maybe_free |= is_named,
@@ -331,7 +333,7 @@ impl LocalQueue {
             flight.message = Some(Box::new(message));
             return;
         }
-        // A hold that has entered already, or waits no longer, has no use for the message.
+        // A hold that has already entered, or no longer waits, has no use for the message.
         for hold in &message.holds {
             let told = self.waiters.get(*hold);
             match told.map(|waiter| waiter.moved(&message, epoch, now)) {

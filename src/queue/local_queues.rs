@@ -69,7 +69,7 @@ impl LocalQueues {
                     Input::Downgraded(downgraded) if downgraded == *hold => *mode = Mode::Shared,
                     Input::Lost(lost) if lost == *hold => drop(lines.of.remove(key)),
                     Input::Contended => *is_contended = true,
-                    // Nothing else concerns a hold whose lock no other caller wants.
+                    // Nothing else affects a hold whose lock no other caller wants.
                     _ => {}
                 }
                 return;
@@ -82,7 +82,7 @@ impl LocalQueues {
         self.apply(key, effects, None);
     }
 
-    /// Works on a line, if there is one.
+    /// Works on a local queue, if there is one.
     pub(super) fn change<T>(
         &self,
         key: &LockKey,
@@ -92,7 +92,7 @@ impl LocalQueues {
         self.lines.lock().change(key, effects, work)
     }
 
-    /// Works on a line, and begins it if there is none.
+    /// Works on a local queue, and creates it if there is none.
     pub(super) fn begin<T>(
         &self,
         key: &LockKey,
@@ -113,7 +113,7 @@ impl LocalQueues {
         lines.work(key, effects, resume, work)
     }
 
-    /// Takes a step in this line, and performs its actions.
+    /// Takes a step in this local queue, and executes its actions.
     pub(super) fn step(&self, key: &LockKey, line: &mut Line, input: Input, effects: &mut Effects) {
         if let Input::Answered(answer) = &input {
             line.flight = None;
@@ -167,8 +167,8 @@ impl LocalQueues {
         }
     }
 
-    /// Performs the effects after the mutex is released. Releases that no caller waits for run on the current runtime, or
-    /// else on `runtime`.
+    /// Executes the effects after the mutex is released. Releases that no caller waits for run on the current runtime,
+    /// or otherwise on `runtime`.
     pub(super) fn apply(&self, key: &LockKey, effects: Effects, runtime: Option<&Handle>) {
         effects.wakers.into_iter().for_each(Waker::wake);
         effects.signal.iter().for_each(|signal| signal.notify_one());
@@ -209,8 +209,8 @@ impl LocalQueues {
         self.apply(key, effects, runtime);
     }
 
-    /// Notes that a task which polled the request in flight has gone. The driver continues the request. Without a driver,
-    /// and if no other task polls it, the request is given up.
+    /// Notes that a task which polled the request in flight has gone. The driver continues with the request. Without a
+    /// driver, and if no other task polls it, the request is given up.
     pub(super) fn desert(&self, key: &LockKey) {
         let mut effects = Effects::default();
         let deserted = self.change(key, &mut effects, |line, effects| match &line.driver {
@@ -223,13 +223,13 @@ impl LocalQueues {
                 .take_if(|flight| flight.strong_count() == Some(1)),
         });
         self.apply(key, effects, None);
-        // Dropping it tells the line that it has no answer.
+        // Dropping it informs the local queue that there is no answer.
         drop(deserted);
     }
 
     // ---- requests ----
 
-    /// Makes a request in flight of an acquire that its caller has polled itself until now.
+    /// Turns an acquire that its caller has polled itself until now into a request in flight.
     pub(super) fn resumed(&self, key: &LockKey, acquiring: Acquiring) -> Flight {
         self.flight(key, move |_, _| acquiring)
     }
@@ -295,7 +295,8 @@ impl LocalQueues {
     }
 }
 
-/// Tells the line of a request in flight its answer, or that there is none, if the request panics or is given up.
+/// Passes the answer to the local queue of a request in flight. If the request panics or is given up, it reports that
+/// there is none.
 struct AnswerReport {
     queues: Weak<LocalQueues>,
     key: LockKey,

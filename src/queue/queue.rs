@@ -1,36 +1,36 @@
-//! The interface of the local queues: to take a lock, to hand it on, and to note what happens to it.
+//! The interface of the local queues: to acquire a lock, to hand it off, and to note what happens to it.
 //!
-//! Callers that want the same key wait for it in one line of their process, first come, first served. Only
-//! the first of them talks to the store, where it stands in the queue for the whole process. While the
-//! process holds the lock no waiter asks: the release names the first one as its successor.
+//! Callers that want the same key wait for it in one local queue of their process, first come, first served. Only the
+//! first of them sends requests to the store, where it is in the queue for the whole process. While the process holds
+//! the lock, no waiter sends requests: the release names the first one as its successor.
 //!
-//! The line of a key is a machine (`local_queue.rs`): it takes in what happens, and returns what must be done. The map of
-//! all lines (`local_queues.rs`) is the one place that gives it input and performs its actions. A lock that only one hold
-//! wants has no line yet: its caller polls its own request (`alone.rs`). As soon as a caller has to wait, a driver
-//! (`driver.rs`) polls the requests of the line, watches the time, and takes back grants.
+//! The local queue of a key is a machine (`local_queue.rs`): it processes what happens, and returns what must be done.
+//! The map of all local queues (`local_queues.rs`) is the one place that gives it input and executes its actions. A
+//! lock that only one hold wants has no local queue yet: its caller polls its own request (`alone.rs`). As soon as a
+//! caller has to wait, a driver (`driver.rs`) polls the requests of the local queue, watches the time, and takes back
+//! grants.
 //!
 //! # Invariants
 //!
 //! 1. For each key there is at most one request in flight that may bring a waiter the lock: its acquire, or
 //!    a release that names it as successor.
-//! 2. The answer to a request belongs to the line, not to a task: it is read once, by whichever task polls the
-//!    request to its end. Nothing depends on which one that is.
-//! 3. No request is made for a waiter that has left. One that was made before is answered first; then what it
-//!    has brought is released.
-//! 4. A release that names a successor is repeated with this very successor until it is answered or given
-//!    up.
-//! 5. A message is read after the answer to the request that was in flight when it came.
-//! 6. A waiter that is granted the lock and does not come for it within two heartbeats is passed over.
-//! 7. A waiter that asks only once stays in the line until one request is answered: its own, or the one that
-//!    was in flight when it came.
-//! 8. A request in flight is polled by its caller, by the task of its release, or by the driver; a line with other
-//!    work has a driver. The end of a runtime takes its tasks with it. Then the driver goes on with the request, or a
-//!    caller on another runtime starts a driver, or, if neither is there, the request is given up.
+//! 2. The answer to a request belongs to the local queue, not to a task. It is processed once, by whichever task polls
+//!    the request to its end. Nothing depends on which task that is.
+//! 3. No request is made for a waiter that has left. A request that was made before is answered first. Then what it has
+//!    brought is released.
+//! 4. A release that names a successor is repeated with the same successor until it is answered or given up.
+//! 5. A message is processed after the answer to the request that was in flight when the message arrived.
+//! 6. A waiter that is granted the lock and does not claim it within two heartbeats is passed over.
+//! 7. A waiter that makes only one attempt stays in the local queue until one request is answered: its own, or the one
+//!    that was in flight when it joined.
+//! 8. A request in flight is polled by its caller, by the task of its release, or by the driver. A local queue with
+//!    other work has a driver. The end of a runtime takes its tasks with it. Then the driver continues with the
+//!    request, or a caller on another runtime starts a driver. If there is neither, the request is given up.
 //!
 //! # Lock order
 //!
-//! The map of the lines has the one mutex. While it is locked, neither the store nor a runtime nor a waker is called, and
-//! no waker is dropped: any of them may run code that calls back into the queues.
+//! The map of the local queues has the one mutex. While it is locked, neither the store nor a runtime nor a waker is
+//! called, and no waker is dropped. Any of them may run code that calls back into the queues.
 
 use std::sync::{Arc, Weak};
 use std::task::Waker;
@@ -55,11 +55,11 @@ use crate::base::timer::timeout_at;
 use crate::store::{AcquireRequest, HandoffMessage, Listener, QueueEntry};
 
 impl LocalQueues {
-    /// Takes the lock, or waits for it in line. Dropping the future leaves the line and undoes
-    /// whatever the store may have granted by then.
+    /// Acquires the lock, or waits for it in the local queue. Dropping the future leaves the queue and undoes whatever
+    /// the store may have granted by then.
     ///
-    /// `None` if the lock was granted and not entered in time: the next waiter has it, and the caller asks again as
-    /// another hold.
+    /// Returns `None` if the lock was granted and not entered in time. Then the next waiter has it, and the caller
+    /// sends a request as another hold.
     pub(crate) async fn acquire(
         self: &Arc<Self>,
         key: &LockKey,
@@ -68,19 +68,19 @@ impl LocalQueues {
         since: Instant,
         runtime: &Handle,
     ) -> Result<Option<Grant>, LockError> {
-        // Read before the request, so that no disconnect is missed between the request and the first renewal.
+        // This is read before the request, so that no disconnect is missed between the request and the first renewal.
         let disconnects = self.store().disconnects_of(key);
         let wish = self.wish(hold, terms);
         let limit = terms.wait.limit(since);
         let span = (!wish.asks_once).then_some((since, limit));
         let mut wait = Wait::new(self, key, wish, runtime, span);
-        // The store need not have been asked for this lock before.
+        // The store may never have received a request for this lock before.
         let mut heard_at = self.queueing.outage.map_or(since, |_| Instant::now());
         let answer = loop {
             let Some(until) = self.limit(limit, heard_at) else {
                 break (&mut wait).await;
             };
-            // A caller that is alone wakes with the answer to its request.
+            // The response to its request wakes a caller that is alone.
             let is_answered = self.store().answers_by(key, Instant::now(), until);
             let limited = timeout_at(until, &mut wait);
             if let Ok(answer) = limited.sparing(is_answered, |wait| wait.is_alone()).await {
@@ -110,15 +110,15 @@ impl LocalQueues {
         }
     }
 
-    /// The instant until which a caller waits: the limit of its wait, or the end of the time that it waits for a store which
-    /// has not answered since `heard_at`, if that is earlier.
+    /// The instant until which a caller waits. It is the limit of its wait, or of the time that it waits for a store
+    /// that has not responded since `heard_at`, whichever is earlier.
     pub(super) fn limit(&self, limit: Option<Instant>, heard_at: Instant) -> Option<Instant> {
         let outage = self.queueing.outage;
         let outage = outage.and_then(|outage| heard_at.checked_add(outage));
         limit.into_iter().chain(outage).min()
     }
 
-    /// What a caller with these terms wants.
+    /// The wish of a caller with these terms.
     pub(super) fn wish(&self, hold: HoldId, terms: Terms) -> Wish {
         let asks_once = terms.wait == WaitLimit::Never;
         let entry = (!asks_once).then(|| self.entry(terms));
@@ -145,7 +145,8 @@ impl LocalQueues {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Opens the inbox, unless it is open. Returns false while waiters must ask; they are woken when that changes.
+    /// Opens the inbox, unless it is open. Returns false while waiters must send requests. They are woken when that
+    /// changes.
     pub(super) fn listen(&self) -> bool {
         let listener: Weak<Self> = Weak::clone(&self.this);
         self.queueing.wake == Wake::Notify && self.store().listen(self.requests.inbox(), listener)
@@ -157,7 +158,7 @@ impl LocalQueues {
         lines.of.get(key).map_or(0, Slot::len)
     }
 
-    /// Whether this hold has the lock in this process.
+    /// Returns whether this hold has the lock in this process.
     pub(crate) fn is_held_by(&self, key: &LockKey, hold: HoldId) -> bool {
         let lines = self.lines.lock();
         let slot = lines.of.get(key);
@@ -169,7 +170,7 @@ impl LocalQueues {
         self.queueing.heartbeat(ttl)
     }
 
-    /// Whether a caller polls its own request, since no other caller has come. Then the answer wakes it.
+    /// Returns whether a caller polls its own request, because no other caller has joined. Then the response wakes it.
     pub(crate) fn asks_alone(&self, key: &LockKey, hold: HoldId) -> bool {
         self.lines.lock().asking(key, hold).is_some()
     }
@@ -184,7 +185,7 @@ impl LocalQueues {
         self.input(key, Input::Downgraded(hold));
     }
 
-    /// Hands a lock on in memory at the end of a turn. Returns false if the lock must be released.
+    /// Hands a lock off in memory at the end of a turn. Returns false if the lock must be released.
     ///
     /// The next waiter must want the same TTL, and have no `max_hold`.
     pub(crate) fn hand_on(&self, key: &LockKey, turn: Grant) -> bool {
@@ -222,7 +223,7 @@ impl LocalQueues {
         is_handed_on
     }
 
-    /// What the store said last about the lock, and when it answered last.
+    /// The last reply of the store about the lock, and the instant at which the store last responded.
     pub(super) fn heard(&self, key: &LockKey) -> (Heard, Option<Instant>) {
         let mut lines = self.lines.lock();
         let line = lines.line(key);
@@ -249,7 +250,7 @@ impl LocalQueues {
         lines.of.get_key_value(key).map(|(key, _)| key.clone())
     }
 
-    /// The entry of a waiter with this TTL in the store's queue; `None` if it asks too rarely to keep one.
+    /// The entry of a waiter with this TTL in the store's queue; `None` if it sends requests too rarely to keep one.
     ///
     /// A lock that moves to the waiter has a short lease until it is renewed, and an entry has a short life. So a dead
     /// process delays the others by two heartbeats at most.
@@ -302,7 +303,7 @@ impl Listener for LocalQueues {
 
     fn missed(&self) {
         let mut keys = self.lines.lock().missed();
-        // In an order that does not depend on chance, so that a simulation repeats itself.
+        // The order does not depend on chance, so that a simulation repeats itself.
         keys.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
         for key in keys {
             self.input(&key, Input::MaybeFree);

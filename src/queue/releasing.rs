@@ -1,4 +1,4 @@
-//! The end of a hold. The hold is taken out of its line and released, and is counted until that is done.
+//! The end of a hold. The hold is removed from its local queue and released, and is counted until that is done.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 
 impl LocalQueues {
-    /// Ends a hold. Fails if the lock turns out to have been lost before, or if it could not be released at all and is
-    /// held until its lease expires.
+    /// Ends a hold. Fails if the lock turns out to have been lost before. Also fails if it could not be released at all
+    /// and is held until its lease expires.
     ///
-    /// The release is sent at the first poll, and names the first waiter, which need not ask before. If the future is
-    /// dropped early, because its runtime ends, no waiter on another runtime waits for it.
+    /// The release is sent at the first poll, and names the first waiter, which need not send a request before. If the
+    /// future is dropped early, because its runtime ends, no waiter on another runtime waits for it.
     pub(crate) fn release(
         self: &Arc<Self>,
         key: &LockKey,
@@ -29,12 +29,12 @@ impl LocalQueues {
         }
     }
 
-    /// The keys of the locks whose release was given up, and whose leases may last.
+    /// The keys of the locks whose release was given up, and whose leases may still be valid.
     pub(crate) fn abandoned(&self) -> Vec<String> {
         self.requests.abandoned.names()
     }
 
-    /// Takes a hold out of its line.
+    /// Removes a hold from its local queue.
     fn ending(&self, key: &LockKey, release: Release) -> Ending {
         let mut lines = self.lines.lock();
         match lines.of.get(key) {
@@ -43,7 +43,7 @@ impl LocalQueues {
                 lines.of.remove(key);
                 return Ending::Alone(release);
             }
-            // Another hold has the lock, or asks for it: this one lost it before.
+            // Another hold has the lock, or requests it: this hold lost it before.
             _ => return Ending::Alone(release),
         }
         let mut effects = Effects::default();
@@ -72,7 +72,7 @@ struct Releasing {
     queues: Arc<LocalQueues>,
     key: LockKey,
     hold: HoldId,
-    /// How the hold ends, once that is known.
+    /// The end of the hold, when it is known.
     ending: Option<Ending>,
     has_ended: bool,
 }
@@ -95,7 +95,7 @@ impl Releasing {
         let (requests, has_ended) = (&queues.requests, &mut self.has_ended);
         async move {
             let ended = match ending {
-                // The flight itself brings the answer to the line.
+                // The flight itself passes the answer to the local queue.
                 Ending::HandingOver(_, flight) => flight.await,
                 Ending::Alone(release) => {
                     let (ended, _) = requests.release(key, release, None).await;

@@ -1,4 +1,4 @@
-//! Requests about a lock. An acquire is sent once, a release until it is answered.
+//! The requests about a lock. An acquire is sent once, a release until it is answered.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -26,14 +26,14 @@ use crate::store::{
     Presence, ReleaseReply, ReleaseRequest, Share, Store, Successor,
 };
 
-/// How many releases may be repeated at a time. Repetitions must not keep a slow server slow.
+/// The maximum number of releases that are repeated at a time, because repetitions must not keep a slow server slow.
 const REPETITIONS: usize = 8;
 
-/// The longest pause, jitter aside, after a repetition that no server has executed. Such a repetition keeps no server
-/// busy, and the waiters of other processes get the lock as soon as a server is there again.
+/// The longest pause, without the jitter, after a repetition that no server has executed. Such a repetition keeps no
+/// server busy. The waiters of other processes get the lock as soon as a server is available again.
 const SOON: Duration = Duration::from_millis(50);
 
-/// The store, as the local queues ask it.
+/// The store, as the local queues use it.
 #[derive(Debug)]
 pub(super) struct Requests {
     store: Arc<Store>,
@@ -46,11 +46,11 @@ pub(super) struct Requests {
     pub(super) abandoned: Abandoned,
 }
 
-/// The request in flight of a line. Its answer is an input of the line, whichever task polls it. The output of a release
-/// says how the hold has ended.
+/// The request in flight of a local queue. Its answer is an input of the local queue, whichever task polls it. The
+/// output of a release says how the hold has ended.
 pub(super) type Flight = Shared<BoxFuture<'static, Result<(), Failure>>>;
 
-/// An acquire on its way.
+/// An acquire in flight.
 pub(super) struct Acquiring {
     sent: Instant,
     /// The connection epoch when the request was made.
@@ -72,7 +72,7 @@ impl Replying {
     }
 }
 
-/// A request for several locks, of which each key has a part. It is sent at its first poll.
+/// A request for several locks, with a part for each key. It is sent when it is first polled.
 pub(super) type AskedTogether =
     Shared<BoxFuture<'static, Arc<Result<AcquireAllReply, StoreError>>>>;
 
@@ -84,7 +84,7 @@ pub(super) struct Moment {
 }
 
 impl Acquiring {
-    /// The part of one key, with this index, in a request for several.
+    /// The part of the key with this index, in a request for several.
     pub(super) fn part(asked: &AskedTogether, index: usize, moment: Moment) -> Self {
         let part = move |answer: Arc<Result<AcquireAllReply, StoreError>>| match &*answer {
             Ok(reply) => Ok(reply.part(index)),
@@ -119,7 +119,7 @@ impl Requests {
         self.inbox
     }
 
-    /// Asks for the lock, once.
+    /// Sends a request for the lock, once.
     pub(super) fn ask(&self, key: &LockKey, ask: Ask) -> Acquiring {
         Acquiring {
             sent: Instant::now(),
@@ -144,7 +144,7 @@ impl Requests {
         }
     }
 
-    /// Asks for several locks, once.
+    /// Sends a request for several locks, once.
     pub(super) fn acquire_all(
         self: &Arc<Self>,
         keys: &[LockKey],
@@ -181,10 +181,10 @@ impl Requests {
 
     /// Ends a hold, and returns what has become of the successor.
     ///
-    /// `Gone` proves a loss only on the first attempt, since a repetition may meet its own success, and only before the
-    /// deadline, since after it the lease may just have expired.
+    /// `Gone` proves a loss only on the first attempt, because a repetition may meet its own success. It does so only
+    /// before the deadline, because after it the lease may just have expired.
     ///
-    /// Every repetition names the same successor: an earlier one may have given it the lock.
+    /// Every repetition names the same successor, because an earlier one may have given it the lock.
     pub(super) async fn release(
         &self,
         key: &LockKey,
@@ -198,7 +198,7 @@ impl Requests {
                 (Err(Failure::Lost(LostReason::Gone)), answer)
             }
             (Ok(_), answer) => (Ok(()), answer),
-            // Boxed, since it is rarely there.
+            // Boxed, because it is rarely needed.
             (Err(error), answer) => {
                 Box::pin(self.repeat(key, release, request, (error, answer))).await
             }
@@ -221,7 +221,7 @@ impl Requests {
         }
     }
 
-    /// Repeats a release after each failure, until it is answered or a repetition is of no use.
+    /// Repeats a release after each failure, until it is answered or a repetition is useless.
     async fn repeat(
         &self,
         key: &LockKey,
@@ -229,7 +229,7 @@ impl Requests {
         mut request: ReleaseRequest,
         mut failed: (StoreError, Answer),
     ) -> (Result<(), Failure>, Answer) {
-        // What has become of the first attempt is not known.
+        // The outcome of the first attempt is unknown.
         if request.end == End::Short {
             request.end = End::Full(Leftovers::default());
         }
@@ -250,8 +250,8 @@ impl Requests {
             }
             events::release_retried(key, request.hold, &error, &self.failed_releases);
             sleep(pause).await;
-            // The turn is given back only after the pause, so that all pauses together bound the rate. An answer lets the
-            // next repetition follow at once.
+            // The turn is returned only after the pause, so that all pauses together limit the rate. After an answer
+            // the next repetition follows immediately.
             drop(repetition.take());
             repetition = self.repetitions.acquire().await.ok();
             let moment = self.moment(key);
@@ -262,7 +262,7 @@ impl Requests {
         }
     }
 
-    /// Sends a release once, at this moment, which is now. The answer is about the successor.
+    /// Sends a release once. `moment` is the present one. The answer is about the successor.
     async fn try_release(
         &self,
         key: &LockKey,
@@ -291,7 +291,7 @@ impl Requests {
         (released, self.answer(key, moment, reply))
     }
 
-    /// Gives back all permits of a hold. It was there if all of them were.
+    /// Releases all permits of a hold. The hold was in the lock if all of them were.
     async fn release_permits(
         &self,
         key: &LockKey,
@@ -321,8 +321,8 @@ impl Requests {
     }
 }
 
-/// The locks whose release was given up, which are held until their leases end: the names of their keys, and when the
-/// leases have ended for certain.
+/// The locks whose release was given up, and which are held until their leases expire. Each is kept by the name of its
+/// key, with the instant at which its lease has certainly expired.
 #[derive(Debug, Default)]
 pub(super) struct Abandoned(Mutex<Vec<(String, Instant)>>);
 

@@ -1,9 +1,9 @@
-//! Several locks for one caller, by one request where that is possible.
+//! Several locks for one caller, acquired by one request if possible.
 //!
-//! A request for several locks is a way to send requests for one lock each. Every key has its line, in which the caller
-//! asks once and alone, and the request for the key is a part of the common one. So whatever happens meanwhile happens to
-//! each key by itself: another caller comes, the caller is dropped, the answer does not come. Only keys of vacant lines
-//! are asked for in this way, so no caller of this process is overtaken.
+//! A request for several locks is a way to send a request for each of them. In the local queue of each key the caller
+//! makes a single attempt of its own. Its request for the key is a part of the common one. So each key is independent
+//! of the others when another caller joins, the caller is dropped, or there is no response. Only keys whose local queue
+//! is vacant are requested in this way, so no caller of this process is overtaken.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::base::options::{Terms, WaitLimit};
 use crate::base::timer::timeout_at;
 use crate::store::AcquireAllReply;
 
-/// The result of asking for several locks at once.
+/// The result of a request for several locks.
 #[derive(Debug)]
 pub(crate) struct Acquired {
     /// The locks of the first keys, in their order.
@@ -37,18 +37,18 @@ pub(crate) struct Acquired {
 /// Why the next lock was not taken.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// The lock was not asked for: it is held or waited for in this process.
+    /// The lock was not requested, because it is held or wanted in this process.
     Unasked,
-    /// No lock was taken, since the lock of the key with this index is not free.
+    /// No lock was taken, because the lock of the key with this index is not free.
     Busy(usize),
-    /// The store has failed, or the caller has come too late for its grants. The hold has ended for the keys that are not
+    /// The store has failed, or the caller came too late for its grants. The hold has ended for the keys that are not
     /// taken.
     Failed(Option<StoreError>),
 }
 
 impl LocalQueues {
-    /// Asks once for the locks of the first keys, up to one that is held or waited for in this process. Dropping the
-    /// future undoes whatever the store may have granted by then.
+    /// Requests once the locks of the first keys, up to one that is held or wanted in this process. Dropping the future
+    /// undoes whatever the store may have granted by then.
     pub(crate) async fn acquire_all(
         self: &Arc<Self>,
         keys: &[LockKey],
@@ -92,13 +92,13 @@ impl LocalQueues {
         Ok(parts.outcome(&asked))
     }
 
-    /// Whether no caller of this process has or wants the lock.
+    /// Returns whether no caller of this process has or wants the lock.
     pub(crate) fn is_vacant(&self, key: &LockKey) -> bool {
         !self.lines.lock().of.contains_key(key)
     }
 
-    /// Enters the lines of the first keys, up to one that is not vacant, each with its part of one request. Returns
-    /// `None` if there are fewer than two such keys.
+    /// Enters the local queues of the first keys, up to one that is not vacant, each with its part of one request.
+    /// Returns `None` if there are fewer than two such keys.
     fn enter_together(
         &self,
         keys: &[LockKey],
@@ -125,7 +125,7 @@ impl LocalQueues {
     }
 }
 
-/// A caller that waits for the answer to a request for several locks.
+/// A caller that waits for the response to a request for several locks.
 struct AcquireParts<'q> {
     queues: &'q Arc<LocalQueues>,
     parts: Vec<AcquirePart<'q>>,
@@ -163,14 +163,14 @@ impl<'q> AcquireParts<'q> {
         }
     }
 
-    /// Whether the caller wakes with the answer to its request.
+    /// Returns whether the response to its request wakes the caller.
     fn are_alone(&self) -> bool {
         let mut parts = self.parts.iter();
         parts.all(|part| part.answer.is_some() || part.wait.is_alone())
     }
 
-    /// Returns the result, once each part is answered. In most cases all parts have the same answer. If not, what was
-    /// granted behind a part that was not granted is given back: locks are taken in one order.
+    /// Returns the result as soon as each part is answered. Usually all parts have the same outcome. Otherwise the
+    /// grants after the first part without a grant are released, because locks are taken in order.
     fn outcome(mut self, asked: &AskedTogether) -> Acquired {
         let now = Instant::now();
         let mut taken = Vec::new();
@@ -222,7 +222,7 @@ impl Future for AcquireParts<'_> {
     }
 }
 
-/// Gives back what was granted and not taken. The waits do the rest.
+/// Releases the grants that were not taken. Dropping the waits does the rest.
 impl Drop for AcquireParts<'_> {
     fn drop(&mut self) {
         for part in &mut self.parts {

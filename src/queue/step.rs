@@ -1,4 +1,4 @@
-//! What callers want, what goes into a step of the machine, and what comes out of it.
+//! The wishes of callers, the inputs of a step of the machine, and its actions.
 
 use std::sync::Arc;
 
@@ -14,18 +14,18 @@ use crate::base::option_types::Mode;
 use crate::base::time::Grace;
 use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, ShareRequest, Successor};
 
-/// What has happened.
+/// An event for the machine.
 #[derive(Clone, Debug)]
 pub(super) enum Input {
     /// A caller wants the lock.
     Join(Wish),
-    /// A caller waits no longer, or gives back a grant.
+    /// A caller no longer waits, or returns a grant.
     Leave(HoldId),
     /// The request in flight is answered.
     Answered(Answer),
-    /// The lock has moved to a waiter, as the store says in this connection epoch.
+    /// The lock has moved to a waiter, as a message says that arrived in this connection epoch.
     Handoff { message: HandoffMessage, epoch: u64 },
-    /// A caller has come for its grant; from now on the hold is renewed.
+    /// A caller has claimed its grant. From now on the hold is renewed.
     Entered { waiter: HoldId, hold: HoldId },
     /// The hold continues with this waiter, in memory, and is not renewed until the caller enters.
     HandOn {
@@ -41,31 +41,31 @@ pub(super) enum Input {
     Lost(HoldId),
     /// The lock may be free: a release was answered, or messages may have been missed.
     MaybeFree,
-    /// Another process has come to wait for the lock that this one has.
+    /// Another process has begun to wait for the lock that this process has.
     Contended,
-    /// Whether messages come in from now on.
+    /// Says whether messages can arrive from now on.
     Listening(bool),
-    /// The time of [`LocalQueue::due`] has come.
+    /// The time of [`LocalQueue::due`] has been reached.
     Due,
 }
 
-/// What must be done.
+/// A task that a step leaves to its caller.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
-    /// Asks for the lock. The answer is an input.
+    /// Sends a request for the lock. The answer is an input.
     Ask(Ask),
-    /// Ends the hold of the input. The release is sent until the store has answered or the TTL is over. With a successor
-    /// the answer is an input; without one the input is [`Input::MaybeFree`].
+    /// Ends the hold of the input. The release is sent until the store has responded or the TTL is over. With a
+    /// successor the answer is an input. Without one the input is [`Input::MaybeFree`].
     Release(Release, Option<Successor>),
     /// Ends the hold of a waiter that has left: no caller waits for it.
     Undo(Release, Option<Successor>),
-    /// Brings a waiter its lock.
+    /// Grants a waiter its lock.
     Grant(HoldId, Grant),
-    /// Sends a waiter away.
+    /// Rejects a waiter.
     Refuse(HoldId, Refusal),
-    /// Takes back the lock of a waiter that has not come for it, and releases it.
+    /// Takes back the lock of a waiter that has not claimed it, and releases it.
     PassOver(HoldId),
-    /// Checks the subscription: a message should have come before the request that brought the lock.
+    /// Checks the subscription, because a message should have arrived before the request that brought the lock.
     CheckSubscription,
 }
 
@@ -89,12 +89,12 @@ pub(super) enum Reply {
     Unanswered(StoreError),
     /// No answer about the successor that a release has named.
     Unsure(Option<StoreError>),
-    /// The refusal of a request: nothing was done, and asking again is of no use.
+    /// The rejection of a request: nothing was executed, and a repetition is useless.
     Refused(StoreError),
 }
 
 impl Reply {
-    /// Whether the store has said something, and not only failed to answer.
+    /// Returns whether the store has responded.
     pub(super) fn is_of_store(&self) -> bool {
         matches!(self, Self::Acquire(_) | Self::Share(_))
     }
@@ -114,24 +114,24 @@ impl Answer {
     }
 }
 
-/// Why a waiter does not get the lock.
+/// The reason why a waiter does not get the lock.
 #[derive(Clone, Debug)]
 pub(super) enum Refusal {
     /// Another hold has the lock, and the caller does not want to wait.
     Busy,
-    /// The waiter has asked as often, or waited as long, as it may. The error is what kept it from its lock, if that was
-    /// not another holder.
+    /// The waiter has made its last attempt, or has reached its limit. The error is the failure that kept it from its
+    /// lock, if that was not another holder.
     Late(Option<StoreError>),
     Failed(StoreError),
     /// The waiter had the lock for a while, and was not polled.
     PassedOver,
-    /// No caller waits any more.
+    /// No caller waits any more, because the queues are closed.
     Closed,
 }
 
 impl Refusal {
-    /// The error for a caller that has waited for the lock since `since`, and has `seen` this holder; `None` if it must
-    /// ask again.
+    /// The error for a caller that has waited for the lock since `since`, and has `seen` this holder. Returns `None` if
+    /// it must send another request.
     pub(super) fn error(
         self,
         key: &LockKey,
@@ -178,7 +178,7 @@ pub(super) enum Heard {
     Failure(StoreError),
 }
 
-/// All failures are equal, since no state depends on what they say.
+/// All failures are equal, because no state depends on their messages.
 #[cfg(test)]
 impl PartialEq for Heard {
     fn eq(&self, other: &Self) -> bool {
@@ -201,7 +201,7 @@ impl Heard {
         matches!(self, Self::Failure(_))
     }
 
-    /// The failure that kept a waiter from its lock, if it was not another holder.
+    /// The failure that kept a waiter from its lock, unless another holder did.
     pub(super) fn failure(&self) -> Option<StoreError> {
         match self {
             Self::Nothing => Some(unanswered("no answer yet")),
@@ -210,7 +210,7 @@ impl Heard {
         }
     }
 
-    /// Why a waiter that asks only once does not get its lock.
+    /// The reason why a waiter that makes only one attempt does not get its lock.
     pub(super) fn refusal(&self) -> Refusal {
         self.failure().map_or(Refusal::Busy, Refusal::Failed)
     }
@@ -221,32 +221,32 @@ pub(super) fn unanswered(cause: &'static str) -> StoreError {
     StoreError::new("acquire", &Arc::from("the store"), Effect::Unknown, cause)
 }
 
-/// The error of an acquire while the store does not answer any more.
+/// The error of an acquire while the store no longer responds.
 pub(super) fn silent() -> StoreError {
     unanswered("no answer any more")
 }
 
-/// What a caller wants.
+/// The wish of a caller.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Wish {
     pub(super) request: AcquireRequest,
     pub(super) mode: Mode,
-    /// The most holders that the lock may have, if the caller shares it.
+    /// The maximum number of holders of the lock, if the caller shares it.
     pub(super) limit: Option<u32>,
-    /// How many permits it takes of them.
+    /// The number of permits that it takes.
     pub(super) takes: u32,
     /// Whether the caller goes before those that want the lock in the other mode.
     pub(super) is_preferred: bool,
-    /// Whether the caller waits for no more than the request in flight.
+    /// Whether the caller waits no longer than for the request in flight.
     pub(super) asks_once: bool,
-    /// How much longer its lease is to last in the store than here, at least.
+    /// The minimum time by which its lease must last longer in the store than in this process.
     pub(super) grace: Grace,
     /// Whether the caller may continue the hold of another one.
     pub(super) may_inherit: bool,
 }
 
-/// The request for the first waiter of a line, or for the readers that are first.
+/// The request for the first waiter of a local queue, or for the readers at the head.
 #[derive(Clone, Debug)]
 pub(super) enum Ask {
     Acquire(AcquireRequest),
@@ -254,8 +254,8 @@ pub(super) enum Ask {
 }
 
 impl Wish {
-    /// The request for this caller alone; or, if it is a reader, for it and those that enter with it. A caller that takes several
-    /// permits has a hold for each, and all of them enter together.
+    /// The request for this caller alone. For a reader, it is also for those that enter with it. A caller that takes
+    /// several permits has a hold for each of them, and all of them enter together.
     pub(super) fn ask(self, holds: impl FnOnce() -> Vec<HoldId>) -> Ask {
         let AcquireRequest { ttl, entry, .. } = self.request;
         match self.mode {

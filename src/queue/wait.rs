@@ -23,8 +23,8 @@ use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::timer::require_timers;
 
-/// Waits for a lock in the local queue. Dropping it leaves the queue, and undoes whatever the store may
-/// have granted by then.
+/// Waits for a lock in the local queue. Dropping it leaves the queue, and undoes whatever the store may have granted by
+/// then.
 pub(super) struct Wait<'q> {
     queues: &'q Arc<LocalQueues>,
     key: &'q LockKey,
@@ -32,9 +32,9 @@ pub(super) struct Wait<'q> {
     stage: WaitStage,
     /// The runtime for the work that outlives the caller.
     runtime: &'q Handle,
-    /// Since when the caller waits, and until when; `None` if it asks once.
+    /// The instant since which the caller waits, and its limit; `None` if it makes only one attempt.
     span: Option<(Instant, Option<Instant>)>,
-    /// The holder at the last look of the caller, if the caller has left the line since.
+    /// The holder at the last lookup of the caller, if the caller has left the local queue since.
     seen: Option<Box<InTheWay>>,
 }
 
@@ -42,7 +42,8 @@ enum WaitStage {
     New,
     /// The caller is alone, as far as it knows.
     Alone,
-    /// The caller is in a line, with the request that was made for it as it came. A driver polls the later ones.
+    /// The caller is in a local queue, with the request that was made for it when it joined. A driver polls the later
+    /// ones.
     Joined(Option<Flight>),
     Answered,
 }
@@ -66,7 +67,7 @@ impl<'q> Wait<'q> {
         }
     }
 
-    /// The wait of a caller that has entered a vacant line, where its request rests.
+    /// The wait of a caller that has entered a vacant local queue, where its request is kept.
     pub(super) fn alone(
         queues: &'q Arc<LocalQueues>,
         key: &'q LockKey,
@@ -82,7 +83,7 @@ impl<'q> Wait<'q> {
         self.wish.request.hold
     }
 
-    /// Whether the caller polls its own request.
+    /// Returns whether the caller polls its own request.
     pub(super) fn is_alone(&self) -> bool {
         matches!(self.stage, WaitStage::Alone)
     }
@@ -93,7 +94,7 @@ impl<'q> Wait<'q> {
         Some(Patience::new(since, limit, report_after))
     }
 
-    /// Gives the caller's patience to the line that has begun.
+    /// Passes the caller's patience to the local queue that was created.
     fn be_patient(&self) {
         let Some(patience) = self.patience() else {
             return;
@@ -106,7 +107,7 @@ impl<'q> Wait<'q> {
         self.queues.apply(self.key, effects, None);
     }
 
-    /// Takes the holder that the caller saw at its last look.
+    /// Takes the holder that the caller saw at its last lookup.
     pub(super) fn take_seen(&mut self) -> Option<Box<InTheWay>> {
         let mut lines = self.queues.lines.lock();
         let line = lines.line(self.key);
@@ -115,7 +116,7 @@ impl<'q> Wait<'q> {
         seen.or_else(|| self.seen.take())
     }
 
-    /// Continues without a line, as long as no other caller has come.
+    /// Continues without a local queue, as long as no other caller has joined.
     fn poll_alone(&mut self, cx: &mut Context<'_>) -> Progress {
         let progress = match self.stage {
             WaitStage::New if self.enter_alone() => {
@@ -136,7 +137,7 @@ impl<'q> Wait<'q> {
         progress
     }
 
-    /// Enters a line that is vacant. Returns false if it is not.
+    /// Enters a local queue that is vacant. Returns false if it is not.
     fn enter_alone(&self) -> bool {
         let asking = LoneCaller {
             waiter: Waiter::new(self.wish),
@@ -147,8 +148,8 @@ impl<'q> Wait<'q> {
         self.queues.enter_alone(self.key, asking)
     }
 
-    /// Joins the line. Returns the request that is made for the caller at once, and whether the caller is answered
-    /// already. Otherwise the answer wakes the caller.
+    /// Joins the local queue. Returns the request that is made for the caller immediately, and whether the caller is
+    /// already answered. Otherwise the answer wakes the caller.
     fn join(&self, waker: &Waker) -> (Option<Flight>, bool) {
         let wish = self.wish;
         let mut waker = Some(waker.clone());
@@ -196,9 +197,9 @@ impl<'q> Wait<'q> {
         caller.answer
     }
 
-    /// Lets the answer wake the caller. Returns whether it has come already.
+    /// Registers the caller to be woken by the answer. Returns whether the answer has already arrived.
     fn await_answer(&self, waker: &Waker) -> bool {
-        // A waker is cloned and dropped outside the line, since it may run foreign code.
+        // A waker is cloned and dropped outside the mutex, because it may run foreign code.
         let mut waker = Some(waker.clone());
         let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
         let mut lines = self.queues.lines.lock();
@@ -211,7 +212,7 @@ impl<'q> Wait<'q> {
         caller.answer.is_some()
     }
 
-    /// Starts a driver, unless the line has one.
+    /// Starts a driver, unless the local queue has one.
     fn rely_on_driver(&self) {
         if Handle::try_current().is_ok() {
             require_timers();
@@ -232,7 +233,7 @@ impl<'q> Wait<'q> {
         });
         self.queues.apply(self.key, effects, Some(self.runtime));
         drop(left);
-        // The request in flight must be answered all the same.
+        // The request in flight must still be answered.
         driver::start(self.queues, self.key, Some(self.runtime));
     }
 
@@ -277,7 +278,7 @@ impl Future for Wait<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let polled = self.poll_answer(cx);
-        // Checked after the caller is registered: closing wakes the callers that are.
+        // This is checked after the caller is registered, because closing wakes the callers that are registered.
         if polled.is_pending() && self.queues.activity().is_closed() {
             return Poll::Ready(Err(Refusal::Closed));
         }

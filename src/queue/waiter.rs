@@ -29,7 +29,7 @@ pub(super) enum Stage {
     Waiting,
     /// The waiter may be in the queue, or have the lock.
     Unsure,
-    /// The waiter is in the queue, and knows the server's clock by the last answer.
+    /// The waiter is in the queue. The last answer tells it the server's clock.
     Queued(StoreClock),
 }
 
@@ -37,10 +37,10 @@ pub(super) enum Stage {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Waiter {
     pub(super) wish: Wish,
-    /// How many times the store was asked for the waiter.
+    /// The number of requests that were sent for the waiter.
     pub(super) asked: u32,
     pub(super) stage: Stage,
-    /// Whether an acquire of the waiter was never answered, so that its end needs a tombstone.
+    /// Whether an acquire of the waiter was never answered. Then its end needs a tombstone.
     pub(super) unanswered: bool,
 }
 
@@ -52,32 +52,34 @@ impl Deref for Waiter {
     }
 }
 
-/// The one request in flight that may bring a waiter the lock, or the readers that are first.
+/// The one request in flight that may bring the lock to a waiter, or to the readers at the head.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct RequestInFlight {
     pub(super) waiters: Vec<HoldId>,
     pub(super) kind: RequestKind,
-    /// The waiters that have left: their answer is undone.
+    /// The waiters that have left. The answer for them is undone.
     pub(super) left: Vec<Waiter>,
-    /// A message to the waiters that came before the answer. The answer is older, and is read first.
+    /// A message to the waiters, which arrived before the answer. The answer is older, and is processed first.
     pub(super) message: Option<Box<HandoffMessage>>,
-    /// Whether another process has come to wait since. An answer that brings the lock may be older, and not say so.
+    /// Whether another process has begun to wait since the request. An answer that brings the lock may be older, and
+    /// not say so.
     pub(super) is_contended: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum RequestKind {
-    /// An acquire of the waiter. If it was sent only because it was due (`in_time`) and brings the lock, a message should
-    /// have come.
+    /// An acquire of the waiter. `in_time` means that it was sent only because it was due. If such an acquire brings
+    /// the lock, a message should have arrived.
     Acquire { in_time: bool },
-    /// The release of another hold, which names the waiter as its successor. Then so many hand-offs follow each other.
+    /// The release of another hold, which names the waiter as its successor. The number is that of hand-offs in a row
+    /// including this one.
     Release { handoffs: u32 },
 }
 
 impl RequestKind {
-    /// How a waiter learns of a lock that the answer, or the message before it, has brought.
+    /// The way in which a waiter learns of a lock that the answer, or the message before it, has brought.
     pub(super) fn via(self, told: Via) -> Via {
         match self {
             Self::Release { .. } if told == Via::Request => Via::Release,
@@ -92,10 +94,10 @@ impl RequestKind {
 pub(super) enum Outcome {
     Held(Grant),
     Busy {
-        /// How long the lease of the holder lasts; `None` if it never ends.
+        /// The remaining lease of the holder; `None` if it never ends.
         remaining: Option<Duration>,
     },
-    /// The lock has moved to the waiter, but only a new answer says for how long.
+    /// The lock has moved to the waiter, but only another request can find out for how long.
     Moved,
     Unknown(Option<StoreError>),
     Refused(StoreError),
@@ -111,7 +113,7 @@ impl Waiter {
         }
     }
 
-    /// Whether one request asks for both waiters: readers share a lock, and enter it together.
+    /// Returns whether one request may be for both waiters: readers share a lock, and enter it together.
     pub(super) fn enters_with(&self, other: &Self) -> bool {
         let is_reader = |waiter: &Self| waiter.mode == Mode::Shared && waiter.limit.is_none();
         is_reader(self)
@@ -120,12 +122,12 @@ impl Waiter {
             && self.request.entry.is_some() == other.request.entry.is_some()
     }
 
-    /// Whether the store may know of it.
+    /// Returns whether the store may know of the waiter.
     pub(super) fn is_known(&self) -> bool {
         self.stage != Stage::Waiting
     }
 
-    /// Takes in the answer to a request for this waiter, and a message that has come before it was read.
+    /// Processes the answer to a request for this waiter, and a message that arrived before the answer was read.
     pub(super) fn learn(
         &mut self,
         answer: Answer,
@@ -143,8 +145,8 @@ impl Waiter {
                 let tokens = TokenSeries::new(token, at, now);
                 return self.granted(tokens, sent, lease, is_contended, now);
             }
-            // Only a hold that has ended meets its tombstone, and no caller waits for that answer. The replies to
-            // readers are read one by one.
+            // Only a hold that has ended can meet its tombstone, and no caller waits for that answer. The replies to
+            // readers are processed separately.
             Reply::Acquire(AcquireReply::Ended) | Reply::Share(_) => {
                 return Outcome::Busy { remaining: None };
             }
@@ -171,7 +173,8 @@ impl Waiter {
         message.map_or(outcome, |message| self.moved(message, epoch, now))
     }
 
-    /// Takes in a grant of the lock, with a lease of this length, by the answer to a request that was sent at `sent`.
+    /// Processes a grant of the lock with a lease of this length. It comes from the answer to a request that was sent
+    /// at `sent`.
     fn granted(
         &mut self,
         tokens: TokenSeries,
@@ -183,13 +186,13 @@ impl Waiter {
         if now < deadline(sent, lease, self.grace) {
             return Outcome::Held(self.grant(tokens, sent, lease, is_contended, Via::Request));
         }
-        // The server may still hold the lock for the waiter, and only a new answer says for how long.
+        // The server may still hold the lock for the waiter, and only another request can find out for how long.
         self.note_unanswered();
         let error = unanswered("the answer came after the lease had ended");
         Outcome::Unknown(Some(error))
     }
 
-    /// Takes in a message that the lock has moved to this waiter.
+    /// Processes a message that the lock has moved to this waiter.
     pub(super) fn moved(&self, message: &HandoffMessage, epoch: u64, now: Instant) -> Outcome {
         let start = match self.stage {
             Stage::Queued(clock) => clock.lease_start(message, self.grace, epoch, now),
@@ -201,7 +204,7 @@ impl Waiter {
         })
     }
 
-    /// It stands in the queue, if it has asked for that.
+    /// Notes that the waiter is in the store's queue, if its request asked for that.
     fn enter_queue(&mut self, clock: StoreClock) {
         if self.request.entry.is_some() {
             self.stage = Stage::Queued(clock);
@@ -227,7 +230,7 @@ impl Waiter {
         is_contended: bool,
         via: Via,
     ) -> Grant {
-        // The store tells only the holders that have named their inbox.
+        // The store sends messages only to holders that have named their inbox.
         let is_told = self.request.entry.is_some_and(|entry| entry.tells);
         Grant {
             hold: self.request.hold,
@@ -265,16 +268,16 @@ impl Waiter {
     }
 }
 
-/// What is known of the server's clock: its time at an instant of the local one, or later.
+/// What is known of the server's clock: the server's time at an instant of the local clock, or later.
 ///
-/// A lease is counted from before a request of one's own (P5). A waiter that is given the lock did not ask just now. But
-/// its last answer carried the server's time, and the waiter knows when it sent that request. So it knows for each local
-/// instant the latest time that the server's clock can show. It counts the lease from the moment at which the lock moved,
-/// however long the message took.
+/// A lease is counted from before a request of one's own (P5). A waiter that is granted the lock by a message has not
+/// just sent a request. But its last answer contained the server's time, and the waiter knows when it sent that
+/// request. So for each local instant it knows the latest time that the server's clock can show. It counts the lease
+/// from the moment at which the lock moved, however long the message took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) struct StoreClock {
-    /// The instant before the request was sent that the store answered at `at`.
+    /// The instant before the request was sent that the store answered at its time `at`.
     pub(super) sent: Instant,
     pub(super) at: StoreTime,
     /// The connection epoch at `sent`.
@@ -282,8 +285,8 @@ pub(super) struct StoreClock {
 }
 
 impl StoreClock {
-    /// When the lease of the lock that has moved begins. `None` if only the store can tell: after a new connection, when
-    /// the clock of the store was stepped, and when the lease may have expired.
+    /// Returns when the lease of the lock that has moved begins. Returns `None` if only the store can tell. This is so
+    /// after a new connection, if the clock of the store was stepped, and if the lease may have expired.
     pub(super) fn lease_start(
         self,
         moved: &HandoffMessage,
@@ -315,7 +318,7 @@ mod tests {
         StoreTime { micros }
     }
 
-    /// The lock moved so long after the store was last asked, for two seconds.
+    /// The beginning of the lease if the lock moved this long after the last answer, for a lease of two seconds.
     fn moved(after: Duration) -> HandoffMessage {
         HandoffMessage {
             key: "order:42".to_owned(),
@@ -358,7 +361,7 @@ mod tests {
         // Forwards: the lock seems to have moved in the future.
         let ahead = clock(sent).lease_start(&moved(60 * SECOND), Grace::NONE, EPOCH, sent + SECOND);
         assert_eq!(ahead, None);
-        // Backwards: it seems to have moved before the question.
+        // Backwards: it seems to have moved before the request.
         let later = StoreClock {
             at: time(SECOND),
             ..clock(sent)

@@ -12,7 +12,7 @@ use crate::base::timer::timeout;
 use crate::store::{Contended, Contention};
 
 impl LocalQueues {
-    /// Resolves when another caller or process waits for the lock of this hold. If the hold is gone it never does.
+    /// Resolves when another caller or process waits for the lock of this hold. If the hold is gone, it never resolves.
     pub(crate) async fn until_wanted(&self, key: &LockKey, hold: HoldId, heartbeat: Duration) {
         let watch = Watch::begin(&self.watched, key);
         loop {
@@ -33,7 +33,7 @@ impl LocalQueues {
                 Ok(Ok(Contended::Gone)) => pending().await,
                 Ok(Ok(Contended::No) | Err(_)) | Err(_) => {}
             }
-            // Without an answer it asks again after a heartbeat.
+            // Without a response, the request is repeated after a heartbeat.
             let _ = timeout(heartbeat, noted).await;
         }
     }

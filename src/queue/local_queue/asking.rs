@@ -1,4 +1,4 @@
-//! When the first waiter asks, and when it pauses.
+//! When the first waiter sends a request, and when it pauses.
 
 use std::mem;
 
@@ -9,7 +9,7 @@ use crate::base::id::HoldId;
 use crate::base::option_types::Wake;
 use crate::queue::step::{Action, Refusal};
 
-/// The most readers for which one request asks.
+/// The maximum number of readers that share one request.
 const LONGEST_RUN: usize = 16;
 
 impl LocalQueue {
@@ -26,7 +26,7 @@ impl LocalQueue {
         }
     }
 
-    /// Asks for the first waiter, or for the readers that are first.
+    /// Sends a request for the first waiter, or for the readers at the head.
     pub(super) fn ask(&mut self, in_time: bool, actions: &mut Vec<Action>) {
         let count = self.run_length();
         let Some(first) = self.waiters.first() else {
@@ -42,7 +42,7 @@ impl LocalQueue {
         self.fly(holds, RequestKind::Acquire { in_time });
     }
 
-    /// Asks at once, or after the request that is in flight.
+    /// Sends a request immediately, or after the request that is in flight.
     pub(super) fn ask_anew(&mut self, actions: &mut Vec<Action>) {
         if self.flight.is_none() {
             self.ask(false, actions);
@@ -51,7 +51,7 @@ impl LocalQueue {
         }
     }
 
-    /// The number of waiters for which one request asks: the first one, or all readers that are first.
+    /// The number of waiters that one request is for: the first one, or all readers at the head.
     fn run_length(&self) -> usize {
         let Some(first) = self.waiters.first() else {
             return 0;
@@ -60,7 +60,7 @@ impl LocalQueue {
         1 + others.take_while(|other| first.enters_with(other)).count()
     }
 
-    /// Puts a request for these waiters in flight. What was noted about when to ask is out of date.
+    /// Puts a request for these waiters in flight. The times that were noted for the next request are outdated.
     pub(super) fn fly(&mut self, waiters: Vec<HoldId>, kind: RequestKind) {
         self.maybe_free = false;
         (self.ask_at, self.free_at) = (None, None);
@@ -87,14 +87,14 @@ impl LocalQueue {
         }
     }
 
-    /// Refuses waiters that ask only once. They stay no longer than the request in flight.
+    /// Rejects the waiters that make only one attempt. They stay no longer than the request in flight.
     fn refuse_hasty(&mut self, now: Instant, actions: &mut Vec<Action>) {
         let is_asking =
             |flight: &RequestInFlight| matches!(flight.kind, RequestKind::Acquire { .. });
         if self.waiters.hasty().next().is_none() || self.flight.as_ref().is_some_and(is_asking) {
             return;
         }
-        // Readers join those of their process who are inside, once they have asked.
+        // Readers join those of their process who are inside, after they have sent a request.
         let joins = if self.flight.is_none() && self.holders.is_shared(now) {
             self.run_length()
         } else {
@@ -116,16 +116,17 @@ impl LocalQueue {
         }
     }
 
-    /// Whether the first waiter asks although nothing is due: not while a release in this process will bring it the lock.
+    /// Returns whether the first waiter sends a request although none is due. It does not if a release in this process
+    /// will bring it the lock.
     fn asks_at_once(&self, now: Instant) -> bool {
-        // Readers inside let others of their process in, and a writer takes its place in the store's queue
-        // before others do. In strict order it does so whenever it comes, not when the lock is released.
+        // Readers inside let others of their process in, and a writer takes its place in the store's queue before
+        // others do. In strict order it does so whenever it joins, not when the lock is released.
         !self.holders.is_exclusive(now)
             || self.queueing.local_handoffs == 0
             || matches!(self.queueing.wake, Wake::Poll { .. })
     }
 
-    /// Sets the time at which the first waiter asks.
+    /// Sets the time at which the first waiter sends a request.
     fn rest(&mut self, now: Instant) {
         let Some(first) = self.waiters.first() else {
             return;
@@ -147,7 +148,7 @@ impl LocalQueue {
                 self.backoff.reset();
                 heartbeat
             }
-            // The place in the store's queue is lost without a request in each heartbeat.
+            // Without a request in each heartbeat, the place in the store's queue is lost.
             _ if self.asks_at_once(now) => self.backoff.next_pause().min(heartbeat),
             _ => heartbeat,
         };

@@ -7,15 +7,15 @@ use tokio::time::Instant;
 use crate::base::id::HoldId;
 use crate::base::option_types::Mode;
 
-/// The holds that have the lock in this process, as far as is known. Each has it until an instant, while it has not been
-/// entered. After that its renewals tell when it has lost the lock.
+/// The holds that have the lock in this process, as far as is known. A hold that was not entered yet has the lock until
+/// an instant. After it was entered, its renewals show when it has lost the lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Holders {
     #[default]
     Free,
     Writer(HoldId, Option<Instant>),
-    /// At least one.
+    /// At least one reader.
     Readers(BTreeMap<HoldId, Option<Instant>>),
 }
 
@@ -55,7 +55,7 @@ impl Holders {
         }
     }
 
-    /// Whether readers are inside.
+    /// Returns whether readers are inside.
     pub(super) fn is_shared(&self, now: Instant) -> bool {
         match self {
             Self::Readers(readers) => readers.values().any(|until| is_live(*until, now)),
@@ -63,12 +63,12 @@ impl Holders {
         }
     }
 
-    /// Whether a writer is inside.
+    /// Returns whether a writer is inside.
     pub(super) fn is_exclusive(&self, now: Instant) -> bool {
         matches!(self, Self::Writer(_, until) if is_live(*until, now))
     }
 
-    /// A hold is brought the lock. One that had it before, and does not share it, has lost it.
+    /// Adds a hold that is granted the lock. A hold that had the lock before, and does not share it, has lost it.
     pub(super) fn add(&mut self, hold: HoldId, mode: Mode, until: Option<Instant>) {
         match (mode, &mut *self) {
             (Mode::Shared, Self::Readers(readers)) => drop(readers.insert(hold, until)),
@@ -77,7 +77,7 @@ impl Holders {
         }
     }
 
-    /// A hold is entered.
+    /// Notes that a hold is entered.
     pub(super) fn enter(&mut self, hold: HoldId) {
         let until = match self {
             Self::Writer(writer, until) if *writer == hold => Some(until),
@@ -87,7 +87,7 @@ impl Holders {
         until.into_iter().for_each(|until| *until = None);
     }
 
-    /// A writer shares the lock from now on.
+    /// Notes that a writer shares the lock from now on.
     pub(super) fn downgrade(&mut self, hold: HoldId) {
         if let Self::Writer(writer, until) = *self
             && writer == hold
@@ -110,7 +110,7 @@ impl Holders {
 
 #[cfg(test)]
 impl Holders {
-    /// Until when those have the lock that have not been entered.
+    /// The instant until which the holds that were not entered have the lock.
     pub(super) fn each_until(&mut self, mut visit: impl FnMut(&mut Instant)) {
         match self {
             Self::Free => {}

@@ -13,16 +13,17 @@ use crate::queue::step::{Action, Heard};
 use crate::store::{AcquireRequest, Order, Successor};
 
 impl LocalQueue {
-    /// Whether this hold has the lock in this process, as far as is known.
+    /// Returns whether this hold has the lock in this process, as far as is known.
     pub(in crate::queue) fn is_held_by(&self, hold: HoldId) -> bool {
         self.holders.contains(hold)
     }
 
-    /// Returns the first waiter, if it may continue a hold of this TTL in memory. The store must not know of the waiter,
-    /// since it enters under the id of another hold.
+    /// Returns the first waiter, if it may continue a hold of this TTL in memory. The store must not know of the
+    /// waiter, because it enters under the id of another hold.
     ///
-    /// While no other process waits, the hand-offs have no bound. If the lock was not in the store for a heartbeat, as
-    /// `is_late` says, it goes there: the message of another process, or the lock itself, may have been lost.
+    /// While no other process waits, the number of hand-offs has no bound. If the lock was not in the store for a
+    /// heartbeat (`is_late`), it goes through the store. The reason is that the message of another process, or the lock
+    /// itself, may have been lost.
     pub(in crate::queue) fn heir(&self, ttl: Duration, is_late: bool) -> Option<HoldId> {
         let first = self.waiters.first()?;
         let AcquireRequest { hold, .. } = first.request;
@@ -51,7 +52,7 @@ impl LocalQueue {
         actions.push(Action::Grant(grant.hold, grant));
     }
 
-    /// Notes that a waiter has got the lock, and must come for it.
+    /// Notes that a waiter has been granted the lock, and must claim it.
     pub(super) fn add_holder(
         &mut self,
         hold: HoldId,
@@ -63,28 +64,28 @@ impl LocalQueue {
         self.holders.add(hold, mode, Some(until));
         self.heard = Heard::Busy;
         (self.ask_at, self.free_at) = (None, None);
-        // If the order is strict, the next waiter takes its place in the store's queue now. Another reader enters.
+        // If the order is strict, the next waiter takes its place in the store's queue now. A reader enters.
         self.maybe_free = self.queueing.local_handoffs == 0 || mode == Mode::Shared;
         let due = now + 2 * self.queueing.heartbeat(waiter.request.ttl);
         let at = self.unclaimed.partition_point(|(other, _)| *other <= due);
         self.unclaimed.insert(at, (due, waiter.request.hold));
     }
 
-    /// Notes that a waiter has entered its grant, or has given it back.
+    /// Notes that a waiter has entered its grant, or has returned it.
     pub(super) fn claim(&mut self, waiter: HoldId) {
-        // Most come in the order in which they were granted the lock.
+        // Most grants are claimed in the order in which they were made.
         let mut unclaimed = self.unclaimed.iter();
         if let Some(at) = unclaimed.position(|(_, other)| *other == waiter) {
             self.unclaimed.remove(at);
         }
     }
 
-    /// Ends a hold. Returns who gets the lock next, unless the store decides that. Only a writer has a successor, and only a
-    /// writer is one: readers that are first ask at once instead.
+    /// Ends a hold. Returns who gets the lock next, unless the store decides that. Only a writer has a successor, and
+    /// only a writer can be one. Readers at the head send their request immediately instead.
     pub(super) fn end(&mut self, release: &Release) -> Option<Successor> {
         self.holders.remove(release.hold);
         if release.min_hold.is_some() {
-            // The lock stays held until then, so no waiter gets it next: the first one asks.
+            // The lock stays held until then, so no waiter gets it next: the first one sends a request.
             return None;
         }
         let first = self.waiters.first().filter(|_| self.flight.is_none())?;
@@ -114,7 +115,7 @@ impl LocalQueue {
 }
 
 impl LocalQueue {
-    /// Makes the queue in which one caller asks, and no other has come.
+    /// Creates the queue in which one caller has sent a request, and no other has joined.
     pub(in crate::queue) fn asking(queueing: Queueing, waiter: Waiter) -> Self {
         let (mut queue, mut sent) = (Self::new(queueing), Vec::new());
         queue.join(waiter, &mut sent);
@@ -122,7 +123,7 @@ impl LocalQueue {
         queue
     }
 
-    /// Makes the queue in which a hold has the lock, after so many hand-offs in a row, and no caller wants it.
+    /// Creates the queue in which a hold has the lock, after this number of hand-offs in a row, and no caller wants it.
     pub(in crate::queue) fn held(
         queueing: Queueing,
         (hold, mode): (HoldId, Mode),
@@ -138,8 +139,8 @@ impl LocalQueue {
         }
     }
 
-    /// Returns the only hold that has the lock, and the number of hand-offs in a row before it, if no caller wants the
-    /// lock.
+    /// Returns the only hold that has the lock, if no caller wants the lock. Also returns the number of hand-offs in a
+    /// row before it.
     pub(in crate::queue) fn held_alone(&self) -> Option<((HoldId, Mode), u32, bool)> {
         let holder = self.holders.alone().filter(|_| !self.is_active())?;
         Some((holder, self.handoffs, self.is_contended))

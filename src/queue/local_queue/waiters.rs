@@ -1,4 +1,4 @@
-//! The waiters of one key, in the order in which they have their turns. None of them is looked for by a walk.
+//! The waiters of one key, in the order of their turns. None of them is found by walking through the others.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,20 +7,20 @@ use foldhash::fast::RandomState;
 use crate::base::id::HoldId;
 use crate::queue::waiter::Waiter;
 
-/// The waiters of one key in one process. A hold waits once.
+/// The waiters of one key in one process. A hold waits only once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waiters {
-    /// In this order, so that the first ones lie together in memory.
+    /// The waiters in the order of their turns, so that the first ones are adjacent in memory.
     line: BTreeMap<Place, Waiter>,
     places: HashMap<HoldId, Place, RandomState>,
-    /// Those that ask only once.
+    /// The waiters that make only one attempt.
     hasty: BTreeMap<Place, HoldId>,
-    /// How many have come.
+    /// The number of waiters that have joined so far.
     joined: u64,
 }
 
-/// Where a waiter stands. All waiters of a queue have one [`Fairness`](crate::Fairness): so those that it prefers have one
-/// mode, and go before all others.
+/// The position of a waiter. All waiters of a queue have the same [`Fairness`](crate::Fairness). So those that it
+/// prefers have one mode, and go before all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     is_behind: bool,
@@ -41,12 +41,12 @@ impl Waiters {
         self.line.first_key_value().map(|(_, waiter)| waiter)
     }
 
-    /// In the order in which they have their turns.
+    /// The waiters in the order of their turns.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Waiter> {
         self.line.values()
     }
 
-    /// Those that ask only once, in the same order.
+    /// The waiters that make only one attempt, in the same order.
     pub(super) fn hasty(&self) -> impl Iterator<Item = HoldId> {
         self.hasty.values().copied()
     }
@@ -76,7 +76,7 @@ impl Waiters {
         is_first
     }
 
-    /// Takes a waiter out. Returns whether it was the first one, too.
+    /// Removes a waiter. Also returns whether it was the first one.
     pub(super) fn remove(&mut self, hold: HoldId) -> Option<(Waiter, bool)> {
         let place = self.places.remove(&hold)?;
         let waiter = self.line.remove(&place)?;
@@ -86,7 +86,7 @@ impl Waiters {
         Some((waiter, self.is_first(place)))
     }
 
-    /// Whether no waiter stands before this place.
+    /// Returns whether no waiter is before this position.
     fn is_first(&self, place: Place) -> bool {
         let first = self.line.first_key_value();
         first.is_none_or(|(first, _)| place < *first)
@@ -99,7 +99,7 @@ impl Waiters {
         self.line.values_mut()
     }
 
-    /// Whether what is derived from the line is that of this line.
+    /// Returns whether the values that are derived from the waiters are consistent with them.
     pub(super) fn add_up(&self) -> bool {
         let place_of = |(place, waiter): (&Place, &Waiter)| (waiter.request.hold, *place);
         let places: HashMap<_, _, _> = self.line.iter().map(place_of).collect();
@@ -109,7 +109,7 @@ impl Waiters {
     }
 }
 
-/// Only who waits, and in which order, makes a difference.
+/// Two values are equal if the same waiters wait in the same order.
 #[cfg(test)]
 impl PartialEq for Waiters {
     fn eq(&self, other: &Self) -> bool {

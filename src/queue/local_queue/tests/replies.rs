@@ -155,7 +155,7 @@ pub(super) fn reconnect() -> Event {
     })
 }
 
-/// Whether messages come in from now on.
+/// Returns whether messages come in from now on.
 pub(super) fn listens(listens: bool) -> Event {
     Box::new(move |_| Some(Input::Listening(listens)))
 }
