@@ -15,7 +15,7 @@ use crate::hold::scope;
 
 type AnyLost = Pin<Box<dyn Future<Output = LockError> + Send>>;
 
-/// Wakes the task of a body when one of its locks is lost. Made at the first wait, since most short bodies
+/// Wakes the task of a body when one of its locks is lost. It is created at the first wait, because most short bodies
 /// need none.
 #[derive(Default)]
 pub(crate) struct Loss(Option<AnyLost>);
@@ -23,9 +23,9 @@ pub(crate) struct Loss(Option<AnyLost>);
 impl Loss {
     /// Polls `body`, unless one of the locks is lost. An error is the loss that ends the body.
     ///
-    /// The deadline is checked before the body runs on: after a pause of the process no signal of a
-    /// watchdog would come in time. And it is checked after the body has finished, since a result
-    /// counts only if it came before.
+    /// The deadline is checked before the body continues, because after a pause of the process the signal of a watchdog
+    /// would come too late. It is also checked after the body has finished, because a result counts only if it came
+    /// before the deadline.
     pub(crate) fn race<F: Future>(
         &mut self,
         holds: &[Arc<Hold>],
@@ -42,7 +42,7 @@ impl Loss {
         }
     }
 
-    /// The loss that ends the body, which has been polled and waits.
+    /// The loss that ends the body, which was polled and is pending.
     pub(crate) fn poll_lost(
         &mut self,
         holds: &[Arc<Hold>],
@@ -65,7 +65,7 @@ pub(super) fn must_abort(holds: &[Arc<Hold>]) -> Option<LockError> {
     lost.next()
 }
 
-/// Resolves when a lock is lost whose loss ends the body. There is one.
+/// Resolves when a lock is lost whose loss ends the body. Such a lock exists.
 fn any_lost(holds: &[Arc<Hold>]) -> AnyLost {
     match holds {
         [hold] => {
@@ -80,7 +80,7 @@ fn any_lost(holds: &[Arc<Hold>]) -> AnyLost {
     }
 }
 
-/// Does the work, unless one of the locks is lost meanwhile.
+/// Does the work, unless one of the locks is lost in the meantime.
 pub(crate) async fn unless_lost<T>(
     holds: &[Arc<Hold>],
     work: impl Future<Output = Result<T, LockError>>,
@@ -99,11 +99,11 @@ pub(crate) async fn unless_lost<T>(
     }
 }
 
-/// An error on its way to the caller. Where a loss must end a body around the caller, that one is dropped before, and the
+/// An error on its way to the caller. If a loss must end a body around the caller, that body is dropped first, and the
 /// caller makes no further step.
 ///
-/// A level looks for its loss when its body has been polled; so this waits for that. Code in between may poll it again
-/// before, or block its thread until it is done: so it is done after some polls.
+/// A level checks for its loss after its body was polled, so this future waits for that. Code in between may poll this
+/// future again before, or block its thread until it completes. So it completes after a limited number of polls.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless awaited"]
 pub(crate) struct Failing {
@@ -111,7 +111,7 @@ pub(crate) struct Failing {
     polls: u8,
 }
 
-/// A set of futures polls one that wakes itself twice before it returns, and as often each set in it.
+/// A set of futures polls a future that wakes itself twice before it returns, and each nested set multiplies that.
 const MOST_POLLS: u8 = 16;
 
 impl Failing {

@@ -1,8 +1,8 @@
-//! What a hold waits for before its body begins: that the replicas have it, where it is to count only then, and that the
-//! server still has it after a lost connection.
+//! The confirmations that a hold waits for before its body begins. If it counts only with replicas, they must have it.
+//! After a lost connection, the server must still have it.
 //!
-//! An answer of the server proves nothing about its replicas. So the body waits for them after the acquisition, wherever
-//! that came from, and a renewal lengthens the lease only once they have it.
+//! A response of the server proves nothing about its replicas. So the body waits for them after the acquisition,
+//! wherever the lock came from. A renewal lengthens the lease only after they have it.
 
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::hold::hold::Hold;
 use crate::hold::renewable::{Asked, RenewReply, RenewRequest};
 use crate::store::{Confirmation, Store};
 
-/// Waits until the replicas have a hold that was taken by a request before which its connection had this epoch. Where
-/// that has changed meanwhile, the hold is renewed, so that there is a new request to wait for.
+/// Waits until the replicas have a hold. It was acquired by a request before which its connection had this epoch. If
+/// the epoch has changed in the meantime, the hold is renewed, so that there is a new request to wait for.
 ///
-/// Fails if they do not have it in time, or cannot be asked. Then it may be in the lock, or not.
+/// Fails if they do not have it in time, or cannot be asked. Then it may or may not be in the lock.
 pub(crate) async fn taken(
     hold: &Arc<Hold>,
     store: &Arc<Store>,
@@ -63,7 +63,7 @@ pub(crate) async fn taken(
 }
 
 /// Renews a hold, for a request that the replicas may have. Returns the epoch of its connection; `None` if there was no
-/// answer, or the hold is lost.
+/// response, or the hold is lost.
 async fn renew(
     hold: &Arc<Hold>,
     store: &Arc<Store>,
@@ -75,15 +75,15 @@ async fn renew(
     };
     let reply = reply?;
     if reply.is_gone() {
-        // No call graph may go on with it.
+        // No call graph may continue it.
         hold.lose(LostReason::Gone);
         return Ok(None);
     }
     Ok(request.renewed(&reply).next().map(|asked| asked.epoch))
 }
 
-/// Waits until the replicas have the renewals that were answered, as far as they are to count only then. Returns what counts;
-/// fails if nothing does.
+/// Waits until the replicas have the renewals that were answered, if these count only then. Returns the part that
+/// counts; fails if nothing does.
 pub(super) async fn renewed(
     request: &RenewRequest,
     reply: RenewReply,
@@ -115,17 +115,17 @@ pub(super) async fn renewed(
     reply.confirmed(confirmed)
 }
 
-/// Whether a connection was lost since the hold was confirmed last. One that replicas have to confirm is asked for by
-/// that.
+/// Returns whether a connection was lost since the hold was last confirmed. A hold that replicas must confirm never
+/// counts as behind, because the confirmation renews it if necessary.
 pub(crate) fn is_behind(hold: &Hold, store: &Store) -> bool {
     hold.confirm.is_none() && hold.disconnects() != store.disconnects_of(hold.key())
 }
 
-/// Asks for those holds that are behind, until none is, before the body of several locks begins.
+/// Renews the holds that are behind, until none is, before the body of several locks begins.
 ///
-/// A caller that has some of its locks and waits for the next one may win that from a server which does not know the
-/// first ones: the server before it has gone with them. Each hold is verified after a lost connection, but its body
-/// must not begin beside a new holder meanwhile.
+/// A caller that has some of its locks and waits for the next one may get that lock from a server which does not know
+/// the first ones, because they were lost with the server before it. Each hold is verified after a lost connection, but
+/// its body must not begin while a new holder is inside.
 ///
 /// Fails if one of them is gone, and with the last error of the store after the limit.
 pub(crate) async fn verified(

@@ -1,12 +1,13 @@
-//! An acquisition that waits while its call graph holds other locks may wait for itself, by way of others. It
-//! publishes its wait, looks for a cycle among the waits of all processes, and gives way if it is chosen.
+//! The detection of deadlocks. An acquisition that waits while its call graph holds other locks may wait for itself, by
+//! way of others. It publishes its wait, searches for a cycle among the waits of all processes, and gives way if it is
+//! chosen.
 //!
-//! Of those that wait for each other, the last to publish walks after all others have published: so the cycle is
-//! found. It is confirmed by a second walk ([`walk`]). Every wait of a cycle may find it; a claim in the
-//! store decides which one gives way.
+//! Of the waits that wait for each other, the last to publish walks after all others have published, so the cycle is
+//! found. It is confirmed by a second walk ([`walk`]). Every wait of a cycle may find it. A claim in the store decides
+//! which one gives way.
 //!
-//! An acquisition that nothing encloses takes no part in this. One that is enclosed arms one timer once its first
-//! request is answered and it has to wait; a quarter of a heartbeat after it came, the search begins.
+//! An acquisition that nothing encloses does not take part. An enclosed one arms one timer after its first request is
+//! answered and it has to wait. The search begins a quarter of a heartbeat after the acquisition began.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -38,14 +39,14 @@ pub(crate) struct UnlessDeadlock<'a, F> {
     acquiring: F,
     #[pin]
     stage: SearchStage,
-    /// `None` once the search has it.
+    /// The waiting acquisition; `None` after it was passed to the search.
     waiting: Option<Waiting<'a>>,
     search: Option<Pin<Box<dyn Future<Output = LockError> + Send + 'a>>>,
 }
 
 #[pin_project(project = SearchStageProjection)]
 enum SearchStage {
-    /// It is certain to be polled when its first request is answered: no timer is needed until then.
+    /// It is certain to be polled when its first request is answered, so no timer is needed until then.
     Asking,
     Patient(#[pin] Sleep),
     Searching,
@@ -53,7 +54,7 @@ enum SearchStage {
 
 /// Waits for a lock, unless that is a deadlock and this wait is chosen to give way.
 ///
-/// Dropping it takes back what was published, in the background.
+/// Dropping it removes what was published, in the background.
 pub(crate) fn unless_deadlock<F>(acquiring: F, waiting: Waiting<'_>) -> UnlessDeadlock<'_, F> {
     UnlessDeadlock {
         acquiring,

@@ -1,4 +1,4 @@
-//! How many nested entries and members a hold has, and the depth that the store has for it.
+//! The number of nested entries and members of a hold, and the depth that the store has for it.
 
 use std::time::Duration;
 
@@ -10,63 +10,63 @@ use crate::base::option_types::Mode;
 use crate::queue::StoredDepth;
 use crate::store::{AnswerFuture, DepthChange, Presence};
 
-/// The depth of one hold. The wanted depth is the truth; the store is brought up to it, one change
-/// at a time, and after an unknown outcome by the next change.
+/// The depth of one hold. The wanted depth is authoritative. The store is updated to it, one change at a time. After an
+/// unknown outcome, the next change updates it.
 #[derive(Debug)]
 pub(crate) struct Depth {
     entries: u32,
-    /// The work that has left its task under the hold, and has not ended.
+    /// The number of members: work that has left its task under the hold, and has not ended.
     members: u32,
-    /// How many times the wanted depth has changed, and how many of these changes the store is known
-    /// to have taken in: a later depth includes all earlier changes.
+    /// The number of changes of the wanted depth, and how many of them the store is known to have: a later depth
+    /// includes all earlier changes.
     wishes: u64,
     met: u64,
     /// The depth is `None` while a change is in flight or its outcome is unknown.
     stored: StoredDepth,
-    /// Whether a re-entry has asked for a longer lease than the store knows of.
+    /// Whether a re-entry has requested a longer lease than the store knows of.
     lengthen: bool,
-    /// Whether a task brings the store up to date.
+    /// Whether a task updates the store.
     is_followed: bool,
-    /// Whether the store has left a caller without an answer. No other caller waits for it until it has answered.
+    /// Whether a caller has waited in vain for the store. No other caller waits for it until it has responded.
     pub(super) is_away: bool,
-    /// The one change that is in flight. Boxed, since there seldom is one.
+    /// The one change that is in flight. Boxed, because there rarely is one.
     flight: Option<Box<ChangeInFlight>>,
 }
 
-/// A change of the depth in flight. Every caller that waits for it polls it, so that an entry or an
-/// exit which was begun and is not polled any more holds up no other.
+/// A change of the depth in flight. Every caller that waits for it polls it. So an entry or an exit that was begun and
+/// is no longer polled does not block any other.
 #[derive(Clone, Debug)]
 pub(super) struct ChangeInFlight {
     pub(super) change: DepthChange,
     /// The last wish that the change includes.
     wish: u64,
-    /// Before the request is sent.
+    /// The instant before the request is sent.
     pub(super) sent: Instant,
     pub(super) answer: Shared<AnswerFuture<Presence>>,
 }
 
-/// What is left of a hold when an entry or a member has left it.
+/// What remains of a hold after an entry or a member has left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remains {
     /// The hold has ended.
     Nothing,
-    /// Others, for which the depth in the store is what it was.
+    /// Other entries or members remain, and the depth in the store is unchanged.
     SameDepth,
-    /// Other entries. The depth in the store must follow.
+    /// Other entries remain. The depth in the store must be updated.
     LessDepth,
 }
 
-/// How the store is brought up to date.
+/// The next step that updates the store.
 pub(super) enum NextChange {
-    /// It is up to date.
+    /// The store is up to date.
     Nothing,
     InFlight(ChangeInFlight),
-    /// By a change that must be sent now.
+    /// The change that must be sent now.
     Change(DepthChange),
 }
 
 impl Depth {
-    /// The depth of a hold that is entered, as the one before has left it in the store.
+    /// The depth of a hold that is entered, as the previous turn has left it in the store.
     pub(super) fn new(stored: StoredDepth) -> Self {
         Self {
             entries: 1,
@@ -81,33 +81,32 @@ impl Depth {
         }
     }
 
-    /// The wanted depth; 0 once the hold has ended. Members keep the field in the store without being counted
-    /// there.
+    /// The wanted depth; 0 after the hold has ended. Members keep the field in the store without being counted there.
     pub(super) fn wanted(&self) -> u32 {
         self.entries.max(self.members.min(1))
     }
 
-    /// Whether there are no others inside than so many entries.
+    /// Returns whether there are exactly this number of entries, and no members.
     pub(super) fn is_only(&self, entries: u32) -> bool {
         (self.entries, self.members) == (entries, 0)
     }
 
-    /// How many changes were wanted up to now.
+    /// The number of changes that were wanted up to now.
     pub(super) fn wishes(&self) -> u64 {
         self.wishes
     }
 
-    /// What the store has, for the call graph that goes on with the hold.
+    /// The depth that the store has, for the call graph that continues the hold.
     pub(super) fn stored(&self) -> StoredDepth {
         self.stored
     }
 
-    /// Whether the store has not confirmed a longer lease that a re-entry has asked for.
+    /// Returns whether a re-entry has requested a longer lease that the store has not confirmed.
     pub(super) fn is_lengthening(&self) -> bool {
         self.lengthen
     }
 
-    /// One level more. Returns false if the hold has ended: then it cannot be re-entered.
+    /// Adds one level. Returns false if the hold has ended: then it cannot be re-entered.
     pub(super) fn deepen(&mut self) -> bool {
         let is_held = self.wanted() > 0;
         if is_held {
@@ -117,14 +116,14 @@ impl Depth {
         is_held
     }
 
-    /// One member more. Returns false if the hold has ended: then it cannot be joined.
+    /// Adds one member. Returns false if the hold has ended: then it cannot be joined.
     pub(super) fn join(&mut self) -> bool {
         let is_held = self.wanted() > 0;
         self.members += u32::from(is_held);
         is_held
     }
 
-    /// One member less.
+    /// Removes one member.
     pub(super) fn leave(&mut self) -> Remains {
         self.members = self.members.saturating_sub(1);
         match self.wanted() {
@@ -133,12 +132,12 @@ impl Depth {
         }
     }
 
-    /// The next change is to lengthen the lease.
+    /// Notes that the next change must lengthen the lease.
     pub(super) fn lengthen(&mut self) {
         self.lengthen = true;
     }
 
-    /// One level less.
+    /// Removes one level.
     pub(super) fn lessen(&mut self) -> Remains {
         self.entries = self.entries.saturating_sub(1);
         self.wishes += 1;
@@ -149,8 +148,8 @@ impl Depth {
         }
     }
 
-    /// The change that is in flight, or the next one that the store needs, until it has taken in the
-    /// wish. From here on its depth is unknown until confirmed.
+    /// The change that is in flight, or the next one that the store needs, until the store has this wish. From here on
+    /// the depth in the store is unknown until it is confirmed.
     pub(super) fn next(
         &mut self,
         wish: u64,
@@ -177,7 +176,7 @@ impl Depth {
         })
     }
 
-    /// The change is on its way.
+    /// Notes that the change is in flight.
     pub(super) fn fly(
         &mut self,
         change: DepthChange,
@@ -195,7 +194,7 @@ impl Depth {
         flight
     }
 
-    /// The flight has been answered, and the depth in the store is now `stored`. Returns whether the caller
+    /// Notes that the change was answered, and that the depth in the store is now `stored`. Returns whether the caller
     /// is the first to know.
     pub(super) fn land(
         &mut self,
@@ -215,18 +214,18 @@ impl Depth {
         is_first
     }
 
-    /// Returns whether a task must be started that brings the store up to date.
+    /// Returns whether a task must be started that updates the store.
     pub(super) fn begin_to_follow(&mut self) -> bool {
         !std::mem::replace(&mut self.is_followed, true)
     }
 
-    /// The task has brought the store up to this wish, or cannot. Returns whether it ends.
+    /// Notes that the task has updated the store to this wish, or cannot. Returns whether the task ends.
     pub(super) fn stop_to_follow(&mut self, wish: u64) -> bool {
         self.is_followed &= self.wishes != wish && self.wanted() > 0;
         !self.is_followed
     }
 
-    /// Forgets the task that has ended with its runtime.
+    /// Forgets the task, which has ended with its runtime.
     pub(super) fn forget_follower(&mut self) {
         self.is_followed = false;
         self.is_away = false;
@@ -280,7 +279,7 @@ mod tests {
         assert_eq!(change(&mut depth, TTL), None);
     }
 
-    /// The caller that was bringing the store up to date may have stopped at the last exit.
+    /// The caller that was updating the store may have stopped at the last exit.
     #[test]
     fn the_next_turn_sends_a_change_if_that_of_the_one_before_was_not_answered() {
         let mut first = depth(Some(1), 0);
@@ -306,7 +305,7 @@ mod tests {
         let wanted = change(&mut depth, TTL).unwrap();
         assert!(wanted.lengthen && depth.is_lengthening());
         let flight = fly(&mut depth, wanted);
-        // Another re-entry has asked for more by then.
+        // Another re-entry has requested a longer lease by then.
         assert!(depth.land(&flight, Some(2), 2 * TTL));
         assert!(depth.is_lengthening());
         assert!(depth.deepen());
@@ -347,7 +346,7 @@ mod tests {
         assert_eq!(member_last.wanted(), 0);
     }
 
-    /// The field is there already, with the depth that it had for the entries before.
+    /// The field already exists, with the depth that it had for the previous entries.
     #[test]
     fn the_first_entry_beside_members_needs_no_change() {
         let mut depth = depth(Some(1), 0);

@@ -1,4 +1,4 @@
-//! From alone to shared: a writer goes on as a reader.
+//! The downgrade from exclusive to shared: a writer continues as a reader.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use crate::hold::hold::{Hold, HoldState};
 use crate::hold::renewals::RenewalSchedule;
 use crate::store::{Downgrade, Presence};
 
-/// Why there is nothing to wait for.
+/// The reason why there is nothing to wait for.
 pub(super) enum Settled {
-    /// The lock is shared already.
+    /// The lock is already shared.
     Shared,
     /// More than one entry is inside.
     InUse,
     Lost(LostReason),
 }
 
-/// Has the hold share its lock. What there is to wait for goes on in the background if it is dropped.
+/// Makes the hold share its lock. If the future is dropped, the remaining work continues in the background.
 ///
-/// From now on it counts as shared, since the store may execute the request at any time: nested calls do not enter it
-/// exclusively, and it is renewed and released as a reader.
+/// From now on the hold counts as shared, because the store may execute the request at any time. So nested calls cannot
+/// enter it exclusively, and it is renewed and released as a reader.
 pub(super) fn downgrade(
     hold: &Arc<Hold>,
     renewals: &Arc<RenewalSchedule>,
@@ -63,7 +63,7 @@ pub(super) fn downgrade(
     }))
 }
 
-/// Asks until the store has answered, or the hold has ended.
+/// Repeats the request until the store has responded, or the hold has ended.
 async fn ask(hold: &Hold, renewals: &RenewalSchedule) -> Result<(), Failure> {
     let (key, id) = (hold.key(), hold.id());
     let mut backoff = Backoff::default();
@@ -100,13 +100,13 @@ async fn ask(hold: &Hold, renewals: &RenewalSchedule) -> Result<(), Failure> {
         let pause = Instant::now() + backoff.next_pause();
         sleep_until(pause.min(hold.deadline())).await;
     }
-    // It was released meanwhile.
+    // It was released in the meantime.
     Ok(())
 }
 
-/// The store has shared the lock, by a request that was sent then.
+/// Notes that the store has made the lock shared, by a request that was sent at `sent`.
 fn note_shared(hold: &Hold, renewals: &RenewalSchedule, sent: Instant, ttl: Duration) {
-    // Where replicas must have it, the next renewal lengthens the lease.
+    // If replicas must have it, the next renewal lengthens the lease.
     if hold.confirm.is_none() {
         hold.change(|state| state.lease.confirm(sent, ttl, Instant::now()));
     }

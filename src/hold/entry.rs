@@ -1,4 +1,4 @@
-//! One level of the holds that an acquisition has entered: how they are entered and left.
+//! One level of the holds that an acquisition has entered, with how they are entered and left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,20 +27,20 @@ use crate::queue::Grant;
 #[cfg(test)]
 mod tests;
 
-/// One entry of each hold, in the order in which they were made: those that enclosing calls have begun come first. Dropping
-/// it takes one level off each of them in the background.
+/// One entry of each hold, in the order in which they were made: first those of holds that enclosing calls began.
+/// Dropping it removes one level from each of them in the background.
 pub(crate) struct Entry {
     holds: Holds,
-    /// How many of the holds it has begun.
+    /// The number of holds that it began.
     begun: usize,
     renewals: Arc<RenewalSchedule>,
     depth_sync: DepthSync,
-    /// Whether a guard has it.
+    /// Whether it belongs to a guard.
     is_guards: bool,
 }
 
 impl Entry {
-    /// An entry of no hold yet.
+    /// An entry that has no hold yet.
     #[inline]
     pub(crate) fn new(renewals: &Arc<RenewalSchedule>, depth_sync: DepthSync) -> Self {
         Self {
@@ -52,7 +52,8 @@ impl Entry {
         }
     }
 
-    /// Enters a lock that was won. It is renewed from now on, on this runtime; the locks of a group together.
+    /// Enters a lock that was acquired. It is renewed from now on, on this runtime. The locks of a group are renewed
+    /// together.
     #[inline]
     pub(crate) fn begin(
         &mut self,
@@ -66,13 +67,13 @@ impl Entry {
         let hold = Hold::new(grant, key, graph, terms, group.cloned(), runtime.id());
         self.renewals.queues().activity().begin();
         let at = self.holds.len();
-        // From here on whatever panics ends the hold.
+        // From here on, any panic ends the hold.
         self.holds.push(hold);
         self.begun += 1;
         let hold = &self.holds[at];
         self.renewals.push(hold, runtime);
         if grant.depth.depth != Some(1) {
-            // The last change of the call graph before was not answered.
+            // The last change of the previous call graph was not answered.
             self.sync_later(hold);
         }
         hold
@@ -96,11 +97,11 @@ impl Entry {
         Ok(())
     }
 
-    /// Waits until the store has the new depths of the holds that were entered once more, unless it is to follow in the
-    /// background.
+    /// Waits until the store has the new depths of the holds that were entered once more. It does not wait if the depth
+    /// is updated in the background.
     ///
-    /// It follows there too where the store has not answered within the response timeout, since the lock is held
-    /// until the lease ends.
+    /// It also leaves the update to the background if the store has not responded within the response timeout, because
+    /// the lock is held until the lease expires.
     pub(crate) async fn reentered(&self) -> Result<(), LockError> {
         match &self.holds[..] {
             [hold] => self.deepened(hold).await,
@@ -132,24 +133,24 @@ impl Entry {
         Ok(())
     }
 
-    /// A guard has it from now on.
+    /// Notes that it belongs to a guard from now on.
     pub(crate) fn give_to_guard(&mut self) {
         self.is_guards = true;
         self.holds.iter().for_each(|hold| hold.add_guard());
     }
 
-    /// The holds, each of which is there once.
+    /// The holds, each of them once.
     pub(crate) fn holds(&self) -> &[Arc<Hold>] {
         &self.holds
     }
 
-    /// The holds that it has begun.
+    /// The holds that it began.
     #[inline]
     pub(crate) fn begun(&self) -> &[Arc<Hold>] {
         &self.holds[self.holds.len() - self.begun..]
     }
 
-    /// Opens the span of the holds that it has begun.
+    /// Opens the span of the holds that it began.
     #[inline]
     pub(crate) fn trace(&self, keys: &[LockKey], mode: Mode) {
         let begun = self.begun();
@@ -159,7 +160,7 @@ impl Entry {
         }
     }
 
-    /// Labels the holds that it has begun.
+    /// Labels the holds that it began.
     pub(crate) fn label(&self, label: impl Fn(&LockKey) -> Option<Arc<str>>) {
         for hold in self.begun() {
             if let Some(label) = label(hold.key()) {
@@ -168,29 +169,29 @@ impl Entry {
         }
     }
 
-    /// The span around what is done under the holds that it has begun; none if it has only entered the holds of others.
+    /// The span around what is done under the holds that it began; none if it only re-entered holds of others.
     pub(crate) fn span(&self) -> Span {
-        // They have one.
+        // They share one span.
         self.begun()
             .last()
             .map(|hold| hold.span())
             .unwrap_or_default()
     }
 
-    /// How the first of them was lost, if that is to end what is done under it.
+    /// How the first of them was lost, if that must end what is done under it.
     pub(crate) fn lost(&self) -> Option<LockError> {
         must_abort(&self.holds)
     }
 
-    /// Takes one level off each hold; see [`Exit`].
+    /// Removes one level from each hold; see [`Exit`].
     #[inline]
     pub(crate) fn exit(mut self) -> Exit {
         let leavings = self.leave();
         Exit::new(mem::take(&mut self.holds), leavings, &self.renewals)
     }
 
-    /// Takes one level off each hold. The holds that end so are released together. What there is to wait for goes on in the
-    /// background if it is dropped.
+    /// Removes one level from each hold. The holds that end this way are released together. If the future is dropped,
+    /// the remaining work continues in the background.
     #[inline]
     fn leave(&self) -> Leavings {
         let mut leavings = Leavings::default();
@@ -203,7 +204,7 @@ impl Entry {
         leavings
     }
 
-    /// Brings the store up to the depth that is left.
+    /// Updates the store to the depth that remains.
     fn follow(&self, hold: &Arc<Hold>, remains: Remains) -> Option<Leaving> {
         if remains != Remains::LessDepth || self.syncs_later(hold) {
             return None;
@@ -217,14 +218,14 @@ impl Entry {
         Some(Handover::new(runtime, hold.span(), work))
     }
 
-    /// Lets a task bring the store up to the wanted depth, unless the caller waits for it. Where the store is away, one
-    /// caller has waited in vain for all.
+    /// Lets a task update the store to the wanted depth, unless the caller waits for that. If the store is unavailable,
+    /// only one caller waits in vain.
     fn syncs_later(&self, hold: &Arc<Hold>) -> bool {
         let is_awaited = self.depth_sync == DepthSync::Awaited && !hold.is_store_away();
         !is_awaited && (self.sync_later(hold) || self.depth_sync == DepthSync::Background)
     }
 
-    /// Lets a task bring the store up to the wanted depth. Returns false where there is no runtime for it.
+    /// Lets a task update the store to the wanted depth. Returns false if there is no runtime for it.
     fn sync_later(&self, hold: &Arc<Hold>) -> bool {
         let Some(follower) = Follower::of(hold, self.renewals.queues()) else {
             return true;

@@ -1,4 +1,4 @@
-//! How holds are left: the last one to leave a hold ends it.
+//! The exits from holds: the last one to leave a hold ends it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::hold::hold::{Hold, Holds};
 use crate::hold::renewals::RenewalSchedule;
 use crate::queue::Release;
 
-/// Ends the hold. The next waiter of this process goes on with it in memory, or it is released: together with others, if
+/// Ends the hold. The next waiter of this process continues it in memory, or it is released, together with others if
 /// there are any.
 pub(super) fn end(hold: &Arc<Hold>, renewals: &Arc<RenewalSchedule>) -> Option<Leaving> {
     let queues = renewals.queues();
@@ -41,7 +41,7 @@ pub(super) fn end(hold: &Arc<Hold>, renewals: &Arc<RenewalSchedule>) -> Option<L
         };
         let releasing = queues.release(hold.key(), release);
         let (of, span) = (Arc::clone(hold), hold.span());
-        // An async block would keep the future of the release twice.
+        // An async block would store the future of the release twice.
         let left = releasing.map(move |released| {
             of.found(&released);
             of.end_span();
@@ -49,15 +49,16 @@ pub(super) fn end(hold: &Arc<Hold>, renewals: &Arc<RenewalSchedule>) -> Option<L
         });
         Some(Handover::new(removed.runtime, span, left))
     };
-    // A release that is on its way is counted for itself.
+    // A release in flight is counted separately.
     queues.activity().end();
     leaving
 }
 
-/// What the store must still learn about a hold. The output is the result of leaving the hold.
+/// The work that informs the store about one hold. The output is the result of leaving the hold.
 pub(super) type Leaving = Handover<Result<(), LockError>>;
 
-/// What the store must still learn. The output is the first failure; a loss counts before any other.
+/// The work that informs the store about all holds. The output is the first failure. A loss takes precedence over any
+/// other failure.
 #[derive(Debug, Default)]
 pub(super) struct Leavings {
     each: SmallVec<[Leaving; 1]>,
@@ -98,15 +99,15 @@ impl Future for Leavings {
     }
 }
 
-/// Waits for the store to take in that its holds were left, but no longer than the response timeout: then the work goes on
-/// in the background (P13).
+/// Waits until the store knows that the holds were left, for at most the response timeout. After that, the work
+/// continues in the background (P13).
 ///
-/// Fails if a lock turns out to have been lost, where that is to end the body, and if the store refuses.
+/// Fails if a lock turns out to have been lost and this must end the body. Also fails if the store rejects the request.
 #[pin_project]
 #[derive(Debug)]
 pub(crate) struct Exit {
     holds: Holds,
-    /// `None` where there is nothing to wait for.
+    /// `None` if there is nothing to wait for.
     #[pin]
     work: Option<Timeout<Leavings>>,
 }
@@ -116,7 +117,7 @@ impl Exit {
     pub(super) fn new(holds: Holds, leavings: Leavings, renewals: &RenewalSchedule) -> Self {
         let work = (!leavings.each.is_empty()).then(|| {
             let limit = renewals.response_timeout();
-            // It wakes with the answer to its first request.
+            // The response to its first request wakes it.
             let within = |hold: &Arc<Hold>| renewals.store().answers_within(hold.key());
             let is_answered = holds.iter().all(|hold| within(hold) <= limit);
             timeout(limit, leavings).sparing(is_answered, |_| true)

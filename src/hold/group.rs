@@ -1,5 +1,5 @@
-//! What is common to the holds of several keys that one acquisition has taken: they are renewed together, and the loss
-//! of one of them is the loss of all.
+//! The group of holds of several keys that one acquisition has taken. They are renewed together, and the loss of one of
+//! them is the loss of all.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use crate::base::error::LostReason;
 use crate::base::key::LockKey;
 use crate::base::sync::Mutex;
 
-/// The holds of one acquisition. Its mutex comes after that of the schedules, and before the state of a hold; a hold
-/// does not reach for it while its own state is locked.
+/// The holds of one acquisition. Its mutex comes after that of the schedules, and before the state of a hold. A hold
+/// does not lock it while its own state is locked.
 #[derive(Debug)]
 pub(crate) struct Group<H> {
     state: Mutex<GroupState<H>>,
@@ -16,9 +16,9 @@ pub(crate) struct Group<H> {
 
 #[derive(Debug)]
 struct GroupState<H> {
-    /// Those that have not ended.
+    /// The holds that have not ended.
     members: Vec<Arc<H>>,
-    /// Which lock was lost first, and how.
+    /// The lock that was lost first, and the reason.
     loss: Option<(LockKey, LostReason)>,
 }
 
@@ -34,7 +34,7 @@ impl<H> Group<H> {
         self.state.lock().members.push(Arc::clone(member));
     }
 
-    /// A member has ended.
+    /// Notes that a member has ended.
     pub(super) fn leave(&self, member: &Arc<H>) {
         let mut state = self.state.lock();
         let mut members = state.members.iter();
@@ -48,7 +48,7 @@ impl<H> Group<H> {
         self.state.lock().members.clone()
     }
 
-    /// The lock of a member was lost. Returns whether it is the first.
+    /// Notes that the lock of a member was lost. Returns whether it is the first.
     pub(super) fn lose(&self, key: &LockKey, reason: LostReason) -> bool {
         let mut state = self.state.lock();
         let is_first = state.loss.is_none();
@@ -58,7 +58,7 @@ impl<H> Group<H> {
         is_first
     }
 
-    /// Which lock was lost first, and how.
+    /// The lock that was lost first, and the reason.
     pub(super) fn loss(&self) -> Option<(LockKey, LostReason)> {
         self.state.lock().loss.clone()
     }

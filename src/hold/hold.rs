@@ -1,7 +1,6 @@
 //! One outermost acquisition, shared by everything that has entered it.
 //!
-//! It keeps nothing alive: what it needs of its `Locks` is with those who have entered
-//! ([`Entry`](super::entry::Entry)).
+//! It keeps nothing alive: its entries ([`Entry`](super::entry::Entry)) hold what it needs of its `Locks`.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -31,50 +30,50 @@ mod end;
 mod losses;
 pub(super) mod renewing;
 
-/// The holds of an entry: in most cases one.
+/// The holds of an entry, usually one.
 pub(crate) type Holds = SmallVec<[Arc<Hold>; 1]>;
 
 /// A lock that a call graph holds, or has held.
 pub(crate) struct Hold {
     key: LockKey,
     id: HoldId,
-    /// How many permits it takes.
+    /// The number of permits that it takes.
     permits: u32,
     tokens: TokenSeries,
     graph: CallGraph,
     on_lost: OnLost,
-    /// Those that were taken together with it, where it is one of several.
+    /// The holds that were acquired together with it, if it is one of several.
     group: Option<Arc<Group<Self>>>,
     /// Whether some acquire of the hold was never answered.
     unanswered: bool,
-    /// How many replicas must have it before it counts.
+    /// The number of replicas that must have it before it counts.
     pub(super) confirm: Option<Confirm>,
-    /// Where it is renewed and released, and its place in the schedule there.
+    /// The slot in the schedule of the runtime on which it is renewed and released.
     runtime: runtime::Id,
     slot: OnceLock<ScheduleSlot>,
     began: Stopwatch,
     state: Mutex<HoldState>,
-    /// Notified of the loss, and of the end if a renewal is in flight or the hold has a label.
+    /// The signal of the loss. It also signals the end if a renewal is in flight or the hold has a label.
     over: Notify,
 }
 
-/// What changes while a lock is held.
+/// The state that changes while a lock is held.
 pub(super) struct HoldState {
     pub(super) lease: Lease,
     pub(super) depth: Depth,
-    /// Shared from the moment on at which a downgrade is sent.
+    /// The mode. It is shared as soon as a downgrade is sent.
     pub(super) mode: Mode,
-    /// How long the lock is held at least.
+    /// The minimum time for which the lock is held.
     min_hold: Option<Duration>,
-    /// How many of the entries are those of guards: in no body that a loss could end.
+    /// The number of entries that belong to guards. They are in no body that a loss could end.
     guards: u32,
     /// Whether a wait inside it was chosen to end a deadlock.
     gives_way: bool,
     /// Whether a task waits for the end, to remove its label.
     is_labelled: bool,
-    /// Whether a renewal is about this hold alone, since one that was about others too may have failed because of it.
+    /// Whether a renewal must be about this hold only, because a common one may have failed because of it.
     is_renewed_alone: bool,
-    /// Around the hold, until its release is answered.
+    /// The span around the hold, until its release is answered.
     span: Span,
 }
 
@@ -84,22 +83,22 @@ impl HoldState {
     }
 }
 
-/// What became of an attempt to enter a hold once more.
+/// The result of an attempt to enter a hold once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reentry {
     Entered,
-    /// It has ended, and cannot be entered any more.
+    /// The hold has ended, and can no longer be entered.
     Ended,
-    /// It shares its lock, which was wanted exclusively.
+    /// The hold shares its lock, which was requested exclusively.
     Upgrade,
 }
 
-/// The call graph that takes a lock.
+/// The call graph that acquires a lock.
 #[derive(Debug)]
 pub(crate) enum CallGraph {
-    /// It holds no other lock: the first hold keeps its identity and the counter of its holds.
+    /// It holds no other lock. The first hold has its identity and the counter of its holds.
     New(Owner),
-    /// It has begun with this hold.
+    /// It began with this hold.
     Of(Arc<Hold>),
 }
 
@@ -111,14 +110,14 @@ impl CallGraph {
         }
     }
 
-    /// Whether it may hold other locks.
+    /// Returns whether it may hold other locks.
     pub(crate) fn has_begun(&self) -> bool {
         matches!(self, Self::Of(_))
     }
 }
 
 impl Hold {
-    /// The hold of a lock that was won.
+    /// The hold of a lock that was acquired.
     pub(super) fn new(
         grant: Grant,
         key: &LockKey,
@@ -178,7 +177,7 @@ impl Hold {
         self.graph.owner().id()
     }
 
-    /// Its call graph, for the locks that are taken under it.
+    /// Its call graph, for the locks that are acquired under it.
     pub(crate) fn graph(self: &Arc<Self>) -> CallGraph {
         CallGraph::Of(match &self.graph {
             CallGraph::New(_) => Arc::clone(self),
@@ -190,17 +189,17 @@ impl Hold {
         self.state.lock().depth.wanted()
     }
 
-    /// Whether it shares its lock.
+    /// Returns whether it shares its lock.
     pub(crate) fn mode(&self) -> Mode {
         self.state.lock().mode
     }
 
-    /// How the lock was lost, if it was.
+    /// How the lock was lost, if it was lost.
     pub(crate) fn lost(&self) -> Option<LostReason> {
         self.change(|state| state.lease.lost_by(Instant::now()))
     }
 
-    /// How long the lease is certain to last; zero once the hold is lost or released.
+    /// The time for which the lease certainly lasts; zero after the hold was lost or released.
     pub(crate) fn remaining(&self) -> Duration {
         let now = Instant::now();
         self.change(|state| match state.lease.lost_by(now) {
@@ -211,22 +210,22 @@ impl Hold {
         })
     }
 
-    /// Whether a loss ends the body.
+    /// Returns whether a loss ends the body.
     pub(crate) fn aborts_on_loss(&self) -> bool {
         self.on_lost == OnLost::Abort
     }
 
-    /// How the lock was lost, if the body has to end because of it.
+    /// How the lock was lost, if the body must end because of it.
     pub(crate) fn must_abort(&self) -> Option<LostReason> {
         self.aborts_on_loss().then(|| self.lost()).flatten()
     }
 
-    /// Marks the lock as lost; the first reason stands.
+    /// Marks the lock as lost. The first reason counts.
     pub(crate) fn lose(&self, reason: LostReason) {
         self.change(|state| state.lease.lose(reason));
     }
 
-    /// One level more, and a lease of at least `ttl`.
+    /// Adds one level, and requests a lease of at least `ttl`.
     pub(super) fn deepen(&self, wanted: Mode, ttl: Option<Duration>) -> Reentry {
         self.change(|state| {
             if state.is_upgrade(wanted) {
@@ -242,12 +241,12 @@ impl Hold {
         })
     }
 
-    /// Whether the lock is held shared, and wanted exclusively.
+    /// Returns whether the lock is held shared, but requested exclusively.
     pub(crate) fn is_upgrade(&self, wanted: Mode) -> bool {
         self.state.lock().is_upgrade(wanted)
     }
 
-    /// One level less, and so many guards.
+    /// Removes one level, and this number of guards.
     pub(super) fn lessen(&self, guards: u32) -> Remains {
         self.change(|state| {
             state.guards = state.guards.saturating_sub(guards);
@@ -255,28 +254,28 @@ impl Hold {
         })
     }
 
-    /// Whether the store has left a caller without an answer that waited for the depth.
+    /// Returns whether a caller has waited in vain for the store to update the depth.
     pub(super) fn is_store_away(&self) -> bool {
         self.state.lock().depth.is_away
     }
 
-    /// Notes that a caller has waited in vain for the store to take in that it has left.
+    /// Notes that a caller has waited in vain for the store to update the depth after an exit.
     pub(super) fn note_unanswered(&self) {
         self.change(|state| state.depth.is_away = true);
         events::release_backgrounded(&self.key, self.id);
     }
 
-    /// One member more. Returns false if the hold has ended: then it cannot be joined.
+    /// Adds one member. Returns false if the hold has ended: then it cannot be joined.
     pub(super) fn join(&self) -> bool {
         self.change(|state| state.depth.join())
     }
 
-    /// One member less.
+    /// Removes one member.
     pub(super) fn leave(&self) -> Remains {
         self.change(|state| state.depth.leave())
     }
 
-    /// Changes the state. Every loss passes through here: the first reason stands, and is reported once.
+    /// Changes the state. Every loss passes through here. The first reason counts, and is reported once.
     pub(super) fn change<T>(&self, work: impl FnOnce(&mut HoldState) -> T) -> T {
         let mut state = self.state.lock();
         let before = state.lease.lost();

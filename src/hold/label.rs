@@ -1,7 +1,8 @@
-//! The label of a hold: what its program says of it, for those that look at the lock or wait for it.
+//! The label of a hold: what its program says about it, for callers that inspect the lock or wait for it.
 //!
-//! It is stored once the hold has lasted a heartbeat, so short holds cost no request. It expires with the lease, and is removed
-//! when the hold ends. Nothing waits for it and nothing depends on it: where it is missing, the hold is shown without it.
+//! It is stored after the hold has lasted a heartbeat, so short holds cost no request. It expires with the lease, and
+//! is removed when the hold ends. Nothing waits for it and nothing depends on it. If it is missing, the hold is shown
+//! without it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,13 +30,13 @@ pub(super) fn publish(hold: &Arc<Hold>, label: &str, renewals: &RenewalSchedule)
     background::spawn(&runtime, publication.run(heartbeat));
 }
 
-/// The label of one hold while it is published. One task sends all its requests, one after the other, so a removal is not
-/// overtaken.
+/// The label of one hold while it is published. One task sends all its requests, one after the other, so no request can
+/// overtake a removal.
 struct Publication {
     hold: Arc<Hold>,
     label: Arc<str>,
     store: Arc<Store>,
-    /// How long an answer is waited for.
+    /// The time for which it waits for a response.
     limit: Duration,
 }
 
@@ -57,11 +58,11 @@ impl Publication {
                 life,
             };
             let is_stored = matches!(timeout(self.limit, store.ask(label)).await, Ok(Ok(())));
-            // A renewal comes as often.
+            // The hold is renewed equally often.
             pause = if is_stored { hold.ttl() / 3 } else { heartbeat };
         }
         if is_sent {
-            // Without an answer it expires.
+            // Without a response, the label expires.
             let unlabel = Unlabel(hold.key().clone(), hold.id());
             drop(timeout(self.limit, store.ask(unlabel)).await);
         }

@@ -1,6 +1,7 @@
-//! How long a hold may rely on its lock: a deadline on the local clock, and when it is renewed before.
+//! The lease of a hold: the deadline until which it may rely on its lock, on the local clock, and the time of its
+//! renewal.
 //!
-//! A value without a clock: the present instant is passed in.
+//! It is a value without a clock: the present instant is passed in.
 
 use std::iter;
 use std::time::Duration;
@@ -13,16 +14,15 @@ use crate::base::time::{Grace, LeaseTimes, deadline};
 #[cfg(test)]
 mod tests;
 
-/// How soon after the request that confirmed a lease last it is verified because of a disconnect, at the
-/// earliest.
+/// The minimum time from the request that last confirmed a lease to its verification after a disconnect.
 ///
-/// A connection that dies again and again would have each hold renewed each time. That one verification follows
-/// several disconnects is safe: it is sent after the last of them, so it answers for all. It comes later by
-/// this time at most, and a request of another holder may come before it anyway, while there is no
-/// connection: until it is answered it is the tokens that protect the resource (P1).
+/// Without it, a connection that is lost again and again would cause a renewal of each hold each time. It is safe that
+/// one verification follows several disconnects: it is sent after the last of them, so its response covers all. It is
+/// delayed by this time at most. A request of another holder may be executed before it anyway, while there is no
+/// connection. Until the verification is answered, the tokens protect the resource (P1).
 const VERIFY_PAUSE: Duration = Duration::from_millis(50);
 
-/// The lease of one hold. Once lost it stays lost, whatever answers arrive later.
+/// The lease of one hold. Once lost it stays lost, whatever responses arrive later.
 #[derive(Debug)]
 pub(crate) struct Lease {
     times: LeaseTimes,
@@ -31,32 +31,33 @@ pub(crate) struct Lease {
     /// The end of `max_hold`.
     end: Option<Instant>,
     lost: Option<LostReason>,
-    /// Whether the hold has ended; what was not lost by then never is.
+    /// Whether the hold has ended. A lease that was not lost by then is never lost.
     has_ended: bool,
     grace: Grace,
 }
 
-/// What must be done for a lease.
+/// The action that a lease needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     /// Nothing before this instant.
     At(Instant),
     Renewal,
-    /// It is lost.
+    /// The lease is lost.
     Lost,
 }
 
 impl Lease {
-    /// A lease that was confirmed by a request before which there were so many disconnects.
+    /// A lease that was confirmed by a request before which there was this number of disconnects.
     pub(crate) fn new(
         times: LeaseTimes,
         disconnects: u64,
         max_hold: Option<Duration>,
         grace: Grace,
     ) -> Self {
-        // An end too far to represent is none.
+        // An end that is too far away to represent is no end.
         let end = max_hold.and_then(|max_hold| times.confirmed.checked_add(max_hold));
-        // A hold that the first lease covers ends with it, margin and all: it is never renewed.
+        // A hold whose `max_hold` the first lease covers ends with that lease, including the margin. It is never
+        // renewed.
         let covers = |max_hold| deadline(times.confirmed, max_hold, grace) <= times.deadline;
         let is_covered = max_hold.filter(|_| end.is_some()).is_some_and(covers);
         Self {
@@ -73,15 +74,15 @@ impl Lease {
         }
     }
 
-    /// The length to renew to.
+    /// The length to which it is renewed.
     pub(crate) fn ttl(&self) -> Duration {
         self.times.ttl
     }
 
-    /// Renewals ask for at least `ttl` from now on. Returns whether that is longer than before.
+    /// Makes renewals request at least `ttl` from now on. Returns whether that is longer than before.
     pub(crate) fn raise_ttl(&mut self, ttl: Duration) -> bool {
-        // What reaches from the last confirmation to the end of `max_hold` reaches there from a later one too: a
-        // longer lease would only let the lock outlive its hold.
+        // If a lease lasts from the last confirmation to the end of `max_hold`, it does so from a later confirmation
+        // too. A longer lease would only make the lock outlive its hold.
         let left = |end: Instant| end.saturating_duration_since(self.times.confirmed);
         let ttl = self.end.map_or(ttl, |end| ttl.min(left(end)));
         let is_longer = ttl > self.times.ttl;
@@ -89,13 +90,13 @@ impl Lease {
         is_longer
     }
 
-    /// When the lease ends unless it is renewed.
+    /// The time at which the lease expires unless it is renewed.
     pub(crate) fn deadline(&self) -> Instant {
         self.end
             .map_or(self.times.deadline, |end| end.min(self.times.deadline))
     }
 
-    /// The times that the next turn of the hold is given.
+    /// The times that are passed to the next turn of the hold.
     pub(crate) fn times(&self) -> LeaseTimes {
         self.times
     }
@@ -105,20 +106,20 @@ impl Lease {
         self.disconnects
     }
 
-    /// Whether another call graph may go on with it: it has no end of its own, is not lost, and was
-    /// confirmed after the last of so many disconnects.
+    /// Returns whether another call graph may continue it. It must have no end of its own, must not be lost, and must
+    /// have been confirmed after the last of these disconnects.
     pub(crate) fn is_open(&self, disconnects: u64) -> bool {
         self.end.is_none() && self.lost.is_none() && self.disconnects == disconnects
     }
 
-    /// Whether it reaches to the end of `max_hold`.
+    /// Returns whether it lasts until the end of `max_hold`.
     pub(crate) fn is_covered(&self) -> bool {
         self.end.is_some_and(|end| end <= self.times.deadline)
     }
 
-    /// When the lease must be looked after if there were so many disconnects: a third of the TTL that was last
-    /// confirmed after it was, whatever TTL the next renewal asks for; at the deadline, where it already reaches
-    /// to the end of `max_hold`; and soon after a disconnect.
+    /// The time at which the lease must be handled if there were this number of disconnects. Usually it is a third of
+    /// the last confirmed TTL after the request that confirmed it, whatever TTL the next renewal requests. It is the
+    /// deadline if the lease already lasts until the end of `max_hold`. After a disconnect it is soon.
     pub(crate) fn due(&self, disconnects: u64) -> Instant {
         let due = if self.is_covered() {
             self.deadline()
@@ -132,18 +133,18 @@ impl Lease {
         }
     }
 
-    /// Whether it may be renewed now, together with another one: it would be due by `horizon`, and was confirmed after the
-    /// last disconnect.
+    /// Returns whether it may be renewed now, together with another lease. It must be due by `horizon`, and must have
+    /// been confirmed after the last disconnect.
     pub(crate) fn may_be_renewed(&self, disconnects: u64, horizon: Instant) -> bool {
         self.disconnects == disconnects && self.look(disconnects, horizon) == Due::Renewal
     }
 
-    /// The next renewal is due at this instant, if it would be due later.
+    /// Makes the next renewal due at this instant, if it would be due later.
     pub(crate) fn bring_forward(&mut self, due: Instant) {
         self.times.renewal_due = self.times.renewal_due.min(due);
     }
 
-    /// What must be done for it now.
+    /// The action that it needs now.
     pub(crate) fn look(&self, disconnects: u64, now: Instant) -> Due {
         let due = self.due(disconnects);
         match self.lost.or_else(|| self.loss_at(now)) {
@@ -153,10 +154,10 @@ impl Lease {
         }
     }
 
-    /// The store confirmed that the lease lasts `ttl` from a request that was sent at `sent`.
+    /// Notes that the store has confirmed that the lease lasts `ttl` from a request that was sent at `sent`.
     ///
-    /// A confirmation that comes after the deadline is too late: the lock counted as lost by then. One of a request that was
-    /// sent before the last one that was confirmed changes nothing.
+    /// A confirmation that arrives after the deadline is too late: the lock counted as lost by then. A confirmation of
+    /// a request that was sent before the last confirmed one changes nothing.
     pub(crate) fn confirm(&mut self, sent: Instant, ttl: Duration, now: Instant) {
         if self.lost_by(now).is_none() && sent >= self.times.confirmed {
             let confirmed = LeaseTimes::new(sent, ttl, ttl, self.grace);
@@ -166,8 +167,9 @@ impl Lease {
         }
     }
 
-    /// The machine was suspended for so long, and that was noticed at `now`. What was sent before lengthens nothing more, and the
-    /// lease is verified at once. A lease that was confirmed since is not concerned.
+    /// Notes that the machine was suspended for this long, and that this was noticed at `now`. A request that was sent
+    /// before no longer lengthens the lease, and the lease is verified immediately. A lease that was confirmed since
+    /// then is not affected.
     pub(crate) fn suspended(&mut self, by: Duration, now: Instant) {
         if self.times.confirmed > now {
             return;
@@ -179,12 +181,12 @@ impl Lease {
         self.times.renewal_due = self.times.renewal_due.min(now);
     }
 
-    /// A request was confirmed that was sent after so many disconnects.
+    /// Notes that a request was confirmed that was sent after this number of disconnects.
     pub(crate) fn verify(&mut self, disconnects: u64) {
         self.disconnects = self.disconnects.max(disconnects);
     }
 
-    /// How the lock was lost at the instant `now`, if it was.
+    /// How the lock was lost at the instant `now`, if it was lost.
     pub(crate) fn lost_by(&mut self, now: Instant) -> Option<LostReason> {
         self.lost = self.lost.or_else(|| self.loss_at(now));
         self.lost
@@ -204,19 +206,19 @@ impl Lease {
         self.lost
     }
 
-    /// Marks the lock as lost; the first reason stands.
+    /// Marks the lock as lost. The first reason counts.
     pub(crate) fn lose(&mut self, reason: LostReason) {
         if !self.has_ended {
             self.lost.get_or_insert(reason);
         }
     }
 
-    /// The release of the hold found that the lock had been lost before.
+    /// Notes that the release of the hold found that the lock had been lost before.
     pub(crate) fn found_lost(&mut self, reason: LostReason) {
         self.lost.get_or_insert(reason);
     }
 
-    /// The hold is over: the lease may run out from now on without being lost.
+    /// Notes that the hold has ended. From now on the lease may expire without being lost.
     pub(crate) fn end(&mut self, now: Instant) {
         self.lost_by(now);
         self.has_ended = true;

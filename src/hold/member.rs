@@ -1,4 +1,4 @@
-//! Work that has left its task keeps the holds that enclosed it: it is a member of each.
+//! The members of holds. Work that has left its task keeps the holds that enclosed it, because it is a member of each.
 
 use std::fmt;
 use std::pin::Pin;
@@ -16,18 +16,18 @@ use crate::hold::exit::{Exit, Leavings, end};
 use crate::hold::hold::{Hold, Holds};
 use crate::hold::renewals::RenewalSchedule;
 
-/// One member of a hold. It costs no request. Dropping it takes it off; where it was the last one in the hold, the
-/// hold ends in the background.
+/// One member of a hold. It costs no request. Dropping it removes it. If it was the last one in the hold, the hold ends
+/// in the background.
 pub(crate) struct Member {
     hold: Arc<Hold>,
     renewals: Arc<RenewalSchedule>,
     loss: Loss,
-    /// Whether it was taken off.
+    /// Whether it was removed.
     has_left: bool,
 }
 
 impl Member {
-    /// `None` if the hold has ended.
+    /// Adds a member. Returns `None` if the hold has ended.
     pub(super) fn of(hold: &Arc<Hold>, renewals: Arc<RenewalSchedule>) -> Option<Self> {
         hold.join().then(|| Self {
             hold: Arc::clone(hold),
@@ -74,7 +74,7 @@ impl fmt::Debug for Member {
     }
 }
 
-/// The members that a piece of work is, one of each hold around it: the innermost first.
+/// The members of a piece of work, one for each hold around it, beginning with the innermost.
 #[derive(Debug)]
 pub(crate) struct Members(Vec<Member>);
 
@@ -83,7 +83,7 @@ impl Members {
         Self(innermost_first)
     }
 
-    /// The loss that ends the work: of the outermost hold, if several are lost.
+    /// The loss that ends the work. If several holds are lost, it is that of the outermost.
     pub(crate) fn lost(&self) -> Option<LockError> {
         self.0.iter().rev().find_map(|Member { hold, .. }| {
             let reason = hold.must_abort()?;
@@ -91,8 +91,8 @@ impl Members {
         })
     }
 
-    /// Polls `body`, unless a lock is lost. An error is the loss that ends the body; when it is looked for, says
-    /// [`Loss::race`].
+    /// Polls `body`, unless a lock is lost. An error is the loss that ends the body. [`Loss::race`] describes when it
+    /// is checked.
     pub(crate) fn race<F: Future>(
         &mut self,
         body: Pin<&mut F>,
@@ -114,14 +114,14 @@ impl Members {
         Poll::Pending
     }
 
-    /// The work has ended: takes them off; see [`Exit`].
+    /// Removes the members, because the work has ended; see [`Exit`].
     pub(crate) fn exit(self) -> Exits {
         Exits(join_all(self.0.into_iter().map(Member::exit)))
     }
 }
 
-/// Waits where the work was the last one in a hold. Returns the loss of the outermost hold that turns out to have
-/// been lost.
+/// Waits if the work was the last one in a hold. Returns the loss of the outermost hold that turns out to have been
+/// lost.
 #[derive(Debug)]
 pub(crate) struct Exits(JoinAll<Exit>);
 

@@ -1,5 +1,5 @@
-//! The holds that are renewed together: one hold, those of one acquisition, readers of one key, or independent holds. One
-//! hold is several of length one, and each has its own answer.
+//! The holds that are renewed together: one hold, those of one acquisition, readers of one key, or independent holds. A
+//! single hold is handled as a list of length one. Each hold has its own outcome.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,33 +17,33 @@ use crate::store::{Keep, MOST_TOGETHER, Renew, RenewAnswer, Store};
 #[derive(Clone, Debug)]
 pub(super) struct Renewable(pub(super) Vec<Arc<Hold>>);
 
-/// One request for the leases of holds, or as many as it takes where one cannot be about all of them.
+/// One request for the leases of holds, or several if one request cannot include all of them.
 #[derive(Debug)]
 pub(super) struct RenewRequest {
-    /// An instant before it is sent.
+    /// An instant before the request is sent.
     pub(super) sent: Instant,
     holds: Vec<Asked>,
 }
 
-/// A hold that is asked for, and what was known before.
+/// A hold to renew, and what was known before the request.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) hold: Arc<Hold>,
     mode: Mode,
     ttl: Duration,
-    /// Whether a request about this hold is about no other one.
+    /// Whether a request about this hold must be about this hold only.
     is_alone: bool,
     disconnects: u64,
     /// The epoch of the connection.
     pub(super) epoch: u64,
 }
 
-/// What the store has said of each hold of a request, in their order.
+/// The outcome for each hold of a request, in the order of the holds.
 #[derive(Debug)]
 pub(super) struct RenewReply(Vec<RenewAnswer>);
 
 impl Renewable {
-    /// Leaves out the holds that have ended, and those that are lost, which it reports.
+    /// Removes the holds that have ended, and those that are lost, which it reports.
     pub(super) fn retain_held(&mut self, tell_lost: impl Fn(&Hold)) {
         self.0.retain(|hold| {
             let is_lost = hold.lost().is_some();
@@ -54,12 +54,12 @@ impl Renewable {
         });
     }
 
-    /// When the first lease ends unless it is renewed.
+    /// The time at which the first lease expires unless it is renewed.
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.0.iter().map(|hold| hold.deadline()).min()
     }
 
-    /// Whether there is a connection for each of them.
+    /// Returns whether there is a connection for each of them.
     pub(super) fn is_connected(&self, store: &Store) -> bool {
         self.0.iter().all(|hold| store.is_connected(hold.key()))
     }
@@ -73,8 +73,9 @@ impl Renewable {
 }
 
 impl RenewRequest {
-    /// The holds of one acquisition ask for the longest TTL of all of them from now on: a request about one of them must not ask
-    /// for less than one about all that may be executed later.
+    /// Creates a request. The holds of one acquisition request the longest TTL of all of them from now on. The reason
+    /// is that a request about one of them must not request less than an earlier one about all, which may be executed
+    /// later.
     pub(super) fn new(holds: &[Arc<Hold>], store: &Store) -> Self {
         let grouped = || holds.iter().filter(|hold| hold.group().is_some());
         if let Some(ttl) = grouped().map(|hold| hold.ttl()).max() {
@@ -96,7 +97,7 @@ impl RenewRequest {
         }
     }
 
-    /// Whether a connection was lost since.
+    /// Returns whether a connection was lost since.
     pub(super) fn is_cut(&self, store: &Store) -> bool {
         let mut holds = self.holds.iter();
         holds.any(|asked| asked.disconnects != store.disconnects_of(asked.hold.key()))
@@ -114,7 +115,7 @@ impl RenewRequest {
         Ok(RenewReply(replies.concat()))
     }
 
-    /// The holds of which the store has said this.
+    /// The holds for which this is the outcome.
     fn those(&self, reply: &RenewReply, answer: RenewAnswer) -> impl Iterator<Item = &Asked> {
         let answers = self.holds.iter().zip(&reply.0);
         answers.filter_map(move |(asked, it)| (*it == answer).then_some(asked))
@@ -124,13 +125,13 @@ impl RenewRequest {
         self.those(reply, RenewAnswer::Renewed)
     }
 
-    /// Whether some hold that was renewed counts once replicas have it.
+    /// Returns whether some hold that was renewed counts only after replicas have it.
     pub(super) fn awaits_replicas(&self, reply: &RenewReply) -> bool {
         let mut renewed = self.renewed(reply);
         renewed.any(|asked| asked.hold.confirm.is_some())
     }
 
-    /// What was renewed has its lease.
+    /// Confirms the leases of the holds that were renewed.
     pub(super) fn confirm(&self, reply: &RenewReply) {
         for Asked {
             hold,
@@ -143,7 +144,7 @@ impl RenewRequest {
         }
     }
 
-    /// What is gone is lost. A hold that has ended is gone rightly.
+    /// Marks the holds that are gone as lost. For a hold that has ended, this is no loss.
     pub(super) fn lose(&self, reply: &RenewReply) {
         let gone = self.those(reply, RenewAnswer::Gone);
         for Asked { hold, .. } in gone.filter(|asked| asked.hold.depth() > 0) {
@@ -152,14 +153,14 @@ impl RenewRequest {
         }
     }
 
-    /// The holds of which nothing is known are renewed alone from now on, until they are renewed.
+    /// Separates the holds about which nothing is known: each is renewed alone, until it is renewed.
     pub(super) fn separate_failed(&self, reply: &RenewReply) {
         let failed = self.those(reply, RenewAnswer::Failed);
         failed.for_each(|asked| asked.hold.renew_alone());
     }
 
-    /// After an error that may be that of one key, those that were asked for together are renewed alone, until they are
-    /// renewed. Returns false if each was asked for alone.
+    /// Separates the holds of a common request after an error that one key may have caused. Each is renewed alone,
+    /// until it is renewed. Returns false if there was no common request.
     pub(super) fn separate(&self, error: &StoreError) -> bool {
         let common = || {
             let holds = self.holds.iter();
@@ -174,7 +175,7 @@ impl RenewRequest {
 }
 
 impl Asked {
-    /// Whether one request may be about both: about writers, or about readers of one key.
+    /// Returns whether one request may be about both: about writers, or about readers of one key.
     fn goes_with(&self, other: &Self, store: &Store) -> bool {
         let (key, next) = (self.hold.key(), other.hold.key());
         let is_alike = self.mode == other.mode && self.ttl == other.ttl;
@@ -187,7 +188,7 @@ impl Asked {
     }
 }
 
-/// Asks for writers, or for readers of one key, which want one TTL.
+/// Renews writers, or readers of one key, that request one TTL.
 async fn send_run(run: &[Asked], store: &Store) -> Result<Vec<RenewAnswer>, StoreError> {
     let [first, ..] = run else {
         return Ok(Vec::new());
@@ -213,8 +214,8 @@ impl RenewReply {
         self.0.contains(&RenewAnswer::Gone)
     }
 
-    /// What is left of it where replicas have confirmed some of the renewals, in their order. Fails if they have confirmed
-    /// none.
+    /// The reply that remains if replicas have confirmed some of the renewals, which are in their order. Fails if they
+    /// have confirmed none.
     pub(super) fn confirmed(
         mut self,
         confirmed: Vec<Result<(), StoreError>>,

@@ -1,6 +1,6 @@
-//! One renewal: when its attempts are sent, and what a failure of one means (P4).
+//! One renewal: it decides when its attempts are sent, and what a failure of one of them means (P4).
 //!
-//! A value without a clock, a store or an await of its own: instants, answers and failures are told to it.
+//! It is a value without a clock, a store or an await of its own: instants, responses and failures are passed to it.
 
 use std::time::Duration;
 
@@ -12,58 +12,59 @@ use crate::base::error::Effect;
 #[cfg(test)]
 mod tests;
 
-/// How soon after an attempt without an answer the next one follows, at the least.
+/// The minimum time from an attempt without a response to the next one.
 const LEAST_PATIENCE: Duration = Duration::from_millis(10);
 
-/// A renewal that is in flight. It ends with an answer, with the last lease, or by giving way.
+/// A renewal that is in flight. It ends with a response, with the last lease, or by giving way.
 ///
-/// An attempt that was sent and has no answer yet is not given up, since the store may only be far away: the next one is
-/// sent beside it, and the first answer counts. A renewal that arrives late can only lengthen the lease of a hold that is
-/// there. An error is no answer: the old deadline stands.
+/// An attempt that was sent and has no response yet is not given up, because the store may only be far away. The next
+/// one is sent in addition, and the first response counts. A renewal that arrives late can only lengthen the lease of a
+/// hold that exists. An error is not a response: the old deadline stays.
 ///
-/// It goes on through the pauses while the server executes nothing, so that all those of a server that is away ask it no
-/// more often than these. After any other failure it gives way to the next hold: what fails may be this lock.
+/// It continues through the pauses while the server executes nothing. So only the renewals in flight send requests to
+/// an unavailable server, whatever the number of its holds. After any other failure it gives way to the next hold,
+/// because its own lock may be the cause of the failure.
 #[derive(Debug)]
 pub(super) struct Renewal {
     response_timeout: Duration,
     backoff: Backoff,
-    /// When an attempt is sent, unless there is something to wait for.
+    /// The time of the next attempt, unless there is something to wait for.
     next: Instant,
-    /// How long the latest attempt is waited for.
+    /// The time after which the latest attempt is overdue.
     patience: Duration,
-    /// How many attempts are without an answer.
+    /// The number of attempts without a response.
     in_flight: usize,
-    /// How many of them the server has answered, and its replicas not yet.
+    /// The number of them that the server has answered, but its replicas have not.
     confirming: usize,
-    /// Since when an attempt is without an answer.
+    /// The instant since which an attempt is without a response.
     silent_since: Option<Instant>,
     /// Whether the latest attempt waits for a connection.
     is_unsent: bool,
-    /// When attempts without an answer were told last.
+    /// The instant of the last report of attempts without a response.
     told_at: Option<Instant>,
 }
 
-/// What is done next.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NextAttempt {
     /// An attempt is sent.
     Send {
-        /// Since when those before it are without an answer, which is told.
+        /// The instant since which earlier attempts are without a response, if that must be reported.
         silent_since: Option<Instant>,
     },
-    /// Nothing before this instant.
+    /// No attempt is sent before this instant.
     WaitUntil(Instant),
 }
 
-/// Who has ended an attempt.
+/// The one that has ended an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Server,
-    /// The replicas, or what was to ask them, once the server had answered.
+    /// The replicas, or the step that asks them, after the server had responded.
     Replicas,
 }
 
-/// How an attempt has failed.
+/// The failure of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AttemptFailure {
     pub(super) by: By,
@@ -73,12 +74,12 @@ pub(super) struct AttemptFailure {
     pub(super) is_cut: bool,
 }
 
-/// What a failure means.
+/// The meaning of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Failed {
-    /// Whether it has not been told yet that the attempt is without an answer.
+    /// Whether it has not been reported yet that the attempt is without a response.
     pub(super) is_news: bool,
-    /// The renewal ends. Its holds are asked for again at this instant.
+    /// The renewal ends. Its holds are due again at this instant.
     pub(super) gives_way: Option<Instant>,
 }
 
@@ -97,7 +98,7 @@ impl Renewal {
         }
     }
 
-    /// What is done now, where the first lease ends at `deadline`.
+    /// The next step, if the first lease expires at `deadline`.
     pub(super) fn next(
         &mut self,
         now: Instant,
@@ -122,17 +123,17 @@ impl Renewal {
         NextAttempt::Send { silent_since }
     }
 
-    /// Whether no attempt is on its way, so that a new connection ends the pause.
+    /// Returns whether no attempt is in flight, so that a new connection ends the pause.
     pub(super) fn is_pausing(&self) -> bool {
         self.in_flight == 0
     }
 
-    /// There is a connection again.
+    /// Notes that there is a connection again.
     pub(super) fn connected(&mut self, now: Instant) {
         self.next = now;
     }
 
-    /// The server has answered an attempt, which replicas are to confirm.
+    /// Notes that the server has answered an attempt, which replicas must confirm.
     pub(super) fn confirming(&mut self) {
         self.confirming += 1;
     }
@@ -168,7 +169,7 @@ impl Renewal {
     }
 }
 
-/// How long to wait for an answer before the next attempt. Two more fit into what is left.
+/// The time to wait for a response before the next attempt. Two more attempts fit into the remaining lease.
 fn patience(response_timeout: Duration, deadline: Instant, now: Instant) -> Duration {
     let patience = response_timeout.min(deadline.saturating_duration_since(now) / 3);
     patience.max(LEAST_PATIENCE)

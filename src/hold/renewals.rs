@@ -1,17 +1,17 @@
 //! The renewals of all holds of one `Locks` (P4).
 //!
-//! On each runtime there is one schedule for the holds that were entered there, and one task that sleeps until the
-//! next of them is due. Holds that are due together are renewed by one request. A renewal has a task of its own only while
-//! it is in flight, and only so many are at each server: those beyond it that are due wait in its backlog, and the one with
-//! the earliest deadline is next. The schedule's task begins with the first hold and looks once in a second whether there is
-//! still one, so that a short section neither starts it nor wakes it. It ends with its runtime: then its holds are renewed
-//! no more.
+//! On each runtime there is one schedule for the holds that were entered there, and one task that sleeps until the next
+//! of them is due. Holds that are due together are renewed by one request. A renewal has a task of its own only while
+//! it is in flight. The number of renewals in flight at each server is limited. Further holds that are due wait in its
+//! backlog, and the one with the earliest deadline is next. The schedule's task begins with the first hold and checks
+//! once per second whether there is still one. So a short section neither starts it nor wakes it. The task ends with
+//! its runtime. Then its holds are no longer renewed.
 //!
-//! A hold stays in the schedule until it ends. While its renewal is in flight, and after a loss, it waits for
-//! nothing there.
+//! A hold stays in the schedule until it ends. While its renewal is in flight, and after a loss, it waits for nothing
+//! there.
 //!
-//! The mutex of the schedules comes before the state of a hold. Under it nothing is spawned, woken or reported: any
-//! of that may run code that comes back here.
+//! The mutex of the schedules comes before the state of a hold. While it is locked, nothing is spawned, woken or
+//! reported, because any of that may run code that calls back into the schedules.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -45,22 +45,23 @@ mod pace;
 mod tests;
 mod turns;
 
-/// How often a schedule looks whether there is still a hold.
+/// The interval at which a schedule checks whether there is still a hold.
 const LOOKS: Duration = Duration::from_secs(1);
 
-/// The renewals of one `Locks`, and what its holds need beside them.
+/// The renewals of one `Locks`, and what else its holds need.
 pub(crate) struct RenewalSchedule {
     queues: Arc<LocalQueues>,
     response_timeout: Duration,
     disconnects: watch::Receiver<u64>,
-    /// Which failures are warned of.
+    /// Selects the failures that are warned of.
     failures: Throttle,
     runtimes: Mutex<Vec<OfRuntime>>,
-    /// The last suspension of the machine, and an instant just before it was noticed. Its mutex comes after that of the runtimes.
+    /// The last suspension of the machine, and an instant just before it was noticed. Its mutex comes after that of the
+    /// runtimes.
     suspension: Mutex<Option<(Duration, Instant)>>,
 }
 
-/// What the schedule of a runtime had for a hold.
+/// The state of a hold in the schedule of its runtime, when it is removed.
 #[derive(Default)]
 pub(super) struct Removed {
     /// `None` if the runtime has ended.
@@ -96,7 +97,7 @@ impl RenewalSchedule {
         self.response_timeout
     }
 
-    /// How many lost connections concern a lock up to now.
+    /// The number of lost connections that affect a lock up to now.
     pub(crate) fn disconnects_of(&self, key: &LockKey) -> u64 {
         self.store().disconnects_of(key)
     }
@@ -152,7 +153,7 @@ impl RenewalSchedule {
         (of, task)
     }
 
-    /// A hold ends: it is not renewed any more.
+    /// Removes a hold that ends. It is no longer renewed.
     pub(super) fn remove(&self, hold: &Arc<Hold>) -> Removed {
         let mut runtimes = self.runtimes.lock();
         if let Some(group) = hold.group() {
@@ -176,7 +177,7 @@ impl RenewalSchedule {
         holds.cloned().collect()
     }
 
-    /// Where a hold is renewed; `None` if that runtime has ended.
+    /// The runtime on which a hold is renewed; `None` if it has ended.
     pub(super) fn runtime(&self, hold: &Arc<Hold>) -> Option<Handle> {
         let mut runtimes = self.runtimes.lock();
         find(&mut runtimes, hold).map(|(of, _)| of.runtime.clone())
@@ -197,7 +198,7 @@ impl RenewalSchedule {
         signal.iter().for_each(|signal| signal.notify_one());
     }
 
-    /// The task has ended, with its runtime if it had something to do.
+    /// Notes that the task has ended. If it had something to do, its runtime has ended too.
     fn end(&self, signal: &Arc<Notify>) {
         let mut runtimes = self.runtimes.lock();
         let mut known = runtimes.iter();
@@ -208,7 +209,7 @@ impl RenewalSchedule {
     }
 }
 
-/// Where it stands, unless its runtime has ended.
+/// The position of a hold in the schedule of its runtime, unless that has ended.
 fn find<'a>(
     runtimes: &'a mut [OfRuntime],
     hold: &Arc<Hold>,
@@ -231,15 +232,15 @@ impl Task {
     async fn run(mut self) {
         while let Some(until) = self.turn() {
             if until <= Instant::now() {
-                // There is more that is due: the renewals that were begun come first.
+                // More holds are due. The renewals that were begun come first.
                 tokio::task::yield_now().await;
                 continue;
             }
             select! {
                 biased;
                 () = self.signal.notified() => {}
-                // The server may have lost the locks together with the connection: ask at once. A store that is
-                // being dropped reports no more disconnects.
+                // The server may have lost the locks together with the connection, so they are verified immediately. A
+                // store that is being dropped reports no more disconnects.
                 Ok(()) = self.disconnects.changed() => {}
                 () = sleep_until(until) => {}
             }
@@ -264,7 +265,7 @@ impl Suspended for RenewalSchedule {
     fn suspended(&self, by: Duration, now: Instant) {
         let holds: Vec<_> = {
             let runtimes = self.runtimes.lock();
-            // For the holds that come later, and were won by a request that was sent before.
+            // This is for holds that enter the schedule later, and were acquired by a request that was sent before.
             let before = now.checked_sub(Duration::from_nanos(1));
             *self.suspension.lock() = before.map(|before| (by, before));
             let holds = runtimes.iter().flat_map(|of| of.holds.iter());
@@ -284,8 +285,8 @@ impl Suspended for RenewalSchedule {
 }
 
 impl Holders for RenewalSchedule {
-    /// They are told by a task of its own: the caller may be one of their bodies, which is dropped from its outermost
-    /// level on.
+    /// They are notified by a separate task. The caller may be one of their bodies, and bodies are dropped beginning
+    /// with the outermost level.
     fn forced(&self, message: ForcedMessage) {
         let mut holds = self.holds();
         holds.retain(|hold| {

@@ -1,9 +1,9 @@
-//! What is due when: the values of a schedule, and the instant at which each of them is due; and backlogs of those
+//! The instants at which values are due. A schedule has values, each of them due at some instant, and backlogs of those
 //! that are due, in the order of their deadlines.
 //!
-//! Each is a heap whose values know their places in it, so that any of them can be taken out. A value that is due later
-//! than the others, as that of a short section is, comes in and goes without moving another one. The memory of
-//! what has gone is used again.
+//! Each is a heap whose values know their positions in it, so that any of them can be removed. A value that is due
+//! later than the others is added and removed without moving another one. The value of a short section is an example.
+//! The memory of removed values is reused.
 
 use std::collections::VecDeque;
 use std::iter;
@@ -11,27 +11,29 @@ use std::ops::Range;
 
 use tokio::time::Instant;
 
-/// Values, each of which is due at some instant, or is due and stands in a backlog, or waits for nothing.
+/// Values, each of which is due at some instant, or is in a backlog because it is due, or waits for nothing.
 #[derive(Debug)]
 pub(super) struct Schedule<T> {
     slots: Vec<Scheduled<T>>,
     free: Vec<ScheduleSlot>,
-    /// The slots of those that are due at some instant, then those in each backlog. None comes before its parent.
+    /// The slots of the values that are due at some instant, then those in each backlog. No value comes before its
+    /// parent.
     heaps: Vec<Vec<InHeap>>,
 }
 
-/// When it is due, or its deadline in a backlog; here, so that a comparison looks at nothing else.
+/// The instant at which it is due, or its deadline in a backlog. It is stored here, so that a comparison reads nothing
+/// else.
 #[derive(Clone, Copy, Debug)]
 struct InHeap {
     at: Instant,
     slot: ScheduleSlot,
 }
 
-/// The heap of those that are due at some instant.
+/// The heap of the values that are due at some instant.
 const DUE: usize = 0;
 
-/// How many children a place in a heap has. What counts with many values is how far apart the places are that are looked at:
-/// four children lie beside each other.
+/// The number of children of a position in a heap. With many values, the cost depends on the distance between the
+/// positions that are read: four children are adjacent.
 const CHILDREN: usize = 4;
 
 fn parent(place: usize) -> usize {
@@ -43,7 +45,7 @@ fn children(place: usize) -> Range<usize> {
     first..first + CHILDREN
 }
 
-/// Where a value stands. It is small, since each hold has some: there is no room for 2^32 of them.
+/// The position of a value. It is small, because each hold has some. There is no memory for 2^32 of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ScheduleSlot(u32);
 
@@ -61,11 +63,11 @@ impl ScheduleSlot {
 struct Scheduled<T> {
     value: Option<T>,
     heap: u32,
-    /// Its place in the heap, or [`NOWHERE`].
+    /// Its position in the heap, or [`NOWHERE`].
     place: usize,
 }
 
-/// The place of what is in no heap.
+/// The position of a value that is in no heap.
 const NOWHERE: usize = usize::MAX;
 
 impl<T> Scheduled<T> {
@@ -108,17 +110,17 @@ impl<T> Schedule<T> {
         slot
     }
 
-    /// All that is there.
+    /// All values.
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
         self.slots.iter().filter_map(|entry| entry.value.as_ref())
     }
 
-    /// What stands there, if anything.
+    /// The value in this slot, if there is one.
     pub(super) fn get(&self, slot: ScheduleSlot) -> Option<&T> {
         self.slots.get(slot.at())?.value.as_ref()
     }
 
-    /// Takes a value out. Returns whether it was due at some instant, and in no backlog.
+    /// Removes a value. Returns whether it was due at some instant, and in no backlog.
     pub(super) fn remove(&mut self, slot: ScheduleSlot) -> Option<(T, bool)> {
         let value = self.slots.get_mut(slot.at())?.value.take()?;
         let was_due = self.take_out(slot) == Some(DUE);
@@ -126,12 +128,12 @@ impl<T> Schedule<T> {
         Some((value, was_due))
     }
 
-    /// A value waits for nothing from now on. Returns whether it was due at some instant, or in a backlog.
+    /// Makes a value wait for nothing from now on. Returns whether it was due at some instant, or in a backlog.
     pub(super) fn suspend(&mut self, slot: ScheduleSlot) -> bool {
         slot.at() < self.slots.len() && self.take_out(slot).is_some()
     }
 
-    /// A value that is there is due at this instant.
+    /// Makes a value due at this instant.
     pub(super) fn set_due(&mut self, slot: ScheduleSlot, due: Instant) {
         if self.get(slot).is_some() {
             self.take_out(slot);
@@ -139,7 +141,7 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// The next one that is due by now. It waits for nothing from now on.
+    /// The next value that is due by now. It waits for nothing from now on.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<ScheduleSlot> {
         if self.earliest()? > now {
             return None;
@@ -147,12 +149,12 @@ impl<T> Schedule<T> {
         self.pop(DUE)
     }
 
-    /// When the next one is due.
+    /// The time at which the next value is due.
     pub(super) fn earliest(&self) -> Option<Instant> {
         self.first(DUE)
     }
 
-    /// Those that are due by an instant, about in their order, and when. Nothing is moved.
+    /// The values that are due by an instant, approximately in their order, with their times. Nothing is moved.
     pub(super) fn due_by(&self, by: Instant) -> impl Iterator<Item = (Instant, &T)> {
         let mut places = VecDeque::from([0]);
         let due = iter::from_fn(move || {
@@ -168,7 +170,7 @@ impl<T> Schedule<T> {
         due.filter_map(|it| Some((it.at, self.get(it.slot)?)))
     }
 
-    /// A value that is there is due, and stands in a backlog.
+    /// Puts a value that is due into a backlog.
     pub(super) fn put_into(&mut self, backlog: usize, slot: ScheduleSlot, deadline: Instant) {
         if self.get(slot).is_some() {
             self.take_out(slot);
@@ -176,7 +178,7 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// The one with the earliest deadline of a backlog. It waits for nothing from now on.
+    /// The value with the earliest deadline of a backlog. It waits for nothing from now on.
     pub(super) fn pop_from(&mut self, backlog: usize) -> Option<ScheduleSlot> {
         self.pop(backlog + 1)
     }
@@ -186,7 +188,7 @@ impl<T> Schedule<T> {
         self.first(backlog + 1)
     }
 
-    /// Sets anew when each of them is due that is due at some instant.
+    /// Sets the time again for each value that is due at some instant.
     pub(super) fn reschedule(&mut self, due: impl Fn(&T) -> Instant) {
         for InHeap { at, slot } in &mut self.heaps[DUE] {
             if let Some(value) = &self.slots[slot.at()].value {
@@ -222,7 +224,7 @@ impl<T> Schedule<T> {
         self.rise(heap, place);
     }
 
-    /// Returns which heap it was in.
+    /// Removes a slot from its heap. Returns which heap it was in.
     fn take_out(&mut self, slot: ScheduleSlot) -> Option<usize> {
         let entry = &mut self.slots[slot.at()];
         let heap = entry.heap()?;
@@ -247,7 +249,7 @@ impl<T> Schedule<T> {
         }
     }
 
-    /// Returns its place after that.
+    /// Returns its position after that.
     fn rise(&mut self, heap: usize, mut place: usize) -> usize {
         while place > 0 && self.at(heap, place) < self.at(heap, parent(place)) {
             self.swap(heap, place, parent(place));
@@ -330,7 +332,7 @@ mod tests {
         assert_eq!(schedule.pop_from(1), Some(slots[3]));
     }
 
-    /// A section that comes and goes allocates nothing after the first one.
+    /// A section that begins and ends allocates nothing after the first one.
     #[test]
     fn the_memory_of_what_has_gone_is_used_again() {
         let now = Instant::now();

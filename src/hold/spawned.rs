@@ -1,7 +1,7 @@
-//! Work that leaves the task in which it is spawned, and takes along the chain around it.
+//! Work that leaves the task in which it is spawned, and keeps the chain around it.
 //!
-//! Its chain is its own: each frame is a copy, so that the frames of the task that it leaves stay where they are. What
-//! encloses its poll comes behind them.
+//! Its chain is its own: each frame is a copy, because the frames of the task that it leaves stay where they are.
+//! Beyond the copies, its chain contains what encloses its poll.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::task::futures::TaskLocalFuture;
 use crate::hold::member::{Member, Members};
 use crate::hold::scope::{CHAIN, Frame, frames};
 
-/// The chain of a piece of work that leaves its task.
+/// The chain of work that leaves its task.
 #[derive(Debug)]
 pub(crate) struct Chain {
     innermost: Arc<Frame>,
@@ -21,14 +21,14 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    /// The chain around the caller, and a member in each of its holds; `None` where it holds nothing.
+    /// The chain around the caller, and a member in each of its holds; `None` if the caller holds nothing.
     pub(crate) fn leave() -> Option<(Self, Members)> {
         let (mut members, mut around) = (Vec::<Member>::new(), Vec::new());
         for frame in frames() {
             let before = members.len();
             for hold in frame.holds() {
                 if members.iter().any(|member| member.is_of(hold)) {
-                    // An inner entry of this hold has a member already.
+                    // An inner entry of this hold already has a member.
                     continue;
                 }
                 let renewals = frame.renewals();
@@ -84,7 +84,7 @@ impl<F: Future> Future for Apart<F> {
     }
 }
 
-/// The body is dropped inside its chain too, by tokio's own future and wherever that is.
+/// The body is also dropped inside its chain, by tokio's own future, and wherever that is dropped.
 #[pinned_drop]
 impl<F> PinnedDrop for Apart<F> {
     fn drop(self: Pin<&mut Self>) {

@@ -1,4 +1,4 @@
-//! The store is brought up to the wanted depth of a hold.
+//! The updates of the store to the wanted depth of a hold.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::hold::hold::Hold;
 use crate::queue::LocalQueues;
 use crate::store::{Presence, SetDepth, Store};
 
-/// Waits until the store has taken in every change that was made before this call, but no longer than `patience`.
-/// Returns whether it has.
+/// Waits until the store has every change that was made before this call, for at most `patience`. Returns whether it
+/// has.
 ///
-/// It does not wait for the changes that other callers make meanwhile: nested calls that enter and
-/// leave all the time would keep each other from entering.
+/// It does not wait for the changes that other callers make in the meantime. Otherwise nested calls that continually
+/// enter and leave would keep each other from entering.
 pub(super) async fn sync(
     hold: &Hold,
     store: &Arc<Store>,
@@ -86,14 +86,14 @@ fn flight(hold: &Hold, store: &Arc<Store>, wish: u64) -> Option<ChangeInFlight> 
 
 fn confirm(hold: &Hold, flight: &ChangeInFlight) {
     let change = flight.change;
-    // Where replicas must have it, the next renewal lengthens the lease.
+    // If replicas must have it, the next renewal lengthens the lease.
     if change.lengthen && hold.confirm.is_none() {
         hold.change(|state| state.lease.confirm(flight.sent, change.ttl, Instant::now()));
     }
     land(hold, flight, Some(change.target));
 }
 
-/// The change has failed. Returns an error if it is of no use to send it again.
+/// Notes that the change has failed. Returns an error if it is useless to repeat it.
 fn land_failed(hold: &Hold, flight: &ChangeInFlight, error: StoreError) -> Result<(), Failure> {
     let is_first_to_know = land(hold, flight, None);
     if error.effect() == Effect::Refused {
@@ -114,8 +114,8 @@ fn land(hold: &Hold, flight: &ChangeInFlight, stored: Option<u32>) -> bool {
     })
 }
 
-/// The task that brings the store up to the wanted depth where no caller waits for that. There is one at a time
-/// for a hold, and it ends when there is nothing left to do.
+/// The task that updates the store to the wanted depth if no caller waits for that. A hold has at most one of them, and
+/// it ends when there is nothing left to do.
 pub(super) struct Follower {
     hold: Arc<Hold>,
     queues: Arc<LocalQueues>,
@@ -123,7 +123,7 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// `None` if the hold has one.
+    /// `None` if the hold already has one.
     pub(super) fn of(hold: &Arc<Hold>, queues: &Arc<LocalQueues>) -> Option<Self> {
         let begins = hold.change(|state| state.depth.begin_to_follow());
         begins.then(|| Self {
@@ -146,7 +146,7 @@ impl Follower {
     }
 }
 
-/// It may end with its runtime.
+/// The task may end with its runtime.
 impl Drop for Follower {
     fn drop(&mut self) {
         if !self.has_ended {

@@ -1,16 +1,16 @@
-//! How many waits are published, and how that slows their searches down.
+//! The number of published waits, and how it slows their searches down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// From so many published waits on each of them is published half as often.
+/// The number of published waits from which on each of them is published half as often.
 const MANY: usize = 256;
 
-/// How many waits may go on with a long walk four times in a heartbeat. Of more each waits longer.
+/// The number of waits that may continue a long walk four times in a heartbeat. If there are more, each pauses longer.
 const WALKERS: usize = 4;
 
-/// How many waits of one `Locks` are published.
+/// The number of published waits of one `Locks`.
 #[derive(Debug, Default)]
 pub(super) struct PublishedCount(AtomicUsize);
 
@@ -20,7 +20,8 @@ impl PublishedCount {
         Counted(Arc::clone(self))
     }
 
-    /// How long a walk pauses after so many looks: however many walk, they take as many looks in a heartbeat.
+    /// The pause of a walk after a limited number of lookups. However many waits walk, together they make the same
+    /// number of lookups in a heartbeat.
     pub(super) fn pause(&self, heartbeat: Duration) -> Duration {
         let walkers = self.0.load(Ordering::Relaxed).div_ceil(WALKERS);
         let walkers = u32::try_from(walkers).unwrap_or(u32::MAX).max(1);
@@ -28,7 +29,7 @@ impl PublishedCount {
     }
 }
 
-/// One of them.
+/// One published wait.
 #[derive(Debug)]
 pub(super) struct Counted(Arc<PublishedCount>);
 

@@ -1,4 +1,4 @@
-//! What keeps the record of a wait in the store, and takes it back at the end.
+//! The publisher of the record of a wait: it keeps the record in the store, and removes it at the end.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -24,11 +24,11 @@ pub(super) struct Publisher<'a> {
     records: Vec<Record>,
 }
 
-/// The record with one owner. It may be there as soon as it was asked for.
+/// The record with one owner. It may be in the store as soon as its request was made.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     owner: OwnerId,
-    /// A time of the store that was read before what is published was true.
+    /// A time of the store that was read before the published state was observed.
     known: Option<StoreTime>,
 }
 
@@ -43,7 +43,8 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// The time from which the spans of a record are reckoned: the heartbeat, or twice that where there are many.
+    /// The time from which the spans of a record are derived. It is the heartbeat, or twice the heartbeat if many waits
+    /// are published.
     fn beat(&self) -> Duration {
         let heartbeat = self.waiting.heartbeat;
         if self.counted.are_many() {
@@ -53,11 +54,11 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Publishes the wait, and again until every record stands. Never ends if the store refuses.
+    /// Publishes the wait, and repeats that until every record is stored. Never ends if the store rejects the records.
     pub(super) async fn first(&mut self) {
         loop {
             let begun = Instant::now();
-            // A record is late where no time of the store is known, and the answer tells the time.
+            // A record is late if no time of the store is known, and the answer contains the time.
             for _ in 0..2 {
                 let answers = self.publish();
                 if self.heed(answers).await {
@@ -68,14 +69,15 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Publishes it again and again.
+    /// Publishes the wait periodically.
     pub(super) async fn keep(mut self) -> Infallible {
         self.pause(Instant::now()).await;
         loop {
             let begun = Instant::now();
             let answers = self.publish();
             self.pause(begun).await;
-            // They are there by now. The task was not woken for them: only a failure changes anything.
+            // The answers have arrived by now. The task was not woken for them, because only a failure changes
+            // anything.
             self.heed(answers).await;
         }
     }
@@ -87,10 +89,10 @@ impl<'a> Publisher<'a> {
         sleep_until(self.waiting.searches.moment(due, period)).await;
     }
 
-    /// Publishes it. Returns an answer for each record.
+    /// Publishes the wait. Returns a receiver for each record.
     fn publish(&mut self) -> Vec<impl Future<Output = Result<WaitAnswer, Unanswered>> + use<>> {
         let searches = self.waiting.searches;
-        // Before what is published is looked at.
+        // This comes before the published state is observed.
         for record in &mut self.records {
             record.known = searches.known(record.owner);
         }
@@ -117,8 +119,8 @@ impl<'a> Publisher<'a> {
         owners.into_iter().map(publish).collect()
     }
 
-    /// Waits for these answers. Returns whether there are any and every record stands. Where the store failed it waits for
-    /// another heartbeat, and for ever if it refuses records.
+    /// Waits for these answers. Returns whether there are any and every record is stored. If the store failed, it waits
+    /// for another heartbeat. If the store rejects records, it waits for ever.
     async fn heed(
         &self,
         answers: Vec<impl Future<Output = Result<WaitAnswer, Unanswered>>>,
@@ -139,7 +141,8 @@ impl<'a> Publisher<'a> {
         all_stand
     }
 
-    /// The time that was known of the store before the record with this owner was made. The record is there from now on.
+    /// The time of the store that was known before the record with this owner was made. The record counts as stored
+    /// from now on.
     fn known(&mut self, owner: OwnerId) -> Option<StoreTime> {
         let mut records = self.records.iter();
         match records.find(|record| record.owner == owner) {

@@ -1,4 +1,4 @@
-//! The search of one wait: what it publishes, when it walks, and what it looks at.
+//! The search of one wait: what it publishes, when it walks, and what it looks up.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -18,17 +18,18 @@ use crate::base::timer::{after, sleep, sleep_until};
 use crate::store::descriptions::Processes;
 use crate::store::{ClaimVictim, Store};
 
-/// How often a second walk is made anew while some wait of the cycle was not published again.
+/// The number of repetitions of a second walk while some wait of the cycle was not published again.
 const TRIES: u32 = 6;
 
-/// How long the error waits for the descriptions of the processes.
+/// The time for which the error waits for the descriptions of the processes.
 const DESCRIBED_WITHIN: Duration = Duration::from_millis(100);
 
 /// The result of both walks of a wait.
 enum Walked {
-    /// This wait has to give way.
+    /// This wait must give way.
     Victim(Cycle),
-    /// There was a cycle. Something of it has gone, or goes; what else this wait is part of was not looked for.
+    /// There was a cycle. A part of it has gone, or is about to go. Other cycles that include this wait were not
+    /// searched for.
     Changed,
     Nothing,
 }
@@ -43,10 +44,10 @@ impl<'a> Search<'a> {
         Self { waiting }
     }
 
-    /// Resolves if the wait is part of a deadlock and has to give way, and never otherwise.
+    /// Resolves if the wait is part of a deadlock and must give way, and never otherwise.
     pub(super) async fn run(self) -> LockError {
         let mut publisher = Publisher::new(&self.waiting);
-        // Before the first walk: of those that wait for each other, the last one sees all others.
+        // This comes before the first walk: of the waits that wait for each other, the last one sees all others.
         publisher.first().await;
         select! {
             biased;
@@ -59,8 +60,8 @@ impl<'a> Search<'a> {
         self.waiting.queues.store()
     }
 
-    /// Walks at once, and then at two, four, eight … heartbeats after the wait began; soon after a walk that has seen a
-    /// cycle.
+    /// Walks immediately, and then two, four, eight … heartbeats after the wait began. After a walk that has seen a
+    /// cycle, it walks again soon.
     async fn walks(&self) -> LockError {
         let Waiting {
             heartbeat,
@@ -75,14 +76,14 @@ impl<'a> Search<'a> {
             let next = match walked {
                 Ok(Walked::Victim(cycle)) => return self.give_way(&cycle).await,
                 Ok(Walked::Nothing) => {
-                    // Walks of one moment ask together.
+                    // The walks of one moment share their requests.
                     let next = |due| searches.moment(after(since, due), heartbeat / 4);
                     while next(due) <= now {
                         due = due.saturating_mul(2);
                     }
                     next(due)
                 }
-                // The wait stays published, so that others of a ring may find it.
+                // The wait stays published, so that other waits of a cycle may find it.
                 Err(Unanswered::Store(error)) if self.waiting.has_refused(&error) => {
                     pending().await
                 }
@@ -141,13 +142,13 @@ impl<'a> Search<'a> {
                 WalkStep::Done(verdict) => break verdict,
             }
         };
-        // The hold that closes the cycle may have ended, or may enclose this wait no longer.
+        // The hold that closes the cycle may have ended, or may no longer enclose this wait.
         let wait = self.waiting.wait();
         let is_enclosed = wait.is_some_and(|wait| wait.enclosed_by(cycle.closes).is_some());
         Ok(if is_enclosed { verdict } else { Verdict::Gone })
     }
 
-    /// Whether this wait is the one of the cycle that gives way.
+    /// Returns whether this wait is the one of the cycle that gives way.
     async fn claim(&self, cycle: &Cycle, beat: Duration) -> Result<bool, Unanswered> {
         let victim = self.waiting.hold;
         let claimed = self.store().ask(ClaimVictim {
@@ -171,7 +172,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The cycle as its victim names it: keys of other prefixes are named in full.
+/// The cycle as its victim reports it. Keys of other prefixes are given in full.
 fn blocked(cycle: &Cycle, key: &LockKey, processes: &Processes) -> Vec<Blocked> {
     let prefix = key.as_str().strip_suffix(key.name()).unwrap_or_default();
     let name = |key: &str| key.strip_prefix(prefix).unwrap_or(key).to_owned();

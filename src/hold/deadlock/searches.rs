@@ -1,8 +1,8 @@
-//! What the searches of one `Locks` share: their requests travel together, and a question that several of them have is asked
+//! The requests of all searches of one `Locks`. They travel together, and a lookup that several searches need is made
 //! once.
 //!
-//! A request is made in the turn of the runtime in which the first search wants it, with what other searches want in that
-//! turn. A record that is taken back has time: it goes with later requests, or soon by itself.
+//! A request is made in the turn of the runtime in which the first search wants it, together with what other searches
+//! want in that turn. The removal of a record is not urgent: it is sent with later requests, or soon by itself.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,17 +22,18 @@ use crate::base::timer::sleep;
 use crate::store::records::{SeenWaits, WaitAnswer};
 use crate::store::{ChangeWaits, HoldsIn, PublishWait, Store, StoreTime, WaitChange, WaitsOf};
 
-/// How many moments a period has at which records are made anew, so that those of one moment travel together.
+/// The number of moments in a period at which records are written again, so that those of one moment travel together.
 pub(super) const MOMENTS: u32 = 16;
 
-/// What the searches of one `Locks` share.
+/// The state that the searches of one `Locks` share.
 #[derive(Debug)]
 pub(crate) struct Searches {
     store: Arc<Store>,
     pub(super) published: Arc<PublishedCount>,
-    /// From here on the moments are counted.
+    /// The instant from which the moments are counted.
     began: Instant,
-    /// On each runtime apart: who waits for an answer relies on no other one.
+    /// The wanted requests, separately for each runtime, so that a caller that waits for an answer depends on no other
+    /// runtime.
     wanted: Mutex<HashMap<runtime::Id, Wanted>>,
     known: Mutex<HashMap<Span, KnownTime>>,
 }
@@ -55,7 +56,7 @@ impl Searches {
         })
     }
 
-    /// The last of the moments of this period that is not later than `due`.
+    /// The last moment of this period that is not later than `due`.
     pub(super) fn moment(&self, due: Instant, period: Duration) -> Instant {
         let step = (period / MOMENTS).as_nanos();
         let passed = due.saturating_duration_since(self.began).as_nanos();
@@ -68,7 +69,7 @@ impl Searches {
     pub(super) fn known(&self, owner: OwnerId) -> Option<StoreTime> {
         let known = self.known.lock();
         let known = known.get(&self.store.span_of_waits(owner))?;
-        // Another server may answer by now, with another clock.
+        // Another server, with another clock, may answer by now.
         (known.epoch == self.store.connection_epochs()).then_some(known.at)
     }
 
@@ -88,7 +89,7 @@ impl Searches {
         answered(answer)
     }
 
-    /// Looks at something.
+    /// Makes a lookup.
     pub(super) fn look(
         self: &Arc<Self>,
         question: WalkQuestion,
@@ -100,7 +101,7 @@ impl Searches {
         answered(answer)
     }
 
-    /// Takes records back, in the background. Where that fails, they expire.
+    /// Removes records, in the background. If that fails, they expire.
     pub(super) fn withdraw(
         self: &Arc<Self>,
         runtime: &Handle,
@@ -143,7 +144,7 @@ impl Searches {
         join(join_all(changes), join_all(looks)).await;
     }
 
-    /// Makes one request of several changes.
+    /// Makes one request for several changes.
     async fn change(&self, span: Span, batch: Vec<Change>) {
         let epoch = self.store.connection_epochs();
         let (changes, callers): (Vec<_>, Vec<_>) =
@@ -167,7 +168,7 @@ impl Searches {
         }
     }
 
-    /// Looks at something for all who want to.
+    /// Makes a lookup for all searches that want it.
     async fn look_for(&self, question: WalkQuestion, callers: Vec<Caller<Sight>>) {
         let asked = Instant::now();
         let sight = match &question {
@@ -181,7 +182,7 @@ impl Searches {
             }
         };
         let sight = match sight {
-            // What may not be seen is as if it were not there.
+            // What the user may not read counts as absent.
             Err(error) if error.is_refused() => Ok(question.nothing(asked)),
             sight => sight,
         };
@@ -191,11 +192,11 @@ impl Searches {
     }
 }
 
-/// What makes the requests of a runtime that are wanted.
+/// The task that makes the wanted requests of a runtime.
 struct Sending {
     due: Due,
     runtime: runtime::Id,
-    /// `None` once it has taken what is wanted.
+    /// The wanted requests; `None` after they were taken.
     searches: Option<Arc<Searches>>,
 }
 
@@ -214,7 +215,7 @@ impl Sending {
     }
 }
 
-/// Where the runtime ends first, those who want something learn that there will be no answer.
+/// If the runtime ends first, the searches learn that there will be no answer.
 impl Drop for Sending {
     fn drop(&mut self) {
         let Some(searches) = &self.searches else {
@@ -226,13 +227,13 @@ impl Drop for Sending {
             let is_due = wanted.get(&self.runtime).is_some_and(is_due);
             is_due.then(|| wanted.remove(&self.runtime))
         };
-        // Their callers are woken.
+        // Dropping them wakes their callers.
         drop(left);
     }
 }
 
 impl WalkQuestion {
-    /// The answer where nothing may be seen.
+    /// The answer if the user may not read the key.
     fn nothing(&self, asked: Instant) -> Sight {
         match self {
             Self::Holds(_) => Sight::Holds(Vec::new()),

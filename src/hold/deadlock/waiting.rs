@@ -1,4 +1,4 @@
-//! What is known of an acquisition that may be part of a deadlock.
+//! The description of an acquisition that may be part of a deadlock.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,33 +18,33 @@ use crate::hold::scope::{self, LocksId};
 use crate::queue::LocalQueues;
 use crate::store::records::{EnclosedWait, Enclosing};
 
-/// How many holds of one call are published as enclosing it; of more, the outermost are left out.
+/// The maximum number of enclosing holds of one call that are published. If there are more, the outermost are omitted.
 const ENCLOSING: usize = 256;
 
 /// An acquisition that may be part of a deadlock.
 pub(crate) struct Waiting<'a> {
     pub(crate) locks: &'a LocksId,
     pub(crate) key: &'a LockKey,
-    /// The hold that it will have.
+    /// The id of the hold that it will have.
     pub(crate) hold: HoldId,
-    /// Further holds that end after it: those that an acquisition of several keys has already.
+    /// Further holds that end after it, which an acquisition of several keys already has.
     pub(crate) has: &'a [Arc<Hold>],
-    /// The holds around the whole process, from the outermost on: another process has taken them, and waits for the end
-    /// of this one.
+    /// The holds around the whole process, beginning with the outermost. Another process has acquired them, and waits
+    /// for the end of this one.
     pub(crate) inside: &'a [Enclosing],
     pub(crate) heartbeat: Duration,
-    /// When it came.
+    /// The instant at which it began.
     pub(crate) since: Instant,
     pub(crate) queues: &'a Arc<LocalQueues>,
     pub(crate) searches: &'a Arc<Searches>,
-    /// Where the work goes that outlives it.
+    /// The runtime for the work that outlives it.
     pub(crate) runtime: &'a Handle,
     /// Whether a failure of the search was reported.
     pub(crate) has_reported: AtomicBool,
 }
 
 impl Waiting<'_> {
-    /// Reports the first failure of the search. Returns whether the store refuses for good.
+    /// Reports the first failure of the search. Returns whether the store rejects the requests permanently.
     pub(super) fn has_refused(&self, error: &StoreError) -> bool {
         if !self.has_reported.swap(true, Ordering::Relaxed) {
             events::deadlock_search_failed(self.key, self.hold, error);
@@ -52,7 +52,7 @@ impl Waiting<'_> {
         error.is_refused()
     }
 
-    /// What encloses the present poll in this process, and what the acquisition has already.
+    /// The holds that enclose the present poll in this process, and those that the acquisition already has.
     fn enclosing(&self) -> Vec<Arc<Hold>> {
         let mut holds = scope::enclosing_holds(self.locks, ENCLOSING);
         let is_new = |hold: &&Arc<Hold>| !holds.iter().any(|known| Arc::ptr_eq(known, hold));
@@ -61,12 +61,12 @@ impl Waiting<'_> {
         holds
     }
 
-    /// It is the victim: what it has is left to those who wait for it, and not to itself when it tries again.
+    /// Makes it give way as the victim: its locks go to the waiters behind them, and not to itself when it tries again.
     pub(super) fn give_way(&self) {
         self.enclosing().iter().for_each(|hold| hold.give_way());
     }
 
-    /// What is published of it. `None` if nothing encloses it.
+    /// The wait that is published for it. `None` if nothing encloses it.
     pub(super) fn wait(&self) -> Option<EnclosedWait> {
         let holds = self.enclosing();
         let own = holds.iter().map(|hold| Enclosing {

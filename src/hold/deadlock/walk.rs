@@ -1,14 +1,14 @@
-//! The search for a cycle among waits: what was seen goes in, what to look at next comes out. It knows no clock, no
+//! The search for a cycle among waits. The sights are its input, and the next lookup is its output. It has no clock, no
 //! store and no tasks.
 //!
-//! A wait is for the fields of its key, whatever they are; a field cannot go before the waits that it encloses. So
-//! all of them must be resolved, and a cycle is a deadlock. The edges are between fields: two branches of one call
-//! graph may each wait for what the other one holds, under fields that do not enclose each other's wait, and
-//! nothing is wrong.
+//! A wait is for the fields of its key, whatever they are. A field cannot go before the waits that it encloses. So all
+//! of them must be resolved, and a cycle is a deadlock. The edges are between fields. Consider two branches of one call
+//! graph that each wait for what the other one holds, under fields that do not enclose the wait of the other. This is
+//! not a deadlock.
 //!
-//! What one walk sees was seen at several moments, so a cycle in it may never have been there. The second walk
-//! goes along the same ids and tells whether it was there at one instant, the end of the first one: each field was
-//! seen in its key before and after it, and an id never comes back; and each wait was published again after it.
+//! What one walk sees was seen at several moments, so a cycle in it may never have existed. The second walk follows the
+//! same ids. It finds out whether the cycle existed at one instant, the end of the first walk. Each field was seen in
+//! its key before and after that instant, and an id never returns. Each wait was published again after that instant.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -20,16 +20,17 @@ use crate::base::id::HoldId;
 use crate::store::StoreTime;
 use crate::store::records::{EnclosedWait, SeenWait, SeenWaits, lateness};
 
-/// How many waits a cycle has at most. When one begins all of them walk, so its looks grow by the square.
+/// The maximum number of waits in a cycle. When a cycle begins, all its waits walk, so the lookups grow with the square
+/// of their number.
 pub(super) const DEEP: usize = 32;
 
-/// How many looks a walk takes before it pauses: enough for the longest cycle.
+/// The number of lookups that a walk makes before it pauses. It is enough for the longest cycle.
 pub(super) const LOOKS: usize = 2 * DEEP;
 
-/// How many holds, and how many waits, a walk keeps in mind.
+/// The maximum number of holds, and of waits, that a walk remembers.
 pub(super) const MOST: usize = 16_384;
 
-/// What a walk must look at.
+/// The next lookup of a walk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum WalkQuestion {
     /// Which holds are in this key?
@@ -38,11 +39,11 @@ pub(super) enum WalkQuestion {
     Waits(HoldId),
 }
 
-/// What was seen.
+/// The result of a lookup.
 #[derive(Clone, Debug)]
 pub(super) enum Sight {
     Holds(Vec<HoldId>),
-    /// With the instant before the store was asked.
+    /// The waits, with the instant before the request was sent.
     Waits(SeenWaits, Instant),
 }
 
@@ -57,24 +58,24 @@ pub(super) enum WalkStep<T> {
 pub(super) enum WalkResult {
     Cycle(Cycle),
     Nothing,
-    /// Nothing so far: it has taken its looks, and goes on with the next step.
+    /// No result yet. The walk has made its lookups, and continues with the next step.
     Pause,
 }
 
-/// The first walk: breadth first, from one wait. It goes on where it has paused, so that it sees all that can be
-/// reached, however many readers a lock has.
+/// The first walk, which is breadth-first and starts from one wait. It continues where it has paused. So it sees
+/// everything that can be reached, however many readers a lock has.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Walk {
     nodes: Vec<WalkNode>,
     /// The waits of the nodes.
     reached: BTreeSet<HoldId>,
-    /// What each key that was looked at holds.
+    /// The holds of each key that was looked up.
     holds: BTreeMap<Arc<str>, Arc<[HoldId]>>,
-    /// The holds whose waits were looked at, or will be.
+    /// The holds whose waits were looked up, or will be.
     known: BTreeSet<HoldId>,
     todo: VecDeque<Todo>,
-    /// How many looks are left before it pauses.
+    /// The number of lookups that are left before it pauses.
     looks: usize,
     closes: Option<(usize, HoldId)>,
 }
@@ -91,9 +92,9 @@ struct WalkNode {
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 enum Todo {
-    /// Look at what the key of this node holds.
+    /// The holds in the key of this node are looked up.
     Holds(usize),
-    /// Look at the waits that this hold encloses, which is in the key of the node.
+    /// The waits that this hold encloses are looked up. The hold is in the key of the node.
     Waits(usize, HoldId),
 }
 
@@ -102,7 +103,7 @@ enum Todo {
 #[cfg_attr(test, derive(Hash))]
 pub(super) struct Link {
     pub(super) wait: EnclosedWait,
-    /// How it was reached; `None` for the wait that walks.
+    /// The way in which it was reached; `None` for the wait that walks.
     reached: Option<Reached>,
 }
 
@@ -116,13 +117,13 @@ struct Reached {
     life: Duration,
 }
 
-/// Waits that wait for each other in a ring, as far as one walk can see.
+/// A ring of waits that wait for each other, as far as one walk can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) struct Cycle {
     /// The first is the wait that walks.
     pub(super) links: Vec<Link>,
-    /// The hold that encloses the first, and is in the key of the last.
+    /// The hold that encloses the first wait, and is in the key of the last.
     pub(super) closes: HoldId,
 }
 
@@ -148,7 +149,7 @@ impl Walk {
         }
     }
 
-    /// Returns what to look at next, or the result of the walk.
+    /// Returns the next lookup, or the result of the walk.
     pub(super) fn step(&mut self) -> WalkStep<WalkResult> {
         while self.closes.is_none()
             && let Some(todo) = self.todo.front()
@@ -176,7 +177,7 @@ impl Walk {
         WalkStep::Done(cycle.map_or(WalkResult::Nothing, WalkResult::Cycle))
     }
 
-    /// The answer to what was asked last.
+    /// Processes the answer to the last lookup.
     pub(super) fn see(&mut self, sight: Sight) {
         self.looks = self.looks.saturating_sub(1);
         match (self.todo.front(), sight) {
@@ -191,7 +192,7 @@ impl Walk {
                     self.reach(parent, seen, by, at, asked);
                 }
             }
-            // An answer to another question.
+            // This is an answer to another lookup.
             (_, Sight::Holds(_) | Sight::Waits(..)) => {}
         }
     }
@@ -219,7 +220,7 @@ impl Walk {
 
     fn expand(&mut self, node: usize, holds: &[HoldId]) {
         if holds.contains(&self.nodes[node].link.wait.id) {
-            // The wait has been let in, and will learn so.
+            // The wait has been let in, and will learn that.
             return;
         }
         let walker = &self.nodes[0].link.wait;
@@ -252,21 +253,21 @@ impl Cycle {
         reached.map_or(self.closes, |reached| reached.by)
     }
 
-    /// Its waits.
+    /// The waits of the cycle.
     pub(super) fn waits(&self) -> impl Iterator<Item = HoldId> {
         self.links.iter().map(|link| link.wait.id)
     }
 
-    /// The greatest heartbeat of its waits, where this is that of the first.
+    /// The greatest heartbeat of its waits, if `heartbeat` is that of the first.
     pub(super) fn beat(&self, heartbeat: Duration) -> Duration {
         let others = self.links.iter().filter_map(|link| link.reached.as_ref());
         let beats = others.map(|reached| reached.life / 2);
         beats.fold(heartbeat, Duration::max)
     }
 
-    /// The waits of the ring, each with the key of the hold that is in the ring and encloses it.
+    /// The waits of the cycle, each with the key of the hold that is in the cycle and encloses it.
     pub(super) fn blocked(&self) -> impl Iterator<Item = (&EnclosedWait, &str)> {
-        // The wait before it waits for that hold, which may have other keys too.
+        // The wait before it waits for that hold, which may also have other keys.
         let before = self.links.last().into_iter().chain(&self.links);
         let links = self.links.iter().zip(before);
         links.map(|(link, before)| (&link.wait, &*before.wait.key))
@@ -277,22 +278,22 @@ impl Cycle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Verdict {
-    /// The cycle was there when the first walk ended.
+    /// The cycle existed when the first walk ended.
     Deadlock,
-    /// Some wait has not been published since, and may be yet.
+    /// Some wait has not been published since then, but may still be published.
     Unsure,
-    /// Something of it has gone.
+    /// A part of the cycle has gone.
     Gone,
 }
 
-/// The second walk: along the same ids.
+/// The second walk, which follows the same ids.
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct SecondWalk {
     cycle: Cycle,
     /// The end of the first walk.
     ended: Instant,
-    /// The question is the next one, of twice as many as there are links.
+    /// The index of the next lookup. There are twice as many lookups as links.
     at: usize,
     verdict: Verdict,
 }
@@ -307,7 +308,7 @@ impl SecondWalk {
         }
     }
 
-    /// Returns what to look at next, or the result of the walk.
+    /// Returns the next lookup, or the result of the walk.
     pub(super) fn step(&mut self) -> WalkStep<Verdict> {
         while self.verdict != Verdict::Gone
             && let Some(link) = self.cycle.links.get(self.at / 2)
@@ -318,13 +319,13 @@ impl SecondWalk {
             if let Some(reached) = &link.reached {
                 return WalkStep::Ask(WalkQuestion::Waits(reached.by));
             }
-            // That the wait which walks goes on, it knows by itself.
+            // The wait that walks knows by itself that it still waits.
             self.at += 1;
         }
         WalkStep::Done(self.verdict)
     }
 
-    /// The answer to what was asked last.
+    /// Processes the answer to the last lookup.
     pub(super) fn see(&mut self, sight: &Sight) {
         let link = self.cycle.links.get(self.at / 2);
         let (Some(link), next) = (link, self.cycle.next(self.at / 2)) else {
@@ -354,9 +355,10 @@ impl SecondWalk {
 }
 
 impl Reached {
-    /// Whether the wait went on when the first walk ended, on the clock of the server that has its record.
+    /// Returns whether the wait was in progress when the first walk ended, on the clock of the server that has its
+    /// record.
     ///
-    /// A record that was made at some time was meant no longer before than it may be late.
+    /// What was recorded at a time `t` was true after `t` less the time by which a record may be late.
     fn seen_again(&self, wait: &EnclosedWait, look: &SeenWaits, ended: Instant) -> Verdict {
         let seen = look.waits.iter().find(|seen| seen.wait.id == wait.id);
         let seen = seen

@@ -1,4 +1,4 @@
-//! What searches want to ask, until it is sent.
+//! The requests that searches want, until they are sent.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,18 +15,18 @@ use crate::store::{MOST_TOGETHER, WaitChange};
 pub(super) struct Wanted {
     pub(super) changes: Vec<Change>,
     pub(super) looks: HashMap<WalkQuestion, Vec<Caller<Sight>>>,
-    /// `None` if nothing is wanted.
+    /// The time at which they are made; `None` if nothing is wanted.
     due: Option<Due>,
 }
 
-/// A change, and the search that wants to know what has become of it.
+/// A change, and the search that waits for its result.
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) change: WaitChange,
     pub(super) caller: Option<Caller<WaitAnswer>>,
 }
 
-/// When the requests will be made.
+/// The time at which the requests will be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     /// In this turn of the runtime.
@@ -34,10 +34,10 @@ pub(super) enum Due {
     Soon(Duration),
 }
 
-/// Where a search waits for an answer.
+/// The receiver with which a search waits for an answer.
 pub(super) type Caller<T> = oneshot::Sender<Result<T, StoreError>>;
 
-/// What the keys of one request have in common.
+/// The property that the keys of one request have in common.
 pub(super) type Span = Option<u16>;
 
 /// The reason why a search has no answer.
@@ -49,7 +49,7 @@ pub(super) enum Unanswered {
 }
 
 impl Wanted {
-    /// Makes the requests due then, unless they are due sooner. Returns whether that is sooner than before.
+    /// Makes the requests due at this time, unless they are due sooner. Returns whether that is sooner than before.
     pub(super) fn bring_forward(&mut self, due: Due) -> bool {
         let is_sooner = self.due.is_none() || due == Due::Now && self.due != Some(Due::Now);
         if is_sooner {
@@ -63,7 +63,7 @@ impl Wanted {
     }
 }
 
-/// Divides changes into requests. In each of them one script may name all keys.
+/// Divides changes into requests. One script may name all keys of a request.
 pub(super) fn batches(
     changes: Vec<Change>,
     span: impl Fn(&WaitChange) -> Span,

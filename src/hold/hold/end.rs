@@ -1,5 +1,5 @@
-//! How a hold ends: what the next holder may continue with, how long the lock is held at least, and until when the hold
-//! is seen.
+//! The end of a hold: what the next holder may continue with, the minimum time for which the lock is held, and the end
+//! of its span.
 
 use std::mem;
 use std::time::Duration;
@@ -13,8 +13,8 @@ use crate::base::span::Span;
 use crate::queue::Grant;
 
 impl Hold {
-    /// Ends the hold. Returns what another call graph would be given that goes on with it, and whether one
-    /// may, after so many disconnects.
+    /// Ends the hold. Returns the grant for a call graph that would continue it, and whether one may, after this number
+    /// of disconnects.
     pub(in crate::hold) fn end(&self, disconnects: u64) -> (Grant, bool) {
         let (ended, is_labelled) = self.change(
             |HoldState {
@@ -50,7 +50,7 @@ impl Hold {
         ended
     }
 
-    /// How long the lock is held at least, unless it was for certain.
+    /// The minimum time for which the lock is held, unless that time is certainly over.
     pub(in crate::hold) fn min_hold(&self) -> Option<Duration> {
         let min_hold = {
             let state = self.state.lock();
@@ -62,18 +62,19 @@ impl Hold {
         (!is_over).then_some(min_hold)
     }
 
-    /// The lock is held for so long at least, from its acquisition on. One of several is not before all of them are
-    /// there: until then whatever ends the attempt releases it.
+    /// Sets the minimum time for which the lock is held, from its acquisition on. One of several locks has no such time
+    /// before all of them are acquired: until then, whatever ends the attempt releases it.
     pub(crate) fn set_min_hold(&self, min_hold: Option<Duration>) {
         self.state.lock().min_hold = min_hold;
     }
 
-    /// A task waits for its end, to remove its label.
+    /// Notes that a task waits for its end, to remove its label.
     pub(in crate::hold) fn set_labelled(&self) {
         self.state.lock().is_labelled = true;
     }
 
-    /// Its holder gives way to a deadlock. It may want the lock again at once: those of other processes go first.
+    /// Notes that its holder gives way to a deadlock. The holder may want the lock again immediately, so waiters of
+    /// other processes go first.
     pub(in crate::hold) fn give_way(&self) {
         self.state.lock().gives_way = true;
     }
@@ -82,7 +83,7 @@ impl Hold {
         self.state.lock().gives_way
     }
 
-    /// The hold is seen as this from now on.
+    /// Sets the span of the hold.
     pub(crate) fn set_span(&self, span: Span) {
         if span.is_open() {
             self.state.lock().span = span;
@@ -93,14 +94,14 @@ impl Hold {
         self.state.lock().span.clone()
     }
 
-    /// Counts that it is held no more.
+    /// Counts that it is no longer held.
     pub(in crate::hold) fn count_end(&self) {
         metrics::hold_ended(self.key.class(), self.mode(), self.began);
     }
 
-    /// Its release was answered.
+    /// Ends the span, because the release was answered.
     pub(in crate::hold) fn end_span(&self) {
-        // Dropped when the mutex has been let go of, since it runs code of others.
+        // It is dropped after the mutex is released, because that runs foreign code.
         let _ended = mem::take(&mut self.state.lock().span);
     }
 }

@@ -1,4 +1,4 @@
-//! How a loss is told, and what it means for the other locks that were taken together with the lost one.
+//! How a loss is reported, and what it means for the other locks that were acquired together with the lost one.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ impl Hold {
         self.error(Failure::Lost(reason))
     }
 
-    /// The error of a step. A loss of several locks is that of the first one.
+    /// The error of a step. For several locks it is the error of the first loss.
     pub(in crate::hold) fn error(&self, failure: Failure) -> LockError {
         let is_shared = matches!(failure, Failure::Lost(LostReason::WithAnother));
         let group = self.group.as_ref().filter(|_| is_shared);
@@ -33,28 +33,29 @@ impl Hold {
         }
     }
 
-    /// The result of an exit. Fails if the lock turns out to have been lost and that must end the body, or if the store
-    /// refuses.
+    /// The result of an exit. Fails if the lock turns out to have been lost and this must end the body, or if the store
+    /// rejects the request.
     pub(in crate::hold) fn outcome(&self, left: Result<(), Failure>) -> Result<(), LockError> {
         match left {
             Err(Failure::Lost(_)) if !self.aborts_on_loss() => Ok(()),
-            // The store gave no answer until the lease had ended by itself.
+            // The store did not respond until the lease had expired.
             Err(Failure::Store(error)) if error.effect() != Effect::Refused => Ok(()),
             left => left.map_err(|failure| self.error(failure)),
         }
     }
 
-    /// One of its entries is a guard's.
+    /// Notes that one of its entries belongs to a guard.
     pub(in crate::hold) fn add_guard(&self) {
         self.state.lock().guards += 1;
     }
 
-    /// Whether it was lost, and no body is inside that might still end or go on: guards alone keep it.
+    /// Returns whether it was lost, and no body is inside that might still end or continue, because only guards keep
+    /// it.
     pub(crate) fn is_left_to_guards(&self) -> bool {
         self.lost().is_some() && self.change(|state| state.depth.is_only(state.guards))
     }
 
-    /// Whether the lock is held in the store, as far as this process knows.
+    /// Returns whether the lock is held in the store, as far as this process knows.
     pub(crate) fn may_be_held(&self) -> bool {
         match self.lost() {
             None => true,
@@ -63,7 +64,7 @@ impl Hold {
         }
     }
 
-    /// Those that were taken together with it.
+    /// The holds that were acquired together with it.
     pub(in crate::hold) fn group(&self) -> Option<&Arc<Group<Self>>> {
         self.group.as_ref()
     }
@@ -80,7 +81,7 @@ impl Hold {
         }
     }
 
-    /// Joins those that are taken together with it, and shares their fate.
+    /// Joins the holds that are acquired together with it. The loss of one of them is also its loss.
     pub(in crate::hold) fn join_group(self: &Arc<Self>) {
         if let Some(group) = &self.group {
             group.join(self);
@@ -92,8 +93,8 @@ impl Hold {
 }
 
 impl Hold {
-    /// Resolves when the lock is lost, and never otherwise. It sees the deadline pass by itself, since
-    /// the schedule may be that of a runtime that stands still.
+    /// Resolves when the lock is lost, and never otherwise. It notices by itself that the deadline passes, because the
+    /// runtime of the schedule may be stalled.
     pub(crate) async fn until_lost(&self) -> LostReason {
         loop {
             let deadline = {

@@ -1,4 +1,4 @@
-//! What the renewals want to know of a hold, and what they tell it.
+//! What the renewals read of a hold, and what they report to it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::base::option_types::{Confirm, Mode};
 use crate::hold::lease::Due;
 use crate::hold::schedule::ScheduleSlot;
 
-/// What the holds have in common that may be renewed by one request, where the keys allow it.
+/// The terms that holds must share to be renewed by one request, if the keys allow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::hold) struct RenewalTerms {
     pub(in crate::hold) ttl: Duration,
@@ -18,18 +18,18 @@ pub(in crate::hold) struct RenewalTerms {
 }
 
 impl Hold {
-    /// When the lease ends unless it is renewed.
+    /// The time at which the lease expires unless it is renewed.
     pub(in crate::hold) fn deadline(&self) -> Instant {
         self.state.lock().lease.deadline()
     }
 
-    /// When the lease must be looked after; see [`Lease::due`].
+    /// The time at which the lease must be handled; see [`Lease::due`].
     pub(in crate::hold) fn due(&self, disconnects: u64) -> Instant {
         self.state.lock().lease.due(disconnects)
     }
 
-    /// What must be done for the lease; see [`Lease::look`]. It reports no loss, so that it may be asked under
-    /// the mutex of the schedules.
+    /// What must be done for the lease; see [`Lease::look`]. It reports no loss, so that it may be called under the
+    /// mutex of the schedules.
     pub(in crate::hold) fn look(&self, disconnects: u64, now: Instant) -> Due {
         self.state.lock().lease.look(disconnects, now)
     }
@@ -39,28 +39,28 @@ impl Hold {
         self.state.lock().lease.disconnects()
     }
 
-    /// What the next renewal asks for.
+    /// The TTL that the next renewal requests.
     pub(in crate::hold) fn ttl(&self) -> Duration {
         self.state.lock().lease.ttl()
     }
 
-    /// Whether the lease reaches to the end of `max_hold`, and is renewed no more.
+    /// Returns whether the lease lasts until the end of `max_hold`, and is no longer renewed.
     pub(in crate::hold) fn is_covered(&self) -> bool {
         self.state.lock().lease.is_covered()
     }
 
-    /// Where it stands in the schedule, and on which runtime that is.
+    /// Its slot in the schedule, and the runtime of the schedule.
     pub(in crate::hold) fn seat(&self) -> Option<(ScheduleSlot, runtime::Id)> {
         self.slot.get().map(|slot| (*slot, self.runtime))
     }
 
-    /// It has come into the schedule.
+    /// Notes its slot in the schedule.
     pub(in crate::hold) fn set_slot(&self, slot: ScheduleSlot) {
-        // It comes once.
+        // It enters a schedule only once.
         let _ = self.slot.set(slot);
     }
 
-    /// A renewal that was sent after so many disconnects is confirmed.
+    /// Notes that a renewal is confirmed that was sent after this number of disconnects.
     pub(in crate::hold) fn confirm(&self, sent: Instant, ttl: Duration, disconnects: u64) {
         self.change(|state| {
             state.lease.confirm(sent, ttl, Instant::now());
@@ -69,13 +69,13 @@ impl Hold {
         });
     }
 
-    /// The machine was suspended for so long, and that was noticed at `now`.
+    /// Notes that the machine was suspended for this long, and that this was noticed at `now`.
     pub(in crate::hold) fn suspended(&self, by: Duration, now: Instant) {
         self.change(|state| {
             state.lease.suspended(by, now);
             state.lease.lost_by(now)
         });
-        // The deadline that they wait for is an earlier one now.
+        // The deadline that these tasks wait for is earlier now.
         self.over.notify_waiters();
     }
 
@@ -84,13 +84,13 @@ impl Hold {
         self.over.notify_waiters();
     }
 
-    /// Renewals ask for at least `ttl` from now on.
+    /// Renewals request at least `ttl` from now on.
     pub(in crate::hold) fn raise_ttl(&self, ttl: Duration) {
         self.change(|state| state.lease.raise_ttl(ttl));
     }
 
-    /// Its terms, if it is renewed together with others that have the same; `None` for a reader, for one of the holds of an
-    /// acquisition of several keys, and for a hold that must be renewed alone.
+    /// Its terms, if it is renewed together with others that have the same terms. `None` for a reader, for one of the
+    /// holds of an acquisition of several keys, and for a hold that must be renewed alone.
     pub(in crate::hold) fn renewal_terms(&self) -> Option<RenewalTerms> {
         let state = self.state.lock();
         let is_single = self.group.is_none() && state.mode == Mode::Exclusive;
@@ -100,12 +100,12 @@ impl Hold {
         })
     }
 
-    /// Whether the next request that renews it must be about this hold alone.
+    /// Returns whether the next request that renews it must be about this hold only.
     pub(in crate::hold) fn is_renewed_alone(&self) -> bool {
         self.state.lock().is_renewed_alone
     }
 
-    /// The next request that renews it is about this hold alone.
+    /// Makes the next request that renews it be about this hold only.
     pub(in crate::hold) fn renew_alone(&self) {
         self.state.lock().is_renewed_alone = true;
     }
@@ -115,7 +115,7 @@ impl Hold {
         self.state.lock().lease.may_be_renewed(disconnects, horizon)
     }
 
-    /// The next renewal is due at this instant at the latest.
+    /// Makes the next renewal due at this instant at the latest.
     pub(in crate::hold) fn bring_forward(&self, due: Instant) {
         self.state.lock().lease.bring_forward(due);
     }

@@ -1,4 +1,4 @@
-//! The attempts of one renewal: sends them, and does with their answers what [`Renewal`] decides.
+//! The attempts of one renewal. They are sent, and their responses are handled as [`Renewal`] decides.
 
 use std::future::pending;
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -40,7 +40,7 @@ impl EndedAttempt {
         }
     }
 
-    /// The server has answered.
+    /// An attempt that the server has answered continues with its replicas.
     async fn by_replicas(request: RenewRequest, reply: RenewReply, store: &Store) -> Self {
         let outcome = confirm::renewed(&request, reply, store).await;
         Self {
@@ -54,17 +54,18 @@ impl EndedAttempt {
 /// A renewal that is in flight.
 struct RenewalInFlight<'s, P> {
     schedule: &'s RenewalSchedule,
-    /// Those that have neither ended nor been lost.
+    /// The holds that have neither ended nor been lost.
     holds: Renewable,
     renewal: Renewal,
     attempts: FuturesUnordered<BoxFuture<'s, EndedAttempt>>,
-    /// Until the store has answered: its replicas need none.
+    /// The slot among the requests in flight. It is kept until the server has responded, because the replicas need
+    /// none.
     place: Option<P>,
 }
 
 impl RenewalSchedule {
-    /// Asks until the store has answered, or the last lease has ended. What is gone by then, or has no lease, is lost.
-    /// Returns the instant of the next renewal, if this one gives way before that.
+    /// Sends attempts until the store has responded, or the last lease has expired. A hold that is gone by then, or
+    /// whose lease has expired, is lost. Returns the instant of the next renewal, if this one gives way before that.
     pub(super) async fn attempt(&self, holds: Renewable, place: impl Send) -> Option<Instant> {
         let mut connections = self.store().connections();
         let mut in_flight = RenewalInFlight {
@@ -96,11 +97,11 @@ impl RenewalSchedule {
 }
 
 impl<P> RenewalInFlight<'_, P> {
-    /// Sends an attempt if one is due. Returns how long to wait then; `None` if no hold is left.
+    /// Sends an attempt if one is due. Returns until when to wait then; `None` if no hold is left.
     fn send_due(&mut self) -> Option<Instant> {
         let store = self.schedule.store();
         loop {
-            // The waiters of one that is lost do not wait for the answer about the others.
+            // The waiters for a lock that was lost do not wait for the response about the others.
             let queues = &self.schedule.queues;
             self.holds
                 .retain_held(|hold| queues.lost(hold.key(), hold.id()));
@@ -118,14 +119,14 @@ impl<P> RenewalInFlight<'_, P> {
         }
     }
 
-    /// Ends the renewal, where nothing is left to ask for or it gives way until some instant.
+    /// Processes an attempt. Ends the renewal if nothing is left to renew, or if it gives way until some instant.
     fn take_in(&mut self, attempt: EndedAttempt) -> ControlFlow<Option<Instant>> {
         let (request, by) = (attempt.request, attempt.by);
         match attempt.outcome {
             Ok(reply) => {
                 if by == By::Server {
                     drop(self.place.take());
-                    // No replica is needed to know that a hold is gone, and the others do not wait for it.
+                    // No replica is needed to know that a hold is gone, and the other waiters do not wait for it.
                     request.lose(&reply);
                     request.separate_failed(&reply);
                     if request.awaits_replicas(&reply) {
@@ -140,7 +141,7 @@ impl<P> RenewalInFlight<'_, P> {
                 for asked in request.renewed(&reply) {
                     renewed(&asked.hold);
                 }
-                // What has failed, or is not confirmed, is due still, and comes to its turn again.
+                // A hold whose renewal has failed, or is not confirmed, remains due, and gets its next turn.
                 return Break(None);
             }
             Err(error) => {
@@ -166,7 +167,7 @@ impl<P> RenewalInFlight<'_, P> {
         Continue(())
     }
 
-    /// Attempts have had no answer since then.
+    /// Doubts the connections of attempts that have had no response since then.
     fn doubt(&self, since: Instant) {
         unanswered(&self.holds);
         retried(&self.holds, None, &self.schedule.failures);
@@ -176,7 +177,7 @@ impl<P> RenewalInFlight<'_, P> {
     }
 }
 
-/// Resolves when a connection was made.
+/// Resolves when a connection was opened.
 async fn changed(connections: &mut Option<watch::Receiver<u64>>) -> Result<(), RecvError> {
     match connections {
         Some(connections) => connections.changed().await,

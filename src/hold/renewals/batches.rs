@@ -1,4 +1,4 @@
-//! Which independent holds go together in one request: those with the same terms whose keys one script may name.
+//! The independent holds that share one request: they have the same terms, and one script may name their keys.
 
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, OccupiedEntry};
@@ -14,22 +14,23 @@ use crate::hold::renewable::Renewable;
 use crate::hold::schedule::Schedule;
 use crate::store::{MOST_TOGETHER, Store};
 
-/// A hold is renewed early, to fill a request, by this part of its TTL at most: a sixteenth of the time between two renewals.
+/// The part of its TTL by which a hold is renewed early at most, to fill a request. It is a sixteenth of the time
+/// between two renewals.
 const EARLY: u32 = 48;
 
-/// After so many in a row that go into no request no others are looked at.
+/// After this number of successive holds that fit into no request, no further holds are tried.
 const MISSES: usize = 8;
 
-/// What is renewed together now.
+/// The holds that are renewed together now.
 pub(super) struct Batch {
     pub(super) holds: Renewable,
-    /// The backlog in which it has a place.
+    /// The backlog that counts its request.
     pub(super) backlog: usize,
-    /// How soon after this renewal the next one is due, where that is earlier than usual.
+    /// The time from this renewal to the next one, if that is shorter than usual.
     pub(super) next_within: Option<Duration>,
 }
 
-/// What the holds of a batch have in common.
+/// The terms that the holds of a batch have in common.
 type Common = (RenewalTerms, Option<u16>);
 
 /// A batch that has room for another hold.
@@ -46,14 +47,14 @@ impl OpenBatches {
         self.of.is_empty()
     }
 
-    /// A batch begins with this hold, as the one with this index.
+    /// Begins a batch with this hold. The index is that of the batch.
     pub(super) fn begin(&mut self, hold: &Hold, store: &Store, index: usize) {
         if let Some(terms) = hold.renewal_terms() {
             self.of.insert((terms, store.span(hold.key())), index);
         }
     }
 
-    /// Adds a hold to its batch. Returns the hold if there is none.
+    /// Adds a hold to its batch. Returns the hold if there is no such batch.
     pub(super) fn add(
         &mut self,
         hold: Arc<Hold>,
@@ -69,8 +70,8 @@ impl OpenBatches {
         }
     }
 
-    /// Fills the batches with holds that would be due soon: so those that are spread over a period share requests as well,
-    /// and are due together from then on.
+    /// Fills the batches with holds that would be due soon. So holds that are spread over a period share requests as
+    /// well, and are due together from then on.
     pub(super) fn fill(
         mut self,
         schedule: &mut Schedule<Arc<Hold>>,
@@ -116,7 +117,7 @@ impl OpenBatches {
     }
 }
 
-/// Adds a hold to a batch, which has room no more where it is the last one.
+/// Adds a hold to a batch. The batch is no longer open if it is full then.
 fn push(open: OpenBatch<'_>, hold: Arc<Hold>, batches: &mut [Batch]) {
     let Some(batch) = batches.get_mut(*open.get()) else {
         return;

@@ -1,5 +1,5 @@
-//! The holds that are renewed on one runtime: their schedule, the readers of each key, and which of them are renewed
-//! together.
+//! The holds that are renewed on one runtime. It has their schedule and the readers of each key, and decides which of
+//! them are renewed together.
 
 use std::collections::HashMap;
 use std::iter;
@@ -21,10 +21,11 @@ use crate::hold::renewable::Renewable;
 use crate::hold::schedule::{Schedule, ScheduleSlot};
 use crate::store::Store;
 
-/// How many of those that are due are looked at in one turn: a caller that takes a lock meanwhile waits for so long.
+/// The maximum number of due holds that one turn handles. A caller that acquires a lock at the same time waits for that
+/// long.
 const AT_ONCE: usize = 1_000;
 
-/// So many readers are renewed together at most: a script can name a few thousand.
+/// The maximum number of readers that are renewed together, because a script can name only a few thousand.
 const MOST_READERS: usize = 500;
 
 /// The holds that are renewed on one runtime.
@@ -34,17 +35,17 @@ pub(super) struct OfRuntime {
     pub(super) backlogs: Backlogs,
     pub(super) pace: Pace,
     pub(super) readers: Readers,
-    /// The count of disconnects that its task has heard of.
+    /// The count of disconnects that its task has processed.
     pub(super) disconnects: u64,
-    /// When its task looks next whether there is still a hold.
+    /// The time of the next check whether there is still a hold.
     pub(super) look_at: Instant,
-    /// Until when its task sleeps, once it does.
+    /// The time until which its task sleeps; `None` while it does not sleep.
     pub(super) sleeps_until: Option<Instant>,
-    /// Wakes its task, and tells it from the next one.
+    /// The signal that wakes its task. It also distinguishes the task from the next one.
     pub(super) signal: Arc<Notify>,
 }
 
-/// What a turn has found.
+/// The result of a turn.
 #[derive(Default)]
 pub(super) struct DueHolds {
     pub(super) due: Vec<Batch>,
@@ -61,7 +62,7 @@ impl OfRuntime {
         })
     }
 
-    /// When the next hold must be looked after.
+    /// The time at which the next hold must be handled.
     pub(super) fn earliest(&self) -> Option<Instant> {
         let backlogs = self.backlogs.all();
         let deadlines = backlogs.filter_map(|backlog| self.holds.earliest_in(backlog));
@@ -89,7 +90,7 @@ impl OfRuntime {
             let (server, deadline) = (store.server_of(hold.key()), hold.deadline());
             let (backlogs, holds) = (&mut self.backlogs, &self.holds);
             let backlog = backlogs.of(server, |it| holds.earliest_in(it).is_none());
-            // Those that wait already come first.
+            // The holds that already wait come first.
             let is_next = self.holds.earliest_in(backlog).is_none();
             if !is_next || !self.start(hold, backlog, store, &mut open, &mut found) {
                 self.holds.put_into(backlog, slot, deadline);
@@ -98,14 +99,14 @@ impl OfRuntime {
         open.fill(&mut self.holds, store, now, &mut found.due);
         for batch in &mut found.due {
             let Renewable(holds) = &batch.holds;
-            // Those that have been separated are to meet again.
+            // The holds that were separated must meet again.
             let first = holds.first().filter(|hold| !hold.is_renewed_alone());
             batch.next_within = first.and_then(|hold| self.pace.begin(hold.ttl(), now));
         }
         found
     }
 
-    /// Takes those out of a backlog for which there is room, and those whose leases have ended.
+    /// Removes the holds from a backlog for which there is room, and those whose leases have expired.
     fn begin(
         &mut self,
         backlog: usize,
@@ -131,7 +132,8 @@ impl OfRuntime {
         }
     }
 
-    /// Adds a hold to the batch that it belongs to, or begins one. Returns false if there is no room for another batch.
+    /// Adds a hold to the batch that it belongs to, or begins a batch. Returns false if there is no room for another
+    /// batch.
     fn start(
         &mut self,
         hold: Arc<Hold>,
@@ -173,8 +175,8 @@ impl OfRuntime {
         None
     }
 
-    /// What is renewed together with a hold that is due, whenever it would be due itself: those of its acquisition at its
-    /// server, or the readers of its key. So they are due together from then on.
+    /// The holds that are renewed together with a hold that is due, whenever they would be due themselves. They are the
+    /// holds of its acquisition at its server, or the readers of its key. So they are due together from then on.
     fn together(&mut self, hold: Arc<Hold>, store: &Store) -> Renewable {
         let server = store.server_of(hold.key());
         let (others, most) = match hold.group() {
@@ -193,15 +195,15 @@ impl OfRuntime {
     }
 }
 
-/// The readers of each key, so that one request renews all of them; without those that are a part of an acquisition of
-/// several keys.
+/// The readers of each key, so that one request renews all of them. Readers that belong to an acquisition of several
+/// keys are not included.
 #[derive(Debug, Default)]
 pub(super) struct Readers {
     of: HashMap<LockKey, Vec<Arc<Hold>>, RandomState>,
 }
 
 impl Readers {
-    /// A hold has come into the schedule.
+    /// Adds a hold that has entered the schedule.
     pub(super) fn push(&mut self, hold: &Arc<Hold>) {
         if hold.mode() == Mode::Shared && hold.group().is_none() {
             let readers = self.of.entry(hold.key().clone()).or_default();
@@ -209,7 +211,7 @@ impl Readers {
         }
     }
 
-    /// A hold has ended. One that was downgraded is not here.
+    /// Removes a hold that has ended. A hold that was downgraded is not included here.
     pub(super) fn remove(&mut self, hold: &Arc<Hold>) {
         if hold.mode() == Mode::Exclusive {
             return;

@@ -1,24 +1,24 @@
-//! How renewals that have fallen due together are spread again. A value without a clock.
+//! The spreading of renewals that became due together. It is a value without a clock.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Into so many windows the time between two renewals is divided.
+/// The number of windows into which the time between two renewals is divided.
 const WINDOWS: u32 = 16;
 
-/// So many requests in one window are never too many.
+/// The number of requests in one window that is never too high.
 const FEW: u32 = 8;
 
-/// How many requests have renewed something lately, apart for each power of two of the TTL.
+/// The number of requests that have recently renewed something, separately for each power of two of the TTL.
 ///
-/// After a lost connection all holds are verified at once, and would be due at once from then on. So those
-/// beyond twice the share of a window are renewed earlier the next time, each at another instant of the time until then. A
-/// renewal is never put off.
+/// After a lost connection all holds are verified immediately, and would be due together from then on. So the requests
+/// beyond twice the share of a window are followed by an earlier renewal. Each is at another instant of the next
+/// period. No renewal is delayed.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     of: Vec<OfTtl>,
-    /// How many requests were spread.
+    /// The number of requests that were spread.
     spread: u32,
 }
 
@@ -32,7 +32,8 @@ struct OfTtl {
 }
 
 impl Pace {
-    /// A request renews something now. Returns how soon after that the next one follows, where that is earlier than usual.
+    /// Notes a request that renews something now. Returns after what time the next one follows, if that is earlier than
+    /// usual.
     pub(super) fn begin(&mut self, ttl: Duration, now: Instant) -> Option<Duration> {
         let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
         let at = usize::try_from(millis.max(1).ilog2()).unwrap_or_default();
@@ -48,7 +49,7 @@ impl Pace {
             return None;
         }
         self.spread = self.spread.wrapping_add(1);
-        // The multiples of the golden section lie evenly in the unit interval, however many there are.
+        // The fractional parts of the multiples of the golden ratio are evenly distributed, however many there are.
         let share = (f64::from(self.spread) * 0.618_033_988_749_895).fract();
         Some(pause / WINDOWS + (pause - pause / WINDOWS).mul_f64(share))
     }
@@ -80,7 +81,7 @@ mod tests {
         let (mut pace, began) = (Pace::default(), Instant::now());
         for at in 0..1_000 {
             let early = pace.begin(TTL, began + at * TTL / 300);
-            // Nothing is known of the first period.
+            // Nothing is known about the first period.
             assert!(early.is_none() || at <= 100, "{at}");
         }
     }

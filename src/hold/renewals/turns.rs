@@ -1,4 +1,4 @@
-//! One turn of a schedule: it begins the renewals that are due, as far as there is room.
+//! One turn of a schedule, which begins the renewals that are due, as far as there is room.
 
 use std::sync::{Arc, Weak};
 
@@ -74,7 +74,7 @@ impl RenewalSchedule {
         self.put_back(&holds, again);
     }
 
-    /// A renewal is not in flight any more.
+    /// Notes that a renewal is no longer in flight.
     fn leave(&self, place: &RenewalPlace) {
         let mut runtimes = self.runtimes.lock();
         let Some(of) = of_signal(&mut runtimes, &place.signal) else {
@@ -92,11 +92,11 @@ fn of_signal<'a>(runtimes: &'a mut [OfRuntime], signal: &Arc<Notify>) -> Option<
     known.find(|of| Arc::ptr_eq(&of.signal, signal))
 }
 
-/// One of the renewals that may be in flight at a server.
+/// The slot of a renewal among those that may be in flight at a server.
 #[derive(Debug)]
 struct RenewalPlace {
     renewals: Weak<RenewalSchedule>,
-    /// Tells the runtime.
+    /// Notifies the runtime.
     signal: Arc<Notify>,
     backlog: usize,
 }

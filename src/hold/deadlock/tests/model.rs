@@ -118,7 +118,7 @@ impl State {
         }
     }
 
-    /// Whether the victim was told of a ring that there never was.
+    /// Returns whether the victim was told of a ring that there never was.
     pub(super) fn is_wrong(&self) -> bool {
         self.victim
             .as_ref()

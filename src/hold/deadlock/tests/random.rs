@@ -45,13 +45,13 @@ impl Graph {
         !self.held(&wait.key).contains(&wait.id)
     }
 
-    /// Whether one wait cannot end before the other.
+    /// Returns whether one wait cannot end before the other.
     fn blocks(&self, wait: &EnclosedWait, other: &EnclosedWait) -> bool {
         let mut holds = self.held(&wait.key).iter();
         self.is_wait(wait) && holds.any(|hold| other.enclosed_by(*hold).is_some())
     }
 
-    /// Whether a wait cannot end before itself: every way is tried.
+    /// Returns whether a wait cannot end before itself: every way is tried.
     fn is_in_a_cycle(&self, from: usize) -> bool {
         let mut reached = vec![from];
         let mut at = 0;

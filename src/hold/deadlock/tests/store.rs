@@ -76,7 +76,7 @@ impl Watched {
         self.epoch.fetch_add(1, Relaxed);
     }
 
-    /// Whether a wait is published that this hold encloses.
+    /// Returns whether a wait is published that this hold encloses.
     pub(super) fn has_record(&self, hold: HoldId) -> bool {
         !self.store.apply(WaitsOf { hold }).waits.is_empty()
     }
