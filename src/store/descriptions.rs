@@ -1,4 +1,4 @@
-//! Who the processes are that have locks or wait for them, and how they label their holds.
+//! The descriptions of the processes that have locks or wait for them, and the labels of their holds.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -14,10 +14,10 @@ use crate::base::key::LockKey;
 use crate::base::process::{Process, ProcessId};
 use crate::base::timer::{after, timeout_at};
 
-/// The number of processes that are asked for at once.
+/// The number of processes that are looked up in parallel.
 const AT_ONCE: usize = 16;
 
-/// The processes that are known.
+/// The processes that are already known.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Processes(HashMap<ProcessId, Process>);
 
@@ -28,8 +28,8 @@ impl Processes {
 }
 
 impl Store {
-    /// Looks up processes. A process is left out if the store does not know it, or does not answer within this time.
-    /// Nothing is sent if there is none but this one.
+    /// Looks up processes. A process is omitted if the store does not know it, or does not respond within this time.
+    /// Nothing is sent if there is no other process than this one.
     pub(crate) async fn processes(
         &self,
         ids: impl IntoIterator<Item = ProcessId>,
@@ -49,7 +49,8 @@ impl Store {
         Processes(known)
     }
 
-    /// Looks up the labels of holds of a lock. A hold is left out if it has none, or the store does not answer within this time.
+    /// Looks up the labels of holds of a lock. A hold is omitted if it has none, or the store does not respond within
+    /// this time.
     pub(crate) async fn labels(
         &self,
         key: &LockKey,
@@ -64,7 +65,7 @@ impl Store {
     }
 }
 
-/// The answers that come within this time.
+/// The results that arrive within this time.
 async fn gathered<K: Eq + Hash, V>(
     asked: impl Iterator<Item = impl Future<Output = Option<(K, V)>>>,
     within: Duration,

@@ -1,4 +1,4 @@
-//! Locks in the memory of this process, on the tokio clock: the same answers as from Redis.
+//! Locks in the memory of this process, on the tokio clock, with the same replies as from Redis.
 
 use std::collections::HashMap;
 use std::mem;
@@ -43,14 +43,14 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// Executes `step` when the answer is first polled.
+    /// Executes `step` when the future is first polled.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         step: impl FnOnce(&mut State, Instant) -> T + Send + 'static,
     ) -> AnswerFuture<T> {
         let store = self.clone();
         Box::pin(async move {
-            // Nothing here ever waits, so a loop around a lock would starve its neighbours.
+            // Nothing here ever waits, so a loop around a lock would starve other tasks.
             consume_budget().await;
             Ok(store.execute(step))
         })
@@ -82,12 +82,12 @@ impl MemoryStore {
         if known.is_none()
             && let Some(listener) = listener.upgrade()
         {
-            // For the locks that moved before.
+            // The listener may have missed locks that moved before.
             listener.missed();
         }
     }
 
-    /// Tells `holders` of the messages to all processes, too.
+    /// Adds `holders` to the receivers of the messages to all processes.
     pub(crate) fn watch(&self, holders: Weak<dyn Holders>) {
         let mut known = self.shared.holders.lock();
         known.retain(|holders| holders.strong_count() > 0);
@@ -95,7 +95,7 @@ impl MemoryStore {
     }
 }
 
-/// What can happen to a real server.
+/// Faults that can happen to a real server.
 #[cfg(any(test, feature = "test-util"))]
 impl MemoryStore {
     /// Loses all data, for example by FLUSHALL or a restart without persistence.
@@ -114,7 +114,7 @@ impl MemoryStore {
 
 impl Shared {
     fn tell(&self, message: AddressedMessage) {
-        // The listeners are told without a mutex.
+        // The listeners are called without a mutex.
         let listener = |inbox| self.inboxes.lock().get(&inbox).and_then(Weak::upgrade);
         match message {
             AddressedMessage::Handoff(inbox, message) => {

@@ -1,5 +1,5 @@
-//! Where locks live. Each request to a store is a verb in [`verbs`]. This file takes verbs to a store, and has the questions
-//! about its connections.
+//! The place where locks live. Each request to a store is a verb in [`verbs`]. This file sends verbs to a store, and
+//! has the functions about its connections.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -60,7 +60,7 @@ pub(crate) use crate::base::error::AnswerFuture;
 pub(crate) use crate::base::option_types::Confirmation;
 pub(crate) use crate::base::time::StoreTime;
 
-/// Chooses an answer by the kind of the store. The last one is for a store in memory, which has no connections.
+/// Selects a result by the kind of the store. The last one is for an in-memory store, which has no connections.
 macro_rules! of_kind {
     ($store:expr, $redis:ident => $of_redis:expr, $wire:ident => $of_wire:expr, _ => $known:expr) => {
         match $store {
@@ -72,12 +72,12 @@ macro_rules! of_kind {
     };
 }
 
-/// Where locks live.
+/// The place where locks live.
 #[allow(clippy::large_enum_variant, reason = "there is one for each `Locks`")]
 pub(crate) enum Store {
     Redis(RedisStore),
     Memory(MemoryStore),
-    /// A store in memory at the end of a wire.
+    /// An in-memory store at the end of a wire.
     #[cfg(any(test, feature = "test-util"))]
     Behind(Arc<dyn Wire>),
 }
@@ -94,7 +94,7 @@ impl Store {
         }
     }
 
-    /// Ends a hold of either mode. If the lock must be held for longer than it was, it stays held until then, and its lease
+    /// Ends a hold of either mode. If its `min_hold` is not over yet, the lock stays held until then, and its lease
     /// expires.
     pub(crate) fn release(
         &self,
@@ -123,7 +123,7 @@ impl Store {
         })
     }
 
-    /// Ends a hold as [`release`](Self::release) does, and lets programs of another kind have the lock now and then.
+    /// Ends a hold as [`release`](Self::release) does, and now and then lets programs of another kind have the lock.
     pub(crate) fn vacate(
         self: &Arc<Self>,
         key: &LockKey,
@@ -143,19 +143,19 @@ impl Store {
             match vacated.await {
                 Ok(Some(reply)) => Ok(reply),
                 Ok(None) => store.release(&key, request).await,
-                // The user may have no right to the key of this request.
+                // The user may have no permission for the key of this request.
                 Err(error) if error.is_refused() => store.release(&key, request).await,
                 Err(error) => Err(error),
             }
         })
     }
 
-    /// Whether one request may be about both of these locks.
+    /// Returns whether one request may be about both of these locks.
     pub(crate) fn spans(&self, one: &LockKey, other: &LockKey) -> bool {
         self.span(one) == self.span(other)
     }
 
-    /// What the locks have in common that one request may be about: the slot in a cluster, nothing elsewhere.
+    /// The property that locks must share for one request to include them: the slot in a cluster, nothing elsewhere.
     pub(crate) fn span(&self, key: &LockKey) -> Option<u16> {
         match self {
             Self::Redis(redis) => redis.topology.span(|| key.slot()),
@@ -163,7 +163,7 @@ impl Store {
         }
     }
 
-    /// What the owners have in common whose published waits one request may change.
+    /// The property that owners must share for one request to change their published waits.
     pub(crate) fn span_of_waits(&self, owner: OwnerId) -> Option<u16> {
         match self {
             Self::Redis(redis) => redis.topology.span(|| redis::slot_of_waits(owner)),
@@ -171,8 +171,8 @@ impl Store {
         }
     }
 
-    /// Waits until so many replicas have what the server of the lock executed while the lock had this epoch. A store without
-    /// a server has no replicas.
+    /// Waits until this number of replicas has what the server of the lock executed while the lock had this epoch. A
+    /// store without a server has no replicas.
     pub(crate) fn confirm(
         &self,
         key: &LockKey,
@@ -186,8 +186,8 @@ impl Store {
         }
     }
 
-    /// Returns some of the names of the keys that may be locks. A whole scan returns each key that exists all the time at
-    /// least once; it may return other keys too.
+    /// Returns some of the names of the keys that may be locks. A whole scan returns at least once each key that exists
+    /// during the whole scan. It may also return other keys.
     pub(crate) fn scan(&self, scan: Scan) -> AnswerFuture<Scanned> {
         match self {
             Self::Redis(redis) => redis.scan(scan),
@@ -200,19 +200,20 @@ impl Store {
         }
     }
 
-    /// Whether the store has refused a request because of its key alone, so that it says nothing of other keys.
+    /// Returns whether the store has rejected a request because of its key alone, so that this says nothing about other
+    /// keys.
     pub(crate) fn refuses_key(error: &StoreError) -> bool {
         RedisStore::refuses_key(error)
     }
 
-    /// Whether the error of a request about several keys may be that of one of them, so that requests about the others may
-    /// succeed.
+    /// Returns whether the error of a request about several keys may be that of one of them, so that requests about the
+    /// others may succeed.
     pub(crate) fn may_concern_one_key(error: &StoreError) -> bool {
         error.effect() == Effect::Refused || RedisStore::is_about_several_keys(error)
     }
 }
 
-/// Without the password.
+/// The password is not shown.
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -229,9 +230,9 @@ impl fmt::Debug for Store {
 
 /// Messages.
 impl Store {
-    /// Opens the inbox, unless it is open. From now on `listener` is told which locks have moved to it. Returns false
-    /// while the inbox is broken, and if there can be none: then waiters have to ask. The listener is woken whenever that
-    /// changes.
+    /// Opens the inbox, unless it is open. From now on `listener` is notified of the locks that have moved to it.
+    /// Returns false while the inbox is broken, and if there can be none. Then waiters must send requests. The listener
+    /// is woken whenever that changes.
     pub(crate) fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         match self {
             Self::Redis(redis) => redis.listen(inbox, listener),
@@ -244,8 +245,8 @@ impl Store {
         }
     }
 
-    /// Tells `holders` which holds were ended by force, also by other processes, over every connection that is made from now
-    /// on. A message may be lost.
+    /// Notifies `holders` of holds that were ended by force, including those that other processes ended. This applies
+    /// to every connection that is opened from now on. A message may be lost.
     pub(crate) fn watch(&self, holders: Weak<dyn Holders>) {
         match self {
             Self::Redis(redis) => redis.watch(holders),
@@ -255,7 +256,7 @@ impl Store {
         }
     }
 
-    /// Checks the inbox, after a waiter had to ask although a message should have come.
+    /// Checks the inbox, after a waiter had to send a request although a message should have arrived.
     pub(crate) fn check_subscription(&self) {
         of_kind!(self, redis => redis.check_subscription(), wire => wire.check_subscription(), _ => ());
     }
@@ -273,8 +274,8 @@ impl Store {
         of_kind!(self, redis => redis.close(), wire => wire.close(), _ => ());
     }
 
-    /// Doubts the connection: a request about the lock that was sent at `since` has no answer, and its sender cannot wait
-    /// for long. If the connection has been silent since then, the next request gets another one.
+    /// Doubts the connection: a request about the lock that was sent at `since` has no response, and its sender cannot
+    /// wait for long. If the connection has been silent since then, the next request gets another one.
     pub(crate) fn suspect(&self, key: &LockKey, since: Instant) {
         of_kind!(
             self,
@@ -284,8 +285,8 @@ impl Store {
         );
     }
 
-    /// The longest time until a request about the lock that is sent now is answered or fails, in any runtime that keeps
-    /// polling it.
+    /// The longest time until a request about the lock that is sent now is answered or fails. This is true on any
+    /// runtime that continues to poll it.
     pub(crate) fn answers_within(&self, key: &LockKey) -> Duration {
         let of_redis = |redis: &RedisStore| {
             let within = redis.topology.at(key, |it| it.answers_within());
@@ -294,13 +295,13 @@ impl Store {
         of_kind!(self, redis => of_redis(redis), wire => wire.answers_within(), _ => Duration::ZERO)
     }
 
-    /// Whether a request that is sent at `sent` is answered, or has failed, at the limit.
+    /// Returns whether a request that is sent at `sent` is answered, or has failed, at the limit.
     pub(crate) fn answers_by(&self, key: &LockKey, sent: Instant, limit: Instant) -> bool {
         let answered_by = sent.checked_add(self.answers_within(key));
         answered_by.is_some_and(|answered_by| answered_by <= limit)
     }
 
-    /// A number of the server that answers for the lock; equal for the locks of one server.
+    /// A number of the server that responds for the lock. It is equal for the locks of one server.
     pub(crate) fn server_of(&self, key: &LockKey) -> usize {
         match self {
             Self::Redis(redis) => {
@@ -311,7 +312,7 @@ impl Store {
         }
     }
 
-    /// Whether a request about the lock can be sent at once.
+    /// Returns whether a request about the lock can be sent immediately.
     pub(crate) fn is_connected(&self, key: &LockKey) -> bool {
         match self {
             Self::Redis(redis) => redis.topology.at(key, |it| it.is_connected()) == Some(true),
@@ -319,7 +320,7 @@ impl Store {
         }
     }
 
-    /// A count that changes whenever a connection for commands was made. `None` if that is not known.
+    /// A count that changes whenever a connection for commands was opened. `None` if that is not known.
     pub(crate) fn connections(&self) -> Option<watch::Receiver<u64>> {
         of_kind!(self, redis => Some(redis.common.made.subscribe()), wire => wire.connections(), _ => None)
     }
@@ -334,13 +335,13 @@ impl Store {
         }
     }
 
-    /// The number of lost connections that concern the lock.
+    /// The number of lost connections that affect the lock.
     pub(crate) fn disconnects_of(&self, key: &LockKey) -> u64 {
         of_kind!(self, redis => redis.common.outages.of(|| key.slot()), wire => wire.losses(), _ => 0)
     }
 
-    /// A number that changes with every new connection for the lock. Times of the store from different epochs must not be
-    /// compared, since another server may have answered.
+    /// A number that changes with every new connection for the lock. Times of the store from different epochs must not
+    /// be compared, because another server may have responded.
     pub(crate) fn connection_epoch(&self, key: &LockKey) -> u64 {
         match self {
             Self::Redis(redis) => redis.topology.epoch(key),

@@ -7,26 +7,26 @@ use std::time::Duration;
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::time::StoreTime;
 
-/// The order behind which the places begin. The preferred places begin behind 0.
+/// The order after which the places begin. The preferred places begin after 0.
 pub(crate) const PLACES_FROM: u64 = 1 << 40;
 
-/// The least score of a tombstone. No place has so great an order.
+/// The least score of a tombstone. No place has such a high order.
 pub(crate) const TOMBSTONES_FROM: u64 = 1 << 52;
 
-/// The least number from which on neither Lua nor JSON represents every integer exactly. No clock gives such a token before
-/// the year 2255.
+/// The least number from which on neither Lua nor JSON represents every integer exactly. No clock gives such a token
+/// before the year 2255.
 pub(crate) const INEXACT_FROM: u64 = 1 << 53;
 
-/// How long an ended hold is remembered, and so how late a request may still arrive.
+/// The time for which an ended hold is remembered, and so the maximum delay of a request.
 pub(crate) const TOMBSTONE_LIFE: Duration = Duration::from_secs(600);
 
-/// How long a depth change is remembered after the last one of its lock, at most; half of it at least.
+/// The maximum time for which a depth change is remembered after the last one of its lock. The minimum is half of it.
 pub(crate) const SEQ_LIFE: Duration = TOMBSTONE_LIFE.saturating_mul(2);
 
-/// The longest time for which a free lock is left to programs that poll.
+/// The longest time for which a free lock is left to polling programs.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The limits by the names that stand for them in the scripts. A life is in ms.
+/// The limits with their names in the scripts. A life is in ms.
 pub(crate) fn limits_in_scripts() -> [(&'static str, u128); 6] {
     [
         ("PLACES_FROM", PLACES_FROM.into()),
@@ -44,9 +44,9 @@ pub(crate) struct QueueEntry {
     pub(crate) inbox: InboxId,
     /// The lease of a lock that moves to the process.
     pub(crate) grant: Duration,
-    /// How long its place is kept after the last request.
+    /// The time for which its place is kept after the last request.
     pub(crate) life: Duration,
-    /// Whether the process is told, while it holds the lock, that another one has come to wait.
+    /// Whether the process gets a message, while it holds the lock, when another process begins to wait.
     pub(crate) tells: bool,
     /// Whether it goes before the processes that want the lock in the other mode.
     pub(crate) is_preferred: bool,
@@ -60,9 +60,9 @@ pub(crate) struct HandoffMessage {
     /// One hold, or the holds of several readers.
     pub(crate) holds: Vec<HoldId>,
     pub(crate) token: FencingToken,
-    /// When it has moved.
+    /// The time at which it has moved.
     pub(crate) at: StoreTime,
-    /// The lease, counted from then.
+    /// The lease, counted from that time.
     pub(crate) lease: Duration,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct ForcedMessage {
 
 /// The receiver of the messages that go to all processes.
 pub(crate) trait Holders: Send + Sync {
-    /// Holds were ended by force. Holds of other processes and of other `Locks` are among them.
+    /// Holds were ended by force. The list also has holds of other processes and of other `Locks`.
     fn forced(&self, message: ForcedMessage);
 }
 
@@ -85,10 +85,10 @@ pub(crate) trait Listener: Send + Sync {
     /// A lock has moved to holds of this process.
     fn handoff(&self, message: HandoffMessage);
 
-    /// Another process has come to wait for a lock that this process holds.
+    /// Another process has begun to wait for a lock that this process holds.
     fn contended(&self, _key: &str) {}
 
-    /// Whether programs of another kind take the same locks, and tell that one is free.
+    /// Returns whether programs of another kind take the same locks, and report that one is free.
     fn has_neighbours(&self) -> bool {
         false
     }
@@ -96,22 +96,21 @@ pub(crate) trait Listener: Send + Sync {
     /// A program of another kind has freed a lock.
     fn freed(&self, _key: &str) {}
 
-    /// Whether no caller waits for a message.
+    /// Returns whether no caller waits for a message.
     fn is_idle(&self) -> bool;
 
-    /// Messages may have been missed up to now, or will be from now on: the inbox is open, or broken.
+    /// Messages may have been missed up to now, or may be missed from now on. The inbox is open, or broken.
     fn missed(&self);
 }
 
-/// An acquisition that waits while holds enclose it. It is published, so that the processes which wait for each other find
-/// out: who waits, for which lock, and which holds cannot end before it has its turn.
+/// An acquisition that waits while holds enclose it. It is published, so that processes that wait for each other can
+/// find each other. The record says who waits, for which lock, and which holds cannot end before the wait does.
 ///
-/// A record is stored with the owner of each hold that encloses the wait, for a short time. No record decides who has a
-/// lock: a record that is lost, late or forged can only delay the search for deadlocks, or make it choose a victim
-/// without need.
+/// A record is stored for a short time with the owner of each hold that encloses the wait. No record decides who has a
+/// lock. A record that is lost, late or forged can only delay the search for deadlocks, or cause an unnecessary victim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct EnclosedWait {
-    /// The hold that it will have.
+    /// The id of the hold that it will have.
     pub(crate) id: HoldId,
     /// The key in the store that it waits for.
     pub(crate) key: Arc<str>,
@@ -145,12 +144,12 @@ pub(crate) enum WaitAnswer {
     Late(StoreTime),
 }
 
-/// The delay after which a publication is rejected if its record lives for this long.
+/// The delay after which a publication is rejected if its record has this lifetime.
 pub(crate) fn lateness(life: Duration) -> Duration {
     life / 4
 }
 
-/// The records that were there at one time.
+/// The records that existed at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SeenWaits {
     pub(crate) at: StoreTime,
@@ -163,7 +162,7 @@ pub(crate) struct SeenWait {
     pub(crate) wait: EnclosedWait,
     /// The time of the last publication.
     pub(crate) stamp: StoreTime,
-    /// How long the record lives, counted from then.
+    /// The lifetime of the record, counted from then.
     pub(crate) life: Duration,
 }
 
@@ -177,16 +176,16 @@ pub(crate) struct Scan {
     pub(crate) from: Cursor,
 }
 
-/// The place at which a scan goes on.
+/// The place at which a scan continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cursor {
-    /// The servers that have been looked through.
+    /// The servers that have been scanned.
     pub(crate) done: Vec<Arc<str>>,
-    /// The server that is being looked through.
+    /// The server that is being scanned.
     pub(crate) present: Option<ServerCursor>,
 }
 
-/// The place at which a scan goes on in one server.
+/// The place at which a scan continues on one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ServerCursor {
     pub(crate) server: Arc<str>,
@@ -195,16 +194,16 @@ pub(crate) struct ServerCursor {
     pub(crate) place: ScanPlace,
     /// The number of keys at the beginning, if it is known.
     pub(crate) keys: Option<u64>,
-    /// The number of keys that have been looked at.
+    /// The number of keys that have been scanned.
     pub(crate) seen: u64,
 }
 
 /// A place among the keys of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ScanPlace {
-    /// The server's own number of the place.
+    /// The server's own number for the place.
     Named(u64),
-    /// Behind this key.
+    /// The place after this key.
     Behind(String),
 }
 
@@ -213,10 +212,10 @@ pub(crate) enum ScanPlace {
 pub(crate) struct Scanned {
     /// The keys in the store, with the prefix.
     pub(crate) names: Vec<String>,
-    /// The number of keys that are left out because they are no text: this crate has no lock of such a name.
+    /// The number of keys that are omitted because they are not text. This crate has no lock of such a name.
     pub(crate) unnamed: u64,
     /// The place of the next part; `None` at the end.
     pub(crate) next: Option<Cursor>,
-    /// The part of all keys that has been looked at, from 0 to 1: an estimate.
+    /// The fraction of all keys that has been scanned, from 0 to 1. It is an estimate.
     pub(crate) progress: f64,
 }

@@ -52,13 +52,14 @@ pub(crate) struct RedisStore {
 }
 
 impl RedisStore {
-    /// Connects at the first request.
+    /// A store, which connects at the first request.
     pub(crate) fn open(origin: Origin, timeouts: Timeouts) -> Self {
         let common = Common::new(timeouts, origin.outages());
         Self::with(origin, common)
     }
 
-    /// As [`open`](Self::open), with another number of requests in flight from which on short requests travel together.
+    /// A store as [`open`](Self::open) creates it, with another number of requests in flight from which on short
+    /// requests travel together.
     #[cfg(test)]
     pub(crate) fn open_with(origin: Origin, timeouts: Timeouts, together_from: usize) -> Self {
         let mut common = Common::new(timeouts, origin.outages());
@@ -71,7 +72,8 @@ impl RedisStore {
         Self::new(topology, Some(messages), common)
     }
 
-    /// Sends all commands over connections of `commands`. Messages come from the origin; without one there is no inbox.
+    /// A store that sends all commands over connections of `commands`. Messages arrive from the origin. Without an
+    /// origin there is no inbox.
     pub(crate) fn over(
         commands: Arc<dyn Source>,
         origin: Option<Origin>,
@@ -101,13 +103,13 @@ impl RedisStore {
         Box::pin(scan::scan(topology, common, scan))
     }
 
-    /// Whether the server has refused a request because of its key alone.
+    /// Returns whether the server has rejected a request because of its key alone.
     pub(crate) fn refuses_key(error: &StoreError) -> bool {
         let cause = error.source().and_then(|it| it.downcast_ref());
         cause.is_some_and(|DriverError(error)| failure::refuses_key(error))
     }
 
-    /// Whether the server has refused a request only because it names several keys.
+    /// Returns whether the server has rejected a request only because it names several keys.
     pub(crate) fn is_about_several_keys(error: &StoreError) -> bool {
         let cause = error.source().and_then(|it| it.downcast_ref());
         cause.is_some_and(|DriverError(error)| failure::is_about_several_keys(error))

@@ -1,11 +1,10 @@
-//! The requests to a store, one verb in a file: its request, the keys and arguments of its script, how the reply is read,
-//! and what the store in memory does. The script is in `lua/NAME.lua`.
+//! The requests to a store, with one verb in each file: its request, the keys and arguments of its script, how the
+//! reply is read, and what the in-memory store does. The script is in `lua/NAME.lua`.
 //!
-//! Every verb is atomic in the store. A request may be executed although no answer comes, may be executed late, and may be
-//! executed twice; each verb is written so that this changes nothing (P8). The exception is an acquire that was answered
-//! and is executed once more after its hold has ended: it takes the lock for that hold, until the lease expires. TCP does
-//! not
-//! repeat a request, nor does anything below this crate.
+//! Every verb is atomic in the store. A request may be executed without a response, may be executed late, and may be
+//! executed twice. Each verb is written so that this changes nothing (P8). The exception is an acquire that was
+//! answered and is executed once more after its hold has ended. It takes the lock for that hold, until the lease
+//! expires. TCP does not repeat a request, nor does anything below this crate.
 
 use redis::Value;
 use tokio::time::Instant;
@@ -58,12 +57,12 @@ pub(crate) trait Verb: Clone + Send + Sync + 'static {
     /// The call of the script, with its keys and arguments.
     fn call(&self) -> Call;
 
-    /// Whether it waits for other requests that are made in the same turn of the runtime.
+    /// Returns whether it waits for other requests that are made in the same turn of the runtime.
     fn goes_with_others(&self) -> bool {
         false
     }
 
-    /// The request as it travels with others, if it may.
+    /// The request in its form for a batch, if it may travel with others.
     fn short(&self) -> Option<Short> {
         None
     }
@@ -75,7 +74,7 @@ pub(crate) trait Verb: Clone + Send + Sync + 'static {
     fn apply(self, state: &mut State, now: Instant) -> Self::Reply;
 }
 
-/// A verb as Redis is asked it.
+/// A verb as a question to Redis.
 pub(crate) struct OfVerb<V>(pub(crate) V);
 
 impl<V: Verb> Question for OfVerb<V> {

@@ -1,4 +1,4 @@
-//! The wire that a test puts between the locks and a store in memory. It carries any request without knowing its verb.
+//! The wire that a test puts between the locks and an in-memory store. It carries any request without knowing its verb.
 
 use std::any::Any;
 use std::sync::{Arc, Weak};
@@ -13,9 +13,9 @@ use super::verbs::Verb;
 use crate::base::error::{AnswerFuture, Effect, StoreError};
 use crate::base::id::InboxId;
 
-/// The way to a store in memory. What it does not define is as without a wire.
+/// The way to an in-memory store. A function that it does not define behaves as without a wire.
 ///
-/// A request may be executed at once, late, twice or never, and its answer may be lost.
+/// A request may be executed immediately, late, twice or never, and its response may be lost.
 pub(crate) trait Wire: Send + Sync {
     /// The store at the end of the wire.
     fn store(&self) -> &MemoryStore;
@@ -115,7 +115,7 @@ impl Request {
     }
 }
 
-/// Asks a store at the end of a wire.
+/// Sends a request to a store at the end of a wire.
 pub(super) fn ask<T: Send + 'static>(wire: &Arc<dyn Wire>, request: Request) -> AnswerFuture<T> {
     let name = request.name;
     let carried = wire.carry(request);
@@ -140,7 +140,7 @@ impl MemoryStore {
         self.execute(|state, now| verb.apply(state, now))
     }
 
-    /// Executes a request when the answer is first polled.
+    /// Executes a request when the future is first polled.
     pub(crate) fn carry(&self, request: Request) -> AnswerFuture<Reply> {
         self.ask(move |state, now| (request.step)(state, now))
     }

@@ -6,17 +6,17 @@ use tokio::time::Instant;
 
 use crate::base::time::StoreTime;
 
-/// How far the clock can be stepped either way, all steps taken together: ten years.
+/// The maximum sum of all steps of the clock in either direction: ten years.
 const ROOM: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
-/// The wall clock, carried on by the tokio clock: it stops when tokio's clock stops.
+/// The wall clock, which advances with the tokio clock: it stops when the tokio clock stops.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     start: Instant,
     start_micros: u64,
-    /// How far the clock is ahead of the tokio clock. It begins at [`ROOM`], so that it can be stepped back.
+    /// The offset of the clock from the tokio clock. It begins at [`ROOM`], so that the clock can be set back.
     ahead: Duration,
-    /// When the clock was last read for a token, and that token.
+    /// The instant at which the clock was last read for a token, and that token.
     last: (u64, u64),
 }
 
@@ -37,15 +37,15 @@ impl Clock {
         Instant::now() + self.ahead
     }
 
-    /// The time that the clock shows at an instant.
+    /// The time of the clock at an instant.
     pub(crate) fn at(&self, now: Instant) -> StoreTime {
         let passed = micros(now.saturating_duration_since(self.start));
         let micros = self.start_micros.saturating_add(passed);
         StoreTime { micros }
     }
 
-    /// The time, as a token. Between two tokens a microsecond passes, as on a server, even while the tokio clock is
-    /// paused.
+    /// The time, as a token. Two tokens are at least one microsecond apart, as on a server, even while the tokio clock
+    /// is paused.
     pub(super) fn token(&mut self, now: StoreTime) -> u64 {
         let (read, given) = self.last;
         let token = if (read..=given).contains(&now.micros) {
@@ -58,7 +58,7 @@ impl Clock {
     }
 }
 
-/// What can happen to the clock of a real server.
+/// Faults that can happen to the clock of a real server.
 #[cfg(any(test, feature = "test-util"))]
 impl Clock {
     pub(super) fn step_forward(&mut self, by: Duration) {

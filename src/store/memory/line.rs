@@ -41,22 +41,22 @@ pub(crate) struct Process {
     pub(crate) want: Want,
     /// The lease of a lock that moves to the process.
     pub(crate) grant: Duration,
-    /// Until when the process counts as alive.
+    /// The time until which the process counts as alive.
     pub(crate) deadline: Instant,
 }
 
-/// What a process waits for.
+/// The request of a process that waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Want {
-    /// The lock exclusively; and whether the process, once it has the lock, is told that another process has come to
-    /// wait.
+    /// The exclusive lock. The flag says whether the process gets a message when another process begins to wait, after
+    /// it has the lock.
     Alone { tells: bool },
-    /// A share of the lock, with so many holders at most.
+    /// A share of the lock, with at most this number of holders.
     Shared { limit: Option<u32> },
 }
 
 impl StoredLine {
-    /// Forgets what has expired. A key ends with its last member, or when it expires.
+    /// Forgets what has expired. A key disappears with its last member, or when it expires.
     pub(crate) fn prune(&mut self, now: Instant) {
         let is_over = |ends: Option<Instant>| ends.is_some_and(|ends| ends <= now);
         if is_over(self.line_ends) {
@@ -105,13 +105,13 @@ impl StoredLine {
         self.entries.remove(&inbox);
     }
 
-    /// Whether the process waits for this hold.
+    /// Returns whether the process waits for this hold.
     pub(crate) fn names(&self, inbox: InboxId, hold: HoldId) -> bool {
         let entry = self.entries.get(&inbox);
         entry.is_some_and(|process| process.holds == [hold])
     }
 
-    /// Takes a reader out of the place of its process, which ends with its last reader.
+    /// Removes a reader from the place of its process, which ends with its last reader.
     pub(crate) fn depart(&mut self, inbox: InboxId, hold: HoldId) {
         if let Some(process) = self.entries.get_mut(&inbox)
             && process.holds.contains(&hold)
@@ -125,7 +125,7 @@ impl StoredLine {
         }
     }
 
-    /// Whether the process has a place, and no entry that says what it waits for.
+    /// Returns whether the process has a place, but no entry.
     pub(crate) fn is_forgotten(&self, inbox: InboxId) -> bool {
         let mut places = self.preferred.iter().chain(&self.places);
         places.any(|place| place.inbox == inbox) && !self.entries.contains_key(&inbox)
@@ -135,7 +135,7 @@ impl StoredLine {
 
     /// The reader whose lease expires last.
     pub(crate) fn latest(&self) -> Option<(HoldId, Instant)> {
-        // Owners are in the order of their names, which would cost more.
+        // The order of owners is that of their names. Comparing the names would cost more.
         let readers = self.readers.iter().copied();
         readers.max_by(|(hold, lasts), (other, its)| {
             let number = |hold: &HoldId| hold.number().to_string();
@@ -145,7 +145,7 @@ impl StoredLine {
         })
     }
 
-    /// Takes out the readers whose leases have expired.
+    /// Removes the readers whose leases have expired.
     pub(crate) fn take_dead(&mut self, now: Instant) -> Vec<HoldId> {
         let dead = self.readers.extract_if(.., |(_, lasts)| *lasts < now);
         let dead: Vec<_> = dead.map(|(hold, _)| hold).collect();
@@ -197,13 +197,13 @@ impl StoredLine {
         places.map(|place| (*place, self.entries.get(&place.inbox)))
     }
 
-    /// Whether the line has a place or a tombstone.
+    /// Returns whether the line has a place or a tombstone.
     pub(crate) fn stands(&self) -> bool {
         self.line_ends.is_some()
     }
 
-    /// Enters the line at its end, or keeps the place that the process has there. Returns whether the place is new and no
-    /// process except the holder's was in the line.
+    /// Enters the line at its end, or keeps the place that the process has there. Returns true if the place is new and
+    /// no process except the holder's was in the line.
     pub(crate) fn stand(
         &mut self,
         now: Instant,
@@ -256,7 +256,7 @@ impl StoredLine {
     /// Leaves a tombstone. Expired tombstones are removed.
     pub(crate) fn bury(&mut self, now: Instant, hold: HoldId) {
         self.tombstones.retain(|_, end| now <= *end);
-        // The key may end with its last tombstone, and begins anew.
+        // The key may disappear with its last tombstone, and is created again.
         self.prune(now);
         let end = now + TOMBSTONE_LIFE;
         self.tombstones.insert(hold, end);

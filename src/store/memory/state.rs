@@ -1,4 +1,4 @@
-//! The state of the in-memory store, and how the verbs change it.
+//! The state of the in-memory store, and its changes by the verbs.
 
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) struct State {
     pub(crate) labels: StoredLabels,
     pub(crate) clock: Clock,
     next_sweep: Instant,
-    /// The messages to send once the operation is over.
+    /// The messages to send after the operation.
     pub(super) messages: Vec<AddressedMessage>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct State {
 pub(crate) enum AddressedMessage {
     /// A lock has moved to holds of the process with this inbox.
     Handoff(InboxId, HandoffMessage),
-    /// Another process has come to wait for this key.
+    /// Another process has begun to wait for this key.
     Contended(InboxId, String),
     /// Holds were ended by force: a message to all processes.
     Forced(ForcedMessage),
@@ -46,9 +46,9 @@ pub(crate) enum AddressedMessage {
 
 #[derive(Debug)]
 pub(crate) struct Lock {
-    /// The holds with their depths: one, or the readers inside.
+    /// The holds with their depths: one holder, or the readers inside.
     fields: Vec<(HoldId, u32)>,
-    /// The inbox that must be told that another process has come to wait.
+    /// The inbox that gets a message when another process begins to wait.
     pub(crate) told: Option<InboxId>,
     pub(crate) token: u64,
     pub(crate) expires: Instant,
@@ -56,12 +56,12 @@ pub(crate) struct Lock {
     is_kept: bool,
 }
 
-/// What a free lock gets when it is taken.
+/// The properties that a free lock gets when it is taken.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewLock<'a> {
     pub(crate) holds: &'a [HoldId],
     pub(crate) lease: Duration,
-    /// The inbox that is told when another process comes to wait.
+    /// The inbox that gets a message when another process begins to wait.
     pub(crate) told: Option<InboxId>,
 }
 
@@ -79,7 +79,7 @@ impl Default for State {
     }
 }
 
-/// What can happen to a real server.
+/// Faults that can happen to a real server.
 #[cfg(any(test, feature = "test-util"))]
 impl State {
     pub(super) fn forget(&mut self) {
@@ -91,7 +91,7 @@ impl State {
 }
 
 impl State {
-    /// Forgets what has expired. Reads check expiry themselves; this only bounds the memory.
+    /// Forgets what has expired. Reads check the expiry themselves, so this only limits the memory.
     pub(super) fn sweep(&mut self, now: Instant) {
         if now < self.next_sweep {
             return;
@@ -106,7 +106,7 @@ impl State {
         self.labels.sweep(now);
     }
 
-    /// The time that the clock of the store shows.
+    /// The present time on the clock of the store.
     pub(crate) fn time(&self, now: Instant) -> StoreTime {
         self.clock.at(now)
     }
@@ -137,7 +137,7 @@ impl State {
         self.locks.insert(key.clone(), lock);
     }
 
-    /// Tells all processes of holds that were ended by force.
+    /// Notifies all processes of holds that were ended by force.
     pub(crate) fn tell_all(&mut self, message: ForcedMessage) {
         self.messages.push(AddressedMessage::Forced(message));
     }
@@ -148,12 +148,12 @@ impl Lock {
         !self.is_kept && self.names(hold)
     }
 
-    /// Whether the hold is in the lock, or was.
+    /// Returns whether the hold is in the lock, or was.
     pub(crate) fn names(&self, hold: HoldId) -> bool {
         self.fields.iter().any(|(other, _)| *other == hold)
     }
 
-    /// The holds as an inspection shows them, with their depths.
+    /// The holds as an inspection returns them, with their depths.
     pub(crate) fn shown(&self) -> impl Iterator<Item = (HoldId, Vec<u8>, u32)> {
         let shown = |&(hold, depth): &(HoldId, u32)| {
             let field = if self.is_kept {
@@ -202,7 +202,7 @@ impl Lock {
 }
 
 impl State {
-    /// Returns the least keys behind the place of the scan.
+    /// Returns the least keys after the place of the scan.
     pub(crate) fn scan(&self, scan: &Scan, now: Instant) -> Scanned {
         let present = scan.from.present.as_ref();
         let behind = present.and_then(|at| match &at.place {
@@ -238,7 +238,7 @@ impl State {
         }
     }
 
-    /// Returns so many of the least keys behind this one, in their order, and the number of keys behind these.
+    /// Returns this number of the least keys after this one, in their order, and the number of keys after these.
     fn least(&self, behind: Option<&str>, count: usize, now: Instant) -> (Vec<&str>, u64) {
         let is_behind = |key: &&str| behind.is_none_or(|behind| *key > behind);
         let held = self.locks.iter().filter(|(_, lock)| now < lock.expires);

@@ -1,4 +1,4 @@
-//! Published waits in memory.
+//! The published waits in memory.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ impl PublishedWaits {
         live.cloned().collect()
     }
 
-    /// Makes a wait the victim of the cycle with this least wait until `until`, unless one of the others is a victim.
+    /// Makes a wait the victim of the cycle with this least wait until `until`, unless one of the others is the victim.
     pub(crate) fn claim(
         &mut self,
         least: HoldId,

@@ -10,10 +10,12 @@ use super::wire::question::{Short, ShortWish};
 use crate::base::id::InboxId;
 use crate::base::option_types::Mode;
 
-/// How much the requests that travel together [weigh](weight) at most, so that no script keeps the server for long.
+/// The maximum total [weight](weight) of the requests that travel together, so that no script keeps the server busy for
+/// long.
 pub(crate) const MOST: usize = 32;
 
-/// The weight of a request: how long the server needs for it, where 1 is an acquire or a release of an exclusive hold.
+/// The weight of a request, which is the time that the server needs for it. The unit is an acquire or a release of an
+/// exclusive hold.
 pub(crate) fn weight(request: &Short) -> usize {
     match turn(request) {
         Turn::Release | Turn::Acquire => 1,
@@ -39,14 +41,14 @@ pub(crate) fn turn(request: &Short) -> Turn {
     }
 }
 
-/// What the requests of one call have in common.
+/// The terms that the requests of one call have in common.
 pub(crate) type Terms = (Duration, Option<InboxId>);
 
 pub(crate) fn lua() -> &'static Script {
     script!("batch")
 }
 
-/// What a request takes a lock with. A release has nothing in common with other requests.
+/// The terms with which a request takes a lock. A release has no terms in common with other requests.
 pub(crate) fn terms(request: &Short) -> Option<Terms> {
     match request.wish {
         ShortWish::Acquire { ttl, told } => Some((ttl, told)),
@@ -54,7 +56,8 @@ pub(crate) fn terms(request: &Short) -> Option<Terms> {
     }
 }
 
-/// The call that executes these requests. They are in the order of their [turns](Turn), and the acquires have the same terms.
+/// The call that executes these requests. They are in the order of their [turns](Turn), and the acquires have the same
+/// terms.
 pub(crate) fn call<'s>(requests: impl Iterator<Item = &'s Short> + Clone) -> Call {
     let count = |its| requests.clone().filter(|it| turn(it) == its).count();
     let (releases, readers) = (count(Turn::Release), count(Turn::Unshare));
@@ -71,8 +74,8 @@ pub(crate) fn call<'s>(requests: impl Iterator<Item = &'s Short> + Clone) -> Cal
     holds.fold(call, Call::arg)
 }
 
-/// The replies to these requests, each as it would be alone. A request whose reply is 0 has changed nothing, and has to be
-/// made alone. `None` if it is no reply of the script.
+/// The replies to these requests, each as if its request had been sent alone. A request whose reply is 0 has changed
+/// nothing, and must be sent alone. `None` if this is not a reply of the script.
 pub(crate) fn replies(reply: &Value, requests: usize, releases: usize) -> Option<Vec<i64>> {
     let Value::Array(parts) = reply else {
         return None;

@@ -1,11 +1,11 @@
-//! Waits until replicas have what a server has executed.
+//! The confirmer, which waits until replicas have what a server has executed.
 //!
-//! `WAIT` answers for what its own connection has written, and delays whatever comes behind it. So it has a connection of
-//! its own, on which a write goes before it: replicas that have that write have all that was executed before it. All
-//! callers that come while one `WAIT` is under way share the next one, if they want the same number of replicas. Callers
-//! that want another number have a connection of their own, since a `WAIT` for one replica would have to wait behind a
-//! `WAIT` for all of them. That would be so with short limits too: a server that has nothing else to do checks the limit
-//! only every 100 ms.
+//! `WAIT` responds for what its own connection has written, and delays whatever comes behind it. So it has a connection
+//! of its own, on which a write is sent before it. Replicas that have that write have everything that was executed
+//! before it. All callers that arrive while one `WAIT` is in progress share the next one, if they want the same number
+//! of replicas. Callers that want another number have a connection of their own, because a `WAIT` for one replica would
+//! have to wait behind a `WAIT` for all of them. Short limits would not help: a server that has nothing else to do
+//! checks the limit only every 100 ms.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -35,32 +35,32 @@ use crate::store::redis::wire::failure::{failed, within};
 #[cfg(test)]
 mod tests;
 
-/// The expiry of the write that goes before each `WAIT`.
+/// The expiry of the write before each `WAIT`.
 const LIFE: Duration = Duration::from_millis(100);
 
 /// The limit of one `WAIT`. After it the number of replicas is read again.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Asks one server whether its replicas have what it has executed.
+/// The confirmer of one server, which asks whether its replicas have what the server has executed.
 pub(crate) struct Confirmer {
     server: AskedServer,
-    /// The ways to the tasks that answer, one for each number of replicas.
+    /// The channels to the tasks that respond, one for each number of replicas.
     questions: Mutex<HashMap<Replicas, UnboundedSender<Question>>>,
 }
 
 /// The server that is asked.
 #[derive(Clone)]
 struct AskedServer {
-    /// Makes connections to the server.
+    /// Opens connections to the server.
     source: Arc<dyn Source>,
     timeouts: Timeouts,
     replication_id: ReplicationId,
-    /// Whether another server answers in its place by now.
+    /// Whether another server now responds in its place.
     is_another: Arc<AtomicBool>,
 }
 
 impl Confirmer {
-    /// Connects at the first question.
+    /// A confirmer, which connects at the first question.
     pub(crate) fn new(
         source: Arc<dyn Source>,
         timeouts: Timeouts,
@@ -77,8 +77,8 @@ impl Confirmer {
         }
     }
 
-    /// Waits until so many replicas have what the server has executed before this call. An error says why that cannot be
-    /// known.
+    /// Waits until this number of replicas has what the server has executed before this call. An error says why that
+    /// cannot be known.
     pub(crate) async fn confirm(
         &self,
         key: &LockKey,
@@ -101,7 +101,7 @@ impl Confirmer {
             Ok(Err(_)) => Ok(Confirmation::Unknown),
             Err(_elapsed) => {
                 if !is_taken.load(Relaxed) {
-                    // The runtime of the task that answers stands still: the next question begins another one.
+                    // The runtime of the task that responds is stalled: the next question begins another task.
                     drop(self.questions.lock().remove(&replicas));
                 }
                 Ok(Confirmation::Late)
@@ -109,7 +109,7 @@ impl Confirmer {
         }
     }
 
-    /// Whether another server answers in the place of the one that was connected to.
+    /// Returns whether another server now responds in the place of the one that was connected to.
     pub(crate) fn is_another(&self) -> bool {
         self.server.is_another.load(Relaxed)
     }
@@ -131,8 +131,8 @@ impl Confirmer {
     }
 }
 
-/// Serves the questions for one number of replicas until no more are asked, or another server answers. A question that
-/// fails is tried again by the rule of the connection for commands.
+/// Serves the questions for one number of replicas until no more are asked, or another server responds. After a
+/// failure, the question is repeated by the rule of the connection for commands.
 async fn answer(server: AskedServer, replicas: Replicas, coming: UnboundedReceiver<Question>) {
     let (mut questions, mut breaker) = (Questions::new(coming), Breaker::default());
     let (replication_id, mut connected) = (&server.replication_id, None);
@@ -147,12 +147,12 @@ async fn answer(server: AskedServer, replicas: Replicas, coming: UnboundedReceiv
         match waited {
             Waited::For { count, now } if replication_id.goes_on(&now) => {
                 breaker.hear(*pass, News::Answered { only_reads: false }, Instant::now());
-                // More replicas may have come.
+                // More replicas may have connected.
                 if replicas.of(replication_id.replicas()) <= count {
                     questions.confirm(asked);
                 }
             }
-            // Another server has not executed what the callers ask about.
+            // Another server has not executed what the callers want to have confirmed.
             Waited::For { .. } | Waited::Another => {
                 return server.is_another.store(true, Relaxed);
             }
@@ -173,7 +173,7 @@ async fn answer(server: AskedServer, replicas: Replicas, coming: UnboundedReceiv
 }
 
 impl AskedServer {
-    /// Connects, or waits until that may be tried again. If it fails, all callers get the error.
+    /// Connects, or waits until another attempt is allowed. If it fails, all callers get the error.
     async fn connect(
         &self,
         breaker: &mut Breaker,
@@ -204,17 +204,17 @@ impl AskedServer {
 
 /// The outcome of a `WAIT`.
 enum Waited {
-    /// This many replicas have the write, and this is what the server says of itself.
+    /// This number of replicas has the write. The server has described itself like this.
     For { count: u32, now: Replication },
-    /// The write was refused, for example because its slot is moving, or memory is full.
+    /// The write was rejected, for example because its slot is moving, or memory is full.
     Refused(RedisError),
-    /// The server is no primary.
+    /// The server is not a primary.
     Another,
-    /// The connection has failed, or the answer cannot be read.
+    /// The connection has failed, or the response cannot be read.
     Unanswered(RedisError),
 }
 
-/// Writes, and waits until so many replicas have the write.
+/// Writes, and waits until this number of replicas has the write.
 async fn wait(
     driver: &mut MultiplexedConnection,
     key: &str,
@@ -230,7 +230,7 @@ async fn wait(
     answers.and_then(read).unwrap_or_else(Waited::Unanswered)
 }
 
-/// Reads the answers to the write, the `WAIT` and `INFO`.
+/// Reads the responses to the write, the `WAIT` and `INFO`.
 fn read(answers: Vec<Value>) -> Result<Waited, RedisError> {
     let mut answers = answers.into_iter().map(Value::extract_error);
     let mut next = || answers.next().unwrap_or(Ok(Value::Nil));
@@ -245,16 +245,16 @@ fn read(answers: Vec<Value>) -> Result<Waited, RedisError> {
     Ok(Waited::For { count, now })
 }
 
-/// A question of a caller.
+/// The question of a caller.
 pub(super) struct Question {
-    /// A key in the slot of the lock, which a cluster lets this server write.
+    /// A key in the slot of the lock, which a cluster allows this server to write.
     pub(super) key: String,
     pub(super) until: Instant,
     pub(super) is_taken: Arc<AtomicBool>,
     pub(super) answer: oneshot::Sender<Result<Confirmation, StoreError>>,
 }
 
-/// The questions that are not answered yet, and the way in which more come.
+/// The questions that are not answered yet, and the channel for further ones.
 pub(super) struct Questions {
     waiting: Vec<Question>,
     coming: UnboundedReceiver<Question>,
@@ -269,7 +269,7 @@ impl Questions {
     }
 
     /// Waits for a question. Returns the key of the first question, and the number of questions; `None` if no more will
-    /// come.
+    /// be asked.
     pub(super) async fn next(&mut self) -> Option<(String, usize)> {
         loop {
             while let Ok(question) = self.coming.try_recv() {
@@ -286,7 +286,7 @@ impl Questions {
         }
     }
 
-    /// Takes the questions that come while `work` goes on. It does not answer them.
+    /// Collects the questions that arrive during `work`. It does not answer them.
     pub(super) async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
@@ -298,7 +298,7 @@ impl Questions {
         }
     }
 
-    /// Waits until an instant. Callers whose time ends before that get the error at once.
+    /// Waits until an instant. Callers whose time ends before that get the error immediately.
     pub(super) async fn pause(&mut self, until: Instant, error: &StoreError) {
         let mut pause = pin!(sleep_until(until));
         loop {

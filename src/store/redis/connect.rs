@@ -1,4 +1,4 @@
-//! The connection for commands: all of them share it, and it is kept until it fails.
+//! The connection for commands. All of them share it, and it is kept until it fails.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -30,7 +30,7 @@ mod opening;
 pub(super) mod passage;
 mod recent_releases;
 
-/// The least time between two suspicions by which a connection is given up.
+/// The minimum time between two suspicions because of which a connection is given up.
 const SUSPICIONS: Duration = Duration::from_millis(500);
 
 /// Keeps a connection for commands to one server, or to one server after another.
@@ -45,11 +45,12 @@ pub(crate) struct Connector {
     losses: AtomicU64,
     /// Counts the connections that were lost or given up.
     ends: watch::Sender<u64>,
-    /// Wakes the requests that wait, when they may go out or have failed.
+    /// Wakes the requests that wait, when they may be sent or have failed.
     news: watch::Sender<()>,
-    /// Changes with each loss and with each attempt to connect. Unique among the connectors of a store.
+    /// A number that changes with each loss and with each attempt to connect. It is unique among the connectors of a
+    /// store.
     epoch: AtomicU64,
-    /// The number of replicas that others know of its server.
+    /// The number of replicas of its server that others have reported.
     replicas: AtomicU32,
     role: Box<dyn Role>,
 }
@@ -57,12 +58,12 @@ pub(crate) struct Connector {
 #[derive(Default)]
 struct ConnectorState {
     kept: Kept<Arc<Connection>>,
-    /// The latest attempt whose connection leads to the wrong server by now.
+    /// The latest attempt whose connection now leads to the wrong server.
     moved: u64,
-    /// The replication ID of the server that was connected to last.
+    /// The replication ID of the server that was last connected to.
     replication_id: Option<ReplicationId>,
     breaker: Breaker,
-    /// When a connection was last given up because of a suspicion.
+    /// The instant at which a connection was last given up because of a suspicion.
     suspected: Option<Instant>,
 }
 
@@ -74,7 +75,7 @@ impl ConnectorState {
 }
 
 impl Connector {
-    /// Connects nowhere yet.
+    /// A connector that has not connected yet.
     pub(super) fn new(source: Arc<dyn Source>, common: Common, role: impl Role + 'static) -> Self {
         Self {
             connecting: Attempt::new(source.endpoint()),
@@ -91,7 +92,7 @@ impl Connector {
         }
     }
 
-    /// Notes that a connection was lost. The present one is suspect from now on.
+    /// Notes that a connection was lost. From now on the present one is suspect.
     pub(super) fn lose(&self) {
         self.begin_epoch();
         self.losses.fetch_add(1, Relaxed);
@@ -100,7 +101,8 @@ impl Connector {
         self.role.lost();
     }
 
-    /// Notes that the connection of an attempt leads to the wrong server by now: the present connection, or the next one.
+    /// Notes that the connection of an attempt now leads to the wrong server. It is the present connection, or the next
+    /// one.
     fn moved(&self, number: u64) {
         let concerns = {
             let mut state = self.state.lock();
@@ -127,13 +129,13 @@ impl Connector {
         self.epoch.load(Relaxed)
     }
 
-    /// Whether there is a connection that is not suspect.
+    /// Returns whether there is a connection that is not suspect.
     pub(crate) fn is_connected(&self) -> bool {
         self.present().is_some()
     }
 
-    /// The longest time until a request that is sent now is answered or fails. Without a connection there is no limit, since
-    /// several attempts to connect may be needed.
+    /// The longest time until a request that is sent now is answered or fails. Without a connection there is no limit,
+    /// because several attempts to connect may be needed.
     pub(crate) fn answers_within(&self) -> Duration {
         match self.open_passage() {
             Some(passage) if passage.connection.traffic.is_checked() => {
@@ -143,7 +145,7 @@ impl Connector {
         }
     }
 
-    /// Whether short requests travel together now.
+    /// Returns whether short requests travel together now.
     pub(super) fn is_busy(&self) -> bool {
         self.in_flight.load(Relaxed) >= self.common.together_from
     }
@@ -159,7 +161,7 @@ impl Connector {
         asked.map_err(|fault| connection.failed(call.verb(), fault.cause))
     }
 
-    /// Sends a call. Gives the connection up if the outcome says so.
+    /// Sends a call. Gives the connection up if the outcome requires it.
     async fn try_ask(
         &self,
         connection: &Connection,
@@ -171,7 +173,7 @@ impl Connector {
         asked.inspect_err(|fault| self.met(connection, fault))
     }
 
-    /// Gives the connection up if a fault says so.
+    /// Gives the connection up if a fault requires it.
     fn met(&self, connection: &Connection, fault: &Fault) {
         if let Cause::Driver(error) = &fault.cause
             && failure::condition(error) == Some("NOREPLICAS")
@@ -189,7 +191,7 @@ impl Connector {
         self.state.lock().present(losses).cloned()
     }
 
-    /// The connection. It is made if there is none.
+    /// The connection. It is opened if there is none.
     pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, StoreError> {
         loop {
             if let Some(connection) = self.connected().await? {
@@ -198,7 +200,8 @@ impl Connector {
         }
     }
 
-    /// The connection. One attempt is made if there is none; `None` if another request has already given its connection up.
+    /// The connection. If there is none, one attempt is made. `None` if another request has already given its
+    /// connection up.
     async fn connected(self: &Arc<Self>) -> Result<Option<Arc<Connection>>, StoreError> {
         if let Some(connection) = self.present() {
             return Ok(Some(connection));
@@ -212,7 +215,7 @@ impl Connector {
         let limit = self.common.timeouts.connect.saturating_mul(3);
         let begin = || self.connect();
         self.connecting.outcome(limit, is_needless, begin).await?;
-        // A connection that was lost meanwhile is used too: then the request fails.
+        // A connection that was lost in the meantime is used too: then the request fails.
         Ok(self.state.lock().kept.present().cloned())
     }
 
@@ -234,7 +237,7 @@ impl Connector {
         }
     }
 
-    /// Sets the number of replicas that others know of the server.
+    /// Sets the number of replicas of the server that others have reported.
     pub(super) fn has_replicas(&self, replicas: u32) {
         self.replicas.store(replicas, Relaxed);
         if let Some(replication_id) = &self.state.lock().replication_id {
@@ -242,8 +245,8 @@ impl Connector {
         }
     }
 
-    /// Repeats the releases in these slots that other servers have answered lately. Returns false without a connection:
-    /// the next connection repeats them before its first request.
+    /// Repeats the releases in these slots that other servers have recently answered. Returns false without a
+    /// connection. Then the next connection repeats them before its first request.
     pub(super) async fn repeat_releases(&self, has: impl Fn(u16) -> bool) -> bool {
         let Some(connection) = self.present() else {
             return false;
@@ -265,8 +268,9 @@ impl Connector {
         self.source.close();
     }
 
-    /// Forgets the present connection if its answer to a request that was sent at `since` is late. Other requests on it may
-    /// still be answered. Many requests may suspect the connection at once, so this is done at most once in a while.
+    /// Forgets the present connection if its response to a request that was sent at `since` is late. Other requests on
+    /// it may still be answered. Many requests may suspect the connection at the same time, so this is done at most
+    /// once in a while.
     pub(crate) fn suspect(&self, since: Instant) {
         let now = Instant::now();
         let mut state = self.state.lock();
@@ -281,7 +285,7 @@ impl Connector {
         drop(suspect);
     }
 
-    /// Forgets a connection that failed, unless it has been replaced already.
+    /// Forgets a connection that failed, unless it has already been replaced.
     pub(super) fn discard(&self, failed: u64) {
         let discarded = self.state.lock().kept.forget(failed);
         if discarded.is_some() {

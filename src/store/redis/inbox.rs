@@ -1,12 +1,12 @@
-//! The inbox: one subscription, on a connection of its own, over which the server tells this process
-//! that a lock has moved to it.
+//! The inbox: one subscription, on a connection of its own, over which the server notifies this process that a lock has
+//! moved to it.
 //!
-//! A message may be lost, or come late: it only saves a waiter the time until it asks again. The inbox is opened when a
-//! caller has to wait. After a disconnect it is made anew until that succeeds. It is closed when no caller has waited for
-//! a while. While it is broken the waiters ask with a growing delay.
+//! A message may be lost, or arrive late: it only saves a waiter the time until its next request. The inbox is opened
+//! when a caller has to wait. After a disconnect, the subscription is repeated until it succeeds. The inbox is closed
+//! when no caller has waited for a while. While it is broken, the waiters send requests with growing pauses.
 //!
-//! No wake-up is lost: the stage changes before the waiters are woken, and a waiter reads it before it
-//! pauses. So it reads the new stage, or its pause is cut short.
+//! No wake-up is lost. The stage changes before the waiters are woken, and a waiter reads it before it pauses. So the
+//! waiter reads the new stage, or its pause is cut short.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -25,7 +25,7 @@ mod subscriber;
 #[cfg(test)]
 mod tests;
 
-/// A task that has not taken a request to check for this time stands still with its runtime.
+/// The time after which a task that has not taken a request to check counts as stalled with its runtime.
 const DEAF: Duration = Duration::from_secs(1);
 
 pub(super) struct Inbox {
@@ -41,7 +41,7 @@ struct Subscription {
 impl Subscription {
     fn stage(&self) -> InboxStage {
         if self.task.0.is_finished() {
-            // The task may have ended before it was polled first.
+            // The task may have ended before it was first polled.
             InboxStage::Ended
         } else {
             *self.stage.lock()
@@ -64,8 +64,8 @@ impl Inbox {
         }
     }
 
-    /// Opens the inbox, unless it is open. Returns false while it is broken. A runtime that ends takes the inbox with it;
-    /// then the next waiter opens it again.
+    /// Opens the inbox, unless it is open. Returns false while it is broken. A runtime that ends takes the inbox with
+    /// it. Then the next waiter opens it again.
     pub(super) fn open(&self, id: InboxId, listener: Weak<dyn Listener>) -> bool {
         let mut subscription = self.subscription.lock();
         match subscription.as_ref().map(Subscription::stage) {
@@ -91,7 +91,7 @@ impl Inbox {
         drop(self.subscription.lock().take());
     }
 
-    /// Checks the subscription. It is made anew if its connection is dead.
+    /// Checks the subscription. If its connection is dead, the subscription is repeated over another one.
     pub(super) fn check_subscription(&self) {
         let check = &self.ground.check;
         let since = *check.since.lock().get_or_insert_with(Instant::now);

@@ -1,8 +1,8 @@
-//! How this process describes itself to a server, so that others can show who holds a lock.
+//! The description of this process, which it sends to a server, so that others can show who holds a lock.
 //!
-//! Every connection for commands does that as it is made, and again long before the description expires. So the description is
-//! there again soon after a server has lost its data. In a cluster one server has it. Nothing waits for it and nothing depends on
-//! it: where it is missing, the ids are shown alone.
+//! Every connection for commands sends it when it is opened, and again long before the description expires. So the
+//! description exists again soon after a server has lost its data. In a cluster one server has it. Nothing waits for it
+//! and nothing depends on it. If it is missing, the ids are shown without it.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use super::wire::names;
 use crate::base::key::slot_of;
 use crate::base::process::{Process, ProcessId};
 
-/// How long a description lasts, so that it is still there some time after the process has ended.
+/// The time for which a description lasts. It remains for some time after the process has ended.
 const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The time between two descriptions over one connection.
 pub(super) const PERIOD: Duration = Duration::from_secs(10 * 60);
 
-/// The time after which a server that has not executed it is told again.
+/// The time after which the description is repeated to a server that has not executed it.
 const SOON: Duration = Duration::from_secs(60);
 
 /// The slot of the description in a cluster.
@@ -28,15 +28,15 @@ pub(super) fn slot() -> u16 {
     slot_of(names::process(ProcessId::this()).as_bytes())
 }
 
-/// Describes this process. Returns the pause before the next description. It is one command, so that no description is without
-/// an expiry.
+/// Describes this process. Returns the pause before the next description. It is one command, so that no description
+/// exists without an expiry.
 pub(super) async fn introduce(mut driver: MultiplexedConnection, limit: Duration) -> Duration {
     let mut set = cmd("SET");
     set.arg(names::process(ProcessId::this()))
         .arg(Process::this().to_text());
     set.arg("EX").arg(LIFE.as_secs());
     match within(limit, set.exec_async(&mut driver)).await {
-        // The user may not, and is to ask rarely.
+        // The user is not allowed to do this, so it is repeated rarely.
         Err(error) if error.code() != Some("NOPERM") => SOON,
         _ => PERIOD,
     }

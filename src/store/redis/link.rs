@@ -1,4 +1,4 @@
-//! How a server is connected to, and when it is tried again.
+//! The connections to a server: how they are opened, and when the server is tried again.
 
 pub(crate) mod abort_on_drop;
 pub(crate) mod address;

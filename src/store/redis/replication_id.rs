@@ -1,4 +1,5 @@
-//! The replication ID of a server: it tells the server from those that answer in its place before and after it.
+//! The replication ID of a server. It distinguishes the server from those that respond in its place before and after
+//! it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,19 +12,19 @@ use redis::cmd;
 
 use crate::store::redis::wire::failure::within;
 
-/// The seconds in which a replica that is online acknowledges something: it does so in each second, unless it is still
+/// The number of seconds in which an online replica acknowledges something. It does so every second, unless it is still
 /// loading the data that it was sent.
 const NEW: i64 = 2;
 
-/// The `master_replid` of a server, which names its data, with the replicas that were seen. It changes with each failover
-/// and each restart. Two are equal if they name the same data.
+/// The `master_replid` of a server, which names its data, with the replicas that were seen. It changes with each
+/// failover and each restart. Two of them are equal if they name the same data.
 #[derive(Clone, Debug)]
 pub(crate) struct ReplicationId {
     id: Arc<str>,
-    /// The most replicas that the server has had with this ID, also as others say. A replica that is missing may be
-    /// promoted.
+    /// The maximum number of replicas that the server has had with this ID, including the reports of others. A missing
+    /// replica may be promoted.
     most: Arc<AtomicU32>,
-    /// The number of replicas in the last answer, new ones included.
+    /// The number of replicas in the last response, including new ones.
     now: Arc<AtomicU32>,
 }
 
@@ -33,20 +34,20 @@ impl PartialEq for ReplicationId {
     }
 }
 
-/// The answer of a server about itself and its replicas.
+/// The response of a server about itself and its replicas.
 #[derive(Debug)]
 pub(crate) struct Replication {
     id: Arc<str>,
-    /// The number of replicas that have acknowledged something: a `WAIT` can count them.
+    /// The number of replicas that have acknowledged something, so that a `WAIT` can count them.
     replicas: u32,
-    /// The number of other replicas that may do so in a moment.
+    /// The number of other replicas that may soon acknowledge something.
     new: u32,
 }
 
 /// A replica, or a backup, that is connected to the server and has its data.
 #[derive(Debug)]
 struct Online<'i> {
-    /// The host and the port that it announces. Sentinels know it by these.
+    /// The host and the port that it announces. Sentinels know it by them.
     address: (&'i str, &'i str),
     has_acknowledged: bool,
     is_new: bool,
@@ -61,8 +62,8 @@ impl ReplicationId {
         }
     }
 
-    /// Asks a server for its replication ID. `None` if it does not say, or is no primary: a replica gives the ID of its
-    /// primary.
+    /// Asks a server for its replication ID. `None` if it does not report one, or is not a primary, because a replica
+    /// gives the ID of its primary.
     pub(crate) async fn of(driver: &MultiplexedConnection, limit: Duration) -> Option<Self> {
         let (mut driver, mut info) = (driver.clone(), cmd("INFO"));
         let asked = info.arg("replication").query_async::<String>(&mut driver);
@@ -78,7 +79,7 @@ impl ReplicationId {
         &self.id
     }
 
-    /// Whether the server still has this ID. If so, its present replicas are counted.
+    /// Returns whether the server still has this ID. If so, its present replicas are counted.
     pub(crate) fn goes_on(&self, now: &Replication) -> bool {
         let goes_on = self.id == now.id;
         if goes_on {
@@ -103,14 +104,14 @@ impl ReplicationId {
         self.most.fetch_max(replicas, Relaxed);
     }
 
-    /// The most replicas that the server has had, or has now.
+    /// The maximum number of replicas that the server has had, or has now.
     pub(crate) fn replicas(&self) -> u32 {
         self.most.load(Relaxed).max(self.now.load(Relaxed))
     }
 }
 
 impl Replication {
-    /// Reads the answer to `INFO replication`; `None` unless it is of a primary.
+    /// Reads the response to `INFO replication`; `None` unless it is that of a primary.
     pub(crate) fn read(info: &str) -> Option<Self> {
         let of = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
         let is_primary = of("role:") == Some("master");
@@ -137,7 +138,7 @@ impl Replication {
 }
 
 impl<'i> Online<'i> {
-    /// Reads a line of the answer: `slave0:ip=10.0.0.1,port=6379,state=online,offset=900,lag=1`.
+    /// Reads a line of the response: `slave0:ip=10.0.0.1,port=6379,state=online,offset=900,lag=1`.
     fn read(line: &'i str, is_empty: bool) -> Option<Self> {
         let (_, fields) = line.strip_prefix("slave")?.split_once(':')?;
         let of = |name| {
@@ -147,7 +148,7 @@ impl<'i> Online<'i> {
         (of("state")? == "online").then_some(())?;
         let number = |name| of(name)?.parse::<i64>().ok();
         let port = of("port")?;
-        // A backup announces none, and acknowledges nothing.
+        // A backup announces no address, and acknowledges nothing.
         let may_be_promoted = port != "0";
         Some(Self {
             address: (of("ip")?, port),
@@ -164,7 +165,7 @@ mod tests {
     const ONE: &str = "ip=10.0.0.1,port=6379,state=online,offset=900,lag=1";
     const TWO: &str = "ip=10.0.0.2,port=6379,state=online,offset=870,lag=0";
 
-    /// The answer of a primary to which these have connected.
+    /// The response of a primary to which these have connected.
     fn info(connected: &[&str]) -> String {
         let mut info = "# Replication\r\nrole:master\r\n".to_owned();
         info += &format!("connected_slaves:{}\r\n", connected.len());
@@ -181,7 +182,7 @@ mod tests {
         replication_id
     }
 
-    /// How many are waited for when these are connected, one set after the other.
+    /// The number of replicas that are waited for when these are connected, one set after the other.
     fn counted(connected: &[&[&str]]) -> u32 {
         let replication_id = replication_id(&info(&[]));
         for connected in connected {
@@ -199,7 +200,8 @@ mod tests {
         assert_eq!(counted(&[&[ONE, TWO], &[ONE, TWO, &three], &[TWO]]), 3);
     }
 
-    /// `redis-cli --rdb` and `--replica`, in each state; before Redis 7.0 a backup is online for a moment too.
+    /// The lines of `redis-cli --rdb` and `--replica` in each state. Before Redis 7.0 a backup is also online for a
+    /// moment.
     #[test]
     fn a_backup_is_no_replica() {
         for state in ["wait_bgsave", "send_bulk", "online", "rdb_transmitted"] {
@@ -211,7 +213,7 @@ mod tests {
     #[test]
     fn a_replica_that_is_being_added_counts_once_it_has_the_data() {
         let added = |state| format!("ip=10.0.0.3,port=6379,state={state}");
-        // Beside the last two, in Valkey, is a connection of the same replica for the stream.
+        // In Valkey, the last two are listed together with another connection of the same replica for the stream.
         for state in [
             "wait_bgsave,offset=0,lag=0",
             "send_bulk,offset=0,lag=0",
@@ -227,7 +229,7 @@ mod tests {
         assert_eq!(counted(&[&[ONE, TWO, &loaded], &[ONE, TWO]]), 3);
     }
 
-    /// The primary learns that a connection was cut off when the replica has long made another one.
+    /// The primary learns that a connection was cut off long after the replica has opened another one.
     #[test]
     fn a_replica_that_has_come_back_counts_once() {
         let dead = ONE.replace("lag=1", "lag=40");
@@ -236,7 +238,7 @@ mod tests {
         assert_eq!(counted(&[&[ONE, TWO], &[TWO], &[TWO, &elsewhere]]), 2);
     }
 
-    /// All acknowledge that they have nothing.
+    /// All of them acknowledge that they have nothing.
     #[test]
     fn replicas_of_a_server_that_was_not_written_to_count() {
         let replicas = [ONE, TWO].map(|it| it.replace("=900,", "=0,").replace("=870,", "=0,"));

@@ -13,7 +13,7 @@ use super::wire::reply::Unexpected;
 use crate::base::error::{Effect, StoreError};
 use crate::store::records::{Cursor, Scan, ScanPlace, Scanned, ServerCursor};
 
-/// Returns the names of some keys: of the primary at which the scan is, or of the next one.
+/// Returns the names of some keys, which are on the primary that the scan has reached, or on the next one.
 pub(super) async fn scan(
     topology: Topology,
     common: Common,
@@ -57,7 +57,7 @@ pub(super) async fn scan(
 type Primary = (Arc<str>, Arc<Connector>);
 
 impl Topology {
-    /// The servers that have locks, in an order that stays.
+    /// The servers that have locks, in a stable order.
     async fn primaries(&self) -> Result<Vec<Primary>, StoreError> {
         match self {
             Self::One(connector) => Ok(vec![(Arc::from(""), Arc::clone(connector))]),
@@ -65,7 +65,7 @@ impl Topology {
         }
     }
 
-    /// Notes that the servers may be others by now.
+    /// Notes that there may be other servers by now.
     fn doubt(&self) {
         if let Self::Cluster(cluster) = self {
             cluster.learn_soon();
@@ -76,13 +76,14 @@ impl Topology {
 /// A part of the keys of one primary.
 struct ScannedPart {
     names: Vec<String>,
-    /// The number of keys whose names are no text.
+    /// The number of keys whose names are not text.
     unnamed: u64,
-    /// Where the next part begins; `None` at the end of the primary.
+    /// The place at which the next part begins; `None` at the end of the primary.
     next: Option<ServerCursor>,
 }
 
-/// Looks at some keys of a primary: behind `present` if that is in its data, else from the beginning.
+/// Reads the names of some keys of a primary. They follow `present` if that is a place in its data. Otherwise they are
+/// the first ones.
 async fn look_at(
     (server, connector): &Primary,
     common: &Common,
@@ -100,7 +101,7 @@ async fn look_at(
             server: Arc::clone(server),
             replication_id: Arc::clone(replication_id),
             place: ScanPlace::Named(0),
-            // A user may not be allowed to know.
+            // The user may not be allowed to read the number of keys.
             keys: count_of_keys(connector).await.ok(),
             seen: 0,
         },
@@ -121,7 +122,7 @@ async fn look_at(
     })
 }
 
-/// The request for the keys behind this place.
+/// The request for the keys after this place.
 fn part(place: &ScanPlace, pattern: &str, count: usize) -> Call {
     let cursor = match place {
         ScanPlace::Named(cursor) => *cursor,
@@ -133,7 +134,7 @@ fn part(place: &ScanPlace, pattern: &str, count: usize) -> Call {
     Call::command("scan", command)
 }
 
-/// The part of the keys of a server that has been looked at, from 0 to 1.
+/// The fraction of the keys of a server that has been covered, from 0 to 1.
 fn progress(at: &ServerCursor) -> f64 {
     match at.keys {
         Some(keys @ 1..) => (at.seen as f64 / keys as f64).min(0.99),
@@ -174,8 +175,8 @@ impl Question for CountOfKeys {
     }
 }
 
-/// Reads the reply to a `SCAN`: the cursor, which is a number in a text; the names; and the number of names that are no
-/// text.
+/// Reads the reply to a `SCAN`: the cursor, which is a number in a text, the names, and the number of names that are
+/// not text.
 fn scanned(reply: Value) -> Result<(u64, Vec<String>, u64), Unexpected> {
     let parse = |reply: &Value| {
         let Value::Array(values) = reply else {

@@ -26,7 +26,7 @@ pub(crate) enum Topology {
 }
 
 impl Topology {
-    /// A server that has all locks. It may be another one after each connection.
+    /// A server that has all locks. It may be another server after each connection.
     pub(crate) fn one(source: Arc<dyn Source>, common: Common) -> Self {
         let role = Arc::clone(&common.outages);
         Self::One(Arc::new(Connector::new(source, common, role)))
@@ -40,15 +40,15 @@ impl Topology {
         }
     }
 
-    /// Asks a question at the server that has its key.
+    /// Sends a question to the server that has its key.
     pub(crate) fn ask<Q>(&self, question: Q) -> AnswerFuture<Q::Reply>
     where
         Q: Question<Reply: 'static> + Send + Sync + 'static,
     {
-        // Each future has its own size: that of a cluster is larger. The block has the question, and what it calls borrows
-        // it: an async function would keep what it is given twice.
+        // Each future has its own size: that of a cluster is larger. The block has the question, and the functions that
+        // it calls borrow it. An async function would store its arguments twice.
         match self.clone() {
-            // Smaller than the future of a request that is made alone.
+            // This future is smaller than that of a request that is sent alone.
             Self::One(connector) if question.goes_with_others() || connector.is_busy() => {
                 Box::pin(async move { connector.run_together(&question).await })
             }
@@ -57,7 +57,7 @@ impl Topology {
         }
     }
 
-    /// Waits until so many replicas have what the server of a lock executed while the lock had this epoch.
+    /// Waits until this number of replicas has what the server of a lock executed while the lock had this epoch.
     pub(crate) fn confirm(
         &self,
         key: &LockKey,
@@ -75,7 +75,7 @@ impl Topology {
             };
             let confirmation = connection.confirmer.confirm(&key, replicas, within).await;
             if connection.confirmer.is_another() {
-                // The next connection says which server it is, and the holds are verified.
+                // The next connection finds out which server it is, and the holds are verified.
                 connector.discard(connection.number);
             }
             if has_epoch() {
@@ -86,7 +86,7 @@ impl Topology {
         })
     }
 
-    /// Asks the connector of the server that answers for a lock. `None` if that server is not known.
+    /// Calls `ask` with the connector of the server that has a lock. `None` if that server is not known.
     pub(crate) fn at<T>(&self, key: &LockKey, ask: impl FnOnce(&Arc<Connector>) -> T) -> Option<T> {
         match self {
             Self::One(connector) => Some(ask(connector)),
@@ -94,7 +94,7 @@ impl Topology {
         }
     }
 
-    /// What the keys of this slot have in common with those that one script may name beside them.
+    /// The property that the keys of this slot share with the other keys that one script may name.
     pub(crate) fn span(&self, slot: impl FnOnce() -> u16) -> Option<u16> {
         matches!(self, Self::Cluster(_)).then(slot)
     }
@@ -107,7 +107,7 @@ impl Topology {
         }
     }
 
-    /// A number that changes whenever another connection, or another server, answers for a lock.
+    /// A number that changes whenever another connection, or another server, responds for a lock.
     pub(crate) fn epoch(&self, key: &LockKey) -> u64 {
         match self {
             Self::One(connector) => connector.epoch(),
@@ -127,7 +127,7 @@ impl Topology {
     pub(crate) fn messages_lost(&self) {
         match self {
             Self::One(connector) => connector.lose(),
-            // That connection tells the connector of its server.
+            // That connection informs the connector of its server.
             Self::Cluster(_) => {}
         }
     }

@@ -1,4 +1,4 @@
-//! What goes over a connection: requests with their keys and limits, replies, messages and failures.
+//! The content of a connection: requests with their keys and limits, replies, messages and failures.
 
 pub(crate) mod call;
 pub(crate) mod failure;

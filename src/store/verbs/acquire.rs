@@ -1,4 +1,4 @@
-//! Takes a lock for one hold, or enters the queue.
+//! The acquisition of a lock for one hold, or its entry into the queue.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::store::redis::{Call, Script, Short, ShortWish, Unexpected, script};
 pub(crate) struct AcquireRequest {
     pub(crate) hold: HoldId,
     pub(crate) ttl: Duration,
-    /// How the hold waits; `None` if it does not.
+    /// The way in which the hold waits; `None` if it does not.
     pub(crate) entry: Option<QueueEntry>,
 }
 
@@ -31,12 +31,12 @@ pub(crate) enum AcquireReply {
     Held {
         token: FencingToken,
         lease: Duration,
-        /// The time of the store then.
+        /// The time of the store at the execution.
         at: StoreTime,
         /// Whether another process may wait for the lock.
         is_contended: bool,
     },
-    /// Another hold has the lock, for so long; `None` if it never expires.
+    /// Another hold has the lock, for this long; `None` if it never expires.
     Busy {
         remaining: Option<Duration>,
         now: StoreTime,
@@ -45,9 +45,9 @@ pub(crate) enum AcquireReply {
     Ended,
 }
 
-/// Takes the lock for a hold if it is free and no live process waits for it. Repeating it for a hold that already has the
-/// lock returns the same token and a lease of at least the TTL. Otherwise a request with an entry enters the queue, or
-/// keeps the place of its process there.
+/// Takes the lock for a hold if it is free and no live process waits for it. A repetition for a hold that already has
+/// the lock returns the same token and a lease of at least the TTL. Otherwise a request with an entry enters the queue,
+/// or keeps the place of its process there.
 #[derive(Clone, Debug)]
 pub(crate) struct Acquire {
     pub(crate) key: LockKey,
@@ -69,7 +69,7 @@ impl Verb for Acquire {
         };
         let call = call.arg(entry.inbox.as_bytes()).millis(entry.grant);
         let call = call.millis(entry.life).told(entry);
-        // The last argument comes after the inbox that is told.
+        // The last argument follows the inbox that gets messages.
         match (entry.is_preferred, entry.tells) {
             (false, _) => call,
             (true, true) => call.arg(1),
@@ -174,8 +174,8 @@ impl AcquireReply {
         })
     }
 
-    /// A lock that was free and is held now, and no process waits for it: the reply is the token, which is the time of the
-    /// store, and the lease is the one that was asked for.
+    /// A lock that was free and is now held, and that no process waits for. The reply is the token, which is the time
+    /// of the store. The lease is the requested one.
     pub(super) fn taken(token: i64, ttl: Duration) -> Option<Self> {
         Some(Self::Held {
             token: self::token(token)??,

@@ -1,4 +1,4 @@
-//! Asks whether another process waits for a lock that this one holds.
+//! The question whether another process waits for a lock that this one holds.
 
 use redis::Value;
 use tokio::time::Instant;
@@ -10,7 +10,7 @@ use crate::store::memory::State;
 use crate::store::redis::wire::names::Field;
 use crate::store::redis::{Call, Script, Unexpected, script};
 
-/// How many places in the line are looked at.
+/// The number of places in the line that are checked.
 const LOOKED_AT: usize = 64;
 
 /// Asks whether another process waits for the lock of a hold.
@@ -19,7 +19,7 @@ pub(crate) struct Contention {
     pub(crate) key: LockKey,
     pub(crate) hold: HoldId,
     pub(crate) inbox: InboxId,
-    /// Whether the inbox gets a message when another process comes, if none waits now.
+    /// Whether the inbox gets a message when another process begins to wait, if none waits now.
     pub(crate) tells: bool,
 }
 

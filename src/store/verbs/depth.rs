@@ -1,4 +1,4 @@
-//! Moves the depth of a hold.
+//! The change of the depth of a hold.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) struct DepthChange {
     pub(crate) lengthen: bool,
 }
 
-/// Moves the depth of a hold to a target, unless a change with a later number has been made.
+/// Sets the depth of a hold to a target, unless a change with a later number has been made.
 #[derive(Clone, Debug)]
 pub(crate) struct SetDepth {
     pub(crate) key: LockKey,

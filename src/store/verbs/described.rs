@@ -1,4 +1,4 @@
-//! What processes say of themselves and of their holds.
+//! The descriptions of processes, and the labels of their holds.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use crate::store::redis::wire::names;
 use crate::store::redis::wire::reply::flag;
 use crate::store::redis::{Call, Script, Unexpected, script};
 
-/// Shows the description of a process; `None` if there is none that can be read.
+/// Returns the description of a process; `None` if there is none that can be read.
 #[derive(Clone, Debug)]
 pub(crate) struct Describe(pub(crate) ProcessId);
 
-/// Shows the label of a hold; `None` if it has none.
+/// Returns the label of a hold; `None` if it has none.
 #[derive(Clone, Debug)]
 pub(crate) struct ShowLabel(pub(crate) LockKey, pub(crate) HoldId);
 
@@ -30,7 +30,7 @@ pub(crate) struct Label {
     pub(crate) key: LockKey,
     pub(crate) hold: HoldId,
     pub(crate) label: Arc<str>,
-    /// How long it lasts unless it is set again.
+    /// The time for which it lasts unless it is set again.
     pub(crate) life: Duration,
 }
 
@@ -53,7 +53,7 @@ impl Verb for Describe {
         Ok(text(reply)?.as_deref().and_then(Process::from_text))
     }
 
-    /// A store in memory has only holders of this process, which describes itself.
+    /// An in-memory store has only holders of this process, which describes itself.
     fn apply(self, _state: &mut State, _now: Instant) -> Option<Process> {
         (self.0 == ProcessId::this()).then(Process::this)
     }

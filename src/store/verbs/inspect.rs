@@ -1,4 +1,4 @@
-//! Shows what is in a lock, and ends its holds by force.
+//! The inspection of a lock, and the end of its holds by force.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ use crate::store::records::ForcedMessage;
 use crate::store::redis::wire::reply::{micros, millis, token};
 use crate::store::redis::{Call, Script, Unexpected, script};
 
-/// How many holders an inspection shows at most.
+/// The maximum number of holders that an inspection returns.
 pub(crate) const SHOWN: usize = 1_000;
 
-/// What is in a lock.
+/// The content of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// The holders, [`SHOWN`] of them at most.
+    /// The holders, at most [`SHOWN`] of them.
     pub(crate) holders: Vec<SeenHolder>,
     pub(crate) mode: Mode,
-    /// How long the lease lasts; `None` if the lock never expires.
+    /// The remaining lease; `None` if the lock never expires.
     pub(crate) remaining: Option<Duration>,
     /// The token; `None` if the lock is held by a program that gives no tokens, or if the token is not known.
     pub(crate) token: Option<FencingToken>,
@@ -40,13 +40,13 @@ pub(crate) struct Snapshot {
 pub(crate) struct SeenHolder {
     /// The name of the field. Other programs may write any bytes there.
     pub(crate) field: Vec<u8>,
-    /// The depth; 0 if the value is no number from 0 to `u64::MAX`.
+    /// The depth; 0 if the value is not a number from 0 to `u64::MAX`.
     pub(crate) depth: u64,
     /// The lease of a reader.
     pub(crate) remaining: Option<Duration>,
 }
 
-/// The holders that an inspection has shown.
+/// The holders that an inspection has returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) fields: Vec<Vec<u8>>,
@@ -54,13 +54,13 @@ pub(crate) struct Seen {
 }
 
 impl Snapshot {
-    /// How long ago the lock was taken: its token is the time of that. `None` if the clock was set back since.
+    /// The time since the lock was taken, which is the time of its token. `None` if the clock was set back since.
     pub(crate) fn held_for(&self) -> Option<Duration> {
         let token = self.token?;
         self.at.since(StoreTime { micros: token.0 })
     }
 
-    /// Its holders in public, the processes and labels of which are not known yet.
+    /// Its holders in their public form. Their processes and labels are not known yet.
     pub(crate) fn shown(&self, is_here: impl Fn(HoldId) -> bool) -> impl Iterator<Item = Holder> {
         let held_for = self.held_for();
         self.holders.iter().map(move |seen| {
@@ -88,15 +88,15 @@ impl Snapshot {
     }
 }
 
-/// Shows what is in the lock now; `None` if it is free.
+/// Returns the content of the lock; `None` if it is free.
 #[derive(Clone, Debug)]
 pub(crate) struct Inspect {
     pub(crate) key: LockKey,
     pub(crate) queue: QueueLength,
 }
 
-/// Whether an inspection counts the processes in the queue. Each of them may ask who holds the lock: then none of them
-/// counts the others.
+/// Whether an inspection counts the processes in the queue. Each of these processes may inspect the lock to find its
+/// holder. Such an inspection does not count the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueLength {
     Counted,
@@ -138,7 +138,7 @@ impl Verb for Inspect {
     }
 }
 
-/// Reads what the scripts show of a lock.
+/// Reads the content of a lock from the reply of a script.
 pub(super) fn snapshot(reply: Value) -> Result<Option<Snapshot>, Unexpected> {
     parse(&reply).ok_or(Unexpected(reply))
 }
@@ -204,7 +204,7 @@ pub(super) fn mode(is_shared: bool) -> Mode {
     }
 }
 
-/// What is in a lock in memory.
+/// The content of a lock in memory.
 pub(super) fn look(state: &mut State, key: &LockKey, now: Instant) -> Option<Snapshot> {
     let mut view = state.view(key, now);
     let at = view.time();
@@ -231,8 +231,8 @@ pub(super) fn look(state: &mut State, key: &LockKey, now: Instant) -> Option<Sna
     })
 }
 
-/// Ends the holds that were `seen`, as far as they are still there, and returns their fields. The lock moves on, unless
-/// others are in it. A hash that does not look like a lock is rejected.
+/// Ends the holds that were `seen`, if they still exist, and returns their fields. The lock moves on, unless other
+/// holds are in it. A hash that does not look like a lock is rejected.
 #[derive(Clone, Debug)]
 pub(crate) struct ForceRelease {
     pub(crate) key: LockKey,

@@ -1,5 +1,5 @@
-//! Shows many locks, and the queue of one. Each answer costs the store little, however much is there, and none changes
-//! anything.
+//! The lists of many locks, and of the queue of one lock. No request costs the store much, however much data there is,
+//! and none changes anything.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::store::redis::wire::names::Entries;
 use crate::store::redis::wire::reply::{micros, millis};
 use crate::store::redis::{Call, Script, Unexpected, script};
 
-/// How many holders a glance shows at most.
+/// The maximum number of holders that a glance returns.
 pub(crate) const GLANCED: usize = 16;
 
-/// The greatest length of a queue in which dead processes are not counted.
+/// The maximum length of a queue in which dead processes are not counted.
 pub(crate) const LOOKED_AT: usize = 64;
 
-/// What is in a lock, as far as it is shown.
+/// The returned content of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Glanced {
     /// At most [`GLANCED`] holders. If more than [`LOOKED_AT`] processes wait, dead ones are counted too.
@@ -33,7 +33,7 @@ pub(crate) struct Glanced {
     pub(crate) holders: u64,
 }
 
-/// Shows what is in a lock; `None` if it is free, or if the hash does not look like a lock.
+/// Returns the content of a lock; `None` if it is free, or if the hash does not look like a lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Glance {
     pub(crate) key: LockKey,
@@ -50,7 +50,7 @@ impl Verb for Glance {
         Self::lua().on_lock(&self.key).arg(GLANCED).arg(LOOKED_AT)
     }
 
-    /// The reply to an inspection, with the count of the holders behind the time.
+    /// The reply to an inspection, with the number of holders after the time.
     fn read(&self, reply: Value) -> Result<Option<Glanced>, Unexpected> {
         let Value::Array(mut values) = reply else {
             return Err(Unexpected(reply));
@@ -106,7 +106,7 @@ pub(crate) struct QueuedProcess {
     /// The inbox. Other programs may write any bytes there.
     pub(crate) inbox: Vec<u8>,
     pub(crate) order: u64,
-    /// Until when the process counts as alive; `None` if it is not known what it waits for.
+    /// The time until which the process counts as alive; `None` if its entry is unknown.
     pub(crate) deadline: Option<StoreTime>,
     pub(crate) holds: Vec<HoldId>,
     /// The lease of a lock that moves to the process.
@@ -114,11 +114,11 @@ pub(crate) struct QueuedProcess {
     pub(crate) mode: Mode,
 }
 
-/// Shows a part of the processes that wait for a lock, in their order.
+/// Returns a part of the processes that wait for a lock, in their order.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     pub(crate) key: LockKey,
-    /// The order of the process behind which the part begins.
+    /// The order after which the part begins.
     pub(crate) after: Option<u64>,
     pub(crate) count: usize,
 }

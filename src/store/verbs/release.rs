@@ -1,4 +1,4 @@
-//! Ends a hold.
+//! The end of a hold.
 
 use std::io::Write;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::store::redis::{Call, Script, Short, ShortWish, Unexpected, in_millis,
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReleaseRequest {
     pub(crate) hold: HoldId,
-    /// Whether the hold shares the lock, or wants to.
+    /// Whether the hold shares the lock, or wants to share it.
     pub(crate) mode: Mode,
     /// The inbox of the process that has the hold.
     pub(crate) inbox: InboxId,
@@ -41,7 +41,7 @@ impl ReleaseRequest {
         }
     }
 
-    /// The release as it travels with others, if its end is short.
+    /// The release in its form for a batch, if its end is short.
     pub(super) fn short(
         &self,
         key: &LockKey,
@@ -55,7 +55,7 @@ impl ReleaseRequest {
         })
     }
 
-    /// Removes in memory what is left of the hold, or leaves its tombstone.
+    /// Removes the remains of the hold in memory, or leaves its tombstone.
     pub(super) fn clear(&self, line: &mut StoredLine, now: Instant) {
         let Leftovers { unanswered, nested } = self.end.leftovers();
         if unanswered {
@@ -67,16 +67,16 @@ impl ReleaseRequest {
     }
 }
 
-/// How a hold ends. The lock of a shared hold is neither handed on nor retained.
+/// The way in which a hold ends. The lock of a shared hold is neither handed off nor retained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// Only the field of the hold can be in the store. The lock goes to the process that has waited longest.
     Short,
-    /// A place in the queue may be left as well. The lock goes to the process that has waited longest.
+    /// A place in the queue may remain as well. The lock goes to the process that has waited longest.
     Full(Leftovers),
     /// The lock, or the place in the queue, goes to another hold of the process.
     HandTo(Successor, Leftovers),
-    /// The lock stays held until so long after its token. If that time is over, the end is `Full`.
+    /// The lock stays held until this time after its token. If that is already over, the end is `Full`.
     Retain(Duration, Leftovers),
 }
 
@@ -98,7 +98,8 @@ impl End {
     }
 }
 
-/// The word for the end, and those for what is left of the hold. The short end has no word, so that it costs no argument.
+/// The word for the end, and those for the remains of the hold. The short end has no word, so that it costs no
+/// argument.
 impl ToRedisArgs for End {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
         let name = match self {
@@ -114,16 +115,16 @@ impl ToRedisArgs for End {
         ];
         let mut out = out.writer_for_next_arg();
         for (_, word) in words.iter().filter(|(is_said, _)| *is_said) {
-            // Into memory it cannot fail.
+            // Writing to memory cannot fail.
             let _ = out.write_all(word.as_bytes());
         }
     }
 }
 
-/// What else may be in the store of a hold that ends.
+/// The data that a hold that ends may have left in the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Leftovers {
-    /// Whether an acquire of the hold is unanswered. It may still arrive, and is then refused because of a tombstone.
+    /// Whether an acquire of the hold is unanswered. It may still arrive, and is then rejected because of a tombstone.
     pub(crate) unanswered: bool,
     /// Whether the depth of the hold may have changed. The number of its last change is removed.
     pub(crate) nested: bool,
@@ -138,7 +139,7 @@ pub(crate) struct Successor {
     pub(crate) order: Order,
 }
 
-/// Which waiter gets a released lock first.
+/// The waiter that first gets a released lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Order {
     /// The successor.
@@ -151,7 +152,7 @@ pub(crate) enum Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReleaseReply {
     pub(crate) presence: Presence,
-    /// What the successor has now; `None` if there is none, or if it must ask by itself.
+    /// The result for the successor; `None` if there is none, or if it must send its own request.
     pub(crate) successor: Option<AcquireReply>,
 }
 
@@ -164,8 +165,8 @@ impl From<Presence> for ReleaseReply {
     }
 }
 
-/// Ends an exclusive hold, whether it is in the lock or in the queue, or an unanswered acquire may still put it there. The
-/// lock moves on: to the successor, or to the process that has waited longest.
+/// Ends an exclusive hold, whether it is in the lock or in the queue, or an unanswered acquire may still put it there.
+/// The lock moves to the successor, or to the process that has waited longest.
 #[derive(Clone, Debug)]
 pub(crate) struct Release {
     pub(crate) key: LockKey,
@@ -253,7 +254,7 @@ impl Verb for Release {
         if token.is_some() {
             view.free();
         }
-        // What the short way of the script does not do.
+        // The short way of the script does not do this.
         let has_leftovers = end.leftovers() != Leftovers::default();
         let is_general = has_leftovers || view.line(|line| line.stands());
         view.line(|line| self.request.clear(line, now));
@@ -276,7 +277,7 @@ fn alone(key: &LockKey, hold: HoldId) -> Call {
     Release::lua().on_lock(key).arg(Field(hold))
 }
 
-/// A free lock moves: to the successor, or to the process that has waited longest.
+/// Moves a free lock to the successor, or to the process that has waited longest.
 fn move_on(
     view: &mut View<'_>,
     inbox: Option<InboxId>,
@@ -316,7 +317,7 @@ fn move_on(
     }
 }
 
-/// Takes the place in the line from a hold that may only have waited, and gives it to the successor.
+/// Removes the place in the line from a hold that may only have waited, and gives it to the successor.
 fn give_up(
     view: &mut View<'_>,
     hold: HoldId,
@@ -328,7 +329,7 @@ fn give_up(
     if !is_its && (!is_forgotten || successor.is_some()) {
         return None;
     }
-    // Requests may overtake each other: a successor that has the lock by now would get it once more after its own
+    // Requests may overtake each other. A successor that has the lock by now would get it once more after its own
     // release.
     let waits = |successor: &Successor| view.held(successor.hold).is_none();
     let Some(successor) = successor.filter(waits) else {
@@ -350,8 +351,8 @@ fn enter_queue(view: &mut View<'_>, successor: Successor) {
     view.stand(vec![hold], want, entry, None);
 }
 
-/// Keeps the lock of an exclusive hold held until `min_hold` after its token; then its lease expires. Returns false if that
-/// time is over already, or if the hold is not in the lock.
+/// Keeps the lock of an exclusive hold held until `min_hold` after its token. Then its lease expires. Returns false if
+/// that time is already over, or if the hold is not in the lock.
 #[derive(Clone, Debug)]
 pub(crate) struct Retain {
     pub(crate) min_hold: Duration,

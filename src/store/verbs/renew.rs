@@ -1,4 +1,4 @@
-//! Renews leases: of exclusive holds, of which one request names several locks, and of the readers of one lock.
+//! The renewal of leases: of exclusive holds, with several locks in one request, and of the readers of one lock.
 
 use std::time::Duration;
 
@@ -14,21 +14,21 @@ use crate::store::redis::wire::names::Fields;
 use crate::store::redis::wire::reply::{self, integers};
 use crate::store::redis::{Call, Script, Unexpected, script};
 
-/// Makes the leases of exclusive holds last at least the TTL from the execution of the request. Returns the answer for each
-/// hold. The keys differ, and are [`MOST_TOGETHER`](super::several::MOST_TOGETHER) at most.
+/// Makes the leases of exclusive holds last at least the TTL from the execution of the request. Returns the outcome for
+/// each hold. The keys are distinct, and at most [`MOST_TOGETHER`](super::several::MOST_TOGETHER).
 #[derive(Clone, Debug)]
 pub(crate) struct Renew {
     pub(crate) holds: Vec<HoldOf>,
     pub(crate) ttl: Duration,
 }
 
-/// What a renewal has done for one of its holds.
+/// The outcome of a renewal for one of its holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RenewAnswer {
     Renewed,
     /// The lock does not have the hold.
     Gone,
-    /// The key has met an error, and others have not. A request about this key alone returns the error.
+    /// The key has met an error, and others have not. A request for this key alone returns the error.
     Failed,
 }
 
@@ -82,8 +82,8 @@ impl Verb for Renew {
     }
 }
 
-/// Makes the leases of holds that share the lock, each of which has a lease of its own, last at least the TTL from the
-/// execution of the request. Returns the holds that are gone. A hold whose downgrade has not been executed has the lock
+/// Makes the leases of holds that share the lock last at least the TTL from the execution of the request. Each of them
+/// has a lease of its own. Returns the holds that are gone. A hold whose downgrade has not been executed has the lock
 /// exclusively until then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Keep {

@@ -1,4 +1,4 @@
-//! All scripts, for what loads or checks each of them.
+//! All scripts, for the code that loads or checks each of them.
 
 use super::{
     Verb, acquire, contention, depth, described, inspect, list, release, renew, several, share,
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::store::redis::{Script, batch};
 
-/// Every script of a verb, and the one that executes many short requests.
+/// All scripts of verbs, and the one that executes many short requests.
 pub(crate) fn scripts() -> [&'static Script; 23] {
     [
         acquire::Acquire::lua(),
@@ -48,12 +48,12 @@ mod tests {
                 let line = lines.next().unwrap_or_default();
                 assert!(line.starts_with(opening), "{}.lua: {line}", script.verb());
             }
-            // Lua cuts a short text at its first NUL there. Texts are joined.
+            // With this format, Lua cuts a short text at its first NUL. So texts are concatenated.
             assert!(!script.source().contains("%s"), "{}.lua", script.verb());
         }
     }
 
-    /// Some services read the text of a script, and reject it unless each command names its keys like this.
+    /// Some services read the text of a script, and reject it unless each command names its keys in this way.
     #[test]
     fn every_command_names_its_keys_as_elements_of_keys() {
         for script in scripts() {
@@ -79,7 +79,7 @@ mod tests {
         }
     }
 
-    /// The field of the token has the name by which Redisson's read and write locks see that a lock is held.
+    /// The field of the token has the name by which Redisson's read and write locks notice that a lock is held.
     #[test]
     fn the_token_is_in_the_field_mode() {
         for script in scripts() {
@@ -94,7 +94,7 @@ mod tests {
         for script in scripts() {
             let (verb, source) = (script.verb(), script.source());
             assert!(!source.contains("-- include"), "{verb}.lua");
-            // Only a limit has an underscore between capitals, also one that is spelt wrongly.
+            // Only a limit has an underscore between capitals, even if it is misspelt.
             let is_limit = |word: &&str| {
                 let is_capital = |c: char| c.is_ascii_uppercase() || c == '_';
                 let is_spelt = word.len() > 1 && word.contains('_') && word.chars().all(is_capital);

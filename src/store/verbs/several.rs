@@ -1,4 +1,4 @@
-//! Takes several locks at once.
+//! The acquisition of several locks with one request.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::store::redis::wire::names::{Entries, Field};
 use crate::store::redis::wire::reply::{integers, micros};
 use crate::store::redis::{Call, Script, Unexpected, script};
 
-/// How many keys one request names at most, so that no script keeps the server for long.
+/// The maximum number of keys in one request, so that no script keeps the server busy for long.
 pub(crate) const MOST_TOGETHER: usize = 32;
 
 /// A hold of one lock, as one of several.
@@ -24,13 +24,13 @@ pub(crate) type HoldOf = (LockKey, HoldId);
 /// The result of the request of one hold for several locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AcquireAllReply {
-    /// The hold has all the locks: for each key its token and its lease, counted from the execution of the request.
+    /// The hold has all the locks. Each key has its token and its lease, counted from the execution of the request.
     Held {
-        /// The time of the store then.
+        /// The time of the store at the execution.
         at: StoreTime,
         locks: Vec<(FencingToken, Duration)>,
     },
-    /// Nothing was taken: the lock of the key with this index is the first that is not free.
+    /// Nothing was taken. The key with this index is the first whose lock is not free.
     Busy { first: usize },
     /// The hold was ended before this request arrived.
     Ended,
@@ -39,7 +39,7 @@ pub(crate) enum AcquireAllReply {
 impl AcquireAllReply {
     /// The reply for the key with this index.
     pub(crate) fn part(&self, index: usize) -> AcquireReply {
-        // The request has named no inbox: so the hold is not in a queue, and needs no time of the store.
+        // The request has named no inbox. So the hold is not in a queue, and does not need the time of the store.
         let busy = AcquireReply::Busy {
             remaining: None,
             now: StoreTime { micros: 0 },
@@ -61,9 +61,9 @@ impl AcquireAllReply {
     }
 }
 
-/// Takes several locks for one hold, or none of them, with leases of this TTL. It takes only locks that are free and that
-/// no process waits for, and never waits. Repeating it for a hold that has them all already returns the same tokens and
-/// leases of at least the TTL. The keys differ, and are [`MOST_TOGETHER`] at most.
+/// Takes several locks for one hold, or none of them, with leases of this TTL. It takes only locks that are free and
+/// that no process waits for, and never waits. A repetition for a hold that already has them all returns the same
+/// tokens and leases of at least the TTL. The keys are distinct, and at most [`MOST_TOGETHER`].
 #[derive(Clone, Debug)]
 pub(crate) struct AcquireAll {
     pub(crate) keys: Vec<LockKey>,
@@ -174,7 +174,7 @@ pub(super) fn fields(call: Call, holds: &[HoldOf]) -> Call {
     fields.fold(call, Call::arg)
 }
 
-/// An index of Lua, which counts from 1.
+/// An index in Lua, which counts from 1.
 fn at_index(index: i64, count: usize) -> Option<usize> {
     let at = usize::try_from(index).ok()?.checked_sub(1)?;
     (at < count).then_some(at)

@@ -1,4 +1,4 @@
-//! Lets readers into a lock, or into its queue, and out of it, and turns a writer into a reader.
+//! The entry of readers into a lock, or into its queue, and their exit. It also turns a writer into a reader.
 
 use std::time::Duration;
 
@@ -21,17 +21,17 @@ use crate::store::redis::{Call, Script, Short, Unexpected, script};
 pub(crate) struct ShareRequest {
     pub(crate) holds: Vec<HoldId>,
     pub(crate) ttl: Duration,
-    /// The most holders that may share the lock; `None` for any number. With a limit there is one hold.
+    /// The maximum number of holders that may share the lock; `None` for any number. With a limit there is one hold.
     pub(crate) limit: Option<u32>,
-    /// Whether they enter a lock that is shared although others wait for it exclusively.
+    /// Whether they enter a shared lock although others wait for it exclusively.
     pub(crate) passes: bool,
-    /// How the process of the holds waits; `None` if it does not.
+    /// The way in which the process of the holds waits; `None` if it does not.
     pub(crate) entry: Option<QueueEntry>,
 }
 
-/// Lets holds share the lock, unless it is held exclusively or a live process waits for it: one reply for each of them,
-/// in their order. Repeating it for a hold that is in already returns its token, and its lease lasts at least the TTL from
-/// then. Holds that are not let in wait as in [`Acquire`](super::acquire::Acquire).
+/// Lets holds share the lock, unless it is held exclusively or a live process waits for it. There is one reply for each
+/// of them, in their order. A repetition for a hold that already shares the lock returns its token, and its lease lasts
+/// at least the TTL from then. Holds that are not let in wait as in [`Acquire`](super::acquire::Acquire).
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
     pub(crate) key: LockKey,
@@ -105,8 +105,8 @@ impl Verb for Share {
 }
 
 impl Share {
-    /// Keeps the holds that are in, and lets the others into the lock or into the line. Returns whether the lock is free
-    /// or shared.
+    /// Keeps the holds that are inside, and lets the others into the lock or into the line. Returns whether the lock is
+    /// free or shared.
     fn ask(&self, view: &mut View<'_>, holds: &[HoldId]) -> bool {
         let ShareRequest {
             ttl,
@@ -236,8 +236,8 @@ fn alone(key: &LockKey, hold: HoldId) -> Call {
     Unshare::lua().on_lock(key).arg(Field(hold))
 }
 
-/// Makes an exclusive hold share its lock from now on, with a lease of at least the TTL, and with its token. Readers that
-/// are first in the queue enter. Repeating it changes nothing but the lease.
+/// Makes an exclusive hold share its lock from now on, with a lease of at least the TTL, and with its token. Readers at
+/// the head of the queue enter. A repetition changes nothing except the lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Downgrade {
     pub(crate) key: LockKey,
@@ -274,7 +274,7 @@ impl Verb for Downgrade {
         let Some(lock) = view.held(hold) else {
             return Presence::Gone;
         };
-        // Later tokens were given in memory.
+        // Later tokens were assigned in memory.
         lock.token = lock.token.max(token.0);
         let expires = lock.expires;
         if view.line(|line| line.reader(hold)).is_none() {

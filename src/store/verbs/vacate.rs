@@ -1,4 +1,4 @@
-//! Ends a hold so that programs of another kind may take the lock.
+//! The end of a hold that lets programs of another kind take the lock.
 
 use redis::Value;
 use tokio::time::Instant;
@@ -13,8 +13,9 @@ use crate::store::redis::wire::names::{Entries, Field, Vacated, channel_of_neigh
 use crate::store::redis::wire::reply::integers;
 use crate::store::redis::{Call, Script, Unexpected, in_millis, script};
 
-/// Ends an exclusive hold, if no process waits for the lock, or if it was not left free for long. Then the lock stays free for
-/// a moment, and the programs that listen are told. Otherwise it changes nothing, and the release has to follow.
+/// Ends an exclusive hold, if no process waits for the lock, or if the lock was not left free for a long time. Then the
+/// lock stays free for a moment, and the programs that listen are notified. Otherwise it changes nothing, and the
+/// release must follow.
 #[derive(Clone, Debug)]
 pub(crate) struct Vacate {
     pub(crate) key: LockKey,
@@ -23,7 +24,7 @@ pub(crate) struct Vacate {
 }
 
 impl Verb for Vacate {
-    /// `None` if the release has to follow.
+    /// `None` if the release must follow.
     type Reply = Option<ReleaseReply>;
 
     fn lua() -> &'static Script {
@@ -78,7 +79,7 @@ impl Verb for Vacate {
         }
     }
 
-    /// In memory no program of another kind can have the lock.
+    /// No program of another kind can have a lock in memory.
     fn apply(self, _state: &mut State, _now: Instant) -> Option<ReleaseReply> {
         None
     }

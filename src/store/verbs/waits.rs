@@ -1,8 +1,8 @@
-//! Publishes waits, and looks for those that wait for each other.
+//! The publication of waits, and the search for those that wait for each other.
 //!
-//! A record is `stamp deadline length hold length hold length …`, then a line feed, then the key that is waited
-//! for and the keys of the holds that enclose the wait, one after the other: the lengths say in bytes where each
-//! ends, since a key may hold any text.
+//! A record is `stamp deadline length hold length hold length …`, then a line feed, then keys without separators. The
+//! first is the key that is waited for. The others are the keys of the holds that enclose the wait. The lengths are
+//! those of the keys in bytes, because a key may contain any text.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -31,24 +31,24 @@ pub(crate) enum WaitChange {
     },
 }
 
-/// Stores with one owner that an acquisition waits. Repeating it makes the record live longer.
+/// Stores for one owner that an acquisition waits. A repetition makes the record live longer.
 ///
-/// A record that takes too long to arrive is rejected. So a record that is stored at some time was sent a known span
-/// before that at most.
+/// A record that takes too long to arrive is rejected. So a stored record was sent at most a known time before it was
+/// stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PublishWait {
     /// The owner of one of the enclosing holds.
     pub(crate) owner: OwnerId,
     pub(crate) wait: Arc<EnclosedWait>,
-    /// How long the record lives. It is rejected if it takes a quarter of that to arrive.
+    /// The lifetime of the record. It is rejected if it takes a quarter of that to arrive.
     pub(crate) life: Duration,
-    /// A time of the store that was read before the record was made; `None` if none is known. Then the record is
+    /// A time of the store that was read before the record was made; `None` if none is known. Without it the record is
     /// rejected.
     pub(crate) known: Option<StoreTime>,
 }
 
-/// Publishes waits and takes records back, [`MOST_TOGETHER`](super::several::MOST_TOGETHER) in one request at most. Returns
-/// the result for each change. After an error some of the changes may have been made.
+/// Publishes waits and removes records, at most [`MOST_TOGETHER`](super::several::MOST_TOGETHER) in one request.
+/// Returns the result for each change. After an error some of the changes may have been made.
 #[derive(Clone, Debug)]
 pub(crate) struct ChangeWaits(pub(crate) Vec<WaitChange>);
 
@@ -132,7 +132,7 @@ impl Verb for ChangeWaits {
     }
 }
 
-/// Shows the waits that a hold encloses, as far as they are published.
+/// Returns the waits that a hold encloses, if they are published.
 #[derive(Clone, Debug)]
 pub(crate) struct WaitsOf {
     pub(crate) hold: HoldId,
@@ -166,7 +166,7 @@ impl Verb for WaitsOf {
                 let [Value::BulkString(wait), Value::BulkString(record)] = record else {
                     return None;
                 };
-                // A record that cannot be read was written by no version of this crate.
+                // No version of this crate has written a record that cannot be read.
                 let wait = read(wait, record);
                 waits.extend(wait.filter(|seen| seen.wait.enclosed_by(self.hold).is_some()));
             }
@@ -183,7 +183,7 @@ impl Verb for WaitsOf {
     }
 }
 
-/// Shows the holds in a lock. What other programs write there is left out, unless it has the form of a hold id.
+/// Returns the holds in a lock. Fields of other programs are omitted, unless they have the form of a hold id.
 #[derive(Clone, Debug)]
 pub(crate) struct HoldsIn {
     /// The key in the store.
@@ -216,20 +216,21 @@ impl Verb for HoldsIn {
     }
 }
 
-/// Makes a wait the victim of a cycle, unless another wait of the cycle is one. Returns whether it is a victim.
+/// Makes a wait the victim of a cycle, unless another wait of the cycle is the victim. Returns whether it is the
+/// victim.
 ///
-/// The victim of another cycle counts only while it is part of this one too: then it resolves both.
+/// The victim of another cycle counts only if it is also part of this one. Then it resolves both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimVictim {
     pub(crate) victim: HoldId,
     /// The other waits of the cycle.
     pub(crate) others: Vec<HoldId>,
-    /// How long no other wait of the cycle becomes the victim of a cycle with the same least wait.
+    /// The time for which no other wait of the cycle becomes the victim of a cycle with the same least wait.
     pub(crate) life: Duration,
 }
 
 impl ClaimVictim {
-    /// The least wait of the cycle, under which its victim is stored, whichever walk has found it.
+    /// The least wait of the cycle. The victim is stored under it, whichever walk has found the cycle.
     pub(crate) fn least(&self) -> HoldId {
         let others = self.others.iter().copied();
         others.fold(self.victim, HoldId::min)
@@ -266,7 +267,7 @@ impl Verb for ClaimVictim {
 fn written(wait: &EnclosedWait) -> String {
     let mut record = wait.key.len().to_string();
     for Enclosing { hold, key } in &wait.enclosing {
-        // Into memory it cannot fail.
+        // Writing to memory cannot fail.
         let _ = write!(record, " {hold} {}", key.len());
     }
     record.push('\n');

@@ -1,5 +1,5 @@
-//! One lock of the in-memory store in its present state, in the words of the scripts: who is inside, who is first in the
-//! line, and who enters. See `lua/parts/members.lua`.
+//! The present state of one lock of the in-memory store, with the operations of the scripts: who is inside, who is
+//! first in the line, and who enters. See `lua/parts/members.lua`.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) struct View<'a> {
     now: Instant,
 }
 
-/// The process whose readers ask, and the lease that they get without a message.
+/// The process whose readers send the request, and the lease that they get without a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AskingProcess {
     pub(crate) inbox: InboxId,
@@ -27,7 +27,7 @@ pub(crate) struct AskingProcess {
 }
 
 impl State {
-    /// The lock of this key in its present state.
+    /// The present state of the lock of this key.
     pub(crate) fn view<'a>(&'a mut self, key: &'a LockKey, now: Instant) -> View<'a> {
         View {
             state: self,
@@ -54,13 +54,13 @@ impl View<'_> {
         self.lock().filter(|lock| lock.has(hold))
     }
 
-    /// For how long the lock is held; `None` if it is free.
+    /// The remaining lease of the lock; `None` if it is free.
     pub(crate) fn remaining(&mut self) -> Option<Duration> {
         let now = self.now;
         self.lock().map(|lock| lock.expires - now)
     }
 
-    /// Works on the line of the lock. The line begins with the first thing in it, and ends with the last.
+    /// Works on the line of the lock. The line is created with the first thing in it, and removed with the last.
     pub(crate) fn line<T>(&mut self, work: impl FnOnce(&mut StoredLine) -> T) -> T {
         let Self { state, key, now } = self;
         if let Some(line) = state.lines.get_mut(*key) {
@@ -80,7 +80,7 @@ impl View<'_> {
         output
     }
 
-    /// Takes a free lock. Its token is greater than the one before, if that is known. Returns the token.
+    /// Takes a free lock. Its token is greater than the previous one, if that is known. Returns the token.
     pub(crate) fn open(&mut self, new: NewLock<'_>, before: Option<u64>) -> u64 {
         let least = before.map_or(0, |token| token.saturating_add(1));
         let token = self.state.token(self.now).max(least);
@@ -93,7 +93,8 @@ impl View<'_> {
         self.state.locks.remove(self.key);
     }
 
-    /// Takes a hold out of the lock, which is free when the last one has gone. Returns the token, if the hold was in.
+    /// Removes a hold from the lock, which is free when the last one has gone. Returns the token, if the hold was in
+    /// the lock.
     pub(crate) fn take_out(&mut self, hold: HoldId) -> Option<u64> {
         let lock = self.held(hold)?;
         let token = lock.token;
@@ -103,8 +104,8 @@ impl View<'_> {
         Some(token)
     }
 
-    /// Takes a place in the line, or keeps it. The holder gets a message about the first other process that comes to
-    /// wait.
+    /// Enters the line, or keeps the place in it. The holder gets a message about the first other process that begins
+    /// to wait.
     pub(crate) fn stand(
         &mut self,
         holds: Vec<HoldId>,
@@ -144,7 +145,7 @@ impl View<'_> {
         }
     }
 
-    /// A holder has left: makes the lock last as long as the readers inside, and lets the first in the line enter.
+    /// Handles the exit of a holder. The lock lasts as long as the readers inside, and the first in the line enter.
     pub(crate) fn settle_and_admit(&mut self, before: u64) {
         if self.tidy() {
             self.settle();
@@ -165,8 +166,8 @@ impl View<'_> {
         });
     }
 
-    /// Lets readers into a lock that is shared or free. The token of a free lock is greater than the one before. Returns
-    /// the token.
+    /// Lets readers into a lock that is shared or free. The token of a free lock is greater than the previous one.
+    /// Returns the token.
     pub(crate) fn enter(&mut self, holds: &[HoldId], lease: Duration, before: Option<u64>) -> u64 {
         let token = if let Some(lock) = self.lock() {
             holds.iter().for_each(|hold| lock.put(*hold));
@@ -179,7 +180,7 @@ impl View<'_> {
         token
     }
 
-    /// Whether the first process of the line enters a lock that is free or shared.
+    /// Returns whether the first process of the line enters a lock that is free or shared.
     fn may_enter(&mut self, process: &Process) -> bool {
         let is_free = self.lock().is_none();
         is_free
@@ -189,7 +190,7 @@ impl View<'_> {
             }
     }
 
-    /// Whether so many more holds are within the limit.
+    /// Returns whether this number of further holds is within the limit.
     pub(crate) fn fits(&mut self, count: usize, limit: Option<u32>) -> bool {
         let inside = self.lock().map_or(0, |lock| lock.fields.len());
         limit.is_none_or(|limit| (inside + count) as u64 <= limit.into())
@@ -214,8 +215,8 @@ impl View<'_> {
         })
     }
 
-    /// Lets the first in the line into a lock that is free or shared: all readers that are first, or one process that
-    /// wants a free lock exclusively. Returns the longest lease that was given.
+    /// Lets the first in the line into a lock that is free or shared. These are all readers at its head, or one process
+    /// that wants a free lock exclusively. Returns the longest lease that was given.
     pub(crate) fn admit(
         &mut self,
         before: Option<u64>,
@@ -234,7 +235,7 @@ impl View<'_> {
         longest
     }
 
-    /// Lets a process in, and sends it a message unless it is the process that asks. Returns its lease.
+    /// Lets a process in. Sends it a message unless it is the process that sent the request. Returns its lease.
     fn let_in(
         &mut self,
         process: Process,

@@ -1,4 +1,4 @@
-//! How a question is asked over a connection: alone, or together with others that are under way.
+//! The sending of a question over a connection: alone, or together with others that are in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use crate::store::redis::wire::call::Way;
 use crate::store::redis::wire::failure::{self, OneOfCluster};
 use crate::store::redis::wire::question::Question;
 
-/// What has become of a question that was asked with others.
+/// The result of a question that was sent with others.
 pub(crate) enum Together {
     Replied(Value),
-    /// Nothing: it has to be made alone, within this time.
+    /// Nothing was executed. The question must be sent alone, within this time.
     Alone {
         within: Duration,
     },
 }
 
 impl Connector {
-    /// Asks a question at the only server of the store.
+    /// Sends a question to the only server of the store.
     pub(crate) async fn run<Q: Question>(
         self: &Arc<Self>,
         question: &Q,
@@ -34,7 +34,7 @@ impl Connector {
         self.run_alone(&passage, question, within).await
     }
 
-    /// Asks a question at the only server of the store together with others, if it may travel with them.
+    /// Sends a question to the only server of the store together with others, if it may travel with them.
     pub(crate) async fn run_together<Q: Question>(
         self: &Arc<Self>,
         question: &Q,
@@ -61,7 +61,7 @@ impl Connector {
         let call = question.call();
         match self.send(passage, &call, Way::Plain, within).await {
             Ok(reply) => self.common.read(connection, question, Some(call), reply),
-            // No other server is asked here, so waiting is no use.
+            // No other server is asked here, so waiting is useless.
             Err(Cause::Driver(error)) if failure::leads_elsewhere(&error) => {
                 Err(connection.error(call.verb(), Effect::Refused, OneOfCluster(error)))
             }
@@ -69,7 +69,7 @@ impl Connector {
         }
     }
 
-    /// Sends a question over a passage with the others that are under way, if it may travel with them.
+    /// Sends a question over a passage with the others that are in flight, if it may travel with them.
     pub(crate) async fn send_together(
         self: &Arc<Self>,
         passage: &Passage,

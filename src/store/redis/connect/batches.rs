@@ -1,9 +1,9 @@
-//! Short requests that are under way together travel together.
+//! The batches of short requests: requests that are in flight at the same time travel together.
 //!
-//! While other requests are in flight on a connection, the short ones are collected, and go as one call at the end of the
-//! same turn of the runtime. Each of them gets the reply that it would get by itself; or it learns that it has to be made
-//! alone, as if it had not been sent. So a batch changes no rule about repetitions, late requests and dropped futures: one
-//! whose answer is lost is an unknown outcome for each of its requests.
+//! While other requests are in flight on a connection, the short ones are collected, and are sent as one call at the
+//! end of the same turn of the runtime. Each of them gets the reply that it would get by itself, or learns that it must
+//! be sent alone, as if it had not been sent. So a batch changes no rule about repetitions, late requests and dropped
+//! futures. A batch whose response is lost is an unknown outcome for each of its requests.
 
 use std::mem;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ struct Open {
     is_over: bool,
 }
 
-/// Which requests may travel together.
+/// The requests that may travel together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// All requests that go over the connection.
@@ -68,7 +68,7 @@ impl Batches {
     }
 }
 
-/// Sends what is collected, until the connection is dropped or its runtime ends.
+/// Sends the collected requests, until the connection is dropped or its runtime ends.
 async fn send(batches: Arc<Batches>, driver: MultiplexedConnection, scope: Scope) {
     let _over = Over(&batches);
     let mut in_flight = FuturesUnordered::new();
@@ -88,7 +88,7 @@ async fn send(batches: Arc<Batches>, driver: MultiplexedConnection, scope: Scope
     }
 }
 
-/// Divides requests into batches. In each of them the requests are in the order of their turns, and the acquires have the
+/// Divides requests into batches. In each batch the requests are in the order of their turns, and the acquires have the
 /// same terms.
 fn split(mut requests: Vec<Numbered>, scope: Scope) -> Vec<Vec<Numbered>> {
     let slot = |it: &Numbered| match scope {
@@ -119,13 +119,13 @@ fn split(mut requests: Vec<Numbered>, scope: Scope) -> Vec<Vec<Numbered>> {
     batches
 }
 
-/// Sends one batch, and answers its callers.
+/// Sends one batch, and passes the replies to its callers.
 async fn ask(mut driver: MultiplexedConnection, call: Call, asked: Asked) {
     let reply = call.send(&mut driver, Way::Plain).await;
     asked.answer(reply);
 }
 
-/// A batch that was sent. When it is dropped without an answer, its callers learn that there will be none.
+/// A batch that was sent. If it is dropped without a response, its callers learn that there will be none.
 struct Asked {
     collection: Arc<Collection>,
     /// The numbers of its requests, in the order of the call.
@@ -151,7 +151,7 @@ impl Asked {
             Ok(Ok(replies)) => Ok(replies
                 .get(at)
                 .map_or(Value::Nil, |reply| Value::Int(*reply))),
-            // Each of them finds that it is no reply of ours.
+            // Each of them finds that it is not a reply of the script.
             Ok(Err(unexpected)) => Ok(unexpected.clone()),
             Err(error) => Err(error.clone()),
         };

@@ -1,4 +1,4 @@
-//! The short requests that were collected in one turn of the runtime, and the callers that wait for their answers.
+//! The short requests that were collected in one turn of the runtime, and the callers that wait for their responses.
 
 use std::mem;
 use std::pin::Pin;
@@ -17,7 +17,7 @@ pub(super) struct Numbered {
     pub(super) request: Short,
 }
 
-/// The requests that were collected in one turn, and the callers that wait for their answers.
+/// The requests that were collected in one turn, and the callers that wait for their responses.
 #[derive(Default)]
 pub(super) struct Collection(Mutex<Vec<Place>>);
 
@@ -26,14 +26,14 @@ enum Place {
     Collected(Short, Option<Waker>),
     Sent(Option<Waker>),
     Answered(ShortAnswer),
-    /// The caller has its answer, or was dropped.
+    /// The caller has its response, or was dropped.
     Left,
 }
 
 pub(super) type ShortAnswer = Result<Value, RedisError>;
 
 impl Collection {
-    /// Collects a request. Returns the future of its answer, and whether it is the first one.
+    /// Collects a request. Returns the future of its response, and whether it is the first request.
     pub(super) fn collect(self: &Arc<Self>, request: Short) -> (Collected, bool) {
         let mut places = self.0.lock();
         places.push(Place::Collected(request, None));
@@ -44,7 +44,7 @@ impl Collection {
         (collected, places.len() == 1)
     }
 
-    /// Ends the wait of all callers without an answer.
+    /// Ends the wait of all callers without a response.
     pub(super) fn abort(&self) {
         let count = self.0.lock().len();
         self.answer((0..count).map(|number| (number, Err(aborted(RUNTIME_ENDED)))));
@@ -66,7 +66,7 @@ impl Collection {
         taken.collect()
     }
 
-    /// Gives the callers with these numbers their answers, if they still wait.
+    /// Passes their responses to the callers with these numbers, if they still wait.
     pub(super) fn answer(&self, answers: impl Iterator<Item = (usize, ShortAnswer)>) {
         let mut wakers = Vec::new();
         let mut places = self.0.lock();
@@ -83,7 +83,7 @@ impl Collection {
     }
 }
 
-/// The answer to a request that was collected.
+/// The response to a request that was collected.
 pub(super) struct Collected {
     collection: Arc<Collection>,
     number: usize,
@@ -102,7 +102,7 @@ impl Future for Collected {
                 let is_known = waker.as_ref().is_some_and(|it| it.will_wake(cx.waker()));
                 let before = (!is_known).then(|| waker.replace(cx.waker().clone()));
                 drop(places);
-                // To drop a waker may drop a task, and with it a caller of this collection.
+                // Dropping a waker may drop a task, and with it a caller of this collection.
                 drop(before);
                 Poll::Pending
             }
@@ -115,7 +115,7 @@ impl Future for Collected {
     }
 }
 
-/// A caller that leaves before its request was taken makes no request.
+/// A request whose caller leaves before it was taken is not sent.
 impl Drop for Collected {
     fn drop(&mut self) {
         let mut places = self.collection.0.lock();
@@ -123,7 +123,7 @@ impl Drop for Collected {
         let place = place.filter(|place| !matches!(place, Place::Left));
         let left = place.map(|place| mem::replace(place, Place::Left));
         drop(places);
-        // To drop a waker may drop a task.
+        // Dropping a waker may drop a task.
         drop(left);
     }
 }

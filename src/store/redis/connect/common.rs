@@ -1,4 +1,4 @@
-//! What the connectors of one store share, above all the counts of connections that were made and lost.
+//! The state that the connectors of one store share, above all the counts of connections that were opened and lost.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -17,18 +17,18 @@ use crate::store::redis::link::source::Timeouts;
 use crate::store::redis::wire::call::Call;
 use crate::store::redis::wire::question::Question;
 
-/// The receiver of the messages to all processes, once it is there.
+/// The receiver of the messages to all processes, after it was set.
 pub(crate) type Watched = Arc<OnceLock<Weak<dyn Holders>>>;
 
-/// The part that the server of a connector has among those of the store.
+/// The role of a connector's server among the servers of the store.
 pub(crate) trait Role: Send + Sync {
     /// Notes that a connection was lost.
     fn lost(&self);
 
-    /// Whether the server has a slot.
+    /// Returns whether the server has a slot.
     fn has(&self, slot: u16) -> bool;
 
-    /// Which requests to the server may travel together.
+    /// The requests to the server that may travel together.
     fn scope(&self) -> Scope;
 }
 
@@ -47,17 +47,17 @@ impl Role for Arc<Outages> {
     }
 }
 
-/// How many requests are in flight to a server at least when the next short one travels in a batch. Beside a single one it
-/// goes alone: a batch of one costs more than it saves.
+/// The minimum number of requests in flight to a server for the next short one to travel in a batch. If only one is in
+/// flight, the next one is sent alone, because a batch of one costs more than it saves.
 const TOGETHER_FROM: usize = 2;
 
 /// What the connectors of one store have in common.
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) timeouts: Timeouts,
-    /// How many requests are in flight to a server at least when the next short one travels in a batch.
+    /// The minimum number of requests in flight to a server for the next short one to travel in a batch.
     pub(crate) together_from: usize,
-    /// The receiver of the messages to all processes. Only connections of our own bring any.
+    /// The receiver of the messages to all processes. Only the crate's own connections deliver any.
     pub(crate) watched: Watched,
     /// Whether this process describes itself to the servers.
     pub(crate) introduces: Arc<AtomicBool>,
@@ -65,7 +65,7 @@ pub(crate) struct Common {
     /// The latest epoch of all connectors.
     pub(crate) epochs: Arc<AtomicU64>,
     pub(crate) recent: Arc<RecentReleases>,
-    /// Counts the connections for commands that were made.
+    /// Counts the connections for commands that were opened.
     pub(crate) made: watch::Sender<u64>,
 }
 
@@ -83,7 +83,7 @@ impl Common {
         }
     }
 
-    /// Reads the reply to a question. `call` is the request, if the question was not asked together with others.
+    /// Reads the reply to a question. `call` is the request, if the question was not sent together with others.
     pub(crate) fn read<Q: Question>(
         &self,
         connection: &Connection,
@@ -102,14 +102,14 @@ impl Common {
     }
 }
 
-/// Counts the connections that were lost, so that each hold that may be concerned is verified.
+/// The counts of lost connections, so that each hold that may be affected is verified.
 #[derive(Debug)]
 pub(crate) struct Outages {
     /// The number of all outages.
     all: watch::Sender<u64>,
-    /// The number of outages that concern every slot.
+    /// The number of outages that affect every slot.
     everywhere: AtomicU64,
-    /// The numbers of the other outages of each slot of a cluster.
+    /// The numbers of the other outages, for each slot of a cluster.
     slots: Option<Box<[AtomicU64]>>,
 }
 
@@ -132,13 +132,13 @@ impl Outages {
         }
     }
 
-    /// Counts an outage that may concern every lock.
+    /// Counts an outage that may affect every lock.
     pub(crate) fn everywhere(&self) {
         self.everywhere.fetch_add(1, Relaxed);
         self.all.send_modify(|count| *count += 1);
     }
 
-    /// Counts an outage that may concern the locks of these slots.
+    /// Counts an outage that may affect the locks of these slots.
     pub(crate) fn at(&self, concerned: impl IntoIterator<Item = u16>) {
         let Some(slots) = &self.slots else {
             return self.everywhere();
@@ -160,7 +160,7 @@ impl Outages {
         self.all.subscribe()
     }
 
-    /// The number of outages that concern a slot.
+    /// The number of outages that affect a slot.
     pub(crate) fn of(&self, slot: impl FnOnce() -> u16) -> u64 {
         let own = self
             .slots

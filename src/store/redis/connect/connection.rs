@@ -28,22 +28,23 @@ pub(crate) struct Connection {
     pub(crate) driver: MultiplexedConnection,
     /// The name of its server in messages, without the password.
     pub(crate) endpoint: Arc<str>,
-    /// Identifies the data of its server.
+    /// The id of its server's data.
     pub(crate) replication_id: ReplicationId,
     pub(crate) confirmer: Confirmer,
     /// The number of the attempt that made it.
     pub(crate) number: u64,
-    /// The number of connections that had been lost when its attempt began. When there are more, it is suspect.
+    /// The number of connections that had been lost when its attempt began. If more have been lost since, it is
+    /// suspect.
     pub(crate) losses: u64,
     pub(crate) traffic: Arc<Traffic>,
-    /// What collects the short requests, and the task that sends them; `None` on a connection of other code.
+    /// The collector of short requests, with the task that sends them; `None` on a connection of other code.
     pub(crate) batches: Option<(Arc<Batches>, AbortOnDrop)>,
-    /// Tasks that end with it. One gives it up when it leads to the wrong server; one goes on asking for the messages to all
-    /// processes; one describes this process again and again.
+    /// Tasks that end with it. One gives it up when it leads to the wrong server. One repeats the request for the
+    /// messages to all processes. One describes this process periodically.
     pub(crate) _tasks: [Option<AbortOnDrop>; 3],
 }
 
-/// Why a request was not answered, or was refused.
+/// The reason why a request was not answered, or was rejected.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) cause: Cause,
@@ -54,7 +55,7 @@ pub(crate) struct Fault {
 #[derive(Debug)]
 pub(crate) enum Cause {
     Driver(RedisError),
-    /// There was no answer within this time.
+    /// There was no response within this time.
     Silence(Duration),
     /// There was no time left to send it.
     Late,
@@ -71,14 +72,14 @@ impl fmt::Display for Cause {
 }
 
 impl Connection {
-    /// Sends a call, and waits for its answer until the limit.
+    /// Sends a call, and waits for its response until the limit.
     pub(crate) async fn ask(&self, call: &Call, way: Way, limit: Duration) -> Result<Value, Fault> {
         let sent = Instant::now();
         self.answer(pin!(self.send(call, way)), sent, limit).await
     }
 
-    /// Sends a short request at `sent`, which is now, with the others that are under way. Returns `None` if it has changed
-    /// nothing, and has to be made alone.
+    /// Sends a short request with the others that are in flight. `sent` is the present instant. Returns `None` if the
+    /// request has changed nothing, and must be sent alone.
     pub(crate) async fn ask_together(
         &self,
         batches: &Batches,
@@ -89,7 +90,7 @@ impl Connection {
         let collected = batches.collect(request);
         match self.answer(pin!(collected), sent, limit).await {
             Ok(Value::Int(0)) => Ok(None),
-            // The server has refused all of them, maybe because of one.
+            // The server has rejected all of them, maybe because of one.
             Err(Fault {
                 cause: Cause::Driver(error),
                 is_done: false,
@@ -98,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// Waits for the answer to a request that is sent when this is polled first, at `sent`.
+    /// Waits for the response to a request that is sent when this is first polled, at `sent`.
     async fn answer(
         &self,
         mut answer: Pin<&mut impl Future<Output = Result<Value, RedisError>>>,
@@ -136,8 +137,8 @@ impl Connection {
         }
     }
 
-    /// Sends a call. Any runtime may poll the future, also after another one that polled it has ended: it has no timers, or
-    /// leaves them to a task.
+    /// Sends a call. Any runtime may poll the future, even after another one that polled it has ended. The future has
+    /// no timers, or leaves them to a task.
     fn send(&self, call: &Call, way: Way) -> impl Future<Output = Result<Value, RedisError>> {
         let mut driver = self.driver.clone();
         if self.traffic.is_checked() {
@@ -171,7 +172,7 @@ impl Connection {
     }
 }
 
-/// Whether the next request should get a new connection: this one has ended, or the server is a replica now.
+/// Returns whether the next request should get a new connection: this one has ended, or the server is now a replica.
 fn is_done(error: &RedisError) -> bool {
     error.is_unrecoverable_error()
         || error.is_io_error()

@@ -1,8 +1,8 @@
-//! How a connection for commands is made: it subscribes to the messages to all processes, says which server it leads to,
-//! describes this process, and repeats releases there.
+//! The opening of a connection for commands. It subscribes to the messages to all processes, finds out which server it
+//! leads to, describes this process, and repeats releases there.
 //!
-//! The [inbox](crate::store::redis::inbox) has a connection of its own, which is there only while callers wait. The
-//! messages to all processes are for holders, and come so seldom that they need none.
+//! The [inbox](crate::store::redis::inbox) has a connection of its own, which exists only while callers wait. The
+//! messages to all processes are for holders, and are so rare that they need no other connection.
 
 use std::future::pending;
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -35,7 +35,7 @@ use crate::store::redis::wire::names::TO_ALL;
 use crate::store::redis::wire::reply::Message;
 use crate::store::redis::wire::traffic::Traffic;
 
-/// The longest pause, jitter aside, between two attempts to subscribe.
+/// The longest pause, without the jitter, between two attempts to subscribe.
 const LONGEST: Duration = Duration::from_secs(1);
 
 impl Connector {
@@ -60,7 +60,7 @@ impl Connector {
         } else {
             Traffic::unchecked(pace, Arc::clone(&self.in_flight))
         };
-        // It is the only one.
+        // It is the only reference.
         let _ = made.set(Arc::downgrade(&traffic));
         let batches = opened.is_own.then(|| {
             let scope = self.role.scope();
@@ -82,7 +82,8 @@ impl Connector {
         Ok(connection)
     }
 
-    /// Repeats releases before the first request goes over the connection, which may lead to the wrong server by then.
+    /// Repeats releases before the first request is sent over the connection, which may lead to the wrong server by
+    /// then.
     async fn prepare(&self, connection: &Connection, limit: Duration) -> Result<(), StoreError> {
         let has = |slot| self.role.has(slot);
         self.common.recent.repeat(connection, has, limit).await;
@@ -92,7 +93,7 @@ impl Connector {
         Ok(())
     }
 
-    /// The receiver of the connection with this number. `made` is set to its traffic when the connection is made.
+    /// The receiver of the connection with this number. `made` is set to its traffic when the connection is opened.
     fn receiver(self: &Arc<Self>, number: u64, made: Arc<OnceLock<Weak<Traffic>>>) -> Receiver {
         let watched = Arc::clone(&self.common.watched);
         let message = move |message| {
@@ -105,7 +106,7 @@ impl Connector {
         let moving = Weak::clone(&connector);
         let ended = move || connector.upgrade().iter().for_each(|it| it.lose());
         let moved = move || {
-            // Requests may be in flight on a connection that is not the present one any more.
+            // Requests may be in flight on a connection that is no longer the present one.
             let traffic = made.get().and_then(Weak::upgrade);
             traffic.iter().for_each(|traffic| traffic.give_up());
             moving.upgrade().iter().for_each(|it| it.moved(number));
@@ -117,10 +118,11 @@ impl Connector {
         }
     }
 
-    /// Subscribes to the messages to all processes. In RESP2 that takes a connection of its own, which the task that is
-    /// returned reads; its end counts as the end of both. Where there is no answer in time, or the server refuses it for now
-    /// (BUSY), the connection is used without them, and the task that is returned goes on asking. It ends by itself once
-    /// the connection has ended, or where the server does not allow it, which says the same to the inbox.
+    /// Subscribes to the messages to all processes. In RESP2 this needs a separate connection, which the returned task
+    /// reads. The end of that connection counts as the end of both. If there is no response in time, or the server
+    /// rejects the request temporarily (BUSY), the connection is used without the messages. Then the returned task
+    /// repeats the request. The task ends by itself after the connection has ended, or if the server does not allow the
+    /// subscription. In the latter case the server also rejects that of the inbox.
     async fn subscribe(&self, opened: &Opened, limit: Duration) -> Option<AbortOnDrop> {
         if self.common.watched.get().is_none() || !opened.is_own {
             return None;
@@ -141,8 +143,8 @@ impl Connector {
         }))
     }
 
-    /// Describes this process to the server as long as the connection lasts. Nothing waits for the answers: a server that holds
-    /// writes back gives none.
+    /// Describes this process to the server as long as the connection lasts. Nothing waits for the responses: a server
+    /// that delays writes sends none.
     fn introduce(self: &Arc<Self>, opened: &Opened, limit: Duration) -> AbortOnDrop {
         let (connector, driver) = (Arc::downgrade(self), opened.driver.clone());
         AbortOnDrop::spawn(async move {
@@ -154,8 +156,8 @@ impl Connector {
         })
     }
 
-    /// Describes this process to the server, unless the description belongs to another server of the cluster.
-    /// Returns the pause before the next time.
+    /// Describes this process to the server, unless another server of the cluster has the description. Returns the
+    /// pause before the next time.
     async fn introduce_over(&self, driver: MultiplexedConnection, limit: Duration) -> Duration {
         if self.common.introduces.load(Relaxed) && self.role.has(introduction::slot()) {
             return introduction::introduce(driver, limit).await;
@@ -163,26 +165,28 @@ impl Connector {
         introduction::PERIOD
     }
 
-    /// Describes this process to a server that has just got the slot of the description, and connects to it for that.
+    /// Describes this process to a server that has just received the slot of the description, and connects to it for
+    /// that.
     pub(in crate::store::redis) async fn introduce_soon(self: Arc<Self>) {
         if !self.common.introduces.load(Relaxed) {
             return;
         }
-        // Where none can be made, the next connection does it.
+        // If no connection can be opened, the next one does it.
         if let Ok(connection) = self.connection().await {
             let limit = self.common.timeouts.response;
             self.introduce_over(connection.driver.clone(), limit).await;
         }
     }
 
-    /// The replication ID of a server that was just connected to. If the one before it had another, locks may be lost.
+    /// The replication ID of a server that was just connected to. If the previous server had another one, locks may be
+    /// lost.
     fn recognise(
         &self,
         found: Option<ReplicationId>,
         opened: &Opened,
         number: u64,
     ) -> ReplicationId {
-        // A server that does not tell its ID may be another one each time.
+        // A server that does not report its ID may be another one each time.
         let replication_id = found.unwrap_or_else(|| {
             let name = format!("{} {number}", opened.endpoint);
             ReplicationId::new(name.into())
@@ -205,7 +209,8 @@ impl Connector {
     }
 }
 
-/// Asks for the messages to all processes once. Breaks with the subscription, and with `None` where asking again is of no use.
+/// Subscribes once to the messages to all processes. Breaks with the subscription, or with `None` if it is useless to
+/// repeat the request.
 async fn subscribe(messages: &Messages, limit: Duration) -> ControlFlow<Option<Subscribed>> {
     match within(limit, messages.subscribe(&[TO_ALL], limit)).await {
         Ok(subscribed) => Break(Some(subscribed)),
@@ -214,13 +219,13 @@ async fn subscribe(messages: &Messages, limit: Duration) -> ControlFlow<Option<S
     }
 }
 
-/// Whether the connection for requests has ended.
+/// Returns whether the connection for requests has ended.
 fn has_ended(messages: &Messages, error: &RedisError) -> bool {
     let is_over = error.is_unrecoverable_error() || error.is_io_error();
     matches!(messages, Messages::Beside(_)) && is_over && !error.is_timeout()
 }
 
-/// Whether the server allows no subscription.
+/// Returns whether the server allows no subscription.
 fn is_refused(error: &RedisError) -> bool {
     error.code() == Some("NOPERM") || is_unknown_command(error)
 }

@@ -1,4 +1,5 @@
-//! How a request gets its connection: at once while all is well, else when the server is tried again.
+//! The way in which a request gets its connection: normally immediately, and after a failure when the server is tried
+//! again.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,16 +19,16 @@ use crate::store::redis::link::breaker::{News, Pass, Step};
 use crate::store::redis::wire::call::{Call, Way};
 use crate::store::redis::wire::failure::{RUNTIME_ENDED, aborted, refuses_all, refuses_to_write};
 
-/// The right to send one request over a connection. Its outcome tells the breaker how the server is.
+/// The right to send one request over a connection. Its outcome informs the breaker about the server.
 #[derive(Clone)]
 pub(crate) struct Passage {
     pub(crate) connection: Arc<Connection>,
     pass: Pass,
-    /// Set if the request goes out alone.
+    /// Set if the request is sent alone.
     pub(super) trial: Option<Arc<Trial>>,
 }
 
-/// A request that goes out alone. When it is dropped, the next request may.
+/// A request that is sent alone. When it is dropped, the next request may be sent.
 pub(super) struct Trial {
     connector: Arc<Connector>,
     pass: Pass,
@@ -40,7 +41,7 @@ impl Drop for Trial {
 }
 
 impl Connector {
-    /// A passage, if there is a connection and all requests go out.
+    /// A passage, if there is a connection and all requests may be sent.
     pub(crate) fn open_passage(&self) -> Option<Passage> {
         let losses = self.losses.load(Relaxed);
         let state = self.state.lock();
@@ -51,11 +52,11 @@ impl Connector {
         })
     }
 
-    /// Waits for a passage. After a failure a request waits for the next attempt, and fails with it.
+    /// Waits for a passage. After a failure a request waits for the next attempt, and shares its failure.
     pub(crate) async fn passage(self: &Arc<Self>) -> Result<Passage, StoreError> {
         match self.open_passage() {
             Some(passage) => Ok(passage),
-            // Rare, and more than the rest of a request.
+            // This is rare, and larger than the rest of a request.
             None => Box::pin(self.another_passage()).await,
         }
     }
@@ -81,11 +82,11 @@ impl Connector {
             let connection = connection.inspect_err(|error| {
                 self.tell(pass, News::Failed(error.clone()));
             })?;
-            // The request that gave the connection up has told the breaker already.
+            // The request that gave the connection up has already informed the breaker.
             let Some(connection) = connection else {
                 continue;
             };
-            // A connection that was lost meanwhile is used too: then the request fails.
+            // A connection that was lost in the meantime is used too: then the request fails.
             if let Some((pass, trial)) = self.pass(pass) {
                 return Ok(Passage {
                     connection,
@@ -96,8 +97,8 @@ impl Connector {
         }
     }
 
-    /// Lets a request go out that has a connection now: with others, or alone if it is the first one. `None` if it is too
-    /// late for that.
+    /// Lets a request be sent that now has a connection: with others, or alone if it is the first one. `None` if it is
+    /// too late for that.
     fn pass(self: &Arc<Self>, pass: Pass) -> Option<(Pass, Option<Arc<Trial>>)> {
         let timeouts = self.common.timeouts;
         let limit = timeouts.connect.saturating_add(timeouts.response);
@@ -110,7 +111,7 @@ impl Connector {
         Some((pass, Some(Arc::new(Trial { connector, pass }))))
     }
 
-    /// Sends a call over a passage. Gives the connection up if the outcome says so.
+    /// Sends a call over a passage. Gives the connection up if the outcome requires it.
     pub(crate) async fn send(
         self: &Arc<Self>,
         passage: &Passage,
@@ -124,13 +125,13 @@ impl Connector {
                 self.heed(passage, call.only_reads(), asked.as_ref().map(drop));
                 asked
             }
-            // Rare, and more than the rest of a request.
+            // This is rare, and larger than the rest of a request.
             Some(_) => Box::pin(self.send_alone(passage, call, way, limit)).await,
         };
         asked.map_err(|fault| fault.cause)
     }
 
-    /// Sends a call by a task, so that the requests that wait learn its outcome even if the caller is not polled.
+    /// Sends a call in a task, so that the requests that wait learn its outcome even if the caller is not polled.
     async fn send_alone(
         self: &Arc<Self>,
         passage: &Passage,
@@ -154,7 +155,7 @@ impl Connector {
         })
     }
 
-    /// Tells the breaker the outcome of a request.
+    /// Informs the breaker about the outcome of a request.
     pub(super) fn heed(&self, passage: &Passage, only_reads: bool, asked: Result<(), &Fault>) {
         let is_trial = passage.trial.is_some();
         let answered = || News::Answered { only_reads };
@@ -179,7 +180,7 @@ impl Connector {
         self.tell(passage.pass, news);
     }
 
-    /// Tells the breaker, and wakes the requests that wait if they must do something else now.
+    /// Informs the breaker, and wakes the requests that wait if they must do something else now.
     fn tell(&self, pass: Pass, news: News) {
         let is_news = self.state.lock().breaker.hear(pass, news, Instant::now());
         if is_news {
@@ -188,7 +189,7 @@ impl Connector {
     }
 }
 
-/// Waits until the time of a step, or for news.
+/// Waits until the time of a step, or until there is news.
 async fn wait(news: &mut watch::Receiver<()>, step: Step) {
     let Step::Wait(until) = step else {
         return;

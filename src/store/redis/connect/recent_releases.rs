@@ -1,9 +1,9 @@
-//! The releases that were answered lately. They are repeated at a server that comes after another one.
+//! The releases that were recently answered. They are repeated at a server that replaces another one.
 //!
-//! A server that answers a release may fail before its replicas, or its disk, have it. Then the lock is still held on the
-//! server that comes after it, for a hold that has ended, until its lease expires. A release changes only what its own
-//! hold has left, so it may be repeated. So may a request that keeps a lock held for its `min_hold`; if that time is over
-//! by then, its release follows.
+//! A server that answers a release may fail before its replicas, or its disk, have it. Then the lock is still held on
+//! the server that replaces it, for a hold that has ended, until its lease expires. A release changes only what its own
+//! hold has left, so it may be repeated. The same is true for a request that keeps a lock held for its `min_hold`. If
+//! that time is over by then, its release follows.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -24,7 +24,7 @@ const LATELY: Duration = Duration::from_secs(10);
 /// The most releases that are remembered.
 const MOST: usize = 1_024;
 
-/// The releases that were answered lately, the oldest first.
+/// The releases that were recently answered, the oldest first.
 #[derive(Default)]
 pub(crate) struct RecentReleases(Mutex<Releases>);
 
@@ -43,10 +43,10 @@ struct AnsweredRelease {
     replication_id: ReplicationId,
 }
 
-/// A hold that ended: the request that ended it.
+/// A hold that has ended, with the request that ended it.
 #[derive(Clone)]
 pub(crate) enum EndedHold {
-    /// Most of them are short, and are remembered without their requests.
+    /// Most releases are short, and are remembered without their requests.
     Short(Short),
     Call(Box<Call>),
 }
@@ -56,7 +56,7 @@ impl EndedHold {
     pub(crate) fn of(question: &impl Question, call: Option<Call>) -> Option<Self> {
         let releases = ["release", "unshare", "retain"];
         if question.verb() == "vacate" {
-            // Not with its successor, which may have had the lock in the meantime.
+            // The successor is omitted, because it may have had the lock in the meantime.
             return Some(Self::Call(Box::new(call?.otherwise()?.clone())));
         }
         if !releases.contains(&question.verb()) {
@@ -106,8 +106,8 @@ impl RecentReleases {
         drop(forgotten);
     }
 
-    /// Repeats, in their order, the releases that other servers have answered, in the slots that this server has. A release
-    /// that is not answered may be repeated over the next connection.
+    /// Repeats the releases that other servers have answered, in their order, in the slots that this server has. A
+    /// release that is not answered may be repeated over the next connection.
     pub(crate) async fn repeat(
         &self,
         connection: &Connection,
@@ -118,7 +118,7 @@ impl RecentReleases {
         if releases.is_empty() {
             return;
         }
-        // All scripts are loaded first: a release that has to be sent again in full would come after later ones.
+        // All scripts are loaded first: a release that must be sent again in full would come after later ones.
         let calls = releases
             .iter()
             .flat_map(|(_, call)| [Some(call), call.otherwise()]);

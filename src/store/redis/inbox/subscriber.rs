@@ -1,4 +1,4 @@
-//! The task that keeps the subscription of an inbox, and the pauses before it makes a new one.
+//! The task that keeps the subscription of an inbox, and the pauses before it repeats the subscription.
 
 use std::pin::pin;
 use std::sync::{Arc, Weak};
@@ -24,17 +24,17 @@ use crate::store::redis::wire::failure::{failed, within};
 use crate::store::redis::wire::names::ALL_NEIGHBOURS;
 use crate::store::redis::wire::reply::Message;
 
-/// The inbox is closed when no caller has waited for this time, at the latest after twice as long.
+/// The time without waiting callers after which the inbox is closed. It is closed after twice this time at the latest.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// The function that is told that the connection of an inbox was lost.
+/// The function that is called when the connection of an inbox was lost.
 pub(super) type Lost = Arc<dyn Fn() + Send + Sync>;
 
 /// A request to check the subscription.
 #[derive(Default)]
 pub(super) struct Check {
     pub(super) asked: Notify,
-    /// When the oldest request was made that is not taken.
+    /// The instant of the oldest request that was not taken.
     pub(super) since: Mutex<Option<Instant>>,
 }
 
@@ -45,7 +45,7 @@ impl Check {
         *self.since.lock() = None;
     }
 
-    /// Takes the requests while `work` goes on, since `work` makes a check needless.
+    /// Takes the requests during `work`, because `work` makes a check needless.
     async fn settled_by<T>(&self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         loop {
@@ -58,13 +58,13 @@ impl Check {
     }
 }
 
-/// How a subscription ends.
+/// The way in which a subscription ends.
 enum Closing {
     Idle,
     Dead,
 }
 
-/// The state of a subscription, as its task tells the waiters.
+/// The state of a subscription, as its task reports it to the waiters.
 ///
 /// ```text
 /// Opening ──▶ Open ◀──▶ Broken      and Ended after each of them
@@ -72,10 +72,10 @@ enum Closing {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InboxStage {
-    /// The subscription is being made for the first time. The waiters ask once more when it is open.
+    /// The subscription is opened for the first time. The waiters send one more request when it is open.
     Opening,
     Open,
-    /// The subscription has died, or could not be made, and is being made anew.
+    /// The subscription has died, or could not be opened, and is repeated.
     Broken,
     /// The task of the subscription has ended.
     Ended,
@@ -87,7 +87,7 @@ pub(super) struct Ground {
     pub(super) timeouts: Timeouts,
     pub(super) lost: Lost,
     pub(super) check: Check,
-    /// Chooses the failures that are warned of.
+    /// Selects the failures that are warned of.
     pub(super) failures: Throttle,
 }
 
@@ -107,7 +107,7 @@ impl Subscriber {
             let pause = match check.settled_by(self.subscribe(&ended)).await {
                 Ok((mut subscribed, _following)) => {
                     let began = Instant::now();
-                    // No message has come for a lock that moved before this.
+                    // For a lock that moved before this, no message was received.
                     self.enter(InboxStage::Open);
                     match self.keep(&mut subscribed, &ended).await {
                         Closing::Idle => return,
@@ -135,7 +135,7 @@ impl Subscriber {
             .is_none_or(|listener| listener.is_idle())
     }
 
-    /// Changes the stage, and wakes the waiters: they rely on the stage before, and may have missed a message.
+    /// Changes the stage, and wakes the waiters. They rely on the previous stage, and may have missed a message.
     fn enter(&self, stage: InboxStage) {
         let before = std::mem::replace(&mut *self.stage.lock(), stage);
         if before != stage
@@ -145,7 +145,7 @@ impl Subscriber {
         }
     }
 
-    /// Keeps the subscription until its connection has died, or is not needed any more.
+    /// Keeps the subscription until its connection has died, or is no longer needed.
     async fn keep(&self, subscribed: &mut Subscribed, ended: &Notify) -> Closing {
         let mut was_idle = false;
         loop {
@@ -197,8 +197,8 @@ impl Subscriber {
     }
 }
 
-/// Enters the last stage however the task ends. So waiters that come at the same moment, or that wait on another runtime
-/// than the one that has ended, open the inbox again.
+/// Enters the last stage however the task ends. So the inbox is opened again by waiters that arrive at the same moment,
+/// or that wait on another runtime than the one that has ended.
 struct EndOnDrop<'a>(&'a Subscriber);
 
 impl Drop for EndOnDrop<'_> {
@@ -207,7 +207,7 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// The receiver that tells the listener at once, in the task that reads the connection.
+/// The receiver that immediately notifies the listener, in the task that reads the connection.
 fn deliver(listener: Weak<dyn Listener>, ended: Arc<Notify>) -> Receiver {
     let message = move |message| {
         let Some(listener) = listener.upgrade() else {
@@ -228,14 +228,14 @@ fn deliver(listener: Weak<dyn Listener>, ended: Arc<Notify>) -> Receiver {
     }
 }
 
-/// A subscription that was open for this time is made anew at once. The shortest pause is as long, so that no two
-/// attempts of one task are closer together.
+/// The time after which a subscription counts as settled: it is then repeated immediately when it dies. The shortest
+/// pause is equally long, so that no two attempts of one task are closer together.
 const SETTLED: Duration = Duration::from_millis(10);
 
-/// The longest pause while the server accepts subscriptions, jitter aside.
+/// The longest pause while the server accepts subscriptions, without the jitter.
 const LONGEST_IF_ACCEPTED: Duration = Duration::from_millis(50);
 
-/// The longest pause while the server does not accept subscriptions, jitter aside.
+/// The longest pause while the server does not accept subscriptions, without the jitter.
 const LONGEST: Duration = Duration::from_secs(1);
 
 /// The pauses between the attempts of one inbox.
@@ -252,7 +252,7 @@ impl Pace {
         }
     }
 
-    /// The pause after a subscription that was open for this time; `None` if it is made anew at once.
+    /// The pause after a subscription that was open for this time; `None` if it is repeated immediately.
     pub(super) fn died(&mut self, stood: Duration) -> Option<Duration> {
         self.after_failures.reset();
         if stood < SETTLED {
@@ -274,7 +274,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Whether a pause is the `step`-th of a series that grows to `longest`, with its jitter.
+    /// Returns whether a pause is the `step`-th of a series that grows to `longest`, with its jitter.
     fn is_step(pause: Option<Duration>, step: u32, longest: Duration) -> bool {
         let least = (10 * MS * 2_u32.pow(step)).min(longest);
         pause.is_some_and(|pause| (least..=2 * least).contains(&pause))
@@ -308,7 +308,7 @@ mod tests {
                 let pause = pace.failed();
                 assert!(is_step(pause, step, 1_000 * MS), "{step}: {pause:?}");
             }
-            // It has accepted one.
+            // The server has accepted a subscription.
             pace.died(Duration::ZERO);
         }
     }

@@ -1,8 +1,8 @@
-//! Tasks that end with the value that they belong to.
+//! Tasks that end with the value to which they belong.
 
 use tokio::task::{AbortHandle, JoinHandle};
 
-/// Ends a task when it is dropped, for example with the connection that the task is about.
+/// Aborts a task when it is dropped, for example with the connection that the task is about.
 pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
 
 impl AbortOnDrop {

@@ -16,7 +16,7 @@ use crate::base::error::LockError;
 const ACCEPTED: &str = "what is accepted is `redis://host:port/database`, `rediss://…` for TLS, `unix:///path`, \
                         `redis+sentinel://host:port,host:port/primary`, `redis+cluster://host:port,host:port`, and `memory:`";
 
-/// The reason why a text is no URL of a server.
+/// The reason why a text is not the URL of a server.
 fn mistake(url: &str) -> &'static str {
     if url.is_empty() {
         "it is empty"
@@ -27,7 +27,7 @@ fn mistake(url: &str) -> &'static str {
     }
 }
 
-/// Where a server listens.
+/// The place where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     pub(crate) host: String,
@@ -41,12 +41,12 @@ impl Place {
     }
 }
 
-/// The host and the port of `host:port` or `[v6]:port`, each of which may stand alone. The brackets stay.
+/// The host and the port of `host:port` or `[v6]:port`. Each of the two may be missing. The brackets are kept.
 pub(crate) fn host_and_port(address: &str) -> Option<(&str, Option<u16>)> {
     let Some((host, port)) = address.rsplit_once(':').filter(|_| !address.ends_with(']')) else {
         return Some((address, None));
     };
-    // `parse` takes a sign.
+    // `parse` would accept a sign.
     let port = (!port.starts_with('+')).then(|| port.parse().ok())??;
     Some((host, Some(port)))
 }
@@ -67,16 +67,16 @@ pub(crate) fn list(places: &[Place]) -> String {
     places.join(",")
 }
 
-/// A checked URL. Its protocol is RESP3 unless it says otherwise. RESP3 carries pushes: the message that a lock has moved, and
-/// the report that the connection has ended.
+/// A checked URL. Its protocol is RESP3 unless the URL says otherwise. RESP3 carries pushes: the message that a lock
+/// has moved, and the report that the connection has ended.
 #[derive(Clone)]
 pub(crate) struct Address {
     pub(crate) info: ConnectionInfo,
     /// Host and port for messages, without the password.
     pub(crate) endpoint: Arc<str>,
-    /// Whether the program was told that a server refuses RESP3.
+    /// Whether the program was already informed that a server rejects RESP3.
     pub(super) is_refusal_told: Arc<AtomicBool>,
-    /// The credentials in place of those in `info`.
+    /// The credentials that replace those in `info`.
     #[cfg(feature = "credentials")]
     pub(crate) credentials: Option<Credentials>,
 }
@@ -100,8 +100,8 @@ impl Address {
         if matches!(parsed.scheme(), "rediss" | "valkeys") {
             provide_tls()?;
         }
-        // The part before the last `@` is meant as user name and password. One of these letters ends it too soon, and
-        // then its beginning is taken for the host.
+        // The part before the last `@` is meant as user name and password. If it contains one of these letters, it ends
+        // too early, and its beginning is taken for the host.
         let login = url
             .rsplit_once('@')
             .and_then(|(login, _)| login.split_once(':'));
@@ -169,17 +169,17 @@ pub(crate) fn refused(reason: &str) -> LockError {
 pub(crate) const LETTERS: &str =
     "in a user name or password, `/`, `?` and `#` are written `%2F`, `%3F` and `%23`";
 
-/// Whether one of these letters ends a user name or password too soon.
+/// Returns whether one of these letters ends a user name or password too early.
 pub(crate) fn is_cut(login: &str) -> bool {
     login.contains(['/', '?', '#'])
 }
 
-/// Gives the process a crypto provider for TLS if it has none. Otherwise TLS would panic unless exactly one provider was
-/// compiled into the program.
+/// Installs a crypto provider for TLS if the process has none. Otherwise TLS would panic unless exactly one provider
+/// was compiled into the program.
 #[cfg(feature = "tls")]
 pub(crate) fn provide_tls() -> Result<(), LockError> {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Another thread may be faster: then there is one.
+        // If another thread was faster, there is one.
         drop(rustls::crypto::ring::default_provider().install_default());
     }
     Ok(())

@@ -1,4 +1,5 @@
-//! Attempts to connect: each is made once for all who wait for it, and the connection that the last one made is kept.
+//! Attempts to connect. Each is made once for all callers that wait for it, and the connection that the last one opened
+//! is kept.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,19 +13,19 @@ use crate::base::error::{Effect, StoreError};
 use crate::base::sync::Mutex;
 use crate::base::timer::{after, timeout_at};
 
-/// An attempt to connect, or to learn where to, which all callers share.
+/// An attempt to connect, or to learn the address, which all callers share.
 pub(crate) struct Attempt {
     running: Mutex<Option<Running>>,
     /// The name of the server in messages.
     endpoint: Arc<str>,
 }
 
-/// An attempt under way. It is a task of its own, so that it goes on when a caller is dropped.
+/// An attempt in progress. It is a task of its own, so that it continues when a caller is dropped.
 struct Running {
     task: AbortHandle,
     /// The outcome; `None` if the task ended with its runtime.
     outcome: Shared<BoxFuture<'static, Option<Result<(), StoreError>>>>,
-    /// When another attempt begins, since the runtime of this one stands still.
+    /// The instant at which another attempt begins, because the runtime of this one is stalled.
     until: Instant,
 }
 
@@ -36,8 +37,8 @@ impl Attempt {
         }
     }
 
-    /// Waits for the attempt under way, or begins one. Returns at once if that is needless. If the attempt ends with its
-    /// runtime, or has no outcome `limit` after its beginning, another one begins.
+    /// Waits for the attempt in progress, or begins one. Returns immediately if that is needless. Another attempt
+    /// begins if this one ends with its runtime, or has no outcome `limit` after its beginning.
     pub(crate) async fn outcome<F>(
         &self,
         limit: Duration,
@@ -51,8 +52,8 @@ impl Attempt {
             let now = Instant::now();
             let (running, ended) = {
                 let mut present = self.running.lock();
-                // The attempt may have ended long ago, if its callers were dropped. Its result is visible before its end is.
-                // So `is_needless`, which comes after this, sees the result.
+                // The attempt may have ended long ago, if its callers were dropped. Its result is visible before its
+                // end is. So `is_needless`, which is called after this, sees the result.
                 let is_over = |it: &mut Running| it.task.is_finished() || it.until <= now;
                 let ended = present.take_if(is_over);
                 let start = || self.start(begin(), after(now, limit));
@@ -94,7 +95,7 @@ impl Attempt {
 #[derive(Debug)]
 pub(crate) struct Kept<C> {
     connection: Option<C>,
-    /// The number of the attempt that ended last. The connection is its result.
+    /// The number of the attempt that ended last. The connection is the result of that attempt.
     ended: u64,
     /// The number of the attempt that began last.
     begun: u64,
@@ -133,14 +134,14 @@ impl<C> Kept<C> {
         self.begun
     }
 
-    /// Whether the connection of this attempt is kept, or is being made.
+    /// Returns whether the connection of this attempt is kept, or is being opened.
     pub(crate) fn has_or_awaits(&self, number: u64) -> bool {
         let is_awaited = self.begun == number && self.ended != number;
         is_awaited || self.ended == number && self.connection.is_some()
     }
 
-    /// Keeps the result of an attempt, and returns what is not kept. An attempt that was given up does not replace the
-    /// result of a later one.
+    /// Keeps the result of an attempt, and returns the value that is not kept. An attempt that was given up does not
+    /// replace the result of a later one.
     pub(crate) fn keep(&mut self, number: u64, connection: Option<C>) -> Option<C> {
         if self.begun != number {
             return connection;
@@ -152,7 +153,7 @@ impl<C> Kept<C> {
         std::mem::replace(&mut self.connection, connection)
     }
 
-    /// Forgets a connection, unless it has been replaced already.
+    /// Forgets a connection, unless it has already been replaced.
     pub(crate) fn forget(&mut self, number: u64) -> Option<C> {
         self.connection.take_if(|_| self.ended == number)
     }
@@ -188,7 +189,7 @@ mod tests {
         Attempt::new("here".into())
     }
 
-    /// Counts the attempts, of which the first one goes on for ever if it is to.
+    /// Counts the attempts. The first one never ends if `is_first_stuck` is set.
     async fn count(begun: Arc<AtomicU32>, is_first_stuck: bool) -> Result<(), StoreError> {
         if begun.fetch_add(1, SeqCst) == 0 && is_first_stuck {
             pending::<()>().await;
@@ -286,7 +287,7 @@ mod tests {
         let mut kept = kept();
         let first = kept.number();
         let next = kept.begin();
-        // It serves until another one is there.
+        // It serves until another one exists.
         assert_eq!(kept.forget(next), None);
         assert_eq!(kept.keep(next, Some("next")), Some("first"));
         assert_eq!(kept.forget(first), None);

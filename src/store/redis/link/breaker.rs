@@ -1,4 +1,4 @@
-//! When a server that fails is tried again, and by how many requests.
+//! The circuit breaker: it decides when a server that fails is tried again, and by how many requests.
 //!
 //! ```text
 //! Flowing ──failure──▶ Paused ──time──▶ Tried ──answer──▶ Flowing
@@ -6,8 +6,9 @@
 //!                        └─────failure─────┘
 //! ```
 //! A connection alone proves nothing: a proxy accepts it, and so do a replica and a cluster that is down. So after a
-//! failure there is a pause, then one request goes out, and the others wait for its outcome and share its error. The
-//! pauses grow with each failure, however many requests come, and begin anew when requests have flowed for a while.
+//! failure there is a pause. Then one request is sent, and the others wait for its outcome and share its error. The
+//! pauses grow with each failure, however many requests arrive. They begin again with the shortest when requests have
+//! flowed for a while.
 
 use std::time::Duration;
 
@@ -17,41 +18,41 @@ use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;
 use crate::base::timer::after;
 
-/// The longest pause, jitter aside.
+/// The longest pause, without the jitter.
 const LONGEST: Duration = Duration::from_millis(300);
 
-/// How long requests must have flowed before a failure for the pauses to begin anew, and for a lost connection to be
-/// replaced without any.
+/// The time for which requests must have flowed before a failure. After that time the pauses begin with the shortest
+/// again, and a lost connection is replaced without any.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// Whether requests go out.
+/// The state that says whether requests are sent.
 #[derive(Debug)]
 pub(crate) struct Breaker {
     stage: Flow,
-    /// Changes with each failure and each trial, so that late news of an earlier one does not count.
+    /// A number that changes with each failure and each trial, so that late news of an earlier one does not count.
     round: u64,
     pauses: Backoff,
     failures: u64,
     /// The error of the latest failure.
     error: Option<StoreError>,
-    /// Whether the server refused to write then. It may still answer reads.
+    /// Whether the server rejected writes then. It may still answer reads.
     is_replica: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
-    /// All requests go out, since this instant; `None` if no connection was ever lost.
+    /// All requests have been sent since this instant; `None` if no connection was ever lost.
     Flowing(Option<Instant>),
-    /// No request goes out until this instant.
+    /// No request is sent until this instant.
     Paused(Instant),
-    /// One request is out alone. If it has no outcome at this instant, another one goes out.
+    /// One request is sent alone. If it has no outcome at this instant, another one is sent.
     Tried(Instant),
 }
 
 /// What a request must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The request goes out, over a connection that is made if there is none.
+    /// The request is sent. A connection is opened if there is none.
     Go(Pass),
     /// The request connects if there is no connection, and begins a trial.
     Try(Pass),
@@ -59,22 +60,23 @@ pub(crate) enum Step {
     Wait(Instant),
 }
 
-/// The round in which a request went out.
+/// The round in which a request was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pass(u64);
 
 /// The outcome of a request.
 #[derive(Debug)]
 pub(crate) enum News {
-    /// The server has answered. A replica answers requests that only read.
+    /// The server has responded. A replica answers requests that only read.
     Answered { only_reads: bool },
-    /// The connection was lost. It is replaced at once, or after a short pause if the one before it was lost just now.
+    /// The connection was lost. It is replaced immediately, or after a short pause if the previous one was lost just
+    /// before.
     Lost(StoreError),
-    /// No connection could be made, or the server refuses every request.
+    /// No connection could be opened, or the server rejects every request.
     Failed(StoreError),
-    /// The server refuses to write.
+    /// The server rejects writes.
     ReadOnly(StoreError),
-    /// The request was dropped before it had an outcome. If it was out alone, the next one tries.
+    /// The request was dropped before it had an outcome. If it was sent alone, the next one tries.
     Dropped,
 }
 
@@ -92,12 +94,12 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// The pass of a request while all requests go out.
+    /// The pass of a request while all requests are sent.
     pub(crate) fn flowing(&self) -> Option<Pass> {
         matches!(self.stage, Flow::Flowing(_)).then_some(Pass(self.round))
     }
 
-    /// What a request must do now.
+    /// The step that a request must take now.
     pub(crate) fn step(&self, now: Instant) -> Step {
         match self.stage {
             Flow::Flowing(_) => Step::Go(Pass(self.round)),
@@ -106,7 +108,7 @@ impl Breaker {
         }
     }
 
-    /// Lets a request go out alone if it is the first one to try, with this limit.
+    /// Lets a request be sent alone if it is the first one to try, with this limit.
     pub(crate) fn begin_trial(
         &mut self,
         pass: Pass,
@@ -121,7 +123,7 @@ impl Breaker {
         })
     }
 
-    /// Hears the outcome of a request with this pass. Returns whether that changes what other requests must do.
+    /// Processes the outcome of a request with this pass. Returns whether that changes what other requests must do.
     pub(crate) fn hear(&mut self, pass: Pass, news: News, now: Instant) -> bool {
         if !self.is_present(pass) {
             return false;
@@ -204,7 +206,7 @@ mod tests {
         News::Answered { only_reads }
     }
 
-    /// The pass of a request that goes out now, alone if need be.
+    /// The pass of a request that is sent now, alone if necessary.
     fn pass(breaker: &mut Breaker, now: Instant) -> Pass {
         match breaker.step(now) {
             Step::Go(pass) => pass,
@@ -220,7 +222,7 @@ mod tests {
         }
     }
 
-    /// So many requests find no server, one after the other. Returns how long that takes.
+    /// Lets this number of requests find no server, one after the other. Returns how long that takes.
     fn fail(breaker: &mut Breaker, begun: Instant, times: u32) -> Instant {
         let mut now = begun;
         for _ in 0..times {
@@ -235,7 +237,7 @@ mod tests {
     fn attempts_are_few_whoever_asks() {
         let (mut breaker, begun) = (Breaker::default(), Instant::now());
         let (mut now, mut attempts) = (begun, 0);
-        // Each millisecond some request comes.
+        // In each millisecond, a request arrives.
         while now < begun + 10_000 * MS {
             if let Step::Go(attempt) | Step::Try(attempt) = breaker.step(now) {
                 attempts += 1;
@@ -254,7 +256,7 @@ mod tests {
         let others = breaker.step(now);
         let trial = pass(&mut breaker, now);
         assert_eq!(pause(&breaker, now), LIMIT);
-        // Those that have connected together with it come too late.
+        // The results of requests that connected together with it are too late.
         let Step::Try(late) = others else {
             panic!("{others:?}");
         };
@@ -331,7 +333,7 @@ mod tests {
         let first = pass(&mut breaker, now);
         breaker.hear(first, News::ReadOnly(error()), now);
         let now = now + LONGEST;
-        // One after the other reads.
+        // The requests that read are sent one after the other.
         for _ in 0..3 {
             let read = pass(&mut breaker, now);
             assert!(breaker.flowing().is_none());
@@ -340,7 +342,7 @@ mod tests {
         let write = pass(&mut breaker, now);
         breaker.hear(write, answered(false), now);
         assert!(breaker.flowing().is_some());
-        // A server that could not be connected to has answered then.
+        // After a failure to connect, a response to a read is enough.
         let now = fail(&mut breaker, now, 1);
         let read = pass(&mut breaker, now);
         breaker.hear(read, answered(true), now);
@@ -368,7 +370,7 @@ mod tests {
         let stands_still = pass(&mut breaker, now);
         let now = now + LIMIT;
         let third = pass(&mut breaker, now);
-        // What comes of the others says nothing any more.
+        // The outcomes of the others no longer count.
         breaker.hear(stands_still, answered(false), now);
         breaker.hear(stands_still, News::Failed(error()), now);
         breaker.hear(stands_still, News::Dropped, now);

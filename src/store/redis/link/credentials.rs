@@ -1,8 +1,8 @@
-//! Credentials that change while the program runs, such as tokens that live for an hour.
+//! Credentials that change while the program runs, for example tokens that are valid for an hour.
 //!
-//! A connection logs in with the newest credentials, and again with each that follows, while requests are under way on it.
-//! The driver does that. What it does not do is here: a provider that fails changes nothing on a connection that is there,
-//! and a connection that is made meanwhile uses the credentials that were given last.
+//! A connection logs in with the newest credentials, and again with later ones, while requests are in flight on it. The
+//! driver does that. This file does the rest. A provider that fails does not affect an open connection. A connection
+//! that is opened in the meantime uses the credentials that were given last.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::base::events::{self, Throttle};
 use crate::base::sync::Mutex;
 use crate::base::timer::timeout;
 
-/// How long a connection that is made waits for a provider while other credentials are known.
+/// The time for which a new connection waits for a provider while other credentials are known.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The failure of a provider that gives nothing.
@@ -55,8 +55,8 @@ impl Credentials {
         first.unwrap_or_else(|| Err((ErrorKind::AuthenticationFailed, NONE).into()))
     }
 
-    /// The next credentials that the provider gives. If the first result of a stream is a failure, or does not come, it returns
-    /// the credentials that were given last.
+    /// The next credentials that the provider gives. If the first result of a stream is a failure, or does not arrive,
+    /// it returns the credentials that were given last.
     async fn next(&self, given: &mut Given, is_first: bool) -> Option<RedisResult<BasicAuth>> {
         let Inner {
             provider: _,
@@ -87,7 +87,7 @@ impl Credentials {
             if is_first || failed.is_none() {
                 return known.or(failed);
             }
-            // A provider may fail again at once.
+            // A provider may fail again immediately.
             yield_now().await;
         }
     }
@@ -163,7 +163,7 @@ mod tests {
         (ErrorKind::AuthenticationFailed, "no token").into()
     }
 
-    /// Gives the same results to each subscriber.
+    /// A provider that gives the same results to each subscriber.
     struct Script(Vec<Option<&'static str>>);
 
     impl StreamingCredentialsProvider for Script {
@@ -200,7 +200,7 @@ mod tests {
         assert_eq!(passwords(&ended).await, [Some("one".to_owned())]);
     }
 
-    /// Gives nothing.
+    /// A provider that gives nothing.
     struct Silent;
 
     impl StreamingCredentialsProvider for Silent {

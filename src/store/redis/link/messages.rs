@@ -1,4 +1,4 @@
-//! How the messages of a server come: in RESP3 beside the answers, in RESP2 over a connection of their own.
+//! The delivery of a server's messages: in RESP3 together with the replies, in RESP2 over a separate connection.
 
 #[cfg(not(feature = "credentials"))]
 use std::future::{Ready, ready};
@@ -24,11 +24,11 @@ pub(crate) enum Messages {
     Apart(Arc<Apart>),
 }
 
-/// How the connections for messages are made in RESP2.
+/// The settings of the connections for messages in RESP2.
 pub(crate) struct Apart {
     pub(crate) address: Address,
     pub(crate) connect_timeout: Duration,
-    /// Is told the messages, and the end of the connection that brings them.
+    /// Receives the messages, and the end of the connection that delivers them.
     pub(crate) pushes: Arc<dyn AsyncPushSender>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Subscribed {
 }
 
 impl Messages {
-    /// Subscribes to these channels. The limit counts for the answer.
+    /// Subscribes to these channels. The limit applies to the response.
     pub(crate) async fn subscribe(
         &self,
         channels: &[&str],
@@ -80,8 +80,8 @@ impl Apart {
         })
     }
 
-    /// The address in RESP2. With a provider of credentials it has the newest ones: the driver gives a connection for messages
-    /// none, and in RESP2 a connection with subscriptions cannot log in again.
+    /// The address in RESP2. With a provider of credentials it has the newest ones. The driver passes no credentials to
+    /// a connection for messages, and in RESP2 a connection with subscriptions cannot log in again.
     #[cfg(feature = "credentials")]
     async fn info(&self) -> Result<ConnectionInfo, RedisError> {
         let info = in_resp2(&self.address);
@@ -111,7 +111,7 @@ pub(super) fn in_resp2(address: &Address) -> ConnectionInfo {
 }
 
 impl Subscribed {
-    /// Subscribes to all channels of this pattern as well. The limit counts for the answer.
+    /// Subscribes to all channels of this pattern as well. The limit applies to the response.
     pub(crate) async fn add(&mut self, pattern: &str, limit: Duration) -> Result<(), RedisError> {
         match self {
             Self::Beside(driver) => within(limit, driver.psubscribe(pattern)).await,
@@ -127,7 +127,7 @@ impl Subscribed {
         }
     }
 
-    /// The task that reads the messages, if it has to be kept.
+    /// The task that reads the messages, if it must be kept.
     pub(crate) fn into_reading(self) -> Option<AbortOnDrop> {
         match self {
             Self::Beside(_) => None,
@@ -139,7 +139,7 @@ impl Subscribed {
 /// Passes on the messages, and then the end of the connection, as the driver does in RESP3.
 async fn read(mut stream: PubSubStream, pushes: Arc<dyn AsyncPushSender>) {
     let pass_on = |kind, data| {
-        // The receivers here always take a push.
+        // The receivers of this crate always accept a push.
         let _ = pushes.send(PushInfo { kind, data });
     };
     while let Some(message) = stream.next().await {
@@ -149,7 +149,7 @@ async fn read(mut stream: PubSubStream, pushes: Arc<dyn AsyncPushSender>) {
     pass_on(PushKind::Disconnection, Vec::new());
 }
 
-/// The parts of a message, as in RESP3: its channel and its text, and before them the pattern if one was subscribed to.
+/// The parts of a message, as in RESP3: its channel and its text. They follow the pattern if one was subscribed to.
 fn parts(message: &Msg) -> (PushKind, Vec<Value>) {
     let part = |part: &[u8]| Value::BulkString(part.to_vec());
     let channel = message.get_channel_name().as_bytes();

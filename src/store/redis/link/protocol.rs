@@ -1,7 +1,7 @@
-//! Which protocol a connection speaks: RESP3, or RESP2 if the server refuses that, or if the address says so.
+//! The protocol of a connection: RESP3, or RESP2 if the server rejects RESP3 or the address requires RESP2.
 //!
-//! Each connection tries RESP3 again. So a server that is replaced, or behind which others answer, is always spoken to in the
-//! best protocol that it has.
+//! Each connection tries RESP3 again. So a server that is replaced, or that forwards to others, is always used with its
+//! best protocol.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,12 +15,12 @@ use super::messages::{Apart, Messages, in_resp2};
 use crate::base::{events, process};
 use crate::store::redis::wire::failure::{refuses_resp3, within};
 
-/// The room for requests that wait to be sent: more than there ever are. A request that had to wait for room, and was not
-/// polled when it got some, would keep the room from all requests behind it.
+/// The capacity for requests that wait to be sent, which is larger than their number can be. Otherwise a request that
+/// waits for room, and is not polled when it gets some, would keep the room from all requests behind it.
 const UNSENT: usize = 1 << 20;
 
-/// Connects to one server. What the server sends unasked goes to `pushes`. The driver limits no response time: its
-/// callers do. `CLIENT LIST` shows the connection under the name of this process.
+/// Connects to one server. What the server sends unasked goes to `pushes`. The driver does not limit the response time:
+/// its callers do. `CLIENT LIST` shows the connection under the name of this process.
 pub(crate) async fn connect(
     address: &Address,
     connect_timeout: Duration,
@@ -37,13 +37,13 @@ pub(crate) async fn connect(
         None => config,
     };
     if let Some(driver) = try_resp3(address, &config, &pushes).await? {
-        // No request waits for the answer. A server may reject it.
+        // No request waits for the response. A server may reject it.
         let naming = name(driver.clone(), connect_timeout);
         tokio::spawn(async move { drop(naming.await) });
         return Ok((driver.clone(), Messages::Beside(driver)));
     }
     let driver = open(in_resp2(address), &config).await?;
-    // Without a password nothing was asked so far that shows whether one is needed.
+    // Without a password, no request so far shows whether one is needed.
     match name(driver.clone(), connect_timeout).await {
         Err(error) if error.code() == Some("NOAUTH") => return Err(error),
         _named_or_rejected => {}
@@ -56,7 +56,7 @@ pub(crate) async fn connect(
     Ok((driver, Messages::Apart(Arc::new(apart))))
 }
 
-/// Connects in RESP3. `None` if the server refuses that, or the address asks for RESP2.
+/// Connects in RESP3. `None` if the server rejects RESP3, or the address requires RESP2.
 async fn try_resp3(
     address: &Address,
     config: &AsyncConnectionConfig,

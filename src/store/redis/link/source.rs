@@ -1,4 +1,4 @@
-//! Where connections come from, and the receiver of what the server sends over them unasked: the messages of its
+//! The source of connections, and the receiver of what the server sends over them unasked. This is the messages of its
 //! channels, and the report that the connection has ended.
 
 use std::pin::Pin;
@@ -24,30 +24,30 @@ pub(crate) struct Timeouts {
     pub(crate) response: Duration,
 }
 
-/// Where connections come from.
+/// The source of connections to one place.
 pub(crate) trait Source: Send + Sync {
     /// The name of the servers in messages, without the password.
     fn endpoint(&self) -> Arc<str>;
 
-    /// Makes a connection. What the server sends over it unasked goes to the receiver, unless the
-    /// connection was [made elsewhere](Opened::made_elsewhere).
+    /// Opens a connection. What the server sends over it unasked goes to the receiver, unless the connection was [made
+    /// elsewhere](Opened::made_elsewhere).
     fn open(self: Arc<Self>, timeouts: Timeouts, receiver: Receiver) -> Opening;
 
-    /// Doubts that the server is still the right one: it has no replicas.
+    /// Doubts that the server is still the right one, because it has no replicas.
     fn doubt(&self) {}
 
-    /// Closes the connections of the source itself.
+    /// Closes the connections that the source itself keeps.
     fn close(&self) {}
 }
 
-/// The functions that are told what comes over a connection, in the task that reads it.
+/// The functions that are called for events of a connection, in the task that reads it.
 #[derive(Clone)]
 pub(crate) struct Receiver {
-    /// Is told a message.
+    /// Called for a message.
     pub(crate) message: Arc<dyn Fn(Message) + Send + Sync>,
-    /// Is told that the connection has ended.
+    /// Called when the connection has ended.
     pub(crate) ended: Arc<dyn Fn() + Send + Sync>,
-    /// Is told that another server answers in the place of its server by now.
+    /// Called when another server now responds in the place of its server.
     pub(crate) moved: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -61,7 +61,7 @@ impl Receiver {
         }
     }
 
-    /// Passes on what the driver reports.
+    /// Passes on the reports of the driver.
     pub(crate) fn push_sender(
         &self,
     ) -> impl Fn(PushInfo) -> Result<(), SendError> + Send + Sync + 'static {
@@ -81,7 +81,7 @@ impl Receiver {
 
 pub(crate) type Opening = Pin<Box<dyn Future<Output = Result<Opened, StoreError>> + Send>>;
 
-/// Makes a connection within the connect timeout.
+/// Opens a connection within the connect timeout.
 pub(crate) async fn open(
     source: &Arc<dyn Source>,
     timeouts: Timeouts,
@@ -96,25 +96,25 @@ pub(crate) async fn open(
     })
 }
 
-/// A connection that was made just now.
+/// A connection that was just opened.
 pub(crate) struct Opened {
     pub(crate) driver: MultiplexedConnection,
-    /// How messages come from its server.
+    /// The way in which messages arrive from its server.
     pub(crate) messages: Messages,
     /// The name of its server in messages, without the password.
     pub(crate) endpoint: Arc<str>,
-    /// Makes further connections to the same server.
+    /// Opens further connections to the same server.
     pub(crate) again: Arc<dyn Source>,
-    /// The number of replicas that others know of the server.
+    /// The number of replicas of the server that others have reported.
     pub(crate) replicas: u32,
     /// The task that gives it up when it leads to the wrong server.
     pub(crate) following: Option<AbortOnDrop>,
-    /// Whether it was made by this runtime, without timers, and for the receiver.
+    /// Whether it was opened by this runtime, without timers, and for the receiver.
     pub(crate) is_own: bool,
 }
 
 impl Opened {
-    /// A connection that this runtime has made, without timers, and for the receiver.
+    /// A connection that this runtime has opened, without timers, and for the receiver.
     fn made_here(
         driver: MultiplexedConnection,
         messages: Messages,
@@ -132,15 +132,15 @@ impl Opened {
         }
     }
 
-    /// A connection that other code has made, on any runtime. It does not report its end, and its timers must not be polled
-    /// by another runtime than the one that made them.
+    /// A connection that other code has opened, on any runtime. It does not report its end. Only the runtime that made
+    /// its timers may poll them.
     #[cfg(feature = "pool")]
     pub(crate) fn made_elsewhere(
         driver: MultiplexedConnection,
         endpoint: Arc<str>,
         again: Arc<dyn Source>,
     ) -> Self {
-        // No one subscribes over it.
+        // No messages are subscribed to over it.
         let messages = Messages::Beside(driver.clone());
         Self {
             is_own: false,
@@ -166,7 +166,7 @@ impl Source for Address {
     }
 }
 
-/// The error of a connection that could not be made. Nothing was executed, whatever the error says.
+/// The error of a connection that could not be opened. Nothing was executed, whatever the error says.
 pub(crate) fn refused(endpoint: &Arc<str>, error: RedisError) -> StoreError {
     let effect = match failure::effect(&error) {
         Effect::TurnedAway | Effect::Refused => Effect::TurnedAway,

@@ -1,4 +1,4 @@
-//! One question to several servers at once, of which most have to answer.
+//! One question to several servers in parallel, of which most must answer.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use tokio::time::Instant;
 
 use crate::base::timer::{Elapsed, after, timeout_at};
 
-/// How long the other servers are waited for once most of them have answered. After a silence of this length one more server
-/// is asked.
+/// The time for which the other servers are waited for after most of them have answered. After a silence of this length
+/// one more server is asked.
 pub(crate) const GRACE: Duration = Duration::from_millis(100);
 
-/// Asks `at_once` servers at once, and one more after each failure, and after each silence until most have answered. Most is
-/// more than half of those that are asked at first. Returns `after_any` after the first answer, and `after_most` after most
-/// have answered.
+/// Asks `at_once` servers in parallel. Asks one more after each failure, and after each silence until most have
+/// answered. Most is more than half of those that are asked first. Returns `after_any` after the first answer, and
+/// `after_most` after most have answered.
 pub(super) async fn ask_most<T, E, A>(
     mut servers: impl Iterator<Item = A>,
     at_once: usize,
@@ -44,7 +44,7 @@ pub(super) async fn ask_most<T, E, A>(
             Err(Elapsed) if until <= Instant::now() => return,
             Err(Elapsed) => {}
         }
-        // A further server replaces one that is away.
+        // Another server replaces an unavailable one.
         asked.extend(servers.next());
     }
 }
@@ -54,7 +54,8 @@ mod tests {
     use super::*;
     use crate::base::timer::{sleep, timeout};
 
-    /// Asks servers that answer, or fail, after so many milliseconds. Returns who has done so, and how long it took.
+    /// Asks servers that answer, or fail, after this number of milliseconds each. Returns which of them have done so,
+    /// and how long it took.
     async fn ask(servers: &[(u64, bool)], at_once: usize) -> (Vec<usize>, Duration) {
         let begun = Instant::now();
         let asked = (0..)
@@ -93,7 +94,8 @@ mod tests {
     async fn another_one_is_asked_instead_of_one_that_fails_or_is_silent() {
         let (away, fails, answers) = ((60_000, true), (10, false), (10, true));
         let (heard, took) = ask(&[fails, away, fails, answers, answers], 2).await;
-        // The third after the first one's failure, the fourth after its own, and the last after a silence.
+        // The third is asked after the first one's failure, the fourth after the third one's failure, and the last
+        // after a silence.
         assert_eq!(
             (heard, took),
             (vec![0, 2, 3, 4], Duration::from_millis(240))

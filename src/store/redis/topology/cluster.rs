@@ -1,8 +1,8 @@
-//! The servers of a cluster: which of them has a slot, and a connector to each.
+//! The servers of a cluster: it knows which of them has a slot, and has a connector to each.
 //!
-//! The map is learnt at the start, from several servers at once, and again whenever it proves wrong: a redirection, a
-//! server that is away, a cluster that is down. A request follows redirections and nothing else: no failure makes it go
-//! out twice.
+//! The map is learnt at the start, from several servers in parallel, and again whenever it proves wrong. It proves
+//! wrong by a redirection, an unavailable server, or a cluster that is down. A request follows redirections. No other
+//! failure causes it to be sent twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicUsize;
@@ -30,13 +30,13 @@ mod routing;
 #[cfg(test)]
 mod tests;
 
-/// The least pause between two attempts to learn the map.
+/// The minimum pause between two attempts to learn the map.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest pause between two attempts to learn the map, jitter aside.
+/// The longest pause between two attempts to learn the map, without the jitter.
 const LONGEST: Duration = Duration::from_millis(300);
 
-/// How long after the map was learnt last the pauses begin anew.
+/// The time after the map was last learnt from which on the pauses begin with the shortest again.
 const QUIET: Duration = Duration::from_secs(2);
 
 /// A server, and the connection to it.
@@ -45,22 +45,22 @@ pub(super) struct Node {
     pub(super) connector: Arc<Connector>,
 }
 
-/// What is known of the servers.
+/// The state that is known of the servers.
 struct Known {
     /// The servers that have slots, and those to which a slot is being moved.
     nodes: BTreeMap<Place, Arc<Node>>,
-    /// The server of each slot. Empty until the map was learnt.
+    /// The server of each slot. Empty until the map is learnt.
     slots: Vec<Option<Arc<Node>>>,
-    /// The epochs of slots that are being moved: each began when a request was last sent to the server that the slot
-    /// moves to.
+    /// The epochs of slots that are being moved. Each began when a request was last sent to the server to which the
+    /// slot moves.
     asked: BTreeMap<u16, u64>,
-    /// The places of all servers, replicas too.
+    /// The places of all servers, including replicas.
     places: BTreeSet<Place>,
-    /// The servers that were asked for the map, replicas too. They are kept while it is learnt again and again.
+    /// The servers that were asked for the map, including replicas. They are kept while it is learnt again and again.
     asked_again: BTreeMap<Place, Arc<Node>>,
-    /// When the map was learnt last.
+    /// The instant at which the map was last learnt.
     learnt: Option<Instant>,
-    /// When the map may be learnt again.
+    /// The instant from which on the map may be learnt again.
     learns_at: Option<Instant>,
     pauses: Backoff,
     is_closed: bool,
@@ -83,7 +83,7 @@ impl Default for Known {
 }
 
 impl Known {
-    /// Notes that the map is learnt now. Returns whether it was learnt shortly before, too.
+    /// Notes that the map is learnt now. Returns whether it was also learnt shortly before.
     fn learns_again(&mut self, now: Instant) -> bool {
         let before = self.learnt.replace(now);
         let is_again = before.is_some_and(|before| now < after(before, QUIET));
@@ -108,7 +108,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Connects nowhere yet. `server` says how all of them are connected to.
+    /// A cluster that is not connected yet. `server` is the address from which the addresses of all servers derive.
     pub(crate) fn new(server: Address, seeds: Vec<Place>, common: Common) -> Self {
         Self {
             learning: Attempt::new(name(&seeds)),
@@ -120,7 +120,7 @@ impl Cluster {
         }
     }
 
-    /// Learns the map, unless it is there, and connects to one of the servers that have slots.
+    /// Learns the map, unless it is known, and connects to one of the servers that have slots.
     pub(crate) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
         let mut nodes = self.learnt_nodes().await?;
         nodes.sort_by_key(|node| !node.connector.is_connected());
@@ -128,7 +128,7 @@ impl Cluster {
         for node in nodes {
             match node.connector.connection().await {
                 Ok(_) => return Ok(()),
-                // One of them may be away.
+                // One of them may be unavailable.
                 Err(failed) => error = failed,
             }
         }
@@ -146,7 +146,7 @@ impl Cluster {
         owner.is_some_and(|owner| Arc::ptr_eq(&owner, node))
     }
 
-    /// The servers that have slots. The map is learnt if none is known.
+    /// The servers that have slots. The map is learnt if no server is known.
     async fn learnt_nodes(self: &Arc<Self>) -> Result<Vec<Arc<Node>>, StoreError> {
         let nodes = self.nodes();
         if nodes.is_empty() {
@@ -180,8 +180,8 @@ impl Cluster {
         Arc::clone(known.nodes.entry(place.clone()).or_insert(node))
     }
 
-    /// The server to which a slot is being moved. It begins a new epoch of the slot: the owner does not have the keys
-    /// that have moved.
+    /// The server to which a slot is being moved. This begins a new epoch of the slot, because the owner does not have
+    /// the keys that have moved.
     fn asked(self: &Arc<Self>, slot: u16, place: &Place) -> Arc<Node> {
         let epoch = self.common.epochs.fetch_add(1, Relaxed) + 1;
         self.known.lock().asked.insert(slot, epoch);
@@ -214,7 +214,7 @@ impl Cluster {
         self.common.outages.at(concerned);
     }
 
-    /// Notes that a server has a slot, as another one says. More slots may have moved.
+    /// Notes that a server has a slot, as another server reports. More slots may have moved.
     fn moved(self: &Arc<Self>, slot: u16, place: &Place) -> Arc<Node> {
         let node = self.kept(place);
         let before = {
@@ -233,7 +233,7 @@ impl Cluster {
         node
     }
 
-    /// A number that changes whenever another connection, or another server, answers for a slot.
+    /// A number that changes whenever another connection, or another server, responds for a slot.
     pub(crate) fn epoch(&self, slot: u16) -> u64 {
         let known = self.known.lock();
         let owner = known.slots.get(usize::from(slot));
@@ -242,8 +242,8 @@ impl Cluster {
         owner.max(known.asked.get(&slot).copied()).unwrap_or(0)
     }
 
-    /// A number that changes with every new connection, since each epoch is greater than all earlier ones. A server that
-    /// cannot be connected to changes nothing.
+    /// A number that changes with every new connection, because each epoch is greater than all earlier ones. A server
+    /// that cannot be connected to changes nothing.
     pub(crate) fn epochs(&self) -> u64 {
         let nodes = self.nodes().into_iter();
         let connected = nodes.filter(|node| node.connector.is_connected());
@@ -251,7 +251,7 @@ impl Cluster {
         epochs.max().unwrap_or_default()
     }
 
-    /// Closes all connections, and makes no other ones.
+    /// Closes all connections, and opens no others.
     pub(crate) fn close(&self) {
         let nodes = {
             let mut known = self.known.lock();

@@ -1,4 +1,4 @@
-//! How the connections log in, beyond what a URL says.
+//! The login of the connections, beyond what a URL contains.
 
 use redis::Client;
 
@@ -9,7 +9,7 @@ use crate::store::redis::link::certificates::Certificates;
 #[cfg(feature = "credentials")]
 use crate::store::redis::link::credentials::Credentials;
 
-/// What the program says about logging in, beside the URL.
+/// The settings of the login that do not come from the URL.
 #[derive(Clone, Default)]
 pub(crate) struct Login {
     pub(crate) client: Option<Client>,
@@ -29,7 +29,7 @@ impl Login {
         self.client.is_some()
     }
 
-    /// Whether nothing is said.
+    /// Returns whether there are no settings.
     pub(crate) fn is_empty(&self) -> bool {
         #[cfg(feature = "credentials")]
         if self.credentials.is_some() {

@@ -1,9 +1,10 @@
-//! Where the primary is, as the sentinels say.
+//! The place of the primary, as the sentinels report it.
 //!
-//! They are asked before each connection to the primary, and again whenever one of them reports a change. Their messages
-//! are hints: only the answers count. Answers may differ while a failover is under way. Then the one with the latest
-//! [configuration epoch](https://redis.io/docs/latest/operate/oss_and_stack/management/sentinel/#configuration-epochs)
-//! counts, and the server itself has to say that it is a primary.
+//! They are asked before each connection to the primary, and again whenever one of them reports a change. Their
+//! messages are hints: only the answers count. Answers may differ while a failover is in progress. Then the one with
+//! the latest [configuration
+//! epoch](https://redis.io/docs/latest/operate/oss_and_stack/management/sentinel/#configuration-epochs) counts, and the
+//! server itself must report that it is a primary.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -32,20 +33,20 @@ mod sentinel;
 /// The part of the connect timeout for which the other sentinels are waited for after the first answer.
 const FEW: u32 = 4;
 
-/// The longest pause, jitter aside, before the sentinels are asked again because of a message. A sentinel whose
+/// The longest pause, without the jitter, before the sentinels are asked again because of a message. A sentinel whose
 /// connections do not last causes a message with each of them.
 const LONGEST_IF_TOLD: Duration = Duration::from_millis(250);
 
-/// How long the sentinels must have been silent for the pauses to begin anew.
+/// The time for which the sentinels must have been silent for the pauses to begin with the shortest again.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// The least time between two doubts.
+/// The minimum time between two doubts.
 const DOUBTS: Duration = Duration::from_millis(500);
 
-/// How often the sentinels are asked although none has sent a message: messages may be lost.
+/// The interval at which the sentinels are asked although none has sent a message, because messages may be lost.
 const CALM: Duration = Duration::from_secs(10);
 
-/// The longest pause, jitter aside, between two attempts to reach a sentinel that does not answer.
+/// The longest pause, without the jitter, between two attempts to reach a sentinel that does not respond.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// The sentinels of one primary.
@@ -61,11 +62,11 @@ pub(crate) struct Sentinels {
     doubted: Mutex<Option<Instant>>,
 }
 
-/// What the sentinels say together.
+/// The common answer of the sentinels.
 #[derive(Clone, Debug)]
 struct SentinelVerdict {
     named: Named,
-    /// The number of replicas of the primary that are well, as far as any sentinel knows.
+    /// The number of healthy replicas of the primary, as far as any sentinel knows.
     replicas: u32,
     /// Whether every sentinel has answered.
     is_complete: bool,
@@ -78,7 +79,8 @@ impl Sentinels {
         Self::new(&self.name, sentinel, server, self.seeds.clone())
     }
 
-    /// Connects nowhere yet. `sentinel` and `server` say how the sentinels and the servers are connected to.
+    /// The sentinels, which are not connected yet. `sentinel` and `server` are the addresses from which those of all
+    /// sentinels and all servers derive.
     pub(crate) fn new(name: &str, sentinel: Address, server: Address, seeds: Vec<Place>) -> Self {
         let news = watch::Sender::new(0);
         let known = seeds.iter().map(|place| {
@@ -96,8 +98,8 @@ impl Sentinels {
         }
     }
 
-    /// Connects to the primary, and to another server as soon as the sentinels name one. If they do so when the
-    /// connection is there, the receiver is told that the server has moved.
+    /// Connects to the primary, and to another server as soon as the sentinels name one. If they do so while the
+    /// connection exists, the receiver is notified that the server has moved.
     async fn open_primary(
         self: &Arc<Self>,
         timeouts: Timeouts,
@@ -113,7 +115,7 @@ impl Sentinels {
                 biased;
                 opened = opening => {
                     let opened = opened?;
-                    // This future goes on, since it may be asking already because of a message of a sentinel.
+                    // This future continues, because it may already be asking because of a message of a sentinel.
                     let moved = Arc::clone(&receiver.moved);
                     let following = AbortOnDrop::spawn(async move {
                         another.await;
@@ -176,7 +178,7 @@ impl Sentinels {
             if asked.elapsed() > QUIET {
                 told.reset();
             }
-            // Many messages may come at once.
+            // Many messages may arrive at the same time.
             sleep(told.next_pause()).await;
             asked = Instant::now();
         }
@@ -195,15 +197,15 @@ impl Sentinels {
         };
         select! {
             biased;
-            // Messages that come meanwhile count as well: the sentinels are asked again. The sender lives as long
-            // as `self`.
+            // Messages that arrive in the meantime count as well: the sentinels are asked again. The sender lives as
+            // long as `self`.
             _ = news.changed() => self.ask(timeouts, GRACE).await,
             verdict = unasked => verdict,
         }
     }
 
-    /// Asks all sentinels, and learns which other sentinels there are. Once most have answered, the others have `grace`.
-    /// Until then they have longer after the first answer, since most may be out of reach.
+    /// Asks all sentinels, and learns which other sentinels exist. After most have answered, the others have `grace`.
+    /// Until then they have longer after the first answer, because most may be unreachable.
     async fn ask(
         &self,
         timeouts: Timeouts,
@@ -278,8 +280,8 @@ impl Source for Sentinels {
         Box::pin(async move { self.open_primary(timeouts, &receiver).await })
     }
 
-    /// Makes every connection to the primary ask the sentinels at once. While replicas are away every request doubts, so
-    /// this is done at most once in a while.
+    /// Makes every connection to the primary ask the sentinels immediately. While replicas are unavailable every
+    /// request doubts, so this is done at most once in a while.
     fn doubt(&self) {
         let now = Instant::now();
         let mut doubted = self.doubted.lock();
@@ -302,7 +304,7 @@ struct SentinelAnswers {
     others: BTreeSet<Place>,
     replicas: u32,
     answers: usize,
-    /// The number of errors that say that asking again is of no use.
+    /// The number of errors that say that it is useless to ask again.
     refused: usize,
     error: Option<RedisError>,
 }
@@ -329,14 +331,15 @@ impl SentinelAnswers {
 }
 
 impl SentinelVerdict {
-    /// Whether this names another server than the present one. An earlier epoch counts if no sentinel knows the later one
-    /// any more: then the sentinels were set up anew.
+    /// Returns whether this names another server than the present one. An earlier epoch counts if no sentinel knows the
+    /// later one any more. Then the sentinels were set up again.
     fn is_another_than(&self, present: &Named) -> bool {
         self.named.place != present.place && (self.named.epoch >= present.epoch || self.is_complete)
     }
 }
 
-/// Whether a server is a primary. `ROLE` would say so too, but not to every user. It is asked where there is no `HELLO`.
+/// Returns whether a server is a primary. `ROLE` would also report that, but not to every user. It is used if the
+/// server does not know `HELLO`.
 async fn is_primary(connection: &MultiplexedConnection) -> Result<bool, RedisError> {
     let mut connection = connection.clone();
     let is_role = |role: &Value| *role == Value::BulkString(b"master".to_vec());

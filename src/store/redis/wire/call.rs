@@ -1,4 +1,4 @@
-//! One request: its script, its keys and arguments, and how it is sent.
+//! One request, with its script, its keys and arguments, and how it is sent.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) struct Script {
     sha: LazyLock<String>,
 }
 
-/// The script of this name in `lua/`. For files in folders at the depth of `store/verbs/`.
+/// The script with this name in `lua/`. The macro is for files in folders at the depth of `store/verbs/`.
 macro_rules! script {
     ($verb:literal) => {{
         static SCRIPT: Script = Script::new(
@@ -32,8 +32,8 @@ macro_rules! script {
 
 pub(crate) use script;
 
-/// The parts that several scripts share. Each replaces the lines `-- include` with its name. A part that other parts include
-/// comes after them.
+/// The parts that several scripts share. Each replaces the lines `-- include` with its name. A part that is included by
+/// other parts comes after them.
 const PARTS: [(&str, &str); 10] = [
     ("members", include_str!("../../../../lua/parts/members.lua")),
     ("line", include_str!("../../../../lua/parts/line.lua")),
@@ -60,7 +60,7 @@ impl Script {
         }
     }
 
-    /// Puts in the parts, and replaces the names of limits by their values.
+    /// Inserts the parts, and replaces the names of limits by their values.
     pub(crate) fn assemble(verb: &str) -> String {
         let whole = PARTS.iter().fold(verb.to_owned(), |source, (name, part)| {
             source.replace(&format!("-- include {name}\n"), part)
@@ -88,20 +88,20 @@ impl Script {
     }
 }
 
-/// One call of a script: its keys, then its arguments; or a command that is no script.
+/// One call of a script: its keys, then its arguments. It may also be a command that is not a script.
 #[derive(Clone)]
 pub(crate) struct Call {
     verb: &'static str,
     script: Option<&'static Script>,
     command: Cmd,
-    /// The call that follows if the answer is 0.
+    /// The call that follows if the response is 0.
     otherwise: Option<Box<Call>>,
 }
 
 impl Script {
     /// Begins a call with this number of keys.
     pub(crate) fn call(&'static self, keys: usize) -> Call {
-        // Room for the longest calls with keys of usual length.
+        // The capacity suffices for the longest calls with keys of usual length.
         let mut command = Cmd::with_capacity(16, 512);
         command.arg("EVALSHA").arg(self.sha()).arg(keys);
         Call {
@@ -125,7 +125,7 @@ pub(crate) fn in_millis(duration: Duration) -> u64 {
 }
 
 impl Call {
-    /// A command that is no script.
+    /// A command that is not a script.
     pub(crate) fn command(verb: &'static str, command: Cmd) -> Self {
         Self {
             verb,
@@ -139,7 +139,7 @@ impl Call {
         self.verb
     }
 
-    /// The call that follows if the answer is 0.
+    /// The call that follows if the response is 0.
     pub(crate) fn otherwise(&self) -> Option<&Self> {
         self.otherwise.as_deref()
     }
@@ -149,7 +149,7 @@ impl Call {
         self
     }
 
-    /// Whether it only reads, so that a replica could answer it.
+    /// Returns whether it only reads, so that a replica could answer it.
     pub(crate) fn only_reads(&self) -> bool {
         let reads = [
             "inspect", "glance", "queue", "holds", "look", "process", "scan", "dbsize",
@@ -157,14 +157,14 @@ impl Call {
         reads.contains(&self.verb)
     }
 
-    /// The call that makes its script known to the server.
+    /// The call that loads its script into the server.
     pub(crate) fn load(&self) -> Option<Self> {
         let mut load = cmd("SCRIPT");
         load.arg("LOAD").arg(self.script?.source());
         Some(Self::command("script", load))
     }
 
-    /// The slot of a cluster in which the keys of a script lie.
+    /// The slot of a cluster that contains the keys of a script.
     pub(crate) fn slot(&self) -> u16 {
         // The first key comes after the command, the script and the number of keys.
         match self.command.args_iter().nth(3) {
@@ -183,7 +183,7 @@ impl Call {
         self.arg(in_millis(duration))
     }
 
-    /// Appends the id of the inbox, if the inbox gets a message when another process comes to wait.
+    /// Appends the id of the inbox, if the inbox gets a message when another process begins to wait.
     pub(crate) fn told(self, entry: QueueEntry) -> Self {
         if entry.tells {
             self.arg(entry.inbox.id())
@@ -192,10 +192,10 @@ impl Call {
         }
     }
 
-    /// Sends the script by its hash, and in full only where the server does not know it.
+    /// Sends the script by its hash, and in full only if the server does not know it.
     ///
-    /// Not through the driver's own `Script`: in a cluster that loads the script on every node and
-    /// fails if one of them is down. `NOSCRIPT` proves that nothing was executed.
+    /// The driver's own `Script` is not used. In a cluster it loads the script on every node and fails if one of them
+    /// is down. `NOSCRIPT` proves that nothing was executed.
     pub(crate) async fn send(
         &self,
         connection: &mut MultiplexedConnection,
@@ -224,12 +224,12 @@ impl Call {
     }
 }
 
-/// How a command is sent.
+/// The way in which a command is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Plain,
-    /// With `ASKING` before it, for the server to which the slot is being moved. Both go in one piece, so that no other
-    /// command comes between them.
+    /// With `ASKING` before it, for the server to which the slot is being moved. Both are sent as one piece, so that no
+    /// other command comes between them.
     Asking,
 }
 
@@ -248,7 +248,8 @@ impl Way {
             Self::Asking => {
                 let mut both = pipe();
                 both.cmd("ASKING").add_command(command.clone());
-                // Only the second reply is read. Boxed, since it is rare and would make every request larger.
+                // Only the second reply is read. The future is boxed, because this is rare and would make every request
+                // larger.
                 let replies = Box::pin(connection.send_packed_commands(&both, 1, 1));
                 let reply = replies.await?.into_iter().next().unwrap_or_default();
                 reply.extract_error()

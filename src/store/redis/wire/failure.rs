@@ -1,4 +1,4 @@
-//! What the errors of the driver mean for a request.
+//! The meaning of the driver's errors for a request.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::{Elapsed, timeout};
 
-/// What a failed request may have done, as far as the error tells.
+/// The effect that a failed request may have had, as far as the error shows.
 pub(crate) fn effect(error: &RedisError) -> Effect {
     use ServerErrorKind as Server;
     match error.kind() {
@@ -23,9 +23,9 @@ pub(crate) fn effect(error: &RedisError) -> Effect {
             | Server::MasterDown
             | Server::NotBusy,
         ) => Effect::None,
-        // The slot of the script moved away while it ran: what it wrote before that is kept.
+        // The slot of the script moved while it ran. What it had already written is kept.
         _ if meets_foreign_key(error) => Effect::Unknown,
-        // A script meets one of these at its first write, before it has changed anything.
+        // A script meets one of these errors at its first write, before it has changed anything.
         _ if condition(error).is_some() => Effect::None,
         ErrorKind::InvalidClientConfig => Effect::Refused,
         ErrorKind::Server(_) | ErrorKind::Extension if is_verdict(error) => Effect::Refused,
@@ -40,8 +40,8 @@ pub(crate) fn effect(error: &RedisError) -> Effect {
 
 /// The state that keeps the server from writing for now.
 ///
-/// Before Redis 7.0 an error inside a script is wrapped into a general one, with its code in the text. An error that the
-/// script returns begins with the place where it arose.
+/// Before Redis 7.0 an error inside a script is wrapped into a general one, with its code in the text. An error that
+/// the script returns begins with the place where it occurred.
 pub(crate) fn condition(error: &RedisError) -> Option<&'static str> {
     const CONDITIONS: [&str; 5] = ["OOM", "MISCONF", "NOREPLICAS", "BUSY", "READONLY"];
     let code = error.code()?;
@@ -56,14 +56,14 @@ pub(crate) fn condition(error: &RedisError) -> Option<&'static str> {
     })
 }
 
-/// Whether the server is a replica.
+/// Returns whether the server is a replica.
 pub(crate) fn refuses_to_write(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
         || condition(error) == Some("READONLY")
 }
 
-/// Whether the server would refuse any other request as well: it loads its data, is busy, or its cluster is down. A
-/// cluster that is up may still lack single slots.
+/// Returns whether the server would also reject any other request, because it loads its data, is busy, or its cluster
+/// is down. A cluster that is up may still lack single slots.
 pub(crate) fn refuses_all(error: &RedisError) -> bool {
     use ServerErrorKind as Server;
     let detail = error.detail().unwrap_or_default();
@@ -74,8 +74,8 @@ pub(crate) fn refuses_all(error: &RedisError) -> bool {
     }
 }
 
-/// Whether the server refuses this very request: the error is about a command or a key, or comes from inside the script. Any
-/// other error may be one of a proxy, or of the login.
+/// Returns whether the server rejects this very request: the error is about a command or a key, or comes from inside
+/// the script. Any other error may come from a proxy, or from the login.
 fn is_verdict(error: &RedisError) -> bool {
     let code = error.code().unwrap_or_default();
     let is_of_script = || error.detail().unwrap_or_default().contains("script");
@@ -85,7 +85,8 @@ fn is_verdict(error: &RedisError) -> bool {
     }
 }
 
-/// Whether the server, or a proxy before it, does not speak RESP3: it does not know `HELLO`, or refuses that version.
+/// Returns whether the server, or a proxy before it, does not support RESP3: it does not know `HELLO`, or rejects that
+/// version.
 pub(crate) fn refuses_resp3(error: &RedisError) -> bool {
     let is_of_hello = || error.detail().unwrap_or_default().contains("hello");
     match (error.kind(), error.code()) {
@@ -95,37 +96,38 @@ pub(crate) fn refuses_resp3(error: &RedisError) -> bool {
     }
 }
 
-/// Whether the server, or a proxy before it, does not have the command.
+/// Returns whether the server, or a proxy before it, does not have the command.
 pub(crate) fn is_unknown_command(error: &RedisError) -> bool {
     let detail = error.detail().unwrap_or_default().to_ascii_lowercase();
     let words = ["unknown command", "unsupported command"];
     words.iter().any(|words| detail.contains(words))
 }
 
-/// Whether the user may not touch a key of the request, in the words of Redis 6.2 ("one of the keys") or later ("a key").
-/// Other rights that a user lacks have the same code.
+/// Returns whether the user may not access a key of the request, in the words of Redis 6.2 ("one of the keys") or later
+/// ("a key"). Other missing permissions have the same code.
 pub(crate) fn refuses_key(error: &RedisError) -> bool {
     let detail = error.detail().unwrap_or_default();
     error.code() == Some("NOPERM") && detail.contains("access") && detail.contains(" key")
 }
 
-/// Whether the slot of several keys is moving away, and some of them have gone already.
+/// Returns whether the slot of several keys is moving, and no longer has some of them.
 pub(crate) fn is_about_several_keys(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::TryAgain)
 }
 
-/// Whether a script was broken off, maybe in the middle, because one of its keys is on another server of the cluster by now.
+/// Returns whether a script was aborted, maybe in the middle, because one of its keys is now on another server of the
+/// cluster.
 fn meets_foreign_key(error: &RedisError) -> bool {
     let detail = error.detail().unwrap_or_default();
     detail.contains("attempted to access a non local key")
 }
 
-/// A redirection by a server of a cluster, where no other server is asked.
+/// The failure of a request that a server of a cluster redirects, although no other server is asked.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}; the server is one of a cluster: use `redis+cluster://`")]
 pub(crate) struct OneOfCluster(pub(crate) RedisError);
 
-/// Whether the error is a redirection.
+/// Returns whether the error is a redirection.
 pub(crate) fn leads_elsewhere(error: &RedisError) -> bool {
     use ServerErrorKind::{Ask, Moved};
     matches!(error.kind(), ErrorKind::Server(Moved | Ask))
@@ -134,15 +136,15 @@ pub(crate) fn leads_elsewhere(error: &RedisError) -> bool {
 /// The reason why a request fails that was left to a task of another runtime.
 pub(crate) const RUNTIME_ENDED: &str = "the runtime that sent the request has ended";
 
-/// The reason why a connection is given up that works.
+/// The reason why a connection that works is given up.
 pub(crate) const ANOTHER_SERVER: &str = "another server answers in its place by now";
 
-/// The error of a request whose answer will not come.
+/// The error of a request whose response will not arrive.
 pub(crate) fn aborted(cause: &'static str) -> RedisError {
     io::Error::new(io::ErrorKind::ConnectionAborted, cause).into()
 }
 
-/// Waits for an answer of the driver until the limit.
+/// Waits for a response of the driver until the limit.
 pub(crate) async fn within<T>(
     limit: Duration,
     answer: impl Future<Output = Result<T, RedisError>>,
@@ -156,8 +158,8 @@ pub(crate) fn failed(step: &'static str, endpoint: &Arc<str>, error: RedisError)
     StoreError::new(step, endpoint, effect(&error), DriverError(error))
 }
 
-/// An error of the driver as a text. It repeats itself in its own sources, and its type is no part of the interface of this
-/// crate.
+/// An error of the driver as a text. The error repeats itself in its own sources, and its type is not part of the
+/// public interface of this crate.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct DriverError(pub(crate) RedisError);
@@ -225,7 +227,7 @@ mod tests {
         }
     }
 
-    /// A password is changed back, a proxy finds its server again.
+    /// These faults can go away: a password is changed back, a proxy finds its server again.
     #[test]
     fn what_keeps_a_process_out_may_be_set_right() {
         for line in [
@@ -264,7 +266,7 @@ mod tests {
         }
     }
 
-    /// As Redis says it since 7.0, and before it; a proxy; an ACL.
+    /// The errors of Redis since 7.0 and before it, of a proxy, and of an ACL.
     #[test]
     fn a_server_without_resp3_is_told_from_one_that_refuses_a_login() {
         for (line, refuses) in [

@@ -1,7 +1,7 @@
-//! The requests that one connection owes an answer, each with its limit, and how fast the connection answers.
+//! The requests in flight on one connection, each with its limit, and how fast the connection responds.
 //!
-//! There is no clock, no mutex, no task and no timer here: see `traffic`. Wakers of no further use are handed back: to
-//! drop one may drop a task, and with it a request of this connection.
+//! There is no clock, no mutex, no task and no timer here: see `traffic`. Wakers that are no longer needed are
+//! returned, because dropping one may drop a task, and with it a request of this connection.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The requests in flight, and when the check looks at them next.
+/// The requests in flight, and when the check is next due.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    /// The requests in the order of their limits. Answers come in the order of the requests, so the one that is answered
-    /// is the first, or close to it.
+    /// The requests in the order of their limits. Responses arrive in the order of the requests, so the one that is
+    /// answered is the first, or close to it.
     requests: VecDeque<Pending>,
     /// The number of requests so far.
     count: u64,
@@ -29,12 +29,12 @@ struct Pending {
     waker: Waker,
 }
 
-/// The result of a look at the requests.
+/// The result of a check.
 #[derive(Debug)]
 pub(crate) struct Found {
-    /// The wakers of the requests that have reached their limits. They are not looked at any more.
+    /// The wakers of the requests that have reached their limits. These requests are not checked again.
     pub(crate) late: Vec<Waker>,
-    /// When to look again: at the limit of the oldest request. `None` until the next request.
+    /// The time of the next check, which is the limit of the oldest request. `None` until the next request.
     pub(crate) next: Option<Instant>,
 }
 
@@ -53,7 +53,7 @@ impl InFlight {
         self.count
     }
 
-    /// Replaces the waker of a request. Returns the waker before it, if that wakes another task.
+    /// Replaces the waker of a request. Returns the previous waker, if that wakes another task.
     pub(crate) fn set_waker(&mut self, number: u64, waker: &Waker) -> Option<Waker> {
         let mut requests = self.requests.iter_mut();
         let request = requests.find(|request| request.number == number)?;
@@ -61,20 +61,20 @@ impl InFlight {
         is_new.then(|| mem::replace(&mut request.waker, waker.clone()))
     }
 
-    /// Takes out a request that is answered, or that no task waits for any more.
+    /// Removes a request that is answered, or that no task waits for any more.
     pub(crate) fn remove(&mut self, number: u64) -> Option<Waker> {
         let mut requests = self.requests.iter();
         let at = requests.position(|request| request.number == number)?;
         self.requests.remove(at).map(|request| request.waker)
     }
 
-    /// Takes out all requests, since none will be answered.
+    /// Removes all requests, because none will be answered.
     pub(crate) fn take_all(&mut self) -> Vec<Waker> {
         let requests = self.requests.drain(..);
         requests.map(|request| request.waker).collect()
     }
 
-    /// Whether there is a limit before the one that the check waits for. Returns true once.
+    /// Returns whether there is a limit before the one that the check waits for. Returns true only once for it.
     pub(crate) fn needs_check(&mut self) -> bool {
         let Some(oldest) = self.requests.front().map(|request| request.limit) else {
             return false;
@@ -86,7 +86,7 @@ impl InFlight {
         needs
     }
 
-    /// Takes out the requests that have reached their limits at `now`.
+    /// Removes the requests that have reached their limits at `now`.
     pub(crate) fn check(&mut self, now: Instant) -> Found {
         let over = |request: &&Pending| request.limit <= now;
         let late = self.requests.iter().take_while(over).count();
@@ -100,16 +100,16 @@ impl InFlight {
     }
 }
 
-/// When the last answer came over a connection, and how long answers take.
+/// The time of the last response over a connection, and how long responses take.
 #[derive(Debug)]
 pub(crate) struct AnswerPace {
     last: Instant,
-    /// The longest time of a recent answer. It decreases with each answer that takes less.
+    /// The longest time of a recent response. It decreases with each response that takes less.
     longest: Duration,
 }
 
 impl AnswerPace {
-    /// The pace of a connection that took this long to make.
+    /// The pace of a connection that took this long to open.
     pub(crate) fn new(took: Duration) -> Self {
         Self {
             last: Instant::now(),
@@ -117,19 +117,19 @@ impl AnswerPace {
         }
     }
 
-    /// Notes the answer to a request that was sent at `sent`.
+    /// Notes the response to a request that was sent at `sent`.
     pub(crate) fn heard(&mut self, sent: Instant) {
         self.last = Instant::now();
         self.longest = (self.longest - self.longest / 8).max(self.last - sent);
     }
 
-    /// Whether no answer has come since `sent`.
+    /// Returns whether no response has arrived since `sent`.
     pub(crate) fn is_silent_since(&self, sent: Instant) -> bool {
         self.last <= sent
     }
 
-    /// Whether an answer should have come since `sent`, when a request was sent that is not answered. Earlier answers
-    /// tell how long one takes.
+    /// Returns whether a response should have arrived since `sent`, when a request was sent that is not answered.
+    /// Earlier responses show how long one takes.
     pub(crate) fn is_late(&self, sent: Instant) -> bool {
         self.last.max(sent).elapsed() > 2 * self.longest
     }
@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// Requests whose limits lie so many milliseconds after the start.
+    /// Requests whose limits are this number of milliseconds after the start.
     struct Table {
         start: Instant,
         requests: InFlight,
@@ -175,7 +175,7 @@ mod tests {
             self.requests.add(self.at(millis), Waker::noop())
         }
 
-        /// How many are late, and when the next look is due.
+        /// The number of late requests, and the time of the next check.
         fn check(&mut self, millis: u64) -> (usize, Option<Instant>) {
             let found = self.requests.check(self.at(millis));
             (found.late.len(), found.next)
@@ -191,7 +191,7 @@ mod tests {
         table.add(20);
         assert!(!table.requests.needs_check());
         assert!(table.requests.remove(first).is_some());
-        // The answer moves nothing: the check finds out at its time.
+        // The response changes no time: the check finds out when it is due.
         assert!(!table.requests.needs_check());
         table.add(5);
         assert!(table.requests.needs_check());
@@ -218,7 +218,7 @@ mod tests {
         assert!(table.requests.remove(oldest).is_some());
         assert_eq!(table.check(10), (0, Some(table.at(20))));
         assert_eq!(table.check(25), (1, None));
-        // A request that was late may still be answered.
+        // A late request may still be answered.
         assert!(table.requests.remove(2).is_none());
     }
 
@@ -256,7 +256,7 @@ mod tests {
         // Only the time that it took to connect is known yet.
         assert!(!pace.is_late(first) && !pace.is_late(second));
         pace.heard(first);
-        // The answer that came is not that of the second request.
+        // The response that arrived is not that of the second request.
         assert!(!pace.is_late(second) && !pace.is_silent_since(second));
         pass(79).await;
         assert!(!pace.is_late(second));

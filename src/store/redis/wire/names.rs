@@ -1,4 +1,4 @@
-//! The Redis keys of a lock, and the forms of their values. All keys of a lock lie in one slot of a Redis Cluster. The
+//! The Redis keys of a lock, and the forms of their values. All keys of a lock are in one slot of a Redis Cluster. The
 //! keys of the search for deadlocks are also here. Each of these is used alone.
 
 use std::io::Write;
@@ -16,28 +16,28 @@ pub(crate) mod properties;
 /// The channel of the messages to all processes.
 pub(crate) const TO_ALL: &str = "reentry:inbox:all";
 
-/// What the channels of Redisson begin with.
+/// The prefix of the channels of Redisson.
 const NEIGHBOURS: &str = "redisson_lock__channel:";
 
-/// All of these channels.
+/// The pattern of all of these channels.
 pub(crate) const ALL_NEIGHBOURS: &str = "redisson_lock__channel:*";
 
-/// The key of the hash that has the wish of each process in the line, and the last depth changes. The key of the line itself
-/// is [`LockKey::line`].
+/// The key of the hash with the entry of each process in the line, and the last depth changes. The key of the line
+/// itself is [`LockKey::line`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entries<'k>(pub(crate) &'k LockKey);
 
-/// Written into the command itself, without a string of its own.
+/// The key is written into the command itself, without a string of its own.
 impl ToRedisArgs for Entries<'_> {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
         let mut out = out.writer_for_next_arg();
-        // Into memory it cannot fail.
+        // Writing to memory cannot fail.
         let _ = out.write_all(b"reentry:entries:");
         let _ = out.write_all(self.0.beside().as_bytes());
     }
 }
 
-/// The key of the hash that says that a lock was left free lately.
+/// The key of the hash that says that a lock was recently left free.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Vacated<'k>(pub(crate) &'k LockKey);
 
@@ -47,7 +47,7 @@ impl ToRedisArgs for Vacated<'_> {
     }
 }
 
-/// The channel on which Redisson tells that a lock is free. The braces are its hash tag, unless the key has one.
+/// The channel on which Redisson reports that a lock is free. The braces are its hash tag, unless the key has one.
 pub(crate) fn channel_of_neighbours(key: &str) -> String {
     if key.contains('{') {
         format!("{NEIGHBOURS}{key}")
@@ -56,7 +56,7 @@ pub(crate) fn channel_of_neighbours(key: &str) -> String {
     }
 }
 
-/// The keys that such a channel may be of.
+/// The keys to which such a channel may belong.
 pub(crate) fn keys_of_neighbours(channel: &str) -> Option<impl Iterator<Item = &str>> {
     let name = channel.strip_prefix(NEIGHBOURS)?;
     let inside = name.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
@@ -72,7 +72,7 @@ impl ToRedisArgs for Fields<'_> {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
         let mut out = out.writer_for_next_arg();
         for (at, hold) in self.0.iter().enumerate() {
-            // Into memory it cannot fail.
+            // Writing to memory cannot fail.
             let _ = if at > 0 { out.write_all(b",") } else { Ok(()) };
             let _ = hold.write_to(&mut out);
         }
@@ -85,7 +85,7 @@ pub(crate) struct Field(pub(crate) HoldId);
 
 impl ToRedisArgs for Field {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
-        // Into memory it cannot fail.
+        // Writing to memory cannot fail.
         let _ = self.0.write_to(&mut out.writer_for_next_arg());
     }
 }

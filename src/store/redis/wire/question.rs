@@ -1,4 +1,4 @@
-//! What is asked of Redis: a request by itself, and the short form in which many of them travel together.
+//! The questions to Redis: a request by itself, and the short form in which many of them travel together.
 
 use std::time::Duration;
 
@@ -20,17 +20,17 @@ pub(crate) trait Question {
     /// The request by itself.
     fn call(&self) -> Call;
 
-    /// Whether it waits for other requests that are made in the same turn of the runtime.
+    /// Returns whether it waits for other requests that are made in the same turn of the runtime.
     fn goes_with_others(&self) -> bool;
 
-    /// The request as it travels with others, if it may.
+    /// The request in its form for a batch, if it may travel with others.
     fn short(&self) -> Option<Short>;
 
     fn read(&self, reply: Value) -> Result<Self::Reply, Unexpected>;
 }
 
-/// A request in the form in which it travels with others: an acquire of a lock that is free, or a release where no process
-/// waits.
+/// A request in the form in which it travels with others. It is an acquire of a lock that is free, or a release of a
+/// lock that no process waits for.
 #[derive(Clone, Debug)]
 pub(crate) struct Short {
     pub(crate) key: LockKey,
@@ -38,27 +38,27 @@ pub(crate) struct Short {
     pub(crate) wish: ShortWish,
 }
 
-/// What a short request wants.
+/// The purpose of a short request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ShortWish {
-    /// The lock, if it is free and no process waits for it.
+    /// The acquire of a lock that is free and that no process waits for.
     Acquire {
         ttl: Duration,
-        /// The inbox that is told who else comes to wait.
+        /// The inbox that gets a message when another process begins to wait.
         told: Option<InboxId>,
     },
-    /// The end of a hold that has left nothing but its field in the store, and as a reader its lease, if no process waits
-    /// for its lock.
+    /// The end of a hold, if no process waits for its lock. The hold has left nothing but its field in the store, and
+    /// its lease if it is a reader.
     Release {
         /// Whether the hold shares the lock.
         mode: Mode,
-        /// Makes the request by itself.
+        /// Creates the request that is sent alone.
         alone: fn(&LockKey, HoldId) -> Call,
     },
 }
 
 impl Short {
-    /// Whether it ends a hold.
+    /// Returns whether it ends a hold.
     pub(crate) fn is_release(&self) -> bool {
         matches!(self.wish, ShortWish::Release { .. })
     }

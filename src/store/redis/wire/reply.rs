@@ -1,4 +1,4 @@
-//! How replies are read, and the messages that the scripts send.
+//! The reading of replies, and of the messages that the scripts send.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::base::time::StoreTime;
 use crate::store::records::INEXACT_FROM;
 use crate::store::records::{ForcedMessage, HandoffMessage};
 
-/// A reply that no script of ours gives.
+/// A reply that no script of this crate gives.
 #[derive(Debug, thiserror::Error)]
 #[error("unexpected reply {0:?}")]
 pub(crate) struct Unexpected(pub(crate) Value);
 
-/// The values of an array of integers. The driver's own conversion would also cut a float short.
+/// The values of an array of integers. The driver's own conversion would also truncate a float.
 pub(crate) fn integers(reply: &Value) -> Option<Vec<i64>> {
     let Value::Array(values) = reply else {
         return None;
@@ -62,7 +62,7 @@ pub(crate) fn flag(reply: Value) -> Result<bool, Unexpected> {
 pub(crate) enum Message {
     /// A lock has moved: holds, joined by commas, token, time in µs, lease in ms, key.
     Handoff(HandoffMessage),
-    /// Another process has come to wait for a lock: `contended`, key.
+    /// Another process has begun to wait for a lock: `contended`, key.
     Contended(String),
     /// Holds were ended by force: `forced`, holds, joined by commas, key.
     Forced(ForcedMessage),
@@ -73,7 +73,7 @@ pub(crate) enum Message {
 /// Reads a message that the server has pushed.
 pub(crate) fn pushed(push: &PushInfo) -> Option<Message> {
     if push.kind == PushKind::PMessage {
-        // Behind the pattern. What the message says does not matter.
+        // It follows the pattern. The content of the message does not matter.
         let channel = push.data.get(1).map(String::from_redis_value_ref)?.ok()?;
         let keys = keys_of_neighbours(&channel)?.map(str::to_owned);
         return Some(Message::Freed(keys.collect()));
@@ -90,7 +90,7 @@ pub(crate) fn message(text: &str) -> Option<Message> {
     }
 }
 
-/// Reads which holds were ended. Holders of other programs may be among them; they are left out.
+/// Reads which holds were ended. Holders of other programs may be among them, and are omitted.
 fn forced(text: &str) -> Option<ForcedMessage> {
     let (holds, key) = text.split_once(' ')?;
     let holds = holds.split(',').filter_map(|hold| hold.parse().ok());

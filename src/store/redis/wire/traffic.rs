@@ -1,12 +1,12 @@
-//! What is under way on one connection: how fast it answers, and how long each request may wait.
+//! The traffic of one connection: how fast it responds, and how long each request may wait.
 //!
-//! A request that is answered in time arms no timer. One task for each connection, its *check*, sleeps
-//! until the limit of the oldest request in flight, and wakes the requests whose limit is over. While
-//! no request is in flight at that time, it sleeps until the next one is sent.
+//! A request that is answered in time arms no timer. Each connection has one task, its *check*. The check sleeps until
+//! the limit of the oldest request in flight, and wakes the requests that have reached their limits. If no request is
+//! in flight at that time, it sleeps until the next one is sent.
 //!
-//! The check runs on the runtime that made the connection: where that one ends, the connection ends
-//! too, and its requests fail at once. A runtime that stands still must not hold up a request that
-//! another one polls. So such a request has a timer of its own, on the runtime that polls it.
+//! The check runs on the runtime that opened the connection. If that runtime ends, the connection ends too, and its
+//! requests fail immediately. A stalled runtime must not delay a request that another runtime polls. So such a request
+//! has a timer of its own, on the runtime that polls it.
 
 use std::pin::Pin;
 use std::sync::atomic::Ordering::Relaxed;
@@ -45,12 +45,12 @@ struct TrafficState {
 }
 
 impl Traffic {
-    /// The traffic of a connection that may have been made on another runtime: each request has a timer.
+    /// The traffic of a connection that may have been opened on another runtime: each request has a timer.
     pub(crate) fn unchecked(pace: AnswerPace, in_flight: Arc<AtomicUsize>) -> Arc<Self> {
         Arc::new(Self::new(pace, in_flight, None))
     }
 
-    /// The traffic of a connection that was made on this runtime.
+    /// The traffic of a connection that was opened on this runtime.
     ///
     /// # Panics
     ///
@@ -63,7 +63,7 @@ impl Traffic {
         traffic
     }
 
-    /// Whether a request ends at its limit in any runtime that goes on polling it.
+    /// Returns whether a request ends at its limit on any runtime that continues to poll it.
     pub(crate) fn is_checked(&self) -> bool {
         self.home.is_some()
     }
@@ -82,7 +82,7 @@ impl Traffic {
         }
     }
 
-    /// A request that is sent at `sent`, which is now, with this limit.
+    /// A request with this limit. `sent` is the present instant.
     pub(crate) fn request(&self, sent: Instant, limit: Duration) -> TimedRequest<'_> {
         self.in_flight.fetch_add(1, Relaxed);
         TimedRequest {
@@ -94,7 +94,7 @@ impl Traffic {
         }
     }
 
-    /// Gives the connection up, since it leads to the wrong server by now. Its requests end at once.
+    /// Gives the connection up, because it now leads to the wrong server. Its requests end immediately.
     pub(crate) fn give_up(&self) {
         self.is_given_up.store(true, Relaxed);
         let waiting = self.state.lock().in_flight.take_all();
@@ -105,7 +105,7 @@ impl Traffic {
         self.is_given_up.load(Relaxed)
     }
 
-    /// Whether an answer should have come since `sent`.
+    /// Returns whether a response should have arrived since `sent`.
     pub(crate) fn is_late(&self, sent: Instant) -> bool {
         self.state.lock().pace.is_late(sent)
     }
@@ -113,19 +113,19 @@ impl Traffic {
 
 impl Drop for Traffic {
     fn drop(&mut self) {
-        // The check finds the connection gone.
+        // The check finds that the connection has gone.
         self.sooner.notify_one();
     }
 }
 
-/// Wakes each request whose limit is over.
+/// Wakes each request that has reached its limit.
 async fn check(traffic: Weak<Traffic>, sooner: Arc<Notify>) {
     while let Some(traffic) = traffic.upgrade() {
         let found = traffic.state.lock().in_flight.check(Instant::now());
         drop(traffic);
         found.late.into_iter().for_each(Waker::wake);
         match found.next {
-            // The requests are looked at after either.
+            // After either of them, the requests are checked.
             Some(limit) => drop(timeout_at(limit, sooner.notified()).await),
             None => sooner.notified().await,
         }
@@ -138,15 +138,15 @@ pub(crate) struct TimedRequest<'a> {
     traffic: &'a Traffic,
     sent: Instant,
     limit: Instant,
-    /// Its number, once the check looks at it.
+    /// Its number, after the check has been informed of it.
     number: Option<u64>,
-    /// The timer on a runtime without the check. It stays when the request moves to the runtime of the check, since that
-    /// one may stand still later.
+    /// The timer on a runtime other than that of the check. It is kept when the request moves to the runtime of the
+    /// check, because that runtime may be stalled later.
     timer: Option<Sleep>,
 }
 
 impl TimedRequest<'_> {
-    /// Polls for the answer, but no longer than until the limit, or until the connection is given up.
+    /// Polls for the response, but no longer than until the limit, or until the connection is given up.
     pub(crate) fn poll<F: Future>(
         &mut self,
         answer: Pin<&mut F>,
@@ -163,7 +163,7 @@ impl TimedRequest<'_> {
         } else {
             let limit = self.limit;
             let timer = self.timer.get_or_insert_with(|| sleep_until(limit));
-            // A task whose budget is used up must see its limit all the same.
+            // A task that has used up its budget must still notice its limit.
             let mut timer = unconstrained(timer);
             Pin::new(&mut timer).poll(cx).map(|()| Err(Elapsed))
         }
@@ -187,7 +187,7 @@ impl TimedRequest<'_> {
         let before = state.in_flight.set_waker(number, cx.waker());
         drop(state);
         drop(before);
-        // After the waker is set: a check that finds the limit over from now on wakes this task.
+        // This comes after the waker is set: a check that finds the limit reached from now on wakes this task.
         if self.limit <= Instant::now() {
             Poll::Ready(Elapsed)
         } else {
@@ -195,7 +195,7 @@ impl TimedRequest<'_> {
         }
     }
 
-    /// Notes the answer.
+    /// Notes the response.
     pub(crate) fn answered(mut self) {
         let mut state = self.traffic.state.lock();
         state.pace.heard(self.sent);
@@ -205,8 +205,8 @@ impl TimedRequest<'_> {
         drop(waker);
     }
 
-    /// Whether the connection has been silent since the request was sent, or for longer than its answers take. Answers
-    /// come in order: while others keep coming, this one is on its way.
+    /// Returns whether the connection has been silent since the request was sent, or for longer than its responses
+    /// take. Responses arrive in order: while others keep arriving, the response to this request is on its way.
     pub(crate) fn meets_silence(&self) -> bool {
         let pace = &self.traffic.state.lock().pace;
         pace.is_silent_since(self.sent) || pace.is_late(self.sent)
@@ -218,7 +218,7 @@ impl Drop for TimedRequest<'_> {
         self.traffic.in_flight.fetch_sub(1, Relaxed);
         if let Some(number) = self.number {
             let waker = self.traffic.state.lock().in_flight.remove(number);
-            // The mutex has been let go of.
+            // The mutex has been released.
             drop(waker);
         }
     }
@@ -255,7 +255,7 @@ mod tests {
         Traffic::checked(pace(), Arc::default())
     }
 
-    /// What becomes of a request with this answer.
+    /// The outcome of a request with this response.
     async fn ask<T>(traffic: &Traffic, answer: impl Future<Output = T>) -> Result<T, Elapsed> {
         let mut request = traffic.request(Instant::now(), LIMIT);
         let mut answer = pin!(answer);
@@ -266,7 +266,7 @@ mod tests {
         answer
     }
 
-    /// How long a request waits that is sent after so many milliseconds and is not answered.
+    /// The time for which a request waits that is sent after this number of milliseconds and is not answered.
     async fn silence(traffic: &Traffic, after: u64) -> Duration {
         sleep(millis(after)).await;
         let sent = Instant::now();
@@ -315,7 +315,7 @@ mod tests {
         }
     }
 
-    /// It stands still while no thread blocks on it.
+    /// This runtime is stalled while no thread blocks on it.
     fn still() -> Runtime {
         Builder::new_current_thread().enable_all().build().unwrap()
     }
@@ -343,7 +343,7 @@ mod tests {
         }
     }
 
-    /// As when callers on two runtimes await one request.
+    /// This is like callers on two runtimes that await one request.
     #[test]
     fn a_request_that_was_polled_elsewhere_is_told_there_too() {
         let (home, next) = (still(), Runtime::new().unwrap());

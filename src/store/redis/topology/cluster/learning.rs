@@ -1,4 +1,4 @@
-//! How the map is learnt: several servers are asked at once, and for each slot the latest owner counts.
+//! The learning of the map: several servers are asked in parallel, and for each slot the latest owner counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::store::redis::link::source::Source;
 use crate::store::redis::topology::ask_most::{GRACE, ask_most};
 use crate::store::redis::wire::call::Call;
 
-/// The number of servers that are asked for the map at once. One more is asked for each that is away.
+/// The number of servers that are asked for the map in parallel. One more is asked for each unavailable one.
 const ASKED: usize = 5;
 
 impl Cluster {
@@ -40,7 +40,7 @@ impl Cluster {
         drop(tokio::spawn(async move { cluster.learn().await }));
     }
 
-    /// Learns the map, or waits for the attempt under way.
+    /// Learns the map, or waits for the attempt in progress.
     pub(super) async fn learn(self: &Arc<Self>) -> Result<(), StoreError> {
         if self.known.lock().is_closed {
             return Err(self.closed());
@@ -74,7 +74,7 @@ impl Cluster {
         self.install(plan).await
     }
 
-    /// Asks several servers. Returns the servers that were asked, and the map that they give together.
+    /// Asks several servers. Returns the servers that were asked, and the map that results from their answers.
     async fn ask_for_map(self: &Arc<Self>) -> (Vec<Arc<Node>>, Result<SlotMap, StoreError>) {
         let mut nodes = Vec::new();
         let asked = self.to_ask().into_iter().map(|place| {
@@ -92,7 +92,7 @@ impl Cluster {
             }
         };
         let asking = ask_most(asked, ASKED, Duration::MAX, GRACE, hear);
-        // The answers until then count.
+        // The answers that arrived until then count.
         let _ = timeout(self.common.timeouts.connect, asking).await;
         let map = match error {
             _ if !map.is_empty() => Ok(map),
@@ -123,8 +123,8 @@ impl Cluster {
         }));
     }
 
-    /// Puts a map in place of the present one. Before requests go to the new owner of a slot, the recent releases at the
-    /// old one are repeated there.
+    /// Replaces the present map. Before requests are sent to the new owner of a slot, the recent releases at the old
+    /// one are repeated there.
     async fn install(self: &Arc<Self>, plan: Plan) -> Result<(), StoreError> {
         let mut unconnected = Vec::new();
         for (node, slots) in plan.gains() {
@@ -145,7 +145,7 @@ impl Cluster {
         }
         self.common.outages.at(plan.changed);
         for (node, slots) in unconnected {
-            // It may have been connected meanwhile. If not, the next connection repeats the releases.
+            // It may have been connected in the meantime. Otherwise the next connection repeats the releases.
             drop(tokio::spawn(async move {
                 let repeating = node.connector.repeat_releases(|slot| slots.contains(&slot));
                 repeating.await
@@ -159,8 +159,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// All servers in the order in which they are asked: first some that have slots and a connection, then all others in
-    /// turn.
+    /// All servers in the order in which they are asked: first some that have slots and a connection, then all others
+    /// in turn.
     fn to_ask(&self) -> Vec<Place> {
         let (nodes, others) = {
             let known = self.known.lock();
@@ -197,9 +197,9 @@ impl Cluster {
         map.ok_or_else(|| self.failed("the answer to CLUSTER SLOTS cannot be read"))
     }
 
-    /// What is known once the map is in place.
+    /// The state after the map was replaced.
     fn plan(self: &Arc<Self>, known: &Known, map: &SlotMap, asked: Vec<Arc<Node>>) -> Plan {
-        // The connections that were made to ask are used further.
+        // The connections that were opened to ask are kept in use.
         let asked = asked.into_iter().map(|node| (node.place.clone(), node));
         let asked: BTreeMap<_, _> = asked.collect();
         let mut nodes = BTreeMap::<Place, Arc<Node>>::new();
@@ -227,7 +227,7 @@ impl Cluster {
     }
 }
 
-/// A map that is not in place yet, and the slots that have another owner in it.
+/// A map that is not in use yet, and the slots that have another owner in it.
 struct Plan {
     places: BTreeSet<Place>,
     nodes: BTreeMap<Place, Arc<Node>>,
@@ -236,7 +236,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// The servers that gain slots, each with these slots.
+    /// The servers that receive slots, each with these slots.
     fn gains(&self) -> Vec<(Arc<Node>, BTreeSet<u16>)> {
         let mut gains = BTreeMap::<Place, (Arc<Node>, BTreeSet<u16>)>::new();
         for &slot in &self.changed {

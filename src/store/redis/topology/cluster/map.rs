@@ -1,4 +1,4 @@
-//! Which server of a cluster has which slots, as the servers say.
+//! The map of a cluster, which says what server has what slots.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use redis::{FromRedisValue, Value};
 use crate::base::key::SLOTS;
 use crate::store::redis::link::address::Place;
 
-/// The servers of the slots, as one or several servers say.
+/// The servers of the slots, as one or several servers report them.
 #[derive(Debug, Default)]
 pub(super) struct SlotMap {
     ranges: Vec<SlotRange>,
@@ -19,7 +19,7 @@ struct SlotRange {
     first: u16,
     last: u16,
     owner: SlotOwner,
-    /// The number of replicas of the owner that are well.
+    /// The number of healthy replicas of the owner.
     replicas: u32,
 }
 
@@ -27,13 +27,14 @@ struct SlotRange {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct SlotOwner {
     place: Place,
-    /// The configuration epoch, which grows whenever slots get another owner. Of several owners the one with the greatest
-    /// epoch counts.
+    /// The configuration epoch, which grows whenever slots get another owner. Of several owners the one with the
+    /// greatest epoch counts.
     epoch: u64,
 }
 
 impl SlotMap {
-    /// Reads the answers to `CLUSTER SLOTS` and `CLUSTER NODES` of the server at `asked`; `None` if they cannot be read.
+    /// Reads the responses to `CLUSTER SLOTS` and `CLUSTER NODES` of the server at `asked`; `None` if they cannot be
+    /// read.
     pub(super) fn read(slots: &Value, nodes: &Value, asked: &Place) -> Option<Self> {
         let nodes = String::from_redis_value_ref(nodes).unwrap_or_default();
         let epochs: BTreeMap<_, _> = nodes.lines().filter_map(epoch).collect();
@@ -45,7 +46,7 @@ impl SlotMap {
         Some(map)
     }
 
-    /// Adds a range: `first, last, [host, port, id, …], replicas…`. A server that does not know its own name leaves out its
+    /// Adds a range: `first, last, [host, port, id, …], replicas…`. A server that does not know its own name omits its
     /// host.
     fn add(&mut self, range: &Value, epochs: &BTreeMap<String, u64>, asked: &Place) -> Option<()> {
         let range = Vec::<Value>::from_redis_value_ref(range).ok()?;
@@ -74,7 +75,7 @@ impl SlotMap {
         self.replicas.extend(other.replicas);
     }
 
-    /// The owner of each slot: of several, the latest one.
+    /// The owner of each slot. Of several owners it is the latest one.
     pub(super) fn owners(&self) -> Vec<Option<&Place>> {
         let mut owners: Vec<Option<&SlotOwner>> = vec![None; usize::from(SLOTS)];
         for SlotRange {
@@ -92,7 +93,7 @@ impl SlotMap {
         owners.map(|owner| Some(&owner?.place)).collect()
     }
 
-    /// The number of replicas of a server that are well, as far as any server knows.
+    /// The number of healthy replicas of a server, as far as any server knows.
     pub(super) fn replicas_of(&self, place: &Place) -> u32 {
         let ranges = self.ranges.iter();
         let owned = ranges.filter(|range| range.owner.place == *place);

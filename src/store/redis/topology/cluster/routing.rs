@@ -1,5 +1,5 @@
-//! How a request finds the server that has its slot, and how the connection for messages finds any server: every server of a
-//! cluster gets all messages.
+//! The routing of requests to the server that has their slot. The connection for messages may lead to any server,
+//! because every server of a cluster gets all messages.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,10 +22,10 @@ use crate::store::redis::wire::call::Way;
 use crate::store::redis::wire::failure::condition;
 use crate::store::redis::wire::question::Question;
 
-/// How many redirections a request follows.
+/// The maximum number of redirections that a request follows.
 const REDIRECTIONS: usize = 5;
 
-/// Makes connections for messages, to any of the servers.
+/// Opens connections for messages, to any of the servers.
 impl Source for Cluster {
     fn endpoint(&self) -> Arc<str> {
         name(&self.seeds)
@@ -37,7 +37,7 @@ impl Source for Cluster {
 }
 
 impl Cluster {
-    /// Asks a question at the server that has the slot of its keys.
+    /// Sends a question to the server that has the slot of its keys.
     pub(crate) async fn run<Q: Question>(
         self: &Arc<Self>,
         question: &Q,
@@ -89,8 +89,8 @@ impl Cluster {
         Err(self.failed("it was redirected too often"))
     }
 
-    /// The server that has a slot, and a passage to it. An attempt to connect is given up as soon as another server has the
-    /// slot.
+    /// The server that has a slot, and a passage to it. An attempt to connect is given up as soon as another server has
+    /// the slot.
     async fn connected(self: &Arc<Self>, slot: u16) -> Result<(Arc<Node>, Passage), StoreError> {
         loop {
             let begun = Instant::now();
@@ -114,7 +114,7 @@ impl Cluster {
                 Err(error) => {
                     let learnt = self.known.lock().learnt;
                     if learnt.is_none_or(|learnt| learnt <= begun) {
-                        // The error of the connection says more.
+                        // The error of the connection is more specific.
                         let _ = self.learn().await;
                     }
                     if self.has(&node, slot) {
@@ -134,8 +134,8 @@ impl Cluster {
         }
     }
 
-    /// Connects to one of the servers. The receiver is told that the connection has ended as soon as the connector of
-    /// that server loses its own; and when this one ends, the connector is told that one was lost.
+    /// Connects to one of the servers. The receiver is notified that the connection has ended as soon as the connector
+    /// of that server loses its own. When this connection ends, the connector is notified that a connection was lost.
     async fn open_any(
         self: &Arc<Self>,
         timeouts: Timeouts,
@@ -162,7 +162,7 @@ impl Cluster {
         let opened = address.open(timeouts, receiver).await?;
         drop(node);
         let following = AbortOnDrop::spawn(async move {
-            // An error means that the server has no slots any more.
+            // An error means that the server no longer has slots.
             let _ = ends.changed().await;
             ended();
         });
@@ -172,7 +172,7 @@ impl Cluster {
         })
     }
 
-    /// One of the servers in turn: of those with a connection, if there are any.
+    /// One of the servers in turn. Servers with a connection come first, if there are any.
     fn any_of(&self, mut nodes: Vec<Arc<Node>>) -> Option<Arc<Node>> {
         if nodes.iter().any(|node| node.connector.is_connected()) {
             nodes.retain(|node| node.connector.is_connected());
@@ -182,7 +182,7 @@ impl Cluster {
     }
 }
 
-/// Where a server redirects a request to, and how the request is sent there.
+/// The server to which a request is redirected, and how the request is sent there.
 pub(super) fn redirection(cause: &Cause, asked: &Place) -> Option<(Place, Way)> {
     let Cause::Driver(error) = cause else {
         return None;
@@ -196,7 +196,8 @@ pub(super) fn redirection(cause: &Cause, asked: &Place) -> Option<(Place, Way)> 
     Some((redirected(address, asked)?, way))
 }
 
-/// Whether another server may have the slot by now: this one does not see most of the others, or is no primary any more.
+/// Returns whether another server may have the slot by now: this one does not see most of the others, or is no longer a
+/// primary.
 pub(super) fn may_be_elsewhere(cause: &Cause) -> bool {
     let Cause::Driver(error) = cause else {
         return false;

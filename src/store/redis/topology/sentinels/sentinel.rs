@@ -1,4 +1,4 @@
-//! One sentinel: a connection to it that is kept, and its answers.
+//! One sentinel, with its answers and a connection to it that is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -17,8 +17,8 @@ use crate::store::redis::link::protocol::connect;
 use crate::store::redis::link::source::Timeouts;
 use crate::store::redis::wire::failure::within;
 
-/// The channels on which a sentinel reports that the primary is another server, that a replica was promoted, and that
-/// there is a further sentinel.
+/// The channels on which a sentinel reports that another server is the primary, that a replica was promoted, and that
+/// there is another sentinel.
 const CHANNELS: [&str; 3] = ["+switch-master", "+promoted-slave", "+sentinel"];
 
 /// One sentinel.
@@ -38,11 +38,11 @@ struct SentinelConnection {
 /// The answer of a sentinel.
 #[derive(Debug, Default)]
 pub(super) struct SentinelAnswer {
-    /// The primary; `None` if the sentinel knows none of this name.
+    /// The primary; `None` if the sentinel knows no primary of this name.
     pub(super) primary: Option<Named>,
     /// The other sentinels.
     pub(super) others: BTreeSet<Place>,
-    /// The number of replicas that are well. A replica that is being promoted counts until this sentinel sees that it has
+    /// The number of healthy replicas. A replica that is being promoted counts until this sentinel notices that it has
     /// left its primary.
     pub(super) replicas: u32,
 }
@@ -76,14 +76,14 @@ impl Sentinel {
         };
         if let Some(connection) = present {
             // The caller may only have the time for one connection. This limit leaves time for another one, if this one
-            // stands still with its sentinel, or with the runtime that made it.
+            // is stalled with its sentinel, or with the runtime that opened it.
             let limit = timeouts.response.min(timeouts.connect / 2);
             let answer = timeout(limit, ask(&connection, name)).await;
             if let Ok(Ok(answer)) = answer {
                 return Ok(answer);
             }
             drop(self.kept.lock().forget(number));
-            // A new connection would stand still too.
+            // A new connection would be stalled too.
             if answer.is_err() {
                 return Err(io::Error::from(io::ErrorKind::TimedOut).into());
             }
@@ -122,7 +122,7 @@ impl Sentinel {
     }
 }
 
-/// Asks for all that an answer consists of. The connection has subscribed, so that nothing is missed after the answer.
+/// Sends all requests for an answer. The connection has subscribed, so that no change after the answer is missed.
 async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<SentinelAnswer, RedisError> {
     let (place, state, others, replicas) = join!(
         query::<Option<(String, u16)>>(connection, sentinel("GET-MASTER-ADDR-BY-NAME", name)),
@@ -146,13 +146,14 @@ async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<SentinelA
             place: Place::new(host, port),
         }),
         others: others.collect(),
-        // A user may not be allowed to ask for the replicas.
+        // A user may not be allowed to list the replicas.
         replicas: replicas.map_or(0, |replicas| well(&replicas)),
     })
 }
 
-/// The number of replicas that a sentinel may promote. A server that it sees as a primary is no replica. A server without
-/// a run ID was never reached: sentinels name everything to which the primary has sent its data, for example a backup.
+/// The number of replicas that a sentinel may promote. A server that it considers a primary is not a replica. A server
+/// without a run ID was never reached. Sentinels name everything to which the primary has sent its data, for example a
+/// backup.
 fn well(replicas: &[BTreeMap<String, String>]) -> u32 {
     let is_well = |replica: &&BTreeMap<String, String>| {
         let has = |name: &str, what: &str| replica.get(name).is_some_and(|it| it.contains(what));
@@ -178,7 +179,7 @@ async fn query<T: FromRedisValue>(
 mod tests {
     use super::*;
 
-    /// What a sentinel says of one, in the words of Redis 7.0.
+    /// The report of a sentinel about a replica, in the words of Redis 7.0.
     fn replica(flags: &str, role: &str, runid: &str) -> BTreeMap<String, String> {
         let fields = [("flags", flags), ("role-reported", role), ("runid", runid)];
         fields
@@ -195,7 +196,7 @@ mod tests {
             replica("slave,disconnected", "slave", id),
             replica("slave,s_down", "slave", id),
             replica("slave", "master", id),
-            // As it names `redis-cli --rdb`.
+            // This is how it names `redis-cli --rdb`.
             replica("slave,disconnected", "slave", ""),
         ];
         assert_eq!(well(&replicas), 2);

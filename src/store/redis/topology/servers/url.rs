@@ -10,7 +10,7 @@ use crate::store::redis::link::address::{Address, LETTERS, is_cut, refused};
 const PARAMETERS: &str = "its parameters are `db`, `protocol`, `sentinel_username`, `sentinel_password` and `sentinel_tls`";
 
 impl Servers {
-    /// Reads a URL of several servers; `None` if it is another one.
+    /// Reads a URL of several servers; `None` if it is a URL of another kind.
     pub(super) fn parse(url: &str) -> Option<Result<Self, LockError>> {
         let (scheme, rest) = url.split_once("://")?;
         let scheme = scheme.to_ascii_lowercase();
@@ -60,7 +60,7 @@ impl Servers {
         })
     }
 
-    /// Sets a parameter of the URL. The error is a reason.
+    /// Sets a parameter of the URL. The error is the reason why it cannot be set.
     fn with_parameter(self, name: &str, value: String) -> Result<Self, &'static str> {
         if name == "protocol" {
             return match &*value {
