@@ -1,11 +1,10 @@
-//! The contract suite: what every [`Store`](super::Store) promises, claimed once and checked on
-//! each of them.
+//! The contract suite: the promises of every [`Store`](super::Store), each of them written once and checked on each
+//! store.
 //!
-//! Leases are minutes long, and minutes pass on command (see `world`): what a busy machine adds in
-//! real time is far below what is checked.
+//! Leases last minutes, and minutes pass on command (see `world`). The real time that a busy machine adds is much
+//! shorter than the checked times.
 
-/// Runs each `async fn claim(world: World)` as a test of its own over the in-memory store and over
-/// a server of its own.
+/// Runs each `async fn claim(world: World)` as a separate test over the in-memory store and over a server of its own.
 macro_rules! on_every_store {
     ($($claim:ident),+ $(,)?) => {
         mod in_memory {
@@ -27,7 +26,8 @@ macro_rules! on_every_store {
             })+
         }
 
-        /// All of them on one server, which is empty for each: one that takes long to start.
+        /// Runs all claims on one server, which is emptied for each of them. It is for a server that takes long to
+        /// start.
         pub(in crate::store::contract) async fn on_one_server(
             server: &crate::store::contract::server::Server,
         ) {
@@ -66,7 +66,7 @@ mod vacate;
 mod waits;
 pub(super) mod world;
 
-/// Each claim, one after the other, on one server.
+/// Runs the claims one after the other on one server.
 mod on_one_server {
     use super::server::Server;
     use super::{
@@ -74,7 +74,7 @@ mod on_one_server {
         several, survey, take, tokens, waits,
     };
 
-    /// A cluster refuses a script that names keys of several slots, and redirects.
+    /// A cluster rejects a script that names keys of several slots, and redirects.
     #[tokio::test]
     async fn every_claim_holds_on_a_cluster() {
         every_claim_holds(&Server::start_cluster().await).await;

@@ -1,13 +1,12 @@
-//! Random operations, the same on the in-memory store and on Redis, must give the same answers.
+//! Random operations on the in-memory store and on Redis. Both must give the same replies.
 //!
-//! Time is exact on both: it passes only in the steps that say so, on the paused tokio clock here
-//! and by moving every expiry there. Waits are multiples of three minutes; TTLs and the lives of
-//! the siblings are minutes that three does not divide. So nothing ends within a minute of the
-//! moment at which it is looked at, and the milliseconds of real time that a case takes on the
-//! server decide nothing.
+//! Time is exact on both. It passes only in the steps that say so: here on the paused tokio clock, and on the server by
+//! moving every expiry. Waits are multiples of three minutes. TTLs and the lives of the siblings are numbers of minutes
+//! that three does not divide. So nothing ends within a minute of the moment at which it is read. The milliseconds of
+//! real time that a case takes on the server have no effect.
 //!
-//! Tokens come from two clocks, so they are compared by their order. What inboxes receive is compared
-//! at the end of a case; on Redis a message of the test itself shows that nothing more is on its way.
+//! Tokens come from two clocks, so only their order is compared. The messages that inboxes receive are compared at the
+//! end of a case. On Redis a message of the test itself shows that no more are in flight.
 
 use std::cell::RefCell;
 
@@ -32,10 +31,10 @@ mod reply;
 mod step;
 mod waits;
 
-/// At least so many; `PROPTEST_CASES` asks for more.
+/// The minimum number of cases. `PROPTEST_CASES` sets a higher one.
 const CASES: u32 = 2_000;
 
-/// How many requests are sent at once: so few that `try_join_all` polls them in their order.
+/// The number of requests that are sent in parallel. It is so low that `try_join_all` polls them in their order.
 const AT_ONCE: usize = 16;
 
 #[test]
@@ -43,7 +42,7 @@ fn memory_and_redis_give_the_same_answers() {
     compare_both(false, CASES);
 }
 
-/// Requests that travel together may be overtaken, so they are sent one after the other here.
+/// Requests that travel together may be overtaken, so in this case they are sent one after the other.
 #[test]
 fn memory_and_redis_with_batches_give_the_same_answers() {
     compare_both(true, CASES / 8);
@@ -97,7 +96,7 @@ impl OnRedis {
         }
     }
 
-    /// What each inbox has received since it was last asked.
+    /// The messages that each inbox has received since the last call.
     fn received(&self) -> [Vec<HandoffMessage>; INBOXES] {
         let mut inboxes = self.inboxes.borrow_mut();
         let ids = inboxes.each_ref().map(|inbox| inbox.id);
@@ -107,7 +106,7 @@ impl OnRedis {
     }
 }
 
-/// Has every script loaded: one that has to be sent twice is overtaken by what was sent after it.
+/// Loads every script. Otherwise a script that has to be sent twice would be overtaken by the request after it.
 async fn warm(store: &Store, names: &Names) -> Result<(), StoreError> {
     let known = waits::known(store, names.hold(0)).await?;
     for request in Request::of_each_kind() {
@@ -125,15 +124,15 @@ struct Case<'a> {
     redis: &'a OnRedis,
     memory: Store,
     inboxes: [Inbox; INBOXES],
-    /// The clock of the in-memory store, which stands still unless it is moved.
+    /// The clock of the in-memory store, which is stopped unless it is moved.
     paused: Runtime,
     names: Names,
-    /// The requests up to now, each once; and those that have not been sent yet.
+    /// The requests up to now, each once, and the requests that have not been sent yet.
     known: Vec<(usize, Request)>,
     unsent: Vec<(usize, Request)>,
-    /// What an inspection after each step showed: the key, then the holder in memory and on Redis.
+    /// The result of an inspection after each step: the key, then the holder in memory and on Redis.
     seen: Vec<(usize, [Seen; 2])>,
-    /// Every token there was, by key: in memory and on Redis.
+    /// Every token so far, by key: in memory and on Redis.
     tokens: Vec<(usize, [FencingToken; 2])>,
 }
 
@@ -163,7 +162,7 @@ impl<'a> Case<'a> {
     fn run(mut self, steps: &[Step]) -> Result<(), TestCaseError> {
         let outcome = steps.iter().try_for_each(|step| self.step(step));
         let outcome = outcome.and_then(|()| self.send());
-        // Asked of a case that failed too: its messages must not reach the next one.
+        // This is also done for a case that failed, because its messages must not reach the next one.
         let received = self.redis.received();
         outcome?;
         self.compare_messages(received)?;
@@ -195,7 +194,7 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
-    /// Sends what has been gathered, many at once: a store without batches executes them in the order of sending.
+    /// Sends the collected requests in parallel. A store without batches executes them in the order of sending.
     fn send(&mut self) -> Result<(), TestCaseError> {
         let requests = std::mem::take(&mut self.unsent);
         let at_once = if self.redis.with_batches { 1 } else { AT_ONCE };
@@ -258,7 +257,7 @@ impl<'a> Case<'a> {
         self.compare(key, here, there)
     }
 
-    /// Compares what the two say to a request, and what they show of the lock right after.
+    /// Compares the replies of both stores to a request, and an inspection of the lock after it.
     fn compare(
         &mut self,
         key: usize,
@@ -275,7 +274,7 @@ impl<'a> Case<'a> {
 
     fn same(&mut self, key: usize, memory: Reply, redis: Reply) -> Result<(), TestCaseError> {
         let [here, there] = [&memory, &redis].map(|reply| reply.clone().parts());
-        // Above the same ones of those before, and equal to the same.
+        // In both stores, a token must compare with each earlier one in the same way.
         let order = |of: [FencingToken; 2]| {
             let all = self.tokens.iter().filter(|(known, _)| *known == key);
             let mut all = all.map(|(_, [here, there])| (of[0].cmp(here), of[1].cmp(there)));

@@ -1,64 +1,64 @@
-//! The protocol as a model, and all of its states within bounds.
+//! The protocol as a model, with all of its states within bounds.
 //!
-//! One lock, some processes, and a network between them and the store that loses, delays and repeats.
-//! The checker visits every state that can be reached, in every order of events, and looks whether the
-//! promises hold there. Read `step.rs` first, for what may happen; then `store.rs` and `sharing.rs` (the scripts),
+//! The model has one lock, some processes, and a network between them and the store. The network loses, delays and
+//! repeats requests. The checker visits every state that can be reached, in every order of events, and checks the
+//! promises there. Read `step.rs` first: it says what may happen. Then read `store.rs` and `sharing.rs` (the scripts),
 //! `client.rs` and `body.rs` (a process), `time.rs`, `properties.rs`, and `broken.rs`.
 //!
 //! # What is modelled
 //!
-//! - **The store** (`store.rs`): the scripts acquire, depth, renew and release as in `lua/`, with their
-//!   branches, each one atomic step. The lock with its field, depth, token and lease; the line, with the hold
-//!   and the life of each place, and the tombstones; the numbers of the depth changes; the clock that the tokens
-//!   are made of, which may be set back, and the token of a lock that moves; the short form of a release.
-//! - **Readers** (`sharing.rs`): share, keep, unshare and downgrade, each reader with a lease of its own, and who is let
-//!   in. Places and messages of several readers of a process, as the machine asks for them. A permit of a semaphore is
-//!   a reader that names a limit: the request and the place carry it.
-//! - **The local queue of a process** is no model: it is the machine itself, `LocalQueue`. `client.rs` tells it
-//!   what happens and does what it calls for, as `src/queue/local_queues.rs` does; `machine.rs` translates holds and
-//!   times, and brings its state into a form that can be compared. So a waiter that asks, is told, is granted
-//!   the lock, leaves at any moment and is undone, a release that names a successor and is repeated, messages
-//!   that come before an answer, and a grant that its caller does not come for are what the crate does.
-//! - **A body** (`body.rs`): the local deadline, renewals, loss; re-entry and exit with their changes of
+//! - **The store** (`store.rs`). The scripts acquire, depth, renew and release are as in `lua/`, with their branches,
+//!   each as one atomic step. The lock has its field, depth, token and lease. The line has the hold and the life of
+//!   each place, and the tombstones. The numbers of the depth changes are included. So are the clock from which the
+//!   tokens are made, which may be set back, and the token of a lock that moves. The short form of a release is
+//!   included too.
+//! - **Readers** (`sharing.rs`). This covers share, keep, unshare and downgrade, with a lease for each reader, and
+//!   which readers are let in. Several readers of a process share places and messages, as the machine requests them. A
+//!   permit of a semaphore is a reader that names a limit. The request and the place contain the limit.
+//! - **The local queue of a process** is not modelled: it is the machine itself, `LocalQueue`. `client.rs` passes
+//!   events to it and executes its actions, as `src/queue/local_queues.rs` does. `machine.rs` translates holds and
+//!   times, and brings the state of the machine into a form that can be compared. So the code of the crate decides what
+//!   follows when a waiter sends a request, gets a message, is granted the lock, or leaves at any moment and is undone.
+//!   It also decides about a release that names a successor and is repeated, messages that arrive before an answer, and
+//!   a grant that its caller does not claim.
+//! - **A body** (`body.rs`). This covers the local deadline, renewals, loss, re-entry and exit with their changes of
 //!   the depth, and a longer lease.
-//! - **The network** (`network.rs`): requests, answers and messages arrive in any order and at any time. A
-//!   request that its client gave up was never executed, or was and its answer is lost, or is executed at
-//!   any later time.
-//! - **Time** (`time.rs`): ticks of one heartbeat. A tick while something was to be done is a *delay*, of
-//!   which there are so many: it stands for a slow network, a slow driver, and a process that is paused. A
-//!   body takes as long as it likes.
-//! - Crashes, futures that are dropped at any moment, callers that do not poll.
+//! - **The network** (`network.rs`). Requests, responses and messages arrive in any order and at any time. A request
+//!   that its client gave up may never be executed. It may also be executed with a lost response, or at any later time.
+//! - **Time** (`time.rs`). A tick is one heartbeat. A tick while something has to be done is a *delay*, and the number
+//!   of delays is limited. It represents a slow network, a slow driver, and a process that is paused. A body takes any
+//!   time.
+//! - Crashes, futures that are dropped at any moment, and callers that do not poll.
 //!
 //! # What is not
 //!
-//! - All clocks run at the same rate: there is no margin, and no 1 % either. The store is one server that
-//!   keeps its data; so there is no epoch, and a new connection is no more than lost messages. Leases do not
-//!   depend on the clock that is set back, but for one thing: when a lock expires, the clock is beyond its token,
-//!   unless that was ahead of the clock from the first.
-//! - A tick is coarse: pauses between two attempts, and the slack at the end of a lease, are none.
-//! - A script is executed as a whole, or not at all; no error but silence comes back. Memory does not run out.
-//! - A step of a process is atomic, as it is under the mutex of the lines; what the shell does around it is not
-//!   looked at: wakers, the driver as a task, its start and its end.
+//! - All clocks run at the same rate: there is neither a margin nor the allowance of 1 %. The store is one server that
+//!   keeps its data. So there is no epoch, and a new connection only means lost messages. Leases do not depend on the
+//!   clock that is set back, with one exception: when a lock expires, the clock is beyond its token, unless the token
+//!   was ahead of the clock from the beginning.
+//! - A tick is coarse: there are no pauses between two attempts, and no slack at the end of a lease.
+//! - A script is executed completely or not at all. The only error is a missing response. Memory is never full.
+//! - A step of a process is atomic, as it is under the mutex of the local queues. The work of the shell around it is
+//!   not modelled: wakers, the driver as a task, its start and its end.
 //! - A tombstone outlives every request. So does the number of a depth change.
-//! - Messages come in all the while, or are lost. No cohorts, `Wake::Poll`, waits with an end, `no_wait`,
-//!   `max_hold`, `OnLost::KeepRunning`, inspect and force_release, and no classic programs. All TTLs are equal,
-//!   but for the re-entry's. No deleted keys, so nothing is left in the line by an earlier life of the lock; no
-//!   `Fairness` but the first, no several keys; each reader is kept by itself.
-//! - A caller that finds that its lease has ended before it was polled gives the lock back, and does not ask
-//!   again; in the model that is the next waiter.
-//! - Requests are not in order on their connection, which is more than may happen.
-//! - Only a client repeats an acquire, one that it had given up: nothing below it resends. Any other request
-//!   may be executed twice behind its back.
+//! - Messages arrive all the time, or are lost. There are no cohorts, `Wake::Poll`, waits with a limit, `no_wait`,
+//!   `max_hold`, `OnLost::KeepRunning`, inspect and force_release, and no classic programs. All TTLs are equal, except
+//!   that of the re-entry. No keys are deleted, so no earlier lock leaves anything in the line. There are no several
+//!   keys, and no `Fairness` except the first. Each reader is renewed by itself.
+//! - A caller that finds that its lease has expired before it was polled releases the lock, and sends no further
+//!   request. In the model, that is done by the next waiter.
+//! - Requests have no order on their connection, which allows more than can really happen.
+//! - Only a client repeats an acquire that it had given up: nothing below it resends. Any other request may be executed
+//!   twice without its knowledge.
 //!
 //! # Bounds
 //!
-//! The numbers of processes, waiters and mishaps are bounded (`config.rs`). Time is not: instants are
-//! moved with the time, and tokens are numbered anew in each state, so the states are finitely many. The
-//! checker tells states apart by a hash of 64 bits.
+//! The numbers of processes, waiters and mishaps are bounded (`config.rs`). Time is not bounded. Instants are moved
+//! with the time, and tokens are numbered again in each state, so the number of states is finite. The checker
+//! distinguishes states by a hash of 64 bits.
 //!
-//! `cargo test --test unit model -- --nocapture` prints what was searched. `REENTRY_MODEL=deep` searches
-//! further, for which `--release` is the right profile; `REENTRY_MODEL=stories` tells how each broken rule
-//! goes wrong.
+//! `cargo test --test unit model -- --nocapture` prints what was searched. `REENTRY_MODEL=deep` searches further, and
+//! should be run with `--release`. `REENTRY_MODEL=stories` shows how each broken rule goes wrong.
 
 mod body;
 mod broken;
@@ -92,7 +92,7 @@ use state::State;
 use stateright::{Checker, HasDiscoveries, Model, Path};
 use step::Step;
 
-/// A promise that is broken, and how it came to that.
+/// A promise that is broken, with the steps that led to it.
 type Violation = (&'static str, Path<State, Step>);
 
 #[test]
@@ -198,7 +198,7 @@ fn permits_of_the_dead_and_the_dropped_are_free_again() {
     holds(config, &[Delays(1), Duplicates(1)]);
 }
 
-/// As far as they are promised: where a lock moves, and after a lease that ran out.
+/// The order of tokens, as far as it is promised: when a lock moves, and after a lease that expired.
 #[test]
 fn tokens_grow_where_a_lock_moves_whatever_the_clock_does() {
     let config = Config::of(&["w", "w"]);
@@ -228,8 +228,7 @@ fn every_broken_rule_breaks_a_promise() {
     assert!(unnoticed.is_empty(), "no promise rests on {unnoticed:?}");
 }
 
-/// Every promise holds, whatever happens within these bounds; when it is asked for a deep search, also with what
-/// may happen further.
+/// Every promise holds, whatever happens within these bounds. A deep search also includes what may happen beyond them.
 fn holds(config: Config, further: &[Chance]) {
     let config = config.with(usual_or_deep(&[], further));
     if let Some((promise, path)) = search(config, None) {
@@ -241,7 +240,7 @@ fn usual_or_deep<T>(usual: T, deep: T) -> T {
     if asked_for("deep") { deep } else { usual }
 }
 
-/// Visits every state, or those up to the first violation, shallow ones first.
+/// Visits every state, or the states up to the first violation, in the order of their depth.
 fn search(config: Config, only: Option<&'static str>) -> Option<Violation> {
     let start = Instant::now();
     let protocol = Protocol {

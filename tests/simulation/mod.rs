@@ -1,17 +1,16 @@
-//! Deterministic simulation: the real code over the in-memory store, behind a network and a server that
-//! fail, on paused time. Everything that is left to chance follows from one seed, so a run that went
-//! wrong can be repeated.
+//! Deterministic simulation. The real code runs over the in-memory store, behind a network and a server that fail, on
+//! paused time. All random choices follow from one seed, so a run that went wrong can be repeated.
 //!
 //! | file | gives |
 //! |---|---|
 //! | `climate` | what may go wrong in a run, and what may then be expected |
 //! | `server` | the store, which restarts, forgets, blocks, and whose clock is stepped |
-//! | `link` | the connection of one process: loss, delay, duplicates, answers out of order |
+//! | `link` | the connection of one process: loss, delay, duplicates, responses out of order |
 //! | `wire` | what the connection and the inbox of one process share |
-//! | `mailbox` | the way of the messages that a lock has moved |
-//! | `waits` | published waits over that connection |
+//! | `mailbox` | the delivery of the messages that a lock has moved |
+//! | `waits` | the published waits over that connection |
 //! | `ledger` | who is inside, who got which token, what the protected resource accepted |
-//! | `program` | what the tasks do with the locks, in `nested` what they do inside of a lock, in `members` the work that they leave behind, in `readers` what readers do |
+//! | `program` | what the tasks do with the locks; `nested`: what they do inside a lock; `members`: the work that they leave behind; `readers`: what readers do |
 //! | `process` | several tasks on one `Locks`, which may be killed |
 //! | `calamity` | what happens to the server and the processes while they work |
 //! | `run` | one run, from its seed to its end |
@@ -20,8 +19,8 @@
 //! | `siblings` | nested entries below one holder |
 //! | `sweep` | every future dropped after every poll, with each fault in flight |
 //!
-//! `REENTRY_SEED=7` runs that seed alone and prints what happened in it; `REENTRY_SEEDS=10000` runs
-//! that many of each kind.
+//! `REENTRY_SEED=7` runs only that seed and prints what happened in it. `REENTRY_SEEDS=10000` runs that many seeds of
+//! each kind.
 
 #![allow(
     clippy::expect_used,
@@ -49,7 +48,7 @@ mod siblings;
 mod sweep;
 mod wire;
 
-/// How many seeds each kind of run has.
+/// The number of seeds of each kind of run.
 const SEEDS: u64 = 50;
 
 fn number(variable: &str) -> Option<u64> {
@@ -114,7 +113,7 @@ climates! {
     };
 }
 
-/// Without this a seed would say nothing.
+/// Without this, a seed would not identify a run.
 #[test]
 fn the_same_seed_gives_the_same_run() {
     for seed in 0..12 {

@@ -1,7 +1,7 @@
 //! One command to a server without any client library in between.
 //!
-//! A library greets the server first (HELLO, CLIENT SETINFO) and may ping it. This module
-//! sends the one command and nothing else, so that counts of commands stay exact.
+//! A library first greets the server (HELLO, CLIENT SETINFO) and may ping it. This module sends the one command and
+//! nothing else, so that counts of commands are exact.
 
 use std::io;
 use std::path::Path;
@@ -18,9 +18,9 @@ pub struct Admin<'a> {
 }
 
 impl Admin<'_> {
-    /// Sends `command` (words without spaces in them) on a new connection. Returns the answer as text.
+    /// Sends `command` (words without spaces in them) on a new connection. Returns the response as text.
     ///
-    /// An array, with the arrays in it, has one line for each element. An error answer is an `Err`.
+    /// An array, including nested ones, has one line for each element. An error response is an `Err`.
     pub async fn call(&self, command: &str) -> io::Result<String> {
         let mut stream = BufReader::new(UnixStream::connect(self.socket).await?);
         if let Some(password) = self.password {
@@ -61,7 +61,7 @@ async fn bulk(stream: &mut BufReader<UnixStream>, length: &str) -> io::Result<St
     String::from_utf8(text).map_err(io::Error::other)
 }
 
-/// Whether a connection was closed before any answer.
+/// Returns whether a connection was closed before any response.
 pub fn was_closed(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)

@@ -1,7 +1,7 @@
-//! A part of a test that runs in a process of its own, so that it can be killed or stopped.
+//! A part of a test that runs in a separate process, so that it can be killed or stopped.
 //!
-//! The parent starts its own test binary again, told to run one test: the *role*. Seen as an
-//! ordinary test that role finds no [`Role`] and returns at once.
+//! The parent starts its own test binary again, to run one test: the *role*. As an ordinary test, that role finds no
+//! [`Role`] and returns immediately.
 //!
 //! ```ignore
 //! #[tokio::test]
@@ -32,7 +32,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 const ROLE: &str = "REENTRY_TEST_ROLE";
 
-/// Separates what a role says from what the test harness prints on the same output.
+/// The prefix that distinguishes the lines of a role from what the test harness prints on the same output.
 const MARK: &str = "@@ ";
 
 /// A role running in another process. Killed on drop, and when the test process dies.
@@ -47,10 +47,10 @@ pub struct Child {
 impl Child {
     /// Starts this test binary again for the test named `role`, with these variables set.
     ///
-    /// `module` is the `module_path!()` of that test. What the role prints on standard error shows
-    /// up with the parent's.
+    /// `module` is the `module_path!()` of that test. What the role prints on standard error appears with the parent's
+    /// output.
     pub fn spawn(module: &str, role: &str, variables: &[(&str, &str)]) -> Child {
-        // The harness names its tests without the binary, but a module path begins with it.
+        // The test names of the harness do not include the binary, but a module path begins with it.
         let test = match module.split_once("::") {
             Some((_, module)) => format!("{module}::{role}"),
             None => role.to_owned(),
@@ -64,7 +64,7 @@ impl Child {
         Child::run(role, &mut command)
     }
 
-    /// Starts a program that is no role, and reads its output like that of a role.
+    /// Starts a program that is not a role, and reads its output like that of a role.
     pub fn run(name: &str, command: &mut Command) -> Child {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = Process::spawn(command, None).expect("the program to start");
@@ -87,9 +87,9 @@ impl Child {
         }
     }
 
-    /// The next line the role says or prints that begins with `prefix`: what follows the prefix, trimmed.
+    /// The next line that the role says or prints with this prefix. Returns the rest of the line, trimmed.
     ///
-    /// Lines before it are skipped for good.
+    /// Earlier lines are skipped permanently.
     ///
     /// # Panics
     ///
@@ -112,7 +112,7 @@ impl Child {
         })
     }
 
-    /// The next line the role says or prints; `None` once it has ended.
+    /// The next line that the role says or prints; `None` after it has ended.
     ///
     /// # Panics
     ///
@@ -122,12 +122,12 @@ impl Child {
         within(DEADLINE, &format!("{role} says more"), said.recv()).await
     }
 
-    /// Sends the role a line, which [`Role::order`] gives it.
+    /// Sends the role a line, which [`Role::order`] returns there.
     pub fn tell(&mut self, order: &str) {
         writeln!(self.orders, "{order}").expect("the role to listen");
     }
 
-    /// Waits for the end of the role. Returns whether it ended well.
+    /// Waits for the end of the role. Returns whether it was successful.
     pub async fn finished(&mut self) -> bool {
         let Child {
             role,
@@ -178,21 +178,21 @@ pub fn role(name: &str) -> Option<Role> {
 }
 
 impl Role {
-    /// Says a line to the parent. It bypasses the capture of output, and is flushed at once.
+    /// Says a line to the parent. It bypasses the capture of output, and is flushed immediately.
     pub fn say(&self, words: impl Display) {
         let mut output = std::io::stdout().lock();
         writeln!(output, "\n{MARK}{words}").expect("a parent that listens");
         output.flush().expect("a parent that listens");
     }
 
-    /// A variable the parent set.
+    /// A variable that the parent has set.
     pub fn var(&self, name: &str) -> String {
         std::env::var(name).unwrap_or_else(|_| panic!("the parent sets {name}"))
     }
 
-    /// The next line from the parent; waits for it without a deadline, since the parent has one.
+    /// The next line from the parent. Waits for it without a deadline, because the parent has one.
     pub async fn order(&self) -> String {
-        // A thread of its own: a runtime does not end while one of its blocking tasks reads.
+        // It is a thread of its own, because a runtime does not end while one of its blocking tasks reads.
         let (sender, line) = tokio::sync::oneshot::channel();
         std::thread::spawn(move || sender.send(std::io::stdin().lines().next()));
         let line = line.await.expect("a reading thread");

@@ -1,12 +1,13 @@
 //! The well-known reentrant lock on a Redis hash, as other programs use it.
 //!
-//! A hash under the lock's name maps a holder (`<uuid>:<thread>`) to its depth; the hash's expiry
-//! is the lease. It is written anew for the tests, so that they check against a second implementation.
+//! A hash under the lock's name maps a holder (`<uuid>:<thread>`) to its depth. The hash's expiry is the lease. These
+//! scripts were written separately for the tests, so that the tests check against a second implementation.
 
 use redis::aio::ConnectionLike;
 use redis::cmd;
 
-/// KEYS: lock. ARGV: holder, TTL in ms. Returns nil when taken or re-entered, else the rest of the lease in ms.
+/// KEYS: lock. ARGV: holder, TTL in ms. Returns nil if the lock was taken or re-entered, otherwise the remaining lease
+/// in ms.
 const LOCK: &str = "
 local lock, holder, ttl = KEYS[1], ARGV[1], ARGV[2]
 local free = redis.call('EXISTS', lock) == 0
@@ -18,7 +19,8 @@ end
 return redis.call('PTTL', lock)
 ";
 
-/// KEYS: lock. ARGV: holder, TTL in ms. Returns nil when not the holder, 0 while still held, 1 when freed.
+/// KEYS: lock. ARGV: holder, TTL in ms. Returns nil if it is not the holder, 0 if the lock is still held, 1 if it was
+/// freed.
 const UNLOCK: &str = "
 local lock, holder, ttl = KEYS[1], ARGV[1], ARGV[2]
 if redis.call('HEXISTS', lock, holder) == 0 then
@@ -35,17 +37,17 @@ return 1
 /// The result of [`classic_unlock`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unlocked {
-    /// The holder did not have the lock; nothing was changed.
+    /// The holder did not have the lock. Nothing was changed.
     NotHeld,
-    /// One entry fewer; the lock is still held.
+    /// There is one entry less. The lock is still held.
     StillHeld,
-    /// That was the last entry; the lock is gone.
+    /// That was the last entry. The lock is gone.
     Freed,
 }
 
-/// Takes or re-enters the lock, and returns `None`. If another program holds it, returns the rest of its lease in ms.
+/// Takes or re-enters the lock, and returns `None`. If another program holds it, returns its remaining lease in ms.
 ///
-/// The rest is -1 for a lock without expiry, as in PTTL.
+/// The remaining lease is -1 for a lock without expiry, as in PTTL.
 pub async fn classic_lock(
     connection: &mut impl ConnectionLike,
     key: &str,
@@ -59,7 +61,7 @@ pub async fn classic_lock(
         .expect("the classic lock script")
 }
 
-/// Leaves the lock once; at the last entry it is deleted.
+/// Leaves the lock once. The last exit deletes it.
 pub async fn classic_unlock(
     connection: &mut impl ConnectionLike,
     key: &str,

@@ -1,6 +1,7 @@
 //! The connections of the crate, as a server sees them.
 //!
-//! Each of them has a subscription: a connection for commands to the messages to all processes, an inbox to its own.
+//! Each of them has a subscription. A connection for commands is subscribed to the messages to all processes, and an
+//! inbox to its own.
 
 use super::server::RedisServer;
 use super::wait::{DEADLINE, eventually};
@@ -58,7 +59,7 @@ impl RedisServer {
     }
 }
 
-/// Whether the last command of a client was a script.
+/// Returns whether the last command of a client was a script.
 fn runs_scripts(client: &str) -> bool {
     client.contains(" cmd=eval")
 }

@@ -18,11 +18,10 @@ pub const SLOTS: u16 = 16_384;
 
 const PRIMARIES: usize = 3;
 
-/// The time limit for a failover, and for everything else for which the nodes need news of each other.
+/// The time limit for a failover, and for everything else that requires the nodes to exchange news.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A replica that was told to take over gives up after five seconds without the votes, and has to be
-/// told again.
+/// The time after which a takeover is repeated. A replica gives up after five seconds without the votes.
 const ATTEMPT: Duration = Duration::from_secs(6);
 
 /// The options of a cluster.
@@ -30,7 +29,7 @@ const ATTEMPT: Duration = Duration::from_secs(6);
 pub struct Config<'a> {
     /// Further options of every node. The replicas also use a `--requirepass` as their own password.
     pub nodes: &'a [&'a str],
-    /// The silence after which the nodes consider one of them as failing.
+    /// The silence after which the nodes consider one of them failing.
     pub node_timeout: Duration,
 }
 
@@ -45,20 +44,21 @@ impl Default for Config<'_> {
 
 /// Three primaries with a third of the slots each, and a replica of each.
 ///
-/// Each is a [`RedisServer`], to be stopped, shut down, paused and started again by itself. A node
-/// that comes back remembers the cluster, but has no data until it is a replica.
+/// Each is a [`RedisServer`], which can be stopped, shut down, paused and started again separately. A node that returns
+/// remembers the cluster, but has no data until it is a replica.
 #[derive(Debug)]
 pub struct Cluster {
-    /// The nodes: at the start the primaries in the order of their slots, then their replicas in the same order.
+    /// The nodes. At the start these are the primaries in the order of their slots, then their replicas in the same
+    /// order.
     pub nodes: Vec<RedisServer>,
     pub(super) ids: Vec<String>,
     pub(super) password: Option<String>,
-    /// The slots of the keys that were asked for.
+    /// The slots of the keys that were looked up.
     slots: Mutex<HashMap<String, u16>>,
 }
 
 impl Cluster {
-    /// Starts a cluster, and waits until every node sees it whole.
+    /// Starts a cluster, and waits until every node sees the complete cluster.
     pub async fn start() -> Cluster {
         Cluster::start_with(Config::default()).await
     }
@@ -113,18 +113,18 @@ impl Cluster {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The node that has the key, as soon as all nodes that run agree.
+    /// The node that has the key, as soon as all running nodes agree.
     pub async fn owner_of(&self, key: &str) -> usize {
         self.owner_of_slot(self.slot_of(key).await).await
     }
 
-    /// The node that has the slot, as soon as all nodes that run agree.
+    /// The node that has the slot, as soon as all running nodes agree.
     pub async fn owner_of_slot(&self, slot: u16) -> usize {
         self.until_owner(slot, |_| true).await
     }
 
-    /// Waits until all nodes that run agree that one of them other than `from` has the slot, and say
-    /// that the cluster is well. Returns which.
+    /// Waits until all running nodes agree that one of them other than `from` has the slot, and report that the cluster
+    /// is healthy. Returns that node.
     pub async fn until_failed_over(&self, slot: u16, from: usize) -> usize {
         let owner = self.until_owner(slot, |owner| owner != from).await;
         let running = self.running();
@@ -141,11 +141,11 @@ impl Cluster {
         self.place(replica).expect("a node of this cluster")
     }
 
-    /// Tells the replica to take over from its primary, which works (`CLUSTER FAILOVER`), and waits
-    /// until all nodes that run say that it has. Nothing is lost.
+    /// Makes the replica take over from its primary, which works (`CLUSTER FAILOVER`). Waits until all running nodes
+    /// report that. Nothing is lost.
     ///
-    /// The other primaries vote for a replica of one node once in two node timeouts, so a second
-    /// failover of the same node may take some seconds.
+    /// The other primaries vote for a replica of one node only once in two node timeouts. So a second failover of the
+    /// same node may take some seconds.
     pub async fn failover(&self, replica: usize) {
         let id = &self.ids[replica];
         let over = async || {
@@ -164,7 +164,7 @@ impl Cluster {
         .await;
     }
 
-    /// Waits until every node runs and sees all others well and the same owner of every slot, and
+    /// Waits until every node runs and considers all others healthy, all of them agree on the owner of every slot, and
     /// every replica is linked.
     pub async fn until_settled(&self) {
         let settled = async || {
@@ -184,7 +184,7 @@ impl Cluster {
         eventually(PATIENCE, "every node sees the whole cluster", settled).await;
     }
 
-    /// Makes a cluster of nodes that do not know each other.
+    /// Creates a cluster from nodes that do not know each other.
     async fn join(&self) {
         // Only a node that knows no other node can be given an epoch.
         for (place, node) in self.nodes.iter().enumerate() {
@@ -195,7 +195,7 @@ impl Cluster {
             let start = |place: usize| place * usize::from(SLOTS) / PRIMARIES;
             add_slots(node, start(place)..start(place + 1)).await;
         }
-        // All pairs meet, since nodes learn of each other more slowly through others.
+        // All pairs are introduced, because nodes learn of each other more slowly through others.
         for (place, node) in self.nodes.iter().enumerate() {
             for other in &self.nodes[place + 1..] {
                 let meet = format!("CLUSTER MEET 127.0.0.1 {}", other.port());
@@ -214,7 +214,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until all nodes that run agree on a suitable owner of the slot. Returns which.
+    /// Waits until all running nodes agree on a suitable owner of the slot. Returns that node.
     pub(super) async fn until_owner(&self, slot: u16, is_meant: impl Fn(usize) -> bool) -> usize {
         let mut owner = None;
         let agreed = async || {
@@ -233,14 +233,14 @@ impl Cluster {
         if agreed { self.place(owner) } else { None }
     }
 
-    /// The views of all running nodes, if all answer.
+    /// The views of all running nodes, if all respond.
     async fn views(&self) -> Option<Vec<View>> {
         let running = self.running();
         let views = join_all(running.into_iter().map(View::of)).await;
         views.into_iter().collect()
     }
 
-    /// Whether the replicas of this view are linked.
+    /// Returns whether the replicas of this view are linked.
     async fn is_linked(&self, view: &View) -> bool {
         let places = view.replicas().filter_map(|id| self.place(id));
         let linked = join_all(places.map(|place| self.nodes[place].is_linked())).await;
@@ -274,7 +274,7 @@ async fn add_slots(node: &RedisServer, slots: Range<usize>) {
     }
 }
 
-/// Whether the node says that all slots are served.
+/// Returns whether the node reports that all slots are served.
 async fn is_well(node: &RedisServer) -> bool {
     let info = node.try_ask("CLUSTER INFO").await.unwrap_or_default();
     let has = |line: &str| info.lines().any(|it| it.trim_end() == line);

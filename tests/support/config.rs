@@ -16,7 +16,7 @@ const COMMON: [&str; 10] = [
     "no",
 ];
 
-/// The text of the file. If an option is there twice, the later one counts.
+/// The text of the file. If it contains an option twice, the later one counts.
 pub fn text(dir: &Path, socket: &Path, listen: &[String], further: &[&str]) -> String {
     let (dir, socket) = (dir.to_str(), socket.to_str());
     let places = [
@@ -32,7 +32,7 @@ pub fn text(dir: &Path, socket: &Path, listen: &[String], further: &[&str]) -> S
 
 const UTF_8: &str = "a temporary folder whose path is UTF-8";
 
-/// A word with two dashes names an option and begins a line; the words after it are its values.
+/// A word with two dashes names an option and begins a line. The words after it are its values.
 fn lines<'a>(words: impl Iterator<Item = &'a str>) -> String {
     let line = |word: &str| match word.strip_prefix("--") {
         Some(option) => format!("\n{option}"),

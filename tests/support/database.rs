@@ -11,11 +11,11 @@ use tempfile::TempDir;
 
 use super::wait::{DEADLINE, eventually};
 
-/// The user who runs Postgres where the tests are run by root, which Postgres refuses: `nobody`.
+/// The user that runs Postgres if root runs the tests, because Postgres rejects root: `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// The beginning of a server. `$0` is its folder, `$1` the signal that ends it at once, and the rest its command line. The
-/// input ends when the test process does, in whatever way.
+/// The start of a server. `$0` is its folder, `$1` is the signal that ends it immediately, and the rest is its command
+/// line. The input ends when the test process does, in whatever way.
 const TETHER: &str = r#"trap "" INT TERM HUP
 signal=$1; shift
 "$@" </dev/null >"$0/log" 2>&1 &
@@ -28,7 +28,7 @@ pub struct DatabaseServer {
     folder: PathBuf,
     /// The folder of the socket.
     place: PathBuf,
-    /// What the server says when it is up.
+    /// The line that the server prints when it is ready.
     up: &'static str,
     // Its open input keeps the server alive.
     _tether: Child,
@@ -56,7 +56,7 @@ impl DatabaseServer {
         let said = String::from_utf8_lossy(&made.stderr);
         assert!(made.status.success(), "initdb: {said}");
         let mut server = as_nobody(&program("postgres"));
-        // The shared memory in files goes with the folder.
+        // The shared memory in files is removed with the folder.
         let options = [
             "listen_addresses=",
             "fsync=off",
@@ -77,13 +77,13 @@ impl DatabaseServer {
     pub fn mariadb() -> Self {
         let folder = folder();
         let mut server = Command::new(program("mariadbd"));
-        // Without its system tables, which nothing here needs and which take seconds to be made.
+        // It has no system tables, because no test needs them and their creation takes seconds.
         server.args(["--no-defaults", "--skip-grant-tables", "--skip-networking"]);
         server.args(["--innodb-buffer-pool-size=16M", "--innodb-log-file-size=4M"]);
         server.args([
             "--innodb-flush-log-at-trx-commit=0",
             "--skip-innodb-doublewrite",
-            // Where it is on, a snapshot that is too old is an error.
+            // If this option is on, a snapshot that is too old is an error.
             "--loose-innodb-snapshot-isolation=OFF",
         ]);
         for (option, name) in [
@@ -111,7 +111,7 @@ impl DatabaseServer {
         &self.place
     }
 
-    /// The server, when it accepts connections.
+    /// The server, as soon as it accepts connections.
     pub async fn up(self) -> Self {
         let is_up = async || self.is_up();
         eventually(DEADLINE, "the database is up", is_up).await;
@@ -145,7 +145,7 @@ fn folder() -> PathBuf {
     folder.keep()
 }
 
-/// The command, run by another user if this one is root.
+/// The command, which another user runs if this one is root.
 fn as_nobody(program: &Path) -> Command {
     if !geteuid().is_root() {
         return Command::new(program);
@@ -176,7 +176,7 @@ pub fn program(name: &str) -> PathBuf {
     })
 }
 
-/// The folders of the programs of all installed versions of Postgres on Debian, which are not on the PATH.
+/// The folders with the programs of all installed versions of Postgres on Debian, which are not in the PATH.
 fn versions(folder: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut folders: Vec<_> = entries.map(|entry| entry.path().join("bin")).collect();

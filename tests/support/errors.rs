@@ -1,8 +1,8 @@
-//! The errors with which a server has answered, from `INFO errorstats`.
+//! The errors with which a server has responded, from `INFO errorstats`.
 
 use super::server::RedisServer;
 
-/// The figure with this name in a line with this beginning; 0 if there is none.
+/// The figure with this name in a line with this prefix; 0 if there is none.
 fn figure(info: &str, line: &str, name: &str) -> u64 {
     let mut lines = info.lines();
     let figures = lines.find_map(|it| it.strip_prefix(line)?.strip_prefix(':'));
@@ -12,18 +12,18 @@ fn figure(info: &str, line: &str, name: &str) -> u64 {
 }
 
 impl RedisServer {
-    /// Whether the server is of a series before 7.0.
+    /// Returns whether the server is of a series before 7.0.
     pub async fn is_old(&self) -> bool {
         self.ask("INFO server").await.contains("redis_version:6.")
     }
 
-    /// The number of answers with this error.
+    /// The number of responses with this error.
     pub async fn errors(&self, code: &str) -> u64 {
         let stats = self.ask("INFO errorstats").await;
         figure(&stats, &format!("errorstat_{code}"), "count")
     }
 
-    /// The number of times that a script met this error. Before 7.0 the codes inside scripts are not counted: there
+    /// The number of times that a script met this error. Before 7.0 the codes inside scripts are not counted. There
     /// each failed script counts.
     pub async fn errors_of_scripts(&self, code: &str) -> u64 {
         if !self.is_old().await {

@@ -6,7 +6,7 @@ use redis::AsyncCommands;
 /// The minimum score of a tombstone in a queue.
 const TOMBSTONES: &str = "4503599627370496";
 
-/// How the descriptions of processes are named, which outlive the processes and their locks.
+/// The prefix of the descriptions of processes, which outlive the processes and their locks.
 const DESCRIPTIONS: &str = "reentry:process:";
 
 impl RedisServer {
@@ -23,7 +23,7 @@ impl RedisServer {
         self.keys().await.len()
     }
 
-    /// The number of tombstones: holds that ended while an acquire of theirs was unanswered.
+    /// The number of tombstones, which are holds that ended while one of their acquires was unanswered.
     pub async fn tombstones(&self) -> usize {
         let mut connection = self.connection().await;
         let lines: Vec<String> = connection.keys("reentry:queue:*").await.expect("keys");

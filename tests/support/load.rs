@@ -13,8 +13,8 @@ pub struct Load {
 }
 
 impl Load {
-    /// The load of these servers so far: accepted connections, and commands, including rejected ones.
-    /// This question costs one connection and one command of each server.
+    /// The load of these servers so far: accepted connections, and commands, including rejected ones. This call costs
+    /// one connection and one command on each server.
     pub async fn of(servers: &[&RedisServer]) -> Load {
         let (mut connections, mut commands) = (0, 0);
         for server in servers {
@@ -44,7 +44,7 @@ impl Load {
     }
 }
 
-/// Asserts a maximum number of events a second, with `more` at the beginning.
+/// Asserts a maximum number of events per second, with `more` at the beginning.
 pub fn assert_rate(what: &str, count: u64, per_second: u64, length: Duration, more: u64) {
     let most = more + per_second * (length.as_secs() + 1);
     assert!(count <= most, "{count} {what} in {length:?}");

@@ -1,8 +1,8 @@
 //! The support of the integration tests: real servers, a misbehaving network, other processes.
 //!
-//! Every test binary that needs servers mounts this module and uses a part of it. All parts keep these rules: a
-//! test owns its server, its proxy and its children, and they die with it, even when the test
-//! process is killed; nothing waits for a fixed time, and no wait is without a deadline.
+//! Every test binary that needs servers mounts this module and uses a part of it. All parts follow these rules. A test
+//! owns its server, its proxy and its children, and they end with it, even if the test process is killed. Nothing waits
+//! for a fixed time, and no wait is without a deadline.
 //!
 //! | file | gives |
 //! |---|---|
@@ -10,17 +10,17 @@
 //! | `clients` | the connections of the crate to that server, and their ends |
 //! | `resp2` | [`servers_in_resp2`]: servers to which a process speaks RESP2 |
 //! | `leftovers` | the keys that locks have left in that server |
-//! | `replication` | whether a replica is linked, and how it is cut off |
+//! | `replication` | whether a replica is linked, and the interruption of replication |
 //! | `sentinel` | [`SentinelSet`]: a primary, its replicas, and the sentinels that fail over |
 //! | `cluster` | [`Cluster`]: primaries that share the slots, with replicas, and their failovers |
-//! | `resharding` | a slot of a cluster goes to another primary, step by step |
+//! | `resharding` | a slot of a cluster that moves to another primary, step by step |
 //! | `stats` | the commands that the server has executed |
-//! | `errors` | the errors with which it has answered |
-//! | `load` | [`Load`]: the number of its connections and commands |
+//! | `errors` | the errors with which the server has responded |
+//! | `load` | [`Load`]: the number of the server's connections and commands |
 //! | `tls` | [`TlsRedisServer`]: a server behind TLS, with certificates of its own |
 //! | `stepped` | [`SteppedServer`]: a server whose clock can be stepped |
 //! | `proxy` | [`Proxy`]: cuts, delays, holds back and loses bytes on the way |
-//! | `child` | [`Child`]: a part of the test, or a program, in a process of its own, to be killed, stopped or asked to end |
+//! | `child` | [`Child`]: a part of the test, or a program, in a separate process, which can be killed, stopped or told to end |
 //! | `classic` | the well-known lock and unlock scripts, as other programs use them |
 //! | `redisson` | [`redisson::Redisson`]: a client that waits as Redisson does |
 //! | `database` | [`DatabaseServer`]: Postgres or MariaDB |
@@ -28,10 +28,10 @@
 //! | `wait` | [`eventually`] and [`within`] |
 //! | `subscriber` | the subscriber of one test for spans and events |
 //! | `stores` | [`on_both_stores`]: one case over both stores; [`connect`], [`Section`], [`depths`], [`waiters`] |
-//! | `rig` | [`Rig`]: a server, a proxy before it, and locks that go through the proxy |
+//! | `rig` | [`Rig`]: a server, a proxy in front of it, and locks that connect through the proxy |
 //! | `sweep` | dropping a future after its n-th poll, for every n |
 //! | `turns` | several processes at one lock, and the [`Turns`] of their waiters |
-//! | `process`, `ports`, `admin`, `config`, `program` | the parts of the others |
+//! | `process`, `ports`, `admin`, `config`, `program` | parts that the other files use |
 
 #![allow(
     dead_code,

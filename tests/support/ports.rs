@@ -8,9 +8,9 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::ops::Range;
 use std::path::Path;
 
-/// A range below the one from which the kernel picks ports for outgoing connections. A port from that
-/// range could be taken by any client while its server restarts, and a client that reconnects to
-/// a server that is down could even be connected to itself.
+/// A range below the range from which the kernel picks ports for outgoing connections. Any client could take a port
+/// from that other range while its server restarts. A client that reconnects to a server that is down could even be
+/// connected to itself.
 const RANGE: Range<u16> = 15_000..32_000;
 
 /// The distance from the port of a node to its port for the other nodes of the cluster.
@@ -28,14 +28,14 @@ pub struct Port {
 impl Port {
     /// Reserves a port on which no program listens.
     ///
-    /// Tests of this crate, in any process of this user, never get the same one. Another program may
-    /// still take it, so the listener must be ready to hear that the address is in use.
+    /// Tests of this crate, in any process of this user, never get the same port. Another program may still take it, so
+    /// the listener must expect that the address is in use.
     pub fn reserve() -> Port {
         let of = |folder: &Path, number| Some((lock(folder, number)?, None));
         Port::among(RANGE, of)
     }
 
-    /// Reserves a port for a node of a cluster, and with it the port 10000 above.
+    /// Reserves a port for a node of a cluster, together with the port 10000 above.
     pub fn reserve_with_bus() -> Port {
         let of = |folder: &Path, number| {
             let bus = lock(folder, number + BUS)?;
@@ -44,7 +44,7 @@ impl Port {
         Port::among(RANGE.start..RANGE.end - BUS, of)
     }
 
-    /// Reserves a port in `range`, with the locks that `locks` gets for it.
+    /// Reserves a port in `range`, with the locks that `locks` returns for it.
     fn among(
         range: Range<u16>,
         locks: impl Fn(&Path, u16) -> Option<(File, Option<File>)>,
@@ -75,7 +75,7 @@ fn lock(folder: &Path, number: u16) -> Option<File> {
     (is_ours && is_free()).then_some(lock)
 }
 
-/// Every `RandomState` hashes with keys of its own.
+/// Every `RandomState` has hash keys of its own.
 fn random() -> u16 {
     let hash = RandomState::new().build_hasher().finish();
     u16::try_from(hash & 0xffff).expect("sixteen bits")

@@ -8,23 +8,23 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::{fs, io};
 
-/// A process started by a test: killed on drop, and also when the test process itself is killed.
+/// A process started by a test. It is killed on drop, and also when the test process itself is killed.
 ///
-/// The latter is done by its *tether*, a shell that reads from a pipe whose other end only the
-/// test process has; when that end closes, the shell kills the process.
+/// The latter is done by its *tether*, a shell that reads from a pipe. Only the test process has the other end of the
+/// pipe. When that end closes, the shell kills the process.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
     tether: Child,
 }
 
-/// `$0` is the process, and its group if it leads one; `$1` is its folder. Signals to the whole group
-/// (Ctrl-C) must not end the tether first.
+/// The script of the tether. `$0` is the process, and its group if it leads one. `$1` is its folder. Signals to the
+/// whole group (Ctrl-C) must not end the tether first.
 const TETHER: &str =
     r#"trap "" INT TERM HUP; read -r _; kill -9 "-$0"; kill -9 "$0"; rm -rf -- "$1""#;
 
 impl Process {
-    /// Starts `command` and its tether. If the test process is killed, `folder` goes too.
+    /// Starts `command` and its tether. If the test process is killed, `folder` is removed too.
     pub fn spawn(command: &mut Command, folder: Option<&Path>) -> io::Result<Process> {
         let mut child = command.spawn()?;
         let tether = Command::new("sh")
@@ -90,7 +90,7 @@ impl Process {
         self.signal(Signal::CONT);
     }
 
-    /// The kernel's state of the process, where there is a `/proc`.
+    /// The kernel's state of the process, if there is a `/proc`.
     pub fn state(&self) -> Option<String> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).ok()?;
         let state = status.lines().find(|line| line.starts_with("State:"))?;

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 /// The variable that names the server program of all tests.
 const VARIABLE: &str = "REENTRY_SERVER";
 
-/// The server program: the one that `REENTRY_SERVER` names, or that of this machine, which is Redis, or
-/// Valkey, which speaks the same protocol.
+/// The server program: the one that `REENTRY_SERVER` names, or that of this machine. The latter is Redis, or Valkey,
+/// which uses the same protocol.
 ///
 /// # Panics
 ///
-/// Panics if there is no file where the variable says, or, without it, with the command that
+/// Panics if the file that the variable names does not exist. Without the variable, panics with the command that
 /// installs a server if the machine has none.
 pub fn program() -> PathBuf {
     if let Some(named) = std::env::var_os(VARIABLE) {

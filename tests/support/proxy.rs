@@ -5,9 +5,9 @@
 //!        ◀── ToClient ──       ◀── ToClient ──
 //! ```
 //!
-//! Bytes are handled in *chunks*: a chunk is what one read returned. A small request or answer comes in
-//! one chunk; a client that pipelines may put several into one. The proxy runs on a thread of its
-//! own and goes on while the test's runtime is blocked or gone.
+//! Bytes are handled in *chunks*: a chunk is what one read returned. A small request or response arrives in one chunk.
+//! A client that pipelines may put several of them into one. The proxy runs on a thread of its own, and continues while
+//! the test's runtime is blocked or gone.
 
 mod pump;
 mod state;
@@ -23,7 +23,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// A proxy on a port of its own; stops on drop, which closes every connection.
+/// A proxy on a port of its own. It stops on drop, which closes every connection.
 #[derive(Debug)]
 pub struct Proxy {
     state: Arc<watch::Sender<State>>,
@@ -68,16 +68,16 @@ impl Proxy {
         self.port.number
     }
 
-    /// Holds back whatever passes in this direction from now on, on every connection, new ones
-    /// too, and the end of a connection likewise.
+    /// Holds back everything in this direction from now on, on every connection, including new ones and the end of a
+    /// connection.
     ///
-    /// Held requests outlive their client: when it has hung up or was cut off by
+    /// Held requests outlive their client. If the client has hung up or was cut off by
     /// [`cut_clients`](Self::cut_clients), a [`release`](Self::release) still delivers them.
     pub fn hold(&self, direction: Direction) {
         self.set_mode(direction, Mode::Hold);
     }
 
-    /// Holds back what passes on the connections of this moment. Later connections are not affected.
+    /// Holds back everything on the present connections. Later connections are not affected.
     pub fn hold_present(&self, direction: Direction) {
         self.state.send_modify(|state| {
             for link in state.links.values_mut() {
@@ -96,24 +96,24 @@ impl Proxy {
         });
     }
 
-    /// Delivers everything this much later than it came. Zero ends the delay.
+    /// Delivers everything this much later than it arrived. Zero ends the delay.
     pub fn delay(&self, direction: Direction, by: Duration) {
         self.state.send_modify(|state| state.delays[direction] = by);
     }
 
-    /// From now on connections are accepted and stay open, but nothing passes either way; what
-    /// comes is lost, and no end of a connection is told to the other side.
+    /// From now on connections are accepted and stay open, but nothing is forwarded in either direction. Everything
+    /// that arrives is lost, and no end of a connection is reported to the other side.
     ///
-    /// [`heal`](Self::heal) or a cut ends it: the streams have gaps.
+    /// [`heal`](Self::heal) or a cut ends this, because the streams have gaps.
     pub fn blackhole(&self) {
         self.set_mode(Direction::ToServer, Mode::Lose);
         self.set_mode(Direction::ToClient, Mode::Lose);
     }
 
-    /// From now on nothing passes either way on the connections of this moment, and no end of one is
-    /// told to the other side, as when a machine has vanished; later ones are not touched.
+    /// From now on nothing is forwarded in either direction on the present connections, and the end of one is not
+    /// reported to the other side. This is like a machine that has vanished. Later connections are not affected.
     ///
-    /// They stay so until [`cut_frozen`](Self::cut_frozen). No other cut affects them.
+    /// They remain so until [`cut_frozen`](Self::cut_frozen). No other cut affects them.
     pub fn freeze_present(&self) {
         self.state
             .send_modify(|state| state.links.values_mut().for_each(Link::freeze));
@@ -129,7 +129,7 @@ impl Proxy {
         .await;
     }
 
-    /// Ends holding, losing, delaying, refusing and all rules.
+    /// Ends all holding, losing, delaying and refusing, and removes all rules.
     pub async fn heal(&self) {
         self.clear_rules();
         for direction in [Direction::ToServer, Direction::ToClient] {
@@ -139,7 +139,7 @@ impl Proxy {
         self.accept().await;
     }
 
-    /// Refuses new connections (the listener is closed); present ones go on.
+    /// Refuses new connections (the listener is closed). Present ones continue.
     pub async fn refuse(&self) {
         self.state.send_modify(|state| state.refusing = true);
         self.until("the proxy refuses", |state| !state.listening)
@@ -153,26 +153,26 @@ impl Proxy {
             .await;
     }
 
-    /// Ends every connection on both sides; what was held or under way is lost.
+    /// Ends every connection on both sides. What was held or in flight is lost.
     pub async fn cut_all(&self, how: Cut) {
         self.cut(&[Side::Client, Side::Server], how).await;
     }
 
-    /// Ends every connection on the client's side only. The server still gets what the client had
-    /// sent, when it is no longer held, and then sees the end of the connection.
+    /// Ends every connection on the client's side only. The server still gets what the client had sent, as soon as it
+    /// is not held, and then the end of the connection.
     pub async fn cut_clients(&self, how: Cut) {
         self.cut(&[Side::Client], how).await;
     }
 
-    /// Does `action` to the next chunk that contains `needle` in this direction, once.
+    /// Applies `action` once, to the next chunk in this direction that contains `needle`.
     ///
-    /// Redis commands are sent in capitals, so `b"EVALSHA"` finds every script call, and a key's
-    /// name finds the calls for that key. Of several rules that fit, the oldest acts.
+    /// Redis commands are sent in capitals, so `b"EVALSHA"` finds every script call, and a key's name finds the calls
+    /// for that key. Of several rules that match, the oldest applies.
     pub fn on_next(&self, direction: Direction, needle: &[u8], action: Action) {
         self.add_rule(direction, needle, action, true);
     }
 
-    /// Does `action` to every chunk that contains `needle` in this direction.
+    /// Applies `action` to every chunk in this direction that contains `needle`.
     pub fn on_every(&self, direction: Direction, needle: &[u8], action: Action) {
         self.add_rule(direction, needle, action, false);
     }
@@ -182,15 +182,15 @@ impl Proxy {
         self.state.send_modify(|state| state.rules.clear());
     }
 
-    /// The chunks that a rule with [`Action::Record`] has let pass.
+    /// The chunks that a rule with [`Action::Record`] has forwarded.
     pub fn recorded(&self) -> Vec<Vec<u8>> {
         self.state.borrow().recorded.clone()
     }
 
-    /// Sends `chunk` to the server on a new connection, and returns its answer.
+    /// Sends `chunk` to the server on a new connection, and returns the response.
     ///
-    /// With a recorded chunk this is a late duplicate. The new connection is not greeted: the
-    /// answer is in RESP2, and a server with a password refuses it.
+    /// With a recorded chunk this is a late duplicate. There is no greeting on the new connection: the response is in
+    /// RESP2, and a server with a password rejects the chunk.
     pub async fn replay(&self, chunk: &[u8]) -> Vec<u8> {
         within(DEADLINE, "the server answers the replay", async {
             pump::exchange(self.target, chunk).await.expect("a replay")
@@ -198,22 +198,22 @@ impl Proxy {
         .await
     }
 
-    /// Connections accepted so far.
+    /// The number of connections accepted so far.
     pub fn connections(&self) -> u64 {
         self.state.borrow().accepted
     }
 
-    /// Connections whose client has not hung up.
+    /// The number of connections whose client has not hung up.
     pub fn open(&self) -> usize {
         self.state.borrow().open()
     }
 
-    /// Bytes delivered so far in this direction.
+    /// The number of bytes delivered so far in this direction.
     pub fn bytes(&self, direction: Direction) -> u64 {
         self.state.borrow().delivered[direction]
     }
 
-    /// How often a rule has acted.
+    /// The number of times that a rule has been applied.
     pub fn hits(&self) -> u64 {
         self.state.borrow().hits
     }
@@ -224,7 +224,7 @@ impl Proxy {
         self.until(&what, |state| state.open() == count).await;
     }
 
-    /// Waits until rules have acted at least `count` times.
+    /// Waits until rules have been applied at least `count` times.
     pub async fn wait_for_hits(&self, count: u64) {
         let what = format!("rules of the proxy act {count} times");
         self.until(&what, |state| state.hits >= count).await;

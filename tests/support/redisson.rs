@@ -1,4 +1,4 @@
-//! A client that waits as Redisson's `RLock` does: on a channel, and for the lease that it saw. It is written by what
+//! A client that waits as Redisson's `RLock` does: on a channel, and for the lease that it saw. It is based on what
 //! Redisson has published.
 
 use super::classic::{Unlocked, classic_lock, classic_unlock};
@@ -7,8 +7,8 @@ use futures_util::StreamExt;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncCommands, cmd};
 
-/// KEYS: lock. ARGV: holder, mode, TTL in ms. Returns nil when taken or re-entered, else the rest of the lease in ms. It is
-/// how an `RReadWriteLock` decides, without the leases of its single readers.
+/// KEYS: lock. ARGV: holder, mode, TTL in ms. Returns nil if the lock was taken or re-entered, otherwise the remaining
+/// lease in ms. This is how an `RReadWriteLock` decides, without the leases of its single readers.
 const LOCK_IN_MODE: &str = "
 local lock, holder, wanted, ttl = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local mode = redis.call('HGET', lock, 'mode')
@@ -66,7 +66,7 @@ impl Redisson {
         }
     }
 
-    /// Asks for the lock. Returns the lease of another holder in ms, if there is one.
+    /// Requests the lock. Returns the lease of another holder in ms, if there is one.
     pub async fn ask(&mut self, ttl_ms: u64) -> Option<i64> {
         classic_lock(&mut self.connection, &self.key, &self.holder, ttl_ms).await
     }
@@ -77,7 +77,7 @@ impl Redisson {
         message.get_payload().expect("a text")
     }
 
-    /// Frees the lock, and tells the others.
+    /// Frees the lock, and notifies the other clients.
     pub async fn unlock(&mut self, ttl_ms: u64) {
         let unlocked = classic_unlock(&mut self.connection, &self.key, &self.holder, ttl_ms).await;
         assert_eq!(unlocked, Unlocked::Freed);

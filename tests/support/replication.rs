@@ -1,4 +1,4 @@
-//! Replication between two servers, and how it is cut.
+//! Replication between two servers, and how it is interrupted.
 //!
 //! To let a replica lag, [`pause`](RedisServer::pause) it. The commands that its primary sends in the meantime stay in
 //! the socket, and the replica executes them when it is resumed, even if the primary is dead by then.
@@ -8,8 +8,8 @@
 use super::server::RedisServer;
 use super::wait::{DEADLINE, eventually};
 
-/// The options of nodes that replicate: a full copy begins at once, and goes through a file, so that
-/// several replicas share one.
+/// The options of nodes that replicate. A full copy begins immediately, and is written to a file, so that several
+/// replicas share one.
 pub(super) const PROMPT: [&str; 6] = [
     "--repl-diskless-sync",
     "no",
@@ -20,20 +20,20 @@ pub(super) const PROMPT: [&str; 6] = [
 ];
 
 impl RedisServer {
-    /// Whether the server says that it is a primary.
+    /// Returns whether the server reports that it is a primary.
     pub async fn is_primary(&self) -> bool {
         self.replication("role").await.as_deref() == Some("master")
     }
 
-    /// Whether the server is a replica that is connected to its primary, and has its data.
+    /// Returns whether the server is a replica that is connected to its primary, and has its data.
     pub async fn is_linked(&self) -> bool {
         self.replication("master_link_status").await.as_deref() == Some("up")
     }
 
-    /// From now on no replica receives what is written here, and none can connect. The primary itself
-    /// goes on as before; sentinels and other nodes still see it well.
+    /// Interrupts replication: no replica receives what is written here, and none can connect. The primary itself
+    /// continues as before. Sentinels and other nodes still consider it healthy.
     ///
-    /// The cut ends with [`restore_replication`](Self::restore_replication), and with a restart.
+    /// The interruption ends with [`restore_replication`](Self::restore_replication), and with a restart.
     pub async fn cut_replication(&self) {
         self.ask("ACL SETUSER default -psync -sync").await;
         self.ask("CLIENT KILL TYPE replica").await;
@@ -41,7 +41,7 @@ impl RedisServer {
         eventually(DEADLINE, "the replicas are cut off", alone).await;
     }
 
-    /// Lets replicas connect again, and waits until `count` of them are there.
+    /// Lets replicas connect again, and waits until `count` of them are connected.
     pub async fn restore_replication(&self, count: usize) {
         self.ask("ACL SETUSER default +psync +sync").await;
         let count = count.to_string();
@@ -60,7 +60,7 @@ impl RedisServer {
         self.replication(field).await?.parse().ok()
     }
 
-    /// A field of `INFO replication`, if the server answers and has it.
+    /// A field of `INFO replication`, if the server responds and has it.
     async fn replication(&self, field: &str) -> Option<String> {
         let info = self.try_ask("INFO replication").await.ok()?;
         let mut fields = info.lines().filter_map(|line| line.split_once(':'));

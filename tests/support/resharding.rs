@@ -1,9 +1,9 @@
-//! Resharding: a slot of a cluster goes from one primary to another.
+//! Resharding: a slot of a cluster moves from one primary to another.
 
 use super::cluster::Cluster;
 
-/// A slot on its way. Until it is [finished](Self::finish), clients are redirected by `ASK` for the
-/// keys that the old owner no longer has.
+/// A slot that is moving. Until it is [finished](Self::finish), clients are redirected by `ASK` for the keys that the
+/// old owner no longer has.
 #[derive(Debug)]
 pub struct SlotMove<'a> {
     cluster: &'a Cluster,
@@ -13,7 +13,7 @@ pub struct SlotMove<'a> {
 }
 
 impl Cluster {
-    /// Begins to move the slot (`SETSLOT IMPORTING`, `SETSLOT MIGRATING`). No key goes yet.
+    /// Begins to move the slot (`SETSLOT IMPORTING`, `SETSLOT MIGRATING`). No key moves yet.
     pub async fn begin_move(&self, slot: u16, to: usize) -> SlotMove<'_> {
         let from = self.owner_of_slot(slot).await;
         let (source, target) = (&self.ids[from], &self.ids[to]);
@@ -29,15 +29,15 @@ impl Cluster {
         }
     }
 
-    /// Moves the slot with all its keys, in all steps, and waits until all nodes that run say so.
+    /// Moves the slot with all its keys, in all steps, and waits until all running nodes report that.
     pub async fn move_slot(&self, slot: u16, to: usize) {
         let moving = self.begin_move(slot, to).await;
         moving.move_all_keys().await;
         moving.finish().await;
     }
 
-    /// Moves the slot with all its keys in one step, where the server can: Valkey 9.0
-    /// (`CLUSTER MIGRATESLOTS`), Redis 8.4 (`CLUSTER MIGRATION IMPORT`). Returns whether it can.
+    /// Moves the slot with all its keys in one step, if the server can: Valkey 9.0 (`CLUSTER MIGRATESLOTS`), Redis 8.4
+    /// (`CLUSTER MIGRATION IMPORT`). Returns whether it can.
     pub async fn move_slot_at_once(&self, slot: u16, to: usize) -> bool {
         let from = self.owner_of_slot(slot).await;
         let target = &self.ids[to];
@@ -50,7 +50,7 @@ impl Cluster {
         can
     }
 
-    /// Sends a command that the server may not know. Returns whether it does.
+    /// Sends a command that the server may not know. Returns whether it knows it.
     async fn tries(&self, node: usize, command: &str) -> bool {
         match self.nodes[node].try_ask(command).await {
             Ok(_) => true,
@@ -92,8 +92,8 @@ impl SlotMove<'_> {
         }
     }
 
-    /// Gives the slot to its new owner (`SETSLOT NODE`, there first), and waits until all nodes that
-    /// run say so.
+    /// Gives the slot to its new owner (`SETSLOT NODE`, on the new owner first), and waits until all running nodes
+    /// report that.
     ///
     /// # Panics
     ///
@@ -105,7 +105,7 @@ impl SlotMove<'_> {
         cluster.nodes[self.from].ask(&command).await;
         for (place, node) in cluster.nodes.iter().enumerate() {
             let is_other = place != self.to && place != self.from;
-            // A replica hears it from its primary.
+            // A replica learns it from its primary.
             if is_other && node.is_running() && node.is_primary().await {
                 node.ask(&command).await;
             }

@@ -13,30 +13,30 @@ use std::time::Duration;
 /// The key of a rig.
 pub const KEY: &str = "order:42";
 
-/// The silence after which the crate considers a server as gone, in all tests on a rig.
+/// The silence after which the crate considers a server unavailable, in all tests on a rig.
 pub const RESPONSE_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// The bytes that identify a request on its way.
+/// The bytes that identify a request in the proxy.
 pub const EVALSHA: &[u8] = b"EVALSHA";
 
-/// Every way in which one request can go wrong and still come to an end.
+/// Every way in which one request can go wrong and still end.
 pub const FAULTS: [Action; 7] = [
     // Cut before the server has it.
     Action::CutInstead(Cut::Fin),
     Action::CutInstead(Cut::Reset),
-    // Cut after it was executed: the answer is lost.
+    // Cut after it was executed: the response is lost.
     Action::CutAtAnswer(Cut::Fin),
     Action::CutAtAnswer(Cut::Reset),
-    // Cut while it is on its way.
+    // Cut while it is in flight.
     Action::CutClientAfter(Cut::Fin),
     Action::CutClientAfter(Cut::Reset),
     Action::Twice,
 ];
 
-/// The ground of a fault test.
+/// The setup of a fault test.
 #[derive(Debug)]
 pub struct Rig {
-    /// Locks whose requests pass the proxy; leases of a minute, far longer than a test.
+    /// Locks whose requests pass through the proxy. Their leases are one minute long, much longer than a test.
     pub locks: Locks,
     /// The proxy.
     pub proxy: Proxy,
@@ -72,7 +72,7 @@ impl Rig {
         rig
     }
 
-    /// Makes the server know every script, so that each operation is one EVALSHA.
+    /// Loads every script into the server, so that each operation is one EVALSHA.
     pub async fn load_scripts(&self) {
         let mut connection = self.server.connection().await;
         for (_verb, script) in scripts() {
@@ -97,7 +97,7 @@ impl Rig {
         self.hash().await.into_values().sum()
     }
 
-    /// The rest of the lease on the server, in milliseconds as from PTTL.
+    /// The remaining lease on the server, in milliseconds as from PTTL.
     pub async fn pttl(&self) -> i64 {
         let mut connection = self.server.connection().await;
         connection.pttl(KEY).await.expect("the lease")

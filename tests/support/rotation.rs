@@ -1,4 +1,4 @@
-//! A password that is rotated again and again, while the connections that use it are cut.
+//! A password that is rotated repeatedly, while the connections that use it are cut.
 
 use reentry::credentials::{BasicAuth, StreamingCredentialsProvider, watched};
 use reentry::{Held, Locks, LocksBuilder, OnLost};
@@ -11,10 +11,10 @@ use crate::support::{DEADLINE, RedisServer, eventually};
 /// The user whose password is rotated.
 const USER: &str = "app";
 
-/// So short that a hold is renewed several times while passwords are rotated.
+/// A TTL that is so short that a hold is renewed several times while passwords are rotated.
 const TTL: Duration = Duration::from_secs(3);
 
-/// A user of some servers, whose present password is known to a provider.
+/// A user of some servers, with a provider that knows its present password.
 pub(crate) struct Rotation<'s> {
     nodes: Vec<&'s RedisServer>,
     newest: watch::Sender<BasicAuth>,
@@ -22,7 +22,7 @@ pub(crate) struct Rotation<'s> {
 }
 
 impl<'s> Rotation<'s> {
-    /// Makes the user on all servers.
+    /// Creates the user on all servers.
     pub(crate) async fn begin(nodes: Vec<&'s RedisServer>) -> Rotation<'s> {
         for node in &nodes {
             let user = format!("ACL SETUSER {USER} on >{} ~* &* +@all", password(0));
@@ -40,7 +40,8 @@ impl<'s> Rotation<'s> {
         watched(self.newest.subscribe())
     }
 
-    /// Replaces the password, and cuts all connections of the user. Both passwords are valid for a moment, as services do it.
+    /// Replaces the password, and cuts all connections of the user. Both passwords are valid for a moment, as with real
+    /// services.
     pub(crate) async fn rotate(&mut self) {
         let old = password(self.number);
         self.number += 1;
@@ -55,7 +56,8 @@ impl<'s> Rotation<'s> {
         }
     }
 
-    /// Rotates the password so many times. A hold that began before lives on, and locks are taken meanwhile.
+    /// Rotates the password this number of times. A hold that began before stays held, and locks are acquired in the
+    /// meantime.
     pub(crate) async fn loses_no_hold(&mut self, builder: LocksBuilder, times: u32) {
         let builder = builder.credentials(self.provider()).ttl(TTL);
         let locks = builder.on_lost(OnLost::KeepRunning).build().await;
@@ -82,7 +84,7 @@ fn auth(number: u32) -> BasicAuth {
 async fn until_renewed(held: &Held) {
     let deadline = || Instant::now() + held.remaining();
     let before = deadline();
-    // A renewal lengthens the lease by about a third of the TTL; the two readings of the clock are less far apart.
+    // A renewal lengthens the lease by about a third of the TTL. The two readings of the clock are less far apart.
     let is_renewed = async || deadline() > before + TTL / 10 || held.is_lost();
     eventually(DEADLINE, "the hold is renewed", is_renewed).await;
     assert!(!held.is_lost(), "{:?}", held.remaining());

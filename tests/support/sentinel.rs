@@ -10,8 +10,8 @@ use tokio::time::timeout;
 /// The name by which the sentinels know the primary.
 pub const NAME: &str = "orders";
 
-/// The time limit for a failover. Sentinels that vote for each other vote again after twice the
-/// failover timeout.
+/// The time limit for a failover. If the votes of the sentinels are split, they vote again after twice the failover
+/// timeout.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The options of a set.
@@ -22,7 +22,7 @@ pub struct Config<'a> {
     pub nodes: &'a [&'a str],
     /// Further options of the sentinels. They also use a `--requirepass` towards each other.
     pub sentinels: &'a [&'a str],
-    /// The silence after which a sentinel considers a node as down.
+    /// The silence after which a sentinel considers a node down.
     pub down_after: Duration,
     /// `failover-timeout` of the sentinels.
     pub failover_timeout: Duration,
@@ -39,11 +39,11 @@ impl Default for Config<'_> {
     }
 }
 
-/// One primary, two replicas and three sentinels, two of which have to agree on a failover.
+/// One primary, two replicas and three sentinels. Two of the sentinels must agree on a failover.
 ///
-/// Each is a [`RedisServer`], to be stopped, shut down, paused and started again by itself. A node
-/// that comes back has the role that it had last, and a primary comes back without data. About ten seconds after the
-/// sentinels see a replaced primary again, they make it a replica. Until then it takes writes, and loses them.
+/// Each is a [`RedisServer`], which can be stopped, shut down, paused and started again separately. A node that returns
+/// has its last role, and a primary returns without data. About ten seconds after the sentinels notice a replaced
+/// primary again, they make it a replica. Until then it accepts writes, and loses them.
 #[derive(Debug)]
 pub struct SentinelSet {
     /// The primary, which is the first at the start, and the replicas.
@@ -104,11 +104,11 @@ impl SentinelSet {
         primary.expect("the node that was named")
     }
 
-    /// Tells one sentinel to fail over (`SENTINEL FAILOVER`) while all is well. Returns the new
-    /// primary when it is one and all sentinels that run say so.
+    /// Makes one sentinel fail over (`SENTINEL FAILOVER`) while all nodes are healthy. Returns the new primary when it
+    /// is one and all running sentinels report that.
     ///
-    /// The old primary still takes writes for about ten seconds, and loses them: the sentinels do not
-    /// tell it sooner. Use [`RedisServer::is_linked`] to wait for its end as a primary.
+    /// The old primary still accepts writes for about ten seconds, and loses them, because the sentinels do not inform
+    /// it sooner. Use [`RedisServer::is_linked`] to wait for its end as a primary.
     pub async fn failover(&self) -> usize {
         let from = self.primary().await;
         let sentinel = self.sentinels.iter().find(|it| it.is_running());
@@ -117,8 +117,8 @@ impl SentinelSet {
         self.until_failed_over(from).await
     }
 
-    /// Waits until all sentinels that run name one primary, which is not `from`, and which says
-    /// itself that it is one. Returns which.
+    /// Waits until all running sentinels name one primary, which is not `from`, and which itself reports that it is
+    /// one. Returns that node.
     pub async fn until_failed_over(&self, from: usize) -> usize {
         let mut to = from;
         let over = async || {
@@ -148,9 +148,9 @@ impl SentinelSet {
         to
     }
 
-    /// Waits until every node and every sentinel runs, and each sentinel sees all others, and every
-    /// replica linked to the primary. After a failover this takes up to 20 seconds, since sentinels
-    /// ask a node that is well once in ten.
+    /// Waits until every node and every sentinel runs, each sentinel sees all others, and every replica is linked to
+    /// the primary. After a failover this takes up to 20 seconds, because sentinels query a healthy node once in ten
+    /// seconds.
     pub async fn until_settled(&self) {
         let settled = async || {
             let replicas = self.nodes.len() - 1;
@@ -164,10 +164,10 @@ impl SentinelSet {
         eventually(PATIENCE, "each sentinel sees all others", settled).await;
     }
 
-    /// Starts one more sentinel, and waits until all see it; every node and sentinel has to run.
-    /// Returns its place in `sentinels`.
+    /// Starts one more sentinel, and waits until all see it. Every node and sentinel must run. Returns its index in
+    /// `sentinels`.
     ///
-    /// How many have to agree stays the same.
+    /// The number of sentinels that must agree does not change.
     pub async fn add_sentinel(&mut self) -> usize {
         let sentinel = self.sentinel(self.primary().await).await;
         self.sentinels.push(sentinel);
@@ -193,7 +193,7 @@ impl SentinelSet {
         };
         for sentinel in &self.sentinels {
             let (port, id) = (sentinel.port(), sentinel.ask("SENTINEL MYID").await);
-            // Both epochs are 0, so the message changes only who is known.
+            // Both epochs are 0, so the message changes only which sentinels are known.
             let hello = format!("127.0.0.1,{port},{id},0,{NAME},127.0.0.1,{primary},0");
             let others = self.sentinels.iter().filter(|it| it.port() != port);
             for other in others {
@@ -236,7 +236,7 @@ fn watching(config: &Config<'_>) -> Vec<String> {
     options
 }
 
-/// Whether this sentinel sees this number of replicas and other sentinels, and all of them well.
+/// Returns whether this sentinel sees this number of replicas and other sentinels, and considers all of them healthy.
 async fn sees(sentinel: &RedisServer, replicas: usize, others: usize) -> bool {
     let ask = async |what: &str| {
         let answer = sentinel.try_ask(&format!("SENTINEL {what} {NAME}")).await;

@@ -28,7 +28,7 @@ const SOON: Duration = Duration::from_secs(2);
 /// The kind of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A server with data: by itself, or as a primary or a replica.
+    /// A server with data, alone, or as a primary or a replica.
     Data,
     /// A node of a cluster. It has some slots, and listens on a second port for the other nodes.
     ClusterNode,
@@ -38,11 +38,11 @@ pub(super) enum Kind {
 
 /// A `redis-server` on a port and in a folder of its own, without persistence.
 ///
-/// Its options are in a file in that folder. What the server itself writes there (CONFIG REWRITE,
-/// and the state of a sentinel) survives restarts.
+/// Its options are in a file in that folder. What the server itself writes there (CONFIG REWRITE, and the state of a
+/// sentinel) survives restarts.
 ///
-/// It is killed on drop and when the test process dies, and its folder is removed. The support
-/// itself talks to it over a unix socket, so that the TCP side carries nothing but the test.
+/// It is killed on drop and when the test process ends, and its folder is removed. The support itself connects to it
+/// over a unix socket, so that the TCP connections are only those of the test.
 #[derive(Debug)]
 pub struct RedisServer {
     // Fields drop in this order: the process must be gone before its port and its folder.
@@ -62,7 +62,7 @@ enum NotUp {
 }
 
 impl RedisServer {
-    /// Starts a server and waits until it answers.
+    /// Starts a server and waits until it responds.
     ///
     /// # Panics
     ///
@@ -73,7 +73,7 @@ impl RedisServer {
 
     /// Starts a server with further options, as on the command line: `&["--maxmemory", "2mb"]`.
     ///
-    /// A `--requirepass` is used by [`url`](Self::url) and everything else here.
+    /// [`url`](Self::url) and everything else here use the password of a `--requirepass`.
     pub async fn start_with(config: &[&str]) -> RedisServer {
         RedisServer::start_as(Kind::Data, config).await
     }
@@ -135,7 +135,7 @@ impl RedisServer {
         )
     }
 
-    /// The port on 127.0.0.1. It stays the same over every restart.
+    /// The port on 127.0.0.1. It does not change when the server is restarted.
     pub fn port(&self) -> u16 {
         self.port.number
     }
@@ -161,18 +161,18 @@ impl RedisServer {
         self.paused.store(false, Ordering::Relaxed);
     }
 
-    /// Tells the server to end without saving, and waits for its end.
+    /// Makes the server end without saving, and waits for its end.
     ///
-    /// Since Redis 7.0 a primary first waits, for up to ten seconds, until its replicas have what it has.
+    /// Since Redis 7.0 a primary first waits, for up to ten seconds, until its replicas have its data.
     pub async fn shut_down(&self) {
-        // The answer is the end of the connection.
+        // The response is the end of the connection.
         let _ = self.call("SHUTDOWN NOSAVE", DEADLINE).await;
         let ended = async || !self.is_running();
         eventually(DEADLINE, "the server shuts down", ended).await;
         self.stop();
     }
 
-    /// Whether the server can answer: it was started, has not ended and is not paused.
+    /// Returns whether the server can respond: it was started, has not ended and is not paused.
     pub fn is_running(&self) -> bool {
         let mut process = self.process();
         let has_ended = |process: &mut Process| process.ended().is_some();
@@ -194,7 +194,7 @@ impl RedisServer {
         }
     }
 
-    /// Kills the server and starts it anew on the same port without any data.
+    /// Kills the server and starts it again on the same port without any data.
     pub async fn restart_empty(&self) {
         self.stop();
         for leftover in ["dump.rdb", "appendonlydir", "appendonly.aof"] {
@@ -209,7 +209,7 @@ impl RedisServer {
         self.start_again().await;
     }
 
-    /// Saves everything, kills the server and starts it anew on the same port with its data.
+    /// Saves everything, kills the server and starts it again on the same port with its data.
     pub async fn restart_with_data(&self) {
         self.ask("SAVE").await;
         self.stop();
@@ -226,7 +226,7 @@ impl RedisServer {
         self.process().as_ref()?.state()
     }
 
-    /// Sends SIGSTOP: connections stay open, and nothing is answered.
+    /// Sends SIGSTOP: connections stay open, and no request is answered.
     pub fn pause(&self) {
         self.process().as_ref().expect("a running server").pause();
         self.paused.store(true, Ordering::Relaxed);
@@ -240,7 +240,7 @@ impl RedisServer {
 
     /// A connection for the test itself, over the unix socket, past any proxy.
     ///
-    /// It belongs to the runtime that made it. What is sent on it is counted like anything else.
+    /// It belongs to the runtime that opened it. Its commands are counted like any others.
     pub async fn connection(&self) -> MultiplexedConnection {
         let socket = self.socket();
         let mut url = format!("redis+unix://{}", socket.display());
@@ -272,12 +272,12 @@ impl RedisServer {
         stats::difference(before, &self.commandstats().await)
     }
 
-    /// Sends one command without spaces in its words, without a client library; see [`Admin::call`]. A connection that
-    /// is closed without an answer, for example by CLIENT KILL, is replaced.
+    /// Sends one command without spaces in its words, without a client library; see [`Admin::call`]. If a connection is
+    /// closed without a response, for example by CLIENT KILL, it is replaced.
     ///
     /// # Panics
     ///
-    /// Panics if the server answers with an error or not within the deadline.
+    /// Panics if the server responds with an error, or does not respond within the deadline.
     pub async fn ask(&self, command: &str) -> String {
         let end = Instant::now() + DEADLINE;
         loop {
@@ -289,7 +289,8 @@ impl RedisServer {
         }
     }
 
-    /// Sends one command to a server that may be down or busy: no answer within two seconds is an error too.
+    /// Sends one command to a server that may be down or busy. If there is no response within two seconds, that is an
+    /// error too.
     pub async fn try_ask(&self, command: &str) -> io::Result<String> {
         self.call(command, SOON).await
     }
@@ -305,11 +306,11 @@ impl RedisServer {
         answer.unwrap_or_else(|_| Err(io::Error::other(format!("no answer within {limit:?}"))))
     }
 
-    /// Starts the process once. The server is up when it answers a PING.
+    /// Starts the process once. The server is ready when it responds to a PING.
     async fn run(&self) -> Result<(), NotUp> {
         *self.process() = Some(self.spawn());
         let end = Instant::now() + DEADLINE;
-        // The unix socket is opened after the TCP port, so an answer there means both are open.
+        // The unix socket is opened after the TCP port, so a response there means that both are open.
         loop {
             let ended = self.process().as_mut().and_then(Process::ended);
             if let Some(status) = ended {
@@ -358,7 +359,7 @@ impl RedisServer {
         self.dir().join("redis.conf")
     }
 
-    /// The socket at which the server listens beside its port.
+    /// The socket on which the server listens in addition to its port.
     pub fn socket(&self) -> PathBuf {
         self.dir().join("redis.sock")
     }

@@ -1,17 +1,17 @@
 //! The commands that a server has executed, from `INFO commandstats`.
 //!
-//! Redis also counts what scripts call: one EVALSHA of a lock script shows as `evalsha` and as the
+//! Redis also counts the commands that scripts call. One EVALSHA of a lock script appears as `evalsha`, and as the
 //! `hincrby`, `pexpire` and so on that it ran.
 
 use std::collections::BTreeMap;
 
-/// Calls by command, named as the server names them: `evalsha`, `config|get`.
+/// Calls by command, with the names that the server uses: `evalsha`, `config|get`.
 pub type Calls = BTreeMap<String, u64>;
 
-/// The commands for these figures (INFO, CONFIG RESETSTAT, AUTH), the greeting of every client, and the description of its process
-/// (SET), for which no request waits.
-/// PING is not among them: nothing here sends it, so one that is counted was sent by the crate.
-/// The bare `config` and `client` are how servers before 7.0 count their subcommands.
+/// The commands that do not count. They are those for these figures (INFO, CONFIG RESETSTAT, AUTH), the greeting of
+/// every client, and the description of its process (SET), which no request waits for. PING is not among them: the
+/// support does not send it, so a counted PING was sent by the crate. Servers before 7.0 count their subcommands as the
+/// bare `config` and `client`.
 const LEFT_OUT: [&str; 10] = [
     "info",
     "config",
@@ -25,7 +25,7 @@ const LEFT_OUT: [&str; 10] = [
     "set",
 ];
 
-/// The calls in an answer to `INFO commandstats`.
+/// The calls in a reply to `INFO commandstats`.
 pub fn parse(info: &str) -> Calls {
     info.lines()
         .filter_map(|line| {
@@ -36,9 +36,9 @@ pub fn parse(info: &str) -> Calls {
         .collect()
 }
 
-/// The calls between two looks, without commands that were not called.
+/// The calls between two readings, without commands that were not called.
 ///
-/// Commands of the test support itself are left out too.
+/// Commands of the test support itself are omitted too.
 pub fn difference(before: &Calls, after: &Calls) -> Calls {
     after
         .iter()

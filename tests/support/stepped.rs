@@ -15,7 +15,7 @@ const NEAR: Duration = Duration::from_secs(5);
 /// A server under libfaketime: its wall clock is the machine's clock plus an offset. Its monotonic
 /// clock is unchanged.
 ///
-/// libfaketime does not get along with jemalloc, which most builds of the server have.
+/// libfaketime does not work with jemalloc, which most builds of the server use.
 #[derive(Debug)]
 pub struct SteppedServer {
     /// The server. Everything except its clock is as usual.
@@ -48,7 +48,7 @@ impl SteppedServer {
         }
     }
 
-    /// Sets the clock ahead by this time.
+    /// Sets the clock forward by this time.
     pub async fn step_forward(&self, by: Duration) {
         self.step(by.as_millis() as i64).await;
     }

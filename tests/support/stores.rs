@@ -1,4 +1,4 @@
-//! One case over both stores, and a section that notices two visitors at once.
+//! One case over both stores, and a section that notices two visitors at the same time.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -7,8 +7,8 @@ use reentry::{Locks, LocksBuilder};
 use super::server::RedisServer;
 use super::wait::{DEADLINE, eventually};
 
-/// Runs each `async fn case(locks: Locks)` as a test of its own over the in-memory store (on paused
-/// time) and over a server of its own.
+/// Runs each `async fn case(locks: Locks)` as a separate test over the in-memory store (on paused time) and over a
+/// server of its own.
 macro_rules! on_both_stores {
     ($($case:ident),+ $(,)?) => {
         mod in_memory {
@@ -57,7 +57,7 @@ pub async fn connect(server: &RedisServer) -> Locks {
     locks.expect("a connection to the test's own server")
 }
 
-/// The section that a lock protects: it panics when two are inside at once, and counts the visits.
+/// The section that a lock protects. It panics when two visitors are inside at the same time, and counts the visits.
 #[derive(Debug, Default)]
 pub struct Section {
     inside: AtomicU32,
@@ -74,7 +74,7 @@ impl Drop for Visitor<'_> {
 }
 
 impl Section {
-    /// Stays inside over several turns of the scheduler, so that an overlap has its chance.
+    /// Stays inside for several turns of the scheduler, so that an overlap can happen.
     pub async fn visit(&self) {
         let turns = async {
             for _ in 0..3 {

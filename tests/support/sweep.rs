@@ -1,8 +1,8 @@
-//! Sweeps: a future is dropped after its n-th poll, for every n until it completes, and must leave nothing behind.
+//! Sweeps. A future is dropped after its n-th poll, for every n until it completes, and must leave nothing behind.
 //!
-//! On a server the polls are those of real wake-ups, so each of them moves the future on. Whatever
-//! the future was doing when it was dropped, a moment later nothing of it may be left (P7): no key
-//! but the meta, no task (watchdog, driver, release), no place in a queue, no neighbour asleep.
+//! On a server the polls are those of real wake-ups, so each of them makes progress. Whatever the future was doing when
+//! it was dropped, nothing of it may be left a moment later (P7): no key except the meta keys, no task (watchdog,
+//! driver, release), no place in a queue, and no neighbour asleep.
 
 use super::proxy::{Action, Direction, Proxy};
 use super::rig::{EVALSHA, RESPONSE_TIMEOUT};
@@ -19,8 +19,8 @@ use tokio::runtime::Handle;
 /// The key of a sweep. The expected keys in the store follow from it.
 pub const KEY: &str = "swept";
 
-/// Lets a caller wait, so that the inbox is open from here on. Returns the number of its tasks: one that
-/// keeps it, and one that reads its connection.
+/// Lets a caller wait, so that the inbox is open from here on. Returns the number of the inbox's tasks: one that keeps
+/// it, and one that reads its connection.
 async fn open_inbox(locks: &Locks, server: &RedisServer) -> usize {
     let guard = locks.lock(KEY).await.expect("a free lock");
     let waiting = tokio::spawn(locks.with_lock(KEY, async {}));
@@ -36,24 +36,24 @@ async fn open_inbox(locks: &Locks, server: &RedisServer) -> usize {
 enum Onset {
     /// The first request.
     Start,
-    /// The request that the last poll before the drop sends, or else the next request.
+    /// The request that the last poll before the drop sends, or otherwise the next request.
     LastPoll,
 }
 
-/// A store for a sweep, with leases thirty times as long as anything is waited for, so that none of them ends by itself.
+/// A store for a sweep. Its leases are thirty times as long as the longest wait, so none of them expires.
 #[derive(Debug)]
 pub struct Ground {
-    /// The locks of which the futures are made.
+    /// The locks that the futures use.
     pub locks: Locks,
     server: Option<RedisServer>,
     /// The fault for a request of each future, and the proxy that causes it.
     fault: Option<(Proxy, Action)>,
-    /// The tasks of the runtime when nothing is under way: the tasks of the connection.
+    /// The number of the runtime's tasks while nothing is in progress: the tasks of the connection.
     tasks: usize,
 }
 
 impl Ground {
-    /// The in-memory store, on real time: paused time would run through every lease.
+    /// The in-memory store, on real time, because paused time would skip to the end of every lease.
     pub async fn in_memory() -> Ground {
         Ground::on("memory:", None).await
     }
@@ -64,18 +64,18 @@ impl Ground {
         Ground::on(&server.url(), Some(server)).await
     }
 
-    /// A server of its own, on which the lock is left to programs of another kind again and again.
+    /// A server of its own, on which the lock is repeatedly left to programs of another kind.
     pub async fn with_neighbours() -> Ground {
         let server = RedisServer::start().await;
         let interval = Duration::from_millis(1);
         let neighbours = Neighbours::polling(interval).every(2 * interval);
         let builder = Ground::builder(&server.url()).neighbours(neighbours);
-        // The line of a lock that is left free lives as long as the places in it.
+        // The line of a lock that is left free lasts as long as the places in it.
         Ground::with(builder.heartbeat(50 * interval), Some(server)).await
     }
 
-    /// A server of its own, behind a network that causes this fault in a request of each future: in the first one,
-    /// and in a second round in the last one.
+    /// A server of its own, behind a network that causes this fault in a request of each future. In the first round it
+    /// is the first request, and in a second round the last one.
     pub async fn on_bad_network(fault: Action) -> Ground {
         let server = RedisServer::start().await;
         let proxy = Proxy::start(server.port());
@@ -131,7 +131,7 @@ impl Ground {
         })
     }
 
-    /// Waits until nothing is left, and takes the lock once more without waiting for it.
+    /// Waits until nothing is left, and then acquires the lock once more without waiting for it.
     pub async fn settle(&self, what: &str) {
         let gone = async || self.leftovers().await == 0;
         eventually(DEADLINE, &format!("no key is left: {what}"), gone).await;
@@ -141,7 +141,7 @@ impl Ground {
         let visit = async || self.locks.lock(KEY).try_acquire().await;
         let mut guard = visit().await;
         if self.fault.is_some() {
-            // The first attempt may meet a dead connection, or a request that was under way at the last look.
+            // The first attempt may meet a dead connection, or a request that was in flight at the last check.
             let visited = async || {
                 if !matches!(guard, Ok(Some(_))) {
                     guard = visit().await;
@@ -155,7 +155,7 @@ impl Ground {
         guard.release().await.expect("a release");
     }
 
-    /// From here on the next request goes wrong.
+    /// Makes the next request from here on go wrong.
     fn strike(&self) {
         if let Some((proxy, fault)) = &self.fault {
             proxy.on_next(Direction::ToServer, EVALSHA, *fault);
@@ -168,7 +168,7 @@ impl Ground {
         }
     }
 
-    /// The number of keys: the lock, or a tombstone, which may be left only if an answer never came.
+    /// The number of keys: the lock, or a tombstone. A tombstone may be left only if a response never arrived.
     async fn leftovers(&self) -> u64 {
         let Some(server) = &self.server else {
             return u64::from(self.waiters().await.is_some());
@@ -179,11 +179,10 @@ impl Ground {
         server.key_count().await as u64
     }
 
-    /// Drops the future that `make` makes after its first poll, then another after its second, and
-    /// so on until one completes; checks each time what is left. Returns how many polls that took.
-    ///
-    /// Everything happens twice: with the drop right after the poll, and with the drop while a
-    /// neighbour waits in the queue, so that what was under way has come to its end unseen.
+    /// Drops the future that `make` makes after its first poll, then another after its second, and so on until one
+    /// completes. Checks each time what is left. Returns the number of polls.
+    /// Everything is done twice: with the drop right after the poll, and with the drop while a neighbour waits in the
+    /// queue. In the latter case, requests in flight have been completed without being noticed.
     pub async fn sweep<F: Future>(&self, mut make: impl FnMut() -> F) -> usize {
         self.sweep_both(&mut |_| make(), false).await
     }
@@ -269,7 +268,7 @@ impl Ground {
     }
 }
 
-/// Polls a future when it wakes, at most `times` times. Returns its output if that was enough.
+/// Polls a future when it is woken, at most `times` times. Returns its output if that was enough.
 ///
 /// # Panics
 ///
@@ -279,8 +278,8 @@ pub async fn poll_times<F: Future>(times: usize, future: F) -> Option<F::Output>
     within(DEADLINE, &format!("it wakes up {times} times"), polled).await
 }
 
-/// Polls a future that may sleep for any time, at most `times` times. `before_last` runs before the last of
-/// these polls.
+/// Polls a future that may sleep for any time, at most `times` times. `before_last` is called before the last of these
+/// polls.
 pub async fn poll_at_most<F: Future>(
     times: usize,
     future: F,
@@ -303,7 +302,7 @@ pub async fn poll_at_most<F: Future>(
     .await
 }
 
-/// The waiter. Its poll number `moment` starts the holder's release.
+/// A waiter. Its poll number `moment` starts the holder's release.
 pub async fn released_at<T>(
     moment: usize,
     holder: LockGuard,
@@ -318,7 +317,7 @@ pub async fn released_at<T>(
         if polls == moment {
             drop(holder.take().map(|guard| tokio::spawn(guard.release())));
         } else if polls < moment {
-            // Nothing wakes the waiter before.
+            // Nothing wakes the waiter before that.
             cx.waker().wake_by_ref();
         }
         polled
@@ -326,15 +325,15 @@ pub async fn released_at<T>(
     .await
 }
 
-/// The one task for the renewals of a `Locks`. Once a second it looks whether it has something to do. Another
-/// test covers its end.
+/// The one task for the renewals of a `Locks`. Once per second it checks whether it has something to do. Another test
+/// covers its end.
 pub const RENEWALS: usize = 1;
 
 fn alive() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-/// Runs each `async fn case(ground: Ground)` as a test of its own over both stores.
+/// Runs each `async fn case(ground: Ground)` as a separate test over both stores.
 macro_rules! on_both_grounds {
     ($($case:ident),+ $(,)?) => {
         mod in_memory {

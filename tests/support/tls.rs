@@ -21,11 +21,11 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
-/// A server with TLS on its port. If its build has no TLS, the port belongs to the test,
-/// which passes on the decrypted bytes.
+/// A server with TLS on its port. If its build has no TLS, the test listens on the port, and forwards the decrypted
+/// bytes.
 ///
-/// No machine trusts its authority. Give [`ca_file`](Self::ca_file) to the client, or put it into
-/// `SSL_CERT_FILE` of a child process (setting a variable in the test process itself is `unsafe`).
+/// No machine trusts its authority. Pass [`ca_file`](Self::ca_file) to the client, or set it as `SSL_CERT_FILE` of a
+/// child process (setting a variable in the test process itself is `unsafe`).
 #[derive(Debug)]
 pub struct TlsRedisServer {
     /// The server. Everything except its `url` is as without TLS.
@@ -36,12 +36,13 @@ pub struct TlsRedisServer {
 }
 
 impl TlsRedisServer {
-    /// Makes the certificates (for `localhost` and 127.0.0.1) and starts the server. Clients need no certificate.
+    /// Creates the certificates (for `localhost` and 127.0.0.1) and starts the server. Clients need no certificate.
     pub async fn start() -> TlsRedisServer {
         TlsRedisServer::start_for(Clients::All).await
     }
 
-    /// As [`start`](Self::start), but clients need a certificate: [`client_files`](Self::client_files).
+    /// Starts a server like [`start`](Self::start), but clients need a certificate:
+    /// [`client_files`](Self::client_files).
     pub async fn start_for_known_clients() -> TlsRedisServer {
         TlsRedisServer::start_for(Clients::Known).await
     }
@@ -121,7 +122,7 @@ impl TlsRedisServer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Clients {
     All,
-    /// Those with a certificate of the authority.
+    /// The clients with a certificate of the authority.
     Known,
 }
 
@@ -143,7 +144,7 @@ impl Drop for TlsRedisServer {
     }
 }
 
-/// Whether the server was built with TLS. Without TLS it has no such option.
+/// Returns whether the server was built with TLS. Without TLS it has no such option.
 async fn has_tls(server: &RedisServer) -> bool {
     let mut connection = server.connection().await;
     let mut get = cmd("CONFIG");
@@ -152,8 +153,7 @@ async fn has_tls(server: &RedisServer) -> bool {
     !options.is_empty()
 }
 
-/// Speaks TLS with the clients, and passes their bytes on to `port`. Ends with all their connections when it is
-/// dropped.
+/// Accepts the TLS connections of clients, and forwards their bytes to `port`. Dropping it ends all their connections.
 async fn terminate(listener: TcpListener, acceptor: TlsAcceptor, port: u16) {
     let mut links = JoinSet::new();
     while let Ok((client, _)) = listener.accept().await {

@@ -1,7 +1,7 @@
 //! Several processes at one lock, and the order in which their waiters have their turns.
 //!
-//! Two `Locks` that were built separately are two processes to the lock's queue: each has an inbox and
-//! a place of its own there.
+//! Two `Locks` that were built separately are two processes to the lock's queue. Each has an inbox and a place of its
+//! own there.
 
 use super::rig::KEY;
 use super::server::RedisServer;
@@ -16,10 +16,10 @@ use tokio::task::JoinSet;
 /// A lease that no test outlives.
 pub const TTL: Duration = Duration::from_secs(60);
 
-/// A heartbeat so slow that within a test no waiter asks only because time has passed.
+/// A heartbeat so slow that no waiter sends a request only because time has passed, within a test.
 pub const RARELY: Duration = Duration::from_secs(20);
 
-/// Locks on `server` whose waiters ask when an event occurs, and not because time passes.
+/// Locks on `server` whose waiters send a request when an event occurs, and not because time passes.
 pub fn unhurried(server: &RedisServer) -> LocksBuilder {
     patient(server).ttl(TTL).heartbeat(RARELY)
 }
@@ -45,7 +45,7 @@ pub async fn until_queued(server: &RedisServer, count: u64) {
     eventually(DEADLINE, &format!("{count} in the queue"), standing).await;
 }
 
-/// One turn: its waiter, and the lock as seen from inside.
+/// One turn, with its waiter and the lock as seen from inside.
 #[derive(Clone, Debug)]
 pub struct Turn {
     /// The name of the waiter.
@@ -58,7 +58,7 @@ pub struct Turn {
     pub depth: u32,
 }
 
-/// A turn that lasts until it is told to end.
+/// A turn that lasts until it is ended.
 #[derive(Debug)]
 pub struct Stay {
     has_entered: oneshot::Receiver<()>,
@@ -72,7 +72,7 @@ impl Stay {
         entered.await.expect("a turn");
     }
 
-    /// Whether the turn has begun.
+    /// Returns whether the turn has begun.
     pub fn has_entered(&mut self) -> bool {
         self.has_entered.try_recv().is_ok()
     }
@@ -83,8 +83,8 @@ impl Stay {
     }
 }
 
-/// The turns at the lock so far, and the waiters that are still to come. A turn notices when another
-/// one overlaps with it.
+/// The turns at the lock so far, and the waiters that have not had a turn yet. A turn notices when it overlaps with
+/// another one.
 #[derive(Debug, Default)]
 pub struct Turns {
     seen: Arc<Mutex<Vec<Turn>>>,
@@ -117,7 +117,7 @@ impl Turns {
         }
     }
 
-    /// Adds a waiter that stays inside until it is told to leave.
+    /// Adds a waiter that stays inside until its turn is ended.
     pub fn stay(&mut self, request: LockRequest, name: &str) -> Stay {
         let (section, note) = (Arc::clone(&self.section), self.note(name));
         let (entered, has_entered) = oneshot::channel();

@@ -1,17 +1,17 @@
-//! Waits for a condition, and not for a time.
+//! Waits for a condition, instead of a time.
 
 use std::time::{Duration, Instant};
 
 /// The time limit for something that should happen soon.
 ///
-/// The limit is far longer than necessary, since the machine may be busy with the other tests.
+/// The limit is far longer than necessary, because the machine may be busy with the other tests.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
 const POLL: Duration = Duration::from_millis(2);
 
-/// Asks `condition` again and again until it holds; panics with `what` after `deadline`.
+/// Checks `condition` repeatedly until it is true; panics with `what` after `deadline`.
 ///
-/// A condition that hangs counts as one that does not hold.
+/// A condition that hangs counts as false.
 pub async fn eventually(deadline: Duration, what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let end = Instant::now() + deadline;
     loop {

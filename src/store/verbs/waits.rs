@@ -1,8 +1,8 @@
 //! The publication of waits, and the search for those that wait for each other.
 //!
 //! A record is `stamp deadline length hold length hold length …`, then a line feed, then keys without separators. The
-//! first is the key that is waited for. The others are the keys of the holds that enclose the wait. The lengths are
-//! those of the keys in bytes, because a key may contain any text.
+//! first is the key that is waited for. The others are the keys of the holds that enclose the wait. Each length is that
+//! of a key in bytes. Lengths are needed because a key may contain any text.
 
 use std::fmt::Write;
 use std::sync::Arc;

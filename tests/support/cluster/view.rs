@@ -22,7 +22,7 @@ struct Member {
 pub(super) type Table<'a> = BTreeMap<&'a str, (Option<&'a str>, &'a [RangeInclusive<u16>])>;
 
 impl View {
-    /// Asks the node, if it answers.
+    /// Asks the node, if it responds.
     pub(super) async fn of(node: &RedisServer) -> Option<View> {
         let text = node.try_ask("CLUSTER NODES").await.ok()?;
         text.lines()
@@ -51,7 +51,7 @@ impl View {
         replicas.map(|member| &*member.id)
     }
 
-    /// Whether the node is a primary that has slots.
+    /// Returns whether the node is a primary that has slots.
     pub(super) fn is_primary(&self, id: &str) -> bool {
         let is_primary = |member: &Member| {
             member.id == id && member.primary.is_none() && !member.slots.is_empty()
@@ -59,7 +59,7 @@ impl View {
         self.0.iter().any(is_primary)
     }
 
-    /// Whether there is this number of nodes and of primaries, and all are well.
+    /// Returns whether there is this number of nodes and of primaries, and all are healthy.
     pub(super) fn is_whole(&self, nodes: usize, primaries: usize) -> bool {
         self.0.len() == nodes
             && self.replicas().count() == nodes - primaries
@@ -83,7 +83,7 @@ impl Member {
         let flags = words.nth(1)?.split(',').map(str::to_owned).collect();
         let primary = words.next().filter(|&id| id != "-").map(str::to_owned);
         let is_connected = words.nth(3)? == "connected";
-        // A slot that migrates is there once more, in brackets.
+        // A slot that migrates is listed once more, in brackets.
         let slots = words.filter(|word| !word.starts_with('['));
         Some(Member {
             id,
@@ -94,7 +94,7 @@ impl Member {
         })
     }
 
-    /// Whether the node is fully known, connected, and not considered as failing.
+    /// Returns whether the node is fully known, connected, and not considered failing.
     fn is_well(&self) -> bool {
         let known = ["myself", "master", "slave"];
         let is_known = |flag: &String| known.contains(&flag.as_str());

@@ -1,4 +1,4 @@
-//! The proxy at work: one task for each connection, two pumps in it, a reader and a writer each.
+//! The tasks of the proxy: one for each connection, with two pumps that have a reader and a writer each.
 
 use super::state::{Action, Cut, Direction, Link, Side, State};
 use std::io;
@@ -35,8 +35,8 @@ async fn listen(shared: &Shared, listener: std::net::TcpListener, target: Socket
             () = until(shared, |state| state.refusing) => {}
             () = accept(shared, &listener, target) => {}
         }
-        // A mere close is not enough: while another test starts a process, the copy of the
-        // descriptor between fork and exec keeps the socket listening. (Not allowed on macOS.)
+        // Closing it is not enough. While another test starts a process, the copy of the descriptor between fork and
+        // exec keeps the socket listening. (Not allowed on macOS.)
         let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
         drop(listener);
         shared.send_modify(|state| state.listening = false);
@@ -48,7 +48,7 @@ async fn listen(shared: &Shared, listener: std::net::TcpListener, target: Socket
 async fn accept(shared: &Shared, listener: &TcpListener, target: SocketAddr) {
     loop {
         let Ok((client, _)) = listener.accept().await else {
-            // Most likely no descriptors are left: the others get a moment to end.
+            // Most likely no descriptors are left. The other connections get a moment to end.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
@@ -60,7 +60,7 @@ async fn accept(shared: &Shared, listener: &TcpListener, target: SocketAddr) {
 
 async fn connect(shared: Shared, id: u64, client: TcpStream, target: SocketAddr) {
     let Ok(server) = TcpStream::connect(target).await else {
-        // The nearest form to a refusal by the server, after the connection was accepted.
+        // This is the closest equivalent to a rejection by the server, after the connection was accepted.
         client.set_zero_linger().expect("an open socket");
         return;
     };
@@ -106,7 +106,7 @@ async fn read(
         if action == Some(Action::Twice) {
             tokio::select! {
                 _ = cut(shared, id, direction.from()) => {}
-                // A server that does not answer the request once will not answer it twice.
+                // A server that does not respond to the request once will not respond to it twice.
                 _ = exchange(target, chunk) => {}
             }
         }
@@ -137,7 +137,7 @@ async fn write(shared: &Shared, id: u64, direction: Direction, mut socket: Owned
     with_link(shared, id, |link| link.writing[direction.to()] = false);
 }
 
-/// Writes what is due, until the end of the stream has been passed on.
+/// Writes the items that are due, until the end of the stream has been forwarded.
 async fn deliver(
     shared: &Shared,
     id: u64,
@@ -166,7 +166,7 @@ async fn deliver(
     }
 }
 
-/// Sends one request on a connection of its own. Returns the first bytes of its answer.
+/// Sends one request on a separate connection. Returns the first bytes of its response.
 pub(super) async fn exchange(target: SocketAddr, request: &[u8]) -> io::Result<Vec<u8>> {
     let mut server = TcpStream::connect(target).await?;
     server.write_all(request).await?;

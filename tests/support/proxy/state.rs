@@ -1,7 +1,7 @@
-//! The state of the proxy: its connections, the bytes that wait in them, and its orders.
+//! The state of the proxy: its connections, the bytes that wait in them, and its rules.
 //!
-//! The whole state lives in one `watch` channel. The pumps and the tests change it and wait on it, so a
-//! test sees every change and misses none.
+//! The whole state is in one `watch` channel. The pumps and the tests change it and wait for changes of it, so a test
+//! sees every change and misses none.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::{Index, IndexMut};
@@ -13,43 +13,43 @@ use tokio::time::Instant;
 pub enum Direction {
     /// Requests.
     ToServer,
-    /// Answers, and the messages of a subscription.
+    /// Responses, and the messages of a subscription.
     ToClient,
 }
 
 /// The way in which a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
-    /// In good order: the peer reads an end of file.
+    /// Orderly: the peer reads an end of file.
     Fin,
     /// Abruptly: the peer gets "connection reset".
     Reset,
 }
 
-/// The effect of a rule on the chunk that it fits.
+/// The effect of a rule on the chunk that it matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Ends the connection on both sides instead of forwarding the chunk. For a request: cut
-    /// before the server has it. For an answer: cut after the server executed the request.
+    /// Ends the connection on both sides instead of forwarding the chunk. A request is cut before the server has it. A
+    /// response is cut after the server executed the request.
     CutInstead(Cut),
-    /// Forwards the request, and ends the connection on both sides when the first bytes of an
-    /// answer come back, which the client does not get.
+    /// Forwards the request. Ends the connection on both sides when the first bytes of the response arrive, which the
+    /// client does not get.
     CutAtAnswer(Cut),
-    /// Forwards the request, and ends the connection on the client's side at once; the server
-    /// gets the request and then the end of the connection.
+    /// Forwards the request, and ends the connection on the client's side immediately. The server gets the request and
+    /// then the end of the connection.
     CutClientAfter(Cut),
-    /// Holds back the chunk and what follows it on this connection, until
-    /// [`release`](super::Proxy::release) or a cut.
+    /// Holds back the chunk and everything after it on this connection, until [`release`](super::Proxy::release) or a
+    /// cut.
     Hold,
-    /// Forwards the chunk this much later, and what follows it not before it.
+    /// Forwards the chunk this much later, and everything after it not before it.
     Delay(Duration),
-    /// Loses the chunk. Meant for pub/sub messages; a lost request or answer leaves a stream in
-    /// which all later answers belong to the wrong request.
+    /// Loses the chunk. This is for pub/sub messages. A lost request or response leaves a stream in which all later
+    /// responses belong to the wrong request.
     Lose,
     /// Forwards the chunk and keeps a copy; see [`replay`](super::Proxy::replay).
     Record,
-    /// Has the request executed on a connection of its own first, and then forwards it: the client
-    /// gets the second answer. As with a replay, the server must not want a password.
+    /// First executes the request on a separate connection, and then forwards it. The client gets the second response.
+    /// As with a replay, the server must not require a password.
     Twice,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct Rule {
     pub once: bool,
 }
 
-/// An item to deliver, not before `due`; no bytes mean the end of the stream.
+/// An item to deliver, not before `due`. If there are no bytes, it is the end of the stream.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub due: Instant,
@@ -92,10 +92,10 @@ pub(super) struct Link {
     pub queues: Both<VecDeque<Item>>,
     pub held: Both<bool>,
     pub cut: Both<Option<Cut>>,
-    /// The halves of the socket that are in use: a side is closed when both are gone.
+    /// The halves of the socket that are in use. A side is closed when both are gone.
     pub reading: Both<bool>,
     pub writing: Both<bool>,
-    /// Whether nothing passes any more, not even an end.
+    /// Whether nothing is forwarded any more, not even the end of the stream.
     pub frozen: bool,
     cut_at_answer: Option<Cut>,
 }
@@ -116,13 +116,13 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Clients that have not hung up.
+    /// The number of clients that have not hung up.
     pub fn open(&self) -> usize {
         let here = |link: &&Link| link.reading[Side::Client];
         self.links.values().filter(here).count()
     }
 
-    /// The oldest rule that fits. A rule for one chunk is used up then.
+    /// The oldest rule that matches. A rule for one chunk is used up then.
     pub fn rule_for(&mut self, direction: Direction, chunk: &[u8]) -> Option<Action> {
         let fits = |rule: &Rule| rule.direction == direction && contains(chunk, &rule.needle);
         let index = self.rules.iter().position(fits)?;
@@ -170,14 +170,14 @@ impl State {
         }
     }
 
-    /// When the next item of a link may be delivered, if there is one and it is not held.
+    /// The time at which the next item of a link may be delivered, if there is one and it is not held.
     pub fn due(&self, id: u64, direction: Direction) -> Option<Instant> {
         let link = self.links.get(&id)?;
         let head = link.queues[direction].front()?;
         (!link.held[direction]).then_some(head.due)
     }
 
-    /// Whether bytes that contain `needle` wait in one link.
+    /// Returns whether bytes that contain `needle` wait in one link.
     pub fn holds(&self, direction: Direction, needle: &[u8]) -> bool {
         self.links.values().any(|link| {
             let waiting = link.queues[direction].iter();
@@ -207,7 +207,7 @@ impl Link {
         }
     }
 
-    /// Whether every side that was cut has been closed.
+    /// Returns whether every side that was cut has been closed.
     pub fn cuts_are_done(&self) -> bool {
         [Side::Client, Side::Server]
             .into_iter()
