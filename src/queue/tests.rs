@@ -1,5 +1,5 @@
-//! The queue over a store that misbehaves: how often it is asked while the inbox is broken, and what becomes of the
-//! waiters while a release is not answered.
+//! The queue over a store that misbehaves. The tests check how many requests are sent while the inbox is broken, and
+//! what becomes of the waiters while a release is not answered.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -29,7 +29,7 @@ use crate::{LockError, Locks};
 const SECOND: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_secs(3_600);
 
-/// A store in memory whose inbox may be broken, and that counts the questions.
+/// An in-memory store whose inbox may be broken, and that counts the requests.
 struct Counting {
     store: MemoryStore,
     is_broken: AtomicBool,
@@ -38,13 +38,13 @@ struct Counting {
     renewed: AtomicU32,
     /// Whether no release is answered.
     is_silent: AtomicBool,
-    /// How each release fails before it is executed.
+    /// The failure of each release before it is executed.
     failure: Mutex<Option<Effect>>,
-    /// Whether an acquire is not answered at once.
+    /// Whether an acquire is not answered immediately.
     is_slow: AtomicBool,
     /// Whether the next acquire panics.
     is_to_panic: AtomicBool,
-    /// What happens while the next acquire is polled.
+    /// Called while the next acquire is polled.
     meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     listener: Mutex<Option<Weak<dyn Listener>>>,
 }
@@ -152,7 +152,7 @@ impl Process {
         Ok(())
     }
 
-    /// Has a caller wait until it is aborted.
+    /// Makes a caller wait until it is aborted.
     fn wait(&self) -> JoinHandle<()> {
         let waiting = self.locks.lock(KEY).wait_forever().acquire();
         tokio::spawn(async move { drop(waiting.await) })
@@ -164,7 +164,7 @@ impl Process {
         listener.iter().for_each(|listener| listener.missed());
     }
 
-    /// How many questions there are while so much time passes.
+    /// The number of requests while this time passes.
     async fn asks_within(&self, span: Duration) -> u32 {
         let before = self.store.asked.load(Relaxed);
         sleep(span).await;
@@ -180,7 +180,7 @@ async fn a_waiter_asks_by_itself_only_while_the_inbox_is_broken() -> Result<(), 
     assert_eq!(process.asks_within(50 * SECOND).await, 1);
     for _ in 0..3 {
         process.set_broken(true);
-        // At once, and at pauses of up to 100 ms from then on.
+        // A request is sent immediately, and then after pauses of up to 100 ms.
         let asked = process.asks_within(10 * SECOND).await;
         assert!((100..=250).contains(&asked), "{asked}");
         process.set_broken(false);
@@ -234,7 +234,7 @@ async fn no_wait_does_not_wait_for_a_release_that_is_repeated() -> Result<(), Lo
     Ok(())
 }
 
-/// Waiters in other processes get the lock as soon as the server is there again.
+/// Waiters in other processes get the lock as soon as the server is available again.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_reaches_no_server_is_repeated_soon() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
@@ -272,7 +272,7 @@ async fn a_release_that_is_turned_away_is_repeated() -> Result<(), LockError> {
     Ok(())
 }
 
-/// It is for no other one, and so is told.
+/// Until then no caller can have the lock, so the release is reported.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_is_refused_is_in_the_report_until_its_lease_has_ended()
 -> Result<(), LockError> {
@@ -303,13 +303,13 @@ async fn a_refused_release_does_not_cost_the_output() -> Result<(), LockError> {
     Ok(())
 }
 
-/// It stands still while it is not blocked on.
+/// A runtime that is stalled while no thread blocks on it.
 fn still() -> Runtime {
     let mut builder = Builder::new_current_thread();
     builder.enable_all().build().expect("a runtime")
 }
 
-/// It has its turn in another runtime than it began to wait in.
+/// Its turn is in another runtime than the one in which it began to wait.
 #[test]
 fn a_lock_is_renewed_where_it_was_entered() -> Result<(), LockError> {
     let (first, next) = (still(), still());

@@ -1,4 +1,4 @@
-//! The machine as a table: what happens is on the left, and what must be done about it on the right.
+//! The machine as a table, with the events on the left, and the actions that follow on the right.
 
 mod alone;
 mod asks_once;

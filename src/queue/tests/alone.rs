@@ -1,4 +1,4 @@
-//! A caller that is alone in its line polls its own request, and another one comes.
+//! A caller that is alone in its local queue polls its own request, and another caller joins.
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
@@ -18,7 +18,7 @@ fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Has another caller come while the request of the next one is polled. Returns it.
+/// Makes another caller join while the request of the next one is polled. Returns it.
 fn meanwhile(process: &Process) -> Arc<Mutex<Option<Section>>> {
     let other = Arc::new(Mutex::default());
     let (locks, place) = (process.locks.clone(), Arc::clone(&other));
@@ -53,7 +53,7 @@ async fn another_one_comes_while_the_request_is_sent() -> Result<(), LockError> 
     both_have_it(&process).await
 }
 
-/// A driver goes on with the request.
+/// A driver continues with the request.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_is_not_polled_any_more_holds_up_no_other() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
@@ -62,12 +62,12 @@ async fn a_caller_that_is_not_polled_any_more_holds_up_no_other() -> Result<(), 
     assert!(poll_once(still.as_mut()).is_pending());
     let began = Instant::now();
     process.locks.with_lock(KEY, async {}).await?;
-    // The grant of the first one was taken back.
+    // The grant of the first caller was taken back.
     assert!(began.elapsed() <= 2 * SECOND + SECOND / 10);
     Ok(())
 }
 
-/// The limit of one that is alone arms no timer at first.
+/// At first, the limit of a single caller arms no timer.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_is_alone_no_more_waits_no_longer_than_it_wants() -> Result<(), LockError> {
     let process = Process::with_heartbeat(60 * SECOND);
@@ -153,7 +153,7 @@ async fn nothing_is_kept_of_those_who_have_waited() -> Result<(), LockError> {
     Ok(())
 }
 
-/// A map has room for many more than it holds.
+/// A map allocates more entries than it contains.
 #[test]
 fn little_is_kept_of_a_lock_that_no_other_caller_wants() {
     assert!(size_of::<Slot>() <= 40);

@@ -1,4 +1,4 @@
-//! Requests and waiters whose task ends before they do: with its runtime, by a panic, by being dropped.
+//! Requests and waiters whose task ends before they do: with its runtime, by a panic, or by being dropped.
 
 use std::pin::{Pin, pin};
 use std::sync::mpsc;
@@ -92,7 +92,7 @@ impl Wake for Owner {
     fn wake(self: Arc<Self>) {}
 }
 
-/// The last one to let go of it drops the future, which leaves its own line.
+/// The last owner drops the future, which leaves its own local queue.
 #[test]
 fn a_waker_may_own_another_waiter() {
     let (done, ended) = mpsc::channel();
@@ -117,7 +117,7 @@ fn a_waker_may_own_another_waiter() {
     drop(waiting);
 }
 
-/// The release is sent by another task, and the next request comes before it.
+/// The release is sent by another task, and the next acquisition comes before it.
 #[tokio::test]
 async fn a_lock_that_is_dropped_and_taken_again_is_asked_for_once() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
@@ -128,7 +128,7 @@ async fn a_lock_that_is_dropped_and_taken_again_is_asked_for_once() -> Result<()
     Ok(())
 }
 
-/// Its timers need one.
+/// Its timers need a runtime.
 #[test]
 fn a_release_that_panics_outside_of_a_runtime_keeps_no_waiter() -> Result<(), LockError> {
     let runtime = running();
@@ -146,7 +146,7 @@ fn a_release_that_panics_outside_of_a_runtime_keeps_no_waiter() -> Result<(), Lo
     runtime.block_on(waiting).expect("a waiter that ends")
 }
 
-/// It can start no driver there; the release of the holder brings it the lock.
+/// It cannot start a driver there. The release of the holder brings it the lock.
 #[test]
 fn a_waiter_on_a_runtime_that_has_ended_does_not_spin() -> Result<(), LockError> {
     let (live, ended) = (running(), running());
@@ -173,7 +173,7 @@ fn a_waiter_on_a_runtime_that_has_ended_does_not_spin() -> Result<(), LockError>
     Ok(())
 }
 
-/// No other input of its line wakes it: the lock is in another process.
+/// No other input of its local queue wakes it, because the lock is in another process.
 #[test]
 fn a_waiter_goes_on_when_the_runtime_of_its_driver_has_ended() -> Result<(), LockError> {
     let (first, next) = (running(), running());
@@ -216,7 +216,7 @@ fn a_waiter_without_timers_panics_itself() -> Result<(), LockError> {
     live.block_on(guard.release())
 }
 
-/// An operator has released it by force, and it does not know yet.
+/// An operator has released it by force, and the holder does not know that yet.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_another_one_has_replaced_is_not_handed_on() -> Result<(), LockError> {
     let mut process = Process::with_heartbeat(SECOND);

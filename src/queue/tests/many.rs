@@ -1,5 +1,5 @@
-//! Many callers of one process want one lock. What one of them does costs no walk over the others: with one for each
-//! of them, these tests would take minutes.
+//! Many callers of one process want one lock. An event of one of them requires no walk over the others. If each event
+//! required one, these tests would take minutes.
 
 use futures_util::future::join_all;
 
@@ -7,7 +7,7 @@ use super::*;
 
 const MANY: usize = 10_000;
 
-/// They come while another process has the lock, and it is released.
+/// They join while another process has the lock, and it is released.
 #[tokio::test(start_paused = true)]
 async fn many_have_their_turns_in_the_order_in_which_they_came() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
@@ -29,7 +29,7 @@ async fn many_have_their_turns_in_the_order_in_which_they_came() -> Result<(), L
     Ok(())
 }
 
-/// Each of them names the holder in its error, by a few looks for all.
+/// Each of them names the holder in its error. A few lookups serve all of them.
 #[tokio::test(start_paused = true)]
 async fn many_time_out_in_any_order_and_know_the_holder() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);

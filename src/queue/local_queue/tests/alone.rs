@@ -1,4 +1,5 @@
-//! A line that begins when a second caller comes is in the state that it would have if it had been there from the start.
+//! A local queue that is created when a second caller joins is in the state that it would have if it had existed from
+//! the start.
 
 use super::events::*;
 use super::story::*;

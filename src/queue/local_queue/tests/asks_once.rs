@@ -1,4 +1,4 @@
-//! Waiters that ask only once stay no longer than the request in flight.
+//! Waiters that make only one attempt stay no longer than the request in flight.
 
 use super::events::*;
 use super::story::*;
@@ -111,7 +111,7 @@ fn one_behind_a_release_that_names_another_is_refused_at_once() {
             (held(), "grant B"),
         ])
         .released_by(B);
-    // The release of a waiter that has left goes to the next one that waits, however long that takes.
+    // The release of a waiter that has left names the next one that waits, however long that takes.
     Story::of(NOTIFY)
         .goes([
             (join(A), "acquire A"),
@@ -134,7 +134,7 @@ fn one_behind_a_local_holder_asks_if_no_other_waits() {
             (idle(), ""),
         ])
         .released_by(A);
-    // The store may know better.
+    // The store may know that A has lost the lock.
     Story::of(NOTIFY)
         .held_by(A)
         .goes([

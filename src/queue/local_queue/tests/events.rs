@@ -1,4 +1,4 @@
-//! What happens in a story: events of the time, of the callers, and of the store.
+//! The events of a story: those of the time, of the callers, and of the store.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::queue::step::{Input, Wish};
 use crate::store::{AcquireRequest, QueueEntry};
 
 impl Story {
-    /// A caller takes the free lock and enters.
+    /// A caller acquires the free lock and enters.
     pub(super) fn held_by(self, holder: char) -> Self {
         let (ask, grant) = (format!("acquire {holder}"), format!("grant {holder}"));
         self.goes([
@@ -22,7 +22,7 @@ impl Story {
         ])
     }
 
-    /// The lock is given back, and nothing is left.
+    /// The lock is released, and nothing is left.
     pub(super) fn released_by(self, holder: char) {
         let expected = match self.grants.get(&holder) {
             Some(Grant {
@@ -41,7 +41,7 @@ impl Story {
 
 // ---- time ----
 
-/// So much later.
+/// This time passes.
 pub(super) fn after(span: u64, event: Event) -> Event {
     Box::new(move |story| {
         story.now += millis(span);
@@ -49,7 +49,7 @@ pub(super) fn after(span: u64, event: Event) -> Event {
     })
 }
 
-/// The time comes that the machine has named, which is so far away.
+/// The time that the machine has set is reached. It is this far away.
 pub(super) fn due(span: u64) -> Event {
     due_within(span..=span)
 }
@@ -68,12 +68,12 @@ pub(super) fn due_within(spans: RangeInclusive<u64>) -> Event {
     })
 }
 
-/// The driver comes by, and the time has not come yet.
+/// The driver runs before the time that the machine has set.
 pub(super) fn early(span: u64) -> Event {
     after(span, Box::new(|_| Some(Input::Due)))
 }
 
-/// No time is named.
+/// The machine has set no time.
 pub(super) fn never_due() -> Event {
     Box::new(|story| {
         assert_eq!(story.queue.due(), None, "{}", story.name);
@@ -81,7 +81,7 @@ pub(super) fn never_due() -> Event {
     })
 }
 
-/// A hold goes on, and nothing else must be done.
+/// A hold continues, and nothing else must be done.
 pub(super) fn idle() -> Event {
     Box::new(|story| {
         let queue = &story.queue;
@@ -111,7 +111,7 @@ pub(super) fn join_heir(waiter: char, ttl: u64) -> Event {
     enlist(waiter, Mode::Exclusive, millis(ttl), true, true, false)
 }
 
-/// A caller that waits, and asks too rarely for a place in the store's queue.
+/// A caller that waits, and sends requests too rarely for a place in the store's queue.
 pub(super) fn join_outside(waiter: char) -> Event {
     enlist(waiter, Mode::Exclusive, millis(TTL), false, false, false)
 }
@@ -131,7 +131,7 @@ pub(super) fn read_with(waiter: char, ttl: u64) -> Event {
     enlist(waiter, Mode::Shared, millis(ttl), false, true, false)
 }
 
-/// A reader that waits, and asks too rarely for a place in the store's queue.
+/// A reader that waits, and sends requests too rarely for a place in the store's queue.
 pub(super) fn read_outside(waiter: char) -> Event {
     enlist(waiter, Mode::Shared, millis(TTL), false, false, false)
 }
@@ -203,7 +203,7 @@ pub(super) fn enter(waiter: char) -> Event {
     enter_turn(waiter, waiter)
 }
 
-/// A caller comes for the hold of another caller.
+/// A caller enters the hold of another caller.
 pub(super) fn enter_turn(waiter: char, of: char) -> Event {
     let (waiter, hold) = (hold(waiter), hold(of));
     Box::new(move |_| Some(Input::Entered { waiter, hold }))
@@ -214,7 +214,7 @@ pub(super) fn heir(ttl: u64, expected: Option<char>) -> Event {
     heir_of(ttl, false, expected)
 }
 
-/// An heir whose lock was not in the store for a heartbeat.
+/// The waiter that may continue a hold whose lock was not in the store for a heartbeat.
 pub(super) fn late_heir(ttl: u64, expected: Option<char>) -> Event {
     heir_of(ttl, true, expected)
 }

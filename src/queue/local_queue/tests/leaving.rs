@@ -1,9 +1,9 @@
-//! A waiter leaves in each of its stages. What the store then has of it is released, once.
+//! A waiter leaves in each of its stages. Whatever the store has of it then is released, once.
 
 use super::events::*;
 use super::story::*;
 
-/// What is done about A, which is alone and leaves before this answer.
+/// The actions about A, which is alone and leaves before this answer.
 #[test]
 fn a_waiter_that_leaves_is_undone_when_its_request_is_answered() {
     let answers = [
@@ -128,7 +128,7 @@ fn a_waiter_of_which_the_store_may_know_is_released() {
             (free(), ""),
         ])
         .ends();
-    // An answer to a later request does not say what becomes of the first one.
+    // An answer to a later request does not show what becomes of the first one.
     Story::of(NOTIFY)
         .goes([
             (join(A), "acquire A"),
@@ -139,7 +139,7 @@ fn a_waiter_of_which_the_store_may_know_is_released() {
             (free(), ""),
         ])
         .ends();
-    // A release may have named it without an answer. That needs no tombstone.
+    // A release may have named it without an answer. In this case no tombstone is needed.
     Story::of(NOTIFY)
         .held_by(A)
         .goes([
@@ -153,7 +153,7 @@ fn a_waiter_of_which_the_store_may_know_is_released() {
         .ends();
 }
 
-/// What is done about B, which A has named and which leaves before this answer.
+/// The actions about B, which A has named and which leaves before this answer.
 #[test]
 fn a_successor_that_leaves_is_released_whatever_the_answer() {
     let answers = [

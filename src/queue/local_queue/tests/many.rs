@@ -1,5 +1,5 @@
-//! A line of many: what happens to one waiter costs no walk over the others. With one for each of them, these tests would
-//! take minutes.
+//! A local queue with many waiters. An event of one waiter requires no walk over the others. If each event required
+//! one, these tests would take minutes.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::store::{AcquireRequest, HandoffMessage, StoreTime};
 
 const MANY: usize = 50_000;
 
-/// The machine and many waiters, in the order in which they came, behind a holder that has entered.
+/// The machine and many waiters, in the order in which they joined, behind a holder that has entered.
 struct Line {
     queue: LocalQueue,
     now: Instant,
@@ -87,7 +87,7 @@ fn many_leave_in_any_order() {
     let mut leaving = line.waiters.clone();
     fastrand::Rng::with_seed(7).shuffle(&mut leaving);
     for waiter in leaving {
-        // The next first one may ask.
+        // The waiter that is first now may send a request.
         line.step(Input::Leave(waiter));
         if line.queue.flight.is_some() {
             let error = StoreError::new("acquire", &Arc::from("nowhere"), Effect::None, "fails");

@@ -1,10 +1,10 @@
-//! The message that the lock has moved comes before an answer, after it, and instead of it.
+//! The message that the lock has moved arrives before an answer, after it, or instead of it.
 
 use super::events::*;
 use super::story::*;
 use crate::base::time::deadline;
 
-/// A listens, and is in the store's queue.
+/// A waits while messages can arrive, and is in the store's queue.
 fn a_is_queued() -> Story {
     Story::of(NOTIFY).goes([(listens(true), ""), (join(A), "acquire A"), (busy(), "")])
 }
@@ -35,7 +35,7 @@ fn a_message_that_comes_before_the_first_answer_is_read_after_it() {
             ])
             .released_by(A);
     }
-    // Without an answer there is no clock by which to read it.
+    // Without an answer there is no clock with which to evaluate the message.
     Story::of(NOTIFY)
         .goes([
             (join(A), "acquire A"),
@@ -44,7 +44,7 @@ fn a_message_that_comes_before_the_first_answer_is_read_after_it() {
             (held(), "grant A (unanswered)"),
         ])
         .released_by(A);
-    // The server's clock was set back in between.
+    // The server's clock was set back in the meantime.
     Story::of(NOTIFY)
         .goes([
             (join(A), "acquire A"),
@@ -69,7 +69,7 @@ fn a_message_while_a_later_answer_is_awaited_is_read_after_it() {
             .goes([(free(), "acquire A"), (message(A), ""), (answer, granted)])
             .released_by(A);
     }
-    // Asking again is of no use, and the waiter has the lock.
+    // A repetition of the request would be useless, and the waiter has the lock.
     a_is_queued()
         .goes([
             (free(), "acquire A"),
@@ -95,7 +95,7 @@ fn a_message_that_cannot_be_read_is_a_reason_to_ask() {
             .goes([(message, "acquire A"), (held(), "grant A")])
             .released_by(A);
     }
-    // The connection changes while an answer is awaited that does not come.
+    // The connection changes while the waiter waits for an answer that does not arrive.
     a_is_queued()
         .goes([
             (due(1_000), "acquire A"),
@@ -127,7 +127,7 @@ fn a_message_to_a_successor_is_read_after_the_answer_to_the_release() {
             _ => story.released_by(B),
         }
     }
-    // The waiter was in the queue before, and reads the message by the answer that it got there.
+    // The waiter was in the queue before. It evaluates the message with the answer that it got there.
     for answer in [unsure(), abandoned()] {
         Story::of(NOTIFY)
             .held_by(A)

@@ -4,7 +4,7 @@ use super::events::*;
 use super::story::*;
 use crate::base::options::Queueing;
 
-/// Two in a row.
+/// At most two hand-offs in a row.
 const TWO: Queueing = Queueing {
     local_handoffs: 2,
     ..NOTIFY
@@ -179,11 +179,11 @@ fn a_turn_that_is_not_come_for_is_passed_over() {
 fn a_hold_does_not_go_on_with_a_waiter_that_it_does_not_fit() {
     let held = || Story::of(NOTIFY).held_by(A);
     held().goes([(heir(TTL, None), "")]).released_by(A);
-    // One token is for the hold alone.
+    // The only token is that of the hold itself.
     held()
         .goes([(join(B), ""), (heir(TTL, None), ""), (leave(B), "")])
         .released_by(A);
-    // Another TTL.
+    // The waiter wants another TTL.
     held()
         .goes([
             (join_heir(B, 6_000), ""),
@@ -192,7 +192,7 @@ fn a_hold_does_not_go_on_with_a_waiter_that_it_does_not_fit() {
             (leave(B), ""),
         ])
         .released_by(A);
-    // The first waiter counts.
+    // Only the first waiter counts.
     held()
         .goes([
             (join(B), ""),
@@ -278,7 +278,7 @@ fn turns_count_as_handoffs() {
         .released_by(A);
 }
 
-/// A hands on to B, C and D, as far as it may.
+/// A hands the lock off to B, C and D, as far as it may.
 fn three_heirs() -> Story {
     Story::of(TWO).goes([
         (join_heir(A, TTL), "acquire A"),
@@ -319,7 +319,7 @@ fn the_next_turn_goes_through_the_store_once_another_process_has_come() {
         .released_by(D);
 }
 
-/// The message came over a connection of its own. The store had answered before it sent it.
+/// The message arrived over a separate connection. The store had responded before it sent the message.
 #[test]
 fn another_process_that_came_before_the_answer_was_read_is_not_forgotten() {
     Story::of(TWO)

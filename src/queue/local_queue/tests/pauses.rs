@@ -1,4 +1,4 @@
-//! When the first waiter asks, if nothing tells it to.
+//! The times at which the first waiter sends a request, if no event causes one.
 
 use super::events::*;
 use super::story::*;
@@ -13,7 +13,7 @@ const fn poll(interval: u64, attempts: Option<u32>) -> Queueing {
     }
 }
 
-/// A has asked, and another process holds the lock.
+/// A has sent a request, and another process holds the lock.
 fn a_waits(queueing: Queueing) -> Story {
     Story::of(queueing).goes([
         (listens(queueing.wake == Wake::Notify), ""),
@@ -32,7 +32,7 @@ fn a_waiter_that_listens_asks_once_in_a_heartbeat() {
             (busy(), ""),
             (due(1_000), "acquire A"),
             (busy(), ""),
-            // A message would have told it before.
+            // A message should have arrived before.
             (due(1_000), "acquire A"),
             (held(), "check; grant A"),
         ])
@@ -49,7 +49,7 @@ fn the_subscription_is_checked_only_if_a_message_should_have_come() {
             .goes([(due_within(10..=1_000), "acquire A"), (held(), "grant A")])
             .released_by(A);
     }
-    // It did come.
+    // The message arrived.
     a_waits(NOTIFY)
         .goes([
             (due(1_000), "acquire A"),
@@ -57,7 +57,7 @@ fn the_subscription_is_checked_only_if_a_message_should_have_come() {
             (held(), "grant A"),
         ])
         .released_by(A);
-    // No lock moves when its lease ends.
+    // No lock moves when its lease expires.
     Story::of(NOTIFY)
         .goes([
             (listens(true), ""),
@@ -88,7 +88,7 @@ fn a_waiter_that_is_told_nothing_asks_after_pauses_that_grow() {
         let story = PAUSES.into_iter().fold(asked, |story, (least, most)| {
             story.goes([(due_within(least..=most), "acquire A"), (busy(), "")])
         });
-        // The next waiter begins anew.
+        // The pauses of the next waiter begin with the shortest again.
         story
             .goes([
                 (join(B), ""),
@@ -154,7 +154,7 @@ fn a_waiter_asks_sooner_when_messages_come_no_more() {
             (busy(), ""),
             (listens(true), ""),
             (due(1_000), "acquire A"),
-            // It does not matter while a request is in flight.
+            // This has no effect while a request is in flight.
             (listens(false), ""),
             (never_due(), ""),
             (listens(true), ""),
@@ -177,7 +177,7 @@ fn a_waiter_asks_when_the_lease_ends_that_the_store_told_of() {
                 (busy_for(remaining), ""),
                 (early(remaining), ""),
                 (due(1), "acquire A"),
-                // The lease was renewed. What the store said before does not count.
+                // The lease was renewed. The previous reply of the store no longer counts.
                 (busy_for(TTL), ""),
                 (due_within(10..=1_000), "acquire A"),
                 (busy_for(1_500), ""),
@@ -188,7 +188,7 @@ fn a_waiter_asks_when_the_lease_ends_that_the_store_told_of() {
             ])
             .ends();
     }
-    // What the store said before the last request does not count.
+    // The reply to the request before the last one does not count.
     a_waits(BACKOFF)
         .goes([
             (due_within(10..=20), "acquire A"),
@@ -199,7 +199,7 @@ fn a_waiter_asks_when_the_lease_ends_that_the_store_told_of() {
             (held(), "grant A"),
         ])
         .released_by(A);
-    // Messages end, and so does the lease.
+    // Messages can no longer arrive, and the lease ends too.
     Story::of(NOTIFY)
         .goes([
             (listens(true), ""),
@@ -226,7 +226,7 @@ fn a_waiter_that_polls_asks_in_fixed_intervals() {
             (held(), "grant A (unanswered)"),
         ])
         .released_by(A);
-    // Behind a holder of its own process as well.
+    // This is also true behind a holder of its own process.
     Story::of(poll(700, None))
         .held_by(A)
         .goes([
@@ -283,7 +283,7 @@ fn a_waiter_that_has_asked_as_often_as_it_may_is_too_late() {
     a_waits(poll(700, Some(2)))
         .goes([(due(700), "acquire A"), (held(), "grant A")])
         .released_by(A);
-    // Each waiter counts for itself. A waiter that is named has not asked.
+    // Each waiter counts for itself. A waiter that is named has not sent a request.
     Story::of(poll(700, Some(1)))
         .goes([
             (join(A), "acquire A"),
@@ -313,7 +313,7 @@ fn the_next_waiter_may_have_a_shorter_heartbeat() {
             (free(), ""),
         ])
         .released_by(A);
-    // A longer one does not put off what was due.
+    // A longer heartbeat does not delay what was due.
     Story::of(NOTIFY)
         .held_by(A)
         .goes([

@@ -62,7 +62,7 @@ fn a_writer_takes_its_place_while_readers_of_its_process_are_inside() {
             (release(A), "unshare A"),
             (message(B), "grant B"),
             (enter(B), ""),
-            // The release names no reader: they ask at once.
+            // The release names no reader: they send their request immediately.
             (release(B), "release B; share C"),
             (shared("C"), "grant C"),
             (enter(C), ""),
@@ -82,7 +82,7 @@ fn readers_who_wait_are_told_together() {
             (due(1_000), "share AB"),
             (busy(), ""),
             (read(C), ""),
-            // The third one had not asked: it does so now.
+            // The third reader had not sent a request. It does so now.
             (message_to("AB"), "grant A; grant B; share C"),
             (shared("C"), "grant C"),
             (enter(A), ""),
@@ -114,7 +114,7 @@ fn a_message_that_overtakes_the_answer_is_for_each_of_them() {
         .ends();
 }
 
-/// Some readers are in already, because a message to them is on its way; the others are behind a writer.
+/// Some readers are already inside, because a message to them is on its way. The others are behind a writer.
 #[test]
 fn those_who_are_in_go_on_and_the_others_wait() {
     Story::of(NOTIFY)
@@ -211,7 +211,7 @@ fn a_reader_that_asks_once_enters_beside_others() {
         .ends();
 }
 
-/// The reader before it waits for the next poll, and it must not wait as long.
+/// The reader before it waits for the next poll, and this reader must not wait as long.
 #[test]
 fn a_reader_that_asks_once_does_not_wait_for_the_pause_of_another() {
     Story::of(NOTIFY)
@@ -247,7 +247,7 @@ fn readers_enter_behind_a_writer_that_goes_on_as_a_reader() {
         .ends();
 }
 
-/// The line of a process follows the rule of its place in the store's queue.
+/// The local queue of a process follows the rule of its place in the store's queue.
 #[test]
 fn preferred_readers_go_before_writers_and_the_other_way_round() {
     for (fairness, first) in [

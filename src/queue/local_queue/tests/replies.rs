@@ -1,4 +1,4 @@
-//! What the store says in a story: answers and messages.
+//! The replies and messages of the store in a story.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ fn answered(reply: impl FnOnce(&Story) -> Reply + 'static) -> Event {
     })
 }
 
-/// The waiter has the lock, for a lease of 30 s from when it asked.
+/// The waiter has the lock, for a lease of 30 s that counts from its request.
 pub(super) fn held() -> Event {
     let lease = millis(TTL);
     answered(move |_| {
@@ -36,7 +36,7 @@ pub(super) fn held() -> Event {
     })
 }
 
-/// These readers have the lock, for a lease of 30 s, and the other readers that have asked wait.
+/// These readers have the lock, for a lease of 30 s, and the other readers of the request wait.
 pub(super) fn shared(inside: &'static str) -> Event {
     answered(move |story| {
         let lease = millis(TTL);
@@ -61,19 +61,19 @@ pub(super) fn shared(inside: &'static str) -> Event {
     })
 }
 
-/// A grant that comes when the lease is over.
+/// A grant that arrives when the lease has expired.
 pub(super) fn held_too_late() -> Event {
     after(TTL, held())
 }
 
 const TOKEN: FencingToken = FencingToken(1);
 
-/// Another hold has the lock, and its lease does not end.
+/// Another hold has the lock, and its lease never expires.
 pub(super) fn busy() -> Event {
     busy_until(None)
 }
 
-/// Another hold has the lock for so long.
+/// Another hold has the lock for this long.
 pub(super) fn busy_for(remaining: u64) -> Event {
     busy_until(Some(millis(remaining)))
 }
@@ -100,7 +100,7 @@ pub(super) fn refused() -> Event {
     answered(|_| Reply::Refused(error(Effect::Refused)))
 }
 
-/// A release was answered, and the answer says nothing of the successor.
+/// A release was answered, and the answer says nothing about the successor.
 pub(super) fn unsure() -> Event {
     answered(|_| Reply::Unsure(None))
 }
@@ -119,7 +119,7 @@ pub(super) fn message(waiter: char) -> Event {
     message_after(0, waiter)
 }
 
-/// The lock has moved to this waiter; the message travels for so long.
+/// The lock has moved to this waiter. The message travels for this long.
 pub(super) fn message_after(span: u64, waiter: char) -> Event {
     messages_after(span, vec![waiter])
 }
@@ -147,7 +147,7 @@ fn messages_after(span: u64, waiters: Vec<char>) -> Event {
     })
 }
 
-/// The connection is another one now.
+/// There is another connection now.
 pub(super) fn reconnect() -> Event {
     Box::new(|story| {
         story.epoch += 1;
@@ -155,7 +155,7 @@ pub(super) fn reconnect() -> Event {
     })
 }
 
-/// Returns whether messages come in from now on.
+/// Whether messages can arrive from now on.
 pub(super) fn listens(listens: bool) -> Event {
     Box::new(move |_| Some(Input::Listening(listens)))
 }

@@ -1,5 +1,5 @@
-//! The language of the tables. A story begins with an empty queue and ends with one; each row of it is an
-//! event, and the actions that it calls for as a text: `acquire A`, `release A to B`, `grant A`.
+//! The language of the tables. A story begins with an empty queue and ends with one. Each row of it is an event, and
+//! the actions that follow as a text: `acquire A`, `release A to B`, `grant A`.
 //!
 //! Waiters and holds are letters. Each has a TTL of 30 s unless it says otherwise, and a heartbeat of 1 s.
 
@@ -23,7 +23,7 @@ pub(super) const D: char = 'D';
 pub(super) const E: char = 'E';
 pub(super) const F: char = 'F';
 
-/// A span in milliseconds, as all spans of a story.
+/// A time in milliseconds, as all times of a story.
 pub(super) const TTL: u64 = 30_000;
 const HEARTBEAT: u64 = 1_000;
 /// The lease of a lock that moves to a waiter.
@@ -65,10 +65,10 @@ pub(super) fn letter(hold: HoldId) -> char {
         .unwrap()
 }
 
-/// What happens, as an input of the machine, if any.
+/// The event as an input of the machine, if it is one.
 pub(super) type Event = Box<dyn FnOnce(&mut Story) -> Option<Input>>;
 
-/// The machine, and what a shell around it remembers.
+/// The machine, and the state that a shell around it would keep.
 #[must_use = "a story has an end"]
 pub(super) struct Story {
     pub(super) name: String,
@@ -76,9 +76,9 @@ pub(super) struct Story {
     pub(super) began: Instant,
     pub(super) now: Instant,
     pub(super) epoch: u64,
-    /// When the request in flight was sent, and the epoch then.
+    /// The instant at which the request in flight was sent, and the epoch at that instant.
     pub(super) flight: Option<(Instant, u64)>,
-    /// The readers for whom the last request was made.
+    /// The readers for which the last request was made.
     pub(super) asked: Vec<char>,
     pub(super) requests: HashMap<char, AcquireRequest>,
     pub(super) grants: HashMap<char, Grant>,
@@ -130,7 +130,7 @@ impl Story {
         self.grants[&waiter]
     }
 
-    /// So long after the story began.
+    /// The instant that is this long after the story began.
     pub(super) fn at(&self, after: u64) -> Instant {
         self.began + millis(after)
     }
@@ -148,7 +148,7 @@ impl Story {
         texts.join("; ")
     }
 
-    /// The text of an action. What the text does not say is checked here.
+    /// The text of an action. The parts of the action that the text omits are checked here.
     fn perform(&mut self, action: Action) -> String {
         match action {
             Action::Ask(Ask::Acquire(request)) => {

@@ -1,4 +1,4 @@
-//! The lock goes from one caller to the next: through the store, and by the release of the one before.
+//! The lock passes from one caller to the next, through the store and by the release of the previous holder.
 
 use super::events::*;
 use super::story::*;
@@ -175,10 +175,10 @@ fn a_grant_that_is_not_come_for_is_passed_over() {
             (join(A), "acquire A"),
             (join(B), ""),
             (held(), "grant A"),
-            // B does not wait for A longer than for a holder.
+            // B waits for A no longer than for a holder.
             (due(1_000), "acquire B"),
             (busy(), ""),
-            // And its own time has come as well.
+            // The time at which B sends a request is reached as well.
             (due(1_000), "pass over A; acquire B"),
             (release(A), "release A"),
             (busy(), ""),

@@ -1,4 +1,4 @@
-//! The line of waiters is a list, though none of them is looked for by a walk.
+//! The waiters behave like a list, although none of them is found by walking through the others.
 
 use proptest::prelude::*;
 
@@ -22,7 +22,7 @@ fn waiter(is_preferred: bool, asks_once: bool) -> Waiter {
 }
 
 proptest! {
-    /// It is a list into which the preferred ones are inserted behind each other.
+    /// It behaves like a list into which the preferred waiters are inserted one after the other.
     #[test]
     fn they_are_a_list(steps in prop::collection::vec(any::<(bool, bool, bool, usize)>(), 0..100)) {
         let (mut waiters, mut list) = (Waiters::default(), Vec::<Waiter>::new());
