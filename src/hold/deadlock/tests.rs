@@ -1,5 +1,5 @@
-//! The walks on graphs that do not change, on random ones, and among all that may happen meanwhile; and the
-//! search on the in-memory store.
+//! The walks on graphs that do not change, on random ones, and among all events that may happen at the same time. The
+//! search is tested on the in-memory store.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ fn key(key: usize) -> Arc<str> {
     key.to_string().into()
 }
 
-/// A wait for a key inside of holds, each with its key.
+/// A wait for a key inside holds, each with its key.
 fn wait(id: HoldId, waits_for: usize, enclosing: &[(HoldId, usize)]) -> EnclosedWait {
     let enclosing = enclosing.iter();
     EnclosedWait {
@@ -49,25 +49,25 @@ fn wait(id: HoldId, waits_for: usize, enclosing: &[(HoldId, usize)]) -> Enclosed
     }
 }
 
-/// What stands in a store that does not change: the holds in each key, and the waits.
+/// The content of a store that does not change: the holds in each key, and the waits.
 #[derive(Clone, Debug, Default)]
 struct Graph {
     keys: Vec<Vec<HoldId>>,
     waits: Vec<EnclosedWait>,
 }
 
-/// When a walk looks at it.
+/// The time at which a walk looks at it.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     /// On both clocks.
     now: Instant,
     at: u64,
-    /// When every wait was published last.
+    /// The time at which every wait was last published.
     stamp: u64,
 }
 
 impl Moment {
-    /// So many seconds after the first one, where the waits were published so many seconds after it.
+    /// The moment this number of seconds after the first one. The waits were published `stamp` seconds after that.
     fn after(self, seconds: u64, stamp: u64) -> Self {
         Self {
             now: self.now + Duration::from_secs(seconds),
@@ -112,7 +112,7 @@ impl Graph {
         }
     }
 
-    /// The first walk of one of its waits, and how many looks it takes.
+    /// The first walk of one of its waits, and the number of lookups that it takes.
     fn walk(&self, from: usize, moment: Moment) -> (Option<Cycle>, usize) {
         let mut walk = Walk::new(self.waits[from].clone());
         let mut looks = 0;

@@ -1,4 +1,4 @@
-//! What becomes of a lock whose caller does not live to enter it.
+//! The fate of a lock whose caller ends before it can enter it.
 
 use std::panic::AssertUnwindSafe;
 
@@ -9,7 +9,7 @@ use crate::support::subscriber::subscribe;
 use crate::support::{DEADLINE, eventually};
 use crate::{LockError, Locks};
 
-/// One that panics as soon as a lock is acquired.
+/// A subscriber that panics as soon as a lock is acquired.
 struct Panicking;
 
 impl Subscriber for Panicking {
@@ -35,7 +35,7 @@ impl Subscriber for Panicking {
     fn exit(&self, _: &span::Id) {}
 }
 
-/// No caller has entered it, and nothing but its renewals would be left.
+/// No caller has entered it, and otherwise only its renewals would remain.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_could_not_be_reported_is_not_kept() -> Result<(), LockError> {
     let locks = Locks::in_memory();

@@ -46,7 +46,7 @@ fn a_suspension_counts_like_any_other_time() {
     lease.suspended(5 * SECOND, now);
     assert_eq!(lease.deadline(), sent + 5 * SECOND - SECOND / 10);
     assert_eq!(lease.look(0, now), Due::Renewal);
-    // Sent before the suspension.
+    // This was sent before the suspension.
     lease.confirm(sent + SECOND / 2, 10 * SECOND, now);
     assert_eq!(lease.deadline(), sent + 5 * SECOND - SECOND / 10);
     lease.confirm(now, 10 * SECOND, now);
@@ -116,7 +116,7 @@ fn a_lease_is_renewed_after_a_third_and_a_short_one_after_a_quarter() {
     }
 }
 
-/// The store knows nothing of the longer TTL until a request that asks for it is confirmed.
+/// The store does not know the longer TTL until a request with this TTL is confirmed.
 #[test]
 fn a_longer_ttl_does_not_put_off_the_renewal_of_the_shorter_lease() {
     let sent = Instant::now();
@@ -136,7 +136,7 @@ fn a_disconnect_makes_the_renewal_due_until_a_later_request_is_confirmed() {
     let mut lease = of(sent, 30 * SECOND, 30 * SECOND, None);
     let now = sent + SECOND;
     assert_eq!(lease.look(1, now), Due::Renewal);
-    // The one that is confirmed was sent before.
+    // The confirmed request was sent before the disconnect.
     lease.confirm(now, 30 * SECOND, now);
     lease.verify(0);
     assert_eq!(lease.look(1, now), Due::At(now + VERIFY_PAUSE));

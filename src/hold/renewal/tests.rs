@@ -1,4 +1,4 @@
-//! What a renewal does, case by case.
+//! The decisions of a renewal, case by case.
 
 use self::Input::*;
 use self::Output::*;
@@ -7,21 +7,21 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 const RESPONSE_TIMEOUT: u32 = 1_000;
-/// The end of a lease that bounds nothing.
+/// The end of a lease that limits nothing.
 const FAR: u32 = 30_000;
 
-/// What is told. Instants are in ms.
+/// The event for the renewal. Instants are in ms.
 #[derive(Clone, Copy, Debug)]
 enum Input {
-    /// It is asked what is next.
+    /// The renewal decides on its next step.
     Look,
-    /// It is asked what is next while there is no connection.
+    /// The renewal decides on its next step while there is no connection.
     LookCut,
     Connected,
     Confirming,
-    /// An attempt that was sent then has failed.
+    /// An attempt that was sent at this instant has failed.
     Fails(By, u32, Effect),
-    /// The connection of the attempt that was sent then was lost.
+    /// The connection of the attempt that was sent at this instant was lost.
     FailsCut(u32),
 }
 
@@ -29,7 +29,7 @@ enum Input {
 enum Output {
     Nothing,
     Sends,
-    /// One more, beside those without an answer since then.
+    /// One more attempt, in addition to those without a response since then.
     SendsBeside(u32),
     WaitsUntil(u32),
     GoesOn {

@@ -1,4 +1,4 @@
-//! The renewals of holds over a store that counts them, and that loses its connection when it is told to.
+//! The renewals of holds over a store that counts them, and that can be made to lose its connection.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -46,12 +46,13 @@ async fn each_hold_is_renewed_after_a_third_of_its_own_ttl() -> Result<(), LockE
         guards.push(locks.lock(number.to_string()).ttl(ttl).acquire().await?);
         advance(MOMENT).await;
     }
-    // Those with one TTL go together, and late by a tick of the timer, which the next ones count from.
+    // Holds with one TTL are renewed together. Each renewal is late by a tick of the timer, from which the next one
+    // counts.
     let together = store.together_within(300 * SECOND).await;
     let renewed = together.concat().len();
     let expected = 10 * (300 + 30 + 3);
     assert!((expected - 30..=expected).contains(&renewed), "{renewed}");
-    // The rest of them is renewed on when some have gone.
+    // The remaining hold continues to be renewed after some have ended.
     guards.truncate(1);
     let renewed = store.renewed_within(30 * SECOND).await;
     assert!((29..=30).contains(&renewed), "{renewed}");
@@ -105,21 +106,21 @@ async fn a_disconnect_has_each_hold_verified_once() -> Result<(), LockError> {
     assert_eq!(store.renewed_within(SECOND).await, 0);
     let verified = async |span| store.together_within(span).await.concat().len();
     store.disconnect();
-    // Spread over the next period.
+    // The verifications are spread over the next period.
     assert_eq!(verified(SECOND / 2).await, 100);
-    // A connection that dies all the time costs each hold 20 in a second.
+    // A connection that is lost all the time costs each hold 20 renewals per second.
     let mut renewed = 0;
     for _ in 0..1_000 {
         store.disconnect();
         renewed += verified(MOMENT).await;
     }
     assert!((1_500..=2_100).contains(&renewed), "{renewed}");
-    // The last of them was followed by a verification.
+    // The last disconnect was followed by a verification.
     assert_eq!(verified(SECOND / 2).await, 100);
     Ok(())
 }
 
-/// A lock that the server has lost is noticed as soon as the connection is.
+/// The loss of a lock on the server is noticed together with the loss of the connection.
 #[tokio::test(start_paused = true)]
 async fn a_disconnect_has_the_loss_noticed() -> Result<(), LockError> {
     let store = Counting::new();
@@ -138,7 +139,7 @@ async fn a_disconnect_has_the_loss_noticed() -> Result<(), LockError> {
 async fn a_disconnect_while_the_lock_is_asked_for_is_seen() -> Result<(), LockError> {
     let store = Counting::new();
     let locks = store.locks();
-    // With a schedule that knows of it already, and with one that does not.
+    // This is tested with a schedule that already knows of the connection, and with one that does not.
     for has_hold in [false, true] {
         let other = match has_hold {
             true => Some(locks.lock("other").acquire().await?),
@@ -198,7 +199,7 @@ async fn what_a_body_has_seen_keeps_nothing_alive() -> Result<(), LockError> {
     Ok(())
 }
 
-/// A hold of a runtime that has ended is renewed no more; those of the others are.
+/// A hold of a runtime that has ended is no longer renewed. The holds of the others are.
 #[test]
 fn each_runtime_has_its_own_schedule() {
     let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
@@ -280,7 +281,7 @@ async fn a_short_section_neither_starts_the_task_nor_wakes_it() -> Result<(), Lo
     Ok(())
 }
 
-/// As a hold is that was handed on in memory some time after it was confirmed.
+/// This is like a hold that was handed off in memory some time after it was confirmed.
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_is_due_before_the_task_wakes_does_wake_it() -> Result<(), LockError> {
     let renewals = schedule();
@@ -294,7 +295,7 @@ async fn a_hold_that_is_due_before_the_task_wakes_does_wake_it() -> Result<(), L
     renewals.push(&old, &runtime);
     tokio::task::yield_now().await;
     assert_eq!(signals(&renewals)[0].1, Some(began + TTL / 3));
-    // What is in flight does not wait for its time, nor does what is lost.
+    // A hold whose renewal is in flight does not wait for its time, nor does one that is lost.
     advance(SECOND / 2).await;
     while old.lost().is_none() {
         tokio::task::yield_now().await;

@@ -1,23 +1,23 @@
-//! What may happen while walks go on: a small model of branches that take locks, of what they publish, and of a
-//! walk, which is the crate's own. Every step is atomic, as a script is.
+//! The events that may happen during walks. This is a small model of branches that take locks, of their records, and of
+//! a walk, which uses the code of the crate. Every step is atomic, as a script is.
 //!
-//! All clocks show the same time, in ticks of half a heartbeat: so a record lives for four ticks, and may be late by
-//! one. A publication is executed at any time after it was sent, or never; it is never taken back. A branch may be
-//! dropped at any moment, and its locks are released one after the other, at any time after that. The branch that
-//! walks has published already.
+//! All clocks show the same time, in ticks of half a heartbeat. So a record lives for four ticks, and may be late by
+//! one. A publication is executed at any time after it was sent, or never. It is never removed. A branch may be dropped
+//! at any moment, and its locks are released one after the other, at any time after that. The branch that walks has
+//! already published its wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use super::*;
 
-/// How long all goes on.
+/// The number of ticks in a run.
 const TICKS: u64 = 4;
 
-/// How often one wait is published.
+/// The number of publications of one wait.
 const PUBLICATIONS: u8 = 2;
 
-/// One rule that is broken.
+/// The rule that is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
     SecondWalk,
@@ -26,11 +26,11 @@ pub(super) enum Broken {
     EdgesOfFields,
 }
 
-/// A branch takes these keys, one inside the other.
+/// A branch that takes these keys, one inside the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) owner: usize,
-    /// The key that its owner holds around it, for good.
+    /// The key that its owner holds around it, permanently.
     pub(super) inside: Option<usize>,
     pub(super) keys: &'static [usize],
     pub(super) may_be_dropped: bool,
@@ -39,7 +39,7 @@ pub(super) struct Plan {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Branch {
-    /// What encloses its next step, from the outermost inwards.
+    /// The holds that enclose its next step, beginning with the outermost.
     holds: Vec<(HoldId, usize)>,
     taken: usize,
     waits: Option<EnclosedWait>,
@@ -65,9 +65,9 @@ pub(super) struct State {
     branches: Vec<Branch>,
     records: BTreeMap<HoldId, (EnclosedWait, u64)>,
     sent: Vec<(EnclosedWait, u64)>,
-    /// All rings that there were at some instant, by their waits.
+    /// All rings that existed at some instant, by their waits.
     rings: BTreeSet<Vec<HoldId>>,
-    /// The ring of which one wait was told to give way.
+    /// The ring in which one wait was made the victim.
     pub(super) victim: Option<Vec<HoldId>>,
 }
 
@@ -118,14 +118,14 @@ impl State {
         }
     }
 
-    /// Returns whether the victim was told of a ring that there never was.
+    /// Returns whether there was a victim for a ring that never existed.
     pub(super) fn is_wrong(&self) -> bool {
         self.victim
             .as_ref()
             .is_some_and(|ring| !self.rings.contains(ring))
     }
 
-    /// All states that one step leads to.
+    /// All states to which one step leads.
     pub(super) fn next(&self, plans: &[Plan], broken: Option<Broken>) -> Vec<Self> {
         let mut next = Vec::new();
         if self.now < TICKS {
@@ -157,7 +157,7 @@ impl State {
         next
     }
 
-    /// Takes the next key, waits for it, or leaves all.
+    /// Takes the next key, waits for it, or leaves all keys.
     fn take(&mut self, at: usize, plan: &Plan) -> bool {
         let Self { keys, branches, .. } = self;
         let branch = &mut branches[at];
@@ -182,7 +182,7 @@ impl State {
         true
     }
 
-    /// The branch is dropped.
+    /// Drops the branch.
     fn leave(&mut self, at: usize, plan: &Plan) -> bool {
         let branch = &mut self.branches[at];
         if !plan.may_be_dropped || branch.has_ended {
@@ -219,7 +219,7 @@ impl State {
         true
     }
 
-    /// One look of a walk, or the beginning of the next one.
+    /// Makes one lookup of a walk, or begins the next walk.
     fn walk(&mut self, at: usize, plan: &Plan, broken: Option<Broken>) -> bool {
         let branch = &self.branches[at];
         let Some(wait) = branch.waits.clone() else {
@@ -290,7 +290,7 @@ impl State {
         }
     }
 
-    /// With edges between owners, every hold of an owner encloses each of its waits.
+    /// If the edges are between owners, every hold of an owner encloses each of its waits.
     fn merged(&self, mut wait: EnclosedWait, owner: usize, broken: Option<Broken>) -> EnclosedWait {
         if broken == Some(Broken::EdgesOfFields) {
             let held = self.keys.iter().enumerate();
@@ -303,7 +303,7 @@ impl State {
         wait
     }
 
-    /// Notes the rings that there are now.
+    /// Notes the rings that exist now.
     fn note_rings(&mut self) {
         let waits: Vec<_> = self
             .branches

@@ -1,5 +1,5 @@
-//! A waiter that is told to give way was part of a ring that was there at one instant: in every order of events of the
-//! model, and in none that breaks one of four rules.
+//! A waiter that must give way was part of a ring that existed at one instant. This is true for every order of events
+//! of the model. It is not true if any one of four rules is broken.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -16,7 +16,7 @@ const fn plan(owner: usize, keys: &'static [usize]) -> Plan {
     }
 }
 
-/// Two take the same keys in different orders, and one of them may give up.
+/// Two branches take the same keys in different orders, and one of them may give up.
 const ONE_GIVES_UP: [Plan; 2] = [
     Plan {
         may_be_dropped: true,
@@ -28,7 +28,7 @@ const ONE_GIVES_UP: [Plan; 2] = [
     },
 ];
 
-/// A branch inside of key 0 wants key 1, and may be dropped; its call graph stays in key 0.
+/// A branch inside key 0 wants key 1, and may be dropped. Its call graph stays in key 0.
 const A_BRANCH_IS_DROPPED: [Plan; 2] = [
     Plan {
         inside: Some(0),
@@ -41,7 +41,7 @@ const A_BRANCH_IS_DROPPED: [Plan; 2] = [
     },
 ];
 
-/// One owner holds key 0 in one branch; in another one it holds key 2 and wants key 1.
+/// One owner holds key 0 in one branch. In another branch it holds key 2 and wants key 1.
 const TWO_BRANCHES: [Plan; 3] = [
     plan(0, &[0]),
     plan(0, &[2, 1]),
@@ -51,7 +51,7 @@ const TWO_BRANCHES: [Plan; 3] = [
     },
 ];
 
-/// What was found among all states.
+/// The result of a search among all states.
 #[derive(Debug, Default)]
 struct Found {
     states: usize,
@@ -59,7 +59,7 @@ struct Found {
     wrong: usize,
 }
 
-/// Visits every state; with a broken rule, until one is wrong.
+/// Visits every state. With a broken rule, it stops at the first wrong one.
 fn search(plans: &[Plan], broken: Option<Broken>) -> Found {
     let mut found = Found::default();
     let (hasher, mut known) = (RandomState::new(), HashSet::new());

@@ -1,4 +1,4 @@
-//! Random graphs: a walk finds a cycle exactly where there is one, and what it finds is one.
+//! Random graphs. A walk finds a cycle if and only if there is one, and its result is a cycle.
 
 use proptest::prelude::*;
 
@@ -8,14 +8,14 @@ const OWNERS: usize = 3;
 const HOLDS: usize = 3;
 const KEYS: usize = 5;
 
-/// Fewer than the longest cycle that is looked for.
+/// This is less than the longest cycle that is searched for.
 const WAITS: usize = 8;
 
 fn any_hold() -> impl Strategy<Value = HoldId> {
     (0..OWNERS, 0..HOLDS).prop_map(|(owner, number)| hold(owner, number))
 }
 
-/// A wait may be for any key, inside of any holds; now and then it is a field of its key.
+/// A wait may be for any key, inside any holds. Now and then it is a field of its own key.
 fn any_graph() -> impl Strategy<Value = Graph> {
     let holds = prop::collection::vec(any_hold(), 0..3);
     let keys = prop::collection::vec(holds, KEYS);
@@ -51,7 +51,7 @@ impl Graph {
         self.is_wait(wait) && holds.any(|hold| other.enclosed_by(*hold).is_some())
     }
 
-    /// Returns whether a wait cannot end before itself: every way is tried.
+    /// Returns whether a wait cannot end before itself. Every path is tried.
     fn is_in_a_cycle(&self, from: usize) -> bool {
         let mut reached = vec![from];
         let mut at = 0;

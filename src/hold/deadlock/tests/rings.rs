@@ -16,7 +16,7 @@ use crate::{Handoff, LockError, LockGuard, Locks};
 /// The heartbeat of the locks in use.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-/// Takes the outer lock, and the inner one inside it once all of them hold theirs.
+/// Acquires the outer lock, and the inner one inside it as soon as all of them hold their outer locks.
 async fn nest(
     locks: &Locks,
     (outer, is_shared): (&str, bool),
@@ -36,7 +36,7 @@ async fn nest(
     outer.run_flat(body).await
 }
 
-/// How many gave way.
+/// The number of victims.
 fn victims(results: &[Result<(), LockError>]) -> u32 {
     let victims = results.iter().map(|result| match result {
         Err(error) => u32::from(error.is_deadlock()),
@@ -46,7 +46,7 @@ fn victims(results: &[Result<(), LockError>]) -> u32 {
 }
 
 /// A writer holds what the readers of another lock want, and wants their lock. They begin one after the other. Returns
-/// how many gave way, and how long it took from the first wait on.
+/// the number of victims, and the time from the first wait on.
 async fn writer_among(readers: u32, apart: Duration, writer_at: u32) -> (u32, Duration) {
     let locks = Watched::new().locks();
     let all = Barrier::new(readers as usize + 1);
@@ -78,7 +78,7 @@ async fn rings_that_share_their_waits_all_end_soon() {
     }
 }
 
-/// Many take two of few locks, to read or to write, in any order, and begin at any time.
+/// Many callers acquire two of few locks, to read or to write, in any order, and begin at any time.
 #[tokio::test(start_paused = true)]
 async fn whatever_rings_there_are_no_caller_waits_for_long() {
     const CALLERS: u64 = 12;
@@ -115,7 +115,7 @@ async fn whatever_rings_there_are_no_caller_waits_for_long() {
             results.iter().flatten().count() > 0,
             "seed {seed}: all gave way"
         );
-        // The longest time in which no caller came to its end.
+        // The longest time in which no caller completed.
         let (_, longest) = *last.lock();
         assert!(longest < 3 * HEARTBEAT, "seed {seed}: {longest:?}");
     }
@@ -143,7 +143,7 @@ async fn a_long_ring_ends_within_two_heartbeats() {
     }
 }
 
-/// Two read a lock with many others, and each wants to write what the other one reads.
+/// Two callers read a lock with many others, and each wants to write what the other one reads.
 #[tokio::test(start_paused = true)]
 async fn a_ring_through_locks_with_many_readers_ends() -> Result<(), LockError> {
     const READERS: usize = 500;
@@ -160,13 +160,13 @@ async fn a_ring_through_locks_with_many_readers_ends() -> Result<(), LockError> 
     };
     let first = timeout(100 * HEARTBEAT, first).await;
     assert_eq!(first.map(|result| victims(&[result])), Ok(1));
-    // Eight pauses of a quarter of a heartbeat, and what a short ring takes.
+    // The time is eight pauses of a quarter of a heartbeat, and the time for a short ring.
     assert!(begun.elapsed() < 4 * HEARTBEAT, "{:?}", begun.elapsed());
     try_join_all(others.into_iter().map(LockGuard::release)).await?;
     Ok(())
 }
 
-/// However many walk: all of them wait for one that waits for many readers.
+/// The number of walks does not matter: all of them wait for one that waits for many readers.
 #[tokio::test(start_paused = true)]
 async fn long_walks_take_1024_looks_in_a_heartbeat_at_most() -> Result<(), LockError> {
     const SPAN: u32 = 11;
@@ -182,7 +182,7 @@ async fn long_walks_take_1024_looks_in_a_heartbeat_at_most() -> Result<(), LockE
             locks.lock(format!("own:{at}")).run_flat(inner).await
         }));
         let looks = async {
-            // The first looks of each have been taken.
+            // The first lookups of each walk have been made.
             sleep(HEARTBEAT / 2).await;
             let before = store.asked().waits;
             sleep(HEARTBEAT * SPAN).await;
@@ -198,8 +198,8 @@ async fn long_walks_take_1024_looks_in_a_heartbeat_at_most() -> Result<(), LockE
     Ok(())
 }
 
-/// Holds the outer lock by a guard, and the inner one inside it. A victim drops the guard and begins anew at once.
-/// Returns how often it was one.
+/// Holds the outer lock by a guard, and the inner one inside it. A victim drops the guard and begins again immediately.
+/// Returns how often it was the victim.
 async fn persists(
     locks: &Locks,
     outer: &str,
@@ -221,7 +221,7 @@ async fn persists(
     }
 }
 
-/// What it leaves is released in the background, when it stands in the line again.
+/// Its locks are released in the background, when it is in the line again.
 #[tokio::test(start_paused = true)]
 async fn a_victim_that_begins_anew_is_not_the_victim_again() -> Result<(), LockError> {
     for handoff in [Handoff::InStore, Handoff::InProcess] {

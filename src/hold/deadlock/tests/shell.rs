@@ -1,4 +1,4 @@
-//! The search on the in-memory store: when it publishes and walks, what that costs, and what is left of it.
+//! The search on the in-memory store: when it publishes and walks, what that costs, and what it leaves behind.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -21,13 +21,13 @@ use crate::{__admin, LockError, LockGuard, Locks};
 const HEARTBEAT: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// A lock that is wanted inside of another one.
+/// Requests a lock inside another one.
 async fn inside(outer: &LockGuard, locks: &Locks, inner: &str) -> Result<(), LockError> {
     let request = locks.lock(inner).wait_forever();
     outer.scope(request.run(async {})).await?
 }
 
-/// Two that each hold what the other one wants, as soon as both hold.
+/// Two acquisitions that each hold what the other one wants, as soon as both hold their first lock.
 async fn ring(locks: &Locks) -> [Result<(), LockError>; 2] {
     let both = Barrier::new(2);
     let nest = async |outer: &str, inner: &str| {
@@ -44,7 +44,7 @@ fn victims(results: &[Result<(), LockError>]) -> usize {
     errors.filter(|error| error.is_deadlock()).count()
 }
 
-/// What is asked within so much time about a wait inside of a lock.
+/// The number of requests in this time about a wait inside a lock.
 async fn asked_within(span: Duration) -> Result<Asked, LockError> {
     let store = Watched::new();
     let locks = store.locks();
@@ -60,7 +60,7 @@ async fn asked_within(span: Duration) -> Result<Asked, LockError> {
     assert_eq!(store.has_record(hold), asked.changes > 0);
     wanted.release().await?;
     waiting.await?;
-    // Taken back soon.
+    // The record is removed soon.
     sleep(HEARTBEAT / 32).await;
     assert!(!store.has_record(hold));
     let changes = asked.changes + u32::from(asked.changes > 0);
@@ -74,7 +74,7 @@ async fn a_wait_is_published_four_times_in_a_heartbeat_and_walks_ever_more_rarel
     let nothing = Asked::default();
     for (quarters, changes, walks) in [
         (0, 0, 0),
-        // The first publication is refused, and tells the time.
+        // The first publication is rejected, and returns the time.
         (1, 2, 1),
         (2, 3, 1),
         (7, 8, 1),
@@ -96,7 +96,7 @@ async fn a_wait_is_published_four_times_in_a_heartbeat_and_walks_ever_more_rarel
     Ok(())
 }
 
-/// Each is a process of its own, which another one that has a lock has started.
+/// Each of them is a separate process, which another process that has a lock has started.
 #[tokio::test(start_paused = true)]
 async fn processes_inside_of_locks_of_others_are_a_ring() -> Result<(), LockError> {
     let store = Watched::new();
@@ -122,7 +122,7 @@ async fn what_nothing_encloses_and_what_does_not_look_asks_nothing() -> Result<(
     let locks = store.locks();
     let (outer, wanted) = (locks.lock("a").await?, locks.lock("b").await?);
     let wait = 100 * HEARTBEAT;
-    // A guard is no scope.
+    // A guard is not a scope.
     let alone = locks.lock("b").wait(wait).run(async {}).await;
     let silent = locks.lock("b").wait(wait).detect_deadlocks(false);
     let silent = outer.scope(silent.run(async {})).await?;
@@ -130,7 +130,7 @@ async fn what_nothing_encloses_and_what_does_not_look_asks_nothing() -> Result<(
     for result in [alone, silent, refused] {
         assert!(result.is_err_and(|error| error.is_contended()));
     }
-    // Inside of a lock of another `Locks`.
+    // This is inside a lock of another `Locks`.
     let elsewhere = Locks::in_memory();
     let request = locks.lock("b").wait(wait);
     let result = elsewhere.with_lock("a", request.run(async {})).await?;
@@ -151,13 +151,13 @@ async fn waits_are_published_together_and_beyond_256_half_as_often() -> Result<(
             let outer = locks.lock(format!("a:{at}")).await?;
             waiting.spawn(async move { inside(&outer, &locks, "b").await });
         }
-        // From the first publications on.
+        // All of them have published by now.
         sleep(HEARTBEAT / 2 * 3 + MOMENT).await;
         let before = store.asked();
         sleep(HEARTBEAT * 10).await;
         let asked = store.asked();
         assert_eq!(asked.changes - before.changes, requests);
-        // Each looks at the same.
+        // All of them make the same lookups.
         assert_eq!(
             (asked.holds - before.holds, asked.waits - before.waits),
             (3, 3)
@@ -208,7 +208,7 @@ async fn a_ring_is_found_once_a_store_that_failed_answers_again() {
     }
 }
 
-/// As long as each request takes less than half a heartbeat to arrive.
+/// This is so as long as each request takes less than half a heartbeat to arrive.
 #[tokio::test(start_paused = true)]
 async fn a_ring_is_found_over_a_slow_network() {
     for (delay, limit) in [(50, 2), (100, 3), (200, 6), (245, 8)] {
@@ -233,14 +233,14 @@ async fn a_claim_whose_answer_is_lost_is_made_again() {
     assert!(begun.elapsed() < 4 * HEARTBEAT);
 }
 
-/// Times of two servers are not compared: the walk is made anew.
+/// Times of two servers are not compared, so the walk is repeated.
 #[tokio::test(start_paused = true)]
 async fn a_walk_over_two_connections_confirms_nothing() {
     let store = Watched::new();
     let locks = store.locks();
     let begun = Instant::now();
     let reconnect = async {
-        // Between the walks.
+        // This is between the walks.
         sleep(HEARTBEAT / 2).await;
         store.reconnect();
         sleep(HEARTBEAT).await;
@@ -251,7 +251,7 @@ async fn a_walk_over_two_connections_confirms_nothing() {
     assert!((2 * HEARTBEAT..4 * HEARTBEAT).contains(&begun.elapsed()));
 }
 
-/// The chain is that of the poll: what is moved out of a body is not enclosed by its lock any more.
+/// The chain is that of the poll. A wait that is moved out of a body is no longer enclosed by its lock.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_moved_out_of_a_body_takes_its_record_back() -> Result<(), LockError> {
     let store = Watched::new();
@@ -290,7 +290,7 @@ fn a_runtime_that_ends_keeps_no_ring_from_being_found() {
     let outer = first.block_on(locks.lock("c").acquire()).unwrap();
     let wanted = second.block_on(locks.lock("d").acquire()).unwrap();
     let mut waiting = Box::pin(inside(&outer, &locks, "d"));
-    // It ends in the turn in which the wait is published.
+    // The runtime ends in the turn in which the wait is published.
     first.block_on(async {
         assert!((&mut waiting).now_or_never().is_none());
         sleep(HEARTBEAT / 4).await;
@@ -306,7 +306,7 @@ fn a_runtime_that_ends_keeps_no_ring_from_being_found() {
     assert_eq!(victims(&found), 1);
 }
 
-/// Polls a future until it is ready, or was polled so often; time passes between two polls.
+/// Polls a future until it is ready, or was polled this number of times. Time passes between two polls.
 async fn poll_times(polls: u32, mut future: Pin<&mut impl Future>) -> bool {
     for _ in 0..polls {
         let polled = poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx).is_ready())).await;
@@ -318,7 +318,7 @@ async fn poll_times(polls: u32, mut future: Pin<&mut impl Future>) -> bool {
     false
 }
 
-/// P7: whatever it was doing when it was dropped.
+/// P7 applies whatever the wait was doing when it was dropped.
 #[tokio::test(start_paused = true)]
 async fn a_wait_may_be_dropped_after_any_poll() -> Result<(), LockError> {
     const DELAY: Duration = Duration::from_millis(40);
@@ -344,7 +344,7 @@ async fn a_wait_may_be_dropped_after_any_poll() -> Result<(), LockError> {
             let mut waiting = Box::pin(inside(&outer, &locks, "b"));
             let is_over = poll_times(polls, waiting.as_mut()).await;
             drop(waiting);
-            // What is on its way, and what takes it back after that.
+            // This covers the requests in flight, and the removals that follow them.
             sleep(3 * DELAY).await;
             assert!(!store.has_record(hold), "{polls} polls");
             outer.release().await?;

@@ -1,4 +1,4 @@
-//! A store in memory that counts what is asked about waits, takes its time for it, and may fail at it.
+//! An in-memory store that counts the requests about waits. It delays them, and can make them fail.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,10 +12,10 @@ use crate::base::timer::sleep;
 use crate::store::{AnswerFuture, MemoryStore, Reply, Request, WaitsOf, Wire};
 use crate::{Locks, LocksBuilder};
 
-/// How often each was asked.
+/// The number of requests of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Asked {
-    /// Requests that publish waits or take them back.
+    /// The requests that publish waits or remove them.
     pub(super) changes: u32,
     pub(super) holds: u32,
     pub(super) waits: u32,
@@ -26,9 +26,9 @@ pub(super) struct Watched {
     store: MemoryStore,
     asked: Mutex<Asked>,
     fails: Mutex<Option<Effect>>,
-    /// How long a request takes to arrive, and its answer to come back.
+    /// The delay of a request, and that of its response.
     delay: Mutex<Duration>,
-    /// Whether the next claim is executed, and its answer lost.
+    /// Whether the next claim is executed, but its response is lost.
     loses_claim: AtomicBool,
     epoch: AtomicU64,
 }
@@ -71,7 +71,7 @@ impl Watched {
         self.loses_claim.store(true, Relaxed);
     }
 
-    /// Another server answers from now on.
+    /// Another server responds from now on.
     pub(super) fn reconnect(&self) {
         self.epoch.fetch_add(1, Relaxed);
     }
@@ -83,7 +83,7 @@ impl Watched {
 }
 
 impl Asked {
-    /// How often it was asked for this; `None` if that is about no wait.
+    /// The counter for this request; `None` if the request is not about a wait.
     fn count(&mut self, name: &str) -> Option<&mut u32> {
         Some(match name {
             "waits" => &mut self.changes,
@@ -100,7 +100,7 @@ impl Wire for Watched {
         &self.store
     }
 
-    /// On its way from the first poll on, whether or not a caller waits for it.
+    /// It is in flight from the first poll on, whether or not a caller waits for it.
     fn carry(&self, request: Request) -> AnswerFuture<Reply> {
         let (name, carried) = (request.name(), self.store.carry(request));
         match self.asked.lock().count(name) {

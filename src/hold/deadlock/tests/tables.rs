@@ -1,4 +1,4 @@
-//! Graphs of which one can see what a walk has to make of them.
+//! Graphs for which the correct result of a walk is obvious.
 
 use super::*;
 
@@ -49,7 +49,7 @@ fn a_ring_of_more_waits_is_not_looked_for() {
     assert_eq!(ring(DEEP + 1).walk(0, Moment::first()).0, None);
 }
 
-/// A wait for a lock with so many readers, each of which waits for a key of its own.
+/// A wait for a lock with this number of readers, each of which waits for a key of its own.
 fn behind_readers(readers: usize) -> Graph {
     let holds: Vec<_> = (1..=readers).map(|owner| hold(owner, 1)).collect();
     let waits = holds.iter().enumerate();
@@ -63,12 +63,12 @@ fn behind_readers(readers: usize) -> Graph {
 
 #[test]
 fn a_walk_pauses_after_so_many_looks_and_sees_all_readers() {
-    // The holds in the key, the waits of each, and what is in the key of each.
+    // The lookups are the holds in the key, the waits of each hold, and the holds in the key of each wait.
     assert_eq!(
         behind_readers(100).walk(0, Moment::first()),
         (None, 1 + 2 * 100)
     );
-    // The last of them waits for what the first wait is in.
+    // The last of them waits for the lock that encloses the first wait.
     for readers in [10, 60, 100, 1_000] {
         let mut graph = behind_readers(readers);
         graph.keys.resize(readers + 1, Vec::new());
@@ -85,7 +85,7 @@ fn a_walk_keeps_so_many_in_mind() {
     let mut graph = behind_readers(MOST + 1);
     graph.waits.truncate(1);
     assert_eq!(graph.walk(0, Moment::first()), (None, 1 + MOST));
-    // One hold encloses more waits, each for a key of its own.
+    // One hold encloses more waits than that, each for a key of its own.
     let outer = hold(1, 1);
     let waits = (0..=MOST).map(|at| wait(hold(2, at), at + 1, &[(outer, 0)]));
     let first = wait(hold(0, 2), 0, &[(hold(0, 1), 200)]);
@@ -103,13 +103,13 @@ fn a_wait_for_what_waits_for_nothing_is_no_ring() {
     for from in 0..2 {
         assert_eq!(graph.walk(from, Moment::first()).0, None);
     }
-    // Nor is one for what is free, or is held by what has no owner.
+    // The same is true for a key that is free, or is held by a field without an owner.
     graph.keys[1].clear();
     assert_eq!(graph.walk(0, Moment::first()), (None, 1));
 }
 
-/// Branch 1 of owner 0 holds key 0; its branch 2 holds key 2 and waits for key 1, which owner 1 holds, who waits for
-/// key 0.
+/// Branch 1 of owner 0 holds key 0. Its branch 2 holds key 2 and waits for key 1. Owner 1 holds key 1 and waits for key
+/// 0.
 #[test]
 fn branches_of_one_owner_are_apart() {
     let graph = Graph {
@@ -142,7 +142,7 @@ fn any_of_several_holds_in_a_key_and_around_a_wait_may_close_a_ring() {
     }
 }
 
-/// It has been let in: the message is on its way.
+/// The wait has been let in: the message is on its way.
 #[test]
 fn a_wait_that_is_in_its_key_is_none() {
     let graph = ring(3);
@@ -152,7 +152,7 @@ fn a_wait_that_is_in_its_key_is_none() {
         for from in 0..3 {
             assert_eq!(graph.walk(from, Moment::first()).0, None);
         }
-        // Also if that is seen by the second walk alone.
+        // This is also so if only the second walk sees that.
         let first = Moment::first();
         let (cycle, _) = ring(3).walk(0, first);
         let cycle = cycle.expect("a cycle");
@@ -161,10 +161,10 @@ fn a_wait_that_is_in_its_key_is_none() {
     }
 }
 
-/// Two wait for one key, and one of them has been let in: what the other one waits for is looked at all the same.
+/// Two waits are for one key, and one of them has been let in. The walk still follows the other one.
 #[test]
 fn a_key_is_looked_at_once_for_all_that_wait_for_it() {
-    // Owner 0 waits for what owners 1 and 2 hold, who both wait for what owner 0 holds.
+    // Owner 0 waits for what owners 1 and 2 hold, and both of them wait for what owner 0 holds.
     let graph = Graph {
         keys: vec![vec![hold(0, 1), hold(1, 2)], vec![hold(1, 1), hold(2, 1)]],
         waits: vec![
@@ -186,7 +186,7 @@ fn a_second_walk_believes_what_was_published_half_a_heartbeat_after_the_first() 
     let (graph, first) = (ring(2), Moment::first());
     let (cycle, _) = graph.walk(0, first);
     let cycle = cycle.expect("a cycle");
-    // The walk took two seconds; a record lives for four, so it may be late by one.
+    // The walk took two seconds. A record lives for four seconds, so it may be late by one.
     let ended = first.now + Duration::from_secs(2);
     for (stamp, verdict) in [
         (0, Verdict::Unsure),
@@ -225,7 +225,7 @@ fn whatever_is_missing_in_the_second_walk_ends_it() {
         moved_out.waits[at].enclosing[0].hold = hold(at, 7);
         assert_eq!(verdict(&moved_out), Verdict::Gone);
     }
-    // The wait that walks knows of itself.
+    // The wait that walks knows by itself that it still waits.
     let mut itself = graph;
     itself.waits.remove(0);
     assert_eq!(verdict(&itself), Verdict::Deadlock);

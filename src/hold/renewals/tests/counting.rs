@@ -1,4 +1,4 @@
-//! A store in memory that counts the renewals.
+//! An in-memory store that counts the renewals.
 
 use std::future::pending;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,12 +13,12 @@ use crate::store::{AnswerFuture, Renew, Reply, Request, Wire};
 
 const TENTH: Duration = Duration::from_millis(100);
 
-/// A store in memory.
+/// An in-memory store.
 pub(super) struct Counting {
     pub(super) store: MemoryStore,
-    /// How many requests have renewed something.
+    /// The number of requests that have renewed something.
     pub(super) renewed: AtomicU32,
-    /// The keys of each request that has renewed writers, and when it was sent.
+    /// The keys of each request that has renewed writers, and the instant at which it was sent.
     pub(super) together: Mutex<Vec<(Instant, Vec<String>)>>,
     /// Each request that renews a writer of this key is rejected.
     pub(super) rejects: Mutex<Option<&'static str>>,
@@ -29,7 +29,7 @@ pub(super) struct Counting {
     pub(super) is_cut: AtomicBool,
     /// Whether a renewal is executed a tenth of a second after it was sent.
     pub(super) is_late: AtomicBool,
-    /// Whether a downgrade is refused, a tenth of a second after it was sent.
+    /// Whether a downgrade is rejected, a tenth of a second after it was sent.
     pub(super) is_refused: AtomicBool,
     disconnects: watch::Sender<u64>,
 }
@@ -59,7 +59,7 @@ impl Counting {
         self.disconnects.send_modify(|count| *count += 1);
     }
 
-    /// The keys of the requests that are sent for writers while so much time passes.
+    /// The keys of the requests that are sent for writers while this time passes.
     pub(super) async fn together_within(&self, span: Duration) -> Vec<Vec<String>> {
         self.together.lock().clear();
         sleep(span).await;
@@ -67,7 +67,7 @@ impl Counting {
         together.iter().map(|(_, keys)| keys.clone()).collect()
     }
 
-    /// How many requests renew something while so much time passes.
+    /// The number of requests that renew something while this time passes.
     pub(super) async fn renewed_within(&self, span: Duration) -> u32 {
         let before = self.renewed.load(Relaxed);
         sleep(span).await;

@@ -1,4 +1,4 @@
-//! More renewals than a store can answer at once.
+//! More renewals than a store can answer at the same time.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -12,11 +12,10 @@ use crate::store::memory::MemoryStore;
 use crate::store::{AnswerFuture, Reply, Request, Wire};
 use crate::{LockGuard, StoreError};
 
-/// How many renewals in a second the store answers.
+/// The number of renewals that the store answers per second.
 const RATE: u32 = 2_000;
 
-/// A store that answers one renewal after the other, and whose requests fail after a second: it executes those all the
-/// same.
+/// A store that answers one renewal after the other. Requests fail after a second, but the store still executes them.
 struct Slow {
     store: MemoryStore,
     is_away: AtomicBool,
@@ -56,7 +55,7 @@ impl Slow {
 
     async fn held(self: &Arc<Self>, count: usize, ttl: Duration) -> (Locks, Vec<LockGuard>) {
         let locks = Locks::builder().ttl(ttl).behind(Arc::clone(self), SECOND);
-        // Each has a TTL of its own: none goes together with another one.
+        // Each has a TTL of its own, so no two of them are renewed together.
         let guards = (0_u32..).take(count).map(|number| {
             let ttl = ttl + number * Duration::from_micros(1);
             locks.lock(number.to_string()).ttl(ttl).acquire()
@@ -109,7 +108,7 @@ fn lost(guards: &[LockGuard]) -> usize {
     guards.iter().filter(|guard| guard.held().is_lost()).count()
 }
 
-/// 8,000 holds at a TTL of 9 s want 2,667 renewals a second, and get 2,000. A connection is lost now and then.
+/// 8,000 holds with a TTL of 9 s need 2,667 renewals per second, and get 2,000. A connection is lost now and then.
 #[tokio::test(start_paused = true)]
 async fn more_renewals_than_a_store_answers_become_slower_and_lose_nothing() {
     let store = Slow::new();
@@ -118,7 +117,7 @@ async fn more_renewals_than_a_store_answers_become_slower_and_lose_nothing() {
         sleep(4 * SECOND).await;
         store.disconnects.send_modify(|count| *count += 1);
     }
-    // One with an earlier deadline does not wait for its turn behind them.
+    // A hold with an earlier deadline does not wait for its turn behind them.
     let short = locks
         .lock("short")
         .ttl(2 * SECOND)
@@ -127,13 +126,13 @@ async fn more_renewals_than_a_store_answers_become_slower_and_lose_nothing() {
         .expect("free");
     sleep(10 * SECOND).await;
     assert_eq!((short.held().is_lost(), lost(&guards)), (false, 0));
-    // Some are asked for once more, since little is left of their leases.
+    // Some requests are sent once more, because little is left of their leases.
     let (most, asked) = (store.most.load(Relaxed), store.asked.load(Relaxed));
     assert!(most < 400, "{most} in flight");
     assert!(asked < 45_000, "{asked} requests in 22 s");
 }
 
-/// While nothing is there to ask, as many ask now and then as may be in flight.
+/// While the store is unavailable, only the renewals in flight send requests, now and then.
 #[tokio::test(start_paused = true)]
 async fn an_outage_costs_no_more_the_more_holds_there_are() {
     let store = Slow::new();
@@ -152,7 +151,8 @@ async fn an_outage_costs_no_more_the_more_holds_there_are() {
     assert_eq!(lost(&guards), 0);
 }
 
-/// A holder whose lock went with the server learns of it when it is connected again, and not half a second later.
+/// The lock of a holder was lost with the server. The holder notices that when it is connected again, and not half a
+/// second later.
 #[tokio::test(start_paused = true)]
 async fn a_new_connection_ends_the_pause_of_a_renewal() {
     for _ in 0..20 {

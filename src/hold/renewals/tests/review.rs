@@ -1,8 +1,8 @@
-//! What a review has found.
+//! The findings of a review.
 
 use super::*;
 
-/// One request for 500 of them is the bound that the code names: two requests for 1,000.
+/// One request for 500 of them is the limit in the code: two requests for 1,000.
 #[tokio::test(start_paused = true)]
 async fn a_thousand_readers_of_a_key_are_renewed_by_two_requests() {
     let store = Counting::new();
@@ -23,7 +23,7 @@ async fn a_thousand_readers_of_a_key_are_renewed_by_two_requests() {
     drop(guards);
 }
 
-/// The lease of one key is lengthened by a re-entry, so both are renewed to that; the renewal arrives after a downgrade.
+/// A re-entry lengthens the lease of one key, so both are renewed to that TTL. The renewal arrives after a downgrade.
 #[tokio::test(start_paused = true)]
 async fn a_late_renewal_of_several_gives_no_lease_to_one_that_was_downgraded() {
     let store = Counting::new();
@@ -44,8 +44,8 @@ async fn a_late_renewal_of_several_gives_no_lease_to_one_that_was_downgraded() {
     crate::base::timer::sleep(SECOND + 50 * MOMENT).await;
     let reader = guard.held("a").unwrap();
     reader.downgrade().await.unwrap();
-    // The lease that the store has for the reader ends after 3 s. A writer of another process has stood in the line
-    // meanwhile.
+    // The lease that the store has for the reader ends after 3 s. In the meantime a writer of another process has
+    // waited in the line.
     let stranger = store.locks();
     let writer = stranger.lock("a").wait(20 * SECOND).acquire().await;
     assert!(
@@ -55,7 +55,7 @@ async fn a_late_renewal_of_several_gives_no_lease_to_one_that_was_downgraded() {
     );
 }
 
-/// A renewal that was sent while the downgrade was on its way has made a reader of the hold, which goes on as a writer.
+/// A renewal that was sent while the downgrade was in flight has made the hold a reader, which continues as a writer.
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_that_is_refused_leaves_no_shared_lock_to_a_writer() {
     let store = Counting::new();
@@ -77,7 +77,7 @@ async fn a_downgrade_that_is_refused_leaves_no_shared_lock_to_a_writer() {
     );
 }
 
-/// A reader that is never renewed, since `max_hold` ends with its first lease.
+/// A reader that is never renewed, because `max_hold` ends with its first lease.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_max_hold_covers_is_not_renewed_with_others() {
     let store = Counting::new();
@@ -101,7 +101,8 @@ async fn a_reader_that_max_hold_covers_is_not_renewed_with_others() {
     drop((long, short));
 }
 
-/// A store that is slow is not asked for more the slower it is: 400 readers of one key, no answer for 5 s.
+/// A slow store does not receive more requests the slower it is. There are 400 readers of one key, and no response for
+/// 5 s.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_slow_is_not_asked_for_each_reader() {
     let store = Counting::new();

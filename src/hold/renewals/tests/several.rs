@@ -4,7 +4,7 @@ use super::*;
 use crate::LockAllGuard;
 use crate::base::timer::sleep;
 
-/// Two locks, of which the second one was taken five seconds after the first.
+/// Two locks. The second one was acquired five seconds after the first.
 async fn taken_one_by_one(locks: &Locks) -> LockAllGuard {
     let taken = locks.lock_all(["a", "b"]).acquire().await.unwrap();
     let last = taken.iter().last().unwrap().key().to_owned();

@@ -1,11 +1,12 @@
-//! What has fallen due together is spread again.
+//! Renewals that became due together are spread again.
 
 use futures_util::future::try_join_all;
 
 use super::*;
 use crate::base::timer::sleep;
 
-/// The most holds that are renewed in a sixteenth of the time between two renewals, and in all of that time.
+/// The maximum number of holds that are renewed in a sixteenth of the time between two renewals, and in all of that
+/// time.
 async fn busiest(store: &Counting) -> (usize, usize) {
     let mut counts = Vec::new();
     for _ in 0..16 {
@@ -28,11 +29,11 @@ async fn a_burst_is_spread_over_the_next_period() {
         store.disconnect();
         let verified = store.together_within(TTL / 300).await.concat().len();
         assert_eq!(verified, count);
-        // Each of them once more until then, at the latest, and most of them before.
+        // Each of them is renewed once more until then, at the latest, and most of them before.
         let (most, all) = busiest(&store).await;
         assert!(most <= count / 5, "{most}");
         assert!((count..2 * count).contains(&all), "{all}");
-        // From then on each of them once in a period.
+        // From then on each of them is renewed once in a period.
         for _ in 0..3 {
             let (most, all) = busiest(&store).await;
             assert!(most <= count / 5, "{most}");
@@ -42,7 +43,7 @@ async fn a_burst_is_spread_over_the_next_period() {
     assert!(guards.iter().all(|guard| !guard.held().is_lost()));
 }
 
-/// No hold waits for longer than a third of its TTL, and none is renewed without an end.
+/// No hold waits for longer than a third of its TTL, and there is no endless series of renewals.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_is_earlier_than_due_and_never_later() {
     let store = Counting::new();

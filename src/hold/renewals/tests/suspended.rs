@@ -1,4 +1,4 @@
-//! The machine is suspended while locks are held: tokio's clock stands still meanwhile, and the server's does not.
+//! The machine is suspended while locks are held. In that time tokio's clock stops, and the server's clock does not.
 
 use std::cell::Cell;
 use std::future::pending;
@@ -88,7 +88,7 @@ async fn a_loss_that_comes_sooner_now_is_seen_in_time() {
     let request = locks.lock(KEY).ttl(30 * SECOND).max_hold(30 * SECOND);
     let begun = Instant::now();
     let body = async {
-        // The body has waited once, so its loss is waited for.
+        // The body has waited once, so there is a task that waits for its loss.
         sleep(SECOND / 2).await;
         suspend(20 * SECOND);
         pending::<()>().await;

@@ -9,7 +9,7 @@ use crate::store::{ForceRelease, Inspect};
 
 const NONE: [usize; 0] = [];
 
-/// Holds that were taken one after the other, a millisecond apart.
+/// Holds that were acquired one after the other, a millisecond apart.
 async fn held(locks: &Locks, count: usize) -> Vec<LockGuard> {
     let mut guards = Vec::new();
     for number in 0..count {
@@ -25,7 +25,7 @@ fn lost(guards: &[LockGuard]) -> Vec<usize> {
     lost.map(|(at, _)| at).collect()
 }
 
-/// The store loses a hold, and its holder is not told.
+/// Makes the store lose a hold, without notifying its holder.
 fn take_away(store: &Counting, key: &str) {
     let key = LockKey::new("", key).expect("a key");
     let seen = store.store.apply(Inspect::of(&key)).expect("held").seen();
@@ -64,7 +64,7 @@ async fn one_that_is_gone_among_32_is_lost_alone() {
     assert_eq!(lost(&guards), [7]);
 }
 
-/// An error that the server gives for one key takes no other one with it.
+/// An error that the server returns for one key does not affect any other key.
 #[tokio::test(start_paused = true)]
 async fn one_that_is_rejected_is_lost_at_its_deadline_and_alone() {
     let store = Counting::new();
@@ -83,12 +83,13 @@ async fn one_that_is_rejected_is_lost_at_its_deadline_and_alone() {
         LostReason::Unconfirmed,
         "it was asked for until then"
     );
-    // The others go together again.
+    // The others are renewed together again.
     let together = store.together_within(TTL / 3).await;
     assert_eq!((together.len(), together.concat().len()), (1, 31));
 }
 
-/// A lost answer is unknown for each of them: the old deadlines stay, and all are asked for again.
+/// After a lost response, the outcome of each of them is unknown: the old deadlines stay, and the request is repeated
+/// for all.
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_unknown_for_each_of_them() {
     let store = Counting::new();
@@ -105,7 +106,7 @@ async fn a_lost_answer_is_unknown_for_each_of_them() {
     sleep(2 * SECOND).await;
     let left = guards.iter().map(|guard| guard.held().remaining());
     assert!(left.min().is_some_and(|left| left > TTL - 3 * SECOND));
-    // Without any answer each is lost at its own deadline.
+    // Without any response each is lost at its own deadline.
     store.is_silent.store(true, Relaxed);
     sleep(TTL).await;
     assert_eq!(lost(&guards).len(), 32);
@@ -115,7 +116,7 @@ async fn a_lost_answer_is_unknown_for_each_of_them() {
     }
 }
 
-/// The request is on its way while some of its holds end, and one is taken again by another caller.
+/// While the request is in flight, some of its holds end, and another caller acquires one of the locks.
 #[tokio::test(start_paused = true)]
 async fn holds_that_end_while_the_request_is_on_its_way_are_left_out() {
     let store = Counting::new();
@@ -138,7 +139,8 @@ async fn holds_that_end_while_the_request_is_on_its_way_are_left_out() {
     assert_eq!(lost(&guards), NONE);
 }
 
-/// Each asks for its own TTL, so those of different TTLs go apart; so does a hold that is lengthened meanwhile.
+/// Each requests its own TTL, so holds with different TTLs are renewed separately. So is a hold that is lengthened in
+/// the meantime.
 #[tokio::test(start_paused = true)]
 async fn different_ttls_go_apart() {
     let store = Counting::new();
@@ -165,7 +167,7 @@ async fn different_ttls_go_apart() {
     assert_eq!(lost(&guards), NONE);
 }
 
-/// A hold whose lease reaches to the end of its `max_hold` is not renewed, also not to fill a request.
+/// A hold whose lease lasts until the end of its `max_hold` is not renewed, not even to fill a request.
 #[tokio::test(start_paused = true)]
 async fn max_hold_is_kept_among_others() {
     let store = Counting::new();

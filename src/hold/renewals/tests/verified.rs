@@ -1,10 +1,10 @@
-//! A body of several keys begins once a lost connection is known to have lost none of them.
+//! A body of several keys begins only after all of its locks are known to have survived a lost connection.
 
 use super::*;
 use crate::base::timer::sleep;
 
-/// Two locks of which the caller has one, and waits for the other, while the connection is lost. Renewals take a tenth of
-/// a second from then on.
+/// Two locks. The caller has one of them, and waits for the other, while the connection is lost. Renewals take a tenth
+/// of a second from then on.
 async fn begins(is_gone: bool) -> (Result<(), LockError>, Option<Duration>) {
     let store = Counting::new();
     let (locks, elsewhere) = (store.locks(), store.locks());
@@ -13,11 +13,11 @@ async fn begins(is_gone: bool) -> (Result<(), LockError>, Option<Duration>) {
     taken.release().await.unwrap();
     let second = elsewhere.lock(&order[1]).acquire().await.unwrap();
     let first = async {
-        // The caller asks in every heartbeat.
+        // The caller sends a request in every heartbeat.
         sleep(SECOND - 50 * MOMENT).await;
         store.is_late.store(true, Relaxed);
         if is_gone {
-            // As a server does that comes back empty.
+            // This is what a server does that returns without data.
             store.store.forget();
             store.disconnect();
             let _new_holder = elsewhere.lock(&order[0]).acquire().await.unwrap();

@@ -155,7 +155,7 @@ pub(super) fn reconnect() -> Event {
     })
 }
 
-/// Whether messages can arrive from now on.
+/// Says whether messages can arrive from now on.
 pub(super) fn listens(listens: bool) -> Event {
     Box::new(move |_| Some(Input::Listening(listens)))
 }

@@ -1,4 +1,4 @@
-//! How often a server that cannot be asked for its replicas is tried.
+//! The attempts to ask a server for its replicas if it cannot be asked.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
 
@@ -12,7 +12,7 @@ use crate::store::redis::link::source::Opening;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A server that takes no further connection. It counts the attempts.
+/// A server that accepts no further connection. It counts the attempts.
 #[derive(Default)]
 struct Full(AtomicU32);
 

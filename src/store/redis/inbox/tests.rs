@@ -1,4 +1,4 @@
-//! When the waiters are woken because of the inbox itself.
+//! The times at which the waiters are woken because of the inbox itself.
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -69,7 +69,7 @@ async fn until_subscribed(server: &RedisServer) {
 async fn the_waiters_have_to_ask_from_the_death_of_the_inbox_until_it_is_open_again() {
     let server = RedisServer::start().await;
     let mut process = Process::start(&server).await;
-    // They have just asked, and are woken when it is open.
+    // They have just sent a request, and are woken when the inbox is open.
     assert!(process.listen());
     process.woken().await;
     assert!(process.listen());
@@ -95,7 +95,7 @@ async fn the_waiters_have_to_ask_where_the_inbox_cannot_be_opened() {
     assert!(!process.listen());
 }
 
-/// A runtime that ends takes the inbox along; the waiters on another one open it again there.
+/// A runtime that ends takes the inbox with it. The waiters on another runtime open it again there.
 #[test]
 fn the_waiters_open_an_inbox_anew_whose_runtime_has_ended() {
     let runtime = || {

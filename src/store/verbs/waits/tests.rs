@@ -1,4 +1,4 @@
-//! How the records of waits are written and read.
+//! The writing and reading of the records of waits.
 
 use super::*;
 use crate::base::id::Owner;
@@ -18,7 +18,7 @@ fn wait(keys: &[&str]) -> EnclosedWait {
     }
 }
 
-/// As the script completes it.
+/// The record as the script completes it.
 fn stored(record: &str) -> Vec<u8> {
     format!("1700000000000000 1700000002000000 {record}").into_bytes()
 }

@@ -1,4 +1,4 @@
-//! What a redirection means for the holds of its slot, and how often the map is learnt.
+//! The effect of a redirection on the holds of its slot, and the frequency with which the map is learnt.
 
 #![allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::store::redis::connect::common::Outages;
 use crate::store::redis::link::source::Timeouts;
 
-/// The holds there are verified; the map that is learnt after it shows no change of that slot.
+/// The holds there are verified. The map that is learnt after it shows no change of that slot.
 #[tokio::test]
 async fn a_redirection_is_an_outage_of_its_slot_once() {
     let [before, after] = [1, 2].map(|port| Place::new("127.0.0.1", port));
@@ -38,7 +38,7 @@ fn a_map_that_proves_wrong_again_and_again_is_learnt_seldom() {
         now = known.learns_at.unwrap();
     }
     assert!((16..=5 + 34).contains(&times), "{times}");
-    // Long after that it is learnt at once, and soon again.
+    // Long after that it is learnt immediately, and soon again.
     let later = now + QUIET;
     assert!(known.learns_at.unwrap() < later && !known.learns_again(later));
     assert_eq!(known.learns_at.unwrap() - later, PAUSE);

@@ -1,17 +1,17 @@
-//! What is accepted as the address of several servers, and what it means.
+//! The addresses of several servers that are accepted, and their meaning.
 
 use redis::ProtocolVersion;
 
 use super::*;
 use crate::store::redis::link::address::list;
 
-/// What a URL says.
+/// The properties that a URL sets.
 fn parsed(url: &str) -> Servers {
     let servers = Servers::parse(url).expect("the URL of several servers");
     servers.unwrap_or_else(|error| panic!("{url}: {error}"))
 }
 
-/// The sentinels that a URL leads to, and the name of their primary.
+/// The sentinels to which a URL leads, and the name of their primary.
 fn seeds(url: &str) -> String {
     let servers = parsed(url);
     assert!(matches!(servers.kind, Kind::Sentinel { .. }), "{url}");
@@ -131,7 +131,7 @@ fn what_connections_are_made_with_follows() {
     assert_eq!(&*other.endpoint, "two:8");
 }
 
-/// The protocol of the servers, and of the sentinels.
+/// The protocols of the servers and of the sentinels.
 fn protocols(url: &str) -> Vec<ProtocolVersion> {
     let addresses = match Origin::parse(url) {
         Ok(Origin::Server(server) | Origin::Cluster { server, .. }) => vec![server],
