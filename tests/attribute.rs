@@ -1,5 +1,5 @@
-//! The unit tests of `#[locked]`, and what holds of any arguments: its sources, mounted, since a crate of
-//! macros exports nothing else, and outside the compiler its token streams work as well.
+//! The unit tests of `#[locked]`, and its properties for any arguments. The sources of the macro are mounted here,
+//! because a crate of macros exports nothing else. Its token streams also work outside the compiler.
 
 #[path = "../macros/src/args.rs"]
 mod args;

@@ -1,8 +1,8 @@
-//! P1, P5, P6 and P11 on a real server whose clock is stepped, forth and back.
+//! P1, P5, P6 and P11 on a real server whose clock is stepped forward and back.
 //!
-//! `tests/it/testing/data_and_clock.rs` has such cases on the server in memory; here the question is whether Redis
-//! itself treats leases and the time as that one does. Run it by `cargo xtask servers redis-6.2`: it needs a server whose
-//! clock can be stepped.
+//! `tests/it/testing/data_and_clock.rs` has such cases on the server in memory. These tests check that Redis itself
+//! handles leases and the time in the same way. Run them with `cargo xtask servers redis-6.2`, because they need a
+//! server whose clock can be stepped.
 
 #![allow(
     clippy::expect_used,
@@ -32,7 +32,7 @@ async fn token(locks: &Locks) -> FencingToken {
     locks.with_lock(KEY, body).await.unwrap()
 }
 
-/// A lock that is held moves on with the token after its own, however far the clock has gone back.
+/// A lock that moves while it is held gets the token after its own, however far the clock was set back.
 #[tokio::test]
 async fn tokens_of_a_lock_that_is_handed_over_grow_though_the_clock_goes_back() {
     let stepped = SteppedServer::start().await;
@@ -58,7 +58,7 @@ async fn tokens_of_a_lock_that_is_handed_over_grow_though_the_clock_goes_back() 
     let expected: Vec<u64> = (1..=4).map(|number| first.0 + number).collect();
     assert_eq!(tokens, expected);
     guard.release().await.unwrap();
-    // Nothing knows of it any more, and the clock tells.
+    // The server has no trace of it any more, so the token comes from the clock.
     assert!(token(&one).await < first, "as P11 says");
 }
 
@@ -93,7 +93,7 @@ async fn tokens_grow_after_an_expiry_whatever_the_clock_did() {
         last = current;
         stepped.step_back(back).await;
         assert!(locks.inspect(KEY).await.unwrap().is_some());
-        // It has caught up, and the lease is over.
+        // The clock has caught up, and the lease has expired.
         stepped.step_forward(back + ttl).await;
         let is_free = async || locks.inspect(KEY).await.unwrap().is_none();
         eventually(DEADLINE, "the end of the lease", is_free).await;
@@ -101,7 +101,7 @@ async fn tokens_grow_after_an_expiry_whatever_the_clock_did() {
     assert!(token(&locks).await > last);
 }
 
-/// P1 is broken until the holder asks again; P6 and P11 are not.
+/// P1 is broken until the holder sends its next request. P6 and P11 are not.
 #[tokio::test]
 async fn a_clock_stepped_forward_ends_leases_and_the_holder_learns_of_it() {
     let stepped = SteppedServer::start().await;
@@ -158,7 +158,7 @@ async fn a_clock_stepped_back_keeps_the_others_out_for_longer() {
     entered.unwrap().unwrap();
 }
 
-/// P5: a renewal neither fails nor shortens anything, and a release frees the lock at once.
+/// P5: a renewal neither fails nor shortens anything, and a release frees the lock immediately.
 #[tokio::test]
 async fn a_holder_keeps_its_lock_over_steps_back() {
     let stepped = SteppedServer::start().await;
@@ -180,7 +180,7 @@ async fn a_holder_keeps_its_lock_over_steps_back() {
     let _guard = next.await.unwrap();
 }
 
-/// P1. A step forward ends leases, as the test above shows; one back ends none.
+/// P1. A step forward expires leases, as the test above shows. A step back expires none.
 #[tokio::test]
 async fn steps_back_let_no_two_inside_and_take_no_lock_away() {
     const TURNS: u32 = 40;

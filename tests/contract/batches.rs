@@ -1,4 +1,4 @@
-//! Short requests that travel together: how many calls they make, and that each has its own outcome.
+//! Short requests that travel together. The tests check the number of calls, and that each request has its own outcome.
 
 use futures_util::FutureExt;
 use futures_util::future::{join_all, join3, join4};
@@ -39,7 +39,7 @@ async fn release(store: &Store, key: &LockKey, hold: HoldId) -> ReleaseReply {
     released.await.expect("an answer")
 }
 
-/// How many calls of scripts the server has executed.
+/// The number of script calls that the server has executed.
 async fn calls(world: &World) -> u64 {
     let stats = world.server().process().commandstats().await;
     ["evalsha", "eval"]
@@ -83,7 +83,7 @@ async fn requests_that_are_made_at_once_are_one_call() {
     within(DEADLINE, "the case", case).await;
 }
 
-/// A lock that may be requested in a batch, and how it ends.
+/// A lock that may be requested in a batch, and its end.
 #[tokio::test]
 async fn each_request_of_a_batch_has_its_own_outcome() {
     let case = async {
@@ -122,7 +122,7 @@ async fn each_request_of_a_batch_has_its_own_outcome() {
         assert!(acquired[3].as_ref().is_ok_and(is_held), "{acquired:?}");
         assert_eq!(released.presence, Presence::Present);
         assert_eq!(gone.presence, Presence::Gone);
-        // The batch, and each request alone that has changed nothing in it.
+        // These are the batch, and separately each request that has changed nothing in it.
         assert_eq!(calls(&world).await - before, 1 + 5);
         let inspected = store.ask(Inspect::of(&waited)).await.expect("an answer");
         let inspected = inspected.expect("a lock that is held");
@@ -216,7 +216,7 @@ async fn the_last_readers_of_a_lock_leave_by_one_call() {
             // A reader that leaves counts as two requests.
             assert_eq!(calls(&world).await - before, expected);
             assert_eq!(world.inspect().await, None);
-            // Where readers are left in the line, no lock is taken in a batch.
+            // If readers remain in the line, no lock is taken in a batch.
             assert!(is_held(&acquire(&world.store, &world.key, holds[0]).await));
             release(&world.store, &world.key, holds[0]).await;
             assert_eq!(calls(&world).await - before, expected + 3);
@@ -295,7 +295,8 @@ async fn each_reader_of_a_batch_has_its_own_outcome() {
         assert!(is_held(&acquired), "{acquired:?}");
         assert!(failed.is_err(), "{failed:?}");
         assert_eq!(released.presence, present);
-        // The batch, and alone the reader of odd data, the one that is gone, and the two behind whom a process waits.
+        // These are the batch, and separately the reader of odd data, the one that is gone, and the two behind which a
+        // process waits.
         assert_eq!(calls(&world).await - before, 1 + 4);
         let inspected = world.inspect().await.expect("a lock that has moved on");
         assert_eq!(inspected.holders, [seen(waiter, 1)]);
@@ -332,7 +333,7 @@ async fn a_caller_that_leaves_later_takes_its_answer_from_no_other() {
         assert!(leaving.as_mut().now_or_never().is_none());
         let others = others.iter().map(|key| acquire(store, key, some_hold()));
         let others = join_all(others);
-        // The batch is on its way.
+        // The batch is in flight.
         tokio::task::yield_now().await;
         drop(leaving);
         assert!(others.await.iter().all(is_held));

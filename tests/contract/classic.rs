@@ -57,7 +57,7 @@ async fn a_classic_lock_without_an_expiry_is_busy_without_an_end() {
 async fn nothing_of_ours_touches_a_classic_holder() {
     let world = World::on_redis().await;
     let mut classic = connection(&world);
-    // One that comes after us meets the meta that we left.
+    // A classic program that comes after this crate finds the meta key of this crate.
     let hold = some_hold();
     world.take(hold, MINUTE).await;
     world.release(hold).await;

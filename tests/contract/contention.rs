@@ -1,4 +1,4 @@
-//! A process that has the lock, and wants to know, is told when another one comes to wait.
+//! A process that has the lock, and wants to know, gets a message when another process begins to wait.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ on_every_store!(
 
 const TTL: Duration = MINUTE.saturating_mul(9);
 
-/// How a process waits that wants to know.
+/// The way in which a process waits that wants to know.
 fn telling(inbox: &Inbox) -> QueueEntry {
     QueueEntry {
         tells: true,
@@ -32,7 +32,7 @@ fn telling(inbox: &Inbox) -> QueueEntry {
     }
 }
 
-/// How often the process of an inbox was told since it was last asked.
+/// The number of messages to the process of an inbox since the last call.
 async fn told(world: &World, inbox: &mut Inbox) -> usize {
     let moved = world.received(inbox).await;
     assert!(moved.is_empty(), "{moved:?}");
@@ -41,7 +41,7 @@ async fn told(world: &World, inbox: &mut Inbox) -> usize {
     keys.len()
 }
 
-/// A hold of the process of this inbox, which wants to know.
+/// A hold of the process of this inbox, which wants messages.
 async fn take(world: &World, inbox: &Inbox) -> HoldId {
     let hold = some_hold();
     let taken = world.queue(hold, TTL, telling(inbox)).await;
@@ -61,11 +61,11 @@ async fn the_holder_is_told_of_the_first_that_comes(world: World) {
     assert_eq!(told(&world, &mut inbox).await, 0);
     let (first, entry) = come(&world).await;
     assert_eq!(told(&world, &mut inbox).await, 1);
-    // Neither of those behind it, nor when it asks again.
+    // There is no message for the processes behind it, nor when it repeats its request.
     come(&world).await;
     world.wait(first, TTL, entry).await;
     assert_eq!(told(&world, &mut inbox).await, 0);
-    // The message changes nothing for the hold.
+    // The message does not affect the hold.
     assert!(world.seen().await.token.is_some());
     let left = world.leave(hold, inbox.id).await;
     assert_eq!(left, crate::store::Presence::Present);
@@ -93,7 +93,7 @@ async fn a_waiter_of_the_same_process_is_no_news(world: World) {
     take(&world, &inbox).await;
     world.wait(some_hold(), TTL, telling(&inbox)).await;
     assert_eq!(told(&world, &mut inbox).await, 0);
-    // It is no other process that stands before this one.
+    // The entry ahead of this process does not belong to another process.
     come(&world).await;
     assert_eq!(told(&world, &mut inbox).await, 1);
 }
@@ -104,7 +104,7 @@ async fn a_successor_is_told_in_its_turn(world: World) {
     let next = successor(some_hold(), TTL, telling(&inbox));
     let handed = world.hand_over(hold, next).await;
     assert!(matches!(handed.successor, Some(AcquireReply::Held { .. })));
-    // And also where the release takes the general way.
+    // This is also so if the release takes the general way.
     let last = successor(some_hold(), TTL, telling(&inbox));
     let release = release_request(next.hold, End::HandTo(last, NESTED));
     let handed = world.end(release).await;
@@ -141,7 +141,7 @@ async fn an_answer_says_whether_another_process_may_wait(world: World) {
     assert!(is_contended(handed.successor));
 }
 
-/// Asks for a hold that was taken by a process which did not want to know.
+/// Sends the question for a hold whose process did not want messages when it acquired the lock.
 async fn ask(world: &World, hold: HoldId, inbox: &Inbox, tells: bool) -> Contended {
     let contention = Contention {
         key: world.key.clone(),
@@ -162,7 +162,7 @@ async fn a_holder_that_asks_is_told_of_the_next_that_comes(world: World) {
     come(&world).await;
     assert_eq!(told(&world, &mut inbox).await, 1);
     assert_eq!(ask(&world, hold, &inbox, true).await, Contended::Yes);
-    // Its token is what it was.
+    // Its token is unchanged.
     let again = world.take(hold, TTL).await;
     assert_eq!(again, token);
 }

@@ -1,4 +1,4 @@
-//! Moving the depth of a hold: to a target, in order, and never for a hold that is gone.
+//! The changes of the depth of a hold: to a target, in order, and never for a hold that is gone.
 
 use super::world::{MINUTE, World, near, some_hold};
 use crate::base::id::HoldId;

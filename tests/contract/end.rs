@@ -1,4 +1,4 @@
-//! The end of a hold: released by itself, or by force.
+//! The end of a hold, by its own release or by force.
 
 use super::world::{
     GRANT, MINUTE, NESTED, UNANSWERED, World, field_of, release_request, some_hold, some_waiter,
@@ -74,7 +74,7 @@ async fn a_hold_that_is_nowhere_can_be_buried(world: World) {
     assert_eq!(world.inspect().await, None);
 }
 
-/// The exception to P8: the end of a hold leaves a tombstone only where an acquire was not answered.
+/// The exception to P8: the end of a hold leaves a tombstone only if an acquire was not answered.
 async fn an_answered_acquire_that_comes_again_takes_the_lock(world: World) {
     let (hold, next) = (some_hold(), some_hold());
     world.take(hold, MINUTE).await;
@@ -92,7 +92,7 @@ async fn a_release_after_the_lease_finds_the_hold_gone(world: World) {
     assert_eq!(world.release(hold).await, Presence::Gone);
 }
 
-/// Nothing but its field can be there of the hold.
+/// The hold can have left nothing except its field.
 async fn short(world: &World, hold: HoldId) -> Presence {
     let request = release_request(hold, End::Short);
     world.end(request).await.presence
@@ -120,7 +120,7 @@ async fn a_short_release_of_a_hold_that_is_gone_changes_nothing(world: World) {
     assert_eq!(world.waiting().await, 1);
 }
 
-/// An acquire that was given up, and is executed when the lease has ended and another one has the lock.
+/// An acquire that was given up, and is executed after the lease has expired and another hold has the lock.
 async fn a_release_after_a_loss_takes_a_late_place_along(world: World) {
     let ((hold, entry), other) = (some_waiter(), some_hold());
     world.take(hold, MINUTE).await;
@@ -150,7 +150,7 @@ async fn a_release_with_a_tombstone_takes_a_place_along_and_keeps_others_out(wor
         let late = world.queue(hold, MINUTE, entry).await;
         assert_eq!(late, AcquireReply::Ended);
     }
-    // The others queue, move and are told as if it were not there.
+    // For the others it is as if the hold did not exist: they wait, the lock moves to them, and they get messages.
     world.wait(next, MINUTE, after).await;
     assert_eq!(world.waiting().await, 1);
     let own = successor(some_hold(), MINUTE, entry);
@@ -186,7 +186,7 @@ async fn force_frees_the_lock_that_was_seen(world: World) {
     let hold = some_hold();
     world.take(hold, MINUTE).await;
     let seen = world.seen().await;
-    // It need not stand as it was seen, as long as it is the same acquisition.
+    // It may have changed since it was seen, as long as it is the same acquisition.
     world.depth(hold, 3, 1).await;
     world.renew(hold, 5 * MINUTE).await;
     assert!(world.force_release(seen.clone()).await);
@@ -202,7 +202,7 @@ async fn force_leaves_a_later_holder_alone(world: World) {
     world.take(next, MINUTE).await;
     let token = world.seen().await.token;
     assert!(!world.force_release(seen.clone()).await);
-    // Neither the token alone nor the holder alone will do.
+    // Neither the token alone nor the holder alone suffices.
     let fields = seen.fields;
     assert!(!world.force_release(Seen { fields, token }).await);
     let (fields, token) = (vec![field_of(next)], seen.token);

@@ -1,4 +1,4 @@
-//! On Redis: nothing stays for ever, and what stays for a while stays for no longer than it should.
+//! On Redis: nothing remains for ever, and nothing remains for longer than it should.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::store::{AcquireReply, DepthChange, End, Presence, Seen, TOMBSTONE_LIF
 
 mod queue;
 
-/// The names as the design has them, not as the code makes them.
+/// The names are those of the design, and not those that the code creates.
 const LOCK: &str = "app:order";
 const LINE: &str = "reentry:queue:{app:order}:app:order";
 const ENTRIES: &str = "reentry:entries:{app:order}:app:order";
 
-/// The life that a key has left.
+/// The remaining life of a key.
 async fn life(world: &World, key: &str) -> Option<Duration> {
     let mut connection = world.server().connection.clone();
     let millis: i64 = connection.pttl(key).await.expect("PTTL");
@@ -34,7 +34,7 @@ async fn keys(world: &World) -> Vec<String> {
     keys
 }
 
-/// Whether `life` lies in the half-minute below `span`.
+/// Returns whether `life` is in the half-minute below `span`.
 fn is_fresh(life: Option<Duration>, span: Duration) -> bool {
     life.is_some_and(|life| life <= span && near(life, span))
 }
@@ -160,7 +160,7 @@ async fn a_tombstone_lasts_ten_minutes_and_the_line_with_the_last() {
     let mut connection = world.server().connection.clone();
     let mut count = async || -> u64 { connection.zcard(LINE).await.expect("ZCARD") };
     assert_eq!(count().await, 2);
-    // The first one is dead by then, and goes with the third.
+    // The first one is dead by then, and is removed with the third.
     world.pass(TOMBSTONE_LIFE / 2 + MINUTE).await;
     world.bury(hold).await;
     assert_eq!(count().await, 2);
@@ -169,7 +169,7 @@ async fn a_tombstone_lasts_ten_minutes_and_the_line_with_the_last() {
     assert!(keys(&world).await.is_empty());
 }
 
-/// A tombstone keeps the line for longer than its places, and these may outlive it.
+/// A tombstone keeps the line for longer than its places do, and these may outlive it.
 #[tokio::test]
 async fn a_place_beside_a_tombstone_lives_as_long_as_it_would_alone() {
     let world = World::on_redis().await;
@@ -200,7 +200,7 @@ async fn a_release_without_an_open_question_writes_no_tombstone() {
     assert!(keys(&world).await.is_empty());
 }
 
-/// A process that died with nested entries leaves the number, and no more.
+/// A process that died with nested entries leaves only the number.
 #[tokio::test]
 async fn the_number_of_a_depth_change_lasts_ten_to_twenty_minutes() {
     let world = World::on_redis().await;
@@ -216,7 +216,7 @@ async fn the_number_of_a_depth_change_lasts_ten_to_twenty_minutes() {
     assert!(is_fresh(life(&world, ENTRIES).await, SEQ_LIFE));
     world.pass(SEQ_LIFE + MINUTE).await;
     assert_eq!(keys(&world).await, [LOCK]);
-    // From here on it begins anew, with a number that is greater still.
+    // From here on the depth begins again, with a number that is still greater.
     world.depth(hold, 3, 4).await;
     world.depth(hold, 2, 3).await;
     assert_eq!(world.holders().await, [(hold.to_string(), 3)]);

@@ -1,4 +1,4 @@
-//! On Redis: values of a foreign type, scripts that fail half-way, and a server without memory.
+//! On Redis: values of another type, scripts that fail halfway, and a server without memory.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -40,7 +40,7 @@ const WRITES: [&str; 11] = [
     "zremrangebyscore",
 ];
 
-/// A list that names what no script sends would test nothing.
+/// A list with a command that no script sends would test nothing.
 #[test]
 fn the_writes_are_those_of_the_scripts() {
     const READS: [&str; 15] = [
@@ -69,7 +69,7 @@ async fn no_request_goes_over_a_connection_that_was_lost() {
     let world = World::on_redis().await;
     world.take(some_hold(), MINUTE).await;
     let mut disconnects = world.store.disconnects();
-    // Beside that of the store there may be one that has not ended yet, from when the server was awaited.
+    // Besides the connection of the store there may be one that has not ended yet, from the wait for the server.
     assert!(ask::<i64>(&world, "CLIENT KILL TYPE normal").await >= 1);
     let noticed = within(DEADLINE, "the loss is noticed", disconnects.changed());
     noticed.await.expect("a store");
@@ -118,7 +118,7 @@ const OPERATIONS: [&str; 10] = [
     "release",
 ];
 
-/// One of the operations, and how the store refuses it.
+/// One of the operations, and how the store rejects it.
 async fn refusal(world: &World, hold: HoldId, operation: &str) -> Option<Effect> {
     let (store, key) = (&world.store, world.key.clone());
     let ttl = 9 * MINUTE;
@@ -171,7 +171,7 @@ async fn refusal(world: &World, hold: HoldId, operation: &str) -> Option<Effect>
     outcome.err().map(|error| error.effect())
 }
 
-/// The operations that the store refuses, each tried in turn.
+/// The operations that the store rejects, each tried in turn.
 async fn refused(world: &World, hold: HoldId) -> Vec<&'static str> {
     let mut refused = Vec::new();
     for operation in OPERATIONS {
@@ -225,10 +225,10 @@ async fn a_script_that_dies_at_any_write_leaves_no_lock_without_an_expiry() {
     }
 }
 
-/// `PEXPIREAT` deletes a key if its time has passed; the clock of Redis goes on inside a script before 7.2.
+/// `PEXPIREAT` deletes a key if its time has passed. The clock of Redis advances inside a script before 7.2.
 #[tokio::test]
 async fn a_lock_that_expires_while_it_is_retained_leaves_none_without_an_expiry() {
-    // Redis 7.2 and later would stay in the loop for ever without a limit.
+    // Without a limit, Redis 7.2 and later would stay in the loop for ever.
     const STALL: &str = "
 local stalls = clock() + 300000
 for _ = 1, 1000000 do
@@ -254,7 +254,7 @@ end
         .arg(200);
     let mut connection = world.server().connection.clone();
     let retained: i64 = call.invoke_async(&mut connection).await.expect("an answer");
-    // Where the machine took longer to get here, there was nothing to retain.
+    // If the machine took too long to get here, there was nothing to retain.
     assert!(retained == 1 || retained == 0, "{retained}");
     assert_eq!(world.server().immortal().await, Vec::<String>::new());
 }

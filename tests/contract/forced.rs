@@ -14,7 +14,7 @@ on_every_store!(
     a_lock_that_is_not_ended_is_not_told_of,
 );
 
-/// A process that writes down what it is told.
+/// A process that records the messages that it gets.
 struct Recorder(UnboundedSender<ForcedMessage>);
 
 impl Holders for Recorder {
@@ -23,10 +23,10 @@ impl Holders for Recorder {
     }
 }
 
-/// A process, and what it is told.
+/// A process, and the messages that it has got.
 struct Watching {
     told: UnboundedReceiver<ForcedMessage>,
-    /// A store only refers to those who are told.
+    /// A store has only weak references to its receivers.
     _holders: Arc<dyn Holders>,
     /// The store of the process, if it is not the one of the test.
     _store: Option<Store>,

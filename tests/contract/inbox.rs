@@ -1,4 +1,4 @@
-//! An inbox of the test's own, and what it has received.
+//! An inbox of the test, and the messages that it has received.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::base::id::{InboxId, Owner};
 use crate::store::{HandoffMessage, Listener, Store};
 use crate::support::{DEADLINE, within};
 
-/// The key in a message of the test itself: it comes after every message that was sent before it.
+/// The key in a message of the test itself. This message arrives after every message that was sent before it.
 const FENCE: &str = "fence";
 
 enum Received {
@@ -19,7 +19,7 @@ enum Received {
     Missed,
 }
 
-/// A listener that writes down what it receives.
+/// A listener that records the messages that it receives.
 struct Recorder(UnboundedSender<Received>);
 
 impl Listener for Recorder {
@@ -40,13 +40,13 @@ impl Listener for Recorder {
     }
 }
 
-/// The inbox of one process, open.
+/// The open inbox of one process.
 pub(crate) struct Inbox {
     pub(crate) id: InboxId,
-    /// The keys that another process has come to wait for, as far as they were received.
+    /// The keys for which another process has begun to wait, as far as these messages were received.
     pub(crate) contended: Vec<String>,
     received: UnboundedReceiver<Received>,
-    /// A store only refers to its listeners.
+    /// A store has only weak references to its listeners.
     recorder: Arc<Recorder>,
     /// A process has one inbox on a server, so each has a store of its own there.
     process: Option<Store>,
@@ -61,7 +61,7 @@ impl Inbox {
         inbox
     }
 
-    /// Subscribed when it is there: no message that is sent from now on is missed.
+    /// When this returns, the inbox is subscribed: no message that is sent from now on is missed.
     pub(crate) async fn on_redis(server: &Server, id: InboxId) -> Self {
         let mut inbox = Self::new(id);
         let store = server.store().await;
@@ -91,7 +91,7 @@ impl Inbox {
         assert!(store.listen(self.id, Arc::downgrade(&recorder)), "no inbox");
     }
 
-    /// What it has received since it was last asked, from a store in memory.
+    /// The messages that it has received since the last call, from an in-memory store.
     pub(crate) fn received_here(&mut self) -> Vec<HandoffMessage> {
         let mut messages = Vec::new();
         while let Ok(received) = self.received.try_recv() {
@@ -104,7 +104,7 @@ impl Inbox {
         messages
     }
 
-    /// What it has received from a server that a [`fence`] was sent through.
+    /// The messages that it has received from a server to which a [`fence`] was sent.
     pub(crate) async fn received_there(&mut self) -> Vec<HandoffMessage> {
         let mut messages = Vec::new();
         loop {
@@ -118,7 +118,7 @@ impl Inbox {
     }
 }
 
-/// Sends each of the inboxes a message that follows all that the server has sent it up to now.
+/// Sends each of the inboxes a message that follows everything that the server has sent it up to now.
 pub(crate) async fn fence(server: &Server, inboxes: impl IntoIterator<Item = InboxId>) {
     let message = format!("{} 1 1 1 {FENCE}", Owner::new().next_hold());
     let mut messages = pipe();

@@ -1,4 +1,4 @@
-//! Renewing a lease.
+//! The renewal of a lease.
 
 use super::world::{MINUTE, World, near, some_hold};
 use crate::store::Presence;
@@ -31,7 +31,7 @@ async fn a_hold_lives_as_long_as_it_is_renewed(world: World) {
     let hold = some_hold();
     let token = world.take(hold, 3 * MINUTE).await;
     world.depth(hold, 2, 1).await;
-    // Past the life of everything that is kept without being used.
+    // This is beyond the life of everything that is kept without being used.
     for _ in 0..15 {
         world.pass(2 * MINUTE).await;
         assert_eq!(world.renew(hold, 3 * MINUTE).await, Presence::Present);

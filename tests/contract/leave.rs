@@ -1,4 +1,4 @@
-//! Leaving the queue: a place is given up, or goes to the next of the same process.
+//! Leaving the queue. A place is given up, or goes to the next waiter of the same process.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ async fn a_place_that_is_dead_goes_to_no_successor(world: World) {
     assert_eq!(world.waiting().await, 0);
 }
 
-/// Its entry has expired; the tombstone that the release leaves would keep the place.
+/// Its entry has expired. The tombstone that the release leaves would keep the place.
 #[tokio::test]
 async fn a_place_without_an_entry_goes_with_the_release_of_its_hold() {
     let world = World::on_redis().await;
@@ -91,8 +91,8 @@ async fn a_place_without_an_entry_goes_with_the_release_of_its_hold() {
     }
 }
 
-/// Two requests of one process were executed in the other order: the lock has moved to the second of its
-/// waiters when the first one takes the place, and leaves.
+/// Two requests of one process were executed in the reverse order. The lock has moved to the second of its waiters when
+/// the first one takes the place, and leaves.
 async fn a_place_does_not_go_to_a_successor_that_holds_the_lock(world: World) {
     let (holder, (first, entry), (next, _)) = (some_hold(), some_waiter(), some_waiter());
     world.take(holder, TTL).await;
@@ -115,7 +115,7 @@ async fn only_the_hold_that_waits_leaves_the_place(world: World) {
     let (holder, (first, entry), (gone, elsewhere)) = (some_hold(), some_waiter(), some_waiter());
     world.take(holder, TTL).await;
     world.wait(first, TTL, entry).await;
-    // Another hold of the process, and the same one of another process.
+    // These are another hold of the process, and a hold with the same number of another process.
     assert_eq!(world.leave(gone, entry.inbox).await, Presence::Gone);
     assert_eq!(world.leave(first, elsewhere.inbox).await, Presence::Gone);
     let next = successor(some_hold(), TTL, entry);

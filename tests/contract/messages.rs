@@ -27,13 +27,13 @@ on_every_store!(
 
 const TTL: Duration = MINUTE.saturating_mul(9);
 
-/// The holds that an inbox was told of.
+/// The holds of which an inbox was notified.
 async fn told(world: &World, inbox: &mut Inbox) -> Vec<HoldId> {
     let told = world.received(inbox).await;
     told.into_iter().map(|message| message.holds[0]).collect()
 }
 
-/// The clock of the store, asked of a lock that must be held.
+/// The clock of the store, read from a lock that must be held.
 async fn now(world: &World) -> StoreTime {
     match world.acquire(some_hold(), MINUTE).await {
         AcquireReply::Busy { now, .. } => now,
@@ -55,7 +55,7 @@ async fn two_waiters(world: &World, holder: HoldId) -> [(HoldId, Inbox); 2] {
 }
 
 async fn a_message_says_what_the_lock_shows(mut world: World) {
-    // A name may hold what separates the words of a message.
+    // A name may contain the separator of the words of a message.
     world.key = LockKey::new("app: ", "order 7 1 {x} é").expect("a valid key");
     let (holder, next) = (some_hold(), some_hold());
     let mut inbox = world.inbox().await;
@@ -78,11 +78,12 @@ async fn a_message_says_what_the_lock_shows(mut world: World) {
     assert_eq!((message.holds[0], message.lease), (next, GRANT));
     assert!(before <= message.at && message.at <= after, "{message:?}");
     assert_eq!(world.seen().await.token, Some(message.token));
-    // What it would have learnt by asking.
+    // The message says what a request would have found out.
     assert_eq!(world.take(next, TTL).await, message.token);
 }
 
-/// Every byte that there is in UTF-8, whatever the script that moves the lock. Lua formats a short text up to its first NUL,
+/// Every byte that occurs in UTF-8, whichever script moves the lock. Lua formats a short text up to its first NUL, and
+/// one of 100 bytes or more completely.
 /// and one of 100 bytes or more in full.
 async fn a_message_names_a_key_of_any_bytes(mut world: World) {
     let all = (0..0x800).chain((0x800..0x11_0000).step_by(0x800));
@@ -113,7 +114,7 @@ async fn a_release_tells_the_next_process_alone(world: World) {
     world.release(holder).await;
     assert_eq!(told(&world, &mut one).await, [first]);
     assert_eq!(told(&world, &mut other).await, []);
-    // Once, whatever is repeated or done with the lock.
+    // There is one message, whatever is repeated or done with the lock.
     world.release(holder).await;
     world.take(first, TTL).await;
     world.renew(first, TTL).await;

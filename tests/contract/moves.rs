@@ -31,7 +31,7 @@ fn behind_the_queue(next: Successor) -> Successor {
     }
 }
 
-/// What a successor has that got the lock.
+/// The outcome for a successor that got the lock.
 fn lease(released: ReleaseReply) -> Option<Duration> {
     match released.successor {
         Some(AcquireReply::Held { lease, .. }) => Some(lease),
@@ -39,7 +39,7 @@ fn lease(released: ReleaseReply) -> Option<Duration> {
     }
 }
 
-/// How long a successor that stands in the queue has to wait.
+/// The remaining wait of a successor that is in the queue.
 pub(super) fn remaining(released: ReleaseReply) -> Option<Duration> {
     match released.successor {
         Some(AcquireReply::Busy { remaining, .. }) => remaining,
@@ -56,7 +56,7 @@ async fn a_successor_has_the_lock_with_its_own_ttl(world: World) {
     assert_eq!(lease(released), Some(TTL));
     assert!(world.is_held(next, TTL).await);
     assert!(world.seen().await.token > Some(token));
-    // Its changes are counted anew.
+    // Its changes are counted from the beginning.
     world.depth(next, 2, 1).await;
     assert_eq!(world.holders().await, [(next.to_string(), 2)]);
 }
@@ -69,7 +69,7 @@ async fn a_successor_goes_before_the_queue(world: World) {
     let released = world.hand_over(hold, successor(next, TTL, entry)).await;
     assert_eq!(lease(released), Some(TTL));
     assert!(world.is_held(next, TTL).await);
-    // It does not wait any longer; the other one does.
+    // It no longer waits. The other one does.
     assert_eq!(world.waiting().await, 1);
     world.release(next).await;
     assert!(world.is_held(other.0, GRANT).await);
@@ -83,7 +83,7 @@ async fn a_successor_behind_an_empty_queue_takes_the_lock(world: World) {
     let next = behind_the_queue(successor(next, TTL, entry));
     assert_eq!(lease(world.hand_over(hold, next).await), Some(TTL));
     assert!(world.is_held(next.hold, TTL).await);
-    // Nor does it pass its own place at the head of the queue.
+    // It does not pass its own place at the head of the queue either.
     world.wait(last, TTL, entry).await;
     world.wait(other.0, TTL, other.1).await;
     let last = behind_the_queue(successor(last, TTL, entry));
@@ -163,7 +163,7 @@ async fn a_release_that_finds_nothing_gives_its_successor_nothing(world: World) 
             (presence, successor)
         );
         assert_eq!(world.inspect().await, None);
-        // Nor after the lease, while others wait.
+        // It does not get the lock after the lease either, while others wait.
         world.take(hold, MINUTE).await;
         world.wait(other.0, TTL, other.1).await;
         world.pass(2 * MINUTE).await;
@@ -190,7 +190,7 @@ async fn a_release_with_a_successor_buries_its_hold(world: World) {
     );
     assert_eq!(world.acquire(hold, MINUTE).await, AcquireReply::Ended);
     assert!(world.is_held(next, TTL).await);
-    // The same for one that only waits: a late request for it takes no place.
+    // The same is true for one that only waits: a late request for it takes no place.
     let holder = next;
     let (left, entry) = some_waiter();
     world.wait(left, TTL, entry).await;

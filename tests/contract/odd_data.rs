@@ -1,5 +1,5 @@
-//! On Redis: data that no script of ours has written. What cannot be read counts as if it were not
-//! there, and beside the lock it is removed by the script that meets it.
+//! On Redis: data that no script of this crate has written. Data that cannot be read counts as missing. In the keys
+//! next to the lock, the script that finds it removes it.
 
 use redis::{FromRedisValue, ToRedisArgs, cmd};
 
@@ -24,7 +24,7 @@ async fn put<T: FromRedisValue>(world: &World, command: &str, args: &[impl ToRed
     answer.expect("an answer")
 }
 
-/// What says nothing about a token.
+/// Values that are not a token.
 const TOKENS: [&str; 10] = [
     "",
     "precious",
@@ -80,7 +80,7 @@ async fn a_token_that_cannot_be_read_counts_as_none() {
     }
 }
 
-/// The hash has that field alone, as no script leaves it.
+/// The hash has only that field. No script leaves it like that.
 #[tokio::test]
 async fn a_token_without_a_hold_is_shown_and_can_be_released_by_force() {
     let world = World::on_redis().await;
@@ -105,8 +105,8 @@ async fn a_sequence_number_that_is_too_great_does_not_stop_the_depth() {
     assert_eq!(world.holders().await, [(hold.to_string(), 2)]);
 }
 
-/// Entries of a process that would be first in the queue if they could be read; `LATER` stands for a
-/// deadline in the future.
+/// Entries of a process that would be first in the queue if they could be read. `LATER` stands for a deadline in the
+/// future.
 const LINES: [&str; 9] = [
     "",
     "precious",
@@ -181,7 +181,7 @@ async fn a_depth_that_is_none_is_shown_as_zero_and_then_set() {
     }
 }
 
-/// Hashes of an application, under the name of a lock by chance or by mistake.
+/// Hashes of an application, which have the name of a lock by chance or by mistake.
 #[tokio::test]
 async fn a_hash_that_is_no_lock_is_shown_and_not_released_by_force() {
     const CLASSIC: &[u8] = b"8b1c1a3e-0000-4000-8000-000000000000:1";
@@ -251,7 +251,7 @@ async fn the_token_is_shown_also_where_its_hold_is_not() {
     assert_eq!(world.seen().await.token, Some(token));
 }
 
-/// Everything that meets what stands beside a lock.
+/// Every operation that reads the keys next to a lock.
 #[tokio::test]
 async fn what_has_another_type_beside_the_lock_is_removed() {
     let world = World::on_redis().await;
@@ -290,7 +290,7 @@ async fn what_has_another_type_beside_the_lock_is_removed() {
                     ));
                 }
             }
-            // And afterwards it is a lock like any other.
+            // After that it is a lock like any other.
             while let Some(seen) = world.inspect().await.map(Snapshot::seen) {
                 assert!(world.force_release(seen).await, "{key}: {step}");
             }
@@ -300,7 +300,7 @@ async fn what_has_another_type_beside_the_lock_is_removed() {
     }
 }
 
-/// A free lock without a queue can be taken, waited for, handed on and released.
+/// A free lock without a queue can be acquired, waited for, handed off and released.
 async fn sound(world: &World) {
     let (hold, (next, beside)) = (some_hold(), some_waiter());
     let token = world.take(hold, MINUTE).await;

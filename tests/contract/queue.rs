@@ -1,4 +1,4 @@
-//! Waiting: one place for each process, in the order of their coming.
+//! The queue: one place for each process, in the order in which they joined.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn waiters<const N: usize>() -> [(HoldId, QueueEntry); N] {
     std::array::from_fn(|_| some_waiter())
 }
 
-/// Who gets the lock at each release, beginning with that of `holder`.
+/// The holds that get the lock at each release, beginning with that of `holder`.
 async fn order(world: &World, mut holder: HoldId) -> Vec<HoldId> {
     let mut order = Vec::new();
     loop {
@@ -169,7 +169,7 @@ async fn a_free_lock_moves_to_the_head_when_another_asks(world: World) {
         world.wait(second.0, TTL, second.1).await;
         world.pass(2 * MINUTE).await;
         assert_eq!(world.inspect().await, None);
-        // Whether it waits by itself makes no difference, only that it is not the first.
+        // It makes no difference whether the process itself waits, only that it is not the first.
         let answer = if waits {
             world.queue(second.0, TTL, second.1).await
         } else {

@@ -1,4 +1,4 @@
-//! Holds that share a lock: who enters, for how long, and who comes after them.
+//! Holds that share a lock: which of them enter, for how long, and which follow them.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ impl World {
         self.send(Share { key, request }).await
     }
 
-    /// Readers ask, and all of them must get the lock, with leases of at least the TTL.
+    /// Readers send a request, and all of them must get the lock, with leases of at least the TTL.
     pub(super) async fn read(&self, holds: &[HoldId], ttl: Duration) -> FencingToken {
         let replies = self.share_as(share_request(holds, ttl, None)).await;
         let tokens: Vec<_> = replies.iter().filter_map(token).collect();
@@ -56,7 +56,7 @@ impl World {
         tokens[0]
     }
 
-    /// Readers ask, and wait.
+    /// Readers send a request, and wait.
     pub(super) async fn read_later(&self, holds: &[HoldId], entry: QueueEntry) {
         let replies = self.share_as(share_request(holds, TTL, Some(entry))).await;
         let waits = |reply: &AcquireReply| matches!(reply, AcquireReply::Busy { .. });
@@ -95,7 +95,7 @@ impl World {
         self.end(request).await.presence
     }
 
-    /// Who is in, with what is left of their leases.
+    /// The readers inside, with their remaining leases.
     pub(super) async fn readers(&self) -> Vec<(String, Duration)> {
         let snapshot = self.inspect().await.expect("a held lock");
         assert_eq!(snapshot.mode, Mode::Shared);
@@ -106,7 +106,7 @@ impl World {
         snapshot.holders.into_iter().map(reader).collect()
     }
 
-    /// Whether these readers are in, and no other hold is.
+    /// Returns whether these readers are inside, and no other hold is.
     pub(super) async fn is_read_by(&self, holds: &[HoldId]) -> bool {
         let mut inside = self.holders().await;
         let mut holds: Vec<_> = holds.iter().map(|hold| (hold.to_string(), 1)).collect();
@@ -170,7 +170,7 @@ async fn a_reader_that_asks_again_has_its_token_and_never_a_shorter_lease(world:
     assert!(world.is_read_by(&[hold]).await);
 }
 
-/// Also where the release names its hold alone.
+/// This also covers a release that names only its hold.
 async fn the_lock_lasts_as_long_as_its_last_reader(world: World) {
     for end in [FULL, End::Short] {
         let [short, long] = [some_hold(), some_hold()];
@@ -186,7 +186,7 @@ async fn the_lock_lasts_as_long_as_its_last_reader(world: World) {
     world.take(some_hold(), TTL).await;
 }
 
-/// The others renew, and leave; the dead one must not outlast its own lease.
+/// The others renew, and leave. The dead one must not outlast its own lease.
 async fn a_dead_reader_keeps_no_writer_out(world: World) {
     let [dead, other] = [some_hold(), some_hold()];
     let (writer, entry) = some_waiter();
@@ -225,7 +225,7 @@ async fn readers_are_kept_together(world: World) {
             .iter()
             .all(|(_, left)| near(*left, TTL))
     );
-    // A late one shortens nothing.
+    // A late renewal does not shorten anything.
     assert_eq!(world.keep(&holds, MINUTE).await, []);
     assert!(near(world.remaining().await, TTL));
 }

@@ -1,4 +1,4 @@
-//! A lock that is held for a while at least, also after its release.
+//! A lock that is held for a minimum time, even after its release.
 
 use std::time::Duration;
 
@@ -65,7 +65,7 @@ async fn one_that_was_held_for_so_long_is_free(world: World) {
     let hold = some_hold();
     world.take(hold, MINUTE).await;
     assert_eq!(world.retain(hold, Duration::ZERO).await, Presence::Present);
-    // A server counts whole milliseconds: it may stand for the rest of one.
+    // A server counts whole milliseconds, so the lock may be held for the rest of one.
     while world.inspect().await.is_some() {
         yield_now().await;
     }
@@ -105,7 +105,7 @@ async fn the_next_in_the_line_has_it_when_it_ends(world: World) {
     assert!(matches!(had, AcquireReply::Held { .. }), "{had:?}");
 }
 
-/// A request of the hold that was delayed on its way.
+/// A request of the hold that was delayed in the network.
 async fn what_comes_late_finds_no_hold(world: World) {
     let hold = some_hold();
     world.take(hold, 9 * MINUTE).await;

@@ -1,4 +1,4 @@
-//! A server of the test's own, and the means to let its time pass.
+//! A server of the test, and the means to let its time pass.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -16,13 +16,14 @@ async fn connect(store: &Store) {
     connected.expect("a connection to the test's own server");
 }
 
-/// A server of the test's own, whose time passes on command: expiries move, its clock does not.
+/// A server of the test, whose time passes on command: expiries move, its clock does not.
 #[derive(Clone)]
 pub(crate) struct Server {
     process: Arc<RedisServer>,
-    /// Where it is, for a store.
+    /// The address, for a store.
     url: String,
-    /// From how many requests in flight on the short requests of its stores travel together, if not from the usual number.
+    /// The number of requests in flight from which on the short requests of its stores travel together, if it is not
+    /// the usual one.
     together_from: Option<usize>,
     pub(crate) connection: MultiplexedConnection,
 }
@@ -59,7 +60,7 @@ impl Server {
         }
     }
 
-    /// The same server, to which no requests travel together: it executes them in the order of sending.
+    /// The same server, to which no requests travel together. It executes them in the order in which they are sent.
     pub(crate) fn without_batches(self) -> Self {
         Self {
             together_from: Some(usize::MAX),
@@ -73,7 +74,7 @@ impl Server {
         store
     }
 
-    /// The store of a process that is told of holds which were ended by force.
+    /// The store of a process that gets messages about holds which were ended by force.
     pub(crate) async fn watching_store(&self, holders: Weak<dyn Holders>) -> Store {
         let store = self.unconnected();
         store.watch(holders);
@@ -93,7 +94,7 @@ impl Server {
         })
     }
 
-    /// Brings every expiry nearer by `span`, those of entries, waits and victims too; what has none keeps
+    /// Moves every expiry nearer by `span`, including those of entries, waits and victims. A key without an expiry gets
     /// none.
     pub(crate) async fn pass(&self, span: Duration) {
         const PASS: &str = "
@@ -168,7 +169,7 @@ end";
         let () = connection.flushall().await.expect("FLUSHALL");
     }
 
-    /// The keys that would stay for ever.
+    /// The keys that would remain for ever.
     pub(crate) async fn immortal(&self) -> Vec<String> {
         const IMMORTAL: &str = "
 local found = {}

@@ -1,4 +1,5 @@
-//! Several locks at once: taken together or not at all, renewed together, released as far as no process waits.
+//! Several locks together. They are acquired together or not at all, renewed together, and released if no process
+//! waits.
 
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ impl World {
         self.send(AcquireAll { keys, hold, ttl }).await
     }
 
-    /// Takes locks that the hold must get. Returns their tokens.
+    /// Acquires locks that the hold must get. Returns their tokens.
     async fn take_all(&self, keys: &[LockKey], hold: HoldId, ttl: Duration) -> Vec<FencingToken> {
         match self.acquire_all(keys, hold, ttl).await {
             AcquireAllReply::Held { locks, .. } => locks
@@ -73,7 +74,7 @@ impl World {
         seen
     }
 
-    /// Which hold each of the locks has, and for about how many minutes.
+    /// The hold that each of the locks has, with the approximate remaining minutes.
     async fn leases(&mut self, keys: &[LockKey]) -> Vec<Option<(String, u64)>> {
         let mut leases = Vec::new();
         for key in keys {
@@ -134,7 +135,7 @@ async fn the_first_that_is_not_free_is_named(mut world: World) {
     }
     let answer = world.acquire_all(&keys, mine, MINUTE).await;
     assert_eq!(answer, AcquireAllReply::Busy { first: 1 });
-    // One of its own counts as well, unless it has them all.
+    // A lock of its own counts as well, unless it has them all.
     world.take(mine, MINUTE).await;
     let answer = world.acquire_all(&keys, mine, MINUTE).await;
     assert_eq!(answer, AcquireAllReply::Busy { first: 0 });
@@ -148,11 +149,11 @@ async fn a_process_that_waits_is_not_overtaken_and_a_tombstone_of_another_does_n
     world.take(holder, MINUTE).await;
     world.wait(waiter, MINUTE, entry).await;
     world.pass(2 * MINUTE).await;
-    // The lease is over, and the place is there.
+    // The lease has expired, and the place exists.
     let answer = world.acquire_all(&keys, some_hold(), MINUTE).await;
     assert_eq!(answer, AcquireAllReply::Busy { first: 0 });
     world.leave(waiter, entry.inbox).await;
-    // So is one among those who go first.
+    // A place among those who go first counts too.
     world.take(holder, MINUTE).await;
     let entry = QueueEntry {
         is_preferred: true,
@@ -167,7 +168,7 @@ async fn a_process_that_waits_is_not_overtaken_and_a_tombstone_of_another_does_n
     world.take_all(&keys, some_hold(), MINUTE).await;
 }
 
-/// A reader whose lock has gone, and a process that has died while it waited: a tombstone keeps their line.
+/// A reader whose lock has gone, and a process that has died while it waited. A tombstone keeps their line.
 async fn what_is_dead_in_a_line_keeps_no_lock_from_being_taken(mut world: World) {
     let keys = keys(&world);
     let (holder, reader) = (some_hold(), some_hold());
@@ -233,7 +234,7 @@ async fn a_tombstone_at_any_of_them_refuses_all(mut world: World) {
         assert_eq!(answer, AcquireAllReply::Ended);
         assert_eq!(world.leases(&keys).await, vec![None; 3]);
     }
-    // Also where it has the others.
+    // This is also so if it has the others.
     let hold = some_hold();
     world.take_all(&keys, hold, MINUTE).await;
     world.bury(hold).await;
@@ -307,7 +308,7 @@ async fn renewing_answers_for_each_and_none_keeps_the_others_from_it(mut world: 
     assert_eq!(renewed, [Gone, Renewed, Gone]);
     let expected = [None, lease(hold, 9), lease(hold, 2)];
     assert_eq!(world.leases(&keys).await, expected);
-    // Executed late, or once more, it shortens nothing.
+    // A request that is executed late, or once more, does not shorten anything.
     let renewed = world.renew_all(&holds, MINUTE).await;
     assert_eq!(renewed, [Gone, Renewed, Gone]);
     assert_eq!(world.leases(&keys).await, expected);

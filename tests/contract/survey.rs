@@ -1,4 +1,4 @@
-//! What operators look at: which locks there are, and who waits for one.
+//! The information for operators: which locks exist, and which processes wait for one.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ impl World {
         self.store.scan(scan).await.expect("scan")
     }
 
-    /// The names that a whole scan finds, and how many parts it has.
+    /// The names that a whole scan finds, and the number of its parts.
     async fn scan_all(&self, pattern: &str, count: usize) -> (BTreeSet<String>, usize) {
         let (mut found, mut parts, mut progress) = (BTreeSet::new(), 0, 0.0);
         let mut from = Some(Cursor::default());
@@ -187,7 +187,7 @@ async fn a_queue_is_shown_in_its_order(world: World) {
         world.wait(*hold, MINUTE, *entry).await;
     }
     world.pass(PLACE_LIFE - MINUTE).await;
-    // The second one asks again, and keeps its place.
+    // The second one repeats its request, and keeps its place.
     world.wait(waiters[1].0, MINUTE, waiters[1].1).await;
     let readers = [some_hold(), some_hold()];
     let entry = waiters[4].1;
@@ -255,7 +255,7 @@ async fn what_does_not_look_like_a_lock_is_no_lock() {
         assert_eq!(world.glance().await, None, "{name} {value}");
         let () = connection.del("app:order").await.expect("DEL");
     }
-    // Beside a field of another kind it is one.
+    // Together with a field of another kind it is a holder.
     let () = connection
         .hset("app:order", "name", "Ann")
         .await
@@ -264,7 +264,7 @@ async fn what_does_not_look_like_a_lock_is_no_lock() {
     let glance = world.glance().await.expect("a lock");
     assert_eq!((glance.holders, glance.snapshot.holders[0].depth), (1, 2));
     let () = connection.del("app:order").await.expect("DEL");
-    // So many fields have no lock but that of readers.
+    // Only a lock of readers has this many fields.
     for number in 0..=LOOKED_AT {
         let () = connection
             .hset("app:order", some_hold().to_string(), number)
@@ -300,7 +300,7 @@ async fn a_scan_names_hashes_alone_and_other_data_disturbs_no_glance() {
         .expect("HSET");
     assert_eq!(world.scan_all("*", 10).await.0, texts(&["app:order"]));
     assert_eq!(world.scan("*", 100, Cursor::default()).await.unnamed, 1);
-    // What stands in the places of its line and of the entries is of other types.
+    // The values at the keys of its line and of the entries have other types.
     for beside in ["queue", "entries"] {
         let key = format!("reentry:{beside}:{{app:order}}:app:order");
         let () = connection.set(key, 1).await.expect("SET");
@@ -310,7 +310,7 @@ async fn a_scan_names_hashes_alone_and_other_data_disturbs_no_glance() {
     assert_eq!(world.queue_behind(None, 10).await, []);
 }
 
-/// A cursor means nothing in other data.
+/// A cursor has no meaning in other data.
 #[tokio::test]
 async fn a_scan_begins_again_at_a_server_with_other_data() {
     let world = World::on_redis().await;

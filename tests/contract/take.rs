@@ -1,4 +1,4 @@
-//! Taking a lock: free, busy, asked again, refused; and the tokens that it gives.
+//! The acquisition of a lock: free, busy, repeated, rejected. The tests also check the tokens.
 
 use super::world::{MINUTE, World, acquire_request, holder, near, some_hold};
 use crate::base::key::LockKey;
@@ -71,7 +71,7 @@ async fn asking_again_leaves_the_depth_alone(world: World) {
     world.take(hold, MINUTE).await;
     world.depth(hold, 4, 7).await;
     world.take(hold, MINUTE).await;
-    // Nor does it forget which changes of the depth have been made.
+    // It does not forget either which changes of the depth have been made.
     world.depth(hold, 2, 6).await;
     assert_eq!(world.holders().await, [(hold.to_string(), 4)]);
 }
@@ -80,7 +80,7 @@ async fn asking_again_late_in_a_long_lease_gives_the_same_token(world: World) {
     let (hold, long) = (some_hold(), 60 * MINUTE);
     let token = world.take(hold, long).await;
     world.depth(hold, 3, 2).await;
-    // A renewal that arrives late, from before the lease was lengthened.
+    // This is a renewal that was sent before the lease was lengthened, and arrives late.
     assert_eq!(world.renew(hold, MINUTE).await, Presence::Present);
     world.pass(50 * MINUTE).await;
     assert_eq!(world.seen().await.token, Some(token));
@@ -101,7 +101,7 @@ async fn an_acquire_that_arrives_after_the_end_of_its_hold_is_refused(world: Wor
     assert_eq!(world.bury(hold).await, Presence::Present);
     assert_eq!(world.acquire(hold, MINUTE).await, AcquireReply::Ended);
     assert_eq!(world.inspect().await, None);
-    // Also while another hold has the lock.
+    // This is also so while another hold has the lock.
     world.take(some_hold(), MINUTE).await;
     assert_eq!(world.acquire(hold, MINUTE).await, AcquireReply::Ended);
 }

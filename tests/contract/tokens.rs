@@ -78,7 +78,7 @@ async fn the_answer_the_message_and_the_lock_agree_on_the_token(world: World) {
     assert_eq!(shown(&world, last).await, token);
 }
 
-/// So that those who go on with a hold in memory know which numbers the clock has passed.
+/// So call graphs that continue a hold in memory know which numbers the clock has passed.
 async fn a_token_is_told_with_the_time_and_is_not_ahead_of_it(world: World) {
     let (holder, next, last) = (some_hold(), some_hold(), some_hold());
     let mut inbox = world.inbox().await;

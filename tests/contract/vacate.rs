@@ -82,7 +82,7 @@ async fn it_is_left_free_for_a_moment_and_then_goes_to_the_first_in_the_line() {
     let ended = world.vacate(hold, SHORT).await;
     assert_eq!(ended, Some(Presence::Present.into()));
     assert_eq!(world.inspect().await, None);
-    // Neither the first in the line, nor a new process, nor a reader gets it.
+    // Neither the first process in the line, nor a new process, nor a reader gets it.
     world.wait(next, MINUTE, entry).await;
     let (other, beside) = some_waiter();
     world.wait(other, MINUTE, beside).await;
@@ -141,7 +141,7 @@ async fn the_successor_enters_the_line() {
         "{waits:?}"
     );
     assert!(world.is_busy(some_hold()).await);
-    // A repetition finds the hold gone, and so does the release after it.
+    // A repetition finds that the hold is gone, and so does the release after it.
     assert_eq!(world.vacate(hold, end).await, None);
     let again = world.end(release_request(hold, end)).await;
     assert_eq!(again.presence, Presence::Gone);
@@ -174,7 +174,7 @@ async fn all_that_it_leaves_expires() {
         let left: i64 = connection.pttl(key).await.expect("PTTL");
         assert!(left > 0, "{key}: {left}");
     }
-    // Its process has left, and no other one comes.
+    // Its process has left, and no other one joins.
     world.pass(2 * PLACE_LIFE).await;
     assert_eq!(world.keys().await, [""; 0]);
 }
@@ -204,7 +204,7 @@ async fn what_is_no_time_leaves_the_lock_to_the_first_in_the_line() {
     }
 }
 
-/// What is of another type is removed by the release that follows.
+/// The release that follows removes a value of another type.
 #[tokio::test]
 async fn a_line_of_another_type_is_left_to_the_release() {
     let world = World::on_redis().await;

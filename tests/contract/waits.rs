@@ -1,4 +1,5 @@
-//! Published waits: who sees them, for how long they stand, when they are refused; and the victims of cycles.
+//! Published waits: who sees them, for how long they last, and when they are rejected. The victims of cycles are also
+//! tested.
 
 use std::slice;
 use std::sync::Arc;
@@ -100,7 +101,7 @@ fn publication(wait: &EnclosedWait, by: HoldId, known: Option<StoreTime>) -> Pub
 async fn a_wait_is_seen_by_each_hold_that_encloses_it(world: World) {
     let owner = Owner::new();
     let holds = [(); 12].map(|()| owner.next_hold());
-    // The text of the first id begins those of the last three.
+    // The text of the first id is the prefix of those of the last three.
     let (wait, other) = (wait(&holds[..2]), wait(&holds[1..3]));
     world.publish_now(&wait, holds[0]).await;
     world.publish_now(&other, holds[1]).await;
@@ -142,7 +143,7 @@ async fn a_publication_is_refused_unless_the_time_is_known(world: World) {
         panic!("{first:?}");
     };
     assert!(world.waits(hold).await.is_empty());
-    // It has told the time.
+    // The reply contains the time.
     let second = world.publish(publication(&wait, hold, Some(at))).await;
     assert!(matches!(second, WaitAnswer::Done(made) if made >= at));
     assert_eq!(world.waits(hold).await, [wait]);
@@ -157,7 +158,7 @@ async fn a_publication_that_has_taken_too_long_is_refused(world: World) {
     for (known, is_refused) in [
         (now - limit - 1, true),
         (now - limit + half_a_minute, false),
-        // Of another clock.
+        // This is the time of another clock.
         (now + half_a_minute, true),
     ] {
         let known = Some(StoreTime { micros: known });
@@ -211,7 +212,7 @@ async fn a_record_is_taken_back_alone(world: World) {
 }
 
 async fn each_change_of_one_request_is_answered(world: World) {
-    // Of one owner, so that a cluster has them in one slot.
+    // They belong to one owner, so that a cluster has them in one slot.
     let owner = Owner::new();
     let holds = [(); 3].map(|()| owner.next_hold());
     let waits = holds.map(|hold| wait(&[hold]));
@@ -226,7 +227,7 @@ async fn each_change_of_one_request_is_answered(world: World) {
         withdraw(&waits[0], holds[0]),
         publish(1, known),
         publish(2, None),
-        // Behind its publication.
+        // This comes after its publication.
         publish(0, known),
         withdraw(&waits[0], holds[0]),
     ];
@@ -268,7 +269,7 @@ async fn a_cycle_has_one_victim_for_a_while(world: World) {
     let [one, other] = [(); 2].map(|()| some_hold());
     assert!(world.claim(one, &[other]).await);
     for _ in 0..2 {
-        // A repetition, as after a lost answer.
+        // This is a repetition, as after a lost response.
         assert!(world.claim(one, &[other]).await);
         assert!(!world.claim(other, &[one]).await);
     }
@@ -283,7 +284,7 @@ async fn a_victim_stands_in_the_way_of_the_cycles_that_it_is_part_of(world: Worl
     waits.sort_unstable();
     let [least, gone, second, third] = waits;
     assert!(world.claim(gone, &[least]).await);
-    // Of another cycle; the first victim is no part of it, and may be gone.
+    // This is part of another cycle. The first victim is not part of it, and may be gone.
     assert!(world.claim(second, &[third, least]).await);
     assert!(!world.claim(least, &[second]).await);
     assert!(!world.claim(third, &[second, least]).await);

@@ -18,11 +18,11 @@ use crate::store::{
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
-/// The lease of a lock that moves to a process that [waits](entry_of), and how long its place is kept.
+/// The lease of a lock that moves to a process that [waits](entry_of), and the time for which its place is kept.
 pub(crate) const GRANT: Duration = MINUTE.saturating_mul(2);
 pub(crate) const PLACE_LIFE: Duration = MINUTE.saturating_mul(20);
 
-/// Whether two spans differ by no more than the time that a case may take.
+/// Returns whether two durations differ by no more than the time that a case may take.
 pub(crate) fn near(one: Duration, other: Duration) -> bool {
     one.abs_diff(other) < MINUTE / 2
 }
@@ -36,7 +36,7 @@ pub(crate) fn field_of(hold: HoldId) -> Vec<u8> {
     hold.to_string().into_bytes()
 }
 
-/// A hold that has the lock alone, as an inspection shows it.
+/// An exclusive holder, as an inspection returns it.
 pub(crate) fn holder(hold: HoldId, depth: u64) -> SeenHolder {
     SeenHolder {
         field: field_of(hold),
@@ -45,7 +45,7 @@ pub(crate) fn holder(hold: HoldId, depth: u64) -> SeenHolder {
     }
 }
 
-/// How the process of an inbox waits.
+/// The way in which the process of an inbox waits.
 pub(crate) const fn entry_of(inbox: InboxId) -> QueueEntry {
     QueueEntry {
         inbox,
@@ -56,7 +56,7 @@ pub(crate) const fn entry_of(inbox: InboxId) -> QueueEntry {
     }
 }
 
-/// A hold of a process of its own, and how that process waits.
+/// A hold of a separate process, and the way in which that process waits.
 pub(crate) fn some_waiter() -> (HoldId, QueueEntry) {
     (some_hold(), entry_of(InboxId::new()))
 }
@@ -70,7 +70,7 @@ pub(crate) fn acquire_request(hold: HoldId, ttl: Duration) -> AcquireRequest {
     }
 }
 
-/// The hold that is to have the lock next, before every other waiter.
+/// The hold that must get the lock next, before every other waiter.
 pub(crate) fn successor(hold: HoldId, ttl: Duration, entry: QueueEntry) -> Successor {
     Successor {
         hold,
@@ -80,19 +80,19 @@ pub(crate) fn successor(hold: HoldId, ttl: Duration, entry: QueueEntry) -> Succe
     }
 }
 
-/// The end of a hold of which no more than a place can be left.
+/// The end of a hold that can have left at most a place.
 pub(crate) const FULL: End = End::Full(Leftovers {
     unanswered: false,
     nested: false,
 });
 
-/// What is left of a hold with an acquire that may still arrive.
+/// The remains of a hold with an acquire that may still arrive.
 pub(crate) const UNANSWERED: Leftovers = Leftovers {
     unanswered: true,
     nested: false,
 };
 
-/// What is left of a hold whose depth has changed.
+/// The remains of a hold whose depth has changed.
 pub(crate) const NESTED: Leftovers = Leftovers {
     unanswered: false,
     nested: true,
@@ -113,13 +113,13 @@ pub(crate) fn release_request(hold: HoldId, end: End) -> ReleaseRequest {
     }
 }
 
-/// Ends holds with short releases that are made at once. Returns for each whether it was in its lock; false if its release
-/// has failed.
+/// Ends holds with short releases that are made immediately. Returns for each whether it was in its lock. Returns false
+/// if its release has failed.
 pub(crate) async fn release_all(store: &Store, holds: &[HoldOf]) -> Vec<bool> {
     release_each(store, holds, true).await
 }
 
-/// Ends holds with short releases, which wait for each other or not.
+/// Ends holds with short releases, which may wait for each other.
 pub(crate) async fn release_each(store: &Store, holds: &[HoldOf], with_others: bool) -> Vec<bool> {
     let released = holds.iter().map(async |(key, hold)| {
         let request = ReleaseRequest {
@@ -136,7 +136,7 @@ pub(crate) async fn release_each(store: &Store, holds: &[HoldOf], with_others: b
 pub(crate) struct World {
     pub(crate) store: Store,
     pub(crate) key: LockKey,
-    /// None where the store lives on the tokio clock.
+    /// `None` if the store uses the tokio clock.
     server: Option<Server>,
 }
 
@@ -169,7 +169,7 @@ impl World {
         self.server.as_ref()
     }
 
-    /// Lets the store's time pass, and what ends within it.
+    /// Lets the store's time pass, so that leases and lives expire.
     pub(crate) async fn pass(&self, span: Duration) {
         match &self.server {
             Some(server) => server.pass(span).await,
@@ -181,7 +181,7 @@ impl World {
         self.ask(acquire_request(hold, ttl)).await
     }
 
-    /// Asks for the lock, and waits in the queue if it is not free.
+    /// Requests the lock, and waits in the queue if it is not free.
     pub(crate) async fn queue(
         &self,
         hold: HoldId,
@@ -196,13 +196,13 @@ impl World {
         self.ask(request).await
     }
 
-    /// Asks for a lock that another hold has, so that the hold waits from now on.
+    /// Requests a lock that another hold has, so that the hold waits from now on.
     pub(crate) async fn wait(&self, hold: HoldId, ttl: Duration, entry: QueueEntry) {
         let answer = self.queue(hold, ttl, entry).await;
         assert!(matches!(answer, AcquireReply::Busy { .. }), "{answer:?}");
     }
 
-    /// The inbox of another process, open.
+    /// The open inbox of another process.
     pub(crate) async fn inbox(&self) -> Inbox {
         let id = InboxId::new();
         match &self.server {
@@ -211,7 +211,7 @@ impl World {
         }
     }
 
-    /// The messages that an inbox has received since it was last asked.
+    /// The messages that an inbox has received since the last call.
     pub(crate) async fn received(&self, inbox: &mut Inbox) -> Vec<HandoffMessage> {
         match &self.server {
             Some(server) => {
@@ -222,7 +222,7 @@ impl World {
         }
     }
 
-    /// Asks a store that must answer.
+    /// Sends a request to a store that must respond.
     pub(crate) async fn send<V: Verb>(&self, verb: V) -> V::Reply {
         self.store.ask(verb).await.expect("an answer")
     }
@@ -232,7 +232,7 @@ impl World {
         self.send(Acquire { key, request }).await
     }
 
-    /// Takes a lock that the hold must get, with a lease of about `ttl`.
+    /// Acquires a lock that the hold must get, with a lease of about `ttl`.
     pub(crate) async fn take(&self, hold: HoldId, ttl: Duration) -> FencingToken {
         match self.acquire(hold, ttl).await {
             AcquireReply::Held { token, lease, .. } if near(lease, ttl) => token,
@@ -240,7 +240,7 @@ impl World {
         }
     }
 
-    /// A change of the depth with the TTL of one minute, which leaves the lease alone.
+    /// A change of the depth with the TTL of one minute, which does not change the lease.
     pub(crate) async fn depth(&self, hold: HoldId, target: u32, seq: u64) -> Presence {
         let change = DepthChange {
             hold,
@@ -264,7 +264,7 @@ impl World {
         Presence::from(renewed == [RenewAnswer::Renewed])
     }
 
-    /// A release after which no acquire of the hold can still be on its way.
+    /// A release after which no acquire of the hold can still be in flight.
     pub(crate) async fn release(&self, hold: HoldId) -> Presence {
         self.end(release_request(hold, FULL)).await.presence
     }
@@ -275,7 +275,7 @@ impl World {
         self.end(request).await.presence
     }
 
-    /// A release by the process of an inbox, that has no other waiter.
+    /// A release by the process of an inbox that has no other waiter.
     pub(crate) async fn leave(&self, hold: HoldId, inbox: InboxId) -> Presence {
         let request = ReleaseRequest {
             inbox,
@@ -284,7 +284,7 @@ impl World {
         self.end(request).await.presence
     }
 
-    /// A release that names who is to have the lock next.
+    /// A release that names the hold that must get the lock next.
     pub(crate) async fn hand_over(&self, hold: HoldId, successor: Successor) -> ReleaseReply {
         let end = End::HandTo(successor, Leftovers::default());
         self.end(release_request(hold, end)).await
@@ -299,7 +299,7 @@ impl World {
         self.send(Inspect::of(&self.key)).await
     }
 
-    /// What an inspection shows of a lock that must be held.
+    /// The result of the inspection of a lock that must be held.
     pub(crate) async fn seen(&self) -> Seen {
         let snapshot = self.inspect().await.expect("a held lock");
         snapshot.seen()
@@ -310,7 +310,7 @@ impl World {
         !self.send(ForceRelease { key, seen }).await.is_empty()
     }
 
-    /// Holder and depth as an inspection shows them; none if the lock is free.
+    /// Holder and depth as an inspection returns them; `None` if the lock is free.
     pub(crate) async fn holders(&self) -> Vec<(String, u64)> {
         let snapshot = self.inspect().await;
         let holders = snapshot.map(|seen| seen.holders).unwrap_or_default();
@@ -321,7 +321,7 @@ impl World {
             .collect()
     }
 
-    /// Whether this hold alone is in the lock, for about so long.
+    /// Returns whether only this hold is in the lock, for about this long.
     pub(crate) async fn is_held(&self, hold: HoldId, lease: Duration) -> bool {
         let snapshot = self.inspect().await;
         snapshot.is_some_and(|snapshot| {
@@ -330,12 +330,12 @@ impl World {
         })
     }
 
-    /// How many processes wait for a lock that must be held.
+    /// The number of processes that wait for a lock that must be held.
     pub(crate) async fn waiting(&self) -> u64 {
         self.inspect().await.expect("a held lock").waiting
     }
 
-    /// What is left of the lease of a lock that must be held.
+    /// The remaining lease of a lock that must be held.
     pub(crate) async fn remaining(&self) -> Duration {
         let snapshot = self.inspect().await.expect("a held lock");
         snapshot.remaining.expect("a lease")

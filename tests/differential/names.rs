@@ -1,4 +1,4 @@
-//! What the numbers in the requests stand for, and how a request is sent.
+//! The meaning of the numbers in the requests, and how a request is sent.
 
 use super::reply::Reply;
 use super::step::{Entry, HOLDS, INBOXES, KEYS, Next, Request, Wish};
@@ -12,12 +12,12 @@ use crate::store::{
     ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Store, StoreTime, Successor,
 };
 
-/// New in each case, but for the inboxes, which stay open.
+/// These are new in each case, except for the inboxes, which stay open.
 pub(super) struct Names {
     keys: Vec<LockKey>,
     holds: Vec<HoldId>,
     inboxes: [InboxId; INBOXES],
-    /// Whether holds that end at once end in a batch.
+    /// Whether holds that end together end in a batch.
     pub(super) with_batches: bool,
 }
 
@@ -91,7 +91,7 @@ impl Names {
                     key,
                     hold: self.holds[hold],
                     ttl,
-                    // The store knows a later one.
+                    // The store knows a later token.
                     token: FencingToken(1),
                 };
                 store.ask(downgrade).await.map(Reply::Presence)
@@ -193,7 +193,7 @@ impl Names {
         }
     }
 
-    /// So many holds from this one on.
+    /// This number of holds, from this one on.
     fn from(&self, first: usize, count: usize) -> Vec<HoldId> {
         let holds = self.holds[first..].iter().take(count);
         holds.copied().collect()

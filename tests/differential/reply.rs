@@ -1,4 +1,4 @@
-//! Replies and messages, in the parts that can be compared.
+//! The parts of replies and messages that can be compared.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::store::{
     StoreTime,
 };
 
-/// In place of one that was taken out.
+/// The text in place of a part that was removed.
 const NO_TOKEN: FencingToken = FencingToken(0);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,14 +24,14 @@ pub(super) enum Reply {
     Renewed(Vec<RenewAnswer>),
     ReleasedAll(Vec<bool>),
     Snapshot(Option<Snapshot>),
-    /// How many holds.
+    /// The number of holds.
     Forced(usize),
     Wait(WaitReply),
-    /// What was sent to an inbox, by the number of that inbox.
+    /// The message to an inbox, by the number of that inbox.
     Message(usize, HandoffMessage),
 }
 
-/// A reply, taken apart: what the clocks have no part in, a span of time, and a token.
+/// A reply in parts: the part that does not depend on the clocks, a duration, and a token.
 pub(super) struct Parts {
     pub(super) plain: Reply,
     pub(super) span: Option<Duration>,
@@ -46,7 +46,7 @@ impl Reply {
                 successor: Some(acquired),
                 ..
             }) => take_acquired(acquired),
-            // The lock of the first key is looked at right after.
+            // The lock of the first key is inspected right after.
             Self::AcquiredAll(AcquireAllReply::Held { at, locks }) => {
                 at.micros = 0;
                 let last = locks.last().copied();
@@ -54,14 +54,15 @@ impl Reply {
                 (last.map(|(_, lease)| lease), None)
             }
             Self::Shared(replies) => {
-                // Those who wait are told how long the lock is held; the token is one.
+                // The replies to readers that wait contain how long the lock is held. All readers inside have one
+                // token.
                 let parts: Vec<_> = replies.iter_mut().map(take_acquired).collect();
                 let span = parts.iter().filter_map(|(span, _)| *span).max();
                 (span, parts.into_iter().find_map(|(_, token)| token))
             }
             Self::Snapshot(Some(snapshot)) => {
                 for holder in &mut snapshot.holders {
-                    // To the minute, as all spans are.
+                    // Rounded to the minute, as all durations are.
                     let left = holder.remaining.map(|left| left.as_secs().div_ceil(60));
                     holder.remaining = left.map(Duration::from_secs);
                 }
@@ -91,7 +92,7 @@ fn take_acquired(acquired: &mut AcquireReply) -> (Option<Duration>, Option<Fenci
             at,
             is_contended,
         } => {
-            // The general way of a script is also taken where no microsecond has passed.
+            // The general way of a script is also taken if no microsecond has passed.
             *is_contended = false;
             at.micros = 0;
             let token = std::mem::replace(token, NO_TOKEN);

@@ -1,4 +1,4 @@
-//! What a case is made of: random steps.
+//! The random steps of a case.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::base::option_types::Mode;
 use crate::store::contract::world::{MINUTE, NESTED};
 use crate::store::{Leftovers, Order};
 
-/// How many of each there are; a request gives one by its number.
+/// The number of each of them. A request refers to one by its number.
 pub(super) const KEYS: usize = 2;
 pub(super) const HOLDS: usize = 6;
-/// Of the holds the first ones want the lock alone, and the first of them may come to share it; the others share it.
+/// The first of the holds want the exclusive lock, and the very first may share it later. The others share it.
 const WRITERS: usize = 3;
 pub(super) const INBOXES: usize = 3;
 
@@ -22,14 +22,14 @@ pub(super) enum Step {
         key: usize,
         request: Request,
     },
-    /// An earlier request once more: a duplicate, or one that arrives late.
+    /// A repetition of an earlier request: a duplicate, or one that arrives late.
     Resend(Index),
-    /// Of what was seen after some earlier step.
+    /// A release by force of what was seen after some earlier step.
     ForceRelease(Index),
     Wait(Duration),
 }
 
-/// Holds and inboxes are given by their number, so that what a failure prints can be read.
+/// Holds and inboxes are given by their numbers, so that the output of a failure can be read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Request {
     Acquire {
@@ -67,7 +67,7 @@ pub(super) enum Request {
     AcquireAll {
         wish: Wish,
     },
-    /// Of so many of the keys.
+    /// The number of the keys.
     Renew {
         holds: [usize; KEYS],
         count: usize,
@@ -79,7 +79,7 @@ pub(super) enum Request {
     Wait(WaitRequest),
 }
 
-/// What is asked about published waits. A wait has the id of a hold.
+/// The requests about published waits. A wait has the id of a hold.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum WaitRequest {
     /// With the owner of the hold `by`.
@@ -104,7 +104,7 @@ pub(super) enum WaitRequest {
     },
 }
 
-/// What a hold wants that asks for a lock.
+/// The wish of a hold that requests a lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
     pub(super) hold: usize,
@@ -204,7 +204,7 @@ pub(super) fn any_steps() -> impl Strategy<Value = Vec<Step>> {
 
 fn any_step() -> impl Strategy<Value = Step> {
     let send = (0..KEYS, any_request()).prop_map(|(key, request)| Step::Send { key, request });
-    // Three minutes divide every wait, and no span of life: see the head of `differential`.
+    // Three minutes divide every wait, and no life: see the top of `differential`.
     let wait = (1..8u32).prop_map(|count| Step::Wait(3 * count * MINUTE));
     prop_oneof![
         8 => send,
@@ -225,7 +225,7 @@ fn any_request() -> impl Strategy<Value = Request> {
         4 => any_acquire(),
         4 => any_share(),
         1 => (1..4usize, any_readers()).prop_map(|(holds, wish)| Request::Keep { holds, wish }),
-        // Renewed before its downgrade has arrived.
+        // It is renewed before its downgrade has arrived.
         1 => any_span().prop_map(|ttl| Request::Keep {
             holds: 1,
             wish: wish(0, ttl, false),
@@ -310,7 +310,7 @@ fn any_share() -> impl Strategy<Value = Request> {
     })
 }
 
-/// How a hold is released: one that may share its lock by now, as one that does.
+/// The release of a hold. If it may share its lock by now, it is released as a reader.
 fn mode_of(hold: usize) -> Mode {
     match hold {
         1..WRITERS => Mode::Exclusive,

@@ -1,4 +1,4 @@
-//! What is asked about published waits, and how their replies are compared.
+//! The requests about published waits, and how their replies are compared.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::store::{
     ChangeWaits, ClaimVictim, HoldsIn, PublishWait, Store, StoreTime, WaitChange, WaitsOf,
 };
 
-/// Earlier by so much is too late for any record.
+/// A time that is this much earlier is too late for any record.
 const LONG_AGO: u64 = 3_600_000_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) async fn known(store: &Store, hold: HoldId) -> Result<StoreTime, Stor
     Ok(store.ask(WaitsOf { hold }).await?.at)
 }
 
-/// Asks about waits for this key, where these are the holds that the numbers stand for.
+/// Sends requests about waits for this key. The holds are those that the numbers refer to.
 pub(super) async fn ask(
     store: &Store,
     key: &LockKey,
@@ -98,8 +98,7 @@ fn wait_for(key: &LockKey, id: HoldId, hold: HoldId) -> EnclosedWait {
 }
 
 impl WaitReply {
-    /// Takes out what the clocks have a part in: the age of the newest record is left, and the records in one
-    /// order.
+    /// Removes what depends on the clocks. The age of the newest record is kept, and the records are sorted.
     pub(super) fn take_age(&mut self) -> Option<Duration> {
         let Self::Look(look) = self else {
             return None;

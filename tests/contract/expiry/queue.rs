@@ -1,4 +1,4 @@
-//! Expiries of a queue: it lives as long as its last place, and every move leaves expiries behind.
+//! The expiries of a queue. It lives as long as its last place, and every move leaves expiries behind.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Faults while a lock moves: nothing that fails on the way leaves it without an expiry, or makes a
-//! release that was done look refused, and what can be done without memory is done.
+//! Faults while a lock moves. No failure on the way leaves the lock without an expiry, or makes a release that was
+//! executed look rejected. Whatever can be done without memory is done.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ impl Queue {
     }
 }
 
-/// Everything that moves a lock or a place in its queue, and `ask` of a lock that has expired.
+/// Every operation that moves a lock or a place in its queue, and `ask` for a lock that has expired.
 const MOVES: [&str; 7] = [
     "hand over",
     "queue first",
@@ -136,7 +136,7 @@ async fn a_move_that_dies_at_any_write_leaves_no_lock_without_an_expiry() {
             let left: i64 = ask(&world, "PTTL app:order").await;
             assert_ne!(left, -1, "{of} without {denied}");
 
-            // Whatever is left does not keep the lock from later processes.
+            // The remains do not keep the lock from later processes.
             let () = ask(&world, "ACL SETUSER default +@all").await;
             world.pass(60 * MINUTE).await;
             world.take(some_hold(), TTL).await;
@@ -253,7 +253,7 @@ async fn a_release_that_cannot_move_the_lock_is_a_release() {
                 ..next
             };
             let ended = match of {
-                // It begins with a read.
+                // It begins with a read command.
                 "force" if denied == "hexists" => continue,
                 "force" => {
                     let forced = queue.force(&world).await;

@@ -1,4 +1,4 @@
-//! Several locks at once: whatever fails, all of them are taken or none, and none stays without an expiry.
+//! Several locks together. Whatever fails, all of them are taken or none, and none remains without an expiry.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ async fn a_foreign_type_at_any_lock_is_an_error_and_nothing_is_taken() {
             ask::<String>(&world, &format!("GET {wrong}")).await,
             "precious"
         );
-        // It stands in the way of no other one.
+        // It does not block any other one.
         let released = release_all(&world.store, &each(hold)).await;
         assert_eq!(released, [false; 3]);
         let () = ask(&world, "FLUSHALL").await;
@@ -94,7 +94,8 @@ async fn a_script_that_dies_at_any_write_takes_all_or_none_and_leaves_no_lock_wi
     }
 }
 
-/// What a renewal of a key alone meets is its error; beside others it is the answer for that key.
+/// If a key is renewed alone, a failure is the error of the request. Together with others, it is the outcome for that
+/// key.
 #[tokio::test]
 async fn a_key_of_another_type_does_not_keep_the_others_from_being_renewed() {
     let world = World::on_redis().await;
@@ -117,7 +118,7 @@ async fn a_key_of_another_type_does_not_keep_the_others_from_being_renewed() {
     }
 }
 
-/// The server refuses the whole request, and so nothing is known of the other keys.
+/// The server rejects the whole request, so nothing is known about the other keys.
 #[tokio::test]
 async fn a_key_that_the_user_may_not_touch_is_an_error_that_may_be_of_one_key() {
     let world = World::on_redis().await;

@@ -1,5 +1,4 @@
-//! Anything at all in the keys of a lock: every operation answers, and after a forced release the lock
-//! is sound.
+//! Any data in the keys of a lock. Every operation returns a reply, and after a forced release the lock works.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -21,7 +20,7 @@ use crate::store::{
 
 const CASES: u32 = 300;
 
-/// The inbox of the process that asks, so that what is there may stand for it.
+/// The inbox of the process that sends the request, so that the data may contain it.
 const OWN: &str = "OWN";
 
 /// One command that writes into a key.
@@ -55,7 +54,7 @@ fn number() -> impl Strategy<Value = String> {
     .prop_map(str::to_owned)
 }
 
-/// Nearly what the scripts write.
+/// Data that is almost what the scripts write.
 fn sentence() -> impl Strategy<Value = Vec<u8>> {
     let ends = "( r| r1| r9|)";
     let entry = (number(), number(), ends);
@@ -171,7 +170,7 @@ async fn case(world: &World, data: Vec<Write>, steps: &[usize]) -> Result<(), Te
     if is_foreign {
         let _: i64 = put(world, "DEL", &[LOCK]).await;
     }
-    // Those that seem to wait have the lock in turn, and then the one that asks.
+    // The processes that seem to wait have the lock in turn, and then the one that sends the request.
     for _ in 0..10 {
         let asked = world.acquire(some_hold(), MINUTE).await;
         let shown = world.inspect().await.map(Snapshot::seen);
@@ -183,7 +182,7 @@ async fn case(world: &World, data: Vec<Write>, steps: &[usize]) -> Result<(), Te
         let key = world.key.clone();
         match world.store.ask(ForceRelease { key, seen }).await {
             Ok(ended) => prop_assert!(!ended.is_empty()),
-            // What stood there from the beginning is no lock.
+            // The data that was there from the beginning is not a lock.
             Err(error) => {
                 prop_assert_eq!(error.effect(), Effect::Refused);
                 prop_assert_eq!(put::<i64>(world, "DEL", &[LOCK]).await, 1);
@@ -279,7 +278,7 @@ async fn operation(
             let shown = store.ask(Inspect::of(&key)).await?;
             match shown.map(Snapshot::seen) {
                 Some(seen) => match store.ask(ForceRelease { key, seen }).await {
-                    // It is no lock.
+                    // It is not a lock.
                     Err(error) if error.effect() == Effect::Refused => Ok(()),
                     forced => forced.map(drop),
                 },

@@ -1,4 +1,4 @@
-//! What changes while a lock is shared: from alone to shared, its depths, its limit, its end by force.
+//! The changes while a lock is shared: the downgrade, its depths, its limit, its end by force.
 
 use super::super::world::{GRANT, MINUTE, World, near, some_hold, some_waiter};
 use super::{TTL, share_request, token};
@@ -44,7 +44,7 @@ async fn a_downgrade_keeps_the_longer_lease(world: World) {
     world.downgrade(writer, MINUTE).await;
     assert!(near(world.readers().await[0].1, TTL));
     world.read(&[reader], 2 * TTL).await;
-    // Once more, because no answer came.
+    // The request is repeated, because there was no response.
     world.downgrade(writer, MINUTE).await;
     assert!(near(world.readers().await[0].1, TTL));
 }
@@ -63,10 +63,10 @@ async fn a_downgrade_brings_the_token_of_its_hold(world: World) {
     let [writer, reader, next] = [some_hold(), some_hold(), some_hold()];
     let first = world.take(writer, TTL).await;
     world.pass(MINUTE).await;
-    // As that of the third call graph that goes on with the hold in memory.
+    // This is like the token of the third call graph that continues the hold in memory.
     let later = FencingToken(first.0 + 2);
     world.downgrade_with(writer, TTL, later).await;
-    // A copy of a request from before is late.
+    // A copy of an earlier request arrives late.
     world.downgrade_with(writer, TTL, first).await;
     assert_eq!(world.read(&[reader], TTL).await, later);
     for hold in [writer, reader] {
@@ -125,10 +125,10 @@ async fn a_limit_is_kept(world: World) {
     }
     let replies = world.share_as(limited(holds[2], 2, None)).await;
     assert!(token(&replies[0]).is_none());
-    // Each asker's own limit counts.
+    // The limit of each requester counts for itself.
     let replies = world.share_as(limited(holds[2], 3, None)).await;
     assert!(token(&replies[0]).is_some());
-    // Those who are in are asked again.
+    // The requests of the readers inside are repeated.
     let replies = world.share_as(limited(holds[0], 1, None)).await;
     assert!(token(&replies[0]).is_some());
 }
@@ -161,7 +161,7 @@ async fn force_ends_all_readers(world: World) {
     assert!(!world.force_release(seen).await);
 }
 
-/// The asker goes before writers, not before another permit that waits.
+/// The requester goes before writers, but not before another permit that waits.
 async fn a_permit_that_was_left_by_the_dead_goes_to_who_waited_first(world: World) {
     let [one, dead, late] = [some_hold(), some_hold(), some_hold()];
     let (first, entry) = some_waiter();
@@ -186,7 +186,7 @@ async fn a_permit_that_was_left_by_the_dead_goes_to_who_waited_first(world: Worl
     assert!(world.is_read_by(&[one, first]).await);
 }
 
-/// What the holder believes of its lease stays true, whichever of the two is executed first.
+/// What the holder believes about its lease remains true, whichever of the two is executed first.
 async fn a_keep_that_overtakes_a_downgrade_shortens_nothing(world: World) {
     let hold = some_hold();
     world.take(hold, TTL).await;

@@ -1,4 +1,4 @@
-//! Readers, writers and the line: who goes next.
+//! Readers, writers and the line: the order of their turns.
 
 use super::super::world::{
     GRANT, MINUTE, World, acquire_request, entry_of, near, some_hold, some_waiter, successor,
@@ -41,7 +41,7 @@ async fn a_reader_behind_a_writer_waits(world: World) {
     world.wait(writer, TTL, entry).await;
     world.read_later(&[late], place).await;
     assert!(world.is_read_by(&[reader]).await);
-    // It asks again and again.
+    // It repeats its request again and again.
     world.read_later(&[late], place).await;
     world.unshare(reader, InboxId::new()).await;
     assert!(world.is_held(writer, GRANT).await);
@@ -75,7 +75,7 @@ async fn a_process_is_told_once_of_all_its_readers(world: World) {
     assert_eq!(told.len(), 1);
     assert_eq!((&told[0].holds[..], told[0].lease), (&holds[..], GRANT));
     assert_eq!(told[0].token, world.seen().await.token.expect("a token"));
-    // They are in, and ask again because no message came.
+    // They are inside, and repeat their request because no message arrived.
     world.read(&holds, TTL).await;
     assert!(
         world
@@ -199,7 +199,7 @@ async fn preferred_readers_pass_writers(world: World) {
     world.unshare(late, place.inbox).await;
     world.unshare(reader, place.inbox).await;
     assert!(world.is_held(writer, GRANT).await);
-    // Where it waits it stands before the writers.
+    // If it waits, it is ahead of the writers.
     let (second, behind) = some_waiter();
     world.wait(second, TTL, behind).await;
     world.share_as(passing(next, Some(preferred(place)))).await;
@@ -216,7 +216,7 @@ async fn preferred_writers_go_before_readers(world: World) {
     world.read_later(&[reader], place).await;
     world.wait(other, TTL, ordinary).await;
     world.wait(writer, TTL, preferred(entry)).await;
-    // A place that was ordinary becomes a preferred one.
+    // An ordinary place becomes a preferred one.
     world.wait(other, TTL, preferred(ordinary)).await;
     world.release(first).await;
     assert!(world.is_held(writer, GRANT).await);
