@@ -23,7 +23,7 @@ impl Client<'_> {
         }
     }
 
-    /// The watchdog finds that the lock is lost, and the body is dropped.
+    /// The watchdog notices that the lock is lost, and the body is dropped.
     pub(crate) fn lose(&mut self, hold: Hold) {
         self.step(hold.process, Input::Lost(machine::id(hold)));
         self.end(hold, false);
@@ -59,7 +59,7 @@ impl Client<'_> {
         }
     }
 
-    /// The lease lasts `ttl` from a request of that age. After the deadline that is too late.
+    /// The lease lasts `ttl` from a request of that age. A confirmation after the deadline is too late.
     fn confirm(&mut self, hold: Hold, age: u8, ttl: u8) {
         let from_receipt = self.breaks(Mutation::DeadlineFromReceipt);
         if let Some(tenure) = self.state.tenure(hold).filter(|tenure| tenure.won.left > 0) {
@@ -68,7 +68,7 @@ impl Client<'_> {
         }
     }
 
-    /// Goes on as a reader: from now on it is renewed, and released, as one.
+    /// Continues as a reader: from now on it is renewed, and released, as one.
     pub(crate) fn downgrade(&mut self, hold: Hold) {
         if let Some(tenure) = self.state.tenure(hold) {
             tenure.mode = Mode::Shared;
@@ -93,7 +93,7 @@ impl Client<'_> {
 
     // ---- the depth ----
 
-    /// Enters once more, and asks for a longer lease.
+    /// Enters once more, and requests a longer lease.
     pub(crate) fn reenter(&mut self, hold: Hold) {
         if let Some(tenure) = self.state.tenure(hold) {
             tenure.wanted += 1;
@@ -111,7 +111,7 @@ impl Client<'_> {
         self.sync(hold);
     }
 
-    /// Brings the depth in the store to the wanted one, with one change at a time.
+    /// Updates the depth in the store to the wanted one, with one change at a time.
     pub(crate) fn sync(&mut self, hold: Hold) {
         let Some(tenure) = self.state.tenure(hold) else {
             return;
@@ -154,7 +154,7 @@ impl Client<'_> {
         }
     }
 
-    /// No answer came to a request about the lease or the depth.
+    /// A request about the lease or the depth has no response.
     pub(crate) fn unknown(&mut self, hold: Hold, verb: Verb) {
         let Some(tenure) = self.state.tenure(hold) else {
             return;

@@ -1,4 +1,4 @@
-//! Each rule broken once, and the promise that is violated then.
+//! Each rule is broken once, and a promise is violated then.
 
 use super::config::Chance::{
     self, Crashes, Delays, Downgrades, Drops, Duplicates, LostMessages, Reentries, Setbacks,
@@ -10,7 +10,7 @@ use super::properties::{
     TOKEN_ORDER,
 };
 
-/// A mutation, and the promise that catches it.
+/// A mutation, and the promise that detects it.
 type Broken = (
     Mutation,
     &'static str,
@@ -18,7 +18,7 @@ type Broken = (
     &'static [Chance],
 );
 
-/// Each mutation, the promise that catches it, and the least that has to be there and to go wrong.
+/// Each mutation, the promise that detects it, and the minimum of processes and mishaps that this needs.
 pub(crate) const BROKEN: &[Broken] = &[
     (NoTombstone, NO_ORPHAN, &["w"], &[Timeouts(1)]),
     (AcquireCountsAgain, DEPTH, &["w"], &[Timeouts(1)]),

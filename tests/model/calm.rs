@@ -1,8 +1,8 @@
-//! What becomes of a state if from now on no caller comes and nothing goes wrong.
+//! The future of a state if from now on no caller joins and nothing goes wrong.
 //!
-//! The checker has no notion of "a good end can be reached". So we show how: the first calm step, and
-//! the first one after it, and so on; time passes only when there is nothing else to do. That is more
-//! than that a good end can be reached: it says by which way, and how soon.
+//! The checker has no notion of "a good end can be reached". So this file constructs one: the first calm step, the
+//! first one after it, and so on. Time passes only when there is nothing else to do. This proves more than that a good
+//! end can be reached: it says on which path, and how soon.
 
 use stateright::Model;
 
@@ -12,20 +12,20 @@ use super::protocol::Protocol;
 use super::state::State;
 use super::step::Step;
 
-/// How a calm time goes.
+/// The course of a calm time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Outlook {
-    /// Whether everybody has left in the end, and nothing is left behind.
+    /// Whether all callers have left in the end, and nothing is left behind.
     pub(crate) ends_well: bool,
     /// The longest time for which a caller waited and none was inside.
     pub(crate) longest_idle: u8,
 }
 
-/// More steps than any calm time takes, unless it goes round in circles.
+/// A number of steps that no calm time takes, unless it is an endless loop.
 const STEPS: usize = 300;
 
-/// Whether there is nothing to be done but to wait. Every other state comes to such a one by calm
-/// steps, so it is enough to look at the calm time from these.
+/// Returns whether there is nothing to do except to wait. Every other state leads to such a state by calm steps, so it
+/// suffices to check the calm time from these states.
 pub(crate) fn waits(model: &Protocol, state: &State) -> bool {
     next(model, state) == Some(Step::Tick) && !is_over(state)
 }
@@ -61,8 +61,8 @@ pub(crate) fn outlook(model: &Protocol, state: &State) -> Outlook {
     outlook
 }
 
-/// How long a lock may stand idle while a caller waits: two heartbeats (P9), or its lease if its holder
-/// has died, and until the next one asks.
+/// The maximum time for which a lock may be idle while a caller waits. It is two heartbeats (P9), or its lease if its
+/// holder has died, and the time until the next request.
 pub(crate) fn patience(state: &State) -> u8 {
     if state.processes.iter().all(|process| process.alive) {
         2

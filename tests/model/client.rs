@@ -1,7 +1,7 @@
-//! A process: the machine of its local queue, told of what happens, and what it calls for done.
+//! A process. It passes events to the machine of its local queue, and executes the actions.
 //!
-//! A step is what happens without an await in between: an answer is read and everything that follows
-//! from it is done. The driver has no state of its own but whether it is due.
+//! A step is everything that happens without an await in between: an answer is processed with everything that follows
+//! from it. The driver has no state of its own except whether it is due.
 
 use super::super::{Action, Answer, Input};
 use super::config::{Config, ticks};
@@ -18,7 +18,7 @@ use crate::queue::step::{Ask, Wish};
 use crate::queue::step::{Reply, unanswered};
 use crate::store::{self, Leftovers, Order};
 
-/// The processes at work. A mutation is looked up where its rule stands, or where it can be evaded.
+/// The processes. A mutation is applied where its rule is, or where it can be circumvented.
 pub(crate) struct Client<'s> {
     pub(crate) config: &'s Config,
     pub(crate) state: &'s mut State,
@@ -41,7 +41,7 @@ impl Client<'_> {
 
     // ---- the machine ----
 
-    /// Tells the machine of a process what has happened, and does what it calls for.
+    /// Passes an event to the machine of a process, and executes its actions.
     pub(crate) fn step(&mut self, process: u8, input: Input) {
         let mut actions = Vec::new();
         let queue = &mut self.state.process_mut(process).queue;
@@ -63,7 +63,7 @@ impl Client<'_> {
         }
     }
 
-    /// Returns who was granted the lock.
+    /// Returns the waiters that were granted the lock.
     fn perform(&mut self, action: Action) -> Option<Hold> {
         match action {
             Action::Ask(Ask::Acquire(request)) => {
@@ -98,11 +98,11 @@ impl Client<'_> {
         let hold = machine::hold(release.hold);
         let stage = self.state.stage_mut(hold);
         if *stage == Stage::Over {
-            // The rule is broken by which it is released.
+            // The mutation breaks the rule by which it is released.
             return;
         }
         *stage = Stage::Releasing;
-        // No task waits any more for what the watchdog has in flight. It may be executed all the same.
+        // No task waits any more for what the watchdog has in flight. It may still be executed.
         let others = |request: &&mut Request| request.hold == hold && request.awaited;
         for request in self.state.requests.iter_mut().filter(others) {
             request.awaited &= matches!(request.verb, Verb::Acquire | Verb::Share { .. });
@@ -153,7 +153,7 @@ impl Client<'_> {
         self.step(hold.process, join);
     }
 
-    /// The caller is polled and finds the lock.
+    /// The caller is polled and claims the lock.
     pub(crate) fn poll(&mut self, hold: Hold) {
         let Stage::Granted(won) = *self.state.stage_mut(hold) else {
             return;
@@ -163,7 +163,7 @@ impl Client<'_> {
             hold: machine::id(hold),
         };
         if won.left == 0 {
-            // It must not be entered any more, and is given back.
+            // It must no longer be entered, and is released.
             self.step(hold.process, entered);
             return self.release(hold, self.config.mode(hold), won, false, true);
         }
@@ -232,7 +232,7 @@ impl Client<'_> {
 
     // ---- answers and messages ----
 
-    /// The store has answered the request in flight, which is so old.
+    /// The store has answered the request in flight, which has this age.
     pub(crate) fn answered(&mut self, process: u8, age: u8, reply: Reply) {
         let sent = if self.breaks(Mutation::DeadlineFromReceipt) {
             now()
@@ -248,7 +248,7 @@ impl Client<'_> {
         self.step(process, Input::Answered(answer));
     }
 
-    /// The release of a hold is answered, and with it the request for the successor.
+    /// The release of a hold is answered. This is also the answer to the request for the successor.
     pub(crate) fn released(
         &mut self,
         hold: Hold,
@@ -276,7 +276,7 @@ impl Client<'_> {
             handoff = machine::rejuvenated(queue, handoff);
         }
         if is_asked_for && self.breaks(Mutation::MessageOvertakesAnswer) {
-            // As if the answer had been read.
+            // The machine continues as if the answer had been processed.
             self.answered(process, 0, Reply::Unsure(None));
         }
         let (message, epoch) = (handoff, 0);
@@ -291,7 +291,7 @@ impl Client<'_> {
         self.answered(hold.process, 0, reply);
     }
 
-    /// No answer came: the release is sent again, and names the same successor.
+    /// The release has no answer. It is sent again, and names the same successor.
     pub(crate) fn release_again(&mut self, hold: Hold, end: End) {
         let renames = self.breaks(Mutation::SuccessorIsReplaced);
         let Some(named) = end.successor().filter(|_| renames) else {

@@ -1,4 +1,4 @@
-//! What is checked: how many processes and waiters, and how much may go wrong.
+//! The bounds of the search: the number of processes and waiters, and of mishaps.
 
 use std::fmt;
 
@@ -6,34 +6,34 @@ use super::hold::Hold;
 use super::mutation::Mutation;
 use crate::base::option_types::Mode;
 
-/// The ticks of the clock. A heartbeat is one; everything else keeps its proportion to it.
+/// The times, in ticks of the clock. A heartbeat is one tick, and everything else is in proportion to it.
 pub(crate) mod ticks {
     /// The TTL of every hold.
     pub(crate) const TTL: u8 = 3;
-    /// The TTL that a re-entry asks for.
+    /// The TTL that a re-entry requests.
     pub(crate) const LONG_TTL: u8 = 4;
     /// The lease of a lock that moves to another process: two heartbeats.
     pub(crate) const GRANT: u8 = 2;
-    /// How long a place is kept after its last request: two heartbeats.
+    /// The time for which a place is kept after its last request: two heartbeats.
     pub(crate) const PLACE: u8 = 2;
 }
 
-/// Who wants the lock, and what may go wrong.
+/// The callers that want the lock, and what may go wrong.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Config {
-    /// The waiters of each process, each of whom wants the lock once: `w` writes, `r` reads, and a digit is a permit of a
-    /// semaphore, with so many holders at most.
+    /// The waiters of each process. Each of them wants the lock once. `w` writes and `r` reads. A digit is a permit of
+    /// a semaphore with this maximum number of holders.
     processes: &'static [&'static str],
-    /// How many times in a row the lock goes from one of a process to the next.
+    /// The number of times in a row that the lock is handed off inside a process.
     pub(crate) local_handoffs: u8,
-    /// Whether a caller may be slow to poll a future that has got the lock.
+    /// Whether a caller may be slow to poll a future that has been granted the lock.
     pub(crate) slow_polls: bool,
     pub(crate) chances: Chances,
-    /// The rule that is broken, if one is.
+    /// The rule that is broken, if there is one.
     pub(crate) mutation: Option<Mutation>,
 }
 
-/// How often what is beyond the protocol may still happen.
+/// The number of times that each mishap may still happen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Chances {
     pub(crate) delays: u8,
@@ -50,24 +50,24 @@ pub(crate) struct Chances {
 /// One of the [`Chances`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Chance {
-    /// A tick passes although something was to be done: a process is slow or paused, or a request, an
-    /// answer or a message is.
+    /// A tick passes although something had to be done. This represents a process that is slow or paused, or a request,
+    /// a response or a message that is late.
     Delays(u8),
-    /// A request is given up by its client: it is lost, or its answer is, or it is executed late.
+    /// A request is given up by its client. It is lost, its response is lost, or it is executed late.
     Timeouts(u8),
     /// A request is executed, and will be executed once more.
     Duplicates(u8),
     /// A message is lost.
     LostMessages(u8),
-    /// A process ends without a word.
+    /// A process ends abruptly.
     Crashes(u8),
     /// A caller drops its future.
     Drops(u8),
     /// A body re-enters its lock.
     Reentries(u8),
-    /// A writer goes on as a reader.
+    /// A writer continues as a reader.
     Downgrades(u8),
-    /// The clock of the server is set back while the lock is held, further than to its token.
+    /// The clock of the server is set back while the lock is held, to before the token of the lock.
     Setbacks(u8),
 }
 
@@ -83,12 +83,12 @@ impl Config {
         }
     }
 
-    /// Who the waiters of each process are.
+    /// The kinds of the waiters of each process.
     pub(crate) fn casts(&self) -> &'static [&'static str] {
         self.processes
     }
 
-    /// Who the waiters of a process are.
+    /// The kinds of the waiters of a process.
     pub(crate) fn cast(&self, process: u8) -> &'static str {
         self.processes[usize::from(process)]
     }
@@ -104,13 +104,13 @@ impl Config {
         }
     }
 
-    /// With how many holders at most it shares the lock.
+    /// The maximum number of holders with which it shares the lock.
     pub(crate) fn limit(&self, hold: Hold) -> Option<u8> {
         let digit = self.letter(hold).checked_sub(b'0');
         digit.filter(|limit| *limit < 10)
     }
 
-    /// Another process goes first, always.
+    /// Another process always goes first.
     pub(crate) fn strict(self) -> Self {
         Self {
             local_handoffs: 0,
@@ -125,7 +125,7 @@ impl Config {
         }
     }
 
-    /// With these chances instead of what it had of them.
+    /// Replaces the chances of these kinds.
     pub(crate) fn with(mut self, chances: &[Chance]) -> Self {
         let all = &mut self.chances;
         for &chance in chances {

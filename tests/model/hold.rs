@@ -2,14 +2,14 @@
 
 use std::fmt;
 
-/// A hold id. Each waiter takes the lock once, so its place in the model serves as the name.
+/// A hold id. Each waiter takes the lock once, so its index in the model serves as the id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Hold {
     pub(crate) process: u8,
     pub(crate) waiter: u8,
 }
 
-/// Several holds of one process, each a bit.
+/// Several holds of one process, one bit for each.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Holds {
     pub(crate) process: u8,
@@ -62,7 +62,7 @@ impl fmt::Debug for Holds {
     }
 }
 
-/// A fencing token. Only the order counts, so those in a state are numbered from 1 anew.
+/// A fencing token. Only the order counts, so the tokens of a state are numbered again from 1.
 pub(crate) type Token = u8;
 
 impl fmt::Debug for Hold {

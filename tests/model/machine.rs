@@ -1,5 +1,5 @@
-//! The machine in the words of the model: holds and times there and back, and its state in the form in which
-//! states are compared.
+//! The machine in the terms of the model. It translates holds and times in both directions, and brings its state into
+//! the form in which states are compared.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, Sto
 
 const TICK: Duration = Duration::from_secs(1);
 
-/// The present is one instant, in all states: time passes by moving everything else into the past.
+/// The present, which is the same instant in all states: time passes by moving everything else into the past.
 static NOW: LazyLock<Instant> = LazyLock::new(|| Instant::now() + 1_000 * TICK);
 
 /// The server's clock at the present instant.
 const SERVER_NOW: u64 = 1_000_000_000;
 
-/// How long ago the clock of a waiter was read, as far as one can tell: longer than any message is on its way.
+/// The apparent age of a waiter's last reading of the clock, which is longer than any message is in flight.
 const READ: u8 = 8;
 
 const PROCESSES: u8 = 4;
@@ -38,7 +38,7 @@ static HOLDS: LazyLock<Vec<HoldId>> = LazyLock::new(|| {
 
 static INBOX: LazyLock<InboxId> = LazyLock::new(InboxId::new);
 
-/// A process to which messages come.
+/// A process that receives messages.
 pub(crate) fn new(config: &Config) -> LocalQueue {
     let mut queue = LocalQueue::new(Queueing {
         wake: Wake::Notify,
@@ -106,7 +106,7 @@ pub(crate) fn reply(acquired: Acquired, age: u8) -> AcquireReply {
     }
 }
 
-/// The answer to readers, in the order in which they have asked.
+/// The answer to readers, in the order of the request.
 pub(crate) fn replies(asked: Holds, answer: Answer, age: u8) -> Vec<AcquireReply> {
     let Answer::Shared {
         inside,
@@ -150,7 +150,7 @@ pub(crate) fn rejuvenated(queue: &LocalQueue, mut message: HandoffMessage) -> Ha
     message
 }
 
-/// The server's clock so many ticks from now.
+/// The server's clock in this number of ticks.
 fn server(ticks: i64) -> StoreTime {
     let micros = 1_000_000 * ticks;
     StoreTime {
@@ -158,7 +158,7 @@ fn server(ticks: i64) -> StoreTime {
     }
 }
 
-/// How many ticks there are until this deadline, of which a part counts as a whole one.
+/// The number of ticks until this deadline, rounded up.
 pub(crate) fn left(deadline: Instant) -> u8 {
     let left = deadline.saturating_duration_since(now()).as_millis();
     u8::try_from(left.div_ceil(1_000)).unwrap_or(u8::MAX)
@@ -179,10 +179,10 @@ pub(crate) fn pass(queue: &mut LocalQueue) {
     }
 }
 
-/// Brings the machine into the form that all its states have between which nothing can tell, in ticks.
+/// Brings the machine into a form in which equivalent states are equal, in ticks.
 pub(crate) fn normalize(queue: &mut LocalQueue) {
-    // What lies within a tick, as the pauses between two questions do, is now; the rest of a tick counts
-    // for a deadline.
+    // Times within a tick, for example the pauses between two requests, are now. For a deadline, the rest of a tick
+    // counts as a whole one.
     each_instant(queue, |instant| {
         let whole = (*instant).saturating_duration_since(now()).as_secs();
         *instant = now() + Duration::from_secs(whole);
@@ -193,7 +193,7 @@ pub(crate) fn normalize(queue: &mut LocalQueue) {
     each_waiter(queue, |waiter| {
         waiter.asked = 0;
         if let Stage::Queued(clock) = &mut waiter.stage {
-            // Only how the two clocks differ counts.
+            // Only the difference between the two clocks counts.
             let ahead = clock.at.micros + micros(now() - clock.sent);
             clock.sent = now() - span(READ);
             clock.at.micros = ahead - micros(span(READ));
@@ -202,7 +202,7 @@ pub(crate) fn normalize(queue: &mut LocalQueue) {
     if let Some(message) = message_of(queue) {
         let age = SERVER_NOW.saturating_sub(message.at.micros) / 1_000_000;
         if age >= u64::from(ticks::GRANT) {
-            // It tells only that it is time to ask.
+            // It only says that it is time to send a request.
             message.at = server(-i64::from(ticks::GRANT));
             message.token = FencingToken(0);
         }

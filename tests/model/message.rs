@@ -1,19 +1,19 @@
-//! What is on its way between the processes and the store.
+//! The requests, responses and messages in flight between the processes and the store.
 
 use std::fmt;
 
 use super::hold::{Hold, Holds, Token};
 use crate::store::Leftovers;
 
-/// A request, or its answer on the way back.
+/// A request, or its response on the way back.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Request {
     pub(crate) hold: Hold,
     pub(crate) verb: Verb,
     pub(crate) answer: Option<Answer>,
-    /// How long ago it was sent, for an answer that counts from then.
+    /// The time since it was sent, for a response that counts from then.
     pub(crate) age: u8,
-    /// Whether a client still waits for the answer.
+    /// Whether a client still waits for the response.
     pub(crate) awaited: bool,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Verb {
     },
 }
 
-/// How a hold ends.
+/// The end of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum End {
     Short,
@@ -70,7 +70,7 @@ impl End {
         }
     }
 
-    /// What is sent once the first attempt has no answer.
+    /// The release that follows if the first attempt has no response.
     pub(crate) fn repeated(self) -> Self {
         match self {
             Self::Short => Self::Full(Leftovers::default()),
@@ -89,15 +89,15 @@ pub(crate) struct Successor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Answer {
     Acquired(Acquired),
-    /// Those who are in, with a lease of the TTL; the others wait, or have ended.
+    /// These holds are inside, with a lease of the TTL. The others wait, or have ended.
     Shared {
         inside: Holds,
         token: Token,
         outward: u8,
     },
-    /// Whether the hold stood in the lock.
+    /// Whether the hold was in the lock.
     Present(bool),
-    /// What the successor has now, if the store knows.
+    /// The outcome for the successor, if the store knows it.
     Released(Option<Acquired>),
 }
 
@@ -107,8 +107,8 @@ pub(crate) enum Acquired {
     Held {
         token: Token,
     },
-    /// With the store's time `s`, here as `s - a`: how long the request of the instant `a` had been
-    /// on its way.
+    /// The store's time `s` is given as `s - a`. It is the time for which the request of the instant `a` had been in
+    /// flight.
     Busy {
         outward: u8,
     },
@@ -120,7 +120,7 @@ pub(crate) enum Acquired {
 pub(crate) struct Message {
     pub(crate) holds: Holds,
     pub(crate) token: Token,
-    /// How long ago the lock moved.
+    /// The time since the lock moved.
     pub(crate) age: u8,
 }
 

@@ -7,17 +7,17 @@ pub(crate) enum Mutation {
     NoTombstone,
     /// An acquire of the hold that has the lock counts one more.
     AcquireCountsAgain,
-    /// The depth goes one up or down, whatever it is and whichever change came before.
+    /// The depth changes by one, whatever it is and whichever change came before.
     DepthCountsBlindly,
     /// A renewal takes a lock that is free.
     RenewRecreates,
     /// A renewal sets the lease to its TTL, even if it is longer.
     RenewShortens,
-    /// A release deletes the lock, also that of another hold.
+    /// A release deletes the lock, even that of another hold.
     ReleaseOfAny,
-    /// A release without a successor tells no process.
+    /// A release without a successor notifies no process.
     ReleaseWakesNone,
-    /// A release tells the head of the queue before it knows that the lock moves.
+    /// A release notifies the head of the queue before it knows that the lock moves.
     ToldTooEarly,
     /// A hold that has the lock is given a place in the queue.
     SuccessorStandsTwice,
@@ -25,15 +25,15 @@ pub(crate) enum Mutation {
     PlaceStaysWhenGranted,
     /// A dead place at the head is neither removed nor passed over.
     DeadHeadStays,
-    /// The last token is forgotten when a lease runs out.
+    /// The last token is forgotten when a lease expires.
     TokensStartAgain,
-    /// A lease counts from when the answer is read.
+    /// A lease counts from the instant at which the answer is read.
     DeadlineFromReceipt,
-    /// The lease of a lock that has moved here counts from when the message is read.
+    /// The lease of a lock that has moved here counts from the instant at which the message is read.
     MessageCountsFromReceipt,
-    /// A message is believed although an answer is awaited.
+    /// A message is believed although an answer is pending.
     MessageOvertakesAnswer,
-    /// Only messages make a waiter ask again.
+    /// Only messages make a waiter repeat its request.
     HeartbeatNeverAsks,
     /// A successor that was dropped while its release was in flight is not released.
     DroppedSuccessorIsForgotten,
@@ -41,7 +41,7 @@ pub(crate) enum Mutation {
     MovesByTheClock,
     /// The number of the last depth change remains when its hold is released.
     NumberStays,
-    /// A release without a successor is short, also when it is repeated or the lock is lost.
+    /// A release without a successor is short, even if it is repeated or the lock is lost.
     ShortReleaseAlways,
     /// Readers renew the lock, and not their own leases.
     ReadersRenewPlainly,
@@ -57,20 +57,20 @@ pub(crate) enum Mutation {
     GrantWithoutOwnLease,
     /// A reader that leaves frees the lock, whichever others are in it.
     LeaverFreesTheLock,
-    /// A lock is downgraded for the TTL, also where its lease is longer.
+    /// A lock is downgraded for the TTL, even if its lease is longer.
     DowngradeShortens,
     /// A permit enters a shared lock whatever its limit is.
     PermitIgnoresItsLimit,
     /// Permits that wait in the line are let in whatever their limits are.
     LineIgnoresLimits,
-    /// The greatest limit among those inside counts, and not that of the permit that asks.
+    /// The greatest limit among those inside counts, and not that of the permit that sends the request.
     LimitOfThoseInside,
-    /// The token counts as a holder where it is asked whether a permit fits.
+    /// The token counts as a holder when the script checks whether a permit fits.
     TokenTakesAPermit,
-    /// A permit that leaves a shared lock lets no permit in that waits.
+    /// A permit that leaves a shared lock lets in no permit that waits.
     LeavingPermitAdmitsNone,
-    /// A permit that leaves the line lets none in that stands behind it.
+    /// A permit that leaves the line lets in no permit behind it.
     LeavingWaiterAdmitsNone,
-    /// A release that is repeated names the one that is first by then.
+    /// A release that is repeated names the waiter that is first by then.
     SuccessorIsReplaced,
 }

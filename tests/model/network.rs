@@ -1,4 +1,4 @@
-//! Requests on their way, and what may become of them.
+//! The requests in flight, and what may happen to them.
 
 use super::client::Client;
 use super::message::{Answer, Request, Verb};
@@ -7,7 +7,7 @@ use super::{machine, store};
 use crate::queue::step::Reply;
 
 impl Client<'_> {
-    /// The store executes a request; `again` if it is going to be executed once more.
+    /// The store executes a request. `again` means that the request will be executed once more.
     pub(crate) fn execute(&mut self, request: Request, again: bool) {
         self.withdraw(&request);
         let answer = store::execute(self.config, self.state, &request);
@@ -24,7 +24,7 @@ impl Client<'_> {
         });
     }
 
-    /// Takes a request, or its answer, off its way.
+    /// Removes a request, or its response, from the network.
     fn withdraw(&mut self, request: &Request) {
         let mut requests = self.state.requests.iter();
         if let Some(at) = requests.position(|other| other == request) {

@@ -34,14 +34,14 @@ pub(crate) fn all() -> Vec<Property<Protocol>> {
     ]
 }
 
-/// P1: at most one is inside a body under a valid lease, or any number of readers.
+/// P1: at most one caller is inside a body under a valid lease, or any number of readers.
 fn exclusion(_: &Protocol, state: &State) -> bool {
     let is_reader = |(_, tenure): (_, Tenure)| tenure.mode == Mode::Shared;
     state.valid().count() <= 1 || state.valid().all(is_reader)
 }
 
-/// P1: a permit is let in only while fewer than its limit are inside under a valid lease. Those who are inside have
-/// entered in some order in which each of them had room.
+/// P1: a permit is let in only while fewer holders than its limit are inside under a valid lease. The holders inside
+/// have entered in some order in which each of them was within its limit.
 fn permits(model: &Protocol, state: &State) -> bool {
     let limits = state.valid().map(|(hold, _)| model.config.limit(hold));
     let mut limits: Vec<_> = limits.map(|limit| limit.unwrap_or(u8::MAX)).collect();
@@ -49,8 +49,8 @@ fn permits(model: &Protocol, state: &State) -> bool {
     !state.ledger.crowded && (1..).zip(limits).all(|(inside, limit)| inside <= limit)
 }
 
-/// P5: a hold that is inside under a valid lease stands in the lock, with its token. It is what makes
-/// exclusion hold, and why a hold that is told it is gone has not lost the lock without a cause.
+/// P5: a hold that is inside under a valid lease is in the lock, with its token. This is the basis of exclusion. It is
+/// also the reason why a hold that is reported as gone has not lost the lock without a cause.
 fn backing(_: &Protocol, state: &State) -> bool {
     state.valid().all(|(hold, tenure)| {
         let lock = state.store.lock.as_ref();
@@ -67,7 +67,7 @@ fn token_order(_: &Protocol, state: &State) -> bool {
     !state.ledger.disorder
 }
 
-/// P3, P8: what a hold believes of its depth is so.
+/// P3, P8: what a hold believes about its depth is true.
 fn depth(_: &Protocol, state: &State) -> bool {
     state.valid().all(|(hold, tenure)| {
         let lock = state.store.lock.as_ref();
@@ -76,8 +76,8 @@ fn depth(_: &Protocol, state: &State) -> bool {
     })
 }
 
-/// P7, P8: a hold whose end was answered stands neither in the lock nor in the line, and never will; nor is there
-/// a number of its depth changes.
+/// P7, P8: a hold whose end was answered is neither in the lock nor in the line, and never will be. There is no number
+/// of its depth changes either.
 fn no_orphan(_: &Protocol, state: &State) -> bool {
     let members = state.store.lock.iter().flat_map(|lock| &lock.members);
     let lock = members.map(|member| member.hold);
@@ -92,14 +92,14 @@ fn no_orphan(_: &Protocol, state: &State) -> bool {
         .all(|hold| !state.process(hold).alive || state.stage(hold) != Stage::Over)
 }
 
-/// P9: a release never leaves the lock free while a live process waits; and whatever has gone wrong,
-/// it does not stand idle for longer than it may.
+/// P9: a release never leaves the lock free while a live process waits. Whatever has gone wrong, the lock is not idle
+/// for longer than it may be.
 fn no_lost_wake_up(model: &Protocol, state: &State) -> bool {
     let free = state.store.lock.is_none() && !state.ledger.lapsed;
     if free && state.store.queue.iter().any(|place| place.life > 0) {
         return false;
     }
-    // Nor does a reader stand first at a lock that readers share, nor a permit for which there is room.
+    // A lock that readers share has no reader at the head of its line, and no permit that is within its limit.
     let reads = |member: &Member| model.config.mode(member.hold) == Mode::Shared;
     let lock = state.store.lock.as_ref();
     let is_shared = lock.is_some_and(|lock| lock.is_shared() || lock.members.iter().any(reads));
@@ -119,7 +119,7 @@ fn no_lost_wake_up(model: &Protocol, state: &State) -> bool {
     !outlook.ends_well || outlook.longest_idle <= calm::patience(state)
 }
 
-/// Everybody who waits gets the lock in the end, and nothing is left behind.
+/// All callers that wait get the lock in the end, and nothing is left behind.
 fn progress(model: &Protocol, state: &State) -> bool {
     !calm::waits(model, state) || calm::outlook(model, state).ends_well
 }
@@ -129,8 +129,8 @@ fn fairness(_: &Protocol, state: &State) -> bool {
     !state.ledger.overtaken
 }
 
-/// A lock that readers share is there for other programs no longer than its readers are. A plain renewal that is late
-/// may lengthen it once more after a downgrade.
+/// A lock that readers share exists for other programs no longer than its readers do. A late plain renewal may lengthen
+/// it once more after a downgrade.
 fn end(model: &Protocol, state: &State) -> bool {
     let lock = state.store.lock.as_ref();
     let lock = lock.filter(|lock| lock.is_shared() && model.config.chances.downgrades == 0);

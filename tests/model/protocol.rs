@@ -1,4 +1,4 @@
-//! The model as the checker sees it: which steps are possible, and what each of them does.
+//! The model for the checker: the possible steps, and their effects.
 
 use stateright::{Model, Property};
 
@@ -16,9 +16,9 @@ use crate::base::option_types::Mode;
 #[derive(Clone, Debug)]
 pub(crate) struct Protocol {
     pub(crate) config: Config,
-    /// What must hold in every state.
+    /// The properties that must hold in every state.
     pub(crate) properties: fn() -> Vec<Property<Self>>,
-    /// The property to look at; all of them if there is none.
+    /// The property to check; all of them if it is `None`.
     pub(crate) only: Option<&'static str>,
 }
 
@@ -30,7 +30,7 @@ impl Model for Protocol {
         vec![State::new(&self.config)]
     }
 
-    /// The calm steps come first, and time passes last among them.
+    /// The calm steps come first, and the passing of time is the last of them.
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
         pending_steps(state, steps);
         if state.chances.delays > 0 || !is_late(state, steps) {
@@ -62,7 +62,7 @@ impl Model for Protocol {
     }
 }
 
-/// What goes on by itself, time apart.
+/// The steps that happen without a cause, except the passing of time.
 fn pending_steps(state: &State, steps: &mut Vec<Step>) {
     for request in &state.requests {
         match request.answer {
@@ -81,8 +81,8 @@ fn pending_steps(state: &State, steps: &mut Vec<Step>) {
     }
 }
 
-/// Whether a tick now would make something late: whatever is pending, but for a body, which takes as
-/// long as it likes, and a request that was given up.
+/// Returns whether a tick now would make something late. This is true if anything is pending, except a body, which
+/// takes any time, and a request that was given up.
 fn is_late(state: &State, pending: &[Step]) -> bool {
     let takes_its_time = |step: &Step| matches!(step, Step::Exit(_) | Step::Leave(_));
     let urgent = |step: &Step| step.is_calm() && !takes_its_time(step);
@@ -92,7 +92,7 @@ fn is_late(state: &State, pending: &[Step]) -> bool {
             .any(|(_, tenure)| tenure.won.left == 1 && tenure.renewal_is_due())
 }
 
-/// What a hold does by itself.
+/// The steps that a hold takes by itself.
 fn own_steps(hold: Hold, stage: Stage, steps: &mut Vec<Step>) {
     match stage {
         Stage::Granted(_) => steps.push(Step::Poll(hold)),
@@ -103,7 +103,7 @@ fn own_steps(hold: Hold, stage: Stage, steps: &mut Vec<Step>) {
     }
 }
 
-/// Nothing tells apart processes with the same waiters, so they come in their order; and so do the waiters of one.
+/// Processes with the same waiters are equivalent, so they join in their order. So do the waiters of one process.
 fn arrivals(config: &Config, state: &State, steps: &mut Vec<Step>) {
     let comes = |process: u8| {
         let whole = &state.processes[usize::from(process)];
@@ -127,7 +127,7 @@ fn misfortunes(state: &State, steps: &mut Vec<Step>) {
         if chances.timeouts > 0 && request.awaited {
             steps.push(Step::GiveUp(*request));
         }
-        // An acquire is executed twice only where its client has asked twice.
+        // An acquire is executed twice only if its client has sent it twice.
         let asks = matches!(request.verb, Verb::Acquire | Verb::Share { .. });
         let again = request.answer.is_none() && !asks;
         if chances.duplicates > 0 && again {
@@ -157,7 +157,7 @@ fn misfortunes(state: &State, steps: &mut Vec<Step>) {
         if chances.downgrades > 0 && may_downgrade {
             steps.push(Step::Downgrade(hold));
         }
-        // A body that is dropped with an entry inside leaves both at once.
+        // A body that is dropped with an entry inside leaves both at the same time.
         if chances.drops > 0 && tenure.wanted > 1 {
             steps.push(Step::Drop(hold));
         }

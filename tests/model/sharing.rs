@@ -1,4 +1,4 @@
-//! The scripts of readers, and who is let in: `lua/share.lua` and its like, `lua/parts/members.lua`.
+//! The scripts of readers, and which of them are let in: `lua/share.lua` and similar scripts, `lua/parts/members.lua`.
 
 use super::config::ticks;
 use super::hold::{Hold, Holds, Token};
@@ -63,7 +63,7 @@ impl Script<'_> {
         let member = self.member(hold).map(|member| member.own);
         match member {
             Some(Some(_)) => self.lengthen(hold, ttl),
-            // One whose downgrade is under way has the lock alone until then.
+            // A hold whose downgrade is in flight has the lock exclusively until then.
             Some(None) => {
                 if let Some(lock) = &mut self.state.store.lock {
                     lock.lease = lock.lease.max(ttl);
@@ -136,7 +136,7 @@ impl Script<'_> {
 
     // parts/members.lua
 
-    /// Removes the readers whose leases have ended. Returns whether the lock is shared.
+    /// Removes the readers whose leases have expired. Returns whether the lock is shared.
     pub(super) fn tidy(&mut self) -> bool {
         let store = &mut self.state.store;
         if let Some(lock) = &mut store.lock {
@@ -163,7 +163,7 @@ impl Script<'_> {
         }
     }
 
-    /// It has a lease of its own from now on, never a shorter one; the lock lasts as long.
+    /// Gives it a lease of its own from now on, which is never shorter than before. The lock lasts as long.
     fn lengthen(&mut self, hold: Hold, lease: u8) {
         if let Some(member) = self.member(hold) {
             member.own = member.own.max(Some(lease));
@@ -173,7 +173,7 @@ impl Script<'_> {
         }
     }
 
-    /// Whether so many more fit into the lock, if it is shared.
+    /// Returns whether this number of further holders fits into the lock, if it is shared.
     fn fits(&self, holds: Holds, limit: Option<u8>) -> bool {
         let (Some(most), Some(lock)) = (limit, &self.state.store.lock) else {
             return true;
@@ -205,8 +205,8 @@ impl Script<'_> {
         }
     }
 
-    /// Lets in who is first in the line of a lock that is free or shared. The readers of `mine` get the TTL, and are
-    /// not told.
+    /// Lets in the first in the line of a lock that is free or shared. The readers of `mine` get the TTL, and no
+    /// message.
     pub(super) fn admit(&mut self, stored: Option<Token>, mine: Option<u8>) {
         while let Some(place) = self.head() {
             let is_free = self.state.store.lock.is_none();

@@ -1,4 +1,4 @@
-//! One state of the whole: the store, the processes, and what is on its way between them.
+//! One state of the whole system: the store, the processes, and what is in flight between them.
 
 use super::config::{Chances, Config};
 use super::hold::{Hold, Holds, Token};
@@ -21,18 +21,18 @@ pub(crate) struct Store {
     pub(crate) lock: Option<Lock>,
     /// The processes that wait, in their order.
     pub(crate) queue: Vec<Place>,
-    /// The tombstones, as far as a request may still meet them.
+    /// The tombstones that a request may still meet.
     pub(crate) gone: Vec<Hold>,
     /// The number of the last depth change of each hold.
     pub(crate) seqs: Vec<(Hold, u8)>,
-    /// The clock, in the order of the tokens that are made of it.
+    /// The clock, as an index in the order of the tokens that come from it.
     pub(crate) clock: Token,
 }
 
-/// The fields of the hash, the token beside them, and the expiry.
+/// The fields of the hash, with the token and the expiry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Lock {
-    /// One, or the readers inside.
+    /// One holder, or the readers inside.
     pub(crate) members: Vec<Member>,
     pub(crate) lease: u8,
     pub(crate) token: Token,
@@ -40,7 +40,7 @@ pub(crate) struct Lock {
     pub(crate) ahead: bool,
 }
 
-/// A field, with its depth; of a reader also the lease of its own.
+/// A field, with its depth. For a reader it also has the reader's own lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Member {
     pub(crate) hold: Hold,
@@ -62,7 +62,7 @@ impl Lock {
 pub(crate) struct Place {
     pub(crate) holds: Holds,
     pub(crate) want: Want,
-    /// How long it is kept yet; 0 is dead.
+    /// The remaining time for which it is kept. At 0 the process is dead.
     pub(crate) life: u8,
 }
 
@@ -70,28 +70,28 @@ pub(crate) struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Want {
     Alone,
-    /// To share the lock, with so many holders at most.
+    /// A share of the lock, with at most this number of holders.
     Shared {
         limit: Option<u8>,
     },
 }
 
-/// What only the properties look at.
+/// The history that only the properties read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Ledger {
-    /// The greatest token that was given, and the greatest that a caller entered with.
+    /// The greatest token that was given, and the greatest with which a caller has entered.
     pub(crate) given: Token,
     pub(crate) entered: Token,
-    /// Whether a smaller one came after it.
+    /// Whether a smaller one was given after it.
     pub(crate) disorder: bool,
-    /// Whether the clock was set back, and whether a token was made of it since that need not be greater.
+    /// Whether the clock was set back, and whether a token came from it since then that need not be greater.
     pub(crate) set_back: bool,
     pub(crate) excused: bool,
     /// Whether a reader has entered past another process that was first in the line.
     pub(crate) overtaken: bool,
-    /// Whether the store has let a permit in while as many as its limit names were inside.
+    /// Whether the store has let a permit in while as many holders as its limit were inside.
     pub(crate) crowded: bool,
-    /// Whether the lock is free because a lease ran out, and not because of a release.
+    /// Whether the lock is free because a lease expired, and not because of a release.
     pub(crate) lapsed: bool,
 }
 
@@ -135,7 +135,7 @@ impl State {
         }
     }
 
-    /// The bodies that run, and what each knows of its lock.
+    /// The bodies that run, and the knowledge of each about its lock.
     pub(crate) fn tenures(&self) -> impl Iterator<Item = (Hold, Tenure)> {
         self.holds().filter_map(|(hold, stage)| match stage {
             Stage::Inside(tenure) => Some((hold, tenure)),
@@ -143,7 +143,7 @@ impl State {
         })
     }
 
-    /// Those whose local deadline has not passed. Any other is dropped before it runs on.
+    /// The bodies whose local deadline has not passed. Any other is dropped before it continues.
     pub(crate) fn valid(&self) -> impl Iterator<Item = (Hold, Tenure)> {
         self.tenures().filter(|(_, tenure)| tenure.won.left > 0)
     }

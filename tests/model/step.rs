@@ -1,18 +1,18 @@
-//! What may happen next.
+//! The possible next steps.
 
 use super::hold::Hold;
 use super::message::{Message, Request};
 
-/// One step. Its content is spelt out, so that a path reads as a story.
+/// One step. Its content is written out, so that a path can be read as a story.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The store executes a request.
     Execute(Request),
-    /// A client reads an answer.
+    /// A client reads a response.
     Receive(Request),
     /// A client reads a message.
     Hear(Message),
-    /// The time has come for the driver of a process: it asks for the first waiter, or takes back a grant.
+    /// The time of the driver of a process is reached: it sends a request for the first waiter, or takes back a grant.
     Due {
         process: u8,
     },
@@ -27,7 +27,7 @@ pub(crate) enum Step {
     /// Nothing happens, for one heartbeat.
     Tick,
 
-    /// A caller comes who wants the lock.
+    /// A caller that wants the lock joins.
     Arrive(Hold),
     Renew(Hold),
     Reenter(Hold),
@@ -48,8 +48,8 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Whether it happens even if no caller comes and nothing goes wrong. A request that was given up
-    /// is lost then.
+    /// Returns whether it happens even if no caller joins and nothing goes wrong. In that case a request that was given
+    /// up is lost.
     pub(crate) fn is_calm(&self) -> bool {
         match self {
             Self::Execute(request) => request.awaited,

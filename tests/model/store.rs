@@ -7,13 +7,13 @@ use super::mutation::Mutation;
 use super::state::{Lock, Member, Place, State, Want};
 use crate::store::Leftovers;
 
-/// A script at work. A mutation is looked up where its rule stands.
+/// A script. A mutation is applied where its rule is.
 pub(crate) struct Script<'s> {
     pub(super) config: &'s Config,
     pub(super) state: &'s mut State,
 }
 
-/// Executes a request, and answers it.
+/// Executes a request, and returns its response.
 pub(crate) fn execute(config: &Config, state: &mut State, request: &Request) -> Answer {
     let hold = request.hold;
     let mut script = Script { config, state };
@@ -59,7 +59,7 @@ impl Script<'_> {
         let counts_again = self.breaks(Mutation::AcquireCountsAgain);
         let is_shared = self.tidy();
         if let Some(lock) = self.field(hold) {
-            // Asked again: the same token, and never a shorter lease.
+            // The request is repeated: it gets the same token, and never a shorter lease.
             lock.lease = lock.lease.max(ticks::TTL);
             let token = lock.token;
             if let Some(member) = self.member(hold) {
@@ -97,7 +97,7 @@ impl Script<'_> {
             return false;
         };
         if blind {
-            // There are two depths, so the target tells which way it goes.
+            // There are two depths, so the target shows the direction of the change.
             member.depth = if target > 1 {
                 member.depth + 1
             } else {
@@ -148,7 +148,7 @@ impl Script<'_> {
         let successor = end.successor();
         let waited = !self.state.store.queue.is_empty();
         if released {
-            // The lock moves: to the successor, or to the process that has waited longest.
+            // The lock moves to the successor, or to the process that has waited longest.
             let others_first = successor.is_none_or(|successor| successor.pass);
             let ahead = if waited && others_first {
                 self.head()
@@ -181,12 +181,12 @@ impl Script<'_> {
             // It names no inbox.
             return None;
         }
-        // It may have waited only: its place in the line goes to the successor.
+        // It may only have waited: its place in the line goes to the successor.
         let mut places = self.state.store.queue.iter();
         if !places.any(|place| place.holds == Holds::one(hold)) {
             return None;
         }
-        // A successor that has the lock already must not wait for it besides: it asks, and learns.
+        // A successor that already has the lock must not also wait for it. It sends a request, and finds out.
         let twice = self.breaks(Mutation::SuccessorStandsTwice);
         let mut waits = |next: &Successor| twice || self.field(next.hold).is_none();
         let Some(successor) = successor.filter(|next| waits(next)) else {
@@ -200,7 +200,7 @@ impl Script<'_> {
         Some(Acquired::Busy { outward })
     }
 
-    /// Removes what is left of a hold, or leaves its tombstone.
+    /// Removes the remains of a hold, or leaves its tombstone.
     pub(super) fn clear(&mut self, hold: Hold, end: End) {
         let Leftovers { unanswered, nested } = end.leftovers();
         if unanswered && !self.breaks(Mutation::NoTombstone) {
@@ -213,7 +213,8 @@ impl Script<'_> {
 
     // parts/line.lua
 
-    /// A free lock is taken: depth 1, and the time as its token; or, if it moves, a greater one than was stored.
+    /// Takes a free lock with depth 1. Its token is the time. If the lock moves, the token is greater than the stored
+    /// one.
     fn take(&mut self, hold: Hold, lease: u8, stored: Option<Token>) -> Acquired {
         let member = Member {
             hold,
@@ -236,7 +237,7 @@ impl Script<'_> {
             token,
             ahead: token > store.clock,
         });
-        // Where no token is known, a clock that was set back further than to the last one gives a smaller one.
+        // If no token is known, a clock that was set back to before the last token gives a smaller one.
         ledger.excused |= ledger.set_back && stored.is_none() && token <= ledger.given;
         let before = if ledger.excused {
             stored.unwrap_or(0)
@@ -254,7 +255,7 @@ impl Script<'_> {
         queue.retain(|place| place.holds.process != process);
     }
 
-    /// The first live place; dead ones are removed on the way.
+    /// The first live place. Dead ones before it are removed.
     pub(super) fn head(&mut self) -> Option<Place> {
         let keeps_dead = self.breaks(Mutation::DeadHeadStays);
         let queue = &mut self.state.store.queue;
@@ -281,7 +282,7 @@ impl Script<'_> {
         }
     }
 
-    /// Moves a free lock to the head of the line, and tells it.
+    /// Moves a free lock to the head of the line, and notifies it.
     pub(super) fn grant(&mut self, place: Place, stored: Option<Token>) {
         if place.life == 0 {
             return;
@@ -306,7 +307,7 @@ impl Script<'_> {
         }
     }
 
-    /// What a script would do that speaks before it knows whether the lock moves.
+    /// A script that sends a message before it knows whether the lock moves.
     fn tell_head(&mut self) {
         if let Some(place) = self.head() {
             let token = self.state.store.clock + 1;

@@ -1,8 +1,8 @@
 //! The clock, and the form in which states are compared.
 //!
-//! Time passes at any moment, whatever there is to do: so a process that is paused and a message that
-//! is late are nothing but time that passes. Instants are kept as spans from now, bounded by where
-//! they make no difference any more; so the states are finitely many however much time passes.
+//! Time passes at any moment, whatever there is to do. So a process that is paused and a message that is late only need
+//! time to pass. Instants are stored as durations from now. They are bounded where they make no further difference. So
+//! the number of states is finite however much time passes.
 
 use super::config::{Config, ticks};
 use super::hold::Token;
@@ -21,7 +21,7 @@ pub(crate) fn pass(config: &Config, state: &mut State) {
             *own = own.saturating_sub(1);
         }
         if lock.lease == 0 {
-            // It expires by the clock that its token was made of.
+            // It expires by the clock from which its token came.
             store.clock = match config.mutation {
                 Some(Mutation::TokensStartAgain) => 0,
                 _ if lock.ahead => store.clock,
@@ -35,7 +35,7 @@ pub(crate) fn pass(config: &Config, state: &mut State) {
         place.life = place.life.saturating_sub(1);
     }
     if config.mutation != Some(Mutation::DeadHeadStays) {
-        // The keys of the queue end with the last place.
+        // The keys of the queue are removed with the last place.
         let ended = store.queue.iter().all(|place| place.life == 0);
         store.queue.retain(|_| !ended);
     }
@@ -61,7 +61,7 @@ pub(crate) fn pass(config: &Config, state: &mut State) {
     }
 }
 
-/// Brings a state into the form that all states have between which nothing can tell.
+/// Brings a state into a form in which equivalent states are equal.
 pub(crate) fn normalize(state: &mut State) {
     for request in &mut state.requests {
         let span = relevant_age(request);
@@ -72,7 +72,7 @@ pub(crate) fn normalize(state: &mut State) {
         .retain(|request| request.awaited || request.answer.is_none());
     state.requests.sort_unstable();
     for message in &mut state.messages {
-        // It tells only that it is time to ask.
+        // It only says that it is time to send a request.
         if message.age >= ticks::GRANT {
             (message.age, message.token) = (ticks::GRANT, 0);
         }
@@ -82,7 +82,7 @@ pub(crate) fn normalize(state: &mut State) {
     for process in &mut state.processes {
         machine::normalize(&mut process.queue);
     }
-    // A tombstone that no acquire can meet any more.
+    // Tombstones that no acquire can meet any more are removed.
     let requests = &state.requests;
     state.store.gone.retain(|&gone| {
         let meets = |request: &Request| match request.verb {
@@ -92,7 +92,7 @@ pub(crate) fn normalize(state: &mut State) {
         };
         requests.iter().any(meets)
     });
-    // Nor a number of a dead process, if no change is on its way.
+    // The number of a dead process is removed, if no change is in flight.
     let State {
         store, processes, ..
     } = state;
@@ -107,7 +107,7 @@ pub(crate) fn normalize(state: &mut State) {
     renumber(state);
 }
 
-/// From which age on nothing depends on it.
+/// The age from which on nothing depends on it.
 fn relevant_age(request: &Request) -> u8 {
     let counts = match request.answer {
         None => true,
@@ -129,7 +129,7 @@ fn relevant_age(request: &Request) -> u8 {
     }
 }
 
-/// Numbers the tokens from 1 anew, in their order.
+/// Numbers the tokens again from 1, in their order.
 fn renumber(state: &mut State) {
     let mut tokens = Vec::with_capacity(8);
     each_token(state, |token| tokens.push(*token));
