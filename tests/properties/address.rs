@@ -1,4 +1,4 @@
-//! What holds of every text that is read as a URL: no password is shown.
+//! The property of every text that is read as a URL: no password is shown.
 
 use std::error::Error;
 
@@ -11,10 +11,10 @@ use crate::store::redis::link::source::Source;
 
 const SECRET: &str = "hunter2zq9";
 
-/// Reads a URL that has a secret in it, wherever that may be. An error never shows it; messages about a
-/// connection show it only if it is the name of the server.
+/// Reads a URL that contains a secret, wherever it may be. An error never shows it. Messages about a connection show it
+/// only if it is the name of the server.
 pub(crate) fn url(before: &str, after: &str) {
-    // A secret that is also something else may well be shown.
+    // A secret that is also another part of the URL may be shown.
     if before.contains(SECRET) || after.contains(SECRET) {
         return;
     }
@@ -29,7 +29,7 @@ pub(crate) fn url(before: &str, after: &str) {
         }
         Ok(origin) => origin,
     };
-    // What stands before the hosts, or behind them, may be a password.
+    // The part before the hosts, or after them, may be a password.
     let is_name = !before.contains('?') && !after.contains('@');
     match origin {
         Origin::Server(address) => {
@@ -113,7 +113,7 @@ mod tests {
     }
 
     proptest! {
-        /// A password may hold anything, escaped or not.
+        /// A password may contain anything, escaped or not.
         #[test]
         fn a_password_is_never_shown(
             scheme in scheme(),

@@ -1,4 +1,4 @@
-//! Requests of each verb, for their replies to be read.
+//! Requests of each verb, whose replies are read.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ fn release(ttl: Option<Duration>) -> ReleaseRequest {
     }
 }
 
-/// Asked for a lease of `ttl`.
+/// A request for a lease of `ttl`.
 pub(super) fn acquired(reply: Value, ttl: Duration) -> Read<AcquireReply> {
     let request = AcquireRequest {
         hold: hold(),
@@ -66,7 +66,7 @@ pub(super) fn acquired(reply: Value, ttl: Duration) -> Read<AcquireReply> {
     Acquire { key, request }.read(reply)
 }
 
-/// Asked with a successor that wants a lease of `ttl`, if any.
+/// A release with a successor that wants a lease of `ttl`, if there is one.
 pub(super) fn released(reply: Value, ttl: Option<Duration>) -> Read<ReleaseReply> {
     let (key, request) = (key(), release(ttl));
     Release { key, request }.read(reply)
@@ -99,7 +99,7 @@ pub(super) fn snapshot(reply: Value) -> Read<Option<Snapshot>> {
     Inspect::of(&key()).read(reply)
 }
 
-/// Asked for so many leases of `ttl`.
+/// A request for this number of leases of `ttl`.
 pub(super) fn acquired_all(reply: Value, count: usize, ttl: Duration) -> Read<AcquireAllReply> {
     let (keys, hold) = (vec![key(); count], hold());
     AcquireAll { keys, hold, ttl }.read(reply)

@@ -1,8 +1,8 @@
-//! What holds of every text that is read as an id.
+//! The property of every text that is read as an id.
 
 use super::{HoldId, OwnerId};
 
-/// A text is a hold id exactly if it is spelt as one, and prints as it was read.
+/// A text is a hold id if and only if it has the form of one, and it is printed as it was read.
 pub(crate) fn hold_id(text: &str) {
     let parsed = text.parse::<HoldId>();
     assert_eq!(parsed.is_ok(), is_spelt(text), "{text:?}: {parsed:?}");
@@ -47,7 +47,7 @@ mod tests {
         }
     }
 
-    /// A hold id with one letter exchanged.
+    /// A hold id with one character replaced.
     fn misspelt() -> impl Strategy<Value = String> {
         (any_hold(), 0usize..57, "[0-9a-fA-F:+ {}-]").prop_map(|(hold, at, letter)| {
             let mut text = hold.to_string();

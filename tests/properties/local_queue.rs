@@ -1,6 +1,6 @@
-//! What holds of the machine of a local queue whatever happens: each caller is answered once, each hold of
-//! which the store may know is released once, no two requests are in flight, and no writer is inside with a reader, or
-//! with another writer, as long as their leases last.
+//! The properties of the machine of a local queue, whatever happens. Each caller is answered once. Each hold of which
+//! the store may know is released once. No two requests are in flight. No writer is inside with a reader, or with
+//! another writer, as long as their leases are valid.
 
 use proptest::prelude::*;
 
@@ -20,7 +20,7 @@ use self::event::{Event, any_event, any_queueing};
 use self::shell::{Caller, Shell};
 
 impl Shell {
-    /// All requests are answered, all callers do what they came for, and time goes on.
+    /// All requests are answered, all callers complete, and time passes.
     fn ends(mut self, are_messages_lost: bool) {
         for _ in 0..1_000 {
             self.happens(Event::Another {

@@ -1,5 +1,5 @@
-//! What holds of every text that the attribute may be given. The tests below make such texts up; the
-//! targets in `fuzz/` use the same functions, and look for more.
+//! The properties of every text that may be passed to the attribute. The tests below create such texts. The targets in
+//! `fuzz/` use the same functions, and search further.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;
@@ -8,7 +8,7 @@ use syn::{File, Item, parse_quote};
 use crate::template::Template;
 use crate::{duration, expand};
 
-/// A template is its format string with the expressions put back; a flaw has a place in the text.
+/// A template is its format string with the expressions inserted. A flaw has a position in the text.
 pub(crate) fn template(text: &str) {
     match Template::parse(text) {
         Ok(template) => {
@@ -34,7 +34,7 @@ pub(crate) fn template(text: &str) {
     }
 }
 
-/// How many arguments `format!` takes for a format string; none if it is not of the plain form.
+/// The number of arguments that `format!` takes for a format string. `None` if it is not of the plain form.
 fn placeholders(format: &str) -> Option<usize> {
     let text = format.replace("{{", "").replace("}}", "");
     let mut pieces = text.split('{');
@@ -50,8 +50,8 @@ fn placeholders(format: &str) -> Option<usize> {
     (!before.contains('}')).then_some(count)
 }
 
-/// A text is a duration exactly if it is pairs of digits and a unit, each unit smaller than the one
-/// before, and together no more milliseconds than a `u64` has.
+/// A text is a duration if and only if it consists of pairs of digits and a unit, each unit is smaller than the one
+/// before, and the sum in milliseconds fits into a `u64`.
 pub(crate) fn duration(text: &str) {
     const UNITS: [(&str, u128); 5] = [
         ("d", 86_400_000),
@@ -66,10 +66,10 @@ pub(crate) fn duration(text: &str) {
         let after = rest.trim_start_matches(|letter: char| letter.is_ascii_digit());
         let digits = &rest[..rest.len() - after.len()];
         let follows = after.strip_prefix(unit);
-        // `5ms` is no `5m` with an `s` behind it.
+        // `5ms` is not `5m` with an `s` after it.
         let follows = follows.filter(|after| !after.starts_with('s'));
         if let Some(after) = follows.filter(|_| !digits.is_empty()) {
-            // Twenty digits fit by far, and more are too many.
+            // A number of twenty digits fits easily, and a longer one is too long.
             let digits = digits.trim_start_matches('0');
             let number = match digits.len() {
                 0 => Some(0),
@@ -93,9 +93,8 @@ pub(crate) fn duration(text: &str) {
     }
 }
 
-/// Whatever the arguments are, out comes one function with the signature of the one below the
-/// attribute: under the lock, or unlocked beside an error. It sets no lint level, since a crate may
-/// forbid that.
+/// Whatever the arguments are, the output is one function with the signature of the one below the attribute. It runs
+/// under the lock, or unlocked together with an error. It sets no lint level, because a crate may forbid that.
 pub(crate) fn arguments(text: &str) {
     let Ok(arguments) = text.parse::<TokenStream>() else {
         return;
@@ -151,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    /// A part of a template: as it is written, what it is in the format string, and its expression.
+    /// A part of a template: its text, its form in the format string, and its expression.
     type Part = (String, String, Option<&'static str>);
 
     fn part() -> impl Strategy<Value = Part> {

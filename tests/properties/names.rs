@@ -1,4 +1,4 @@
-//! What holds of the keys of every lock, as the cluster specification sees them.
+//! The properties of the keys of every lock, according to the cluster specification.
 
 use redis::ToRedisArgs;
 
@@ -6,8 +6,8 @@ use super::Entries;
 use crate::base::error::LockError;
 use crate::base::key::{LockKey, RESERVED};
 
-/// A name is accepted exactly if the keys beside the lock can lie in its slot, and then they do, and no
-/// other lock has any of them; a prefix after which some name is accepted is accepted.
+/// A name is accepted if and only if the keys next to the lock can be in its slot. Then they are, and no other lock has
+/// any of them. A prefix after which some name is accepted is accepted.
 pub(crate) fn key(prefix: &str, name: &str, other: &str) {
     let Some(one) = accepted(prefix, name) else {
         return;
@@ -16,7 +16,7 @@ pub(crate) fn key(prefix: &str, name: &str, other: &str) {
     for (at, sibling) in siblings.iter().enumerate() {
         assert_eq!(slot(sibling), slot(one.as_str()), "{sibling}");
         assert!(!siblings[..at].contains(sibling), "{sibling} twice");
-        // So no lock has the name of what stands beside another.
+        // So no lock has the name of a key next to another lock.
         assert!(LockKey::new("", sibling).is_err(), "{sibling}");
     }
     if let Some(other) = accepted(prefix, other) {
@@ -29,7 +29,7 @@ pub(crate) fn key(prefix: &str, name: &str, other: &str) {
     }
 }
 
-/// The lock of this name, if it can have one; the error names the name.
+/// The lock of this name, if it can have one. The error names the name.
 fn accepted(prefix: &str, name: &str) -> Option<LockKey> {
     let full = format!("{prefix}{name}");
     let valid = !name.is_empty() && !full.starts_with(RESERVED) && !tag(&full).contains(&b'}');
@@ -58,8 +58,8 @@ fn siblings(key: &LockKey) -> [String; 2] {
     [key.line().to_owned(), entries]
 }
 
-/// The bytes that Redis Cluster hashes: those between the first `{` and the first `}` after it, unless
-/// there are none.
+/// The bytes that Redis Cluster hashes. They are those between the first `{` and the first `}` after it, or all of them
+/// if there are none.
 fn tag(key: &str) -> &[u8] {
     let key = key.as_bytes();
     let position = |from: usize, byte| (from..key.len()).find(|&at| key[at] == byte);
@@ -99,14 +99,14 @@ mod tests {
         assert_eq!(slot("foo{{bar}}zap"), slot("{bar"));
     }
 
-    /// The slot of a key of which nothing is a tag.
+    /// The slot of a key without a tag.
     fn crc_of_whole(key: &str) -> u16 {
         assert_eq!(tag(key), key.as_bytes());
         slot(key)
     }
 
     proptest! {
-        /// Few letters, so that two keys are often the same, or nearly.
+        /// There are few letters, so that two keys are often equal, or nearly.
         #[test]
         fn the_keys_of_a_lock_lie_in_its_slot_and_are_its_own(
             prefix in "[a:{}]{0,3}",

@@ -1,5 +1,5 @@
-//! What holds of every reply, and of every message: what is accepted is what a script says, and
-//! everything else is an error.
+//! The properties of every reply, and of every message. Only what a script sends is accepted, and everything else is an
+//! error.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::store::{AcquireReply, HandoffMessage, Presence, Snapshot};
 mod asked;
 mod reply_of_several;
 
-/// What was asked for.
+/// The TTL of all requests.
 const TTL: Duration = Duration::from_secs(30);
 
-/// Each reader takes a reply for what it says, or refuses it.
+/// Checks that each parser gives a reply its correct meaning, or rejects it.
 pub(crate) fn reply(reply: &Value) {
     let ints = ints(reply);
     if let Ok(acquired) = acquired(reply.clone(), TTL) {
@@ -65,7 +65,7 @@ pub(crate) fn reply(reply: &Value) {
     }
 }
 
-/// The integers of an array of nothing else.
+/// The integers of an array that contains nothing else.
 fn ints(reply: &Value) -> Option<Vec<i64>> {
     let Value::Array(values) = reply else {
         return None;
@@ -86,7 +86,7 @@ fn says_acquired(reply: &Value, ints: Option<&[i64]>, acquired: AcquireReply) ->
     }
 }
 
-/// Whether the one number stands for a lock that was free.
+/// Returns whether the one number is the reply for a lock that was free.
 fn says_taken(token: i64, acquired: Option<AcquireReply>) -> bool {
     let ttl = i64::try_from(TTL.as_millis()).unwrap_or_default();
     acquired.is_some_and(|acquired| says(&[1, token, ttl, token], acquired))
@@ -164,7 +164,7 @@ fn says_snapshot(reply: &Value, seen: Option<&Snapshot>) -> bool {
         && i64::try_from(seen.waiting) == Ok(*waiting)
 }
 
-/// A message that is understood says what it was understood as, and nothing else.
+/// A message that is accepted has the meaning as which it was accepted, and no other.
 pub(crate) fn message(text: &str) {
     if let Some(message) = handoff(text) {
         assert_eq!(written(&message), plain(text));
@@ -172,7 +172,7 @@ pub(crate) fn message(text: &str) {
     }
 }
 
-/// The message with its numbers written plainly, not as `+7` or `007`.
+/// The message with its numbers in plain form, not as `+7` or `007`.
 fn plain(message: &str) -> String {
     let words = message.splitn(5, ' ').enumerate();
     let plain = words.map(|(at, word)| match word.parse::<i64>() {
@@ -253,7 +253,7 @@ mod tests {
         parse_redis_value(b"-WRONGTYPE of value\r\n").expect("an error is a value")
     }
 
-    /// Nearly a reply of ours: one number may be written in another way.
+    /// Almost a reply of a script: one number may be written in another way.
     fn nearly() -> impl Strategy<Value = Value> {
         let number = prop_oneof![-2i64..3, Just(30_000), any::<i64>()];
         let values = prop::collection::vec(number.prop_map(Value::Int), 0..6);
@@ -273,7 +273,7 @@ mod tests {
         })
     }
 
-    /// Nearly what an inspection shows.
+    /// Almost the reply to an inspection.
     fn nearly_snapshot() -> impl Strategy<Value = Value> {
         let field = prop_oneof![
             "[+-]?[0-9]{1,21}".prop_map(String::into_bytes),
@@ -327,7 +327,7 @@ mod tests {
             }
         }
 
-        /// Lua, JSON and JavaScript do not know every such number.
+        /// Lua, JSON and JavaScript do not represent every such number.
         #[test]
         fn a_token_that_is_too_great_is_refused(token in 1i64 << 53.., micros in 0..=i64::MAX) {
             prop_assert!(acquired(Value::Int(token), TTL).is_err());

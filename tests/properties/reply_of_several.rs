@@ -1,4 +1,4 @@
-//! What holds of the replies about several locks.
+//! The properties of the replies about several locks.
 
 use redis::Value;
 
@@ -7,7 +7,7 @@ use super::{TTL, says, says_taken};
 use crate::store::redis::batch;
 use crate::store::{AcquireAllReply, RenewAnswer};
 
-/// The replies about so many locks.
+/// The replies about this number of locks.
 pub(super) fn check(reply: &Value, ints: Option<&[i64]>, count: usize) {
     let index = |index: i64| usize::try_from(index - 1).ok().filter(|at| *at < count);
     let of_one = |at, [token, lease]: [i64; 2]| [1, token, lease, at];
@@ -56,7 +56,7 @@ pub(super) fn check(reply: &Value, ints: Option<&[i64]>, count: usize) {
     assert_eq!(replies, expected, "{reply:?}");
 }
 
-/// The replies in that to a batch, of which one half are releases.
+/// The replies inside the reply to a batch, of which one half are releases.
 fn of_batch(parts: &[Value], count: usize) -> Option<Vec<i64>> {
     let [Value::Int(token), Value::BulkString(done)] = parts else {
         return None;

@@ -1,4 +1,4 @@
-//! The schedule against a list that is searched.
+//! The schedule compared to a list that is searched.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ enum Step {
     Remove(usize),
     SetDue(usize, u64),
     Pop(u64),
-    /// All of them are due at an instant that depends on the value.
+    /// Each of them is due at an instant that depends on the value.
     Reschedule(u64),
 }
 
@@ -31,7 +31,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     vec(step, 0..120)
 }
 
-/// One value, where it stands, and when it is due.
+/// One value, with its slot, and the instant at which it is due.
 type Listed = (u64, ScheduleSlot, Option<u64>);
 
 fn moved(value: u64, by: u64) -> u64 {

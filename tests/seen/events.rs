@@ -1,4 +1,4 @@
-//! What is reported rather than returned: `tracing` events with stable names and fields.
+//! The reports that are not returned: `tracing` events with stable names and fields.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn a_hold_is_told_from_its_acquisition_to_its_release() {
     let locks = Locks::builder().url("memory:").prefix("app:").build();
     let locks = locks.await.unwrap();
     let body = async {
-        // However deep, it is renewed once every third of its TTL.
+        // At any depth, it is renewed once every third of its TTL.
         let nested = (0..100).map(|_| locks.lock(KEY).acquire());
         let nested = try_join_all(nested).await.unwrap();
         tokio::time::sleep(Duration::from_secs(25)).await;
@@ -64,7 +64,7 @@ async fn every_loss_is_reported_once_wherever_it_is_found() {
     })
     .await;
 
-    // The body runs past its max_hold.
+    // The body lasts beyond its max_hold.
     let request = locks.lock(KEY).ttl(second).max_hold(second);
     let body = async { tokio::time::sleep(2 * second).await };
     assert!(request.run(body).await.unwrap_err().is_lost());
@@ -74,7 +74,7 @@ async fn every_loss_is_reported_once_wherever_it_is_found() {
         "it was held for its `max_hold`"
     );
 
-    // The release finds it, and the body's output stands.
+    // The release finds it, and the body's output is returned.
     let request = locks.lock(KEY).on_lost(OnLost::KeepRunning);
     let body = async { locks.force_release(KEY).await };
     assert!(request.run(body).await.unwrap().unwrap());
@@ -102,7 +102,7 @@ async fn what_had_to_be_repeated_is_told_with_the_error() -> Result<(), LockErro
     Ok(())
 }
 
-/// 300 holds, a third of which are released, and 20 callers that wait, while the server is away for 40 s.
+/// There are 300 holds, a third of which are released, and 20 callers that wait. The server is unavailable for 40 s.
 #[tokio::test(start_paused = true)]
 async fn what_fails_for_many_is_warned_of_now_and_then() -> Result<(), LockError> {
     let server = Server::new();
@@ -202,7 +202,7 @@ async fn a_server_that_refuses_resp3_is_told_of_once() -> Result<(), LockError> 
     Ok(())
 }
 
-/// Those that wait for a lock that another one has, for as long as it takes them to report it.
+/// Callers wait for a lock that another hold has, for as long as it takes them to report it.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_waits_for_long_tells_who_holds_the_lock() {
     let (events, _guard) = Trace::of_this_test();
@@ -230,14 +230,14 @@ async fn a_caller_that_waits_for_long_tells_who_holds_the_lock() {
     assert!(error.starts_with(&expected), "{error}");
 }
 
-/// The holder is looked for once in a heartbeat. A report says how long the lock has been held by then.
+/// The holder is looked up once in a heartbeat. A report says how long the lock has been held by then.
 #[tokio::test(start_paused = true)]
 async fn reports_come_after_spans_that_double() {
     let millis = Duration::from_millis;
     for (after, wait, expected) in [
         (300, 3_000, &["300ms", "600ms", "1.2s", "2.4s"][..]),
         (60_000, 59_000, &[]),
-        // Nor are they without a pause if they come at once.
+        // There is a pause too if they join together.
         (0, 100, &["0ns", "10ms", "20ms", "40ms", "80ms"]),
     ] {
         let (events, _guard) = Trace::of_this_test();
@@ -254,7 +254,7 @@ async fn reports_come_after_spans_that_double() {
     }
 }
 
-/// As [`Held::remaining`] says: less 1 % for clocks that differ.
+/// This is as [`Held::remaining`] says: less 1 % for clocks that differ.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_tells_how_long_the_lease_lasts_from_then_on() {
     let (events, _guard) = Trace::of_this_test();
@@ -262,12 +262,12 @@ async fn a_renewal_tells_how_long_the_lease_lasts_from_then_on() {
     let second = Duration::from_secs(1);
     let request = |key: &str, seconds| locks.lock(key).ttl(seconds * second);
     let alone = request("alone", 30).await.unwrap();
-    // Its renewal reaches no further than it may be held.
+    // Its renewal does not exceed the time for which it may be held.
     let ending = request("ending", 30).max_hold(35 * second).await.unwrap();
     // Readers of one lock with leases of their own.
     let long = request("shared", 30).shared().await.unwrap();
     let short = request("shared", 20).shared().await.unwrap();
-    // The renewal of the first one is that of the other one too, which is not due by then.
+    // The renewal of the first one also renews the other one, which is not due by then.
     let [early, late] = ["together"; 2].map(|key| request(key, 30).shared());
     let early = early.await.unwrap();
     let several = locks.lock_all(["one", "other"]).ttl(30 * second);

@@ -1,4 +1,4 @@
-//! What is seen from outside: events, spans and metrics. Each test has a subscriber, or a recorder, of its own.
+//! The observability: events, spans and metrics. Each test has a subscriber, or a recorder, of its own.
 
 #![allow(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! What one test has counted.
+//! The measurements of one test.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 /// The metrics of this thread, where the single-threaded runtime of a test runs all its tasks.
 pub(crate) struct Measures {
     snapshotter: Snapshotter,
-    /// A snapshot begins anew.
+    /// A snapshot resets the values.
     totals: RefCell<Totals>,
     _recording: LocalRecorderGuard<'static>,
 }
 
-/// All that was counted, as `name{label=value,…}`.
+/// All measurements, as `name{label=value,…}`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
     /// Counters, and the levels of gauges.
@@ -32,7 +32,7 @@ impl Measures {
         }
     }
 
-    /// What was counted up to now.
+    /// The values up to now.
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = self.totals.borrow_mut();
         for (key, _, _, value) in self.snapshotter.snapshot().into_vec() {
@@ -67,7 +67,7 @@ impl Totals {
         self.numbers.contains_key(name)
     }
 
-    /// Whether no name contains this.
+    /// Returns whether no name contains this.
     pub(crate) fn lacks(&self, part: &str) -> bool {
         let names = self.numbers.keys().chain(self.histograms.keys());
         names.into_iter().all(|name| !name.contains(part))
@@ -75,7 +75,7 @@ impl Totals {
 
     /// # Panics
     ///
-    /// Panics if this counter, or gauge, is another number.
+    /// Panics if this counter, or gauge, has another value.
     pub(crate) fn assert(&self, name: &str, expected: f64) {
         let number = self.numbers.get(name).copied().unwrap_or(f64::NAN);
         assert!(

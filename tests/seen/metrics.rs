@@ -1,4 +1,4 @@
-//! The metrics: what is counted, and under which labels.
+//! The metrics, with their values and labels.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -75,7 +75,7 @@ async fn a_turn_in_memory_is_a_hold_of_its_own() -> Result<(), LockError> {
     let measures = Measures::of_this_test();
     let locks = Locks::builder().url("memory:").handoff(Handoff::InProcess);
     let locks = locks.build().await?;
-    // Shorter than a heartbeat, after which the lock goes through the store.
+    // This is shorter than a heartbeat, after which the lock goes through the store.
     let short = Duration::from_millis(250);
     let body = || async move { sleep(short).await };
     let (one, other) = tokio::join!(locks.with_lock(KEY, body()), locks.with_lock(KEY, body()));
@@ -103,14 +103,14 @@ async fn a_lock_of_another_process_comes_by_message() -> Result<(), LockError> {
     let is_queued = async || {
         let info = there.inspect(KEY).await;
         let is_there = info.is_ok_and(|info| info.is_some_and(|info| info.waiting_processes == 1));
-        // What moves before it subscribes, it asks for.
+        // If the lock moves before the subscription exists, the waiter sends a request.
         is_there && !server.subscriptions().await.is_empty()
     };
     eventually(DEADLINE, "a process that waits", is_queued).await;
     guard.release().await?;
     waiting.await.expect("no panic")?.release().await?;
     let measured = measures.totals();
-    // On a machine that is busy a heartbeat may come first.
+    // On a busy machine a heartbeat may come first.
     let via = |via: &str| measured.has(&format!("reentry_handoffs_total{{via={via}}}"));
     assert!(via("message") || via("heartbeat"), "{measured:#?}");
     measured.assert("reentry_connections_total{purpose=commands}", 2.0);
@@ -151,7 +151,7 @@ async fn no_key_is_a_label_unless_a_classifier_says_so() -> Result<(), LockError
     Ok(())
 }
 
-/// Those that the other tests here have met, and all that the recorder was told of.
+/// The metrics that the other tests here have met, and all that were described to the recorder.
 #[test]
 fn the_page_lists_every_metric() {
     let listed: BTreeSet<_> = page::metrics().into_iter().collect();

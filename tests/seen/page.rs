@@ -1,4 +1,4 @@
-//! `docs/observability/README.md`, which says what is seen.
+//! The page `docs/observability/README.md`, which describes the events, spans and metrics.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! What a Prometheus finds, and what the dashboard and the rules ask it for.
+//! The metrics that a Prometheus finds, and those that the dashboard and the rules query.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -29,7 +29,7 @@ fn file(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap()
 }
 
-/// What `promtool` says of a file.
+/// The report of `promtool` about a file.
 fn promtool(args: [&str; 2], file: &Path) -> Output {
     let mut command = Command::new("promtool");
     command.args(args);
@@ -51,7 +51,7 @@ fn named(text: &str) -> BTreeSet<String> {
     plain.map(str::to_owned).collect()
 }
 
-/// Does something of every kind.
+/// Does each kind of operation.
 async fn meet_everything(
     server: &RedisServer,
     metrics: &PrometheusHandle,
@@ -72,7 +72,7 @@ async fn meet_everything(
     locks.force_release(KEY).await?;
     drop(guard);
     eventually(DEADLINE, "a loss", has("reentry_losses_total")).await;
-    // A server that is not there.
+    // This server does not exist.
     let away = Locks::builder().url("redis://127.0.0.1:1");
     let away = away.wait(Duration::from_millis(100)).build_lazy()?;
     let no_subscription = has("reentry_subscribe_failures_total");
@@ -80,7 +80,7 @@ async fn meet_everything(
         away.lock(KEY).await.is_err() && no_subscription().await
     })
     .await;
-    // A connection that ends.
+    // This connection ends.
     server.ask("CLIENT KILL TYPE pubsub").await;
     eventually(DEADLINE, "its end", has("reentry_disconnects_total")).await;
     Ok(())

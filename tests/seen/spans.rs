@@ -1,4 +1,4 @@
-//! The spans `lock.wait` and `lock.hold`: when they begin and end, and what is inside of them.
+//! The spans `lock.wait` and `lock.hold`: when they begin and end, and what is inside them.
 
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::support::subscriber::subscribe;
 
-/// What was told to the subscriber of one test.
+/// The output of one test for the subscriber.
 #[derive(Clone, Default)]
 pub(crate) struct Trace(Arc<Mutex<Nodes>>);
 
@@ -31,7 +31,7 @@ pub(crate) struct Node {
     pub(crate) name: String,
     parent: Option<usize>,
     pub(crate) fields: BTreeMap<String, String>,
-    /// An event is over at once.
+    /// Whether it has ended. An event ends immediately.
     pub(crate) is_over: bool,
 }
 
@@ -59,7 +59,7 @@ impl Trace {
         named.cloned().collect()
     }
 
-    /// The names of what the first one of this name is inside of, from the innermost outwards.
+    /// The names of the spans around the first one of this name, beginning with the innermost.
     pub(crate) fn around(&self, name: &str) -> Vec<String> {
         let nodes = self.nodes();
         let first = nodes.all.iter().find(|node| node.name == name);
@@ -69,7 +69,7 @@ impl Trace {
         around.map(|node| node.name.clone()).collect()
     }
 
-    /// All of it, one line each, with these fields.
+    /// The whole tree, one line each, with these fields.
     pub(crate) fn tree(&self, shown: &[&str]) -> String {
         let (nodes, mut tree) = (self.nodes(), String::new());
         nodes.write(None, "", shown, &mut tree);

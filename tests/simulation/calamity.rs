@@ -1,4 +1,4 @@
-//! What happens to the server and the processes while they work.
+//! The events that affect the server and the processes while they work.
 
 use tokio::time::{Instant, advance, sleep};
 
@@ -11,7 +11,7 @@ use crate::store::{ForceRelease, Inspect, Snapshot};
 #[derive(Clone, Copy, Debug)]
 enum Calamity {
     Cut,
-    /// The answers to one process are slow, and then for longer than most leases there are none.
+    /// The responses to one process are slow, and then there are none for longer than most leases.
     Fade,
     Deafen,
     /// The inboxes end one after the other, for a while.
@@ -28,7 +28,7 @@ enum Calamity {
 }
 
 impl World {
-    /// What may happen in this climate.
+    /// The events that are possible in this climate.
     fn calamities(&self) -> Vec<Calamity> {
         use Calamity::{
             Block, Cut, Deafen, Fade, Flap, Forget, ForgetAndRestart, Kill, Pause, Restart,
@@ -116,7 +116,7 @@ impl World {
         }
     }
 
-    /// All connections end, and for a while there are no new ones.
+    /// All connections end, and for a while no new ones can be opened.
     async fn restart(&self, crew: &[Process], forgets: bool) {
         self.server.set_down(true);
         for process in crew {

@@ -2,22 +2,22 @@
 
 use std::time::Duration;
 
-/// The kinds of faults that there are in a run.
+/// The kinds of faults in a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Climate {
-    /// Messages are lost, late, or come twice.
+    /// Messages are lost, late, or delivered twice.
     pub(super) messages: bool,
-    /// The connection of an inbox ends, several times in a second, and that for commands goes on.
+    /// The connection of an inbox ends several times per second, while the connection for commands stays open.
     pub(super) flaps: bool,
-    /// Requests and answers are lost, late, executed twice or out of order; connections are cut.
+    /// Requests and responses are lost, late, executed twice or out of order. Connections are cut.
     pub(super) network: bool,
-    /// The server restarts with its data, or stands still for a while.
+    /// The server restarts with its data, or stalls for a while.
     pub(super) restarts: bool,
     /// All data is lost, or one lock is taken from its holder.
     pub(super) data_loss: bool,
     pub(super) clock_ahead: bool,
     pub(super) clock_back: bool,
-    /// All processes stand still, and the store goes on.
+    /// All processes stall, and the store continues.
     pub(super) pauses: bool,
     pub(super) kills: bool,
 }
@@ -47,53 +47,53 @@ impl Climate {
         kills: true,
     };
 
-    /// Whether a lease lasts in the store as long as it was given for. Then no other hold is inside
-    /// before it ends (P1); otherwise only tokens protect.
+    /// Returns whether a lease lasts in the store as long as it was given for. Then no other hold is inside before it
+    /// ends (P1). Otherwise only tokens protect.
     pub(super) fn keeps_leases(self) -> bool {
         !(self.data_loss || self.clock_ahead)
     }
 
-    /// Whether the store never says that a hold is gone whose lease has not ended.
+    /// Returns whether the store never reports that a hold is gone whose lease has not expired.
     pub(super) fn keeps_holds(self) -> bool {
         self.keeps_leases() && !self.pauses
     }
 
-    /// Whether tokens grow: not promised where the clock goes back that they are made of.
+    /// Returns whether tokens grow. This is not promised if the clock from which they come is set back.
     pub(super) fn keeps_order(self) -> bool {
         !self.clock_back
     }
 
-    /// Whether every request is answered in time.
+    /// Returns whether every request is answered in time.
     pub(super) fn answers(self) -> bool {
         !(self.network || self.restarts || self.pauses)
     }
 
-    /// Whether nothing but the way of the messages may delay a waiter, so that it enters within two
-    /// heartbeats (P9).
+    /// Returns whether only the delivery of the messages may delay a waiter, so that it enters within two heartbeats
+    /// (P9).
     pub(super) fn is_prompt(self) -> bool {
         self.answers() && self.keeps_leases() && !self.clock_back && !self.kills
     }
 }
 
-/// What becomes of one request and its answer.
+/// The fate of one request and its response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fate {
-    /// How long the request travels.
+    /// The time for which the request travels.
     pub(super) there: Duration,
-    /// Whether it is executed at all.
+    /// Whether it is executed.
     pub(super) arrives: bool,
     /// Whether it is executed although the connection is cut while it travels.
     pub(super) survives_a_cut: bool,
-    /// How long after the first time it is executed once more.
+    /// The time after the first execution at which it is executed once more.
     pub(super) again: Option<Duration>,
-    /// How long the answer travels.
+    /// The time for which the response travels.
     pub(super) back: Duration,
-    /// Whether the answer arrives.
+    /// Whether the response arrives.
     pub(super) answered: bool,
 }
 
 impl Fate {
-    /// What becomes of a request while all is well.
+    /// The fate of a request while there are no faults.
     pub(super) fn good() -> Self {
         Self {
             there: travel(),
@@ -105,7 +105,7 @@ impl Fate {
         }
     }
 
-    /// What becomes of a request on a bad network.
+    /// The fate of a request on a bad network.
     pub(super) fn bad() -> Self {
         Self {
             there: if one_in(12) { hold_up() } else { travel() },
@@ -122,7 +122,7 @@ pub(super) fn one_in(times: u32) -> bool {
     fastrand::u32(0..times) == 0
 }
 
-/// A whole number of milliseconds, which is what the timers count in.
+/// A whole number of milliseconds, which is the resolution of the timers.
 pub(super) fn millis(range: std::ops::RangeInclusive<u64>) -> Duration {
     Duration::from_millis(fastrand::u64(range))
 }
@@ -131,12 +131,12 @@ pub(super) fn travel() -> Duration {
     millis(0..=3)
 }
 
-/// How long it takes to connect again.
+/// The time that it takes to connect again.
 pub(super) fn reconnection() -> Duration {
     millis(1..=700)
 }
 
-/// Longer than any caller waits for an answer, now and then far longer.
+/// A delay that is longer than any caller waits for a response, and now and then much longer.
 pub(super) fn hold_up() -> Duration {
     if one_in(4) {
         millis(1_000..=20_000)

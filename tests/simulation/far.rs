@@ -1,4 +1,4 @@
-//! A store that is far away: round trips that are long beside the TTL, and answers that come late.
+//! A store that is far away: round trips that are long compared to the TTL, and responses that arrive late.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,12 +68,12 @@ fn a_lease_is_kept_over_round_trips_of_less_than_half_the_ttl() {
         let held = simulated(7, hold(ttl, round_trip));
         assert!(held.is_ok(), "{ttl:?} over {round_trip:?}: {held:?}");
     }
-    // The first renewal is sent when the lock was won, and is answered too late.
+    // The first renewal is sent when the lock was acquired, and its response is too late.
     let lost = simulated(7, hold(ms(1_000), ms(520))).unwrap_err();
     assert!(lost.is_lost(), "{lost}");
 }
 
-/// It comes with the short lease of a lock that has moved, and the connection is silent once.
+/// It begins with the short lease of a lock that has moved, and the connection is silent once.
 #[test]
 fn a_lock_that_has_moved_outlives_a_silent_connection() {
     simulated(7, async {
@@ -86,8 +86,8 @@ fn a_lock_that_has_moved_outlives_a_silent_connection() {
         };
         let section = there.with_lock(KEY, async {
             link.set_fate(Some(silent));
-            // The first renewal, after half a second, is lost; then the silence has to be noticed, and
-            // another connection to be made.
+            // The first renewal, after half a second, is lost. Then the silence must be noticed, and another connection
+            // must be opened.
             sleep(ms(1_600)).await;
             link.set_fate(Some(answered_after(ms(150))));
             sleep(Duration::from_secs(20)).await;
@@ -102,7 +102,7 @@ fn a_lock_that_has_moved_outlives_a_silent_connection() {
     });
 }
 
-/// All waits end without an answer, and what they have asked for is undone in the background.
+/// All waits end without a response, and the requests that they have sent are undone in the background.
 #[test]
 fn a_server_that_always_answers_too_late_is_not_stormed() {
     simulated(7, async {
@@ -119,7 +119,7 @@ fn a_server_that_always_answers_too_late_is_not_stormed() {
         let before = link.requests();
         sleep(Duration::from_secs(60)).await;
         let sent = link.requests() - before;
-        // Eight at a time, each for a second and a pause.
+        // Eight requests are sent at a time, each for a second and a pause.
         assert!(sent <= 8 * 60, "{sent} requests in a minute");
         link.set_fate(Some(answered_after(ms(2))));
         sleep(Duration::from_secs(5)).await;
@@ -129,7 +129,7 @@ fn a_server_that_always_answers_too_late_is_not_stormed() {
     });
 }
 
-/// A store that gives no answer, or gives it too late, says nothing of another holder.
+/// A store that sends no response, or a late one, says nothing about another holder.
 #[test]
 fn what_the_store_does_not_answer_is_no_contention() {
     simulated(7, async {
@@ -137,7 +137,7 @@ fn what_the_store_does_not_answer_is_no_contention() {
             answered: false,
             ..answered_after(ms(2))
         };
-        // No answer at all, as long as a caller waits; and an error meanwhile.
+        // There is no response as long as a caller waits, and there is an error in the meantime.
         for wait in [ms(300), ms(5_000)] {
             let (locks, link) = Ground::new().process(ms(2));
             link.set_fate(Some(silent));
@@ -161,7 +161,7 @@ fn what_the_store_does_not_answer_is_no_contention() {
         let (first, second) = tokio::join!(tries(), tries());
         assert!(first.is_err() && second.is_err(), "{first:?} {second:?}");
 
-        // The lease has ended when the answer comes.
+        // The lease has expired when the response arrives.
         let (locks, _) = Ground::new().process(ms(300));
         let tried = locks.lock(KEY).ttl(ms(100)).try_acquire().await;
         assert!(matches!(tried, Err(LockError::Store { .. })), "{tried:?}");

@@ -1,5 +1,5 @@
-//! What is seen of the locks from outside: who is inside, who got which tokens, and what the resource
-//! accepted that they protect. It finds the violations.
+//! The ledger of what is visible from outside: who is inside, who got which tokens, and what the protected resource
+//! accepted. It finds the violations.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
@@ -12,10 +12,11 @@ use super::climate::Climate;
 use crate::base::sync::Mutex;
 use crate::{FencingToken, Held, HoldId, LockError, LostReason, Mode, OnLost};
 
-/// Longer than a release takes in any case, and so longer than a lock may stand without a holder.
+/// A time that is longer than any release takes, and so longer than a lock may be in the store without a holder.
 const LONG: Duration = Duration::from_secs(25);
 
-/// How many call graphs may go on with a hold after the first one, each with the token after the last.
+/// The maximum number of call graphs that may continue a hold after the first one. Each has the token after the
+/// previous one.
 const MOST_TURNS: u64 = 16;
 
 #[derive(Debug)]
@@ -34,26 +35,26 @@ struct State {
     violations: Vec<String>,
 }
 
-/// What there is to know of one lock.
+/// The record of one lock.
 #[derive(Debug, Default)]
 struct Key {
     inside: Vec<Section>,
-    /// When the last one left.
+    /// The instant at which the last one left.
     left: Option<Instant>,
-    /// The tokens that each hold was given: more than once where its lease ended, or was lost, unnoticed.
+    /// The tokens that each hold was given. It has several if its lease ended, or was lost, unnoticed.
     given: HashMap<HoldId, Vec<u64>>,
-    /// Those among them whose lease is long, so that their process has to end them.
+    /// The tokens among them whose lease is long, so that their process must end them.
     long: HashSet<HoldId>,
     /// The holds whose end the store has executed.
     released: HashSet<HoldId>,
-    /// Those that have asked to share the lock.
+    /// The holds that have requested to share the lock.
     readers: HashSet<HoldId>,
-    /// Those that had it alone and share it now.
+    /// The holds that had the exclusive lock and share it now.
     downgraded: HashSet<HoldId>,
     /// The greatest token that was given.
     last: u64,
     entered: HashSet<u64>,
-    /// The holds to which the tokens belong that writers have entered with.
+    /// The holds of the tokens with which writers have entered.
     writers: HashMap<u64, HoldId>,
     /// The holds that have entered.
     holds: HashSet<HoldId>,
@@ -68,11 +69,11 @@ struct Section {
     number: u64,
     process: usize,
     held: Held,
-    /// How it was entered.
+    /// The way in which it was entered.
     mode: Mode,
 }
 
-/// One outermost section; leaves when it is dropped.
+/// One outermost section. Dropping it leaves.
 #[derive(Debug)]
 pub(super) struct Inside {
     ledger: Arc<Ledger>,
@@ -86,13 +87,14 @@ pub(super) struct Inside {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
     pub(super) since: Instant,
-    /// How long the lock may be free before it comes here. `None` if this process asks when it likes.
+    /// The maximum time for which the lock may be free before it is granted here. `None` if this process sends requests
+    /// at any time.
     pub(super) delay: Option<Duration>,
-    /// Whether the body runs on when the lock is lost.
+    /// Whether the body continues when the lock is lost.
     pub(super) on_lost: OnLost,
 }
 
-/// How it all went.
+/// The result of the run.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) violations: Vec<String>,
@@ -111,7 +113,7 @@ impl Ledger {
         })
     }
 
-    /// Without the holder that it may name, whose id is left to chance.
+    /// The error without the holder that it may name, whose id is random.
     pub(super) fn note_error(&self, process: usize, error: &LockError) {
         let text = error.to_string();
         let text = text.split(": held by").next().unwrap_or_default();
@@ -138,21 +140,21 @@ impl Ledger {
         !self.state.lock().violations.is_empty()
     }
 
-    /// The store has executed the end of a hold.
+    /// Notes that the store has executed the end of a hold.
     pub(super) fn released(&self, key: &str, hold: HoldId) {
         let mut state = self.state.lock();
         let key = state.keys.entry(key.to_owned()).or_default();
         key.released.insert(hold);
     }
 
-    /// The store executes a request of these holds to share the lock.
+    /// Notes that the store executes a request of these holds to share the lock.
     pub(super) fn reads(&self, key: &str, holds: &[HoldId]) {
         let mut state = self.state.lock();
         let key = state.keys.entry(key.to_owned()).or_default();
         key.readers.extend(holds);
     }
 
-    /// The store lets others share the lock with a hold that had it alone.
+    /// Notes that the store lets others share the lock with a hold that had it exclusively.
     pub(super) fn downgraded(&self, key: &str, hold: HoldId) {
         self.note(format_args!("{key} is shared from here on"));
         let mut state = self.state.lock();
@@ -160,7 +162,7 @@ impl Ledger {
         key.downgraded.insert(hold);
     }
 
-    /// The store gives a token to a hold, or tells it once more.
+    /// Notes that the store gives a token to a hold, or repeats it.
     pub(super) fn given(&self, key: &str, hold: HoldId, token: FencingToken, lease: Duration) {
         let token = token.0;
         let (known, before, over, reads) = {
@@ -171,10 +173,10 @@ impl Ledger {
                 key.long.insert(hold);
             }
             let given = key.given.entry(hold).or_default();
-            // The downgrade of a hold that goes on in memory brings its present one.
+            // The downgrade of a hold that continues in memory contains its present token.
             let brought = key.downgraded.contains(&hold) && key.writers.get(&token) == Some(&hold);
             let known = brought || given.contains(&token);
-            // Those that were counted on in memory are before it too.
+            // The tokens that were counted in memory come before it too.
             let before = key.last.max(key.greatest);
             if !known {
                 given.push(token);
@@ -182,18 +184,18 @@ impl Ledger {
             }
             (known, before, key.released.contains(&hold), reads)
         };
-        // Only lost data may take the tombstone along.
+        // Only a loss of data may remove the tombstone.
         self.unless(!over || self.climate.data_loss, || {
             format!("{key}: a hold that has ended has it again")
         });
-        // A reader gets that of the lock which it enters.
+        // A reader gets the token of the lock that it enters.
         let grows = token > before || reads && token == before;
         self.unless(known || grows || !self.climate.keeps_order(), || {
             format!("{key}: a new token of {} before the last", before - token)
         });
     }
 
-    /// A holder enters.
+    /// Notes that a holder enters.
     pub(super) fn enter(self: &Arc<Self>, process: usize, held: &Held, wish: Wish) -> Inside {
         let (token, mode) = (held.fencing_token().0, held.mode());
         let reads = mode == Mode::Shared;
@@ -265,7 +267,7 @@ impl Ledger {
         inside
     }
 
-    /// A process was killed: its sections have ended.
+    /// Notes that a process was killed: its sections have ended.
     pub(super) fn killed(&self, process: usize) {
         let mut state = self.state.lock();
         for key in state.keys.values_mut() {
@@ -280,14 +282,14 @@ impl Ledger {
             LostReason::Gone => !self.climate.keeps_holds(),
             LostReason::Unconfirmed => !self.climate.answers(),
             LostReason::MaxHold => true,
-            // An error names the lock that was lost first, and how.
+            // An error names the lock that was lost first, and the reason.
             LostReason::WithAnother | LostReason::Closed => false,
         };
         self.unless(fine, || format!("{key}: {reason:?} without a cause"));
     }
 
-    /// Looks for locks that were given to a hold which never learnt of it: it has neither entered nor
-    /// released. The holds of killed processes are excused.
+    /// Searches for locks that were given to a hold which never noticed: it has neither entered nor released. The holds
+    /// of killed processes are exempt.
     pub(super) fn look_for_orphans(&self) {
         let mut orphans = Vec::new();
         for (name, key) in &self.state.lock().keys {
@@ -317,19 +319,19 @@ fn is_valid(held: &Held) -> bool {
 }
 
 impl Key {
-    /// Whether it shares the lock, and the store knows it.
+    /// Returns whether it shares the lock, and the store knows that.
     fn is_reader(&self, entered: Mode, held: &Held) -> bool {
         entered == Mode::Shared || self.downgraded.contains(&held.hold_id())
     }
 }
 
 impl Inside {
-    /// Whether its lease goes on.
+    /// Returns whether its lease is still valid.
     pub(super) fn is_valid(&self) -> bool {
         is_valid(&self.held)
     }
 
-    /// Looks around, and writes to the resource, or reads from it.
+    /// Checks its surroundings, and writes to the resource, or reads from it.
     pub(super) fn step(&self) {
         let ledger = &self.ledger;
         let name = self.held.key();
@@ -359,7 +361,7 @@ impl Inside {
             ledger.unless(others.is_empty(), || {
                 format!("{name}: sections {} and {others:?} overlap", self.number)
             });
-            // Where its clock is set back, the new holder is refused until it has caught up.
+            // If the clock is set back, the new holder is rejected until the clock has caught up.
             ledger.unless(accepted || !ledger.climate.keeps_order(), || {
                 format!(
                     "{name}: the resource refuses its holder, section {}",

@@ -1,6 +1,6 @@
-//! The connection of one process to the server: the real code's store. A request is executed or not,
-//! once or twice, at once or late, and its answer comes, or comes late, or never; what the process
-//! learns of it is what a real connection would show.
+//! The connection of one process to the server, as the store of the crate's own code. A request is executed or not,
+//! once or twice, immediately or late. Its response arrives, arrives late, or never arrives. The process sees what a
+//! real connection would show.
 
 use std::fmt;
 use std::sync::atomic::AtomicU64;
@@ -26,32 +26,31 @@ use crate::store::{self, AnswerFuture, Holders, Listener, MemoryStore, Reply, Re
 #[derive(Clone)]
 pub(super) struct Link(Arc<Connection>);
 
-/// What requests that are under way know of their connection.
+/// The state of the connection for requests in flight.
 struct Connection {
     wire: Arc<Wire>,
     response_timeout: Duration,
     /// Counts the connections that were lost.
     disconnects: AtomicU64,
-    /// A channel for each receiver: which of several receivers of one channel wakes
-    /// first is left to chance.
+    /// A channel for each receiver, because it is random which of several receivers of one channel wakes first.
     watchers: Mutex<Vec<watch::Sender<u64>>>,
-    /// Counts those that were made.
+    /// Counts the connections that were opened.
     connections: AtomicU64,
     /// Counts the requests that were sent.
     requests: AtomicU64,
-    /// What becomes of every request, where it is not left to chance.
+    /// The fate of every request, if it is not random.
     fate: Mutex<Option<Fate>>,
     mailbox: Mutex<Option<Arc<Mailbox>>>,
 }
 
-/// When a request may be executed a second time.
+/// The time at which a request may be executed a second time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Repeats {
     Unanswered,
     Anyway,
 }
 
-/// How a request ends that is not answered.
+/// The way in which a request ends that is not answered.
 enum Failed {
     Refused,
     Silent,
@@ -87,19 +86,19 @@ impl Link {
         }
     }
 
-    /// The connection of the inbox stays, and brings nothing any more.
+    /// The connection of the inbox stays open, and delivers nothing any more.
     pub(super) fn deafen(&self) {
         if let Some(mailbox) = &*self.0.mailbox.lock() {
             mailbox.deafen();
         }
     }
 
-    /// From now on every request has this fate; `None` leaves it to the climate again.
+    /// From now on every request has this fate. `None` leaves it to the climate again.
     pub(super) fn set_fate(&self, fate: Option<Fate>) {
         *self.0.fate.lock() = fate;
     }
 
-    /// The connection of the inbox ends, and that for commands goes on undisturbed.
+    /// The connection of the inbox ends, and that for commands stays open.
     pub(super) fn flap(&self) {
         self.0.connections.fetch_add(1, Relaxed);
         let mailbox = self.0.mailbox.lock().clone();
@@ -108,18 +107,18 @@ impl Link {
         }
     }
 
-    /// Whether a message about a lock that moves to this process reaches it at once.
+    /// Returns whether a message about a lock that moves to this process arrives immediately.
     pub(super) fn receives(&self) -> bool {
         let mailbox = self.0.mailbox.lock();
         mailbox.as_ref().is_some_and(|mailbox| mailbox.is_open())
     }
 
-    /// How many requests were sent so far.
+    /// The number of requests that were sent so far.
     pub(super) fn requests(&self) -> u64 {
         self.0.requests.load(Relaxed)
     }
 
-    /// Whether it knows that it is not.
+    /// Returns whether the process knows that messages do not arrive.
     pub(super) fn is_broken(&self) -> bool {
         let mailbox = self.0.mailbox.lock();
         mailbox.as_ref().is_some_and(|mailbox| mailbox.is_broken())
@@ -152,7 +151,7 @@ impl Connection {
         }
     }
 
-    /// Takes a request to the server and its answer back.
+    /// Carries a request to the server and its response back.
     async fn take_there(
         self: Arc<Self>,
         repeats: Repeats,
@@ -163,7 +162,7 @@ impl Connection {
         let disconnects = self.disconnects.load(Relaxed);
         sleep(fate.there).await;
         if self.wire.server.is_down() {
-            // The sender may not hear of it: the connection may be gone.
+            // The sender may not learn of it, because the connection may be gone.
             let _ = answer.send(Err(Failed::Refused));
             return;
         }
@@ -172,8 +171,7 @@ impl Connection {
             return;
         }
         let reply = self.wire.execute(&request).await;
-        // A request for a lock that was answered is not sent again. Of the other requests a copy may come
-        // at any time.
+        // A request for a lock that was answered is not sent again. A copy of any other request may arrive at any time.
         let answered = fate.answered && (fate.again.is_none() || repeats == Repeats::Anyway);
         let back = async {
             sleep(fate.back).await;
@@ -199,13 +197,13 @@ impl store::Wire for Link {
 
     fn carry(&self, request: Request) -> AnswerFuture<Reply> {
         let connection = Arc::clone(&self.0);
-        // Sent at the first poll, and on its way from then on, whether or not a caller waits for it.
+        // It is sent at the first poll, and is in flight from then on, whether or not a caller waits for it.
         Box::pin(async move {
             let step = request.name();
             let server = Arc::from("the server");
             let failure = |effect, cause| Err(StoreError::new(step, &server, effect, cause));
             if connection.wire.is_dead() {
-                // No process is there to try again.
+                // There is no process that could try again.
                 return failure(Effect::Refused, "killed");
             }
             connection.requests.fetch_add(1, Relaxed);
@@ -250,7 +248,7 @@ impl store::Wire for Link {
             let opened = Arc::new(Mailbox::new(Arc::downgrade(&self.0.wire), listener));
             let weak: Weak<dyn Listener> = Arc::<Mailbox>::downgrade(&opened);
             self.0.wire.server.store().listen(inbox, weak);
-            // A real one has to connect first.
+            // A real store has to connect first.
             opened.open();
             *mailbox = Some(opened);
         }

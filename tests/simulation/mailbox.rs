@@ -1,5 +1,5 @@
-//! The way of the messages: they are lost, late, or come twice, and the connection on which they come is
-//! cut, or is dead without being known to be.
+//! The delivery of the messages. They are lost, late, or delivered twice. The connection that delivers them is cut, or
+//! is dead without being known to be.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -15,7 +15,7 @@ use crate::store::{HandoffMessage, Listener};
 pub(super) struct Mailbox {
     wire: Weak<Wire>,
     listener: Weak<dyn Listener>,
-    /// Counts the subscriptions: what was sent to an earlier one is lost.
+    /// Counts the subscriptions: messages to an earlier one are lost.
     subscription: Arc<AtomicU64>,
     connected: Arc<AtomicBool>,
     /// Whether it has lost a connection since it was opened or had the last one.
@@ -35,12 +35,12 @@ impl Mailbox {
         }
     }
 
-    /// Connects for the first time, and then every waiter asks once.
+    /// Connects for the first time, and then every waiter sends one request.
     pub(super) fn open(&self) {
         self.connect(self.subscription.load(Relaxed));
     }
 
-    /// Loses its connection, and comes back a while later.
+    /// Loses its connection, and has another one a while later.
     pub(super) fn cut(&self) {
         let number = self.subscription.fetch_add(1, Relaxed) + 1;
         self.connected.store(false, Relaxed);
@@ -77,7 +77,7 @@ impl Mailbox {
         }));
     }
 
-    /// Whether its process knows that no message comes.
+    /// Returns whether its process knows that no message arrives.
     pub(super) fn is_broken(&self) -> bool {
         self.broken.load(Relaxed)
     }
@@ -90,7 +90,7 @@ impl Mailbox {
         self.deaf.store(true, Relaxed);
     }
 
-    /// A dead connection is found out when it is checked.
+    /// A dead connection is detected when it is checked.
     pub(super) fn check_subscription(&self) {
         if self.deaf.load(Relaxed) {
             self.cut();
@@ -114,7 +114,7 @@ impl Mailbox {
     }
 }
 
-/// The server speaks here.
+/// The server sends its messages here.
 impl Listener for Mailbox {
     fn handoff(&self, message: HandoffMessage) {
         let Some(wire) = self.wire.upgrade() else {

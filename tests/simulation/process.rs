@@ -15,14 +15,14 @@ use crate::{DepthSync, Handoff, Locks, Wake};
 
 const MAX_TASKS: usize = 4;
 
-/// Where all processes of a run live.
+/// The state that all processes of a run share.
 #[derive(Clone)]
 pub(super) struct World {
     pub(super) climate: Climate,
     pub(super) server: Arc<Server>,
     pub(super) ledger: Arc<Ledger>,
     pub(super) heartbeat: Duration,
-    /// When no more is begun.
+    /// The instant from which on nothing more is begun.
     pub(super) end: Instant,
 }
 
@@ -100,7 +100,7 @@ impl Process {
         }
     }
 
-    /// As by SIGKILL: nothing leaves it any more, and what was under way may still arrive.
+    /// Kills the process as SIGKILL does: nothing leaves it any more, and requests in flight may still arrive.
     pub(super) fn kill(mut self, ledger: &Ledger) {
         ledger.note(format_args!("p{} is killed", self.number));
         self.link.kill();
@@ -108,7 +108,7 @@ impl Process {
         self.tasks.abort_all();
     }
 
-    /// Waits until all its tasks have ended, and what they left in the background.
+    /// Waits until all its tasks have ended, and their work in the background.
     pub(super) async fn ended(&mut self) {
         while let Some(ended) = self.tasks.join_next().await {
             ended.expect("a task that does not panic");

@@ -16,7 +16,7 @@ mod members;
 mod nested;
 mod readers;
 
-/// The locks that there are; taken together only in this order, which is that of `lock_all`.
+/// The locks. They are acquired together only in this order, which is that of `lock_all`.
 pub(super) const KEYS: [&str; 2] = ["order:2", "order:1"];
 
 #[derive(Clone)]
@@ -31,9 +31,9 @@ pub(super) struct Program {
     pub(super) link: Link,
     pub(super) wake: Wake,
     pub(super) heartbeat: Duration,
-    /// How many of a hundred requests are those of readers.
+    /// The percentage of requests that are those of readers.
     pub(super) reads: u32,
-    /// When no more is begun.
+    /// The instant from which on nothing more is begun.
     pub(super) end: Instant,
 }
 
@@ -47,7 +47,7 @@ impl Program {
 
     async fn act(&self) {
         let key = KEYS[fastrand::usize(0..KEYS.len())];
-        // A waiter that leaves early may have been given the lock: that costs the next one time.
+        // A waiter that leaves early may have been granted the lock. That costs the next one time.
         let choices = if self.climate.is_prompt() { 11 } else { 18 };
         match fastrand::u32(0..choices) {
             0 => self.nest(key).await,
@@ -67,14 +67,14 @@ impl Program {
                 self.ended(key, self.section(key, request).await);
             }
             14 => {
-                // Dropped wherever it is by then.
+                // It is dropped wherever it is by then.
                 let section = self.section(key, self.request(key));
                 if let Ok(ended) = timeout(millis(0..=1_500), section).await {
                     self.ended(key, ended);
                 }
             }
             15 => self.give_up(key).await,
-            // One is taken before it is entered, while the caller waits for the other.
+            // One lock is acquired before it is entered, while the caller waits for the other.
             _ => self.several().await,
         }
     }
@@ -88,7 +88,7 @@ impl Program {
         }
     }
 
-    /// Of a reader or of a writer.
+    /// The request of a reader or of a writer.
     fn moded(&self, key: &str) -> LockRequest {
         let request = self.locks.lock(key);
         if fastrand::u32(0..100) < self.reads {
@@ -98,10 +98,10 @@ impl Program {
         }
     }
 
-    /// From before the request.
+    /// The instant before the request.
     fn wish(&self) -> Wish {
-        // The way there and back, and for waiters without messages a heartbeat to ask, and another
-        // one that P9 grants.
+        // This is the round trip. Waiters without messages also need a heartbeat until their request, and P9 allows for
+        // another one.
         let way = Duration::from_millis(50);
         let longest_pause = Duration::from_millis(100);
         let Climate {
@@ -110,7 +110,7 @@ impl Program {
         let receives = self.link.receives();
         let delay = match self.wake {
             Wake::Notify if receives && !messages && !flaps => Some(way),
-            // It asks by itself once it knows that no message comes.
+            // It sends a request by itself as soon as it knows that no message arrives.
             Wake::Notify if (receives || self.link.is_broken()) && !messages => {
                 Some(longest_pause + way)
             }
@@ -125,7 +125,7 @@ impl Program {
         }
     }
 
-    /// From inside the body.
+    /// Called from inside the body.
     fn enter(&self, key: &str, wish: Wish) -> Inside {
         let held = held(key).expect("the body runs under its lock");
         self.ledger.enter(self.process, &held, wish)
@@ -160,7 +160,7 @@ impl Program {
                 was_valid = inside.is_valid();
             })
             .await;
-        // The output of a body is masked by nothing but a loss, and not by one after its end (P13).
+        // Only a loss masks the output of a body, and not a loss after its end (P13).
         let stands = match &ended {
             Ok(()) => true,
             Err(LockError::Lost { .. }) => !was_valid || !self.climate.keeps_holds(),
@@ -173,7 +173,7 @@ impl Program {
         ended
     }
 
-    /// Notes how a request ended; only what the climate explains is fine.
+    /// Notes how a request ended. Only an outcome that the climate explains is accepted.
     fn ended(&self, key: &str, result: Result<(), LockError>) {
         match result {
             Ok(()) => {}
@@ -211,7 +211,7 @@ impl Program {
         drop(inside);
         self.ended(key, ended.and_then(|inner| inner));
         if one_in(2) {
-            // Found lost already, or lost just now.
+            // It was found lost before, or just now.
             if let Err(LockError::Lost { reason, .. }) = guard.release().await {
                 self.ledger.lost(self.process, key, reason);
             }
@@ -252,7 +252,7 @@ impl Program {
         self.ended(key.unwrap_or_default(), ended);
     }
 
-    /// Goes on after a loss, and writes.
+    /// Continues after a loss, and writes.
     async fn keep_running(&self, key: &str) {
         let on_lost = OnLost::KeepRunning;
         let wish = Wish {
@@ -277,17 +277,17 @@ impl Program {
             let body = async {
                 let inside = program.enter(&key, wish);
                 program.stay(&inside).await;
-                // Without the hook that would print it.
+                // The hook that would print it is removed.
                 std::panic::resume_unwind(Box::new("a body that panics"));
             };
             program.request(&key).run(body).await
         };
-        // An error is as good as a panic here, and what is lost is lost.
+        // An error has the same effect as a panic here, and a lost lock is lost.
         let _ = tokio::spawn(panics).await;
     }
 
     async fn try_it(&self, key: &str) {
-        // Nothing ends what runs beside a guard and not in its scope.
+        // Nothing ends code that runs next to a guard and not in its scope.
         let wish = Wish {
             on_lost: OnLost::KeepRunning,
             ..self.wish()
@@ -304,7 +304,7 @@ impl Program {
         }
     }
 
-    /// Is dropped after some polls.
+    /// Drops it after some polls.
     async fn give_up(&self, key: &str) {
         let section = self.section(key, self.request(key));
         if let Some(ended) = poll_at_most(fastrand::usize(1..20), section, || ()).await {

@@ -1,5 +1,5 @@
-//! Tasks of several processes that take two locks in any order, on a bad network: no deadlock lasts, and no caller has
-//! to give way that was not part of one.
+//! Tasks of several processes that acquire two locks in any order, on a bad network. No deadlock lasts, and no caller
+//! must give way that was not part of one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,15 +20,15 @@ const KEYS: [&str; 3] = ["a", "b", "c"];
 
 const SEEDS: u64 = 20;
 
-/// How long things go wrong.
+/// The time for which faults happen.
 const TROUBLE: Duration = Duration::from_secs(20);
 
-/// How long it may take until all have come through afterwards. A wait has no end of its own.
+/// The maximum time until all tasks have completed after that. A wait has no limit of its own.
 const PATIENCE: Duration = Duration::from_secs(100);
 
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// A wait inside of a lock, from when it began.
+/// A wait inside a lock, from its beginning on.
 #[derive(Debug)]
 struct Waited {
     owner: OwnerId,
@@ -38,12 +38,12 @@ struct Waited {
     to: Option<Instant>,
 }
 
-/// All waits inside of locks that there were.
+/// All waits inside locks so far.
 #[derive(Debug, Default)]
 struct Waits(Mutex<Vec<Waited>>);
 
 impl Waits {
-    /// Notes a wait. It ends with what this returns.
+    /// Notes a wait. It ends when the returned value is dropped.
     fn begin(&self, holds: &'static str, waits_for: &'static str) -> impl Drop {
         let mut all = self.0.lock();
         all.push(Waited {
@@ -57,7 +57,7 @@ impl Waits {
         Ended { waits, at }
     }
 
-    /// Whether all of a ring waited at one instant.
+    /// Returns whether all waits of a ring existed at one instant.
     fn were_at_once(&self, ring: &[Blocked]) -> bool {
         let all = self.0.lock();
         let waited = |blocked: &Blocked| {
@@ -86,7 +86,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// One after the other; now and then a wait is given up. Returns how often it had to give way.
+/// Acquires the locks one after the other. Now and then a wait is given up. Returns how often it had to give way.
 async fn sections(locks: &Locks, waits: &Waits) -> u32 {
     let mut deadlocks = 0;
     for _ in 0..6 {
@@ -110,7 +110,7 @@ async fn sections(locks: &Locks, waits: &Waits) -> u32 {
                 timeout(patience, section).await
             };
             if waited.is_err() {
-                // It waits for nothing, and others for it.
+                // It waits for nothing, and others wait for it.
                 sleep(millis(0..=2_000)).await;
             }
             waited.unwrap_or(Ok(()))
@@ -127,7 +127,7 @@ async fn sections(locks: &Locks, waits: &Waits) -> u32 {
     deadlocks
 }
 
-/// Returns how many deadlocks there were.
+/// Returns the number of deadlocks.
 async fn live(climate: Climate) -> u32 {
     let (server, ledger) = (Arc::new(Server::new()), Ledger::new(climate));
     let (end, waits) = (Instant::now() + TROUBLE, Waits::default());

@@ -1,5 +1,5 @@
-//! One run, from its seed to its end: first everything goes wrong that may, then nothing more, and then
-//! every task must come through and nothing be left.
+//! One run, from its seed to its end. First faults happen, then none any more. After that every task must complete, and
+//! nothing may be left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use super::program::KEYS;
 use super::server::Server;
 use crate::{Locks, held};
 
-/// How long things go wrong.
+/// The time for which faults happen.
 const TROUBLE: Duration = Duration::from_secs(20);
 
-/// How long the tasks may take afterwards: a lease of a killed process, or one after a clock that was set
-/// back, may have to end first, several times in a row.
+/// The time that the tasks may take after that. A lease of a killed process, or one after a clock that was set back,
+/// may have to expire first, several times in a row.
 const PATIENCE: Duration = Duration::from_secs(400);
 
-/// What follows from a seed.
+/// The values that follow from a seed.
 pub(super) fn run(climate: Climate, seed: u64) -> Report {
     simulated(seed, live(climate))
 }
 
-/// Runs a future on paused time, with all chance from this seed.
+/// Runs a future on paused time, with all random choices from this seed.
 pub(super) fn simulated<T>(seed: u64, future: impl Future<Output = T>) -> T {
     fastrand::seed(seed);
     let runtime = Builder::new_current_thread()
@@ -63,7 +63,7 @@ async fn live(climate: Climate) -> Report {
         return ledger.report();
     }
     drop(crew);
-    // A holder that was killed, or a lease that was lengthened, may have to end first.
+    // The lease of a holder that was killed, or a lease that was lengthened, may have to expire first.
     sleep(PATIENCE / 4).await;
     last_visit(&world).await;
     ledger.look_for_orphans();
@@ -75,7 +75,7 @@ async fn live(climate: Climate) -> Report {
     ledger.report()
 }
 
-/// A new process takes each lock at once, since it is free and no waiter is left.
+/// A new process acquires each lock immediately, because it is free and no waiter is left.
 async fn last_visit(world: &World) {
     let link = Link::new(&world.server, &world.ledger, world.climate, PATIENCE);
     let locks = Locks::builder().behind(Arc::new(link), PATIENCE);

@@ -1,4 +1,4 @@
-//! The server: the in-memory store, and what happens to it.
+//! The server, which is the in-memory store with its faults.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ pub(super) struct Server {
 struct Condition {
     /// Whether it is down, and refuses connections.
     down: bool,
-    /// Until when a slow script runs on it.
+    /// The instant until which a slow script runs on it.
     blocked: Instant,
-    /// Until when nothing goes wrong.
+    /// The instant until which no faults happen.
     calm: Instant,
 }
 
@@ -36,7 +36,7 @@ impl Server {
         }
     }
 
-    /// Waits until it is free to execute a request.
+    /// Waits until it can execute a request.
     pub(super) async fn until_free(&self) {
         loop {
             let blocked = self.condition.lock().blocked;
@@ -51,7 +51,7 @@ impl Server {
         &self.store
     }
 
-    /// Executes a request of an operator as soon as it is free to.
+    /// Executes a request of an operator as soon as it can.
     pub(super) async fn ask<V: Verb>(&self, verb: V) -> V::Reply {
         self.until_free().await;
         self.store.apply(verb)
@@ -81,7 +81,7 @@ impl Server {
         self.store.step_clock_back(step);
     }
 
-    /// For so long nothing goes wrong. False where something is wrong already.
+    /// Lets no faults happen for this time. Returns false if there already is one.
     pub(super) fn calm_for(&self, span: Duration) -> bool {
         let mut condition = self.condition.lock();
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! Nested entries below one holder, each of which needs the store: none keeps another one waiting.
+//! Nested entries below one holder, each of which needs the store. None of them delays another one.
 
 use std::iter::repeat_with;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const BRANCHES: usize = 16;
 
 const TRAVEL: Duration = Duration::from_millis(1);
 
-/// Enters again and again; its own body asks the store for the lock, and then for its label.
+/// Enters again and again. Its own body requests the lock from the store, and then its label.
 async fn enter_until(end: Instant, locks: &Locks) -> u32 {
     let mut entries = 0;
     loop {
@@ -54,13 +54,13 @@ fn busy_siblings_let_each_other_in() {
         };
         locks.with_lock(KEY, body).await.unwrap()
     });
-    // An entry waits for two changes of the depth at most, and so does its exit: the one that is under
-    // way, and the one that has its own in it. With the body that makes six round trips of 2 ms.
+    // An entry waits for two changes of the depth at most, and so does its exit: the change in flight, and the one that
+    // includes its own. With the body this is six round trips of 2 ms.
     let least = entries.iter().min().unwrap();
     assert!(*least >= 160, "{entries:?}");
 }
 
-/// The request of the inner exit is slow, and the release, sent later, is executed first.
+/// The request of the inner exit is slow, and the release, which is sent later, is executed first.
 #[test]
 fn an_exit_that_is_overtaken_by_the_release_is_no_loss() {
     simulated(7, async {

@@ -1,6 +1,6 @@
-//! Every future of the crate is dropped after its first poll, after its second, and so on, while
-//! something is wrong with what it has asked for. A moment later nothing of it may be left (P7, P8): no
-//! lock, no place in a queue, no neighbour asleep, no task.
+//! Every future of the crate is dropped after its first poll, after its second, and so on, while a fault affects its
+//! requests. A moment later nothing of it may be left (P7, P8): no lock, no place in a queue, no neighbour asleep, no
+//! task.
 //!
 //! To sweep a new future, add it to [`FUTURES`].
 
@@ -22,24 +22,25 @@ use crate::{FutureExt, Handoff, LockError, Locks, OnLost};
 
 const KEY: &str = "swept";
 
-/// It and others that are taken together with it, one before it and one behind.
+/// The key and others that are acquired together with it, one before it and one after it.
 const SEVERAL: [&str; 3] = [KEY, "ahead", "behind"];
 
-/// Far longer than a sweep, so that no lease ends by itself.
+/// A TTL that is much longer than a sweep, so that no lease expires.
 const TTL: Duration = Duration::from_secs(3_000);
 
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a request or an answer is on its way that is late: longer than any caller waits for it.
+/// The time for which a late request or response is in flight. It is longer than any caller waits for it.
 const LATE: Duration = Duration::from_secs(3);
 
-/// Long enough for a holder to leave, and for the lock to come.
+/// A time that suffices for a holder to leave, and for the lock to arrive.
 const ALONE: Duration = Duration::from_millis(100);
 
-/// A nested entry that is not answered asks until the lease ends: after so many polls it only repeats itself.
+/// A nested entry without a response repeats its request until the lease ends. After this number of polls it only
+/// repeats itself.
 const REPEATS: usize = 40;
 
-/// How soon nothing may be left: a request that was late has arrived, and its answer was given up.
+/// The time after which nothing may be left. By then a late request has arrived, and its response was given up.
 const SOON: Duration = Duration::from_secs(10);
 
 type Swept = Pin<Box<dyn Future<Output = ()>>>;
@@ -47,7 +48,7 @@ type Swept = Pin<Box<dyn Future<Output = ()>>>;
 /// A future and its name.
 type Make = (&'static str, fn(Locks) -> Swept);
 
-/// What a caller can do, step by step. None of it fails unless its request does.
+/// The actions of a caller, step by step. None of them fails unless its request does.
 const FUTURES: &[Make] = &[
     ("with_lock", |locks| {
         Box::pin(async move { drop(locks.with_lock(KEY, body()).await) })
@@ -164,7 +165,7 @@ async fn body() {
     yield_now().await;
 }
 
-/// What is wrong while the future lives.
+/// The fault during the life of the future.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
     Nothing,
@@ -173,9 +174,9 @@ enum Trouble {
     RequestsLate,
     RequestsLost,
     Twice,
-    /// The connections end in the moment of the drop.
+    /// The connections end at the moment of the drop.
     Cut,
-    /// The connection is cut, and the requests under way are lost.
+    /// The connection is cut, and the requests in flight are lost.
     CutAndLost,
 }
 
@@ -210,7 +211,7 @@ impl Trouble {
         fate
     }
 
-    /// Whether no answer comes in time.
+    /// Returns whether no response arrives in time.
     fn is_silent(self) -> bool {
         !matches!(
             self,
@@ -227,34 +228,33 @@ impl Trouble {
     }
 }
 
-/// Since when it is wrong.
+/// The beginning of the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Onset {
     /// From the first poll on.
     Start,
     /// From before the poll after which the future is dropped.
     LastPoll,
-    /// The future is not polled for a while before it is dropped: what it has asked for comes, and is
-    /// not looked at.
+    /// The future is not polled for a while before it is dropped. The response to its request arrives, and is not read.
     LeftAlone,
 }
 
 const ONSETS: [Onset; 3] = [Onset::Start, Onset::LastPoll, Onset::LeftAlone];
 
-/// Which other callers want the lock.
+/// The other callers that want the lock.
 #[derive(Clone, Copy, Debug)]
 enum Company {
     None,
     /// Another process holds it when the future begins, and releases soon.
     HolderElsewhere,
-    /// Two more wait behind the future, one in this process and one elsewhere.
+    /// Two more wait behind the future, one in this process and one in another process.
     Behind,
-    /// As `HolderElsewhere` and `Behind` together.
+    /// `HolderElsewhere` and `Behind` together.
     BetweenElsewhere,
     /// This process holds it and releases soon, and two wait behind the future.
     BetweenHere,
-    /// A reader of this process and one elsewhere are inside when the future begins, and leave soon; and two more
-    /// come behind it.
+    /// A reader of this process and one of another process are inside when the future begins, and leave soon. Two more
+    /// join behind it.
     Readers,
 }
 
@@ -267,7 +267,7 @@ const COMPANIES: [Company; 6] = [
     Company::BetweenHere,
 ];
 
-/// One future that is dropped after so many polls. Returns whether it had completed by then.
+/// Drops one future after this number of polls. Returns whether it had completed by then.
 async fn drop_after(
     polls: usize,
     make: fn(Locks) -> Swept,
@@ -302,7 +302,7 @@ async fn drop_after(
         }));
     }
     link.set_fate((onset == Onset::Start).then(|| trouble.fate()));
-    // They run when the future has been polled once, and so come behind it.
+    // They run after the future has been polled once, and so join behind it.
     let behind: Vec<_> = match company {
         Company::Behind | Company::BetweenElsewhere | Company::BetweenHere => {
             vec![here.lock(KEY), elsewhere.lock(KEY)]
@@ -347,7 +347,7 @@ async fn drop_after(
     }
 }
 
-/// Drops one future after every poll. Returns how many drops there were.
+/// Drops one future after every poll. Returns the number of drops.
 fn sweep(
     (name, make): Make,
     trouble: (Trouble, Onset),
@@ -371,7 +371,7 @@ fn sweep_all(companies: &[Company], handoff: Handoff) {
         for &company in companies {
             for trouble in TROUBLES {
                 for onset in ONSETS {
-                    // What is late comes after the while in which the future is left alone, as what is lost.
+                    // Late responses arrive after the time in which the future is not polled, as lost ones do.
                     if onset != Onset::LeftAlone || !trouble.is_late() {
                         drops += sweep(future, (trouble, onset), company, handoff);
                     }
@@ -387,7 +387,7 @@ fn any_future_may_be_dropped_whatever_is_wrong() {
     sweep_all(&COMPANIES, Handoff::InStore);
 }
 
-/// Only callers of one process make one.
+/// Only callers of one process create one.
 #[test]
 fn any_future_may_be_dropped_whatever_is_wrong_in_a_cohort() {
     use Company::{Behind, BetweenElsewhere, BetweenHere, Readers};

@@ -1,4 +1,4 @@
-//! What the connection and the inbox of one process share: the server at the other end, and whether the
+//! The state that the connection and the inbox of one process share: the server at the other end, and whether the
 //! process still lives.
 
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl Wire {
         self.dead.store(true, Relaxed);
     }
 
-    /// Executes a request as soon as the server is free to, and notes what it has given and ended.
+    /// Executes a request as soon as the server can, and notes what it has granted and ended.
     pub(super) async fn execute(&self, request: &Request) -> Reply {
         self.server.until_free().await;
         if let Some(Share { key, request }) = request.verb() {

@@ -1,4 +1,4 @@
-//! What the callers do, and what else happens.
+//! The actions of the callers, and the other events.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What may happen to a line, and how its waiters queue.
+//! The possible events of a local queue, and the order of its waiters.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::base::error::Effect;
 use crate::base::option_types::{Fairness, Handoff, Wake};
 use crate::base::options::Queueing;
 
-/// What may happen. A number chooses among those that it may happen to.
+/// The possible events. A number selects one of the values to which the event can apply.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     Join {
@@ -22,17 +22,17 @@ pub(super) enum Event {
     HandOn(usize),
     Release(usize),
     Lost(usize),
-    /// A holder asks to share its lock; then the store does that.
+    /// A holder requests to share its lock. Then the store executes that.
     Downgrade(usize),
     Downgraded(usize),
     /// The store executes the request in flight.
     Execute,
-    /// It is answered, or its answer is lost.
+    /// It is answered, or its response is lost.
     Answer,
     Silence,
-    /// It was not executed, and may be another time or never.
+    /// It was not executed, and may be executed later or never.
     Fail(Effect),
-    /// A request that nothing was heard of is executed after all.
+    /// A request without a response is executed after all.
     Haunt(usize),
     /// A release that names no successor is answered.
     Finish(usize),
@@ -96,7 +96,7 @@ pub(super) fn any_queueing() -> impl Strategy<Value = Queueing> {
         Wake::Backoff,
         poll(300, None),
         poll(300, Some(3)),
-        // Too rarely for a place in the queue.
+        // These are too rare for a place in the queue.
         poll(5_000, None),
     ];
     let wakes = prop::sample::select(wakes);

@@ -12,7 +12,7 @@ pub(super) enum Request {
 }
 
 impl Request {
-    /// Who waits for its answer.
+    /// The waiters for its answer.
     pub(super) fn waiters(&self) -> Vec<HoldId> {
         match self {
             Self::Acquire(request) => vec![request.hold],

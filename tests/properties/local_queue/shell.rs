@@ -1,4 +1,4 @@
-//! What performs the actions of the machine, and keeps the books: the least that could be done for it.
+//! The shell that executes the actions of the machine, and keeps records. It does the minimum.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) enum Caller {
     Waits {
         asks_once: bool,
     },
-    /// It has not come for this hold.
+    /// It has not claimed this hold.
     Granted(HoldId),
     Entered(HoldId),
     Gone,
@@ -39,12 +39,12 @@ pub(super) struct Flight {
     pub(super) reply: Option<Reply>,
 }
 
-/// What became of a hold.
+/// The state of a hold.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
-    /// How it has the lock, or wants it; shared from when it has asked for that.
+    /// The mode in which it has the lock, or wants it. It is shared from its request to share on.
     pub(super) mode: Mode,
-    /// Whether the store may know of it, as far as this process was told.
+    /// Whether the store may know of it, as far as this process has learned.
     pub(super) is_known: bool,
     /// Whether an acquire of it was never answered.
     pub(super) unanswered: bool,
@@ -66,7 +66,7 @@ impl Record {
         }
     }
 
-    /// Whether its lease goes on that it was granted; it is not renewed here.
+    /// Returns whether the lease that it was granted is still valid. It is not renewed here.
     fn is_valid(&self, now: Instant) -> bool {
         let lasts = |grant: Grant| now < grant.lease.deadline;
         self.grant.is_some_and(lasts) && !self.is_lost
@@ -85,11 +85,11 @@ pub(super) struct Shell {
     pub(super) flight: Option<Flight>,
     /// Releases that name no successor.
     pub(super) releases: Vec<Release>,
-    /// Requests that nothing was heard of, and that may be executed yet.
+    /// The requests without a response that may still be executed.
     pub(super) ghosts: Vec<Request>,
-    /// Holds whose requests to share their locks are under way.
+    /// The holds whose requests to share their locks are in flight.
     pub(super) downgrades: Vec<HoldId>,
-    /// In the order in which they came.
+    /// The waiters in the order in which they joined.
     pub(super) callers: Vec<(HoldId, Caller)>,
     pub(super) records: BTreeMap<HoldId, Record>,
 }
@@ -130,7 +130,7 @@ impl Shell {
         callers.find(|(it, _)| *it == waiter).unwrap().1 = caller;
     }
 
-    /// The waiter that came first.
+    /// The waiter that joined first.
     pub(super) fn first(&self) -> Option<HoldId> {
         let mut callers = self.callers.iter();
         let first = callers.find(|(_, caller)| matches!(caller, Caller::Waits { .. }));
@@ -207,7 +207,7 @@ impl Shell {
         }));
     }
 
-    /// What the store may know of a hold from here on.
+    /// Updates what the store may know of a hold.
     fn note(&mut self, hold: HoldId, has_entry: bool, sent: Instant, reply: &Reply, at: usize) {
         let record = self.records.get_mut(&hold).unwrap();
         let reply = match reply {
@@ -254,7 +254,7 @@ impl Shell {
     pub(super) fn step(&mut self, input: Input) {
         let mut actions = Vec::new();
         self.machine.step(input, self.now, &mut actions);
-        // A waiter that is refused is ended before it is told.
+        // A waiter that is rejected is ended before it is notified.
         actions.sort_by_key(|action| !matches!(action, Action::Refuse(..)));
         let mut given_back = Vec::new();
         for action in actions {
@@ -266,7 +266,7 @@ impl Shell {
         }
     }
 
-    /// Returns a hold that is given back.
+    /// Returns a hold that is released.
     pub(super) fn perform(&mut self, action: Action) -> Option<HoldId> {
         match action {
             Action::Ask(Ask::Acquire(request)) => {
@@ -319,8 +319,8 @@ impl Shell {
         None
     }
 
-    /// A writer is the first that waits, and enters alone; a reader overtakes no waiter but readers, and enters among
-    /// readers.
+    /// A writer must be the first that waits, and must enter alone. A reader may overtake only readers, and must enter
+    /// among readers.
     fn may_enter(&self, waiter: HoldId) {
         let mode = |hold: &HoldId| self.records[hold].mode;
         let is_reader = |hold: &HoldId| mode(hold) == Mode::Shared;
@@ -345,7 +345,7 @@ impl Shell {
         }
     }
 
-    /// What holds after every step.
+    /// The properties that hold after every step.
     pub(super) fn check(&self) {
         let count = |fits: fn(&Caller) -> bool| {
             let callers = self.callers.iter();
@@ -365,7 +365,7 @@ impl Shell {
         assert!(unclaimed == 0 || self.machine.due().is_some(), "{self:?}");
         let is_active = waiting > 0 || unclaimed > 0 || in_flight;
         assert_eq!(self.machine.is_active(), is_active, "{self:?}");
-        // Those that ask only once wait for a question.
+        // Waiters that make only one attempt wait for a request.
         let flight = self.flight.as_ref().map(|flight| &flight.request);
         assert!(
             hasty == 0 || matches!(flight, Some(Request::Acquire(_) | Request::Share(_))),
@@ -374,7 +374,7 @@ impl Shell {
     }
 }
 
-/// Takes out one of them, if there is any.
+/// Removes one of them, if there is any.
 pub(super) fn choose<T>(from: &mut Vec<T>, at: usize) -> Option<T> {
     (!from.is_empty()).then(|| from.remove(at % from.len()))
 }

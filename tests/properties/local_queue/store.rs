@@ -1,5 +1,5 @@
-//! A store with one lock, as simple as can be: holds that have it, alone or as readers, those that wait, one after
-//! the other, and tombstones.
+//! A minimal store with one lock. It has the holds that have the lock, exclusively or as readers, the processes that
+//! wait, one after the other, and tombstones.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -17,17 +17,17 @@ use crate::store::{
 
 const LEASE_OF_ANOTHER: Duration = Duration::from_secs(2);
 
-/// Who has the lock, or stands in the queue.
+/// A process that has the lock, or is in the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Process {
-    /// This one, for some of its holds; and how it waits.
+    /// This process, for some of its holds, with the way in which it waits.
     Ours(Vec<HoldId>, QueueEntry),
     Another,
 }
 
 #[derive(Clone, Debug)]
 struct Inside {
-    /// `None` for that of another process.
+    /// `None` for the hold of another process.
     hold: Option<HoldId>,
     mode: Mode,
     until: Instant,
@@ -36,12 +36,12 @@ struct Inside {
 #[derive(Debug)]
 pub(super) struct Store {
     began: Instant,
-    /// All of one mode.
+    /// The holders, which have one mode.
     inside: Vec<Inside>,
     queue: VecDeque<(Process, Mode)>,
     tombstones: BTreeSet<HoldId>,
     ended: BTreeSet<HoldId>,
-    /// On their way to this process.
+    /// The messages on their way to this process.
     pub(super) messages: Vec<HandoffMessage>,
 }
 
@@ -74,7 +74,7 @@ impl Store {
         self.busy(now)
     }
 
-    /// A reply to each of the readers.
+    /// The reply for each of the readers.
     pub(super) fn share(&mut self, request: &ShareRequest, now: Instant) -> Vec<AcquireReply> {
         let ShareRequest {
             holds, ttl, entry, ..
@@ -99,7 +99,7 @@ impl Store {
             self.admit(now);
             let admitted = |hold: &HoldId| self.is_in(*hold);
             if outside.iter().any(admitted) {
-                // The answer tells them.
+                // The response informs them.
                 self.messages.truncate(told);
                 inside.extend(&outside);
             }
@@ -114,7 +114,7 @@ impl Store {
         holds.iter().map(reply).collect()
     }
 
-    /// Whether it has been done.
+    /// Returns whether it has been executed.
     pub(super) fn downgrade(&mut self, hold: HoldId, now: Instant) -> bool {
         self.expire(now);
         let mut inside = self.inside.iter_mut();
@@ -126,7 +126,7 @@ impl Store {
         true
     }
 
-    /// Ends a hold, and tells what the successor has then.
+    /// Ends a hold, and returns the outcome for the successor.
     pub(super) fn release(
         &mut self,
         release: Release,
@@ -182,7 +182,7 @@ impl Store {
         None
     }
 
-    /// Another process takes the lock, or waits for it.
+    /// Makes another process take the lock, or wait for it.
     pub(super) fn another_comes(&mut self, reads: bool, now: Instant) {
         let mode = if reads { Mode::Shared } else { Mode::Exclusive };
         self.expire(now);
@@ -192,7 +192,7 @@ impl Store {
         self.admit(now);
     }
 
-    /// Another process releases the lock. Else it waits no longer.
+    /// Makes another process release the lock, or stop waiting for it.
     pub(super) fn another_goes(&mut self, now: Instant) {
         self.expire(now);
         let before = self.inside.len();
@@ -207,7 +207,7 @@ impl Store {
         }
     }
 
-    /// The lock is deleted. Returns those of this process that had it.
+    /// Deletes the lock. Returns the holds of this process that had it.
     pub(super) fn lose(&mut self) -> Vec<HoldId> {
         let inside = std::mem::take(&mut self.inside);
         inside
@@ -224,18 +224,18 @@ impl Store {
         self.inside.iter().any(|inside| inside.hold == Some(hold))
     }
 
-    /// Whether readers may enter, as far as those inside are concerned.
+    /// Returns whether readers may enter, as far as those inside are concerned.
     fn is_open(&self) -> bool {
         self.inside.iter().all(|inside| inside.mode == Mode::Shared)
     }
 
-    /// Whether no other process is ahead of this one.
+    /// Returns whether no other process is ahead of this one.
     fn is_next(&self) -> bool {
         let first = self.queue.front();
         first.is_none_or(|(process, _)| *process != Process::Another)
     }
 
-    /// The place of this process in the queue is for these holds.
+    /// Sets the holds of this process's place in the queue.
     fn stand(&mut self, holds: Vec<HoldId>, mode: Mode, entry: QueueEntry) {
         let mut queue = self.queue.iter_mut();
         let ours = queue.find(|(process, _)| *process != Process::Another);
@@ -261,7 +261,7 @@ impl Store {
         }
     }
 
-    /// Lets in who is first: all readers, or one writer where the lock is free.
+    /// Lets in the first of the queue: all readers, or one writer if the lock is free.
     fn admit(&mut self, now: Instant) {
         while let Some((process, mode)) = self.queue.front().cloned() {
             let fits = match mode {

@@ -16,7 +16,7 @@ impl Program {
     /// A body that leaves work behind. Its section goes on until all of that has ended.
     pub(super) async fn leave_work(&self, key: &str) {
         let wish = self.wish();
-        // With a process that is killed they end too.
+        // If a process is killed, they end too.
         let mut children = JoinSet::new();
         let mut valid_at_end = HashMap::new();
         let body = async {
@@ -46,7 +46,7 @@ impl Program {
             let Ok((id, ended)) = child else {
                 continue;
             };
-            // Nothing but a loss masks what it has returned, and not one after its end (P13).
+            // Only a loss masks its output, and not a loss after its end (P13).
             if ended.is_err() && valid_at_end[&id].load(Relaxed) && self.climate.keeps_holds() {
                 self.ledger
                     .violation(format_args!("{key}: an output is masked: {ended:?}"));

@@ -1,4 +1,4 @@
-//! Nested entries: deeper and deeper, or in branches beside each other.
+//! Nested entries: deeper and deeper, or in parallel branches.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::simulation::climate::{millis, one_in};
 use crate::store::Inspect;
 use crate::{LockError, held};
 
-/// How long it takes at most until what goes on in the background has come to its end.
+/// The maximum time until the work in the background has ended.
 const QUIET: Duration = Duration::from_secs(4);
 
 impl Program {
-    /// Enters up to three times more, and compares the depth in the store.
+    /// Enters up to three more times, and compares the depth in the store.
     pub(super) async fn nest(&self, key: &str) {
         let wish = self.wish();
         let ended = self
@@ -54,8 +54,8 @@ impl Program {
         Ok(())
     }
 
-    /// From inside a nested body: its entry has waited for no longer than the response timeout, however long the store
-    /// does not answer (P3).
+    /// Called from inside a nested body. Its entry has waited for no longer than the response timeout, however long the
+    /// store does not respond (P3).
     fn entered(&self, key: &str, begun: Instant) {
         let waited = begun.elapsed();
         if waited > self.response_timeout && !self.climate.pauses {
@@ -64,14 +64,14 @@ impl Program {
         }
     }
 
-    /// Once all is quiet, the field in the store equals the number of entries (P3).
+    /// When nothing is in progress, the field in the store equals the number of entries (P3).
     pub(super) async fn compare_depth(&self, key: &str) {
         let held = held(key).expect("the body runs under its lock");
         if !self.server.calm_for(QUIET + QUIET) {
             return;
         }
         sleep(QUIET).await;
-        // It is not quiet while siblings come and go.
+        // There is always something in progress while siblings enter and leave.
         let depth = held.depth();
         sleep(millis(50..=50)).await;
         if held.depth() != depth {

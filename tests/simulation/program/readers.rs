@@ -1,11 +1,11 @@
-//! Readers: several of one task together, nested ones, and writers that go on as readers.
+//! Readers: several of one task together, nested ones, and writers that continue as readers.
 
 use super::{Inside, Program, millis, one_in};
 use crate::support::sweep::poll_at_most;
 use crate::{LockError, LockGuard, LockRequest, Mode, held};
 
 impl Program {
-    /// A nested request: under a lock that is shared it has to share it.
+    /// A nested request. Under a shared lock it must share the lock.
     pub(super) fn again(&self, key: &str) -> LockRequest {
         let request = self.locks.lock(key);
         let shares = held(key).is_some_and(|held| held.mode() == Mode::Shared);
@@ -16,7 +16,7 @@ impl Program {
         }
     }
 
-    /// Several readers that come at once, and so enter by one request; some of them do not stay for long.
+    /// Several readers that join together, and so enter with one request. Some of them leave early.
     pub(super) async fn read_together(&self, key: &str) {
         let read = || async {
             let request = self.request(key).shared();
@@ -37,7 +37,7 @@ impl Program {
         });
     }
 
-    /// Writes, and goes on as a reader.
+    /// Writes, and continues as a reader.
     pub(super) async fn downgrade(&self, key: &str) {
         let wish = self.wish();
         let request = self.request(key);
@@ -66,7 +66,7 @@ impl Program {
         drop(inside);
         self.ended(key, ended.and_then(|inner| inner));
         if one_in(2) {
-            // Found lost already, or lost just now.
+            // It was found lost before, or just now.
             if let Err(LockError::Lost { reason, .. }) = guard.release().await {
                 self.ledger.lost(self.process, key, reason);
             }
@@ -76,7 +76,7 @@ impl Program {
     async fn share(&self, key: &str, inside: &Inside) -> Result<(), LockError> {
         let held = held(key).expect("the body runs under its lock");
         if one_in(4) {
-            // It goes on although it is not polled any more; so the release may come in between.
+            // It continues although it is no longer polled, so the release may come in between.
             let downgrade = held.downgrade();
             match poll_at_most(fastrand::usize(1..4), downgrade, || ()).await {
                 Some(downgraded) => downgraded?,
