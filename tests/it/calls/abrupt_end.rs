@@ -1,5 +1,5 @@
-//! P7: a body that panics, times out, loses a `select!`, or is dropped outside of its runtime or
-//! together with it, leaves no lock.
+//! P7: a body leaves no lock if it panics, times out, loses a `select!`, or is dropped outside its runtime or together
+//! with it.
 
 use std::future::pending;
 use std::panic::AssertUnwindSafe;
@@ -91,7 +91,7 @@ async fn a_drop_on_a_thread_outside_the_runtime_releases(ground: Ground) {
     }
 }
 
-/// On a thread of its own, so that a runtime that hangs in its shutdown fails the test.
+/// It runs on a separate thread, so that a runtime that hangs in its shutdown fails the test.
 async fn off_thread(work: impl FnOnce() + Send + 'static) {
     let (done, ended) = oneshot::channel();
     std::thread::spawn(move || {
@@ -142,7 +142,7 @@ fn shut_down_in_the_middle(url: &str, threads: usize) {
 async fn a_runtime_may_be_shut_down_in_the_middle_of_everything() {
     let server = RedisServer::start().await;
     for url in [server.url(), "memory:".to_owned()] {
-        // Many times with threads, where the shutdown may meet a task at every step.
+        // It is repeated many times with threads, because the shutdown may meet a task at every step.
         for threads in [0; 2].into_iter().chain([2; 20]) {
             let url = url.clone();
             off_thread(move || shut_down_in_the_middle(&url, threads)).await;

@@ -1,5 +1,5 @@
-//! P2: re-entry follows the call graph and not the task: branches, spawned tasks, a `LocalSet`,
-//! futures that move between tasks, and separately built `Locks`.
+//! P2: re-entry follows the call graph and not the task. The tests cover branches, spawned tasks, a `LocalSet`, futures
+//! that move between tasks, and separately built `Locks`.
 
 #![allow(
     clippy::expect_used,
@@ -32,7 +32,7 @@ on_both_stores!(
     a_lock_of_the_same_name_elsewhere_is_another_lock,
 );
 
-/// Three branches of one task that take the same key. Returns their owners.
+/// Runs three branches of one task that acquire the same key. Returns their owners.
 async fn three_branches(locks: &Locks) -> [OwnerId; 3] {
     let section = Section::default();
     let branch = || async {
@@ -53,7 +53,7 @@ async fn sibling_branches_exclude_each_other(locks: Locks) {
     assert!(a != b && b != c && a != c, "branches are call graphs apart");
 }
 
-/// The branches share an owner, and still exclude each other: the owner is no licence to enter.
+/// The branches share an owner, and still exclude each other: an equal owner does not permit entry.
 async fn sibling_branches_below_another_key_exclude_each_other(locks: Locks) {
     let branches = locks.with_lock("another key", three_branches(&locks));
     let [a, b, c] = branches.await.unwrap();
@@ -87,8 +87,8 @@ async fn a_spawned_task_inherits_nothing(locks: Locks) {
     spawned.await.unwrap();
 }
 
-/// Its tasks run on the holder's thread, below the holder's own poll, and still re-enter nothing;
-/// what the set runs as the caller's own future does.
+/// Its tasks run on the holder's thread, below the holder's own poll, and still re-enter nothing. The future that the
+/// caller runs with the set re-enters.
 async fn a_local_set_inside_a_body_does_not_let_its_tasks_through(locks: Locks) {
     let local = LocalSet::new();
     let body = async {
@@ -99,7 +99,7 @@ async fn a_local_set_inside_a_body_does_not_let_its_tasks_through(locks: Locks) 
                 assert!(current_owner().is_none());
                 let refused = locks.lock("key").no_wait().await;
                 assert!(matches!(refused, Err(LockError::Busy { .. })));
-                // A lock of the task's own starts a chain without the holder's in it.
+                // A lock of the task itself begins a chain without the holder's lock.
                 let mine = async { held("key").is_none() };
                 assert!(locks.with_lock("mine", mine).await.unwrap());
             }
@@ -132,7 +132,7 @@ async fn an_entered_future_moved_to_another_task_keeps_the_lock(locks: Locks) {
         nested
     };
     let nested = locks.with_lock("key", body).await.unwrap();
-    // The outermost body has ended, the nested one has not.
+    // The outermost body has ended, but the nested one has not.
     assert_eq!(depths(&locks, "key").await, [1]);
     let moved = tokio::spawn(nested);
     let refused = locks.lock("key").try_acquire().await.unwrap();
@@ -142,8 +142,8 @@ async fn an_entered_future_moved_to_another_task_keeps_the_lock(locks: Locks) {
     assert!(locks.inspect("key").await.unwrap().is_none());
 }
 
-/// A future that was moved out carries the chain of a hold that has ended since. That hold is
-/// neither held nor re-entered, and forbids nothing.
+/// A future that was moved out has the chain of a hold that has ended since. That hold is neither held nor re-entered,
+/// and blocks nothing.
 async fn an_ended_hold_in_the_chain_is_not_held(locks: Locks) {
     let (go_on, may_go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let body = async {
@@ -179,7 +179,7 @@ async fn a_lock_of_the_same_name_elsewhere_is_another_lock(locks: Locks) {
             let there = elsewhere.held("key").unwrap();
             assert_eq!(innermost.hold_id(), there.hold_id());
             assert_ne!(there.hold_id(), locks.held("key").unwrap().hold_id());
-            // Each is re-entered through its own.
+            // Each is re-entered through its own `Locks`.
             locks.with_lock("key", async {}).await.unwrap();
         };
         elsewhere.with_lock("key", inner).await.unwrap();
@@ -187,7 +187,7 @@ async fn a_lock_of_the_same_name_elsewhere_is_another_lock(locks: Locks) {
     locks.with_lock("key", body).await.unwrap();
 }
 
-/// Two that were built separately exclude each other on one server, also in nested calls.
+/// Two separately built `Locks` exclude each other on one server, even in nested calls.
 #[tokio::test]
 async fn separately_built_locks_on_one_server_are_independent() {
     let server = RedisServer::start().await;

@@ -55,7 +55,7 @@ async fn what_is_held_shows_inside_and_nowhere_else(locks: Locks) {
     };
     let seen = locks.with_lock("key", body).await.unwrap();
     assert!(nothing());
-    // The view outlives the lock and says so.
+    // The view outlives the lock and reports that.
     assert_eq!(seen.depth(), 0);
     assert!(seen.remaining().is_zero());
     assert!(!seen.is_lost());
@@ -63,7 +63,7 @@ async fn what_is_held_shows_inside_and_nowhere_else(locks: Locks) {
 
 type Recursion<'a> = Pin<Box<dyn Future<Output = u32> + Send + 'a>>;
 
-/// Enters `levels` times and waits at the bottom. Nothing is boxed but the recursion itself.
+/// Enters `levels` times and waits at the bottom. Only the recursion itself is boxed.
 fn descend<'a>(locks: &'a Locks, levels: u32, bottom: &'a Semaphore) -> Recursion<'a> {
     Box::pin(async move {
         if levels == 0 {
@@ -118,7 +118,7 @@ async fn forbidden_reentry_is_refused_at_once(locks: Locks) {
             assert!(matches!(refused, Err(LockError::AlreadyHeld { .. })));
         }
         assert_eq!(depths(&locks, "key").await, [1]);
-        // Another key is none of its business.
+        // Another key is not affected.
         let other = locks.lock("other").reentrancy(Reentrancy::Forbid);
         other.run(async {}).await.unwrap();
     };

@@ -1,4 +1,4 @@
-//! A `Locks` that is closed takes nothing new, and leaves nothing behind.
+//! A closed `Locks` accepts nothing new, and leaves nothing behind.
 
 use std::future::{pending, ready};
 use std::time::Duration;
@@ -12,9 +12,9 @@ use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet, yield_now};
 
-/// How long a body has to finish where it is to be ended.
+/// The time for a body to finish before it is ended.
 const SOON: Duration = Duration::from_millis(20);
-/// How long the store has to answer where something is left.
+/// The time for the store to respond if something is left.
 const SHORT: Duration = Duration::from_millis(200);
 
 on_both_stores!(
@@ -33,7 +33,7 @@ fn closing(locks: &Locks) -> JoinHandle<CloseReport> {
     tokio::spawn(async move { locks.close().await })
 }
 
-/// Waits until it takes nothing new.
+/// Waits until it accepts nothing new.
 async fn until_closed(locks: &Locks) {
     let is_closed = async || locks.inspect("key").await.is_err();
     eventually(DEADLINE, "it is closed", is_closed).await;
@@ -165,7 +165,7 @@ async fn a_close_that_is_dropped_leaves_it_closed(locks: Locks) {
     assert!(locks.close().await.is_clean());
 }
 
-/// How a program comes to its end while it has a lock.
+/// The ways in which a program ends while it has a lock.
 const ENDINGS: [&str; 8] = [
     "the body loses a select",
     "a guard is dropped",
@@ -262,7 +262,7 @@ async fn it_closes_its_connections() {
     let locks = connect(&server).await;
     let holder = locks.lock("key").await.unwrap();
     let waiting = tokio::spawn(locks.with_lock("key", async {}));
-    // That for commands, and the inbox.
+    // These are the one for commands, and the inbox.
     let subscribed = async || subscribers().await == before.1 + 2;
     eventually(DEADLINE, "the inbox is open", subscribed).await;
     holder.release().await.unwrap();
@@ -272,7 +272,7 @@ async fn it_closes_its_connections() {
     eventually(DEADLINE, "its connections are closed", closed).await;
 }
 
-/// The place that it had in the queue would keep the next process waiting for two heartbeats.
+/// Otherwise its place in the queue would block the next process for two heartbeats.
 #[tokio::test]
 async fn a_process_that_waits_leaves_the_queue() {
     let server = RedisServer::start().await;
@@ -307,7 +307,7 @@ async fn what_cannot_be_ended_is_reported() {
     drop((guard, body));
 }
 
-/// What the store does not take in is told, and the lease ends it.
+/// A release that the store does not execute is reported, and the lease ends the lock.
 #[tokio::test]
 async fn a_store_that_does_not_answer_does_not_keep_it() {
     let rig = Rig::build(|builder| builder.response_timeout(SHORT)).await;

@@ -76,7 +76,7 @@ async fn an_inner_body_that_was_dropped_no_longer_counts(locks: Locks) {
             depths(&locks, "key").await == [1]
         })
         .await;
-        // The numbers go on from there.
+        // The numbers continue from there.
         locks
             .with_lock("key", async {
                 assert_eq!(depths(&locks, "key").await, [2])
@@ -87,8 +87,8 @@ async fn an_inner_body_that_was_dropped_no_longer_counts(locks: Locks) {
     assert!(locks.inspect("key").await.unwrap().is_none());
 }
 
-/// Entries that were begun below the guard go on in tasks of their own, or are dropped wherever they
-/// are; whatever the order, the sum is right.
+/// Entries that were begun below the guard continue in separate tasks, or are dropped wherever they are. Whatever the
+/// order, the sum is correct.
 async fn entries_of_many_tasks_below_one_guard_settle_at_one(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
     let begin = guard.scope(async {
@@ -119,7 +119,7 @@ async fn entries_of_many_tasks_below_one_guard_settle_at_one(locks: Locks) {
     assert!(locks.inspect("key").await.unwrap().is_none());
 }
 
-/// What any other program sees: one field per hold, named as `Held` names it, and the token.
+/// This is what any other program sees: one field per hold, with the name that `Held` reports, and the token.
 #[tokio::test]
 async fn the_redis_hash_holds_the_depth_under_the_hold_id() {
     let server = RedisServer::start().await;

@@ -1,4 +1,4 @@
-//! `DepthSync::Background`: nested entries and exits do not wait for the store, which follows.
+//! `DepthSync::Background`: nested entries and exits do not wait for the store, which is updated later.
 
 use std::pin::Pin;
 
@@ -73,8 +73,8 @@ async fn changes_that_come_fast_are_sent_as_one() {
         .iter()
         .filter_map(|name| calls.get(*name))
         .sum();
-    // The acquire, the release, and at most one change of the depth: all entries and exits pass
-    // within one poll.
+    // These are the acquire, the release, and at most one change of the depth: all entries and exits take place within
+    // one poll.
     assert!(sent <= 3, "{calls:?}");
 }
 

@@ -37,7 +37,7 @@ async fn guards_and_bodies_exclude_each_other(locks: Locks) {
     assert_eq!(section.visits(), 12);
 }
 
-/// The exit of a nested entry is no release: the contender waits for the outermost one.
+/// The exit of a nested entry is not a release: the contender waits for the outermost one.
 async fn nested_entries_let_no_other_caller_in_between(locks: Locks) {
     let section = Arc::new(Section::default());
     let mut tasks = JoinSet::new();

@@ -1,4 +1,4 @@
-//! P13 for bodies that return a `Result`: one `?` instead of two, and the body's own error stands.
+//! P13 for bodies that return a `Result`: one `?` replaces two, and the body's own error is kept.
 
 use crate::support::on_both_stores;
 use reentry::{LockError, Locks, Reentrancy};
@@ -42,7 +42,7 @@ async fn the_body_s_own_error_stands(locks: Locks) {
     let result = locks.with_lock_flat("key", body).await;
     assert_eq!(result, Err(Failure::OutOfStock(7)));
     assert!(locks.inspect("key").await.unwrap().is_none());
-    // Also that of an inner call, through `?`.
+    // This also covers the error of an inner call, through `?`.
     let inner = || locks.with_lock_flat("key", async { Err::<(), _>(Failure::OutOfStock(8)) });
     let outer = locks.with_lock_flat("key", async {
         inner().await?;

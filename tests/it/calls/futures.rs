@@ -1,5 +1,4 @@
-//! The futures themselves: `Send` when the body is, small however deep they nest, lazy, and of
-//! static lifetime.
+//! The futures themselves: `Send` if the body is, small however deep they nest, lazy, and with a static lifetime.
 
 use std::rc::Rc;
 
@@ -56,7 +55,7 @@ async fn futures_are_send_where_their_bodies_are() {
     send(Locks::connect("memory:")).await.unwrap();
 }
 
-/// It can be spawned although everything that it was made from is gone.
+/// It can be spawned although everything from which it was made is gone.
 #[tokio::test]
 async fn a_future_borrows_nothing_from_its_locks() {
     let future = {
@@ -87,7 +86,7 @@ async fn the_size_stays_small_over_ten_levels() {
     assert!(output.is_ok());
 }
 
-/// As users write it: each level an `async fn` that runs an `async` block under the lock.
+/// This is how users write it: each level is an `async fn` that runs an `async` block under the lock.
 #[tokio::test]
 async fn the_size_stays_small_over_five_async_fns() {
     macro_rules! levels {

@@ -1,5 +1,5 @@
-//! P2 for guards: a guard is a lock as a value. It re-enters what an enclosing call holds, and lets
-//! nested calls in through its scope alone.
+//! P2 for guards: a guard is a lock as a value. It re-enters what an enclosing call holds. Nested calls can enter only
+//! through its scope.
 
 use std::sync::Arc;
 
@@ -93,7 +93,7 @@ async fn a_guard_moves_to_another_task(locks: Locks) {
     .await;
 }
 
-/// It tells what was, and nothing else is left: no watchdog, no connection.
+/// It reports the past, and nothing else is left: no watchdog, no connection.
 async fn what_was_held_keeps_no_task_alive(locks: Locks) {
     let tasks = || {
         tokio::runtime::Handle::current()

@@ -1,5 +1,5 @@
-//! P2: the chain is what encloses the poll: futures that are made, or polled for a while, in one call
-//! graph and go on in another one.
+//! P2: the chain is what encloses the poll. Futures are created, or polled for a while, in one call graph and continue
+//! in another one.
 
 #![allow(
     clippy::expect_used,
@@ -29,7 +29,7 @@ on_both_stores!(
     a_body_dropped_in_another_task_is_dropped_inside_its_scope,
 );
 
-/// Whether the code that runs now is let into the lock.
+/// Returns whether the code that runs now may enter the lock.
 async fn gets_in(locks: &Locks, key: &str) -> bool {
     assert_eq!(locks.held(key).is_some(), held(key).is_some());
     match locks.lock(key).no_wait().run(async {}).await {
@@ -39,7 +39,7 @@ async fn gets_in(locks: &Locks, key: &str) -> bool {
     }
 }
 
-/// Polls a section until its body says that it runs, and then lets it be.
+/// Polls a section until its body reports that it runs, and then no longer.
 async fn begin<F: Future>(section: &mut Pin<Box<F>>, inside: &Notify) {
     let begun = async {
         select! {
@@ -52,7 +52,7 @@ async fn begin<F: Future>(section: &mut Pin<Box<F>>, inside: &Notify) {
 }
 
 async fn a_scope_made_inside_a_body_and_spawned_does_not_re_enter(locks: Locks) {
-    // A task takes nothing that is borrowed.
+    // A task accepts nothing that is borrowed.
     let guard: &'static LockGuard = Box::leak(Box::new(locks.lock("inner").await.unwrap()));
     let body = async {
         let inner = locks.clone();
@@ -81,7 +81,7 @@ async fn a_scope_made_inside_a_branch_does_not_re_enter_in_its_sibling(locks: Lo
     assert!(!entered);
 }
 
-/// Given up inside the body, as by a timeout, and spawned.
+/// It is abandoned inside the body, as by a timeout, and spawned.
 async fn a_section_begun_inside_a_body_and_spawned_does_not_re_enter(locks: Locks) {
     let (go_on, may_go_on) = oneshot::channel();
     let inside = Arc::new(Notify::new());
@@ -119,7 +119,7 @@ async fn a_section_begun_outside_is_below_the_body_that_awaits_it(locks: Locks) 
     assert!(locks.with_lock("outer", section).await.unwrap().unwrap());
 }
 
-/// Tells what it sees when it is dropped.
+/// Reports its view when it is dropped.
 struct OnDrop(Option<oneshot::Sender<(bool, bool)>>);
 
 impl Drop for OnDrop {

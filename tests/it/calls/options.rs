@@ -1,4 +1,4 @@
-//! Bad keys and contradicting options are refused before anything is sent.
+//! Invalid keys and contradicting options are rejected before anything is sent.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ async fn a_bad_option_of_a_reentry_is_refused_and_leaves_the_hold_alone(locks: L
     locks.with_lock("key", body).await.unwrap();
 }
 
-/// Requests that contradict themselves.
+/// Requests with contradicting options.
 fn bad_requests(locks: &Locks) -> [LockRequest; 5] {
     let request = || locks.lock("key");
     [
@@ -123,7 +123,7 @@ async fn nothing_is_sent_for_bad_keys_and_options() {
     assert!(server.calls_since(&before).await.is_empty());
 }
 
-/// With a server that is not there: who asked it would get another error.
+/// The server does not exist, so a request to it would return another error.
 #[tokio::test]
 async fn a_builder_refuses_what_cannot_be_before_it_connects() {
     let nowhere = || Locks::builder().url("redis://127.0.0.1:1");

@@ -1,4 +1,4 @@
-//! P14: users' tests on the in-memory store decide with a paused clock when a lease ends.
+//! P14: users' tests on the in-memory store control the end of a lease with a paused clock.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const TICK: Duration = Duration::from_millis(1);
 async fn a_lease_ends_exactly_when_it_should() {
     let locks = Locks::in_memory();
     let start = Instant::now();
-    // It is not renewed: the holder is as good as dead.
+    // It is not renewed, so the holder is like a dead one.
     let _dead = locks
         .lock("key")
         .ttl(10 * SECOND)
@@ -52,7 +52,7 @@ async fn the_watchdog_keeps_a_lock_over_hours() {
     assert!(locks.with_lock("key", body).await.unwrap() > first);
 }
 
-/// A clock that jumps is a process that was stopped: the body does not run on.
+/// A jump of the clock is like a process that was stopped: the body does not continue.
 #[tokio::test(start_paused = true)]
 async fn a_jump_beyond_the_lease_ends_the_body_before_it_runs_on() {
     let locks = Locks::in_memory();
@@ -83,7 +83,7 @@ async fn a_body_that_asked_to_run_on_sees_the_jump() {
     assert_eq!(request.run(body).await.unwrap(), "the output");
 }
 
-/// Two contenders, work of fixed length: the whole schedule is known beforehand.
+/// There are two contenders with work of a fixed length, so the whole schedule is known in advance.
 #[tokio::test(start_paused = true)]
 async fn sections_follow_each_other_without_a_gap() {
     let locks = Locks::in_memory();
@@ -103,7 +103,7 @@ async fn sections_follow_each_other_without_a_gap() {
     );
 }
 
-/// Each is a store of its own, also by its URL.
+/// Each is a separate store, even with a URL.
 #[tokio::test(start_paused = true)]
 async fn every_in_memory_locks_is_a_world_of_its_own() {
     let (a, b) = (Locks::in_memory(), Locks::in_memory());

@@ -1,4 +1,4 @@
-//! P2, P3: work that leaves the task by `in_current_call` and its like belongs to the call graph of the code that
+//! P2, P3: work that leaves the task, for example by `in_current_call`, belongs to the call graph of the code that
 //! spawned it, and keeps its locks.
 
 #![allow(
@@ -32,7 +32,7 @@ on_both_stores!(
     a_child_may_be_a_local_task,
 );
 
-/// A task below the lock that stays until it is told to go on, and then runs `then`.
+/// A task below the lock that waits for a signal, and then runs `then`.
 fn child<T: Send + 'static>(
     then: impl Future<Output = T> + Send + 'static,
 ) -> (JoinHandle<Result<T, LockError>>, oneshot::Sender<()>) {
@@ -203,7 +203,7 @@ async fn children_of_a_join_set_are_inside(locks: Locks) {
     for inside in tasks.join_all().await {
         assert!(inside.unwrap());
     }
-    // The blocking one may have been the last.
+    // The blocking work may have been the last.
     eventually(DEADLINE, "a free lock", async || is_free(&locks, KEY).await).await;
 }
 

@@ -1,4 +1,4 @@
-//! P6, P7, P13: how work that has left its task ends, and what becomes of the lock that it keeps.
+//! P6, P7, P13: the end of work that has left its task, and of the lock that it keeps.
 
 #![allow(
     clippy::async_yields_async,
@@ -60,7 +60,7 @@ async fn a_child_that_panics_in_blocking_work_releases(ground: Ground) {
     ground.settle("a panic in blocking work").await;
 }
 
-/// Its runtime drops it when its turn comes.
+/// Its runtime drops it at its next turn.
 async fn blocking_work_that_never_began_is_taken_off(ground: Ground) {
     let mut crowded = Builder::new_current_thread();
     let crowded = crowded.max_blocking_threads(1).build().unwrap();
@@ -100,7 +100,7 @@ async fn a_nested_entry_begun_by_the_child_while_its_parent_leaves_counts(ground
             };
             let mut child = Box::pin(twice.in_current_call());
             for _ in 0..polls {
-                // It may be done by then.
+                // It may have completed by then.
                 let polled = poll_fn(|cx| Poll::Ready(child.as_mut().poll(cx))).await;
                 if let Poll::Ready(done) = polled {
                     return Err(done);
@@ -115,7 +115,7 @@ async fn a_nested_entry_begun_by_the_child_while_its_parent_leaves_counts(ground
             }
             Err(done) => done,
         };
-        // With the parent's level beside it, or without.
+        // This is tested with and without the parent's level.
         let depth = depth.unwrap().unwrap().unwrap();
         assert!(depth == 2 || depth == 3, "{depth}");
         ground.settle("a nested entry").await;
@@ -213,7 +213,7 @@ async fn blocking_work_runs_to_its_end_and_is_told_of_the_loss() {
     let body = async { (reentry::spawn_blocking(work), held("key").unwrap()) };
     let (task, held) = request.run(body).await.unwrap();
     has_begun.await.unwrap();
-    // Time does not pass by itself while blocking work runs.
+    // Time does not advance by itself while blocking work runs.
     advance(61 * SECOND).await;
     assert_eq!(held.lost().await, LostReason::MaxHold);
     lost_now.send(()).unwrap();
@@ -275,7 +275,7 @@ fn a_child_on_another_runtime_keeps_the_lock_and_releases_it() {
         let body = async { next.spawn(child.in_current_call()) };
         let task = first.block_on(locks.with_lock("key", body)).unwrap();
         let task = pin!(task);
-        // The runtime of the hold has gone: it is renewed no more, and the child releases it here.
+        // The runtime of the hold has gone. So the hold is no longer renewed, and the child releases it here.
         drop(first);
         next.block_on(async {
             assert!(locks.lock("key").try_acquire().await.unwrap().is_none());

@@ -1,6 +1,6 @@
-//! P1, P3 and P7 together: many tasks on many threads that enter, re-enter, give up, time out and
-//! drop their futures after any number of polls, and afterwards nothing is left. The simulation does
-//! so on one thread, and the chaos on a server; threads that meet without a network are here.
+//! P1, P3 and P7 together. Many tasks on many threads enter, re-enter, give up, time out and drop their futures after
+//! any number of polls. After that nothing is left. The simulation does the same on one thread, and the chaos tests on
+//! a server. This file is about threads without a network.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,13 +17,13 @@ const TASKS: u64 = 12;
 
 const TURNS: u32 = 200;
 
-/// Polls `future` at most so many times, each time that it is woken.
+/// Polls `future` at most this number of times, each time that it is woken.
 async fn polled<F: Future>(future: F, dice: &mut Dice, most: u64) -> Option<F::Output> {
     let times = usize::try_from(1 + dice.roll(most)).unwrap();
     poll_at_most(times, future, || ()).await
 }
 
-/// A body that enters again, in two branches at once, and is alone in the meantime.
+/// A body that enters again, in two parallel branches, and is alone in the meantime.
 async fn nested(locks: &Locks, section: &Section) {
     let enter = || locks.with_lock("key", async { assert!(held("key").unwrap().depth() > 1) });
     section.visit().await;
@@ -60,7 +60,7 @@ async fn one_turn(locks: &Locks, section: &Section, dice: &mut Dice) {
         _ => {
             if let Some(guard) = request().try_acquire().await.unwrap() {
                 polled(guard.scope(nested(locks, section)), dice, 6).await;
-                // What was dropped inside leaves by itself; no other caller comes in before.
+                // A future that was dropped inside leaves by itself, and no other caller enters before that.
                 section.visit().await;
                 guard.release().await.unwrap();
             }
@@ -92,14 +92,14 @@ async fn a_storm_in_memory_leaves_nothing_behind() {
     assert!(section.visits() > 0);
     let is_free = async || depths(&locks, "key").await.is_empty();
     eventually(DEADLINE, "a free lock", is_free).await;
-    // A request that was dropped in flight may come and go once more.
+    // A request that was dropped in flight may take and release the lock once more.
     let guard = locks.lock("key").await.unwrap();
     assert_eq!(waiters(&locks, "key").await, Some(0));
     assert_eq!(depths(&locks, "key").await, [1]);
     guard.release().await.unwrap();
 }
 
-/// Re-enters the lock of its parent, which may be leaving, and leaves a child of its own behind. All of them find the
+/// Re-enters the lock of its parent, which may be leaving, and leaves a child of its own behind. All of them see the
 /// token of the section to which they belong.
 fn member(locks: Locks, section: Arc<AtomicU64>, seed: u64) -> BoxFuture<'static, ()> {
     Box::pin(async move {

@@ -1,5 +1,5 @@
-//! P2, P3: a future that was polled and is then left alone, as `select!` over a borrowed future
-//! leaves it, blocks no other caller.
+//! P2, P3: a future that was polled and is then no longer polled, as by `select!` over a borrowed future, does not
+//! block any other caller.
 
 use std::sync::Arc;
 
@@ -51,8 +51,8 @@ async fn a_nested_exit_left_alone_blocks_no_other_entry(locks: Locks) {
     locks.with_lock("key", body).await.unwrap();
 }
 
-/// The lock goes to the next one long before the lease ends; and the one that was passed over does not
-/// enter on the old grant, but asks again.
+/// The lock goes to the next waiter long before the lease ends. The waiter that was passed over does not enter on the
+/// old grant, but sends another request.
 async fn a_waiter_left_alone_is_passed_over_after_two_heartbeats(locks: Locks) {
     let ttl = 10 * DEADLINE;
     let guard = locks.lock("key").await.unwrap();
@@ -86,7 +86,7 @@ async fn a_waiter_left_alone_is_passed_over_after_two_heartbeats(locks: Locks) {
     assert!(!entered_lost.unwrap(), "entered on a lease that had ended");
 }
 
-/// The caller waits in this process, and another one stands behind it in the store.
+/// The caller waits in this process, and another one is behind it in the store.
 #[tokio::test]
 async fn a_waiter_left_alone_keeps_no_other_process_waiting() {
     let server = RedisServer::start().await;
@@ -97,7 +97,7 @@ async fn a_waiter_left_alone_keeps_no_other_process_waiting() {
             .ttl(10 * DEADLINE)
             .handoff(handoff);
         let locks = builder.build().await.unwrap();
-        // A key of which no token is known has no cohorts.
+        // A key without a known token has no cohorts.
         here.with_lock("key", async {}).await.unwrap();
         let guard = locks.lock("key").await.unwrap();
         let mut left_alone = Box::pin(locks.with_lock("key", async {}));
@@ -112,7 +112,7 @@ async fn a_waiter_left_alone_keeps_no_other_process_waiting() {
     }
 }
 
-/// Another process has the lock when it asks, and no longer when its answer is looked at.
+/// Another process has the lock when the request is sent, and no longer has it when the response is read.
 #[tokio::test]
 async fn a_try_left_alone_does_not_refuse_others_a_free_lock() {
     let server = RedisServer::start().await;
@@ -130,7 +130,7 @@ async fn a_try_left_alone_does_not_refuse_others_a_free_lock() {
     assert!(left_alone.await.unwrap().is_none());
 }
 
-/// The connection is made again for all callers, also if the one that began to make it is left alone.
+/// The connection is opened again for all callers, even if the one that began to open it is no longer polled.
 #[tokio::test]
 async fn a_request_left_alone_while_it_reconnects_blocks_no_other() {
     let server = RedisServer::start().await;
@@ -149,7 +149,8 @@ async fn a_request_left_alone_while_it_reconnects_blocks_no_other() {
     assert!(left_alone.await.unwrap().is_none());
 }
 
-/// More requests than go out at once, as in `buffer_unordered` while the body of its loop waits for a lock.
+/// There are more requests than are sent in parallel, as in `buffer_unordered` while the body of its loop waits for a
+/// lock.
 #[tokio::test]
 async fn many_callers_left_alone_block_no_request_on_their_connection() {
     let server = RedisServer::start().await;

@@ -1,5 +1,6 @@
-//! Callers that want a lock inside another one. Among processes they are replicas at one server in memory: how the search
-//! goes on there is in the unit tests of `hold::deadlock`, and what Redis answers to it in the contract of the stores.
+//! Callers that want a lock inside another one. Callers of several processes are replicas on one server in memory. The
+//! search itself is tested in the unit tests of `hold::deadlock`, and the replies of Redis in the contract of the
+//! stores.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 /// Longer than a test.
 pub(super) const LONG: Duration = Duration::from_secs(600);
 
-/// Takes the outer lock, and once all of them hold theirs the inner one.
+/// Acquires the outer lock, and the inner one as soon as all of them hold their outer locks.
 pub(super) async fn nest(
     outer: LockRequest,
     inner: LockRequest,
@@ -32,14 +33,14 @@ pub(super) fn one_and_two_processes() -> [[Locks; 2]; 2] {
     [[alone.clone(), alone], [server.locks(), server.locks()]]
 }
 
-/// The only one that had to give way.
+/// Returns the only error, which is that of the victim.
 pub(super) fn victim(results: impl IntoIterator<Item = Result<(), LockError>>) -> LockError {
     let mut errors: Vec<_> = results.into_iter().filter_map(Result::err).collect();
     assert_eq!(errors.len(), 1, "{errors:?}");
     errors.remove(0)
 }
 
-/// The keys of a cycle: what each holds and waits for.
+/// The keys of a cycle: the key that each wait holds, and the key that it waits for.
 pub(super) fn keys(error: &LockError) -> Vec<(String, String)> {
     let LockError::Deadlock { cycle, .. } = error else {
         panic!("{error:?}");
@@ -49,7 +50,7 @@ pub(super) fn keys(error: &LockError) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Each holds what the one before it waits for, and the first one waits for the key of the error.
+/// Each holds the key that the one before it waits for, and the first one waits for the key of the error.
 pub(super) fn is_ring(error: &LockError, members: usize) -> bool {
     let keys = keys(error);
     let next = keys.iter().cycle().skip(1);

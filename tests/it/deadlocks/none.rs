@@ -1,4 +1,5 @@
-//! What looks like a deadlock and is none: no caller has to give way. And what is one, and is not looked for.
+//! Waits that look like a deadlock and are not: no caller must give way. There are also deadlocks that are not searched
+//! for.
 
 use std::time::Duration;
 
@@ -12,8 +13,8 @@ use tokio::join;
 use tokio::sync::Barrier;
 use tokio::time::{Instant, sleep, timeout};
 
-/// One branch waits for what the other process holds, which waits for what the *other* branch holds. The owners
-/// wait for each other, and the fields do not.
+/// One branch waits for what the other process holds, which waits for what the *other* branch holds. The owners wait
+/// for each other, but the fields do not.
 #[tokio::test(start_paused = true)]
 async fn two_branches_of_one_owner_are_no_ring() {
     for [one, other] in one_and_two_processes() {
@@ -35,8 +36,8 @@ async fn two_branches_of_one_owner_are_no_ring() {
     }
 }
 
-/// A branch that closes a ring is dropped, and its call graph stays in the lock that the other one waits for.
-/// Returns whether the other one was chosen, and when, counted from the ring.
+/// A branch that closes a ring is dropped, and its call graph still holds the lock that the other one waits for.
+/// Returns whether the other one was chosen, and the time since the ring began.
 async fn dropped_after(span: Duration) -> Option<Duration> {
     let locks = Locks::in_memory();
     let (both, begun) = (Barrier::new(2), Instant::now());
@@ -45,7 +46,7 @@ async fn dropped_after(span: Duration) -> Option<Duration> {
         let branch = locks.lock("b").wait(LONG).run(async {});
         let dropped = timeout(span, branch).await;
         assert!(!matches!(dropped, Ok(Ok(()))));
-        // It holds "a" for long, and waits for nothing.
+        // It holds "a" for a long time, and waits for nothing.
         sleep(10 * SECOND).await;
         matches!(dropped, Ok(Err(_)))
     });
@@ -59,8 +60,8 @@ async fn dropped_after(span: Duration) -> Option<Duration> {
     Some(elapsed)
 }
 
-/// The publication and the first walk are after a quarter of a heartbeat, and the second walk is three quarters
-/// after that. It believes what was published more than half a heartbeat after the first one.
+/// The publication and the first walk are after a quarter of a heartbeat. The second walk is three quarters of a
+/// heartbeat later. It accepts records that were published more than half a heartbeat after the first walk.
 #[tokio::test(start_paused = true)]
 async fn a_branch_that_is_dropped_during_the_walks_makes_nobody_a_victim() {
     for quarter in 0..12 {
@@ -69,8 +70,8 @@ async fn a_branch_that_is_dropped_during_the_walks_makes_nobody_a_victim() {
     }
 }
 
-/// Two call graphs wait for each other through a semaphore, and a third one has its other permit: when that is given
-/// back, both go on.
+/// Two call graphs wait for each other through a semaphore, and a third one has its other permit. When that is
+/// released, both continue.
 #[tokio::test(start_paused = true)]
 async fn a_ring_through_one_of_two_permits_makes_nobody_a_victim() {
     let locks = Locks::in_memory();
@@ -87,7 +88,7 @@ async fn a_ring_through_one_of_two_permits_makes_nobody_a_victim() {
     one.and(other).and(third).unwrap();
 }
 
-/// A caller that does not look is not found either. A request overrules its `Locks`.
+/// A caller that does not search is not found either. A request overrides its `Locks`.
 #[tokio::test(start_paused = true)]
 async fn a_ring_is_not_found_if_one_of_it_does_not_look() {
     for (builder, requests, is_found) in [
@@ -129,8 +130,8 @@ async fn a_ring_is_not_found_if_one_of_it_does_not_look() {
     }
 }
 
-/// Its record is still there when the other process begins to wait for the lock that it held, and closes a ring
-/// that there never was.
+/// Its record still exists when the other process begins to wait for the lock that it held, and closes a ring that
+/// never existed.
 #[tokio::test(start_paused = true)]
 async fn a_record_of_a_process_that_has_died_makes_nobody_a_victim() {
     let server = Server::new();
@@ -142,13 +143,13 @@ async fn a_record_of_a_process_that_has_died_makes_nobody_a_victim() {
     sleep(SECOND).await;
     server.partition(&dies);
     dying.abort();
-    // It gets in when the lease of the dead one has ended.
+    // It enters when the lease of the dead holder has expired.
     let inner = outer.scope(locks.lock("b").wait(LONG).run(async {}));
     inner.await.unwrap().unwrap();
     outer.release().await.unwrap();
 }
 
-/// A classic program publishes nothing: what it waits for is not known.
+/// A classic program publishes nothing, so it is unknown what it waits for.
 #[tokio::test]
 async fn a_classic_holder_is_the_end_of_every_walk() {
     let server = RedisServer::start().await;
@@ -159,7 +160,7 @@ async fn a_classic_holder_is_the_end_of_every_walk() {
     let before = server.commandstats().await;
     let inner = locks.lock("b").wait(LONG);
     let waiting = tokio::spawn(locks.lock("a").run_flat(inner.run(async {})));
-    // The holds of the key and the waits of its holder, twice.
+    // These are the holds of the key and the waits of its holder, twice.
     let walked = async || {
         let calls = server.calls_since(&before).await;
         calls.get("hgetall").copied().unwrap_or(0) >= 4

@@ -1,4 +1,4 @@
-//! Call graphs that wait for each other in a ring: one of them gives way, and the others get their locks.
+//! Call graphs that wait for each other in a ring. One of them gives way, and the others get their locks.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::join;
 use tokio::sync::Barrier;
 use tokio::time::Instant;
 
-/// Each takes its own key, and then, inside, that of the next one.
+/// Each takes its own key, and then, inside that, the key of the next one.
 async fn ring(members: &[Locks]) -> LockError {
     let key = |at: usize| format!("key:{}", at % members.len());
     let all = Barrier::new(members.len());
@@ -51,7 +51,7 @@ async fn a_ring_of_processes_ends_with_one_victim() {
         let members: Vec<_> = all.iter().cycle().take(members).cloned().collect();
         within(DEADLINE, "one gives way", ring(&members)).await;
     }
-    // The names of the victims are left for four heartbeats, and nothing else.
+    // Only the names of the victims are left, for four heartbeats.
     let is_clean = async || server.key_count().await == 0;
     eventually(DEADLINE, "no key is left", is_clean).await;
 }
@@ -78,7 +78,7 @@ async fn the_error_says_who_holds_what_and_waits_for_what() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// Several read "shared", and one of them wants what the writer holds.
+/// Several callers read "shared", and one of them wants what the writer holds.
 #[tokio::test(start_paused = true)]
 async fn a_ring_through_a_reader_is_found() {
     for [readers, writer] in one_and_two_processes() {
@@ -93,8 +93,8 @@ async fn a_ring_through_a_reader_is_found() {
     }
 }
 
-/// The one that would read waits behind a writer, who waits for the first reader, who waits for what the one that
-/// would read holds. The writer holds nothing, and is in no ring.
+/// The caller that would read waits behind a writer. The writer waits for the first reader, which waits for what the
+/// caller holds. The writer holds nothing, and is not in a ring.
 #[tokio::test(start_paused = true)]
 async fn a_reader_behind_a_writer_waits_for_those_that_the_writer_waits_for() {
     let server = Server::new();
@@ -118,7 +118,7 @@ async fn a_reader_behind_a_writer_waits_for_those_that_the_writer_waits_for() {
     waiting.await.unwrap().unwrap();
 }
 
-/// A member of the ring that another caller of its process stands before, which holds nothing.
+/// Another caller of the same process, which holds nothing, is ahead of a member of the ring.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_behind_another_one_of_its_process_closes_a_ring() {
     for [here, there] in one_and_two_processes() {
@@ -149,7 +149,7 @@ async fn a_waiter_behind_another_one_of_its_process_closes_a_ring() {
     }
 }
 
-/// The field that a later call graph of a cohort goes on under is that of the first one.
+/// The field of a later call graph of a cohort is that of the first one.
 #[tokio::test(start_paused = true)]
 async fn a_ring_through_a_lock_that_was_handed_on_in_memory_is_found() {
     let server = Server::new();
@@ -159,7 +159,7 @@ async fn a_ring_through_a_lock_that_was_handed_on_in_memory_is_found() {
     let first = cohort.lock("a").await.unwrap();
     let field = first.held().hold_id();
     let later = tokio::spawn(cohort.lock("a").acquire());
-    // Long enough for a token of its own.
+    // This is long enough for a token of its own.
     tokio::time::sleep(SECOND / 100).await;
     first.release().await.unwrap();
     let later = later.await.unwrap().unwrap();

@@ -8,7 +8,7 @@ use tokio::join;
 use tokio::sync::Barrier;
 use tokio::time::sleep;
 
-/// In the order in which they are taken.
+/// The keys in the order in which they are acquired.
 const ALL: [&str; 3] = ["b", "c", "a"];
 
 async fn is_free(locks: &Locks, key: &str) {
@@ -22,7 +22,7 @@ async fn all_are_free(locks: &Locks) {
     }
 }
 
-/// Holds the last of the keys, and wants another one when the others have got what they can get.
+/// Holds the last of the keys, and wants another one when the others have acquired what they can.
 async fn opposite(locks: &Locks, wanted: &str, holds: &Barrier) -> Result<(), LockError> {
     let body = async {
         holds.wait().await;
@@ -32,7 +32,7 @@ async fn opposite(locks: &Locks, wanted: &str, holds: &Barrier) -> Result<(), Lo
     locks.lock("a").run_flat(body).await
 }
 
-/// Takes all keys, as soon as the last one is held.
+/// Acquires all keys, as soon as the last one is held.
 async fn together(locks: &Locks, holds: &Barrier) -> Result<(), LockError> {
     holds.wait().await;
     let taking = locks.lock_all(ALL).wait(LONG).run(async {});
@@ -43,8 +43,8 @@ async fn together(locks: &Locks, holds: &Barrier) -> Result<(), LockError> {
     join!(taking, has_others).0
 }
 
-/// What it has already encloses its wait, under whichever of its keys it is waited for, and so does what encloses the
-/// acquisition.
+/// The locks that it already has enclose its wait, whichever of its keys another caller waits for. So do the locks that
+/// enclose the acquisition.
 #[tokio::test(start_paused = true)]
 async fn several_locks_against_an_opposite_nesting_are_a_ring() {
     for [here, there] in one_and_two_processes() {
@@ -68,14 +68,14 @@ async fn several_locks_against_an_opposite_nesting_are_a_ring() {
     }
 }
 
-/// The last one to wait closes the ring, and gives way: here it is the one that takes several.
+/// The last one to wait closes the ring, and gives way. In this test it is the one that acquires several locks.
 #[tokio::test(start_paused = true)]
 async fn a_victim_gives_back_all_that_it_had_taken() {
     let locks = Locks::in_memory();
     let first = locks.lock("b").await.unwrap();
     let nested = async {
         let body = async {
-            // It stands behind the one that takes several.
+            // It is behind the one that acquires several locks.
             sleep(SECOND).await;
             locks.lock("b").wait(LONG).run(async {}).await
         };
@@ -83,7 +83,7 @@ async fn a_victim_gives_back_all_that_it_had_taken() {
     };
     let several = async {
         let result = locks.lock_all(ALL).wait(LONG).run(async {}).await;
-        // What is left is what the other one has.
+        // The other one has the remaining lock.
         is_free(&locks, "c").await;
         result
     };
@@ -97,7 +97,7 @@ async fn a_victim_gives_back_all_that_it_had_taken() {
     all_are_free(&locks).await;
 }
 
-/// All of them take the locks in one order.
+/// All of them acquire the locks in one order.
 #[tokio::test(start_paused = true)]
 async fn callers_that_take_several_locks_make_nobody_a_victim() {
     let locks = Locks::in_memory();

@@ -1,11 +1,11 @@
-//! The example `recursive`: what it shows as two tasks and as two processes, and that Ctrl-C leaves nothing behind.
+//! The example `recursive`: its output as two tasks and as two processes. Ctrl-C leaves nothing behind.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use crate::support::{Child, RedisServer, connect};
 
-/// The parts of a contender's story whose order is certain, as its lines begin.
+/// The prefixes of the lines of a contender whose order is certain.
 const STORY: [&str; 14] = [
     "wants order:42",
     "has the lock after",
@@ -23,10 +23,10 @@ const STORY: [&str; 14] = [
     "has released the lock after",
 ];
 
-/// Who says something, and what.
+/// The speaker of a line, and the text.
 type Line = (String, String);
 
-/// The program, which may be asked to end as from a terminal.
+/// The program, which may be ended as from a terminal.
 fn start(args: &[&str], redis: Option<&RedisServer>) -> Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_recursive"));
     command.args(args).env_remove("REDIS_URL").process_group(0);
@@ -44,7 +44,7 @@ async fn next(example: &mut Child) -> Option<Line> {
     Some((name.trim().to_owned(), text.to_owned()))
 }
 
-/// All lines until it ends well.
+/// All lines until it ends successfully.
 async fn all(mut example: Child) -> Vec<Line> {
     let mut lines = Vec::new();
     while let Some(line) = next(&mut example).await {
@@ -54,7 +54,7 @@ async fn all(mut example: Child) -> Vec<Line> {
     lines
 }
 
-/// Waits until a contender waits for somebody. Returns what it says.
+/// Waits until a contender waits for another one. Returns the text.
 async fn until_waiting(example: &mut Child, name: &str) -> String {
     while let Some((who, text)) = next(example).await {
         if who == name && text.starts_with("has waited ") {
@@ -64,7 +64,7 @@ async fn until_waiting(example: &mut Child, name: &str) -> String {
     panic!("{name} does not wait");
 }
 
-/// Both contenders tell their stories, and bert's goes on when anna's is over. Returns in which processes they are.
+/// Both contenders print their stories, and bert's continues when anna's is over. Returns their processes.
 fn check(lines: &[Line]) -> [&str; 2] {
     let place = |name: &str, begin: &str| {
         let found = |(who, text): &Line| who == name && text.starts_with(begin);
@@ -120,7 +120,7 @@ async fn ctrl_c_ends_both_processes_and_leaves_no_lock() {
     assert!(server.leftovers().await.is_empty());
 }
 
-/// Its name is unknown to the other process, and so is the other's to it.
+/// The other process does not know its name, and it does not know the name of the other.
 #[tokio::test]
 async fn a_contender_of_its_own_waits_behind_a_call_graph() {
     let server = RedisServer::start().await;

@@ -1,6 +1,6 @@
-//! P7, P8: dropping a future of this crate after any poll leaves no lock, no watchdog, no place in a queue and no waiter
-//! asleep, also while the request that it has sent is lost, cut off or executed twice. The polls are those of real wake-ups;
-//! `sweep` of the simulation has more futures, neighbours and faults.
+//! P7, P8: dropping a future of this crate after any poll leaves no lock, no watchdog, no place in a queue and no
+//! waiter asleep. This is also true while its request is lost, cut off or executed twice. The polls are those of real
+//! wake-ups. `sweep` of the simulation has more futures, neighbours and faults.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::{DEADLINE, eventually, until_waiting, within};
 use reentry::{LockGuard, Locks, Wake};
 use tokio::task::yield_now;
 
-/// Grounds without a fault and with each of them.
+/// Runs without a fault and with each of them.
 async fn on_each_ground(case: impl AsyncFn(&Ground)) {
     case(&Ground::on_redis().await).await;
     for fault in FAULTS {
@@ -18,7 +18,7 @@ async fn on_each_ground(case: impl AsyncFn(&Ground)) {
     }
 }
 
-/// None of the futures fails unless its request does; what it is told then is not looked at.
+/// None of the futures fails unless its request does. Its result in that case is ignored.
 async fn sweep<F: Future>(make: impl Fn(Locks) -> F) {
     on_each_ground(async |ground| {
         assert!(ground.sweep(|| make(ground.locks.clone())).await >= 2);
@@ -26,8 +26,8 @@ async fn sweep<F: Future>(make: impl Fn(Locks) -> F) {
     .await;
 }
 
-/// The lock is held when a future begins, and is released at this poll of it: when it has asked, or when it has learnt
-/// that it must wait.
+/// The lock is held when a future begins, and is released at this poll of it: when it has sent its request, or when it
+/// has learned that it must wait.
 async fn sweep_waiting<F: Future>(ground: &Ground, moment: usize, make: impl Fn(Locks) -> F) {
     let waiter = |holder: LockGuard| released_at(moment, holder, make(ground.locks.clone()));
     assert!(ground.sweep_held(waiter).await >= 2);
@@ -53,7 +53,7 @@ async fn guard(locks: Locks) {
     }
 }
 
-/// The task goes on when its parent was dropped, and releases the lock.
+/// The task continues after its parent was dropped, and releases the lock.
 async fn spawned(locks: Locks) {
     let body = async { drop(reentry::spawn(section(locks.clone())).await) };
     drop(locks.with_lock(KEY, body).await);
@@ -64,7 +64,7 @@ async fn readers(locks: Locks) {
     drop(tokio::join!(read(), read(), section(locks.clone())));
 }
 
-/// Both together need more than there are.
+/// Both together need more permits than exist.
 async fn permits(locks: Locks) {
     let two = || locks.semaphore(KEY, 3).permits(2).run(body());
     drop(tokio::join!(two(), two()));
@@ -77,7 +77,7 @@ async fn downgrade(locks: Locks) {
     }
 }
 
-/// One before that of the ground and one behind it, in the order in which they are taken.
+/// One key before that of the test and one after it, in the order in which they are acquired.
 async fn several(locks: Locks) {
     drop(locks.lock_all([KEY, "ahead", "behind"]).run(body()).await);
 }
@@ -93,7 +93,7 @@ async fn waiting_may_be_dropped_after_any_poll() {
     sweep_waiting(&Ground::on_redis().await, 2, section).await;
 }
 
-/// Each end of a hold may take two requests.
+/// Each end of a hold may need two requests.
 #[tokio::test]
 async fn a_lock_that_is_left_to_others_may_be_dropped_after_any_poll() {
     let ground = Ground::with_neighbours().await;
@@ -151,7 +151,7 @@ async fn an_inner_body_may_be_dropped_after_any_poll_and_the_outer_goes_on() {
             let completed = poll_times(polls, nested(locks.clone())).await.is_some();
             let right = async || ground.depth().await == 1;
             eventually(DEADLINE, "the depth is that of the outer body", right).await;
-            // What was left unfinished does not disturb the next one.
+            // The unfinished work does not disturb the next one.
             let again = locks.with_lock(KEY, async { ground.depth().await });
             assert_eq!(again.await.unwrap(), 2);
             completed
@@ -175,7 +175,7 @@ async fn a_waiter_that_gives_up_between_two_questions_lets_the_next_one_ask_at_o
     let _holder = locks.lock(KEY).await.unwrap();
     let [first, second] = [1, 2].map(|_| tokio::spawn(locks.with_lock(KEY, body())));
     until_waiting(&locks, KEY, 2).await;
-    // The lock becomes free, and no message tells this process.
+    // The lock becomes free, and no message notifies this process.
     assert!(locks.force_release(KEY).await.unwrap());
     first.abort();
     let entered = within(Duration::from_secs(1), "the second enters", second).await;

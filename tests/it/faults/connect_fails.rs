@@ -1,5 +1,5 @@
-//! A server that cannot be reached or refuses us: an error within the connect timeout, which names
-//! host and port, and never the password.
+//! A server that is unreachable or rejects the connection: the error comes within the connect timeout, names host and
+//! port, and never contains the password.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::support::{DEADLINE, Proxy, RedisServer, within};
 use reentry::{LockError, Locks, LocksBuilder};
 
-/// Everything that the error says, also to a developer.
+/// The complete text of the error, including the one for developers.
 fn all_of(error: &LockError) -> String {
     let mut told = format!("{error} {error:?}");
     let mut cause = error.source();
@@ -64,7 +64,7 @@ async fn a_server_that_refuses_the_password_is_an_error_at_once() {
     let patient = |builder: LocksBuilder| builder.connect_timeout(3 * DEADLINE);
     let error = refused(server.port(), patient).await;
     assert!(all_of(&error).contains("WRONGPASS"), "{error:?}");
-    // It is there, and has answered.
+    // It is reachable, and has responded.
     assert_eq!(error.to_string(), "the store rejected the request");
 }
 

@@ -1,5 +1,4 @@
-//! The connection that commands travel on is the crate's own, and is replaced when it stops
-//! serving.
+//! The connection for commands is the crate's own, and is replaced when it stops working.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, mpsc};
@@ -126,7 +125,7 @@ fn a_runtime_without_io_is_an_error() {
     assert!(answer.recv_timeout(DEADLINE).expect("it does not spin"));
 }
 
-/// The driver has a timer for each request on such a connection, which belongs to the runtime that polls it.
+/// On such a connection the driver has a timer for each request, which belongs to the runtime that polls it.
 #[test]
 fn a_request_over_a_pool_outlives_the_runtime_that_polled_it() {
     let home = Runtime::new().unwrap();
@@ -145,7 +144,7 @@ fn a_request_over_a_pool_outlives_the_runtime_that_polled_it() {
     server.resume();
 }
 
-/// Two processes over pools of their own hand a lock over. Returns whether one subscribed meanwhile.
+/// Two processes with separate pools hand a lock off. Returns whether one subscribed in the meantime.
 async fn hand_over(server: &RedisServer, url: bool) -> bool {
     let process = async || {
         let builder = over(pool(server)).wait_forever();

@@ -1,5 +1,4 @@
-//! P6 when another program takes the lock away or puts something else in its place, and the scripts when
-//! the server forgets them.
+//! P6 when another program takes the lock away or replaces it, and the scripts when the server forgets them.
 
 use std::error::Error;
 use std::future::pending;
@@ -42,7 +41,7 @@ async fn something_else_at_the_key_is_a_store_error_that_names_it_and_stays() {
     ] {
         rig.server.ask(put).await;
         let locked = rig.locks.with_lock(KEY, async { never() });
-        // At once, not after the wait.
+        // This is immediate, and not after the wait.
         let refused = within(DEADLINE / 2, "it is refused", locked).await;
         let error = refused.unwrap_err();
         assert!(error.to_string().contains(KEY), "{error}");

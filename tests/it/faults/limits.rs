@@ -1,5 +1,4 @@
-//! A request that has no answer within the response timeout fails then, whatever becomes of the requests
-//! before and after it.
+//! A request without a response fails at the response timeout, whatever happens to the requests before and after it.
 
 use crate::support::rig::{KEY, RESPONSE_TIMEOUT};
 use crate::support::sweep::poll_times;
@@ -49,7 +48,7 @@ fn still() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// The answers are read where the connection was made.
+/// The responses are read on the runtime that opened the connection.
 #[test]
 fn a_connection_of_a_runtime_that_stands_still_costs_one_response_timeout() {
     let (home, next) = (still(), Runtime::new().unwrap());

@@ -1,4 +1,4 @@
-//! A password that is changed while a lock is held: new connections are refused until the program has the right one.
+//! A password that is changed while a lock is held: new connections are rejected until the program has the right one.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ impl Ground {
         Ground { server, locks }
     }
 
-    /// The connections end, and others are refused.
+    /// The connections end, and others are rejected.
     async fn change_password(&self) {
         self.server.ask("ACL SETUSER locker resetpass >other").await;
         self.server.ask("CLIENT KILL USER locker").await;
@@ -66,7 +66,7 @@ async fn a_nested_call_goes_on_while_the_login_is_refused() {
     ground.until_free().await;
 }
 
-/// A caller that has no lock learns at once that something must be set right.
+/// A caller without a lock learns immediately that something must be corrected.
 #[tokio::test]
 async fn a_caller_that_has_nothing_is_refused_at_once() {
     let ground = Ground::new().await;

@@ -1,5 +1,5 @@
-//! A server that has reached its memory limit (with `noeviction`, as it must run): no new caller gets in, and a holder gets
-//! out. What it renews and nests meanwhile is in the contract of the stores.
+//! A server that has reached its memory limit (with `noeviction`, as it must run). No new caller enters, and a holder
+//! can leave. Renewals and nested entries in that time are tested in the contract of the stores.
 
 use std::error::Error;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use reentry::LockError;
 #[tokio::test]
 async fn an_acquire_is_tried_again_and_ends_as_a_timeout_that_tells_of_the_memory() {
     let rig = Rig::start().await;
-    // Nothing that needs memory is executed any more.
+    // No command that needs memory is executed any more.
     rig.server.ask("CONFIG SET maxmemory 1").await;
     let waiting = rig.locks.lock(KEY).wait(Duration::from_millis(200));
     let error = within(DEADLINE, "the wait ends", waiting.acquire()).await;

@@ -1,4 +1,5 @@
-//! How often a server that is away is tried by a process in which many callers want it, and how soon they go on.
+//! The number of attempts to reach an unavailable server, by a process in which many callers want it, and the time
+//! until they continue.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use tokio::task::JoinHandle;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Callers that want a lock each.
+/// Callers that each want a lock.
 const MANY: usize = 1_000;
 
 fn callers(locks: &Locks) -> Vec<JoinHandle<()>> {
@@ -62,13 +63,14 @@ async fn a_server_that_became_a_replica_is_asked_a_few_times_a_second() {
     outage(&rig.locks).await;
     let (connections, commands, length) = before.so_far(&servers).await;
     assert_rate("connections", connections, 5, length, 20);
-    // Each of the callers has asked once when it came. What a script calls counts as well.
+    // Each of the callers has sent one request when it joined. The commands that a script calls count as well.
     assert_rate("commands", commands, 50, length, 8 * MANY as u64);
     rig.server.ask("REPLICAOF NO ONE").await;
     all_enter(callers).await;
 }
 
-/// The server accepts connections, and executes nothing. Each of the holders finds the connection silent at another time.
+/// The server accepts connections, and executes nothing. Each of the holders finds the connection silent at another
+/// time.
 #[tokio::test]
 async fn holders_suspect_a_silent_server_a_few_times_a_second() {
     let options = |builder: LocksBuilder| builder.ttl(9 * SECOND).response_timeout(DEADLINE);

@@ -1,5 +1,6 @@
-//! P8 and P13 on the wire: a request that is lost, executed without an answer, executed twice or executed late leaves no
-//! lock without a holder, and changes no depth and no lease twice. What a duplicate does in the store is in its contract.
+//! P8 and P13 on the wire. A request that is lost, executed without a response, executed twice or executed late leaves
+//! no lock without a holder, and changes no depth and no lease twice. The effect of a duplicate in the store is tested
+//! in its contract.
 
 use std::time::Duration;
 
@@ -8,10 +9,10 @@ use crate::support::rig::{EVALSHA, FAULTS, KEY};
 use crate::support::{Action, Cut, DEADLINE, Rig, eventually, within};
 use reentry::{LockError, LockRequest};
 
-/// Others that are taken with it.
+/// Further keys that are acquired with it.
 const SEVERAL: [&str; 3] = [KEY, "ahead", "behind"];
 
-/// Runs the case with each fault. Nothing may be left of it.
+/// Runs the case with each fault. Nothing may be left after it.
 async fn with_each_fault(case: impl AsyncFn(&Rig, Action)) {
     let rig = Rig::start().await;
     for (round, fault) in (1..).zip(FAULTS) {
@@ -22,7 +23,7 @@ async fn with_each_fault(case: impl AsyncFn(&Rig, Action)) {
     }
 }
 
-/// The next request goes wrong.
+/// Makes the next request go wrong.
 fn strike(rig: &Rig, fault: Action) {
     rig.proxy.on_next(ToServer, EVALSHA, fault);
 }
@@ -49,7 +50,7 @@ async fn an_acquire_of_several_that_goes_wrong_on_its_way_takes_them_once() {
     .await;
 }
 
-/// It asks once, so it cannot know.
+/// It makes only one attempt, so it cannot know the outcome.
 #[tokio::test]
 async fn a_try_acquire_that_goes_wrong_on_its_way_leaves_nothing() {
     let is_of_store = |error| assert!(matches!(error, LockError::Store { .. }), "{error}");
@@ -71,7 +72,7 @@ async fn a_try_acquire_that_goes_wrong_on_its_way_leaves_nothing() {
     .await;
 }
 
-/// Of a request that came twice the client sees the second answer, which it cannot take for that of the first.
+/// If a request is executed twice, the client gets the second response. It cannot distinguish that from the first.
 fn stands(output: Result<&str, LockError>, fault: Action) {
     match output {
         Ok(output) => assert_eq!(output, "output", "{fault:?}"),
@@ -147,7 +148,7 @@ async fn a_share_that_goes_wrong_on_its_way_enters_once() {
             assert!(inside.into_values().all(|depth| depth == 1), "{fault:?}");
         }
         rig.until_free().await;
-        // Nothing keeps a writer out.
+        // Nothing blocks a writer.
         let guard = rig.locks.lock(KEY).try_acquire().await.unwrap();
         guard.expect("a free lock").release().await.unwrap();
     })
@@ -186,7 +187,7 @@ async fn a_downgrade_that_goes_wrong_on_its_way_shares_the_lock_once() {
     .await;
 }
 
-/// Of a writer and of a reader. Their caller asks again, or is gone.
+/// This covers a writer and a reader. Their caller repeats the request, or is gone.
 #[tokio::test]
 async fn an_acquire_that_arrives_after_the_end_of_its_hold_lets_nobody_in() {
     let write = |request| request;
@@ -197,7 +198,7 @@ async fn an_acquire_that_arrives_after_the_end_of_its_hold_lets_nobody_in() {
             let caller = tokio::spawn(request(rig.locks.lock(KEY)).run(async {}));
             rig.proxy.wait_until_held(ToServer, EVALSHA).await;
             if is_gone {
-                // The undoing release goes out on another connection, and overtakes it.
+                // The release that undoes it is sent on another connection, and overtakes it.
                 caller.abort();
             } else {
                 rig.proxy.cut_clients(Cut::Reset).await;
@@ -222,7 +223,7 @@ async fn an_acquire_that_arrives_after_the_end_of_its_hold_lets_nobody_in() {
 
 #[tokio::test]
 async fn a_renewal_that_goes_wrong_on_its_way_is_made_up_for() {
-    // It is renewed after a second, with two seconds to spare.
+    // It is renewed after a second, with two seconds left.
     let ttl = Duration::from_secs(3);
     let rigs = FAULTS.map(|fault| async move {
         let rig = Rig::with_ttl(ttl).await;
@@ -230,7 +231,7 @@ async fn a_renewal_that_goes_wrong_on_its_way_is_made_up_for() {
             strike(&rig, fault);
             rig.proxy.wait_for_hits(1).await;
             let held = reentry::held(KEY).unwrap();
-            // At the next renewal at most two thirds are left; a confirmed one gives more.
+            // At the next renewal at most two thirds are left. A confirmed renewal gives more.
             let renewed = async || held.remaining() > ttl * 4 / 5;
             eventually(DEADLINE, "the lease is renewed", renewed).await;
             assert_eq!(rig.depth().await, 1, "{fault:?}");
@@ -241,8 +242,8 @@ async fn a_renewal_that_goes_wrong_on_its_way_is_made_up_for() {
     futures_util::future::join_all(rigs).await;
 }
 
-/// Greeting the server takes longer than the watchdog waits for one renewal: an attempt that gives
-/// up must leave its half-made connection to the next.
+/// The greeting of the server takes longer than the watchdog waits for one renewal. An attempt that gives up must leave
+/// its unfinished connection to the next.
 #[tokio::test]
 async fn a_reconnection_slower_than_one_attempt_still_saves_the_lease() {
     let second = Duration::from_secs(1);
@@ -259,7 +260,7 @@ async fn a_reconnection_slower_than_one_attempt_still_saves_the_lease() {
     rig.until_free().await;
 }
 
-/// The response timeout lies beyond the lease.
+/// The response timeout is longer than the lease.
 #[tokio::test]
 async fn a_release_without_an_answer_until_the_lease_ends_succeeds() {
     let ttl = Duration::from_secs(2);
@@ -268,7 +269,7 @@ async fn a_release_without_an_answer_until_the_lease_ends_succeeds() {
     rig.proxy.refuse().await;
     rig.cut().await;
     let released = within(DEADLINE, "the release is given up", guard.release()).await;
-    // A machine that stood still for so long has lost the lock before.
+    // A machine that was stalled for this long has already lost the lock.
     let error = released.err();
     assert!(error.as_ref().is_none_or(LockError::is_lost), "{error:?}");
     rig.until_free().await;

@@ -1,4 +1,4 @@
-//! P9 and the renewals in RESP2, where a connection is cut: that for commands, those for messages, or all of them.
+//! P9 and the renewals in RESP2, when a connection is cut: that for commands, those for messages, or all of them.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::{
 use reentry::{LockGuard, Locks, LocksBuilder};
 use tokio::join;
 
-/// Longer than a test, so that it lets no waiter in.
+/// A time that is longer than a test, so that it lets no waiter in.
 const HEARTBEAT: Duration = Duration::from_secs(60);
 
 fn unhurried_at(url: &str) -> LocksBuilder {
@@ -66,7 +66,7 @@ async fn an_inbox_that_is_cut_is_made_anew_and_brings_messages() {
     }
 }
 
-/// The message that the lock has moved meets no subscription. The waiter asks when its inbox is there again.
+/// The message that the lock has moved finds no subscription. The waiter sends a request when its inbox is open again.
 #[tokio::test]
 async fn no_wake_is_lost_while_an_inbox_is_away() {
     for (server, url) in servers_in_resp2().await {

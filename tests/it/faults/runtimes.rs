@@ -1,5 +1,5 @@
-//! One `Locks` over several runtimes: a connection dies with the runtime that made it, and a
-//! runtime that is not driven any more must not stand in the way of another.
+//! One `Locks` over several runtimes. A connection ends with the runtime that opened it, and a runtime that is no
+//! longer driven must not block another one.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// One whose tasks go on between two calls of `block_on`.
+/// A runtime whose tasks continue between two calls of `block_on`.
 fn busy_runtime() -> Runtime {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(1).enable_all().build().unwrap()
@@ -81,15 +81,15 @@ fn a_waiter_gets_in_although_the_runtime_that_waited_before_it_is_gone() {
     });
 }
 
-/// What a program does that calls `block_on` for each job: between jobs nothing of it runs.
+/// This is like a program that calls `block_on` for each job: between jobs none of its code runs.
 #[test]
 fn a_waiter_gets_in_although_the_runtime_that_gave_up_before_it_stands_still() {
     on_each_store(|url| {
         let (still, next) = (runtime(), busy_runtime());
         let locks = next.block_on(locks_on(url));
         let holder = next.block_on(locks.lock(KEY).acquire()).unwrap();
-        // When the first waiter is dropped it is in the queue, and its driver is in the runtime that
-        // stands still from now on.
+        // When the first waiter is dropped it is in the queue, and its driver is in the runtime that is stalled from
+        // now on.
         let gave_up = still.block_on(poll_times(1, locks.with_lock(KEY, async {})));
         assert!(gave_up.is_none());
         next.block_on(async {
@@ -110,7 +110,7 @@ fn a_connection_begun_in_a_runtime_that_stands_still_delays_no_caller() {
         let builder = patient_at(proxy.url()).wait(DEADLINE);
         let builder = builder.connect_timeout(Duration::from_millis(300));
         let mut locks = None;
-        // The first connection of a busy machine may take longer.
+        // The first connection on a busy machine may take longer.
         let connects = async || {
             locks = builder.clone().build().await.ok();
             locks.is_some()
@@ -120,8 +120,8 @@ fn a_connection_begun_in_a_runtime_that_stands_still_delays_no_caller() {
     });
     for _ in 0..3 {
         next.block_on(proxy.cut_all(Cut::Reset));
-        // One may still be told that the old connection is gone; the caller that finds it gone begins
-        // another, and gets no further.
+        // One of them may still learn that the old connection is gone. The caller that notices that begins to open
+        // another one, and does not continue.
         for _ in 0..2 {
             drop(still.block_on(poll_times(1, locks.inspect(KEY))));
         }
@@ -147,7 +147,7 @@ fn a_guard_from_a_runtime_that_is_gone_is_released_or_ends_with_its_lease() {
             released.release().await.unwrap();
             assert!(locks.inspect("released").await.unwrap().is_none());
 
-            // Its own runtime is not left to release it: this one does.
+            // Its own runtime has ended, so this one releases it.
             drop(dropped);
             let free = async || locks.inspect("dropped").await.unwrap().is_none();
             eventually(DEADLINE, "the release", free).await;

@@ -1,4 +1,4 @@
-//! What an error says of replicas that cannot be asked.
+//! The error about replicas that cannot be asked.
 
 use std::error::Error;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use reentry::{LockError, Locks, Replicas};
 
 use crate::support::{DEADLINE, RedisServer, eventually, patient, within};
 
-/// Longer than the test may take: what is refused for good is not waited for.
+/// A time that is longer than the test may take: a request that is rejected permanently is not repeated until then.
 const LONG: Duration = Duration::from_secs(600);
 
-/// A server whose user may not run a command, and locks there that replicas have to confirm.
+/// A server whose user may not run a command, and locks there that replicas must confirm.
 async fn without(command: &str) -> (RedisServer, Locks) {
     let server = RedisServer::start().await;
     server.ask(&format!("ACL SETUSER default -{command}")).await;

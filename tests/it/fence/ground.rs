@@ -1,4 +1,4 @@
-//! The ground of a test: a schema, or a file, of its own.
+//! The database of a test: a separate schema, or file.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,7 +14,7 @@ static MARIADB: OnceCell<DatabaseServer> = OnceCell::const_new();
 /// The number of the grounds so far.
 static GROUNDS: AtomicU32 = AtomicU32::new(0);
 
-/// Runs each `async fn case(ground: Ground)` as a test of its own on each database.
+/// Runs each `async fn case(ground: Ground)` as a separate test on each database.
 macro_rules! on_each_database {
     ($($case:ident),+ $(,)?) => {
         on_each_database!(@ postgres Postgres $($case)+);
@@ -71,7 +71,7 @@ impl Ground {
         ground
     }
 
-    /// The place and the name, with which another process opens a session.
+    /// The place and the name with which another process opens a session.
     pub(super) fn address(&self) -> (&str, &str) {
         (&self.place, &self.name)
     }
@@ -84,7 +84,7 @@ impl Ground {
         std::array::from_fn(|_| self.session())
     }
 
-    /// Waits until the database shows that this session waits for a lock. SQLite does not show it.
+    /// Waits until the database shows that this session waits for a lock. SQLite does not show that.
     pub(super) async fn until_waiting(&self, id: &str) {
         if self.database == Database::Sqlite {
             return;
@@ -105,13 +105,13 @@ impl Ground {
     }
 }
 
-/// Whether another session waits for a lock.
+/// Returns whether another session waits for a lock.
 async fn waits(observer: &mut Session, id: &str) -> bool {
     let query = match observer.database {
         Database::Postgres => {
             &format!("SELECT 1 FROM pg_stat_activity WHERE pid = {id} AND wait_event_type = 'Lock'")
         }
-        // The table `innodb_trx` shows nothing new to one who looks more often than every 100 ms.
+        // The table `innodb_trx` is not updated for queries more often than every 100 ms.
         _ => "SHOW ENGINE INNODB STATUS",
     };
     let rows = observer.run(query).await.done().concat();
@@ -126,7 +126,7 @@ async fn waits(observer: &mut Session, id: &str) -> bool {
 const ACCOUNT: &str =
     "CREATE TABLE account (balance BIGINT NOT NULL); INSERT INTO account VALUES (0)";
 
-/// A schema that each server has.
+/// A schema that exists on each server.
 fn first_schema(database: Database) -> &'static str {
     match database {
         Database::Postgres => "public",
@@ -134,7 +134,7 @@ fn first_schema(database: Database) -> &'static str {
     }
 }
 
-/// The folder of the socket of a server that is up. The first test starts it.
+/// The folder of the socket of a running server. The first test starts it.
 async fn started(cell: &OnceCell<DatabaseServer>, start: fn() -> DatabaseServer) -> String {
     let server = cell.get_or_init(|| start().up()).await;
     server.place().display().to_string()

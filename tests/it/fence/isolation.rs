@@ -1,12 +1,12 @@
-//! What the comments of the SQL say about isolation, on the database concerned.
+//! The statements in the comments of the SQL about isolation, on the database concerned.
 
 use super::ground::Ground;
 use super::session::{Database, Session};
 
 const KEY: &str = "order:42";
 
-/// Both holders are in transactions that begin with this statement. The later one waits at its fence for the earlier one,
-/// which adds 1 to the balance. Returns the later session, whose answer is not read yet.
+/// Both holders are in transactions that begin with this statement. The later one waits at its fence for the earlier
+/// one, which adds 1 to the balance. Returns the later session, whose response is not read yet.
 async fn overlap(ground: &Ground, begin: &str, first: &str) -> Session {
     let [mut old, mut new] = ground.sessions();
     let id = ground.id(&mut new).await;
@@ -71,7 +71,7 @@ async fn postgres_reads_behind_the_fence_what_was_committed_before_it() {
     }
 }
 
-/// So the fence must be a statement by itself.
+/// So the fence must be a separate statement.
 #[tokio::test]
 async fn postgres_reads_an_old_snapshot_beside_the_fence() {
     let ground = Ground::new(Database::Postgres).await;
@@ -97,7 +97,7 @@ async fn postgres_reports_a_snapshot_that_is_older_than_the_fence() {
         let error = answer.failed();
         assert!(error.starts_with("ERROR:  40001: "), "{level}: {error}");
         new.roll_back().await;
-        // Repeated, it goes on.
+        // If it is repeated, it continues.
         new.run(&begin).await.done();
         new.run(&new.database.fence(KEY, 6)).await.done();
         assert_eq!(new.balance().await, 1, "{level}");
@@ -123,7 +123,7 @@ async fn postgres_ends_a_refused_transaction_by_itself() {
     assert_eq!(session.balance().await, 0);
 }
 
-/// The statement for a user who may create no function stands in the comments.
+/// The statement for a user that may not create functions is in the comments.
 #[tokio::test]
 async fn postgres_needs_no_function() {
     let ground = Ground::new(Database::Postgres).await;
@@ -144,7 +144,7 @@ async fn postgres_needs_no_function() {
     session.run(&fence("6")).await.done();
 }
 
-/// A deferred transaction could read first, and find later that it may not write any more.
+/// A deferred transaction could read first, and find later that it may no longer write.
 #[tokio::test]
 async fn sqlite_has_one_transaction_that_may_write_at_a_time() {
     let ground = Ground::new(Database::Sqlite).await;

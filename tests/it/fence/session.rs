@@ -1,4 +1,4 @@
-//! A session of a database: its own client program, over pipes. So no driver is compiled.
+//! A session of a database, with its own client program over pipes. So no driver is compiled.
 
 use std::process::Command;
 
@@ -7,10 +7,10 @@ use reentry::FenceSql;
 use crate::support::Child;
 use crate::support::database::program;
 
-/// What ends the output of each request.
+/// The line that ends the output of each request.
 const END: &str = "end-of-answer";
 
-/// A database that the fence is for.
+/// A database for which the fence exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Database {
     Postgres,
@@ -27,9 +27,9 @@ impl Database {
         }
     }
 
-    /// The client program. `place` is the folder of the server or of the file, `name` the schema or the file.
+    /// The client program. `place` is the folder of the server or of the file. `name` is the schema or the file.
     fn client(self, place: &str, name: &str) -> Command {
-        // The errors of the program are in their places among its output.
+        // The errors of the program appear in their places among its output.
         let mut command = Command::new("sh");
         command.args(["-c", r#"exec "$0" "$@" 2>&1"#]);
         match self {
@@ -54,7 +54,7 @@ impl Database {
         command
     }
 
-    /// What makes the client print [`END`].
+    /// The statement that makes the client print [`END`].
     fn end(self) -> String {
         match self {
             Self::Postgres => format!(r"\echo {END}"),
@@ -72,7 +72,7 @@ impl Database {
         }
     }
 
-    /// The fence, with values in place of its parameters.
+    /// The fence, with values instead of its parameters.
     pub(super) fn fence(self, key: &str, token: i64) -> String {
         let (key, token) = (format!("'{key}'"), token.to_string());
         let statement = self.sql().statement();
@@ -108,7 +108,7 @@ impl Session {
 
     /// Sends statements. The next [`answer`](Self::answer) is about them.
     pub(super) fn send(&mut self, sql: &str) {
-        // An empty statement is an error for some clients.
+        // An empty statement is an error in some clients.
         let sql = sql.trim_end().trim_end_matches(';');
         self.client.tell(&format!("{sql};"));
         self.client.tell(&self.database.end());
@@ -161,17 +161,17 @@ impl Session {
         rows.concat().parse().unwrap_or_else(|_| panic!("{rows:?}"))
     }
 
-    /// Ends the client without a word to the server.
+    /// Ends the client without notifying the server.
     pub(super) fn die(&mut self) {
         self.client.sigkill();
     }
 }
 
-/// What the database has answered to some statements.
+/// The response of the database to some statements.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     rows: Vec<String>,
-    /// The first error, and all that follows it.
+    /// The first error, and everything after it.
     error: Option<String>,
 }
 
@@ -181,7 +181,7 @@ impl Answer {
         match &mut self.error {
             Some(error) => *error = format!("{error}\n{line}"),
             None if begins.iter().any(|begin| line.starts_with(begin)) => self.error = Some(line),
-            // An empty row is that of a function without a result.
+            // A function without a result returns an empty row.
             None if line.is_empty() => {}
             None => self.rows.push(line),
         }
@@ -208,7 +208,7 @@ impl Answer {
         self.error.unwrap_or_else(|| panic!("{:?}", self.rows))
     }
 
-    /// Whether the fence has refused the token.
+    /// Returns whether the fence has rejected the token.
     pub(super) fn is_refused(&self) -> bool {
         let error = self.error.as_ref();
         error.is_some_and(|error| error.contains("stale_fencing_token"))

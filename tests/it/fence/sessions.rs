@@ -1,4 +1,4 @@
-//! Two sessions at one key: the transactions come one after the other, in the order of their tokens.
+//! Two sessions at one key: the transactions follow each other, in the order of their tokens.
 
 use futures_util::future::join_all;
 
@@ -15,7 +15,7 @@ on_each_database!(
     keys_do_not_meet,
 );
 
-/// The second one of two sessions at a key: its identity, and its session.
+/// The second of two sessions at a key, with its identity.
 struct Second {
     id: String,
     session: Session,
@@ -52,7 +52,7 @@ async fn a_later_holder_waits_for_an_earlier_one_and_sees_its_work(ground: Groun
         new.session.answer().await.done();
         assert_eq!(new.session.balance().await, turn);
         new.session.commit().await;
-        // It was in the middle of its work, and goes on.
+        // It was in the middle of its work, and continues.
         assert!(old.enter(key, 5).await.is_refused());
         old.roll_back().await;
     }
@@ -86,7 +86,7 @@ async fn an_earlier_holder_that_comes_second_is_refused(ground: Ground) {
     }
 }
 
-/// Nothing of the later one has happened.
+/// Nothing of the later transaction was executed.
 async fn an_earlier_holder_goes_on_where_a_later_one_has_rolled_back(ground: Ground) {
     let (mut new, mut old) = (ground.session(), Second::new(&ground).await);
     for key in keys(&mut new).await {
@@ -114,7 +114,7 @@ async fn what_a_holder_has_begun_is_undone_where_its_connection_dies(ground: Gro
     }
 }
 
-/// Whichever comes first to a key that is used for the first time: those that come too late are refused.
+/// Whichever comes first to a key that is used for the first time, those that come too late are rejected.
 async fn holders_that_come_at_once_commit_in_the_order_of_their_tokens(ground: Ground) {
     let mut sessions: [Session; 5] = ground.sessions();
     let table = "CREATE TABLE written (place BIGINT PRIMARY KEY, token BIGINT)";
@@ -144,7 +144,7 @@ async fn holders_that_come_at_once_commit_in_the_order_of_their_tokens(ground: G
     }
 }
 
-/// The tokens with which something was written, in the order of the commits.
+/// The tokens of the writes, in the order of the commits.
 async fn written(session: &mut Session) -> Vec<i64> {
     let rows = session
         .run("SELECT token FROM written ORDER BY place")
@@ -153,7 +153,7 @@ async fn written(session: &mut Session) -> Vec<i64> {
     rows.map(|row| row.parse().unwrap()).collect()
 }
 
-/// SQLite has one transaction at a time.
+/// SQLite executes one transaction at a time.
 async fn keys_do_not_meet(ground: Ground) {
     let [mut one, mut other] = ground.sessions();
     one.enter("one", 6).await.done();

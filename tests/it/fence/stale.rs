@@ -1,5 +1,5 @@
-//! A process that stood still for longer than its lease writes on: without the fence it overwrites what the next holder has
-//! written, and with it no write is lost.
+//! A process that was stalled for longer than its lease continues to write. Without the fence it overwrites what the
+//! next holder has written. With the fence no write is lost.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use crate::support::{Child, RedisServer, child, connect, patient_at};
 
 const KEY: &str = "account:7";
 
-/// The lease of the process that stands still.
+/// The lease of the process that is stalled.
 const LEASE: Duration = Duration::from_millis(150);
 
-/// How often the process stands still.
+/// The number of times that the process is stalled.
 const ROUNDS: usize = 12;
 
-/// What the next holder adds each time. The process that stood still adds 1.
+/// The number that the next holder adds each time. The process that was stalled adds 1.
 const NEXT: i64 = 100;
 
 on_each_database!(a_holder_that_overslept_loses_no_update_of_the_next);
 
-/// How the process writes.
+/// The way in which the process writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Write {
     Fenced,
     Plain,
 }
 
-/// Reads the balance under the lock, and writes the next one when it is told to, whatever has become of the lock.
+/// Reads the balance under the lock, and writes the next one on a signal, whatever has happened to the lock.
 #[tokio::test]
 async fn role_that_oversleeps() {
     let Some(role) = child::role("role_that_oversleeps") else {
@@ -71,7 +71,7 @@ async fn role_that_oversleeps() {
     }
 }
 
-/// Takes the lock after the process that stands still, and adds to the balance.
+/// Acquires the lock after the process that is stalled, and adds to the balance.
 async fn next(locks: &Locks, session: &mut Session) {
     let body = async {
         let token = reentry::held(KEY).unwrap().fencing_token().as_i64();

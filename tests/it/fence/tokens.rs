@@ -1,4 +1,4 @@
-//! Which tokens the fence lets in, one transaction after the other.
+//! The tokens that the fence accepts, one transaction after the other.
 
 use reentry::FencingToken;
 

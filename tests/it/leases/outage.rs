@@ -93,7 +93,7 @@ async fn a_wait_in_vain_is_a_timeout_with_the_last_error(ground: Ground) {
     is_free(&b, KEY).await;
 }
 
-/// Whether it is not known what has become of a request, and how long that took.
+/// Returns whether it is not known what has become of a request, and how long that took.
 async fn ask(locks: &Locks) -> (bool, Duration) {
     let start = Instant::now();
     match locks.lock(KEY).no_wait().await {

@@ -60,7 +60,7 @@ async fn odd_data_in_a_lock_is_shown_and_not_released_by_force() {
     assert_eq!(server.ask("HLEN key").await, "9000");
 }
 
-/// Whether it says that there is no lock.
+/// Returns whether it says that there is no lock.
 fn is_refused(forced: Result<bool, LockError>) -> bool {
     let source = match forced {
         Err(LockError::Store { source, .. }) => source.source().map(ToString::to_string),

@@ -55,12 +55,12 @@ impl Source {
         }
     }
 
-    /// Whether it says that this module has a file of its own.
+    /// Returns whether it says that this module has a file of its own.
     fn declares(&self, module: &str) -> bool {
         self.code.contains(&format!("mod {module};"))
     }
 
-    /// Whether it includes the script, by its path or by the macro that makes the path.
+    /// Returns whether it includes the script, by its path or by the macro that makes the path.
     pub fn loads(&self, verb: &str) -> bool {
         self.code.contains(&format!("lua/{verb}.lua\""))
             || self.code.contains(&format!("script!(\"{verb}\")"))
