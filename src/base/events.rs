@@ -109,8 +109,8 @@ pub(crate) fn credentials_failed(error: &impl std::fmt::Display, warnings: &Thro
 
 /// Reports that a server, or a proxy in front of it, rejects RESP3, so that RESP2 is used. The caller reports this once
 /// for each `Locks`.
-pub(crate) fn resp3_refused(server: &str, error: &impl std::fmt::Display) {
-    warn!(target: TARGET, server, %error, "resp3_refused");
+pub(crate) fn resp3_rejected(server: &str, error: &impl std::fmt::Display) {
+    warn!(target: TARGET, server, %error, "resp3_rejected");
 }
 
 pub(crate) fn acquire_undone(key: &LockKey, hold: HoldId) {
@@ -135,8 +135,8 @@ pub(crate) fn downgrade_retried(key: &LockKey, hold: HoldId, error: &StoreError)
 }
 
 /// Reports that the depth in the store stays wrong until the next change.
-pub(crate) fn depth_refused(key: &LockKey, hold: HoldId, error: &StoreError) {
-    warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "depth_refused");
+pub(crate) fn depth_rejected(key: &LockKey, hold: HoldId, error: &StoreError) {
+    warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "depth_rejected");
 }
 
 /// Reports a renewal. The lease is certain to last until `until`.
@@ -147,7 +147,7 @@ pub(crate) fn renewed(key: &LockKey, hold: HoldId, until: Instant) {
 }
 
 /// Counts a renewal that the store rejected because it no longer knows the hold.
-pub(crate) fn renewal_refused(key: &LockKey) {
+pub(crate) fn renewal_rejected(key: &LockKey) {
     metrics::renewed(key.class(), RenewalOutcome::Gone);
 }
 
@@ -181,8 +181,8 @@ fn time_since(since: Option<Instant>) -> Option<DebugValue<Duration>> {
 }
 
 /// Reports that the next waiter of this process has the lock, in memory.
-pub(crate) fn handed_on(key: &LockKey, hold: HoldId) {
-    debug!(target: TARGET, key = key.as_str(), %hold, "handed_on");
+pub(crate) fn handed_off(key: &LockKey, hold: HoldId) {
+    debug!(target: TARGET, key = key.as_str(), %hold, "handed_off");
 }
 
 pub(crate) fn release_backgrounded(key: &LockKey, hold: HoldId) {

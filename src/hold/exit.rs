@@ -27,9 +27,9 @@ pub(super) fn end(hold: &Arc<Hold>, renewals: &Arc<RenewalSchedule>) -> Option<L
         hold.call_off();
     }
     let is_lone = min_hold.is_none() && !gives_way && hold.group().is_none();
-    let may_hand_on = removed.was_waiting && is_open && is_lone;
-    let hand_on = || queues.hand_on(hold.key(), grant);
-    let leaving = if may_hand_on && hold.span().in_scope(hand_on) {
+    let may_hand_off = removed.was_waiting && is_open && is_lone;
+    let hand_off = || queues.hand_off(hold.key(), grant);
+    let leaving = if may_hand_off && hold.span().in_scope(hand_off) {
         hold.end_span();
         None
     } else {

@@ -148,7 +148,7 @@ impl RenewRequest {
     pub(super) fn lose(&self, reply: &RenewReply) {
         let gone = self.those(reply, RenewAnswer::Gone);
         for Asked { hold, .. } in gone.filter(|asked| asked.hold.depth() > 0) {
-            events::renewal_refused(hold.key());
+            events::renewal_rejected(hold.key());
             hold.lose(LostReason::Gone);
         }
     }

@@ -98,7 +98,7 @@ fn land_failed(hold: &Hold, flight: &ChangeInFlight, error: StoreError) -> Resul
     let is_first_to_know = land(hold, flight, None);
     if error.effect() == Effect::Refused {
         hold.change(|state| state.depth.is_away = false);
-        events::depth_refused(hold.key(), hold.id(), &error);
+        events::depth_rejected(hold.key(), hold.id(), &error);
         return Err(Failure::Store(error));
     }
     if is_first_to_know {

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_whose_renewal_is_due_is_not_handed_on() {
+    fn a_hold_whose_renewal_is_due_is_not_handed_off() {
         let now = Instant::now();
         for (lease, pause) in [(30 * SECOND, 10 * SECOND), (2 * SECOND, SECOND / 2)] {
             let turn = won(now, lease);

@@ -125,7 +125,7 @@ impl LocalQueue {
                 self.claim(waiter);
                 self.holders.enter(hold);
             }
-            Input::HandOn {
+            Input::HandOff {
                 hold,
                 waiter,
                 until,

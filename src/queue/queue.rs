@@ -188,7 +188,7 @@ impl LocalQueues {
     /// Hands a lock off in memory at the end of a turn. Returns false if the lock must be released.
     ///
     /// The next waiter must want the same TTL, and have no `max_hold`.
-    pub(crate) fn hand_on(&self, key: &LockKey, turn: Grant) -> bool {
+    pub(crate) fn hand_off(&self, key: &LockKey, turn: Grant) -> bool {
         if self.queueing.handoff == Handoff::InStore || turn.mode == Mode::Shared {
             return false;
         }
@@ -200,27 +200,27 @@ impl LocalQueues {
         let is_late = turn.tokens.age(now).is_none_or(|age| age >= heartbeat);
         let hold = next.hold;
         let mut effects = Effects::default();
-        let handed_on = self.change(key, &mut effects, |line, effects| {
+        let handed_off = self.change(key, &mut effects, |line, effects| {
             // If the lock was taken away from this hold, another hold may have it by now.
             line.queue.is_held_by(hold).then_some(())?;
             let waiter = line.queue.heir(next.lease.ttl, is_late)?;
             line.callers.get(waiter)?;
             line.answer(waiter, Ok(next), effects);
             let until = next.lease.deadline;
-            let hand_on = Input::HandOn {
+            let hand_off = Input::HandOff {
                 hold,
                 waiter,
                 until,
             };
-            self.step(key, line, hand_on, effects);
+            self.step(key, line, hand_off, effects);
             Some(())
         });
-        let is_handed_on = handed_on.flatten().is_some();
-        if is_handed_on {
-            events::handed_on(key, hold);
+        let is_handed_off = handed_off.flatten().is_some();
+        if is_handed_off {
+            events::handed_off(key, hold);
         }
         self.apply(key, effects, None);
-        is_handed_on
+        is_handed_off
     }
 
     /// The last reply of the store about the lock, and the instant at which the store last responded.

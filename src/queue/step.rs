@@ -28,7 +28,7 @@ pub(super) enum Input {
     /// A caller has claimed its grant. From now on the hold is renewed.
     Entered { waiter: HoldId, hold: HoldId },
     /// The hold continues with this waiter, in memory, and is not renewed until the caller enters.
-    HandOn {
+    HandOff {
         hold: HoldId,
         waiter: HoldId,
         until: Instant,

@@ -196,7 +196,7 @@ async fn a_server_that_refuses_resp3_is_told_of_once() -> Result<(), LockError> 
             server.kill_other_connections().await;
         }
     }
-    let told = events.named("resp3_refused");
+    let told = events.named("resp3_rejected");
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0]["error"].contains("HELLO"), "{told:?}");
     Ok(())

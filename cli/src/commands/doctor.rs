@@ -5,7 +5,7 @@
 //! | `facts` | the facts that a server reports |
 //! | `server` | what is right and wrong with one server |
 //! | `together` | what is right and wrong with several servers together |
-//! | `trial` | a lock that is taken, handed on and released |
+//! | `trial` | a lock that is taken, handed off and released |
 //! | `rights` | the other rights of the user |
 //! | `finding` | the findings, and how they are printed |
 
@@ -32,7 +32,7 @@ use crate::{connect, output};
 ///
 /// Each server is asked: version, protocol, memory, persistence, replication, clock, latency, what the user may do; and all of
 /// them together: clocks against each other, sentinels, slots. At each primary a lock is taken, entered twice, renewed,
-/// handed on to another process and released: that of --key, or one named `reentry-doctor:` and a number. The exit code
+/// handed off to another process and released: that of --key, or one named `reentry-doctor:` and a number. The exit code
 /// is 1 if something is wrong, and with --strict also if there is something to look at.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {

@@ -218,7 +218,7 @@ fn a_waiter_without_timers_panics_itself() -> Result<(), LockError> {
 
 /// An operator has released it by force, and the holder does not know that yet.
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_another_one_has_replaced_is_not_handed_on() -> Result<(), LockError> {
+async fn a_hold_that_another_one_has_replaced_is_not_handed_off() -> Result<(), LockError> {
     let mut process = Process::with_heartbeat(SECOND);
     let builder = Locks::builder().ttl(TTL).heartbeat(SECOND);
     let builder = builder.handoff(Handoff::InProcess);

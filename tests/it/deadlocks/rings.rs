@@ -151,7 +151,7 @@ async fn a_waiter_behind_another_one_of_its_process_closes_a_ring() {
 
 /// The field of a later call graph of a cohort is that of the first one.
 #[tokio::test(start_paused = true)]
-async fn a_ring_through_a_lock_that_was_handed_on_in_memory_is_found() {
+async fn a_ring_through_a_lock_that_was_handed_off_in_memory_is_found() {
     let server = Server::new();
     let other = server.locks();
     let cohort = server.builder().handoff(Handoff::InProcess);

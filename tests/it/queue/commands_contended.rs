@@ -45,7 +45,7 @@ async fn drain(server: &RedisServer, locks: &Locks, tasks: usize) -> u64 {
 }
 
 #[tokio::test]
-async fn a_section_that_is_handed_on_costs_one_request() {
+async fn a_section_that_is_handed_off_costs_one_request() {
     let server = RedisServer::start().await;
     let locks = timeless(&server, Handoff::InStore).await;
     drain(&server, &locks, 8).await;
@@ -56,7 +56,7 @@ async fn a_section_that_is_handed_on_costs_one_request() {
 }
 
 #[tokio::test]
-async fn a_section_that_is_handed_on_in_memory_costs_a_seventeenth_of_one() {
+async fn a_section_that_is_handed_off_in_memory_costs_a_seventeenth_of_one() {
     let server = RedisServer::start().await;
     let locks = timeless(&server, Handoff::InProcess).await;
     drain(&server, &locks, 8).await;

@@ -64,7 +64,7 @@ fn a_release_on_a_runtime_that_is_left_holds_up_no_waiter_beyond_the_lease() {
 
 /// Each member of a group is renewed on its own runtime.
 #[test]
-fn a_hold_that_is_handed_on_outlives_the_runtime_of_the_member_before() {
+fn a_hold_that_is_handed_off_outlives_the_runtime_of_the_member_before() {
     for shut_down in [true, false] {
         let (first, next) = (still(), running());
         let builder = Locks::builder().ttl(2 * SECOND);

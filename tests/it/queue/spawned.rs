@@ -85,7 +85,7 @@ async fn next_after_a_member(handoff: Handoff) -> (bool, u64) {
 }
 
 #[tokio::test]
-async fn a_lock_with_members_is_not_handed_on() {
+async fn a_lock_with_members_is_not_handed_off() {
     // In memory, by the last member: the one request is the release of the next turn.
     assert_eq!(next_after_a_member(Handoff::InProcess).await, (true, 1));
     // By the release of the last member, which names the next one.

@@ -32,7 +32,7 @@ impl Shell {
                     self.step(Input::Entered { waiter, hold });
                 }
             }
-            Event::HandOn(at) => self.hand_on(at),
+            Event::HandOff(at) => self.hand_off(at),
             Event::Release(at) => {
                 if let Some((waiter, Caller::Entered(hold))) = self.pick(at, is_entered) {
                     self.set(waiter, Caller::Gone);
@@ -152,7 +152,7 @@ impl Shell {
         }
     }
 
-    pub(super) fn hand_on(&mut self, at: usize) {
+    pub(super) fn hand_off(&mut self, at: usize) {
         let Some((before, Caller::Entered(hold))) = self.pick(at, is_entered) else {
             return;
         };
@@ -165,7 +165,7 @@ impl Shell {
             self.set(before, Caller::Gone);
             self.set(waiter, Caller::Granted(hold));
             let until = grant.lease.deadline;
-            self.step(Input::HandOn {
+            self.step(Input::HandOff {
                 hold,
                 waiter,
                 until,

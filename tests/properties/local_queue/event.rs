@@ -19,7 +19,7 @@ pub(super) enum Event {
     },
     Leave(usize),
     Enter(usize),
-    HandOn(usize),
+    HandOff(usize),
     Release(usize),
     Lost(usize),
     /// A holder requests to share its lock. Then the store executes that.
@@ -64,7 +64,7 @@ pub(super) fn any_event() -> impl Strategy<Value = Event> {
             }),
         3 => at.clone().prop_map(Event::Leave),
         4 => at.clone().prop_map(Event::Enter),
-        2 => at.clone().prop_map(Event::HandOn),
+        2 => at.clone().prop_map(Event::HandOff),
         3 => at.clone().prop_map(Event::Release),
         1 => at.clone().prop_map(Event::Lost),
         2 => at.clone().prop_map(Event::Downgrade),

@@ -42,7 +42,7 @@ async fn what_is_acquired_enters_in_the_new_primary() {
 
 /// The order of the waiters of several processes is in the replicas. The release goes on until the new primary has it.
 #[tokio::test]
-async fn a_lock_is_handed_on_in_the_order_of_the_waiters() {
+async fn a_lock_is_handed_off_in_the_order_of_the_waiters() {
     let set = SentinelSet::start().await;
     let [holder, one, two, three] = processes(&unhurried(&set)).await;
     let guard = holder.lock(KEY).await.unwrap();

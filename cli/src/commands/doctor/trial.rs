@@ -1,4 +1,4 @@
-//! A trial lock: taken, entered twice, renewed, listed, handed on to another process and released.
+//! A trial lock: taken, entered twice, renewed, listed, handed off to another process and released.
 
 use std::process;
 use std::time::{Duration, Instant};
@@ -47,14 +47,14 @@ impl Trial {
             return Ok(Vec::new());
         };
         let mut findings = Vec::with_capacity(2);
-        match self.hand_on(&key).await {
+        match self.hand_off(&key).await {
             Ok((took, listed)) => {
                 let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
                 let took = short_micros(took);
                 findings.push(Finding::ok(
                     CHECK,
                     format!(
-                        "one was taken, entered twice, renewed, handed on in {took}, and released"
+                        "one was taken, entered twice, renewed, handed off in {took}, and released"
                     ),
                 ));
                 findings.push(listing(listed));
@@ -99,7 +99,7 @@ impl Trial {
     }
 
     /// Returns how long the second process waited for the lock after its release, and whether the lock was listed.
-    async fn hand_on(&self, key: &str) -> Result<(Duration, Result<(), LockError>), LockError> {
+    async fn hand_off(&self, key: &str) -> Result<(Duration, Result<(), LockError>), LockError> {
         let guard = self.locks.lock(key).ttl(TTL).no_wait().await?;
         let nested = guard.scope(self.locks.lock(key).ttl(TTL).no_wait().acquire());
         nested.await??.release().await?;

@@ -227,11 +227,11 @@ fn heir_of(ttl: u64, is_late: bool, expected: Option<char>) -> Event {
     })
 }
 
-pub(super) fn hand_on(of: char, waiter: char) -> Event {
+pub(super) fn hand_off(of: char, waiter: char) -> Event {
     let (hold, waiter) = (hold(of), hold(waiter));
     Box::new(move |story| {
         let grant = story.grants[&of];
-        Some(Input::HandOn {
+        Some(Input::HandOff {
             hold,
             waiter,
             until: grant.lease.deadline,

@@ -68,12 +68,12 @@ fn many_have_their_turns_in_memory() {
     let mut line = Line::new();
     for waiter in line.waiters.clone() {
         assert_eq!(line.queue.heir(millis(TTL), false), Some(waiter));
-        let hand_on = Input::HandOn {
+        let hand_off = Input::HandOff {
             hold: line.holder,
             waiter,
             until: line.now + millis(TTL),
         };
-        assert!(line.step(hand_on).is_empty());
+        assert!(line.step(hand_off).is_empty());
         let hold = line.holder;
         assert!(line.step(Input::Entered { waiter, hold }).is_empty());
         assert!(line.queue.is_held_by(hold));

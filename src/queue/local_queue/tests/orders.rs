@@ -138,11 +138,11 @@ fn a_hold_goes_on_with_the_first_waiter_in_memory() {
             (join_heir(B, TTL), ""),
             (join_heir(C, TTL), ""),
             (heir(TTL, Some(B)), ""),
-            (hand_on(A, B), ""),
+            (hand_off(A, B), ""),
             (enter_turn(B, A), ""),
             (message(B), ""),
             (heir(TTL, Some(C)), ""),
-            (hand_on(A, C), ""),
+            (hand_off(A, C), ""),
             (enter_turn(C, A), ""),
             (heir(TTL, None), ""),
             (idle(), ""),
@@ -156,7 +156,7 @@ fn a_turn_that_is_not_come_for_is_passed_over() {
         .held_by(A)
         .goes([
             (join_heir(B, TTL), ""),
-            (hand_on(A, B), ""),
+            (hand_off(A, B), ""),
             (due(2_000), "pass over B"),
             (release(A), "release A"),
             (free(), ""),
@@ -167,7 +167,7 @@ fn a_turn_that_is_not_come_for_is_passed_over() {
         .goes([
             (join_heir(B, TTL), ""),
             (join(C), ""),
-            (hand_on(A, B), ""),
+            (hand_off(A, B), ""),
             (leave(B), ""),
             (release(A), "release A to C"),
             (held(), "grant C"),
@@ -232,7 +232,7 @@ fn a_hold_does_not_go_on_with_a_waiter_that_the_store_may_know() {
         .goes([
             (failed(), ""),
             (heir(TTL, Some(B)), ""),
-            (hand_on(A, B), ""),
+            (hand_off(A, B), ""),
             (enter_turn(B, A), ""),
         ])
         .released_by(A);
@@ -242,7 +242,7 @@ fn a_hold_does_not_go_on_with_a_waiter_that_the_store_may_know() {
             (join_heir(C, TTL), ""),
             (leave(B), ""),
             (heir(TTL, Some(C)), ""),
-            (hand_on(A, C), ""),
+            (hand_off(A, C), ""),
             (enter_turn(C, A), ""),
             (busy(), "release B"),
             (free(), ""),
@@ -258,9 +258,9 @@ fn turns_count_as_handoffs() {
             (join_heir(B, TTL), ""),
             (join_heir(C, TTL), ""),
             (join_heir(D, TTL), ""),
-            (hand_on(A, B), ""),
+            (hand_off(A, B), ""),
             (enter_turn(B, A), ""),
-            (hand_on(A, C), ""),
+            (hand_off(A, C), ""),
             (enter_turn(C, A), ""),
             (heir(TTL, None), ""),
             (release(A), "release A to the queue, then D"),
@@ -288,9 +288,9 @@ fn three_heirs() -> Story {
         (join_heir(C, TTL), ""),
         (join_heir(D, TTL), ""),
         (listens(true), ""),
-        (hand_on(A, B), ""),
+        (hand_off(A, B), ""),
         (enter_turn(B, A), ""),
-        (hand_on(A, C), ""),
+        (hand_off(A, C), ""),
         (enter_turn(C, A), ""),
     ])
 }
@@ -300,7 +300,7 @@ fn there_is_no_bound_to_the_turns_as_long_as_no_other_process_waits() {
     three_heirs()
         .goes([
             (heir(TTL, Some(D)), ""),
-            (hand_on(A, D), ""),
+            (hand_off(A, D), ""),
             (enter_turn(D, A), ""),
             (contended(), ""),
         ])
@@ -332,9 +332,9 @@ fn another_process_that_came_before_the_answer_was_read_is_not_forgotten() {
             (join_heir(C, TTL), ""),
             (join_heir(D, TTL), ""),
             (listens(true), ""),
-            (hand_on(A, B), ""),
+            (hand_off(A, B), ""),
             (enter_turn(B, A), ""),
-            (hand_on(A, C), ""),
+            (hand_off(A, C), ""),
             (enter_turn(C, A), ""),
             (heir(TTL, None), ""),
             (release(A), "release A to the queue, then D"),
@@ -356,7 +356,7 @@ fn another_process_that_came_before_a_release_was_answered_is_not_forgotten() {
             (contended(), ""),
             (held(), "grant B"),
             (enter(B), ""),
-            (hand_on(B, C), ""),
+            (hand_off(B, C), ""),
             (enter_turn(C, B), ""),
             (heir(TTL, None), ""),
             (release(B), "release B to the queue, then D"),

@@ -69,7 +69,7 @@ async fn try_resp3(
     match open(address.info.clone(), &config).await {
         Err(error) if refuses_resp3(&error) => {
             if !address.is_refusal_told.swap(true, Relaxed) {
-                events::resp3_refused(&address.endpoint, &error);
+                events::resp3_rejected(&address.endpoint, &error);
             }
             Ok(None)
         }

@@ -7,7 +7,7 @@ use crate::fault::{Fault, Kind};
 use crate::history::{History, Hold};
 use crate::ledger::{Outcome, Reason};
 
-/// All sections of one hold of a key: one after the other where it is handed on in memory.
+/// All sections of one hold of a key: one after the other where it is handed off in memory.
 struct Span {
     first: u64,
     /// The longest lease that any of them may have asked for.
