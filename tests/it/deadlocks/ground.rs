@@ -50,7 +50,8 @@ pub(super) fn keys(error: &LockError) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Each holds the key that the one before it waits for, and the first one waits for the key of the error.
+/// Returns whether each holds the key that the one before it waits for, and the first one waits for the key of the
+/// error.
 pub(super) fn is_ring(error: &LockError, members: usize) -> bool {
     let keys = keys(error);
     let next = keys.iter().cycle().skip(1);

@@ -1,5 +1,5 @@
-//! P11: every outermost acquisition gets a token greater than all earlier tokens of its key, whichever way the lock comes.
-//! The contract of the stores has the ways of a lock in the store; here are those that a caller goes.
+//! P11: every outermost acquisition gets a token greater than all earlier tokens of its key, whichever way the lock
+//! comes. The contract of the stores tests the ways of a lock in the store. This file tests those of a caller.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -25,7 +25,7 @@ async fn token(locks: &Locks) -> FencingToken {
     locks.with_lock(KEY, body).await.unwrap()
 }
 
-/// The later holder has the greater token: that is what a resource goes by.
+/// The later holder has the greater token, which is the rule of a resource.
 async fn tokens_increase_in_the_order_of_entry(locks: Locks) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let mut tasks = JoinSet::new();
@@ -60,7 +60,7 @@ async fn a_reentry_keeps_its_token(locks: Locks) {
     assert!(token(&locks).await > first);
 }
 
-/// A token in the lock that is ahead of the clock, as after a clock that was set back while it was held.
+/// The lock has a token that is ahead of the clock, as after a clock that was set back while it was held.
 #[tokio::test]
 async fn a_lock_that_moves_has_the_token_after_the_stored_one_where_the_clock_is_behind() {
     let server = RedisServer::start().await;
@@ -81,16 +81,17 @@ async fn a_lock_that_moves_has_the_token_after_the_stored_one_where_the_clock_is
         assert_eq!(u64::from(guard.held().fencing_token()), ahead + turn);
     }
     guard.release().await.unwrap();
-    // Nothing knows of it any more, and the clock tells.
+    // The server has no trace of it any more, so the token comes from the clock.
     assert!(u64::from(token(&one).await) < ahead);
 }
 
-/// Waiters that are told, that are told nothing, that ask, and that share a hold, whose tokens are counted in memory.
+/// There are waiters with messages, without messages, and with polling, and waiters that share a hold, whose tokens are
+/// counted in memory.
 #[tokio::test]
 async fn tokens_increase_among_processes_of_every_kind() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
-    // What only a message of a subscription contains.
+    // Only a message of a subscription contains this.
     proxy.on_every(ToClient, b"$7\r\nmessage\r\n", Action::Lose);
     let heartbeat = Duration::from_millis(300);
     let builder = patient(&server)

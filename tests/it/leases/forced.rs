@@ -1,4 +1,4 @@
-//! P6 where an operator takes a lock away: its holder is told at once, in whichever process it is.
+//! P6 when an operator takes a lock away: its holder is notified immediately, in whichever process it is.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use crate::support::rig::KEY;
 use crate::support::{DEADLINE, RedisServer, eventually, patient, processes, within};
 
-/// So long that a renewal, which would find the loss as well, is not due within the test.
+/// A TTL so long that a renewal, which would also find the loss, is not due within the test.
 const TTL: Duration = Duration::from_secs(3_600);
 
 fn is_gone<T>(result: &Result<T, LockError>) -> bool {
@@ -20,7 +20,7 @@ fn is_gone<T>(result: &Result<T, LockError>) -> bool {
     matches!(result, Err(LockError::Lost { reason, key, .. }) if *reason == gone && key == KEY)
 }
 
-/// A body that holds the lock, and has no end.
+/// A body that holds the lock, and never ends.
 async fn hold_for_ever(holder: &Locks) -> JoinHandle<Result<(), LockError>> {
     let inside = Arc::<Notify>::default();
     let entered = Arc::clone(&inside);
@@ -59,7 +59,7 @@ async fn all_readers_are_told_wherever_they_are() {
     }
 }
 
-/// The lock of the next holder, and those on other keys, stay.
+/// The lock of the next holder, and locks on other keys, stay.
 #[tokio::test]
 async fn holders_of_other_locks_are_not_disturbed() {
     let server = RedisServer::start().await;
@@ -91,7 +91,7 @@ async fn a_process_that_has_lost_its_connection_listens_again() {
     within(DEADLINE, "it is told", guard.held().lost()).await;
 }
 
-/// A server that runs a script for too long refuses the subscription, and nothing else that a connection needs.
+/// A server that runs a script for too long rejects the subscription, and nothing else that a connection needs.
 #[tokio::test]
 async fn a_process_that_connects_to_a_busy_server_listens_afterwards() {
     let server = RedisServer::start().await;
@@ -103,7 +103,7 @@ async fn a_process_that_connects_to_a_busy_server_listens_afterwards() {
     let endless = tokio::spawn(async move { script.exec_async(&mut endless).await });
     let is_busy = async || server.try_ask("PING").await.is_err();
     eventually(DEADLINE, "the server is busy", is_busy).await;
-    // Its connection is there when it is built.
+    // Its connection exists when it is built.
     let holder = patient(&server).ttl(TTL).build().await.unwrap();
     server.ask("SCRIPT KILL").await;
     endless.await.unwrap().unwrap_err();
@@ -114,7 +114,7 @@ async fn a_process_that_connects_to_a_busy_server_listens_afterwards() {
     assert!(is_gone(&ended), "{ended:?}");
 }
 
-/// The rights to it are no more than those to the inbox, and locks do not depend on them.
+/// The permissions for it are not more than those for the inbox, and locks do not depend on them.
 #[tokio::test]
 async fn a_process_that_may_not_subscribe_has_its_locks() {
     let server = RedisServer::start().await;
@@ -126,7 +126,7 @@ async fn a_process_that_may_not_subscribe_has_its_locks() {
     assert_eq!(server.listeners().await, 0);
 }
 
-/// What docs/reliability.md says of users who do not trust each other.
+/// This is the statement of docs/reliability.md about users who do not trust each other.
 #[tokio::test]
 async fn a_forged_end_is_believed_and_lets_no_caller_in_beside_the_holder() {
     let server = RedisServer::start().await;
@@ -142,7 +142,7 @@ async fn a_forged_end_is_believed_and_lets_no_caller_in_beside_the_holder() {
         .unwrap();
     let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
     assert!(is_gone(&ended), "{ended:?}");
-    // The lock is released, so the next caller has it before the lease ends.
+    // The lock is released, so the next caller has it before the lease expires.
     let next = within(DEADLINE, "it is free", other.lock(KEY).acquire()).await;
     next.unwrap().release().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! The time between the end of a lease for its holder and its end in the store.
+//! The time between the end of a lease for its holder and its expiry in the store.
 
 use std::future::pending;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 const SECOND: Duration = Duration::from_secs(1);
 const KEY: &str = "order:42";
 
-/// Two replicas with leases of 12 s, and 3 s of them for what a body has sent.
+/// Two replicas with leases of 12 s, and a grace of 3 s for the requests that a body has sent.
 fn replicas(server: &Server, handoff: Handoff) -> [Locks; 2] {
     [(); 2].map(|()| {
         let builder = server.builder().ttl(12 * SECOND).grace(3 * SECOND);
@@ -50,7 +50,7 @@ async fn a_body_ends_so_long_before_another_one_can_begin() {
     assert!(entered >= 12 * SECOND, "{entered:?}");
 }
 
-/// A lock that moves has a short lease at first, and the grace comes on top of it.
+/// A lock that moves has a short lease at first, and the grace is added to it.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_has_moved_is_kept_and_renewed() {
     for handoff in [Handoff::InStore, Handoff::InProcess] {

@@ -1,4 +1,4 @@
-//! P5, P6 and P11 when a holder's process is killed, or stopped for longer than its lease.
+//! P5, P6 and P11 when the process of a holder is killed, or stopped for longer than its lease.
 
 use std::future::pending;
 use std::time::{Duration, Instant};
@@ -61,13 +61,13 @@ async fn a_killed_holder_keeps_the_next_one_out_until_its_lease_ends_and_no_long
         .expect("its lease goes on");
     let killed = Instant::now();
     let next = enter_next(&server).await;
-    // Not before: the lease that was seen after the kill, less what seeing it took.
+    // It does not enter earlier. The limit is the lease that was seen after the kill, less the time of that inspection.
     let remaining = info.remaining.unwrap();
     assert!(remaining <= LEASE && next > token);
     assert!(killed.elapsed() + Duration::from_millis(5) >= remaining);
 }
 
-/// Makes a step every few milliseconds, and says when one comes after more than a lease.
+/// Makes a step every few milliseconds, and reports a step that comes after more than a lease.
 #[tokio::test]
 async fn role_that_steps() {
     let Some(role) = child::role("role_that_steps") else {
@@ -94,7 +94,7 @@ async fn role_that_steps() {
         Err(LockError::Lost { reason, .. }) => format!("result: lost, {reason:?}"),
         other => format!("result: {other:?}"),
     });
-    // The process is in order: it takes the lock again, at the head of the queue.
+    // The process works: it acquires the lock again, at the head of the queue.
     role.say(match locks.with_lock(KEY, async {}).await {
         Ok(()) => "again: entered".to_owned(),
         Err(error) => format!("again: {error}"),
@@ -109,7 +109,7 @@ async fn a_process_stopped_beyond_its_lease_makes_no_step_after_it() {
     holder.sigstop();
     enter_next(&server).await;
     holder.sigcont();
-    // At resumption its timers and its body wake up together; the deadline is looked at first.
+    // When the process continues, its timers and its body wake up together. The deadline is checked first.
     let result = holder.wait_for_line("result:").await;
     assert_eq!(result, format!("lost, {:?}", LostReason::Unconfirmed));
     assert_eq!(holder.wait_for_line("again:").await, "entered");
@@ -130,7 +130,7 @@ async fn a_process_stopped_for_less_than_its_lease_goes_on() {
     assert!(waiting.await.is_err_and(|error| error.is_contended()));
 }
 
-/// A resource that refuses tokens smaller than the greatest it has seen: 1 if it took the value.
+/// A resource that rejects tokens smaller than the greatest it has seen. It returns 1 if it accepted the value.
 async fn write(resource: &mut impl ConnectionLike, token: u64, value: &str) -> bool {
     const FENCED: &str = "
         local greatest = tonumber(redis.call('HGET', KEYS[1], 'token') or 0)

@@ -1,4 +1,4 @@
-//! Leading: of all that campaign one leads at a time, and another one takes over when it ends, in whatever way.
+//! Leading. Of all candidates one leads at a time, and another one takes over when it ends, in whatever way.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const KEY: &str = "reports";
 const SECOND: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_secs(30);
 
-/// Whose term has begun, and its token.
+/// The candidate whose term has begun, and its token.
 type Terms = UnboundedReceiver<(usize, u64)>;
 
 /// Campaigns, and leads for ever.
@@ -32,7 +32,7 @@ fn campaign(
     }))
 }
 
-/// Three replicas that campaign, one after the other; the first leads.
+/// Three replicas that campaign, one after the other. The first one leads.
 async fn three(server: &Server) -> (Vec<(Locks, JoinHandle<Result<(), LockError>>)>, Terms) {
     let (terms, mut begun) = unbounded_channel();
     let mut replicas = Vec::new();
@@ -123,7 +123,7 @@ async fn a_leader_that_loses_its_lock_is_dropped_and_campaigns_again() {
     assert_eq!(terms, 5);
 }
 
-/// It knows from its own clock.
+/// It knows that from its own clock.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_is_cut_off_ends_before_another_one_leads() {
     let server = Server::new();
@@ -134,7 +134,7 @@ async fn a_leader_that_is_cut_off_ends_before_another_one_leads() {
         tokio::spawn(locks.leader(KEY).run(move |_| {
             terms.fetch_add(1, Ordering::Relaxed);
             let section = Arc::clone(&section);
-            // It panics if two are inside.
+            // The section panics if two are inside.
             async move { section.visit_until(pending()).await }
         }))
     });
@@ -210,7 +210,7 @@ async fn work_that_panics_or_is_dropped_leaves_no_leader() {
     }
 }
 
-/// Also one that may ask a few times only.
+/// This also covers a candidate with a limited number of attempts.
 #[tokio::test(start_paused = true)]
 async fn it_campaigns_while_the_store_is_away_or_another_one_leads() {
     let server = Server::new();

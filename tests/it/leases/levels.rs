@@ -1,5 +1,5 @@
-//! P6: a loss that comes to light while the body itself is polled ends it from the outermost level on. What stands
-//! between two levels makes no further step.
+//! P6: a loss that is noticed while the body itself is polled ends it from the outermost level on. The code between two
+//! levels makes no further step.
 
 use std::cell::Cell;
 use std::sync::mpsc;
@@ -16,10 +16,10 @@ use tokio::time::advance;
 const KEY: &str = "order:42";
 const OTHER: &str = "stock:7";
 
-/// How the loss comes to light.
+/// The way in which the loss is noticed.
 #[derive(Clone, Copy, Debug)]
 enum Found {
-    /// When an inner body has ended, too late.
+    /// When an inner body has ended, which is too late.
     AfterABody,
     /// By a nested entry.
     ByAnEntry,
@@ -29,9 +29,9 @@ enum Found {
     ByAGuard,
     /// When the body in the scope of a nested guard has ended.
     AfterAScope,
-    /// By work that stands for itself, and is polled here.
+    /// By work that has left its task, and is polled here.
     ByAMember,
-    /// By a body under another lock, which is lost as well.
+    /// By a body under another lock, which is lost too.
     UnderAnother,
     /// By one of many futures.
     AmongMany,
@@ -82,7 +82,7 @@ impl Found {
     }
 }
 
-/// The leases end, in this very poll.
+/// The leases expire, in this very poll.
 fn pass() {
     let _ = advance(Duration::from_secs(60)).now_or_never();
 }
@@ -123,7 +123,7 @@ async fn where_the_body_runs_on_the_code_between_is_told() {
     }
 }
 
-/// The level around it is not polled before this one has an answer.
+/// The level around it is not polled before this one has a result.
 #[test]
 fn a_nested_call_that_blocks_its_thread_is_told() {
     let mut builder = Builder::new_multi_thread();

@@ -18,7 +18,7 @@ on_both_stores!(
     lost_never_resolves_after_a_release,
 );
 
-/// A loss shows at the next renewal, and two thirds of this are left for a pause of the machine.
+/// A loss is noticed at the next renewal, and two thirds of this are left for a pause of the machine.
 const TTL: Duration = Duration::from_secs(3);
 
 const LONG: Duration = Duration::from_secs(3_600);
@@ -43,7 +43,7 @@ async fn a_forced_release_drops_the_body_at_once(locks: Locks) {
         assert!(locks.force_release("key").await.unwrap());
         std::future::pending::<()>().await;
     };
-    // It is not renewed before the test's own end.
+    // It is not renewed before the end of the test.
     let result = locks.lock("key").ttl(LONG).run(body).await;
     assert!(is_gone(&result), "{result:?}");
     assert!(result.unwrap_err().is_lost());
@@ -59,7 +59,7 @@ async fn on_request_the_body_runs_on_and_can_see_the_loss(locks: Locks) {
         assert_eq!(held.lost().await, LostReason::Gone);
         assert!(held.is_lost());
         assert_eq!(held.remaining(), Duration::ZERO);
-        // It stays lost, and each caller that asks is told.
+        // It stays lost, and every later call reports that.
         assert_eq!(held.lost().await, LostReason::Gone);
         "the output"
     };
@@ -88,7 +88,7 @@ async fn a_guard_reports_its_loss(locks: Locks) {
     guard.release().await.unwrap();
 }
 
-/// The levels in between do not go on either, not even to look at the inner error.
+/// The levels in between do not continue either, not even to read the inner error.
 async fn a_loss_ends_every_level_below_the_hold(locks: Locks) {
     let went_on = AtomicBool::new(false);
     let innermost = async {
@@ -108,7 +108,7 @@ async fn a_loss_ends_every_level_below_the_hold(locks: Locks) {
     assert!(!went_on.load(Ordering::SeqCst));
 }
 
-/// Not even where the body runs on: who asks for the lock must not get a lost one.
+/// This is so even if the body continues: a request for the lock must not get a lost one.
 async fn a_lost_lock_is_not_reentered(locks: Locks) {
     let body = async {
         assert!(locks.force_release("key").await.unwrap());
@@ -116,7 +116,7 @@ async fn a_lost_lock_is_not_reentered(locks: Locks) {
         let nested = locks.with_lock("key", async { unreachable!("entered") });
         assert!(is_gone::<()>(&nested.await));
         assert!(is_gone(&locks.lock("key").acquire().await));
-        // The next holder is not disturbed by what the old one still sends.
+        // The requests that the old holder still sends do not disturb the next holder.
         let next = tokio::spawn(locks.lock("key").no_wait().acquire());
         let next = next.await.unwrap().unwrap();
         assert!(is_gone(&locks.lock("key").try_acquire().await));
@@ -128,14 +128,14 @@ async fn a_lost_lock_is_not_reentered(locks: Locks) {
     next.release().await.unwrap();
 }
 
-/// It was not noticed before: the body's work may have met that of the next holder.
+/// It was not noticed before: the body may have worked at the same time as the next holder.
 async fn a_loss_found_by_the_release_is_reported(locks: Locks) {
     let body = async { assert!(locks.force_release("key").await.unwrap()) };
     assert!(is_gone(&locks.with_lock("key", body).await));
     let guard = locks.lock("key").await.unwrap();
     assert!(locks.force_release("key").await.unwrap());
     assert!(is_gone(&guard.release().await));
-    // A nested call may meet it first, and the body does not go on.
+    // A nested call may notice it first, and the body does not continue.
     let body = async {
         assert!(locks.force_release("key").await.unwrap());
         let entered = locks.with_lock("key", async { unreachable!("entered") });
@@ -149,11 +149,11 @@ async fn lost_never_resolves_after_a_release(locks: Locks) {
     let body = async { held("key").unwrap() };
     let held = locks.lock("key").ttl(TTL).run(body).await.unwrap();
     let mut lost = Box::pin(held.lost());
-    // A lease that began later has ended, and so has the one that was given back.
+    // A lease that began later has expired, and so has the one that was released.
     let guard = locks.lock("key").ttl(TTL).max_hold(TTL).await.unwrap();
     assert_eq!(guard.held().lost().await, LostReason::MaxHold);
     assert!((&mut lost).now_or_never().is_none() && !held.is_lost());
-    // Nor does it take the loss of another hold for its own.
+    // It does not take the loss of another hold for its own either.
     let guard = locks.lock("key").ttl(TTL).await.unwrap();
     assert!(locks.force_release("key").await.unwrap());
     guard.held().lost().await;

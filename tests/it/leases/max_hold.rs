@@ -1,4 +1,4 @@
-//! P5, P6: `max_hold` bounds a hold, and equal to the TTL it gives the plain fixed lease.
+//! P5, P6: `max_hold` limits a hold. If it equals the TTL, it gives the plain fixed lease.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ async fn a_body_that_runs_on_can_see_that_its_time_is_over() {
         sleep(50 * SECOND).await;
         assert!(held.remaining() <= 10 * SECOND);
         assert_eq!(held.lost().await, LostReason::MaxHold);
-        // In the store the lock ends by itself, since it is not renewed.
+        // In the store the lock expires, because it is not renewed.
         sleep(31 * SECOND).await;
         assert!(locks.inspect("key").await.unwrap().is_none());
         "the output"
@@ -62,7 +62,7 @@ async fn a_body_that_runs_on_can_see_that_its_time_is_over() {
     assert_eq!(output.unwrap(), "the output");
 }
 
-/// A fixed lease: the next one gets the lock when the TTL is over, even if this process dies.
+/// A fixed lease: the next caller gets the lock when the TTL is over, even if this process dies.
 #[tokio::test(start_paused = true)]
 async fn max_hold_equal_to_the_ttl_is_never_renewed() {
     let locks = Locks::in_memory();
@@ -86,7 +86,7 @@ async fn max_hold_equal_to_the_ttl_is_never_renewed() {
     next.release().await.unwrap();
 }
 
-/// The outermost acquisition decides, also against a longer TTL further down.
+/// The outermost acquisition decides, even against a longer TTL of a nested one.
 #[tokio::test(start_paused = true)]
 async fn a_reentry_does_not_change_max_hold() {
     let locks = Locks::in_memory();

@@ -1,4 +1,4 @@
-//! `min_hold`: a lock that is held for a while at least, so that a job runs at most once in a period.
+//! `min_hold`: a lock that is held for a minimum time, so that a job runs at most once in a period.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn a_job_runs_once_in_a_period_however_often_it_is_tried() {
     assert_eq!(gaps.collect::<Vec<_>>(), [HOUR, HOUR, HOUR]);
 }
 
-/// However the body ends.
+/// This is so however the body ends.
 #[tokio::test(start_paused = true)]
 async fn it_holds_for_bodies_that_are_dropped_or_panic_and_for_guards() {
     for end in ["dropped", "panics", "guard", "aborted", "closed"] {
@@ -70,7 +70,7 @@ async fn it_holds_for_bodies_that_are_dropped_or_panic_and_for_guards() {
     }
 }
 
-/// Neither in memory nor in the store.
+/// It is not handed off, neither in memory nor in the store.
 #[tokio::test(start_paused = true)]
 async fn those_who_wait_get_in_when_it_is_over() {
     for handoff in [Handoff::InStore, Handoff::InProcess] {
@@ -90,7 +90,7 @@ async fn those_who_wait_get_in_when_it_is_over() {
 #[tokio::test(start_paused = true)]
 async fn a_nested_entry_leaves_it_to_the_outermost() {
     let locks = Locks::in_memory();
-    // Nor is it kept if the body takes longer.
+    // It is not kept either if the body takes longer.
     let job = locks.lock(KEY).min_hold(HOUR);
     job.run(sleep(2 * HOUR)).await.unwrap();
     assert!(is_free(&locks).await);
@@ -165,7 +165,7 @@ async fn of_several_processes_one_runs_the_job() {
     assert_eq!(server.key_count().await, 1, "the lock alone");
 }
 
-/// Whatever ends the attempt: what it had taken is free at once.
+/// Whatever ends the attempt, the locks that it had acquired are free immediately.
 #[tokio::test(start_paused = true)]
 async fn several_locks_that_are_not_all_taken_are_not_kept() {
     let locks = Locks::in_memory();
@@ -182,8 +182,8 @@ async fn several_locks_that_are_not_all_taken_are_not_kept() {
     assert!(!is_free(&locks).await);
 }
 
-/// A server has taken the place of another one, and has not been told that the lock was released: how long the lock stands
-/// there, once the next request of the process that has released it has reached it. A token is set before.
+/// Another server has replaced the first one, and does not know that the lock was released. Returns how long the lock
+/// is held there after the next request of the process that has released it. A token is set before.
 async fn at_the_next_server(token: Option<&str>) -> Option<Duration> {
     let server = RedisServer::start().await;
     let locks = patient(&server).ttl(2 * HOUR).build().await.unwrap();
@@ -210,6 +210,6 @@ async fn at_the_next_server(token: Option<&str>) -> Option<Duration> {
 async fn the_next_server_is_told_how_long_the_lock_stands() {
     let left = at_the_next_server(None).await.unwrap();
     assert!(left <= HOUR, "{left:?}");
-    // That time is over meanwhile.
+    // That time is over by then.
     assert_eq!(at_the_next_server(Some("1 0")).await, None);
 }

@@ -1,5 +1,5 @@
-//! P5, P6, P8 and P13 while the server is away, silent or out of reach: for those who wait, who hold and who release. The
-//! same cases in memory and on Redis.
+//! P5, P6, P8 and P13 while the server is unavailable, silent or unreachable, for callers that wait, hold and release.
+//! The same cases run in memory and on Redis.
 
 use std::future::pending;
 use std::time::Duration;
@@ -86,14 +86,14 @@ async fn a_wait_in_vain_is_a_timeout_with_the_last_error(ground: Ground) {
     let source = source.expect("the last error of the store").to_string();
     assert!(source.contains(&ground.endpoint()), "{source}");
     ground.end(&a).await;
-    // What was executed late is undone.
+    // Requests that were executed late are undone.
     for locks in [&b, &a] {
         locks.with_lock(KEY, async {}).await.unwrap();
     }
     is_free(&b, KEY).await;
 }
 
-/// Returns whether it is not known what has become of a request, and how long that took.
+/// Returns whether the outcome of a request is unknown, and how long it took.
 async fn ask(locks: &Locks) -> (bool, Duration) {
     let start = Instant::now();
     match locks.lock(KEY).no_wait().await {
@@ -118,7 +118,7 @@ async fn one_request_is_an_open_question_and_the_next_one_is_not_sent(ground: Gr
         ground.assert_took(took, SECOND);
     }
     if ground.trouble == CutOff {
-        // The others go on meanwhile.
+        // The others continue in the meantime.
         let start = Instant::now();
         b.with_lock(KEY, async {}).await.unwrap();
         ground.assert_within(start.elapsed(), Duration::ZERO);
@@ -134,7 +134,7 @@ async fn a_waiter_enters_when_it_is_over(ground: Ground) {
     ground.begin(&a).await;
     // A clone is the same replica.
     let waiting = tokio::spawn(a.clone().lock(KEY).acquire());
-    // It lasts for as long as another one waits in vain.
+    // It lasts for as long as another caller waits in vain.
     a.lock("beside").wait(2 * SECOND).await.unwrap_err();
     assert!(!waiting.is_finished());
     let start = Instant::now();
@@ -157,7 +157,7 @@ async fn waiters_behind_a_holder_get_their_turns_afterwards(ground: Ground) {
         until_waiting(locks, KEY, count).await;
     }
     ground.begin(&a).await;
-    // It goes on in the background.
+    // It continues in the background.
     holder.release().await.unwrap();
     ground.end(&a).await;
     for waiter in waiting {
@@ -220,7 +220,7 @@ async fn a_lock_is_lost_at_its_deadline_and_the_next_one_enters(ground: Ground) 
         ground.end(&a).await;
     }
     for key in ["dropped", "nested", "keeps"] {
-        // A renewal that is executed late does not bring the lock back.
+        // A renewal that is executed late does not restore the lock.
         let next = within(DEADLINE, "the next one enters", b.lock(key).acquire()).await;
         assert!(key != "keeps" || next.unwrap().held().fencing_token() > token);
     }
@@ -250,7 +250,7 @@ async fn a_lock_is_kept_if_its_lease_lasts_longer(ground: Ground) {
     is_free(&b, KEY).await;
 }
 
-/// P13. The leases last for longer than the test, so that an output does not wait for them, nor the next holder.
+/// P13. The leases are longer than the test, so that neither an output nor the next holder waits for them.
 async fn outputs_are_returned_and_the_locks_are_free_in_the_end(ground: Ground) {
     #[derive(Debug, PartialEq)]
     struct OutOfStock;

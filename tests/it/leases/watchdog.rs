@@ -1,5 +1,5 @@
-//! P4: one renewal entry per outermost acquisition, whatever the depth. A re-entry never starts a second one and never
-//! shortens a lease. When a renewal is due, and when the last one was, are unit tests of `hold`.
+//! P4: one renewal entry per outermost acquisition, whatever the depth. A re-entry never creates a second one and never
+//! shortens a lease. Unit tests of `hold` check when a renewal is due, and when the last one was.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const TTL: Duration = Duration::from_secs(30);
 
 on_both_stores!(a_reentry_lengthens_the_lease_and_never_shortens_it);
 
-/// What is left of the lease in the store.
+/// The remaining lease in the store.
 async fn remaining(locks: &Locks) -> Duration {
     let info = locks.inspect("key").await.unwrap();
     info.expect("a held lock").remaining.expect("a lease")
@@ -60,7 +60,7 @@ async fn renewals_keep_to_the_longest_ttl() {
     locks.lock("key").ttl(TTL).run(body).await.unwrap();
 }
 
-/// More than are renewed at a time, all of which are due at once when the connection is lost.
+/// There are more than are renewed at a time. All of them are due together when the connection is lost.
 #[tokio::test]
 async fn a_lost_connection_costs_none_of_many_holds() {
     let server = RedisServer::start().await;
@@ -70,7 +70,7 @@ async fn a_lost_connection_costs_none_of_many_holds() {
     let before = server.commandstats().await;
     // The connection for commands is subscribed to forced releases.
     server.ask("CLIENT KILL TYPE pubsub").await;
-    // A script looks once for each hold that it renews.
+    // A script checks once for each hold that it renews.
     let calls = async || server.calls_since(&before).await;
     let verified = async || calls().await.get("hexists") >= Some(&3_000);
     eventually(DEADLINE, "each of them is verified", verified).await;

@@ -1,4 +1,4 @@
-//! `#[locked]`: how the key comes from the arguments, and what becomes of the arguments.
+//! `#[locked]`: how the key is derived from the arguments, and what happens to the arguments.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

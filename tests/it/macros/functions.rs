@@ -1,4 +1,4 @@
-//! `#[locked]` on every form of free function, without a lint of the expansion's making.
+//! `#[locked]` on every form of free function, without a lint that the expansion causes.
 #![deny(warnings, clippy::all)]
 #![warn(clippy::pedantic)]
 
@@ -107,7 +107,7 @@ fn bare(id: &u32) -> impl Future<Output = Outcome> + Send {
     async move { Ok(holds(format!("bare:{id}"))) }
 }
 
-/// As in a crate that forbids lints: what sets their level in an expansion is an error there.
+/// This is like a crate that forbids lints: an expansion that sets their level is an error there.
 #[forbid(
     unused,
     nonstandard_style,

@@ -1,4 +1,4 @@
-//! `#[locked(…, held = lock)]`: the body has its lock under a name.
+//! `#[locked(…, held = lock)]`: the body has access to its lock under a name.
 
 use crate::support::on_both_stores;
 use async_trait::async_trait;
@@ -10,14 +10,14 @@ async fn ship(locks: &Locks, id: u64) -> Result<(String, FencingToken), LockErro
     Ok((lock.key().to_owned(), token))
 }
 
-/// Takes the same lock.
+/// Acquires the same lock.
 #[locked("order:{id}", held = lock, locks = locks)]
 async fn invoice(locks: &Locks, id: u64, token: FencingToken) -> Result<FencingToken, LockError> {
     assert_eq!((lock.depth(), lock.fencing_token()), (2, token));
     Ok(lock.fencing_token())
 }
 
-/// Takes another one inside.
+/// Acquires another lock inside.
 #[locked("stock:{id}", locks = locks, held = stock)]
 async fn pick(locks: &Locks, id: u64) -> Result<String, LockError> {
     let inner = locks.with_lock("shelf", async {

@@ -1,4 +1,4 @@
-//! `#[locked]` on every form of method, without a lint of the expansion's making.
+//! `#[locked]` on every form of method, without a lint that the expansion causes.
 #![deny(warnings, clippy::all)]
 #![warn(clippy::pedantic)]
 

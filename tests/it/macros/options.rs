@@ -1,4 +1,4 @@
-//! `#[locked]`: on which `Locks` and with which options a call takes its lock.
+//! `#[locked]`: the `Locks` and the options with which a call acquires its lock.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! P12 beside a queue: a program with the well-known scripts knows of no queue; it and our waiters exclude
-//! each other, and it gets in when the queue has run empty. And what it sees of a lock of ours.
+//! P12 together with a queue. A program with the well-known scripts does not know the queue. It and the waiters of this
+//! crate exclude each other, and it enters when the queue is empty. The tests also check what it sees of a lock of this
+//! crate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use tokio::task::JoinSet;
 const CLASSIC: &str = "9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:1";
 const TTL_MS: u64 = 60_000;
 
-/// Asks again and again, as such programs do.
+/// Polls repeatedly, as such programs do.
 async fn poll_until_locked(connection: &mut MultiplexedConnection, holder: &str) {
     while classic_lock(connection, KEY, holder, TTL_MS)
         .await
@@ -28,7 +29,7 @@ async fn poll_until_locked(connection: &mut MultiplexedConnection, holder: &str)
     }
 }
 
-/// The lock is never free between two of ours, whichever way it goes from one to the next.
+/// The lock is never free between two holders of this crate, whichever way it passes from one to the next.
 #[tokio::test]
 async fn a_classic_program_gets_in_when_our_queue_has_run_empty() {
     for handoff in [Handoff::InStore, Handoff::InProcess] {
@@ -53,7 +54,7 @@ async fn a_classic_program_gets_in_when_our_queue_has_run_empty() {
         guard.release().await.unwrap();
         let mut classic = within(DEADLINE, "its turn", poller).await.unwrap();
         assert_eq!(turns.so_far().len(), 20, "it came after all of ours");
-        // And ours stay out while it is in.
+        // The callers of this crate stay out while it is inside.
         let refused = one.lock(KEY).try_acquire().await.unwrap();
         assert!(refused.is_none());
         let unlocked = classic_unlock(&mut classic, KEY, CLASSIC, TTL_MS).await;
@@ -62,8 +63,8 @@ async fn a_classic_program_gets_in_when_our_queue_has_run_empty() {
     }
 }
 
-/// It takes the lock when a lease of ours has ended and the queue has not moved on yet, and goes before
-/// those who wait; that is what a queue can do for a program that does not know of it.
+/// It takes the lock when a lease of this crate has expired and the queue has not moved on yet, and goes before the
+/// waiters. A queue cannot prevent that for a program that does not know it.
 #[tokio::test]
 async fn a_classic_program_that_overtakes_our_queue_is_waited_for() {
     let server = RedisServer::start().await;
@@ -74,7 +75,7 @@ async fn a_classic_program_that_overtakes_our_queue_is_waited_for() {
     let guard = holder.lock(KEY).await.unwrap();
     let mut waiter = turns.stay(waiting.lock(KEY), "waiter");
     until_queued(&server, 1).await;
-    // In one transaction, so that no other request comes in between.
+    // This is one transaction, so that no other request comes in between.
     let mut swap = redis::pipe();
     swap.atomic().del(KEY).ignore();
     swap.hincr(KEY, CLASSIC, 1).ignore();
@@ -140,7 +141,7 @@ async fn a_queue_and_classic_programs_take_turns_without_an_overlap() {
     assert_eq!(section.visits(), 8 * TURNS);
 }
 
-/// Contract `classic` is about each of our operations beside theirs.
+/// The contract `classic` covers each operation of this crate together with theirs.
 #[tokio::test]
 async fn our_fields_look_like_theirs_and_count_as_theirs() {
     let server = RedisServer::start().await;
@@ -149,7 +150,7 @@ async fn our_fields_look_like_theirs_and_count_as_theirs() {
     let outer = locks.with_lock(KEY, async {
         let inner = locks.with_lock(KEY, async {
             let fields: Vec<(String, String)> = connection.hgetall(KEY).await.unwrap();
-            // Beside it stands its token, which no classic program looks at.
+            // The hash also has its token, which no classic program reads.
             let [(field, depth), (token, _)] = &fields[..] else {
                 panic!("not one field and a token, but {fields:?}");
             };
@@ -160,7 +161,7 @@ async fn our_fields_look_like_theirs_and_count_as_theirs() {
             assert_eq!(number.parse::<u64>().unwrap(), 1);
             let id: HoldId = field.parse().unwrap();
             assert_eq!(id, held(KEY).unwrap().hold_id());
-            // Their scripts re-enter and leave our hold, given its name.
+            // Their scripts re-enter and leave a hold of this crate, given its name.
             assert_eq!(
                 classic_lock(&mut connection, KEY, field, TTL_MS).await,
                 None

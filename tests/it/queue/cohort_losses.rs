@@ -1,5 +1,5 @@
-//! `Handoff::InProcess` where it goes wrong: what is lost or dropped is so for one member, and the next
-//! one goes on or asks for itself.
+//! The failures of `Handoff::InProcess`. A loss or a drop affects only one member. The next one continues, or sends its
+//! own request.
 
 use std::future::pending;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use futures_util::FutureExt;
 use reentry::{Handoff, LockError, Locks, LostReason, held};
 use tokio::sync::oneshot;
 
-/// Short enough for renewals to come soon, and far longer than a busy machine pauses.
+/// A TTL that is short enough for early renewals, and much longer than the pauses of a busy machine.
 const LEASE: Duration = Duration::from_secs(6);
 
 async fn ground() -> (RedisServer, Locks, Locks) {
     let server = RedisServer::start().await;
     let builder = unhurried(&server).ttl(LEASE).handoff(Handoff::InProcess);
     let [locks, elsewhere] = processes(&builder).await;
-    // Where no token of the key is known, an acquisition gets a single one, and is no group.
+    // If no token of the key is known, an acquisition gets only one, and forms no group.
     locks.with_lock(KEY, async {}).await.unwrap();
     (server, locks, elsewhere)
 }
@@ -56,14 +56,14 @@ async fn a_lost_lease_is_lost_for_the_present_member_alone() {
     ));
     assert!(present_held.is_lost() && !first.is_lost());
     assert!(first.lost().now_or_never().is_none());
-    // The next one does not inherit what is lost: it has asked, and has a hold of its own.
+    // The next one does not inherit a lost lock. It has sent its own request, and has a hold of its own.
     let next = turns.all().await.remove(0);
     assert_ne!(next.hold, first.hold_id());
     assert!(next.token > present_held.fencing_token() && next.token > token);
 }
 
-/// What was begun under a former member's lock and is polled after its end is no part of the present
-/// one, though both show the same hold.
+/// A future that began under the lock of a former member and is polled after its end is not part of the present member,
+/// although both show the same hold.
 #[tokio::test]
 async fn what_a_former_member_has_left_behind_cannot_re_enter() {
     let (_server, locks, _) = ground().await;
@@ -80,7 +80,7 @@ async fn what_a_former_member_has_left_behind_cannot_re_enter() {
             locks.with_lock(KEY, late).await.unwrap();
         });
         let mut inner = Box::pin(inner);
-        // It has entered its own lock, and is left there.
+        // It has entered its own lock, and is no longer polled there.
         let entered = async || {
             assert!((&mut inner).now_or_never().is_none());
             is_inside.try_recv().is_ok_and(|held| held)
@@ -88,7 +88,7 @@ async fn what_a_former_member_has_left_behind_cannot_re_enter() {
         eventually(DEADLINE, "the inner lock", entered).await;
         (hold, inner)
     });
-    // The next member comes while the former one is inside.
+    // The next member joins while the former one is inside.
     let mut former = Box::pin(former);
     let inside = async || {
         assert!((&mut former).now_or_never().is_none());
@@ -116,7 +116,7 @@ async fn what_a_former_member_has_left_behind_cannot_re_enter() {
     assert!(seen[1].token > seen[0].token);
 }
 
-/// The former member lives on in what it has returned.
+/// The former member lives on in the value that it has returned.
 #[tokio::test]
 async fn a_guard_that_outlives_the_body_keeps_the_lock_from_the_next_member() {
     let (_server, locks, _) = ground().await;

@@ -1,5 +1,5 @@
-//! `Handoff::InProcess`: call graphs that follow each other share one hold in the store, and are told
-//! apart by their tokens.
+//! `Handoff::InProcess`: call graphs that follow each other share one hold in the store, and are distinguished by their
+//! tokens.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -28,7 +28,7 @@ fn groups(turns: &[Turn]) -> Vec<usize> {
         .collect()
 }
 
-/// Has every script on the server, so that each operation is one EVALSHA.
+/// Loads every script into the server, so that each operation is one EVALSHA.
 async fn warm(locks: &Locks) {
     for _ in 0..2 {
         locks.with_lock(KEY, async {}).await.unwrap();
@@ -54,8 +54,8 @@ async fn a_group_of_waiters_costs_one_request() {
     let first = guard.held().clone();
     guard.release().await.unwrap();
     let seen = turns.all().await;
-    // 16 after the first holder, since another process may have come before there was a subscription. Then the
-    // store tells that there is none, and all others follow in one group: a release each.
+    // There are 16 after the first holder, because another process may have joined before the subscription existed.
+    // Then the store reports that there is none, and all others follow in one group, with one release each.
     assert_eq!(groups(&seen), [16, 48]);
     assert_eq!(evalshas(&server, &before).await, 2);
     assert_eq!(seen[0].hold, first.hold_id());
@@ -67,7 +67,7 @@ async fn a_group_of_waiters_costs_one_request() {
     assert_eq!(server.ask(&format!("EXISTS {KEY}")).await, "0");
 }
 
-/// Its heartbeat is longer than the test, so that it is the message which brings it its turn.
+/// Its heartbeat is longer than the test, so only the message can bring it its turn.
 #[tokio::test]
 async fn a_process_that_comes_later_has_its_turn_after_a_group() {
     let server = RedisServer::start().await;
@@ -113,7 +113,7 @@ async fn an_inspection_shows_the_first_token_of_the_group() {
     assert_eq!([one.1, two.1, three.1], [Some(one.0); 3], "one hold");
 }
 
-/// The group's lease and its renewals are those of the hold: neither fits one who wants another.
+/// The lease of the group and its renewals are those of the hold. Neither suits a waiter that wants another TTL.
 #[tokio::test]
 async fn a_waiter_with_another_ttl_or_an_end_of_its_own_is_no_member() {
     let server = RedisServer::start().await;
@@ -169,7 +169,7 @@ async fn members_re_enter_and_the_depth_in_the_store_is_theirs() {
     assert!(holds.iter().all(|hold| *hold == holds[0]), "{holds:?}");
 }
 
-/// All members are branches of one task, so that the tasks are those of the crate.
+/// All members are branches of one task, so that all other tasks are those of the crate.
 #[tokio::test]
 async fn a_group_has_no_task_for_each_of_its_members() {
     let server = RedisServer::start().await;
@@ -186,8 +186,8 @@ async fn a_group_has_no_task_for_each_of_its_members() {
     let members = join_all(members).await;
     let members: Vec<_> = members.into_iter().map(Result::unwrap).collect();
     assert!(members.iter().all(|(_, hold)| *hold == members[0].1));
-    // All of them are in one schedule; those behind the first one have a driver and an inbox until the last is in,
-    // and one task looks after those who were brought the lock.
+    // All of them are in one schedule. Those behind the first one have a driver and an inbox until the last one is
+    // inside. One task renews those that were granted the lock.
     let last = members.last().unwrap();
     assert!(
         members.iter().all(|(tasks, _)| *tasks <= before + 5),
@@ -211,7 +211,7 @@ async fn token(locks: &Locks) -> u64 {
     token
 }
 
-/// The store has not heard of the tokens that a group counts in memory.
+/// The store does not know the tokens that a group counts in memory.
 #[tokio::test]
 async fn groups_of_any_size_give_greater_tokens_after_flushall() {
     let server = RedisServer::start().await;

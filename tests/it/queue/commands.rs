@@ -1,5 +1,5 @@
-//! What a lock costs the server, counted by the server: two EVALSHA for a lock, two for a re-entry,
-//! and as many requests as there are turns, however many wait.
+//! The cost of a lock for the server, as counted by the server: two EVALSHA for a lock, two for a re-entry, and one
+//! request for each turn, however many callers wait.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::support::stats::Calls;
 use crate::support::{DEADLINE, RedisServer, connect, within};
 use reentry::Locks;
 
-/// What the scripts of one uncontended lock call, and what calls them.
+/// The commands that the scripts of one uncontended lock call, and the calls of the scripts.
 fn one_lock() -> Calls {
     let calls = [
         ("evalsha", 2),
@@ -25,7 +25,7 @@ fn one_lock() -> Calls {
     calls.map(|(name, calls)| (name.to_owned(), calls)).into()
 }
 
-/// The commands that clients send; all others are called by the scripts.
+/// The commands that clients send. The scripts call all others.
 fn top_level(calls: &Calls) -> Calls {
     let inside = [
         "del",
@@ -57,7 +57,7 @@ fn evalsha(calls: u64) -> Calls {
     BTreeMap::from([("evalsha".to_owned(), calls)])
 }
 
-/// The server has every script after this.
+/// After this, every script is loaded.
 async fn warmed_up(locks: &Locks) {
     let nested = async { locks.with_lock("key", async {}).await };
     locks.with_lock("key", nested).await.unwrap().unwrap();
@@ -82,7 +82,7 @@ async fn an_uncontended_lock_is_two_evalsha_and_nothing_else() {
     assert_eq!(top_level(&calls), evalsha(600));
 }
 
-/// Whatever keeps time in the client believes that an hour has passed.
+/// Every timer in the client sees that an hour has passed.
 #[tokio::test]
 async fn an_idle_connection_is_not_checked_before_its_next_use() {
     let server = RedisServer::start().await;
@@ -96,7 +96,7 @@ async fn an_idle_connection_is_not_checked_before_its_next_use() {
     assert_eq!(server.calls_since(&before).await, one_lock());
 }
 
-/// Also where others use the pool, and where none of its connections is left.
+/// This also covers a pool that others use, and a pool without a connection left.
 #[tokio::test]
 async fn a_lock_over_a_given_pool_is_two_evalsha_too() {
     let server = RedisServer::start().await;
@@ -125,7 +125,7 @@ async fn a_nested_entry_and_exit_are_two_more() {
         }
         let calls = server.calls_since(&before).await;
         assert_eq!(top_level(&calls), evalsha(20));
-        // The depth, and the number of its change.
+        // These are the depth, and the number of its change.
         assert_eq!((calls["hincrby"], calls["hset"]), (20, 20));
     };
     locks.with_lock("key", body).await.unwrap();

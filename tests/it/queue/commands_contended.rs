@@ -1,4 +1,4 @@
-//! What waiting and handing over cost the server, counted by the server.
+//! The cost of waiting and handing off for the server, as counted by the server.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ fn count(calls: &Calls, name: &str) -> u64 {
     calls.get(name).copied().unwrap_or(0)
 }
 
-/// What clients have sent since `before`, and what the scripts have published.
+/// The commands that clients have sent since `before`, and the messages that the scripts have published.
 async fn sent(server: &RedisServer, before: &Calls) -> u64 {
     let calls = server.calls_since(before).await;
     count(&calls, "evalsha") + count(&calls, "eval") + count(&calls, "publish")
 }
 
-/// Locks whose heartbeat does not fall into a test.
+/// Locks whose heartbeat is longer than a test.
 async fn timeless(server: &RedisServer, handoff: Handoff) -> Locks {
     let builder = patient(server).ttl(Duration::from_secs(600));
     let builder = builder.heartbeat(Duration::from_secs(60)).handoff(handoff);
@@ -27,7 +27,7 @@ async fn timeless(server: &RedisServer, handoff: Handoff) -> Locks {
     locks
 }
 
-/// Has so many wait, lets them in one after the other, and counts what that costs.
+/// Lets this number of callers wait, lets them in one after the other, and counts the cost.
 async fn drain(server: &RedisServer, locks: &Locks, tasks: usize) -> u64 {
     let guard = locks.lock("key").await.unwrap();
     let mut waiting = JoinSet::new();
@@ -50,7 +50,7 @@ async fn a_section_that_is_handed_off_costs_one_request() {
     let locks = timeless(&server, Handoff::InStore).await;
     drain(&server, &locks, 8).await;
     for tasks in [8, 32, 128] {
-        // A release for the guard, and one for each of them.
+        // These are a release for the guard, and one for each of them.
         assert_eq!(drain(&server, &locks, tasks).await, tasks as u64 + 1);
     }
 }
@@ -66,7 +66,7 @@ async fn a_section_that_is_handed_off_in_memory_costs_a_seventeenth_of_one() {
     }
 }
 
-/// Four processes, so many tasks each, so many sections each; what one section costs at most.
+/// Lets four processes contend, with this number of tasks each. A section costs at most this number of commands.
 async fn contend(tasks: usize, most: f64) {
     const SECTIONS: usize = 50;
     let server = RedisServer::start().await;
@@ -104,7 +104,7 @@ async fn processes_with_one_task_send_about_three_commands_for_each_section() {
     contend(1, 3.2).await;
 }
 
-/// The waiters behind the first one ask nothing, and the first one asks at its heartbeat.
+/// The waiters behind the first one send nothing, and the first one sends a request at its heartbeat.
 #[tokio::test]
 async fn many_waiters_ask_as_often_as_one_heart_beats() {
     let heartbeat = Duration::from_millis(200);
@@ -127,7 +127,7 @@ async fn many_waiters_ask_as_often_as_one_heart_beats() {
         sent(&server, &before).await,
         start.elapsed().div_duration_f64(heartbeat),
     );
-    // One more for a beat that was due at the start, and one for the inbox that has just opened.
+    // One more is for a heartbeat that was due at the start, and one for the inbox that has just opened.
     assert!(asked as f64 <= beats + 2.0, "{asked} in {beats} heartbeats");
     guard.release().await.unwrap();
     while let Some(done) = waiting.join_next().await {
@@ -153,7 +153,7 @@ async fn a_renewal_is_two_commands_inside_one() {
         .iter()
         .map(|name| count(&calls, name))
         .sum();
-    // Without `PEXPIRE … GT`, which came with 7.0, it has to look first.
+    // Without `PEXPIRE … GT`, which 7.0 introduced, it has to read the expiry first.
     let is_old = server.is_old().await;
     let each = if is_old { 3 } else { 2 };
     assert_eq!(inside, each * renewals, "{calls:?}");

@@ -1,5 +1,5 @@
-//! P9 when a process dies while it waits, or is stopped: the lock passes it by after at most two
-//! heartbeats, and what it finds at its return lets it in nowhere.
+//! P9 when a process dies while it waits, or is stopped. It is passed over after at most two heartbeats. When it
+//! continues, nothing that it finds lets it enter.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::support::{
 use redis::AsyncCommands;
 use reentry::{LockInfo, Locks, held};
 
-/// A place in the queue lives for two of them, and so does the first lease of a lock that has moved.
+/// A place in the queue lives for two heartbeats, and so does the first lease of a lock that has moved.
 const HEARTBEAT: Duration = Duration::from_secs(2);
 
-/// Says its token when it enters; a line from the parent ends its turn.
+/// Says its token when it enters. A line from the parent ends its turn.
 #[tokio::test]
 async fn role_that_waits() {
     let Some(role) = child::role("role_that_waits") else {
@@ -53,7 +53,7 @@ impl Ground {
         }
     }
 
-    /// A process that comes to the queue, and stands before all that come after it.
+    /// A process that joins the queue, and is ahead of all that join after it.
     async fn child(&self) -> Child {
         let before = queued(&self.server).await;
         let child = Child::spawn(
@@ -86,7 +86,7 @@ impl Ground {
     }
 }
 
-/// Its place ends by itself, so that it does not cost those behind it even its grant.
+/// Its place expires, so that those behind it do not even wait for its grant.
 #[tokio::test]
 async fn a_process_that_has_died_loses_its_place_while_the_lock_is_held() {
     let mut ground = Ground::start().await;
@@ -133,7 +133,7 @@ async fn a_process_that_resumes_after_its_lease_does_not_enter_on_the_old_messag
     assert_eq!(ground.info().await.holders[0].hold_id, hold);
     next.entered().await;
     receiver.sigcont();
-    // It has read its message and asked again.
+    // It has read its message and sent a request again.
     until_queued(&ground.server, 1).await;
     next.leave();
     let next = ground.turns.all().await.remove(0);

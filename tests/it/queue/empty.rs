@@ -1,5 +1,5 @@
-//! P7 in numbers: when the last one has left thousands of queues, nothing of them is left, and no waiter
-//! needs more than one subscription for them.
+//! P7 in numbers: when the last caller has left thousands of queues, nothing of them is left. No waiter needs more than
+//! one subscription for them.
 
 use crate::support::{DEADLINE, RedisServer, eventually, processes, unhurried, within};
 use reentry::{LockGuard, Locks};
@@ -14,7 +14,7 @@ fn alive() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
 
-/// Does `work` for all keys at once, and waits for all of them; what came out, by key.
+/// Does `work` for all keys in parallel, and waits for all of them. Returns the results by key.
 async fn for_all<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     works: impl Iterator<Item = F>,
 ) -> Vec<T> {
@@ -70,7 +70,7 @@ async fn thousands_of_queues_need_one_subscription_each_process_and_leave_nothin
     let guards = hold_all(&holder, KEYS).await;
     let calls = server.commandstats().await;
     let tasks = wait_for_all(&waiting, KEYS);
-    // Each lock has a hash, each line two keys more.
+    // Each lock has a hash, and each line has two more keys.
     let queued = async || server.key_count().await == 3 * KEYS;
     eventually(3 * DEADLINE, "a queue at each lock", queued).await;
     let open = async || server.subscriptions().await.len() == 4;
@@ -88,7 +88,7 @@ async fn thousands_of_queues_need_one_subscription_each_process_and_leave_nothin
     eventually(DEADLINE, "no task is left", ended).await;
 }
 
-/// Waiters come and go while the inbox is about to close.
+/// Waiters join and leave while the inbox is about to close.
 #[tokio::test]
 async fn an_inbox_that_was_closed_is_opened_again_for_the_next_one_who_waits() {
     let server = RedisServer::start().await;
@@ -113,7 +113,7 @@ async fn an_inbox_that_was_closed_is_opened_again_for_the_next_one_who_waits() {
     }
 }
 
-/// Long before it would close for want of waiters.
+/// This is long before it would close because no caller waits.
 #[tokio::test]
 async fn the_last_clone_takes_the_inbox_with_it() {
     let server = RedisServer::start().await;

@@ -1,5 +1,5 @@
-//! P9 where the connection that carries the messages dies, hangs, is cut or is refused: it is made anew, no caller waits
-//! for it, and the waiters ask meanwhile.
+//! P9 when the connection that delivers the messages dies, hangs, is cut or is rejected. It is opened again, no caller
+//! waits for it, and in the meantime the waiters send requests.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::support::{
 };
 use reentry::{Locks, LocksBuilder};
 
-/// Longer than a test, so that it lets no waiter in.
+/// A time that is longer than a test, so that it lets no waiter in.
 const HEARTBEAT: Duration = Duration::from_secs(60);
 
-/// What only a message of a subscription contains.
+/// Only a message of a subscription contains this.
 const MESSAGE: &[u8] = b"$7\r\nmessage\r\n";
 
-/// A process in strict order, so that each of its waiters has the lock by a message, or by asking.
+/// A process in strict order. Each of its waiters gets the lock by a message, or by its own request.
 fn process(server: &RedisServer) -> LocksBuilder {
     let builder = patient_over_pool(server)
         .ttl(10 * HEARTBEAT)
@@ -25,7 +25,7 @@ fn process(server: &RedisServer) -> LocksBuilder {
     builder.local_handoffs(0).wait_forever()
 }
 
-/// So many waiters in each of the two.
+/// The number of waiters in each of the two.
 async fn crowd(server: &RedisServer, [one, other]: &[Locks; 2], each: usize) -> Turns {
     let mut turns = Turns::default();
     for number in 0..each {
@@ -55,7 +55,7 @@ async fn waiters_get_in_though_their_inboxes_die_and_do_not_come_back() {
     let guard = holder.lock(KEY).await.unwrap();
     let mut turns = crowd(&server, &crowded, 3).await;
     until_subscribed(&server, 2).await;
-    // No more of them from now on, and an end of those that there are.
+    // From now on no further ones can open, and the present ones end.
     server.ask("ACL SETUSER default -subscribe").await;
     server.kill_inboxes().await;
     guard.release().await.unwrap();
@@ -77,7 +77,7 @@ async fn waiters_get_in_though_every_subscription_is_cut_before_it_is_confirmed(
     assert_eq!(turns.all().await.len(), 6);
 }
 
-/// As fast as they can be killed, over a hundred turns.
+/// They are killed as fast as possible, over a hundred turns.
 #[tokio::test]
 async fn turns_go_on_while_every_inbox_is_killed_as_soon_as_it_stands() {
     let server = RedisServer::start().await;
@@ -105,8 +105,8 @@ async fn turns_go_on_while_every_inbox_is_killed_as_soon_as_it_stands() {
     assert_eq!(queued(&server).await, 0);
 }
 
-/// A connection that is open and carries nothing: the first message that does not come is a doubt, and
-/// an unanswered PING settles it.
+/// A connection that is open and delivers nothing. The first missing message causes a doubt, and an unanswered PING
+/// confirms it.
 #[tokio::test]
 async fn an_inbox_that_hangs_is_noticed_and_made_anew() {
     let server = RedisServer::start().await;
@@ -122,7 +122,7 @@ async fn an_inbox_that_hangs_is_noticed_and_made_anew() {
     until_queued(&server, 1).await;
     turns.come(&waiting, "behind").await;
     until_subscribed(&server, 1).await;
-    // Each of the two has asked once, and the waiter once more when its process knew of the inbox.
+    // Each of the two has sent one request, and the waiter one more when its process knew of the inbox.
     let asked = async || server.commandstats().await.get("evalsha") >= Some(&3);
     eventually(DEADLINE, "the process knows", asked).await;
     let before = server.commandstats().await;
@@ -137,7 +137,7 @@ async fn an_inbox_that_hangs_is_noticed_and_made_anew() {
     first.leave();
     assert_eq!(turns.all().await.len(), 2);
 
-    // The new one carries messages.
+    // The new one delivers messages.
     let guard = other.lock(KEY).await.unwrap();
     proxy.on_every(ToClient, MESSAGE, Action::Record);
     turns.request(waiting.lock(KEY), "third");
@@ -147,7 +147,7 @@ async fn an_inbox_that_hangs_is_noticed_and_made_anew() {
     assert_eq!(proxy.recorded().len(), 1);
 }
 
-/// A killer that never rests makes no hot loop of it.
+/// Continual kills do not cause a busy loop.
 #[tokio::test]
 async fn a_subscription_that_dies_again_and_again_is_not_made_anew_at_once() {
     let server = RedisServer::start().await;
@@ -162,7 +162,7 @@ async fn a_subscription_that_dies_again_and_again_is_not_made_anew_at_once() {
             start.get_or_insert_with(tokio::time::Instant::now);
         }
     }
-    // Before each of the others is killed, and after the first one, it stands or pauses for as long.
+    // Before each of the others is killed, and after the first one, there is a connection or a pause of this length.
     let took = start.unwrap().elapsed();
     assert!(took >= 5 * Duration::from_millis(10), "{took:?}");
     guard.release().await.unwrap();

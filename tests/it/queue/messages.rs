@@ -1,6 +1,6 @@
-//! P1 where a message is forged by a user who knows what only the lock's own keys say: it is believed until the next
-//! request. Messages that are lost, late, repeated or false: `src/queue/local_queue/tests/messages.rs`,
-//! `src/queue/clock.rs`, and the simulation.
+//! P1 when a message is forged by a user who knows what only the keys of the lock contain. It is believed until the
+//! next request. Messages that are lost, late, repeated or false are tested in
+//! `src/queue/local_queue/tests/messages.rs`, `src/queue/waiter.rs`, and the simulation.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use redis::{AsyncCommands, cmd};
 /// The greatest token that is believed.
 const GREATEST: u64 = (1 << 53) - 1;
 
-/// What docs/reliability.md says of users who do not trust each other.
+/// This is the statement of docs/reliability.md about users who do not trust each other.
 #[tokio::test]
 async fn a_forged_message_is_believed_until_the_first_renewal() {
     let short = Duration::from_secs(3);
@@ -33,7 +33,7 @@ async fn a_forged_message_is_believed_until_the_first_renewal() {
     let key = format!("reentry:entries:{{{KEY}}}:{KEY}");
     let entries: Vec<String> = connection.hvals(key).await.unwrap();
     let hold = entries[0].split(' ').nth(1).unwrap();
-    // Again and again, since it must be later than the last answer that the waiter has had.
+    // It is sent repeatedly, because it must be later than the last answer that the waiter has had.
     let forge = async || {
         let mut connection = server.connection().await;
         let time = cmd("TIME").query_async(&mut connection).await;

@@ -1,5 +1,5 @@
-//! P9 and P10: a release moves the lock to exactly the next waiter, in the request that it is; and
-//! hand-offs inside one process are bounded while another one waits, or there are none in strict order.
+//! P9 and P10: a release moves the lock to exactly the next waiter, with the same request. Hand-offs inside one process
+//! are bounded while another one waits. In strict order there are none.
 
 use crate::support::rig::KEY;
 use crate::support::stats::Calls;
@@ -8,7 +8,7 @@ use crate::support::{
 };
 use reentry::Locks;
 
-/// Has every script on the server, so that each operation is one EVALSHA.
+/// Loads every script into the server, so that each operation is one EVALSHA.
 async fn warm(locks: &Locks) {
     for _ in 0..2 {
         let guard = locks.lock(KEY).await.unwrap();
@@ -22,8 +22,8 @@ async fn calls(server: &RedisServer, before: &Calls, command: &str) -> u64 {
     calls.get(command).copied().unwrap_or(0)
 }
 
-/// Waits until there is nothing more to ask for the waiter of another process that has come: it has
-/// asked at once, and once more when its inbox was open.
+/// Waits until the waiter of another process has nothing more to request after it has joined. It has sent a request
+/// immediately, and one more when its inbox was open.
 async fn until_settled(server: &RedisServer, before: &Calls) {
     let settled = async || calls(server, before, "evalsha").await == 2;
     eventually(DEADLINE, "it waits", settled).await;
@@ -58,8 +58,8 @@ async fn a_release_moves_the_lock_to_one_waiter_and_wakes_no_other() {
     assert_eq!(turns.so_far().len(), 1);
     first.leave();
     assert_eq!(turns.names().await, ["0", "1", "2", "3", "4"]);
-    // The release of the first holder, and that of each of the five. Each of them enters on the message, and does not
-    // even ask whether it has the lock. The last one moves it nowhere.
+    // These are the release of the first holder, and that of each of the five. Each of them enters on the message, and
+    // does not send a request to check the lock. The last release moves the lock nowhere.
     assert_eq!(calls(&server, &before, "evalsha").await, 6);
     assert_eq!(calls(&server, &before, "publish").await, 5);
     assert_eq!(calls(&server, &before, "eval").await, 0);
@@ -75,7 +75,7 @@ async fn a_process_that_waits_has_its_turn_after_so_many_local_hand_offs() {
     for number in 1..=10 {
         turns.come(&many, &format!("a{number}")).await;
     }
-    // It comes last of all.
+    // It is the last one.
     come_and_settle(&server, &mut turns, &one, "b").await;
     let before = server.commandstats().await;
     guard.release().await.unwrap();
@@ -83,12 +83,12 @@ async fn a_process_that_waits_has_its_turn_after_so_many_local_hand_offs() {
         "a1", "a2", "a3", "b", "a4", "a5", "a6", "a7", "a8", "a9", "a10",
     ];
     assert_eq!(turns.names().await, names);
-    // Each release is one request, and two of them are messages: to the other process, and back.
+    // Each release is one request. Two of them cause messages: to the other process, and back.
     assert_eq!(calls(&server, &before, "evalsha").await, 12);
     assert_eq!(calls(&server, &before, "publish").await, 2);
 }
 
-/// Two processes with three waiters each, which came by turns.
+/// Two processes with three waiters each, which joined alternately.
 #[tokio::test]
 async fn in_strict_order_the_waiters_of_all_processes_have_their_turns_as_they_came() {
     let server = RedisServer::start().await;

@@ -1,5 +1,5 @@
-//! `LocksBuilder::neighbours`: programs with the well-known scripts, which poll, and clients that wait as Redisson does get
-//! in beside our waiters, and ours beside them.
+//! `LocksBuilder::neighbours`: programs with the well-known scripts, which poll, and clients that wait as Redisson
+//! does, enter together with the waiters of this crate.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,13 +24,13 @@ const INTERVAL: Duration = Duration::from_millis(50);
 const SELDOM: Duration = Duration::from_secs(10);
 const VACATED: &str = "reentry:vacated:{order:42}:order:42";
 
-/// Locks that are left free for so long that only what a test does ends it.
+/// Locks that are left free for so long that only an action of the test ends that time.
 fn patiently(server: &RedisServer) -> LocksBuilder {
     let neighbours = Neighbours::polling(SELDOM);
     unhurried(server).neighbours(neighbours.every(Duration::from_secs(60)))
 }
 
-/// Callers that take the lock again and again, until they are told to stop.
+/// Callers that acquire the lock again and again, until they are stopped.
 struct Contention {
     stop: Arc<AtomicBool>,
     section: Arc<Section>,
@@ -80,14 +80,14 @@ impl Contention {
         }
     }
 
-    /// Stops the callers. Returns how many turns each of them has had.
+    /// Stops the callers. Returns the number of turns of each.
     async fn turns(self) -> Vec<u32> {
         self.stop.store(true, Ordering::Relaxed);
         within(DEADLINE, "their ends", self.callers.join_all()).await
     }
 }
 
-/// Without the option it never gets in: see the page *migrating* of the guide.
+/// Without the option it never enters: see the page *migrating* of the guide.
 #[tokio::test]
 async fn a_program_that_polls_gets_in_beside_contending_processes() {
     for (count, callers, handoff) in [
@@ -132,7 +132,7 @@ async fn no_caller_of_ours_gets_a_lock_that_is_left_to_others() {
     let unlocked = classic_unlock(&mut classic, KEY, CLASSIC, TTL_MS).await;
     assert_eq!(unlocked, Unlocked::Freed);
 
-    // When the moment is over, the lock goes to the first in the queue, whoever asks.
+    // When that time is over, the lock goes to the first in the queue, whichever process sends a request.
     let over = format!("HDEL reentry:entries:{{{KEY}}}:{KEY} pause");
     assert_eq!(server.ask(&over).await, "1");
     assert!(third.lock(KEY).try_acquire().await.unwrap().is_none());
@@ -155,7 +155,7 @@ async fn a_client_that_waits_as_redisson_does_is_told_of_our_release() {
     assert_eq!(server.key_count().await, 0);
 }
 
-/// Also where the messages have a connection of their own.
+/// This also covers messages on a separate connection.
 #[tokio::test]
 async fn our_waiter_is_told_of_the_release_of_redisson() {
     let server = RedisServer::start().await;
@@ -168,7 +168,7 @@ async fn our_waiter_is_told_of_the_release_of_redisson() {
         let mut turns = Turns::default();
         let mut waiter = turns.stay(ours.lock(KEY), "waiter");
         until_queued(&server, 1).await;
-        // It asks as it comes, and again when it listens.
+        // It sends a request when it joins, and another one when it is subscribed.
         let listens = async || {
             let calls = server.calls_since(&before).await;
             calls.get("evalsha").is_some_and(|&calls| calls >= 2)
@@ -184,7 +184,7 @@ async fn our_waiter_is_told_of_the_release_of_redisson() {
     }
 }
 
-/// Without the right the waiters ask.
+/// Without the permission the waiters send requests.
 #[tokio::test]
 async fn the_user_needs_one_right_more() {
     let server = RedisServer::start().await;
@@ -234,7 +234,7 @@ async fn a_user_who_may_not_leave_a_lock_free_releases_it() {
     assert!(locks.inspect(KEY).await.unwrap().is_none());
 }
 
-/// Whichever way the lock came to its holder.
+/// This is so whichever way the lock came to its holder.
 #[tokio::test]
 async fn read_and_write_locks_of_redisson_exclude_ours() {
     let server = RedisServer::start().await;

@@ -1,5 +1,5 @@
-//! P1, P9 and P11 when the server goes down below a queue: with its data or without, all waiters get
-//! in, one after the other.
+//! P1, P9 and P11 when the server goes down while a queue exists. With or without its data, all waiters enter, one
+//! after the other.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::support::{
 use reentry::{Locks, LocksBuilder, LostReason, held};
 use tokio::task::JoinSet;
 
-/// Waiters of either process.
+/// The waiters of both processes.
 const EACH: usize = 25;
 
 fn builder(server: &RedisServer) -> LocksBuilder {
@@ -22,8 +22,8 @@ fn builder(server: &RedisServer) -> LocksBuilder {
         .local_handoffs(4)
 }
 
-/// Has the waiters of both processes come, each of which looks in the store, when it has its turn,
-/// whether it is really the one that holds the lock.
+/// Lets the waiters of both processes join. Each of them checks in the store, during its turn, whether it is really the
+/// holder of the lock.
 async fn crowd(section: &Arc<Section>, processes: [&Locks; 2]) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     for locks in processes {
@@ -63,7 +63,7 @@ async fn waiters_outlive_a_restart_and_the_holder_keeps_its_lock() {
     let tasks = crowd(&section, [&one, &other]).await;
     for _ in 0..2 {
         server.restart_with_data().await;
-        // All have a connection again, also the waiters.
+        // All have a connection again, including the waiters.
         let both = async || queued(&server).await == 2;
         eventually(DEADLINE, "both processes stand in the queue", both).await;
         let info = holder.inspect(KEY).await.unwrap().unwrap();

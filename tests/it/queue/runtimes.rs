@@ -1,4 +1,4 @@
-//! P7 across runtimes that share a `Locks`: those that stand still, or end, hold up no others.
+//! P7 across runtimes that share a `Locks`: runtimes that are stalled, or end, do not delay others.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use tokio::time::{sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// It goes on by itself.
+/// A runtime that runs by itself.
 fn running() -> Runtime {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(1).enable_all().build().unwrap()
 }
 
-/// It stands still while no thread blocks on it.
+/// A runtime that is stalled while no thread blocks on it.
 fn still() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
@@ -31,12 +31,12 @@ fn until_waiting(runtime: &Runtime, locks: &Locks, count: usize) {
     runtime.block_on(eventually(DEADLINE, "they wait", wait));
 }
 
-/// A release is being repeated there when the runtime is left alone, or shut down.
+/// A release is being repeated on a runtime when that is stalled, or shut down.
 #[test]
 fn a_release_on_a_runtime_that_is_left_holds_up_no_waiter_beyond_the_lease() {
     for shut_down in [false, true] {
         let (first, next) = (still(), running());
-        // A connection that is begun on a runtime which then stands still is waited for twice as long.
+        // If a connection is begun on a runtime that stalls, others wait for it twice as long.
         let options = |builder: LocksBuilder| builder.ttl(2 * SECOND).connect_timeout(4 * SECOND);
         let rig = next.block_on(Rig::build(options));
         let guard = first.block_on(rig.locks.lock(KEY).acquire()).unwrap();
@@ -69,7 +69,7 @@ fn a_hold_that_is_handed_off_outlives_the_runtime_of_the_member_before() {
         let (first, next) = (still(), running());
         let builder = Locks::builder().ttl(2 * SECOND);
         let locks = in_memory(&next, builder.handoff(Handoff::InProcess));
-        // A key of which no token is known has no groups.
+        // A key without a known token has no groups.
         next.block_on(locks.with_lock(KEY, async {})).unwrap();
         next.block_on(async { sleep(SECOND / 100).await });
         let holder = first.block_on(locks.lock(KEY).acquire()).unwrap();

@@ -1,4 +1,4 @@
-//! What spawned work costs the server, and when the lock that it keeps goes to the next waiter.
+//! The cost of spawned work for the server, and when the lock that it keeps passes to the next waiter.
 
 use crate::support::rig::KEY;
 use crate::support::stats::Calls;
@@ -9,7 +9,7 @@ use reentry::{Handoff, JoinSetExt, Locks, held};
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, yield_now};
 
-/// The server has every script after this.
+/// After this, every script is loaded.
 async fn warmed_up(locks: &Locks) {
     let nested = async { locks.with_lock(KEY, async {}).await };
     locks.with_lock(KEY, nested).await.unwrap().unwrap();
@@ -37,7 +37,7 @@ async fn members_cost_no_request() {
     locks.with_lock(KEY, body).await.unwrap();
     assert_eq!(evalshas(&server, &before).await, 2);
 
-    // The last child releases; its entry beside the members alone changes nothing.
+    // The last child releases. Its entry, together with the members, changes nothing.
     let before = server.commandstats().await;
     let (go_on, may_go_on) = oneshot::channel::<()>();
     let nested = locks.clone();
@@ -55,7 +55,7 @@ async fn members_cost_no_request() {
     assert_eq!(server.ask(&format!("EXISTS {KEY}")).await, "0");
 }
 
-/// A waiter of the same process comes, the parent leaves, and then its last member.
+/// A waiter of the same process joins, the parent leaves, and then its last member.
 async fn next_after_a_member(handoff: Handoff) -> (bool, u64) {
     let server = RedisServer::start().await;
     let [locks] = processes(&unhurried(&server).handoff(handoff)).await;
@@ -86,8 +86,8 @@ async fn next_after_a_member(handoff: Handoff) -> (bool, u64) {
 
 #[tokio::test]
 async fn a_lock_with_members_is_not_handed_off() {
-    // In memory, by the last member: the one request is the release of the next turn.
+    // It is handed off in memory, by the last member. The one request is the release of the next turn.
     assert_eq!(next_after_a_member(Handoff::InProcess).await, (true, 1));
-    // By the release of the last member, which names the next one.
+    // It is handed off by the release of the last member, which names the next one.
     assert_eq!(next_after_a_member(Handoff::InStore).await, (false, 2));
 }

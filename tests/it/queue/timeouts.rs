@@ -1,4 +1,4 @@
-//! A wait ends when it is over, however long the leases and the heartbeats are, and leaves the queue.
+//! A wait ends at its limit, however long the leases and the heartbeats are, and leaves the queue.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const WAITS: [Duration; 6] = [
     Duration::from_secs(120),
 ];
 
-/// How late a wait may end.
+/// The maximum delay of the end of a wait.
 const SLACK: Duration = Duration::from_millis(50);
 
 #[tokio::test(start_paused = true)]
@@ -28,7 +28,7 @@ async fn a_wait_ends_when_it_is_over_whatever_the_lease() {
         for wait in WAITS {
             let start = Instant::now();
             let request = || async { locks.lock(KEY).wait(wait).await.unwrap_err() };
-            // The first waiter, one behind it, and what is left after both.
+            // These are the first waiter, one behind it, and the state after both.
             let errors = tokio::join!(request(), request());
             let elapsed = start.elapsed();
             assert!(
@@ -66,7 +66,7 @@ async fn a_wait_that_ends_with_the_lease_before_it_leaves_a_free_lock() {
     }
 }
 
-/// Each of a thousand callers that wait may ask, all at the same time.
+/// Each of a thousand callers that wait may send a request, all at the same time.
 #[tokio::test]
 async fn to_name_the_holder_no_process_that_waits_is_looked_at() {
     let server = RedisServer::start().await;

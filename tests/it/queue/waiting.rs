@@ -37,7 +37,7 @@ async fn waiting(locks: &Locks) -> Pin<Box<impl Future<Output = Result<(), LockE
     waiter
 }
 
-/// Comes to the queue of `key` when `count` wait there already, and says when it is its turn.
+/// Joins the queue of `key` when `count` callers already wait there, and reports when its turn comes.
 async fn line_up(
     locks: &Locks,
     count: usize,
@@ -52,7 +52,7 @@ async fn line_up(
     until_waiting(locks, count + 1).await;
 }
 
-/// The first, one in the middle and the last give up; the order of the others stays.
+/// The first, one in the middle and the last give up. The order of the others does not change.
 async fn who_leaves_the_line_does_not_hold_it_up(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
     let (served, mut tasks) = (Arc::default(), JoinSet::new());
@@ -89,14 +89,14 @@ async fn who_does_not_wait_is_refused_at_once(locks: Locks) {
     let run = locks.lock("key").no_wait();
     let run: Result<(), _> = run.run(async { unreachable!("entered") }).await;
     assert!(matches!(run, Err(LockError::Busy { .. })));
-    // Whatever it says about waiting.
+    // This is so whatever it says about waiting.
     let tried = locks.lock("key").wait_forever().try_acquire().await;
     assert!(tried.unwrap().is_none());
     guard.release().await.unwrap();
     assert!(locks.lock("key").try_acquire().await.unwrap().is_some());
 }
 
-/// The lock is free for a moment, but a waiter stands in the queue for it.
+/// The lock is free for a moment, but a waiter is in the queue for it.
 async fn who_does_not_wait_does_not_overtake(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
     let waiter = waiting(&locks).await;
@@ -126,7 +126,7 @@ async fn a_free_lock_is_not_refused_because_a_waiter_has_left_its_queue(locks: L
     let has_moved = async || holder().await != first;
     eventually(DEADLINE, "the lock moves", has_moved).await;
     drop(waiter);
-    // What the waiter was given meanwhile goes back.
+    // The lock that the waiter was granted in the meantime is released.
     let is_free = async || locks.inspect("key").await.unwrap().is_none();
     eventually(DEADLINE, "a free lock", is_free).await;
     assert!(locks.lock("key").try_acquire().await.unwrap().is_some());
@@ -178,7 +178,7 @@ async fn a_wait_without_an_end_gets_there(locks: Locks) {
     }
 }
 
-/// By default 60 s, which is longer than the lease of a holder that died.
+/// The default is 60 s, which is longer than the lease of a dead holder.
 #[tokio::test(start_paused = true)]
 async fn waiters_outlive_the_lease_of_a_holder_that_died() {
     let locks = Locks::in_memory();
@@ -200,7 +200,8 @@ async fn the_default_wait_is_a_minute() {
     assert!((minute..minute + Duration::from_millis(10)).contains(&start.elapsed()));
 }
 
-/// A release in the process is passed on at once: no clock has to tick. They enter in the order in which they came.
+/// A release in the process is passed on immediately: no clock has to advance. They enter in the order in which they
+/// joined.
 #[tokio::test(start_paused = true)]
 async fn a_release_in_the_process_wakes_the_next_without_delay() {
     let locks = Locks::in_memory();

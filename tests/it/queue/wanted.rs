@@ -1,4 +1,4 @@
-//! A holder waits until somebody else wants its lock.
+//! A holder waits until another caller wants its lock.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::support::{
     DEADLINE, RedisServer, eventually, patient, processes, until_waiting, within,
 };
 
-/// So long that nothing is noticed by it within a test.
+/// A heartbeat so long that nothing is noticed because of it within a test.
 fn rarely(server: &RedisServer) -> LocksBuilder {
     let minute = Duration::from_secs(60);
     patient(server).heartbeat(minute).ttl(10 * minute)
@@ -23,14 +23,14 @@ fn wanted(guard: &LockGuard) -> JoinHandle<()> {
     tokio::spawn(async move { held.wanted().await })
 }
 
-/// Releases the lock. The one that waits gets it.
+/// Releases the lock. The waiting caller gets it.
 async fn give_way(guard: LockGuard, waiting: JoinHandle<Result<(), LockError>>) {
     guard.release().await.unwrap();
     let entered = within(DEADLINE, "the other enters", waiting).await;
     entered.unwrap().unwrap();
 }
 
-/// The holder is told by a message, and by no other way: its next look is a minute away.
+/// The holder is notified by a message, and in no other way: its next request is a minute away.
 #[tokio::test]
 async fn a_process_that_comes_is_known_by_a_message() {
     for handoff in [Handoff::InStore, Handoff::InProcess] {
@@ -45,7 +45,7 @@ async fn a_process_that_comes_is_known_by_a_message() {
         eventually(DEADLINE, "its inbox is open", open).await;
         let waiting = tokio::spawn(other.with_lock(KEY, async {}));
         within(DEADLINE, "it is wanted", wanted).await.unwrap();
-        // A later question learns it from the store.
+        // A later call learns it from the store.
         within(DEADLINE, "it is still wanted", guard.held().wanted()).await;
         give_way(guard, waiting).await;
         assert_eq!(server.key_count().await, 0);
@@ -82,7 +82,7 @@ async fn without_messages_a_heartbeat_finds_it() {
     give_way(guard, waiting).await;
 }
 
-/// A reader and a waiter for it: readers share one token, and are asked at each heartbeat.
+/// A reader and a waiter for it. Readers share one token, so the store is asked at each heartbeat.
 #[tokio::test]
 async fn a_reader_gives_way_to_a_writer() {
     let server = RedisServer::start().await;
@@ -117,7 +117,7 @@ async fn a_lock_that_nobody_wants_or_that_is_released_is_not_wanted() {
     let _next = locks.lock(KEY).await.unwrap();
     let waiting = tokio::spawn(locks.with_lock(KEY, async {}));
     until_waiting(&locks, KEY, 1).await;
-    // Another hold is wanted now.
+    // Now another hold is wanted.
     assert!(held.wanted().now_or_never().is_none());
     waiting.abort();
 }

@@ -1,4 +1,4 @@
-//! P12 with readers: programs with the well-known scripts, and a lock that was deleted under its readers.
+//! P12 with readers: programs with the well-known scripts, and a lock that was deleted while readers held it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use redis::aio::MultiplexedConnection;
 
 const CLASSIC: &str = "9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:1";
 
-/// Longer than the leases of the readers.
+/// A TTL that is longer than the leases of the readers.
 const TTL_MS: u64 = 300_000;
 
 async fn lock(connection: &mut MultiplexedConnection) -> Option<i64> {
@@ -22,13 +22,13 @@ async fn unlock(connection: &mut MultiplexedConnection) {
     assert_eq!(unlocked, Unlocked::Freed);
 }
 
-/// The lock is deleted under its readers, and the classic program takes it. The line still tells of them.
+/// The lock is deleted while readers hold it, and the classic program takes it. The line still contains the readers.
 async fn taken_away(rig: &Rig, connection: &mut MultiplexedConnection) {
     assert_eq!(rig.server.ask(&format!("DEL {KEY}")).await, "1");
     assert_eq!(lock(connection).await, None);
 }
 
-/// The classic program is alone, and its lease is as long as it was.
+/// Checks that only the classic program is inside, and its lease is unchanged.
 async fn is_untouched(rig: &Rig) {
     let holders: Vec<_> = rig.hash().await.into_iter().collect();
     assert_eq!(holders, [(CLASSIC.to_owned(), 1)]);
@@ -89,7 +89,7 @@ async fn a_renewal_of_readers_that_lost_their_lock_leaves_a_classic_lease_alone(
     let lost = held.held().clone();
     within(DEADLINE, "the renewal tells of it", lost.lost()).await;
     is_untouched(&rig).await;
-    // The renewal once more.
+    // The renewal is repeated.
     assert_eq!(
         rig.proxy.replay(&rig.proxy.recorded()[0]).await[..2],
         *b"*1"
@@ -99,7 +99,7 @@ async fn a_renewal_of_readers_that_lost_their_lock_leaves_a_classic_lease_alone(
     unlock(&mut classic).await;
 }
 
-/// The classic program deletes the lock at its end, and the readers who wait find out when they ask.
+/// The classic program deletes the lock at its end, and the waiting readers find that out with their next request.
 #[tokio::test]
 async fn readers_who_wait_for_a_classic_program_enter_when_it_has_left() {
     let rig = Rig::build(|builder| {

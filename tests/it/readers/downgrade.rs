@@ -1,4 +1,4 @@
-//! A writer that goes on as a reader.
+//! A writer that continues as a reader.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ on_both_stores!(
 async fn a_downgrade_lets_readers_in_and_keeps_writers_out(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
     let token = guard.held().fencing_token();
-    // What is shared is downgraded already.
+    // A shared lock is already downgraded.
     for _ in 0..2 {
         guard.held().downgrade().await.unwrap();
         assert_eq!(guard.held().mode(), Mode::Shared);
@@ -134,7 +134,7 @@ async fn a_downgrade_goes_on_when_it_is_dropped(locks: Locks) {
     guard.release().await.unwrap();
 }
 
-/// The store has not been told of the second token when the lock comes to be shared.
+/// The store does not know the second token when the lock becomes shared.
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_after_a_hand_off_in_memory_brings_the_later_token() {
     let locks = Locks::builder().url("memory:").handoff(Handoff::InProcess);
@@ -142,7 +142,7 @@ async fn a_downgrade_after_a_hand_off_in_memory_brings_the_later_token() {
     let first = locks.lock("key").await.unwrap();
     let before = first.held().clone();
     let second = tokio::spawn(locks.lock("key").acquire());
-    // Long enough for a token of its own.
+    // This is long enough for a token of its own.
     tokio::time::sleep(Duration::from_millis(10)).await;
     first.release().await.unwrap();
     let second = second.await.unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Permits: so many callers at a time.
+//! Permits: a limited number of callers at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
@@ -176,7 +176,7 @@ async fn numbers_of_permits_that_no_semaphore_has_are_rejected() {
     many.release().await.unwrap();
 }
 
-/// All fields of a hold are taken by one request, and given back by another one.
+/// All fields of a hold are acquired with one request, and released with another one.
 #[tokio::test]
 async fn several_permits_cost_as_many_requests_as_one() {
     let server = RedisServer::start().await;

@@ -1,4 +1,4 @@
-//! P1, P2: who shares a lock, who is kept out, and what a nested call gets.
+//! P1, P2: which callers share a lock, which are kept out, and what a nested call gets.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ on_both_stores!(
     branches_below_one_reader_are_one_hold,
 );
 
-/// Writers count down from 0 and readers up: neither ever sees the other.
+/// Writers count down from 0 and readers up. Neither ever sees the other.
 async fn readers_and_writers_never_meet(locks: Locks) {
     let inside = Arc::new(AtomicI64::new(0));
     let together = Arc::new(AtomicI64::new(0));
@@ -62,7 +62,7 @@ async fn readers_and_writers_never_meet(locks: Locks) {
     assert!(locks.inspect("key").await.unwrap().is_none());
 }
 
-/// Each shows its own hold.
+/// Each reader shows its own hold.
 async fn a_read_that_does_not_wait_enters_beside_others_and_not_behind_a_writer(locks: Locks) {
     let read = || locks.lock("key").shared().no_wait();
     let mut guards = Vec::new();
@@ -201,8 +201,8 @@ async fn evalsha(server: &RedisServer, before: &Calls) -> u64 {
     calls.get("evalsha").copied().unwrap_or(0)
 }
 
-/// One alone is two EVALSHA. Those who come while one is on its way enter by one request: 1 + 1 + 16 + 14, and one end
-/// for each.
+/// A single reader is two EVALSHA. Readers that join while a request is in flight enter with one request: 1 + 1 + 16 +
+/// 14, and one end for each.
 #[tokio::test]
 async fn readers_who_come_together_enter_by_few_requests() {
     let server = RedisServer::start().await;
@@ -229,7 +229,7 @@ async fn readers_who_come_together_enter_by_few_requests() {
     assert_eq!(server.key_count().await, 0);
 }
 
-/// The message tells them at once.
+/// The message notifies them immediately.
 #[tokio::test(start_paused = true)]
 async fn a_writer_that_waits_no_longer_lets_the_readers_behind_it_in() {
     let server = Server::new();

@@ -1,4 +1,4 @@
-//! A server in memory and a real one that go away for a while, and two replicas of a service at each of them.
+//! A server in memory and a real one that are unavailable for a while, and two replicas of a service on each of them.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use crate::support::{Cut, DEADLINE, Proxy, RedisServer, within};
 
 use Servers::{InMemory, OnRedis};
 
-/// In what way the server is away.
+/// The way in which the server is unavailable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Trouble {
-    /// It is stopped, and comes back with its data.
+    /// It is stopped, and returns with its data.
     Down,
-    /// It executes nothing until it goes on.
+    /// It executes nothing until it continues.
     Silent,
-    /// Only the first replica does not reach it.
+    /// Only the first replica cannot reach it.
     CutOff,
 }
 
@@ -28,7 +28,7 @@ enum Servers {
     OnRedis(Box<RedisServer>, Proxy),
 }
 
-/// Where a case takes place.
+/// The environment of a case.
 pub(super) struct Ground {
     servers: Servers,
     pub(super) trouble: Trouble,
@@ -42,7 +42,7 @@ pub(super) async fn in_memory<const N: usize>(case: impl AsyncFn(Ground), troubl
     }
 }
 
-/// Runs the case once for each trouble, at the same time, on servers of their own.
+/// Runs the case once for each trouble, in parallel, on separate servers.
 pub(super) async fn on_redis<const N: usize>(case: impl AsyncFn(Ground), troubles: [Trouble; N]) {
     let each = troubles.map(async |trouble| {
         let server = RedisServer::start().await;
@@ -55,7 +55,7 @@ pub(super) async fn on_redis<const N: usize>(case: impl AsyncFn(Ground), trouble
 }
 
 impl Ground {
-    /// Two replicas that have taken locks already. The first one may be cut off.
+    /// Two replicas that have already acquired locks. The first one may be cut off.
     pub(super) async fn replicas(
         &self,
         options: impl Fn(LocksBuilder) -> LocksBuilder,
@@ -99,7 +99,7 @@ impl Ground {
         }
     }
 
-    /// The server ends, and those that it has not answered learn it. It may be paused.
+    /// Ends the server. Requests that it has not answered fail. It may be paused.
     pub(super) fn kill(&self) {
         match &self.servers {
             InMemory(server) => server.stop(),
@@ -118,7 +118,7 @@ impl Ground {
         }
     }
 
-    /// What the errors name of the server.
+    /// The name of the server in the errors.
     pub(super) fn endpoint(&self) -> String {
         match &self.servers {
             InMemory(_) => "the server in memory".to_owned(),
@@ -128,7 +128,7 @@ impl Ground {
 
     /// # Panics
     ///
-    /// Panics if this is not how long something took: in memory to the instant, on Redis at least.
+    /// Panics if this is not how long an operation took: in memory exactly, on Redis at least.
     pub(super) fn assert_took(&self, took: Duration, expected: Duration) {
         let is_right = match self.servers {
             InMemory(_) => took == expected,
@@ -139,7 +139,7 @@ impl Ground {
 
     /// # Panics
     ///
-    /// Panics if something took longer in memory. On Redis the deadlines of the test are all that is asked for.
+    /// Panics if an operation took longer in memory. On Redis only the deadlines of the test apply.
     pub(super) fn assert_within(&self, took: Duration, most: Duration) {
         let is_right = took <= most || matches!(self.servers, OnRedis(..));
         assert!(is_right, "{:?}: {took:?}, over {most:?}", self.trouble);
