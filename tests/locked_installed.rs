@@ -1,4 +1,4 @@
-//! `#[locked]` on the installed `Locks`: alone in its process, for which `install` is.
+//! `#[locked]` on the installed `Locks`. It is the only test in its process, because `install` affects the process.
 #![cfg(feature = "macros")]
 #![allow(missing_docs)]
 

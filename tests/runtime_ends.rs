@@ -1,6 +1,5 @@
-//! A runtime that ends harms no other one: what it has asked for is awaited, and answered or asked for
-//! again, elsewhere. No panic is used for that, not even one that is caught: a program built with
-//! `panic = "abort"` would die of it.
+//! A runtime that ends does not affect any other one. Its requests are awaited, and answered or repeated elsewhere. No
+//! panic is used for that, not even one that is caught: a program built with `panic = "abort"` would be killed by it.
 
 #![allow(
     clippy::expect_used,
@@ -24,7 +23,7 @@ use tokio::runtime::{Builder, Runtime};
 
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
-/// Caught or not.
+/// Counts panics, caught or not.
 #[test]
 fn runtimes_that_end_cause_no_panic() {
     let report = panic::take_hook();
@@ -39,7 +38,7 @@ fn runtimes_that_end_cause_no_panic() {
     assert_eq!(PANICS.load(Ordering::Relaxed), 0);
 }
 
-/// It ends in the middle of a request that another one then waits for.
+/// The runtime ends in the middle of a request that another one then waits for.
 fn short_lived() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
@@ -78,7 +77,7 @@ fn an_entry_goes_on_when_the_runtime_of_the_one_before_has_ended() {
     }
 }
 
-/// The guard's own runtime lives, and takes the release over.
+/// The guard's own runtime lives, and takes over the release.
 #[test]
 fn a_release_goes_on_when_the_runtime_that_began_it_has_ended() {
     for is_dropped_first in [true, false] {
@@ -96,7 +95,7 @@ fn a_release_goes_on_when_the_runtime_that_began_it_has_ended() {
             drop(begun);
         }
         next.block_on(async {
-            // What the first runtime has sent is lost: only a repetition frees the lock.
+            // The requests of the first runtime are lost: only a repetition frees the lock.
             rig.cut().await;
             rig.proxy.heal().await;
             rig.until_free().await;
@@ -104,7 +103,7 @@ fn a_release_goes_on_when_the_runtime_that_began_it_has_ended() {
     }
 }
 
-/// Its limit, its place in the queue and its watch over the lease belonged to the runtime that has ended.
+/// Its limit, its place in the queue and the monitoring of its lease belonged to the runtime that has ended.
 #[test]
 fn a_section_goes_on_in_another_runtime_at_every_step() {
     let (first, next) = (short_lived(), Runtime::new().unwrap());

@@ -1,5 +1,5 @@
-//! Threads with a runtime each, on one `Locks`: each runtime ends in good order when all of its tasks
-//! have, and the next one begins, while the others wait for what it has asked for.
+//! Threads with one runtime each, on one `Locks`. Each runtime ends when all of its tasks have ended, and the next one
+//! begins. In the meantime the others wait for its requests.
 
 #![allow(clippy::expect_used, reason = "a test ends where its ground gives way")]
 
@@ -23,7 +23,7 @@ fn runtime() -> Runtime {
 
 /// Locks whose first connection ends with the runtime that made it.
 pub(crate) fn connect(builder: LocksBuilder) -> Locks {
-    // A busy machine is no outage.
+    // A busy machine must not count as an outage.
     let patience = Duration::from_secs(20);
     let builder = builder
         .connect_timeout(patience)
@@ -32,8 +32,8 @@ pub(crate) fn connect(builder: LocksBuilder) -> Locks {
     runtime().block_on(builder.build()).expect("locks")
 }
 
-/// Some are nested, some are guards. Each awaits its release, since one in the background would go with
-/// the runtime.
+/// Some are nested, some are guards. Each awaits its release, because one in the background would be lost with the
+/// runtime.
 async fn task(locks: Locks, number: usize) {
     let key = format!("order:{}", number % KEYS);
     let nested = async {
@@ -53,7 +53,7 @@ async fn task(locks: Locks, number: usize) {
     }
 }
 
-/// Every task is awaited, and the server is healthy: every waiter has a turn, and nothing panics.
+/// Every task is awaited, and the server is healthy. So every waiter has a turn, and nothing panics.
 pub(crate) fn run(locks: &Locks) {
     let work = |thread: usize| {
         for round in 0..RUNTIMES {

@@ -1,5 +1,5 @@
-//! The permissions that a Redis user needs, exactly: with them everything works, and without any
-//! one of them something is refused at once.
+//! The exact permissions that a Redis user needs. With them everything works, and without any one of them an operation
+//! is rejected immediately.
 
 use std::error::Error;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use tokio::sync::Barrier;
 
 const KEY: &str = "order:42";
 
-/// The locks, here those named `order:…`, and what the crate keeps beside them.
+/// The locks, which are named `order:…` here, and the keys of the crate next to them.
 const KEYS: [&str; 2] = ["~order:*", "~reentry:*"];
 
-/// The keys for a user who shares the server with others: only what is kept beside its own locks.
+/// The keys for a user that shares the server with others: only the keys next to its own locks.
 const OWN_KEYS: [&str; 3] = [
     "~order:*",
     "~reentry:queue:{order:*",
     "~reentry:entries:{order:*",
 ];
 
-/// What that user needs beside them, so that a deadlock is found.
+/// The further keys that this user needs for the detection of deadlocks.
 const DEADLOCK_KEYS: [&str; 2] = ["~reentry:waits:*", "~reentry:victim:*"];
 
-/// How a script is sent: by its hash, and in full where the server does not know it.
+/// The commands with which a script is sent: by its hash, and in full if the server does not know it.
 const SENDING: [&str; 2] = ["+evalsha", "+eval"];
 
-/// What the scripts call.
+/// The commands that the scripts call.
 const SCRIPTS: [&str; 21] = [
     "+del",
     "+exists",
@@ -54,13 +54,14 @@ const SCRIPTS: [&str; 21] = [
     "+zscore",
 ];
 
-/// How a waiter is told that a lock has moved to it. Without them it finds out when it asks.
+/// The commands for the message that a lock has moved to a waiter. Without them the waiter finds that out with its own
+/// request.
 const TELLING: [&str; 3] = ["+publish", "+subscribe", "&reentry:inbox:*"];
 
-/// How the pool checks a connection after a silence. Without them it opens another one instead.
+/// The commands with which the pool checks a connection after a silence. Without them it opens another one instead.
 const CHECKING: [&str; 2] = ["+ping", "+unwatch"];
 
-// HELLO and AUTH need no permission, and CLIENT SETINFO may be refused: the driver does not mind.
+// HELLO and AUTH need no permission. CLIENT SETINFO may be rejected, and the driver ignores that.
 
 struct Ground {
     server: RedisServer,
@@ -74,7 +75,7 @@ impl Ground {
         Ground { server, proxy }
     }
 
-    /// Makes the user `locker`, who may do this and nothing else.
+    /// Creates the user `locker`, which has these permissions and no others.
     async fn permit(&self, permissions: &[&str]) {
         let mut connection = self.server.connection().await;
         let mut user = cmd("ACL");
@@ -96,11 +97,11 @@ impl Ground {
     }
 
     async fn locks(&self) -> Result<Locks, LockError> {
-        // A waiter waits forever here; what is refused must not.
+        // A waiter waits for ever here. A rejected operation must not.
         patient_at(self.url()).wait_forever().build().await
     }
 
-    /// Everything the crate does on a server, for the user `locker`.
+    /// Every operation of the crate on a server, for the user `locker`.
     async fn everything(&self) -> Result<(), LockError> {
         let locks = self.locks().await?;
         let key = "order:nested";
@@ -115,7 +116,7 @@ impl Ground {
         self.moves(&locks, "order:moves").await?;
         self.readers(&locks, "order:readers").await?;
 
-        // An acquire without an answer, so that the release leaves a tombstone.
+        // This is an acquire without a response, so that the release leaves a tombstone.
         let unanswered = Action::CutAtAnswer(Cut::Reset);
         self.proxy.on_next(ToServer, b"EVALSHA", unanswered);
         locks.with_lock("order:unanswered", async {}).await
@@ -137,7 +138,7 @@ impl Ground {
         tokio::try_join!(releasing, waiting).map(drop)
     }
 
-    /// A writer goes on as a reader, and others join it.
+    /// A writer continues as a reader, and others join it.
     async fn readers(&self, locks: &Locks, key: &str) -> Result<(), LockError> {
         let writer = locks.lock(key).await?;
         writer.held().downgrade().await?;
@@ -147,7 +148,7 @@ impl Ground {
         locks.with_read_lock(key, async {}).await
     }
 
-    /// Lists the locks, and who waits.
+    /// Lists the locks, and the processes that wait.
     async fn look(&self) -> Result<(), LockError> {
         let locks = self.locks().await?;
         let _guard = locks.lock(KEY).await?;
@@ -157,7 +158,7 @@ impl Ground {
         locks.list_waiting(KEY).next_page().await.map(drop)
     }
 
-    /// Two that each hold what the other one wants. Returns whether one of them had to give way.
+    /// Two callers that each hold what the other one wants. Returns whether one of them had to give way.
     async fn ring(&self) -> Result<bool, LockError> {
         let builder = patient_at(self.url()).heartbeat(Duration::from_millis(100));
         let locks = builder.wait(Duration::from_secs(1)).build().await?;
@@ -177,7 +178,7 @@ impl Ground {
         }
     }
 
-    /// A renewal, on a connection of its own.
+    /// A renewal, on a separate connection.
     async fn renewal(&self) -> Result<(), LockError> {
         let locks = self.locks().await?;
         let request = locks.lock(KEY).ttl(Duration::from_millis(1_500));
@@ -192,7 +193,7 @@ impl Ground {
         renewed.await
     }
 
-    /// What `everything` should have left in the store: a tombstone, in the line of its lock.
+    /// The data that `everything` should have left in the store: a tombstone, in the line of its lock.
     async fn left_right(&self) -> bool {
         self.server.key_count().await == 1 && self.server.tombstones().await == 1
     }
@@ -231,7 +232,7 @@ async fn without_any_one_of_them_something_is_refused_at_once() {
                 let told = refusal.iter().any(|words| cause.contains(words));
                 assert!(told, "{missing}: {cause}");
             }
-            // A refused release is reported to no caller, since the body's result stands (P13).
+            // A rejected release is reported to no caller, because the body's result is kept (P13).
             Ok(()) => {
                 assert!(
                     ["+hdel", "+del", "+zremrangebyscore"].contains(&missing),
@@ -244,7 +245,7 @@ async fn without_any_one_of_them_something_is_refused_at_once() {
     }
 }
 
-/// Without the first three they are refused; without the last one the progress is not known.
+/// Without the first three the operations are rejected. Without the last one the progress is unknown.
 #[tokio::test]
 async fn locks_are_listed_with_four_permissions_more() {
     const LISTING: [&str; 4] = ["+scan", "+hkeys", "+zcount", "+dbsize"];
@@ -263,7 +264,7 @@ async fn locks_are_listed_with_four_permissions_more() {
     }
 }
 
-/// `SCAN` names them all the same.
+/// `SCAN` still returns all names.
 #[tokio::test]
 async fn keys_that_the_user_may_not_touch_are_left_out_of_a_list() {
     let ground = Ground::start().await;
@@ -285,7 +286,7 @@ async fn keys_that_the_user_may_not_touch_are_left_out_of_a_list() {
         within(DEADLINE, pattern, listing).await.unwrap();
         assert_eq!(keys, expected, "{pattern}");
     }
-    // What is asked for by its name is refused.
+    // An operation on a key that is given by its name is rejected.
     let named = locks.inspect("stock:7").await;
     assert!(matches!(named, Err(LockError::Store { .. })), "{named:?}");
 }
@@ -313,7 +314,7 @@ async fn a_user_with_a_prefix_of_its_own_has_no_part_in_the_locks_of_others() {
             "{refused:?}"
         );
     }
-    // The names of inboxes and holds, without which nothing can be forged, stand there.
+    // These keys contain the names of inboxes and holds, without which nothing can be forged.
     let client = redis::Client::open(ground.url()).unwrap();
     let mut connection = client.get_multiplexed_async_connection().await.unwrap();
     for (command, key) in [
@@ -332,7 +333,7 @@ async fn a_user_with_a_prefix_of_its_own_has_no_part_in_the_locks_of_others() {
     }
 }
 
-/// Without them the waits go on as if no caller looked.
+/// Without them the waits continue as if no caller searched.
 #[tokio::test]
 async fn a_deadlock_is_found_by_a_user_with_the_keys_for_it() {
     let ground = Ground::start().await;

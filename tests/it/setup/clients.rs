@@ -1,4 +1,4 @@
-//! A client of the program's own says where the server is.
+//! The address of the server is that of the program's own client.
 
 use redis::Client;
 use reentry::{LockError, Locks, LocksBuilder, Servers};

@@ -15,7 +15,7 @@ async fn no_hold_is_lost_while_the_password_is_rotated() {
     rotation.loses_no_hold(patient(&server), 12).await;
 }
 
-/// The connections for messages have no provider: each is made with the newest password.
+/// The connections for messages have no provider: each is opened with the newest password.
 #[tokio::test]
 async fn no_hold_is_lost_in_resp2_while_the_password_is_rotated() {
     for (server, url) in servers_in_resp2().await {
@@ -27,7 +27,7 @@ async fn no_hold_is_lost_in_resp2_while_the_password_is_rotated() {
     }
 }
 
-/// A provider that never has any.
+/// A provider that never gives credentials.
 struct Broken;
 
 type Given = Pin<Box<dyn futures_util::Stream<Item = RedisResult<BasicAuth>> + Send>>;

@@ -1,4 +1,4 @@
-//! The guide gives no figure that was not measured: those of `docs/guide/tuning.md` are in `docs/performance.md`.
+//! Every figure in the guide was measured: the figures of `docs/guide/tuning.md` are in `docs/performance.md`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::ROOT;
 
-/// The numbers of a page, as they are written.
+/// The numbers of a page, in their written form.
 fn numbers(page: &str) -> BTreeSet<String> {
     let page = fs::read_to_string(Path::new(ROOT).join("docs").join(page)).unwrap();
     let words = page.split(|letter: char| !letter.is_ascii_digit() && !".,".contains(letter));

@@ -1,5 +1,5 @@
-//! `inspect` shows a lock as it stands in the store, `force_release` takes it away, and a prefix
-//! shows in the store alone.
+//! `inspect` returns the state of a lock in the store, `force_release` takes the lock away, and a prefix is visible
+//! only in the store.
 
 use std::error::Error as _;
 use std::time::Duration;
@@ -26,13 +26,13 @@ async fn a_held_lock_shows_its_holder(locks: Locks) {
         assert_eq!(info.waiters, 0);
         let remaining = info.remaining.unwrap();
         assert!(remaining <= ttl && remaining > ttl / 2);
-        // What the holder relies on ends before what the store grants.
+        // The lease that the holder relies on ends before that of the store.
         assert!(held.remaining() < remaining);
     };
     locks.lock("key").ttl(ttl).run(body).await.unwrap();
 }
 
-/// What another program may have left there, or an operator.
+/// Data that another program, or an operator, may have left there.
 #[tokio::test]
 async fn odd_data_in_a_lock_is_shown_and_not_released_by_force() {
     let server = RedisServer::start().await;
@@ -84,7 +84,7 @@ async fn a_prefix_shows_in_redis_and_not_in_the_api() {
         assert!(held("app:key").is_none() && locks.held("app:key").is_none());
         assert!(locks.held("key").is_some());
         assert!(locks.inspect("key").await.unwrap().is_some());
-        // The same key in the store, by whatever way it is named.
+        // This is the same key in the store, whichever prefix and name it has.
         let error = build("").await.lock("app:key").no_wait().await.unwrap_err();
         assert_eq!(error.key(), Some("app:key"));
         let busy = build("app:").await.lock("key").no_wait().await.unwrap_err();

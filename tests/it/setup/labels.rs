@@ -1,4 +1,4 @@
-//! The label of a hold: who sees it, when it is stored, and that nothing of it is left.
+//! The label of a hold: who sees it, when it is stored, and that nothing of it remains.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use reentry::{LockError, Locks, LocksBuilder};
 
 const BEAT: Duration = Duration::from_millis(20);
 
-/// A heartbeat as short as this one, and leases that outlive a test.
+/// A heartbeat that is very short, and leases that outlive a test.
 fn builder(server: &RedisServer) -> LocksBuilder {
     patient(server).heartbeat(BEAT).ttl(Duration::from_secs(60))
 }

@@ -1,4 +1,4 @@
-//! How the code lies: six floors that stack, no circle of files, one reader for each script, short files.
+//! The rules for the files: six floors that stack, no circle of files, one reader for each script, short files.
 
 mod source;
 
@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The folders of `src`, from the ground up. A file imports from its own floor and from those below.
+/// The folders of `src`, beginning with the lowest. A file imports from its own floor and from those below.
 const FLOORS: [&str; 6] = ["base", "store", "queue", "hold", "api", "testing"];
 
-/// The pages of the guide: documentation alone, beside the floors.
+/// The pages of the guide, which are only documentation, next to the floors.
 const PAGES: &str = "guide";
 
-/// The folders of code, each with the module that stands for it in its crate.
+/// The folders of code, each with its module in its crate.
 const FOLDERS: [(&str, &[&str]); 16] = [
     ("../src", &[]),
     ("../macros/src", &[]),
@@ -30,11 +30,11 @@ const FOLDERS: [(&str, &[&str]); 16] = [
     ("model", &["queue", "local_queue", "model"]),
     ("simulation", &["simulation"]),
     ("support", &["support"]),
-    // Each file is mounted beside what it is about.
+    // Each file is mounted next to its subject.
     ("properties", &["properties"]),
 ];
 
-/// Past this, a file has a second idea in it.
+/// The maximum number of lines. A longer file has a second idea in it.
 const LONGEST: usize = 400;
 
 /// The files of the crate itself.
@@ -44,7 +44,7 @@ fn crate_sources() -> Vec<Source> {
     sources
 }
 
-/// `lib.rs` stands above all floors.
+/// `lib.rs` is above all floors.
 fn floor(source: &Source) -> usize {
     let folder = source.module.first();
     let floor = folder.map(|folder| FLOORS.iter().position(|floor| floor == folder));
@@ -77,7 +77,7 @@ fn the_guide_is_documentation_alone() {
     let guide = sources.iter().find(|source| source.module == [PAGES]);
     let code = guide.unwrap().code.lines();
     let is_page = |line: &str| line.starts_with("pub mod ") && line.ends_with(" {}");
-    // The second one is tested by another crate.
+    // Another crate tests the second one.
     let text = ["#[doc = ", "#[cfg_attr(not(doctest), doc = "];
     let is_text = |line: &str| text.iter().any(|begin| line.starts_with(begin));
     let others: Vec<_> = code
@@ -114,19 +114,19 @@ fn every_script_is_loaded_by_exactly_one_file() {
     }
 }
 
-/// The scripts name what is in `store/records.rs`.
+/// The scripts use the names of the limits in `store/records.rs`.
 #[test]
 fn no_script_has_a_limit_of_its_own() {
     for script in files(Path::new("../lua"), "lua") {
         let text = fs::read_to_string(&script).unwrap();
         let mut numbers = text.split(|c: char| !c.is_ascii_digit());
-        // A second has so many microseconds.
+        // This is the number of microseconds in a second.
         let long = numbers.find(|number| number.len() > 5 && *number != "1000000");
         assert_eq!(long, None, "{}", script.display());
     }
 }
 
-/// A timer of tokio panics when it is polled after its runtime has ended; those of `timer` do not.
+/// A timer of tokio panics when it is polled after its runtime has ended. The timers of `timer` do not.
 #[test]
 fn only_timers_that_follow_their_future_are_used() {
     let makes_timers = |line: &&str| {

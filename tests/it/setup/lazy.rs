@@ -1,4 +1,4 @@
-//! A `Locks` that connects when it is used first.
+//! A `Locks` that connects when it is first used.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! The documents lead somewhere: in the repository by their own links, in the documentation by those of `src/links.md`.
+//! The links of the documents have targets: in the repository by their own definitions, in the documentation by those
+//! of `src/links.md`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::ROOT;
 
-/// The documents below a folder of the repository, but for its subfolders.
+/// The documents in a folder of the repository, without its subfolders.
 fn documents(folder: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(Path::new(ROOT).join(folder)).unwrap();
     let paths = entries.map(|entry| entry.unwrap().path());
@@ -15,7 +16,7 @@ fn documents(folder: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Those that the documentation shows.
+/// The documents that the documentation shows.
 fn shown() -> Vec<PathBuf> {
     let pages = [
         "README.md",
@@ -40,7 +41,7 @@ fn prose(path: &Path) -> String {
     outside.split('`').step_by(2).collect()
 }
 
-/// The definitions of links: what is in brackets, and where it leads.
+/// The definitions of links: the text in brackets, and the target.
 fn definitions(path: &Path) -> Vec<(String, String)> {
     let text = fs::read_to_string(path).unwrap();
     let lines = text.lines().filter_map(|line| {
@@ -50,7 +51,7 @@ fn definitions(path: &Path) -> Vec<(String, String)> {
     lines.collect()
 }
 
-/// Where links inside of the text lead.
+/// The targets of links inside the text.
 fn inline(path: &Path) -> Vec<String> {
     let prose = prose(path);
     let links = prose.split("](").skip(1);
@@ -59,7 +60,7 @@ fn inline(path: &Path) -> Vec<String> {
         .collect()
 }
 
-/// As a heading is named in a link.
+/// The form of a heading in a link.
 fn anchor(heading: &str) -> String {
     let heading = heading.trim_start_matches('#').trim().to_lowercase();
     let kept = heading
@@ -106,7 +107,7 @@ fn a_page_of_the_documentation_links_by_labels_alone() {
     }
 }
 
-/// In the documentation the first definition of a label counts, which is that of `links.md`.
+/// In the documentation the first definition of a label counts, which is the one in `links.md`.
 #[test]
 fn every_label_leads_somewhere_in_the_documentation() {
     let links = definitions(&Path::new(ROOT).join("src/links.md"));

@@ -1,4 +1,5 @@
-//! Who holds a lock, and who waits for it: the process that a record in the store describes. Nothing depends on the record.
+//! The holder of a lock, and the waiters: the process that a record in the store describes. Nothing depends on the
+//! record.
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ const RECORD: &str = "reentry:process:0a1b2c3d4e5f";
 
 const TEXT: &str = "orders\\nworker-3\\n4711\\n0.1.0\\n1790000000";
 
-/// A lock that another process holds, and for which a further one waits.
+/// A lock that another process holds, and that a third one waits for.
 async fn held_elsewhere(server: &RedisServer) {
     server.ask(&format!("HSET order:42 {HOLD} 1")).await;
     server.ask("PEXPIRE order:42 60000").await;
@@ -25,7 +26,7 @@ async fn held_elsewhere(server: &RedisServer) {
         .await;
 }
 
-/// The process that each way of looking shows.
+/// The process that each way of inspection returns.
 async fn seen(locks: &Locks) -> [Option<Process>; 4] {
     let inspected = locks.inspect("order:42").await.unwrap().unwrap();
     let listed = locks.list("order:*").next_page().await.unwrap().unwrap();
@@ -135,14 +136,14 @@ async fn a_process_has_one_record_that_lives_a_day_and_comes_back() {
     server.ask("FLUSHALL").await;
     server.kill_command_connections().await;
     let is_back = async || {
-        // A request makes the next connection.
+        // A request opens the next connection.
         let _ = locks.inspect("order:42").await;
         records(&server).await == [record.clone()]
     };
     eventually(DEADLINE, "the next connection describes it", is_back).await;
 }
 
-/// A server that holds writes back, as during a failover, delays no connection.
+/// A server that delays writes, as during a failover, delays no connection.
 #[tokio::test]
 async fn a_connection_does_not_wait_until_its_process_is_described() {
     let server = RedisServer::start().await;
@@ -166,7 +167,7 @@ async fn every_connection_is_named_after_its_process() {
         let names = clients
             .split([' ', '\n'])
             .filter_map(|word| word.strip_prefix("name="));
-        // Two connections for commands, and the inbox of the waiter.
+        // These are two connections for commands, and the inbox of the waiter.
         names.filter(|name| name.contains(&pid)).count() == 3
     };
     eventually(DEADLINE, "all connections have their names", is_named).await;

@@ -1,4 +1,5 @@
-//! The tests and the files that the pages below `docs` name are there.
+//! `docs/reliability.md` and `docs/topologies.md` name a test for each of their rows, and every one of these tests
+//! exists.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,18 +10,19 @@ fn page(name: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join("docs").join(name)).unwrap()
 }
 
-/// The module and the name of each test, which the page writes as `module::test`.
+/// The module and the name of each test, in the form `module::test` of the page.
 fn named(page: &str) -> Vec<(String, String)> {
     let code = page.split('`').skip(1).step_by(2);
     let names = code.filter_map(|code| code.rsplit_once("::"));
-    // Types of the library are written in the same way.
+    // Types of the library have the same form.
     let tests = names.filter(|(module, _)| module.starts_with(|first: char| first.is_lowercase()));
     tests
         .map(|(module, test)| (module.to_owned(), test.to_owned()))
         .collect()
 }
 
-/// Where a module of the integration tests is, or a test binary of its own; those of the command line are in its package.
+/// The location of a module of the integration tests, or of a test binary of its own. Those of the command line are in
+/// its package.
 fn file(module: &str) -> PathBuf {
     let tests = Path::new(ROOT).join("tests");
     let inside = module.replace("::", "/") + ".rs";

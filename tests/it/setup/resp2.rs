@@ -1,4 +1,4 @@
-//! Locks without RESP3: where a server has no `HELLO`, and where the URL asks for RESP2.
+//! Locks without RESP3: the server has no `HELLO`, or the URL asks for RESP2.
 
 use std::future::pending;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::support::{
 };
 use reentry::{LockError, Locks, LocksBuilder};
 
-/// Longer than a test, so that it lets no waiter in.
+/// A time that is longer than a test, so that it lets no waiter in.
 const HEARTBEAT: Duration = Duration::from_secs(60);
 
 fn unhurried_at(url: &str) -> LocksBuilder {
@@ -33,7 +33,7 @@ async fn processes_take_turns() {
     }
 }
 
-/// As many connections as in RESP3, and one more for each process.
+/// There are as many connections as in RESP3, and one more for each process.
 #[tokio::test]
 async fn a_waiter_is_woken_by_a_message() {
     for (server, url) in servers_in_resp2().await {
@@ -45,7 +45,7 @@ async fn a_waiter_is_woken_by_a_message() {
         server.until_listening(2).await;
         let open = async || server.subscriptions().await.len() == 1;
         eventually(DEADLINE, "the waiter has an inbox", open).await;
-        // Each of the two has asked once, and the waiter once more when its inbox was open.
+        // Each of the two has sent one request, and the waiter one more when its inbox was open.
         let asked = async || server.commandstats().await.get("evalsha") >= Some(&3);
         eventually(DEADLINE, "the waiter has asked", asked).await;
         let settled = async || clients(&server, "pubsub").await == 3;
@@ -65,7 +65,7 @@ async fn a_waiter_is_woken_by_a_message() {
     }
 }
 
-/// The number of connections of a type, without the one that asks.
+/// The number of connections of a type, without the one that sends this request.
 async fn clients(server: &RedisServer, of_type: &str) -> usize {
     let clients = server.ask(&format!("CLIENT LIST TYPE {of_type}")).await;
     let clients = clients.lines();
@@ -84,7 +84,7 @@ async fn a_holder_is_told_at_once_that_its_lock_was_taken_away() {
     }
 }
 
-/// What the server executes for ten locks, a nested entry and a hand-off to the next caller.
+/// The commands that the server executes for ten locks, a nested entry and a hand-off to the next caller.
 async fn calls_of_a_day(server: &RedisServer, url: &str) -> Calls {
     let locks = patient_at(url).build().await.unwrap();
     server.until_listening(1).await;
@@ -167,7 +167,7 @@ async fn a_password_that_is_missing_is_an_error_at_once() {
     }
 }
 
-/// What no proxy without messages can give, the waiters find out by asking.
+/// A proxy without messages delivers none, so the waiters send requests.
 #[tokio::test]
 async fn waiters_get_in_where_there_are_no_messages() {
     let without = [&WITHOUT_HELLO[..], &["--rename-command", "SUBSCRIBE", ""]].concat();

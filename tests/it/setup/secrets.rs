@@ -1,4 +1,4 @@
-//! Connecting: what fails says where, within its time, and never shows a password.
+//! Connecting: an error names the place, comes in time, and never shows a password.
 
 use std::error::Error;
 use std::fmt::Debug;
@@ -26,7 +26,7 @@ fn debug(value: &impl Debug) -> String {
     format!("{value:?} {value:#?}")
 }
 
-/// The connection is made, and no answer comes on it. No clock but tokio's decides.
+/// The connection is open, and no response arrives on it. Only the clock of tokio matters.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_says_nothing_is_given_up_in_time() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,5 +1,5 @@
-//! The parts of the test support without which tests would pass that should not: a proxy that does what it says, and
-//! timeouts that do not end by themselves.
+//! Tests of the test support. If these parts did not work, other tests would pass that should fail. They are a proxy
+//! that works, and timeouts that do not end by themselves.
 
 use crate::support::Direction::{ToClient, ToServer};
 use crate::support::database::program;
@@ -30,7 +30,7 @@ async fn send(stream: &mut TcpStream, request: &[u8]) {
     stream.write_all(request).await.unwrap();
 }
 
-/// What comes next on the stream, as text; empty at its end.
+/// The next text on the stream; empty at its end.
 async fn hear(stream: &mut TcpStream) -> Result<String> {
     let mut buffer = [0; 1024];
     let read = stream.read(&mut buffer);
@@ -159,13 +159,13 @@ async fn a_request_executes_twice_or_again_later() {
     assert_eq!(value(&server).await, 4);
 }
 
-/// The line of `source` that connects with the default timeouts to a server that may be there.
+/// The line of `source` that connects with the default timeouts to a server that may exist.
 fn hasty(source: &str) -> Option<&str> {
-    // A literal URL is `memory:`, or that of a server that is not there.
+    // A literal URL is `memory:`, or that of a server that does not exist.
     const SPECIFIC: [&str; 4] = ["_timeout(", "\"memory:\"", "connect(\"", ".url(\""];
     let mut begins = source.match_indices("Locks::").map(|(at, _)| &source[at..]);
     let is_hasty = |code: &&str| {
-        // Two statements, since a builder is often given a name first.
+        // Two statements are checked, because a builder is often first assigned to a variable.
         let statements: String = code.split(';').take(2).collect();
         let has = |part: &&str| statements.contains(*part);
         let connects = code.starts_with("Locks::connect(")
@@ -189,15 +189,15 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     sources
 }
 
-/// Two seconds for a connection and one for an answer are little on a busy machine: where they are not
-/// the subject, a test connects by `connect`, `patient` or `patient_at`.
+/// Two seconds for a connection and one for a response are short on a busy machine. If they are not its subject, a test
+/// connects with `connect`, `patient` or `patient_at`.
 #[test]
 fn no_test_relies_on_the_default_timeouts() {
     const EXEMPT: [&str; 3] = [
-        // A connection that fails is the subject of these.
+        // The subject of these files is a connection that fails.
         "faults/connect_fails.rs",
         "setup/secrets.rs",
-        // This file has the examples below.
+        // This file contains the examples below.
         "setup/support_works.rs",
     ];
     let tests = Path::new(crate::ROOT).join("tests");

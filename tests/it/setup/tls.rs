@@ -1,4 +1,4 @@
-//! `rediss://` works out of the box with the feature `tls`: the crypto provider is there, and the
+//! `rediss://` works without further setup with the feature `tls`: the crypto provider is installed, and the
 //! authorities are those of the system (or of `SSL_CERT_FILE`).
 
 use std::error::Error;
@@ -9,7 +9,7 @@ use reentry::{Certificates, LockError, Locks};
 
 use crate::support::{Child, DEADLINE, TlsRedisServer, child, patient_at, within};
 
-/// Says how deep it got, or why it did not.
+/// Prints the depth that it has reached, or why it did not.
 #[tokio::test]
 async fn role_that_locks() {
     let Some(role) = child::role("role_that_locks") else {
@@ -53,7 +53,7 @@ async fn a_lock_is_taken_over_tls_where_the_authority_is_trusted() {
     );
 }
 
-/// The certificates of a program that trusts this server, and is known to it.
+/// The certificates of a program that trusts this server, and that the server accepts.
 fn certificates(server: &TlsRedisServer) -> Certificates {
     let [certificate, key] = server.client_files().map(|file| fs::read(file).unwrap());
     let authority = fs::read(server.ca_file()).unwrap();
@@ -65,7 +65,7 @@ fn certificates(server: &TlsRedisServer) -> Certificates {
 #[tokio::test]
 async fn certificates_of_the_programs_own_are_shown_and_trusted() {
     let server = TlsRedisServer::start_for_known_clients().await;
-    // In RESP2 the connection for messages is another one.
+    // In RESP2 the connection for messages is a separate one.
     for query in ["", "?protocol=resp2"] {
         let locks = patient_at(format!("{}{query}", server.url()));
         let locks = locks.certificates(certificates(&server)).build();
@@ -116,7 +116,7 @@ async fn an_unknown_certificate_is_not_trusted() {
 async fn a_server_without_tls_is_not_spoken_to_in_plain() {
     let server = crate::support::RedisServer::start().await;
     let url = server.url().replace("redis:", "rediss:");
-    // To such a server a handshake is a line without an end: it waits for more.
+    // For such a server a handshake is a line without an end: it waits for more.
     let soon = Duration::from_millis(300);
     let connecting = Locks::builder().url(url).connect_timeout(soon).build();
     let error = within(DEADLINE, "an answer", connecting).await;

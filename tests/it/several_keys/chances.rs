@@ -1,5 +1,5 @@
-//! Random pairs and triples of accounts, by many tasks of three processes: every reader of all accounts, and the end of the
-//! test, finds the right sum.
+//! Many tasks of three processes lock random pairs and triples of accounts. Every reader of all accounts, and the end
+//! of the test, finds the correct sum.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -16,7 +16,7 @@ const ACCOUNTS: usize = 12;
 const TASKS: u64 = 15;
 const SECTIONS: u64 = 6_000;
 
-/// Accounts that are read, and written after a while: without a lock changes would be lost.
+/// The accounts. They are read, and written after a while: without a lock changes would be lost.
 struct Bank {
     balances: [AtomicI64; ACCOUNTS],
     sections: [Section; ACCOUNTS],
@@ -33,7 +33,7 @@ impl Bank {
         let (out, into) = (from.load(Relaxed), to.load(Relaxed));
         yield_now().await;
         from.store(out - 1, Relaxed);
-        // No reader sees the sum that is wrong meanwhile.
+        // No reader sees the temporarily wrong sum.
         yield_now().await;
         to.store(into + 1, Relaxed);
         let sections = accounts

@@ -1,4 +1,4 @@
-//! What several locks cost the server: two EVALSHA where all are free, however many, and one renewal.
+//! The cost of several locks for the server: two EVALSHA if all are free, however many, and one renewal.
 
 use crate::support::stats::Calls;
 use crate::support::turns::{processes, unhurried};
@@ -8,21 +8,21 @@ use std::time::{Duration, Instant};
 
 const KEYS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
 
-/// How many scripts were called, by whatever command.
+/// The number of script calls, by whatever command.
 async fn scripts(server: &RedisServer, before: &Calls) -> u64 {
     let calls = server.calls_since(before).await;
     let named = ["evalsha", "eval"].map(|name| calls.get(name).copied());
     named.into_iter().flatten().sum()
 }
 
-/// How many scripts were called by what the body does.
+/// The number of script calls that the body causes.
 async fn cost(server: &RedisServer, body: impl Future<Output = Result<(), LockError>>) -> u64 {
     let before = server.commandstats().await;
     body.await.unwrap();
     scripts(server, &before).await
 }
 
-/// The server has every script after this.
+/// After this, every script is loaded.
 async fn warmed_up(locks: &Locks) {
     let nested = async { locks.with_lock("a", async {}).await };
     locks.lock_all(KEYS).run(nested).await.unwrap().unwrap();
@@ -44,7 +44,7 @@ async fn eight_free_locks_are_two_evalsha_and_nothing_else() {
         // the batch of the releases
         ("hexists", 8),
         ("del", 8),
-        // both, once for each lock
+        // These are both, once for each lock.
         ("exists", 16),
     ];
     let expected: Calls = expected
@@ -63,18 +63,18 @@ async fn several_locks_cost_no_more_scripts_than_they_need() {
         locks.lock_all(KEYS).await?.release().await
     });
     assert_eq!(guards.await, 4);
-    // In runs of 32, 32 and 6, both ways.
+    // There are runs of 32, 32 and 6, for acquires and releases.
     let many: Vec<_> = (0..70).map(|number| format!("key:{number}")).collect();
     assert_eq!(cost(&server, locks.lock_all(&many).run(async {})).await, 6);
-    // Each reader enters by itself, and they leave together.
+    // Each reader enters separately, and they leave together.
     let readers = || locks.lock_all(["a", "b", "c"]).shared().run(async {});
     readers().await.unwrap();
     assert_eq!(cost(&server, readers()).await, 3 + 1);
-    // The depth of one up and down, two locks taken and released.
+    // These are one depth up and down, and two locks acquired and released.
     let some = locks.lock_all(["c", "b", "a"]).run(async {});
     let some = locks.with_lock("b", cost(&server, some)).await;
     assert_eq!(some.unwrap(), 4);
-    // Two changes of each depth, and none is acquired.
+    // These are two changes of each depth, and none is acquired.
     let inside = async {
         let depths = ["a", "b"].map(|key| locks.held(key).unwrap().depth());
         assert_eq!(depths, [2, 2]);
@@ -111,7 +111,7 @@ async fn a_contended_key_costs_one_release_more() {
     let guard = locks.lock_all(["a", "b", "c"]).await.unwrap();
     let before = server.commandstats().await;
     let waiting = tokio::spawn(other.with_lock("b", async {}));
-    // Once as it comes, and once when its inbox is open.
+    // There is one when it joins, and one when its inbox is open.
     let has_asked = async || scripts(&server, &before).await == 2;
     eventually(DEADLINE, "it waits", has_asked).await;
     let turns = async {
@@ -122,7 +122,7 @@ async fn a_contended_key_costs_one_release_more() {
     assert_eq!(cost(&server, turns).await, 3);
 }
 
-/// They are due at once when the connection was lost. A reader has a lease of its own.
+/// They are due immediately when the connection was lost. A reader has a lease of its own.
 #[tokio::test]
 async fn several_locks_are_renewed_by_one_script_and_readers_by_one_each() {
     let rig = Rig::start().await;
@@ -138,14 +138,14 @@ async fn several_locks_are_renewed_by_one_script_and_readers_by_one_each() {
         };
         let renewed = async || called(renewal).await >= 8;
         eventually(DEADLINE, "they are renewed", renewed).await;
-        // It may have been sent more than once, while the connection was made.
+        // It may have been sent more than once, while the connection was opened.
         assert_eq!(in_each * called("evalsha").await, called(renewal).await);
         assert!(guard.iter().all(|held| !held.is_lost()));
         guard.release().await.unwrap();
     }
 }
 
-/// The time without an answer counts for each key, not from the beginning of the acquisition.
+/// The time without a response counts for each key, not from the beginning of the acquisition.
 #[tokio::test]
 async fn an_outage_is_not_counted_while_another_key_is_waited_for() {
     let server = RedisServer::start().await;

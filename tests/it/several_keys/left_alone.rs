@@ -1,4 +1,4 @@
-//! Several locks over callers that are not polled any more, and over runtimes that end.
+//! Several locks with callers that are no longer polled, and with runtimes that end.
 
 use crate::support::{
     DEADLINE, RedisServer, depths, eventually, on_both_stores, patient_at, within,
@@ -18,13 +18,13 @@ async fn are_free(locks: &Locks) {
     }
 }
 
-/// The others get in after two heartbeats. What it was given, and did not come for, has gone by then: it asks again, in
-/// order.
+/// The others enter after two heartbeats. The grants that it did not claim have been passed over by then. It sends
+/// requests again, in order.
 async fn an_acquisition_of_several_left_alone_keeps_no_other_caller_waiting(locks: Locks) {
     for key in KEYS {
         let depths_inside = async { KEYS.map(|key| held(key).unwrap().depth()) };
         let mut left_alone = Box::pin(locks.lock_all(KEYS).run(depths_inside));
-        // In memory the first poll may be enough.
+        // In memory one poll may suffice.
         let early = (&mut left_alone).now_or_never();
         let other = locks.with_lock(key, async { held(key).unwrap().is_lost() });
         let entered = within(DEADLINE, "the other enters", other).await;
@@ -38,7 +38,8 @@ async fn an_acquisition_of_several_left_alone_keeps_no_other_caller_waiting(lock
     }
 }
 
-/// The request was sent, and its runtime ends before the answer is read. It goes on where it is polled next, or is dropped.
+/// The request was sent, and its runtime ends before the response is read. The acquisition continues where it is next
+/// polled, or is dropped.
 #[test]
 fn others_get_in_when_the_runtime_that_asked_for_several_is_gone() {
     let runtime = || Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,4 +1,4 @@
-//! One lease for all: what becomes of the others when one is lost.
+//! One lease for all: the effect on the others when one is lost.
 
 use std::future::pending;
 use std::time::Duration;
@@ -10,7 +10,7 @@ const KEYS: [&str; 3] = ["a", "b", "c"];
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The lock is deleted, and the holds are verified, since the connection is lost.
+/// The lock is deleted, and the holds are verified, because the connection is lost.
 async fn lose(rig: &Rig, key: &str) {
     rig.server.ask(&format!("DEL {key}")).await;
     rig.cut().await;
@@ -32,7 +32,7 @@ async fn the_loss_of_one_ends_the_body_and_frees_the_others() {
             panic!("not a loss, but {error:?}");
         };
         assert_eq!((&**key, *reason), (lost, LostReason::Gone));
-        // The leases would last for longer.
+        // The leases would last longer.
         let free = async || {
             let all = rig.locks.lock_all(KEYS).try_acquire().await;
             all.is_ok_and(|all| all.is_some())
@@ -55,7 +55,7 @@ async fn the_loss_of_one_is_seen_at_each_of_them() {
         let another = LostReason::WithAnother;
         assert_eq!(reasons, [another, LostReason::Gone, another]);
         assert!(view("a").remaining().is_zero());
-        // A re-entry fails as the whole does.
+        // A re-entry fails as all of them do.
         let nested = rig.locks.with_lock("c", async {}).await.unwrap_err();
         assert!(
             matches!(&nested, LockError::Lost { key, .. } if key == "b"),
@@ -136,7 +136,7 @@ async fn a_longer_ttl_of_a_re_entry_is_that_of_all() {
     let body = async {
         let nested = locks.lock("a").ttl(60 * SECOND).run(async {});
         nested.await.unwrap();
-        // With the next renewal.
+        // This happens with the next renewal.
         tokio::time::sleep(30 * SECOND).await;
         let remaining = KEYS.map(|key| held(key).unwrap().remaining());
         assert!(

@@ -1,4 +1,5 @@
-//! No waiter is overtaken by one that takes several locks. Among processes that is in the contract of the stores.
+//! No waiter is overtaken by a caller that acquires several locks. For several processes, the contract of the stores
+//! tests this.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ on_both_stores!(
     a_caller_that_comes_during_the_request_is_next,
 );
 
-/// A lock that is free, and that a caller of this process waits for, is not taken before it.
+/// A lock that is free, and that a caller of this process waits for, is not acquired before that caller.
 async fn callers_in_this_process_are_not_overtaken(locks: Locks) {
     let holder = locks.lock("a").await.unwrap();
     let section = Arc::new(Section::default());
@@ -35,7 +36,7 @@ async fn a_caller_that_comes_during_the_request_is_next(locks: Locks) {
     let both = || locks.lock_all(["a", "b"]);
     for round in 0..20 {
         let several = tokio::spawn(both().run(async {}));
-        // It comes at another moment each time.
+        // It joins at another moment each time.
         for _ in 0..round {
             tokio::task::yield_now().await;
         }
@@ -49,13 +50,13 @@ async fn a_caller_that_comes_during_the_request_is_next(locks: Locks) {
     }
 }
 
-/// Each is released in the store, and the next caller has a hold of its own.
+/// Each lock is released in the store, and the next caller has a hold of its own.
 #[tokio::test(start_paused = true)]
 async fn several_locks_are_never_handed_off_in_memory() {
     let locks = Locks::builder().url("memory:").handoff(Handoff::InProcess);
     let locks = locks.build().await.unwrap();
     let hold = || async { held("b").unwrap().hold_id() };
-    // Long enough for a token of its own.
+    // This is long enough for a token of its own.
     let moment = || tokio::time::sleep(Duration::from_millis(5));
     let several = locks.lock_all(["a", "b"]).await.unwrap();
     let before = several.held("b").unwrap().hold_id();

@@ -1,4 +1,4 @@
-//! Several locks that are shared: each as a single reader has it, and all of them or none.
+//! Several locks that are shared: each as a single reader has it, and either all of them or none.
 
 use crate::support::{DEADLINE, depths, eventually, on_both_stores, until_waiting, within};
 use reentry::{LockError, Locks, Mode};

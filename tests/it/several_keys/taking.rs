@@ -1,4 +1,4 @@
-//! Which locks are taken, re-entered, waited for and given back.
+//! The locks that are acquired, re-entered, waited for and released.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ on_both_stores!(
     one_key_is_as_good_as_several,
 );
 
-/// In the order in which they are taken.
+/// The keys in the order in which they are acquired.
 const KEYS: [&str; 3] = ["b", "c", "a"];
 
-/// Which of the keys are held by anyone.
+/// The keys among these that are held by any holder.
 async fn held(locks: &Locks) -> Vec<&'static str> {
     let mut held = Vec::new();
     for key in KEYS {

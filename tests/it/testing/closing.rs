@@ -1,4 +1,4 @@
-//! A `Locks` that is closed while the server is away, or after it has lost its data.
+//! A `Locks` that is closed while the server is unavailable, or after it has lost its data.
 
 use std::future::pending;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep};
 const SECOND: Duration = Duration::from_secs(1);
 const KEY: &str = "order:42";
 
-/// Nothing is left to release.
+/// Nothing remains to be released.
 #[tokio::test(start_paused = true)]
 async fn a_guard_whose_lock_is_lost_does_not_keep_it() {
     for nested in [false, true] {
@@ -46,12 +46,12 @@ async fn a_guard_of_several_locks_that_are_lost_does_not_keep_it() {
     server.lose_data();
     sleep(20 * SECOND).await;
     let report = locks.close().await;
-    // Of the other one it knows only that it was given up, and that its lease may last.
+    // About the other one it knows only that its release was given up, and that its lease may still be valid.
     assert_eq!(report.still_held(), ["stock:7"]);
     drop(guard);
 }
 
-/// It may be about to write what it has done.
+/// The body may be about to write its result.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_runs_on_after_a_loss_is_waited_for() {
     let server = Server::new();
@@ -64,7 +64,7 @@ async fn a_body_that_runs_on_after_a_loss_is_waited_for() {
     assert!(body.is_finished());
 }
 
-/// It stands until its lease ends, though the guard has lost it.
+/// The lock is held until its lease expires, although the guard has lost it.
 #[tokio::test(start_paused = true)]
 async fn what_close_within_has_taken_from_a_guard_is_told() {
     let server = Server::new();

@@ -1,4 +1,4 @@
-//! A server in memory that loses its data, or whose clock is stepped: what is left of the promises then.
+//! A server in memory that loses its data, or whose clock is stepped, and the promises that remain.
 
 use std::future::pending;
 use std::time::Duration;
@@ -17,7 +17,7 @@ async fn token(locks: &Locks) -> FencingToken {
     locks.with_lock(KEY, body).await.unwrap()
 }
 
-/// P1 is broken until the holder asks again; P11 is not.
+/// P1 is broken until the holder sends its next request. P11 is not.
 #[tokio::test(start_paused = true)]
 async fn after_lost_data_a_greater_token_protects_until_the_holder_learns_of_it() {
     let server = Server::new();
@@ -28,12 +28,12 @@ async fn after_lost_data_a_greater_token_protects_until_the_holder_learns_of_it(
     let second = b.lock(KEY).no_wait().await.unwrap();
     assert!(second.held().fencing_token() > first.held().fencing_token());
     assert_eq!(first.held().lost().await, LostReason::Gone);
-    // The connection stands, so nothing is verified before.
+    // The connection is open, so nothing is verified before that.
     assert_eq!(start.elapsed(), TTL / 3);
     second.release().await.unwrap();
 }
 
-/// P1 is broken until the holder asks again; P11 is not.
+/// P1 is broken until the holder sends its next request. P11 is not.
 #[tokio::test(start_paused = true)]
 async fn a_clock_stepped_forward_ends_leases_and_tokens_grow() {
     let server = Server::new();
@@ -72,7 +72,7 @@ async fn a_clock_stepped_back_keeps_the_others_out_for_longer() {
     );
 }
 
-/// P11: by no more than the time since the last acquisition.
+/// P11: the clock is set back by no more than the time since the last acquisition.
 #[tokio::test(start_paused = true)]
 async fn tokens_grow_though_the_clock_is_stepped_back_by_less_than_the_time_since() {
     let server = Server::new();
@@ -89,7 +89,7 @@ async fn tokens_grow_though_the_clock_is_stepped_back_by_less_than_the_time_sinc
     assert!(token(&a).await < last, "as P11 says");
 }
 
-/// However far: it does not panic, and goes on.
+/// The clock is set back by any time: nothing panics, and the locks work.
 #[tokio::test(start_paused = true)]
 async fn a_step_ends_after_ten_years() {
     let server = Server::new();

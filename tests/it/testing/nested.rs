@@ -1,5 +1,5 @@
-//! P3: nested calls while the server is away. Those of one hold wait for one response timeout in all, and the depth in
-//! the store follows when it is back.
+//! P3: nested calls while the server is unavailable. Those of one hold wait for one response timeout in all, and the
+//! depth in the store is updated when the server is available again.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 const SECOND: Duration = Duration::from_secs(1);
 const KEYS: [&str; 2] = ["order:42", "stock:7"];
 
-/// Re-enters the keys as often as that, one call inside the other, and runs `innermost` in the last one.
+/// Re-enters the keys this number of times, one call inside the other, and runs `innermost` in the last one.
 fn descend<'a>(
     locks: &'a Locks,
     levels: u32,
@@ -37,7 +37,8 @@ async fn depths_are(locks: &Locks, wanted: [u64; 2]) {
     eventually(DEADLINE, "the store has the depths", are).await;
 }
 
-/// The server is away from inside the outer body until the innermost one of ten nested calls has run for a while.
+/// The server becomes unavailable inside the outer body, until the innermost one of ten nested calls has run for a
+/// while.
 async fn ten_calls_while(away: impl Fn(&Server), back: impl Fn(&Server)) {
     let server = Server::new();
     let locks = server.locks();
@@ -75,7 +76,7 @@ async fn ten_calls_inside_each_other_wait_once_while_the_server_is_silent() {
     ten_calls_while(Server::pause, Server::resume).await;
 }
 
-/// Each of them counts once the server is back, and those that come then wait for it as ever.
+/// Each of them counts when the server is available again, and calls that begin then wait for it as usual.
 #[tokio::test(start_paused = true)]
 async fn an_entry_after_the_outage_waits_for_the_store_again() {
     let server = Server::new();

@@ -1,4 +1,4 @@
-//! A server in memory that is away, beside `leases::outage`: what no real one does on command.
+//! A server in memory that is unavailable. These cases extend `leases::outage` by what no real server does on command.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn a_service_starts_before_its_server() {
             Server::start as fn(&_),
             Duration::ZERO,
         ),
-        // The connect timeout.
+        // This is the connect timeout.
         (Server::pause, Server::resume, 2 * SECOND),
     ] {
         let server = Server::new();
@@ -69,7 +69,7 @@ async fn requests_are_executed_in_the_order_in_which_they_were_sent() {
     }
 }
 
-/// What is sent to a server that is cut off is not executed. What was sent before is, and its answer is lost.
+/// A request to a server that is cut off is not executed. A request that was sent before is, and its response is lost.
 #[tokio::test(start_paused = true)]
 async fn what_is_cut_off_is_executed_if_it_was_sent_before() {
     for sent_before in [false, true] {
@@ -119,7 +119,7 @@ async fn a_lock_that_goes_during_a_partition_is_lost_as_soon_as_it_is_healed() {
     }
 }
 
-/// The lock moves to a waiter that cannot be told. It goes on after two heartbeats (P9).
+/// The lock moves to a waiter that cannot get a message. It moves on after two heartbeats (P9).
 #[tokio::test(start_paused = true)]
 async fn a_message_to_a_replica_that_is_cut_off_is_lost_and_its_turn_passes() {
     let server = Server::new();
@@ -140,7 +140,7 @@ async fn a_message_to_a_replica_that_is_cut_off_is_lost_and_its_turn_passes() {
     assert!(!cut_off.is_finished(), "it was told");
     server.heal(&a);
     sleep(SECOND / 10).await;
-    // It stands in the queue again.
+    // It is in the queue again.
     let released = Instant::now();
     guard.release().await.unwrap();
     drop(cut_off.await.unwrap().unwrap());
@@ -159,7 +159,7 @@ fn locks_of_no_server_cannot_be_healed() {
     Server::new().heal(&Locks::in_memory());
 }
 
-/// Callers may wait for a minute behind each other, and learn of an outage after some seconds.
+/// Callers may wait behind each other for a minute, and notice an outage after some seconds.
 #[tokio::test(start_paused = true)]
 async fn an_outage_ends_a_wait_that_would_last_longer() {
     let server = Server::new();
@@ -171,7 +171,7 @@ async fn an_outage_ends_a_wait_that_would_last_longer() {
         let start = Instant::now();
         tokio::spawn(async move { (request.await.map(drop), start.elapsed()) })
     };
-    // The store answers, however long the lock is held.
+    // The store responds, however long the lock is held.
     let behind = waiting(&locks);
     sleep(60 * SECOND).await;
     assert!(!behind.is_finished());
@@ -179,7 +179,7 @@ async fn an_outage_ends_a_wait_that_would_last_longer() {
     behind.await.unwrap().0.unwrap();
 
     let guard = holder.lock(KEY).await.unwrap();
-    // In the process of the holder, and in another one.
+    // One is in the process of the holder, and one in another process.
     let waiters = [waiting(&locks), waiting(&holder)];
     sleep(20 * SECOND).await;
     server.pause();
@@ -189,10 +189,10 @@ async fn an_outage_ends_a_wait_that_would_last_longer() {
         let error = entered.unwrap_err();
         assert!(error.is_unavailable() && !error.is_contended(), "{error:?}");
         let passed = paused.elapsed();
-        // The last answer was up to a heartbeat before.
+        // The last response was up to a heartbeat before.
         assert!(passed >= 4 * SECOND && passed <= 5 * SECOND, "{passed:?}");
     }
-    // One that comes during the outage.
+    // This caller joins during the outage.
     let (entered, waited) = waiting(&locks).await.unwrap();
     assert!(entered.unwrap_err().is_unavailable());
     assert_eq!(waited, 5 * SECOND);

@@ -1,4 +1,4 @@
-//! Several `Locks` on one server in memory: what the replicas of a service are to each other.
+//! Several `Locks` on one server in memory, which behave like the replicas of a service.
 
 use std::error::Error;
 use std::future::pending;
@@ -91,7 +91,7 @@ async fn a_replica_that_is_closed_hands_over_and_takes_nothing_more() {
     assert!(a.lock(KEY).await.unwrap_err().is_closed());
 }
 
-/// What a real one would leave: a lock that nobody releases, until its lease ends.
+/// This is what a real process would leave: a lock that is not released until its lease expires.
 #[tokio::test(start_paused = true)]
 async fn a_replica_that_closes_while_it_is_cut_off_says_what_is_left() {
     let server = Server::new();
@@ -102,13 +102,13 @@ async fn a_replica_that_closes_while_it_is_cut_off_says_what_is_left() {
     let report = a.close_within(SECOND).await;
     assert_eq!(report.in_flight(), 1, "{report}");
     server.heal(&a);
-    // The release that is still tried finds the store closed.
+    // The release that is still tried finds that the store is closed.
     sleep(SECOND).await;
     assert!(b.lock(KEY).no_wait().await.unwrap_err().is_contended());
     drop(b.lock(KEY).await.expect("the lease has ended"));
 }
 
-/// The whole chain says where it failed, and names no host: there is none.
+/// The whole chain names the step that failed, and no host, because there is none.
 #[tokio::test(start_paused = true)]
 async fn an_error_names_the_step_and_its_cause() {
     let server = Server::new();
@@ -140,7 +140,7 @@ async fn a_timeout_names_the_holder_of_another_replica() {
     }
 }
 
-/// Where the store does not answer nothing is known of a holder.
+/// If the store does not respond, nothing is known about a holder.
 #[tokio::test(start_paused = true)]
 async fn a_timeout_without_the_store_names_nobody() {
     let server = Server::new();

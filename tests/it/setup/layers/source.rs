@@ -1,4 +1,4 @@
-//! Reading the sources: a file without its tests, and the files that it imports from.
+//! The parser of the sources. It reads a file without its tests, and finds the files from which it imports.
 
 #![allow(
     unreachable_pub,
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The names of a module, from the root of its crate on.
+/// The names of a module, beginning at the root of its crate.
 pub type Module = Vec<String>;
 
 /// One file, without its tests.
@@ -21,7 +21,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Every path that it names, from the root of the crate on.
+    /// Every path in it, beginning at the root of the crate.
     pub fn paths(&self) -> BTreeSet<Module> {
         let mut paths = BTreeSet::new();
         for (at, _) in self.code.match_indices("::") {
@@ -39,14 +39,14 @@ impl Source {
         paths
     }
 
-    /// The module that a path stands in which begins with this name.
+    /// The module in which the item of a path is, if the path begins with this name.
     fn base(&self, head: &str) -> Option<Module> {
         let mut module = self.module.clone();
         match head {
             "crate" => Some(Module::new()),
             "self" => Some(module),
             "super" => module.pop().map(|_| module),
-            // A child is named without `self` as well.
+            // A child can also be named without `self`.
             child if self.declares(child) => {
                 module.push(child.to_owned());
                 Some(module)
@@ -71,7 +71,7 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// The path with its leading `super` and `self` followed.
+/// The path with its leading `super` and `self` resolved.
 fn resolved(mut base: Module, path: Vec<&str>) -> Option<Module> {
     for name in path {
         match name {
@@ -83,8 +83,8 @@ fn resolved(mut base: Module, path: Vec<&str>) -> Option<Module> {
     Some(base)
 }
 
-/// The paths that the text begins with: one, or each of a group. A variable of a macro is none, since it
-/// stands for a name where the macro is used.
+/// The paths at the beginning of the text: one, or each of a group. A variable of a macro does not count, because it
+/// represents a name at the place where the macro is used.
 fn leaves(text: &str) -> Vec<Vec<&str>> {
     if text.starts_with('$') {
         return Vec::new();
@@ -106,7 +106,7 @@ fn leaves(text: &str) -> Vec<Vec<&str>> {
     }
 }
 
-/// The parts of the group that the text begins with.
+/// The parts of the group at the beginning of the text.
 fn elements(group: &str) -> Vec<&str> {
     let (mut parts, mut depth, mut start) = (Vec::new(), 0, 1);
     for (at, character) in group.char_indices() {
@@ -127,8 +127,8 @@ fn elements(group: &str) -> Vec<&str> {
     parts
 }
 
-/// Everything below the root of a crate, or below a folder that is mounted in one as `mount`, but what is
-/// compiled for tests alone.
+/// Everything below the root of a crate, or below a folder that is mounted in one as `mount`. Code that is compiled
+/// only for tests is omitted.
 pub fn sources(root: &Path, mount: &[&str]) -> Vec<Source> {
     let mut sources = Vec::new();
     let mut tests = Vec::new();
@@ -158,15 +158,15 @@ pub fn sources(root: &Path, mount: &[&str]) -> Vec<Source> {
     sources
 }
 
-/// Which file imports from which, by their places in the list. What stands in no file of its own belongs to
-/// the file that it is named in.
+/// The imports between files, by their indexes in the list. An item that has no file of its own belongs to the file in
+/// which it is declared.
 pub fn imports(sources: &[Source]) -> Vec<BTreeSet<usize>> {
     let file = |path: &Module| {
         let holds = |source: &Source| path.starts_with(&source.module);
         let found = (0..sources.len()).filter(|&at| holds(&sources[at]));
         let found = found.max_by_key(|&at| sources[at].module.len())?;
         let mut inside = path[sources[found].module.len()..].iter();
-        // A module that it declares, and whose file is not among these, is mounted from another folder.
+        // A module that it declares, and whose file is not in the list, is mounted from another folder.
         let is_elsewhere = inside.any(|name| sources[found].declares(name));
         (!is_elsewhere).then_some(found)
     };
@@ -178,7 +178,7 @@ pub fn imports(sources: &[Source]) -> Vec<BTreeSet<usize>> {
     sources.iter().enumerate().map(of).collect()
 }
 
-/// A circle of files, if there is one: a file that leads back to itself, and the way.
+/// A circle of files, if there is one: a file that leads back to itself, with the path.
 pub fn circle(imports: &[BTreeSet<usize>]) -> Option<Vec<usize>> {
     fn search(
         at: usize,
