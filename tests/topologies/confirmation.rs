@@ -1,4 +1,4 @@
-//! A lock that counts only once replicas have it.
+//! A lock that counts only after replicas have it.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use crate::support::{DEADLINE, RedisServer, SentinelSet, connect, eventually, patient_at, within};
 
-/// Far longer than replicas take that run.
+/// A time that is much longer than running replicas need.
 const LONG: Duration = Duration::from_secs(30);
 const SHORT: Duration = Duration::from_millis(200);
 
@@ -17,7 +17,7 @@ fn builder(set: &SentinelSet) -> LocksBuilder {
     patient_at(url).wait(LONG)
 }
 
-/// Enough replicas have this lock.
+/// Checks that enough replicas have this lock.
 async fn is_had(request: LockRequest) {
     request.run(async {}).await.expect("replicas have it");
 }
@@ -33,13 +33,13 @@ fn is_unconfirmed<T>(result: Result<T, LockError>) -> bool {
     })
 }
 
-/// Waits until the primary says this of its replicas.
+/// Waits until the primary reports this about its replicas.
 async fn until_replication(set: &SentinelSet, said: &str) {
     let says = async || set.nodes[0].ask("INFO replication").await.contains(said);
     eventually(DEADLINE, said, says).await;
 }
 
-/// Waits until nothing is left of the locks.
+/// Waits until no data of the locks remains.
 async fn until_free(server: &RedisServer) {
     let is_free = async || server.leftovers().await.is_empty();
     eventually(DEADLINE, "the locks are free", is_free).await;
@@ -108,7 +108,7 @@ async fn a_renewal_that_replicas_do_not_have_is_not_believed() {
     let locks = builder.build().await.expect("a primary");
     let held = locks.lock("order:42").await.expect("both have it");
     within(DEADLINE, "a renewal is confirmed", async {
-        // Its end says so: what is left of it also shrinks with each answer that is late.
+        // The end of the lease shows that. Its remaining time also shrinks with each late response.
         let end = || Instant::now() + held.held().remaining();
         let before = end() + Duration::from_millis(100);
         let renewed = async || end() > before;
@@ -117,11 +117,12 @@ async fn a_renewal_that_replicas_do_not_have_is_not_believed() {
     .await;
     set.nodes[1].pause();
     within(DEADLINE, "the lease ends", held.held().lost()).await;
-    // The server has it yet: only this process does not believe so.
+    // The server still has it. Only this process does not consider it held.
     assert!(!set.nodes[0].leftovers().await.is_empty());
 }
 
-/// As in a failover, before the sentinels name it: a process that connects then has to miss it too.
+/// This is like a failover, before the sentinels name the new primary. A process that connects then must also know that
+/// this replica is missing.
 #[tokio::test]
 async fn a_replica_that_is_being_promoted_is_missed() {
     let set = SentinelSet::start().await;
@@ -135,7 +136,7 @@ async fn a_replica_that_is_being_promoted_is_missed() {
     is_had(one).await;
 }
 
-/// As `redis-cli --rdb` and `--replica` do: they ask for the data, and have no address of their own.
+/// Connects like `redis-cli --rdb` and `--replica`, which request the data, and have no address of their own.
 #[tokio::test]
 async fn a_backup_ends_no_confirmed_lock() {
     let set = SentinelSet::start().await;
@@ -176,7 +177,7 @@ async fn one_replica_is_not_waited_for_behind_all() {
     drop(all.await.expect("no panic").expect("both have it"));
 }
 
-/// The connection that waits for the replicas ends, and they are fewer when there is another one.
+/// The connection that waits for the replicas ends, and there are fewer when another one is open.
 #[tokio::test]
 async fn a_replica_is_missed_over_another_connection() {
     let set = SentinelSet::start().await;
@@ -191,7 +192,7 @@ async fn a_replica_is_missed_over_another_connection() {
     for client in clients.lines().filter(waits) {
         let id = client.split(' ').next().unwrap_or_default();
         let kill = format!("CLIENT KILL {}", id.replace("id=", "ID "));
-        // It may be the one that asks.
+        // It may be the one that sends this request.
         let _ = set.nodes[0].try_ask(&kill).await;
     }
     for _ in 0..3 {

@@ -1,11 +1,11 @@
-//! A password that is rotated, where there is more than one server.
+//! A password that is rotated, when there is more than one server.
 
 use crate::cluster::kit::patient_in;
 use crate::rotation::Rotation;
 use crate::sentinel::ground::{built_with, servers};
 use crate::support::{Cluster, DEADLINE, SentinelSet};
 
-/// How often the password is rotated.
+/// The number of rotations.
 const TIMES: u32 = 6;
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use crate::support::{Cluster, patient_at};
 use reentry::{LockError, Locks};
 use std::collections::BTreeSet;
 
-/// The keys in a list, and whether one came twice.
+/// The keys in a list, and whether a key was listed twice.
 async fn listed(locks: &Locks, pattern: &str) -> Result<BTreeSet<String>, LockError> {
     let mut keys = BTreeSet::new();
     let (mut list, mut progress) = (locks.list(pattern).page(10), 0.0);
@@ -63,7 +63,7 @@ async fn a_list_that_was_broken_off_by_a_failover_goes_on_at_the_new_primary() {
     );
     let replica = cluster.replica_of(0).await;
     cluster.failover(replica).await;
-    // While the map is learnt a page may fail, and is asked for again.
+    // While the map is learnt a page may fail, and is requested again.
     loop {
         match list.next_page().await {
             Ok(Some(page)) => keys.extend(page.into_iter().map(|lock| lock.key)),

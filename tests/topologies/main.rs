@@ -1,6 +1,6 @@
-//! Tests on servers that are several: a primary with sentinels, and a cluster.
+//! Tests with several servers: a primary with sentinels, and a cluster.
 //!
-//! A binary of its own, since each test starts six servers.
+//! They are in a separate binary, because each test starts six servers.
 
 #![allow(
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Releases that a server answered, and did not pass on before it failed.
+//! Releases that a server answered, and did not replicate before it failed.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::support::{Cluster, RedisServer, SentinelSet, patient_at, within};
 const LONG: Duration = Duration::from_secs(60);
 
 fn builder(url: String) -> LocksBuilder {
-    // Without repetition the lock would stand for most of an hour.
+    // Without repetition the lock would be held for most of an hour.
     patient_at(url).ttl(Duration::from_secs(3_600)).wait(LONG)
 }
 
-/// Once these locks have entered another one on the new primary, another process finds `order:42` free there.
+/// Enters another lock on the new primary through these locks. After that, another process finds `order:42` free there.
 async fn is_free_after_failover(locks: &Locks, beside: &str, url: String) {
     within(LONG, "the new primary has heard of the release", async {
         let entered = locks.with_lock(beside, async {}).await;
@@ -78,21 +78,21 @@ async fn a_server_that_stays_the_same_is_not_told_again() {
     assert_eq!(calls.get("evalsha"), Some(&2), "{calls:?}");
 }
 
-/// No connection is seen to end here, and no failover is told of: the server is another one all the same.
+/// No connection ends visibly here, and no failover is reported. Still the server is another one.
 #[tokio::test]
 async fn a_hold_is_verified_at_a_server_with_another_history() {
     let server = RedisServer::start().await;
     let locks = builder(server.url()).response_timeout(Duration::from_millis(500));
     let locks = locks.build().await.expect("a server");
     let held = locks.lock("order:42").await.expect("the lock");
-    // As after a failover behind one address: the data is another server's.
+    // This is like a failover behind one address: the data is that of another server.
     server.ask("REPLICAOF 127.0.0.1 1").await;
     server.ask("REPLICAOF NO ONE").await;
     server.ask("DEL order:42").await;
     let mut connection = server.connection().await;
     let pause = cmd("CLIENT").arg("PAUSE").arg(3_000).arg("ALL").to_owned();
     let () = pause.query_async(&mut connection).await.expect("a pause");
-    // A request that is not answered in time: the connection is given up without an end.
+    // This request is not answered in time, so the connection is given up without having ended.
     let other = locks.lock("order:7").no_wait().acquire().await;
     assert!(other.is_err_and(|error| error.is_unavailable()));
     within(LONG, "the hold is verified", held.held().lost()).await;

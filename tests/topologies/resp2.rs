@@ -29,7 +29,7 @@ async fn outlive_a_failover_behind_sentinels(set: &SentinelSet, servers: Servers
     assert_eq!(turns.names().await, ["waiter"]);
 }
 
-/// The sentinels speak RESP3.
+/// The sentinels use RESP3.
 #[tokio::test]
 async fn locks_outlive_a_failover_of_servers_that_refuse_resp3() {
     let set = SentinelSet::start_with(sentinel::Config {

@@ -1,4 +1,4 @@
-//! Passwords, and what a cluster does not have.
+//! Passwords, and the features that a cluster does not have.
 
 use super::kit::{PATIENCE, keys, until_nothing_is_left};
 use crate::support::{Cluster, RedisServer, cluster, patient_at, within};
@@ -28,7 +28,7 @@ async fn every_node_is_told_the_password() {
     let built = within(PATIENCE, "the refusal", locks.clone().build()).await;
     assert!(matches!(&built, Err(LockError::Store { .. })), "{built:?}");
     assert!(!format!("{:?}", built.unwrap_err()).contains("wrong"));
-    // It is final: no caller waits for it to pass.
+    // It is permanent: no caller waits for it to end.
     let refused = locks.build_lazy().unwrap();
     let refused = refused.lock(&keys[0]).acquire();
     let refused = within(PATIENCE / 2, "the refusal", refused).await;
@@ -75,7 +75,7 @@ async fn a_user_with_these_rights_and_no_others_has_all_that_it_needs() {
         let refused = node.ask("ACL LOG").await;
         let refused: Vec<_> = refused.lines().collect();
         let commands = refused.windows(2).filter(|pair| pair[0] == "object");
-        // The driver does not mind that it cannot say its name.
+        // The driver ignores that it cannot set its name.
         let commands = commands.filter(|pair| !pair[1].starts_with("client"));
         assert_eq!(commands.count(), 0, "{:?}: {refused:?}", node.address());
     }
@@ -94,7 +94,7 @@ fn a_cluster_has_no_other_database() {
     }
 }
 
-/// It has a third of the keys, and knows who has the others. Who does not ask a cluster does not learn that.
+/// It has a third of the keys, and knows which servers have the others. Only a program that asks a cluster learns that.
 #[tokio::test]
 async fn a_server_of_a_cluster_at_an_address_of_its_own_refuses_the_keys_of_others() {
     let cluster = Cluster::start().await;

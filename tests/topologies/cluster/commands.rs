@@ -1,4 +1,4 @@
-//! What a lock costs the servers of a cluster, counted by them: what it costs one server.
+//! The cost of a lock for the servers of a cluster, as counted by them. It equals the cost for one server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::support::{Cluster, RedisServer, Section, eventually, patient, within}
 use futures_util::future::join_all;
 use reentry::Locks;
 
-/// What clients send. Scripts, replication and the nodes themselves call other commands.
+/// The commands that clients send. Scripts, replication and the nodes themselves call other commands.
 const SENT: [&str; 12] = [
     "eval",
     "evalsha",
@@ -27,8 +27,8 @@ const SENT: [&str; 12] = [
     "multi",
 ];
 
-/// What clients have sent to these servers. A replica executes what its primary has executed, and the primary asks it
-/// whether it is there, so of replicas only a part counts.
+/// The commands that clients have sent to these servers. A replica executes what its primary has executed, and the
+/// primary checks whether it responds. So only a part of the commands of replicas counts.
 async fn sent(servers: &[RedisServer]) -> Calls {
     let mut sent = Calls::new();
     for (place, calls) in join_all(servers.iter().map(RedisServer::commandstats))
@@ -47,7 +47,7 @@ async fn sent(servers: &[RedisServer]) -> Calls {
     sent
 }
 
-/// What was sent since the start.
+/// The commands that were sent since the start.
 fn since(before: &Calls, after: Calls) -> Calls {
     let more = after.into_iter().map(|(name, count)| {
         let earlier = before.get(&name).copied().unwrap_or_default();
@@ -56,7 +56,7 @@ fn since(before: &Calls, after: Calls) -> Calls {
     more.filter(|&(_, count)| count > 0).collect()
 }
 
-/// Everything that a lock does but waiting.
+/// Everything that a lock does except waiting.
 async fn sections(locks: &Locks, keys: &[String]) {
     for key in keys {
         locks.with_lock(key, async {}).await.unwrap();
@@ -101,7 +101,8 @@ async fn a_section_costs_what_it_costs_on_one_server() {
     assert_eq!(moved, 0, "a request went to the wrong server");
 }
 
-/// The lock goes to and fro between two processes: each turn is one request to wait, and the release of the one before.
+/// The lock moves to and fro between two processes. Each turn is one request to wait, and the release of the previous
+/// holder.
 async fn turns(processes: &[Locks; 2], key: &str, node: &RedisServer) {
     let section = Arc::<Section>::default();
     let mut holder = processes[0].lock(key).await.unwrap();
@@ -162,7 +163,7 @@ async fn a_script_is_sent_in_full_to_each_server_that_does_not_know_it() {
     assert_eq!(full().await, [2, 4, 2, 0, 0, 0]);
 }
 
-/// How often each primary was sent a script, and how often a renewal has looked for a hold.
+/// The number of scripts that were sent to the primaries, and the number of holds that renewals have checked there.
 async fn renewed(cluster: &Cluster) -> (u64, u64) {
     let mut sums = (0, 0);
     for node in &cluster.nodes[..3] {

@@ -9,7 +9,7 @@ use super::kit::{
 use crate::support::cluster::Config;
 use crate::support::{Cluster, RedisServer, Section, eventually, processes, within};
 
-/// A primary and its replica are dead, and the others refuse to work without them.
+/// A primary and its replica are dead, and the others reject requests without them.
 #[tokio::test]
 async fn a_cluster_that_is_down_is_waited_for() {
     let cluster = Cluster::start().await;
@@ -54,9 +54,9 @@ async fn a_cluster_that_is_down_is_waited_for() {
     until_nothing_is_left(&cluster).await;
 }
 
-/// A cluster whose nodes can be cut off from the others.
+/// A cluster whose nodes can be cut off from each other.
 async fn divisible() -> Cluster {
-    // Those before 7.0 do not know the option, and need none.
+    // Servers before 7.0 do not know the option, and do not need one.
     let is_old = RedisServer::start().await.is_old().await;
     let nodes: &[&str] = match is_old {
         true => &[],
@@ -69,14 +69,14 @@ async fn divisible() -> Cluster {
     .await
 }
 
-/// From now on the node hears nothing of the others.
+/// From now on the node receives nothing from the others.
 async fn cut_off(node: &RedisServer) {
     let debug = node.try_ask("DEBUG HELP").await.unwrap_or_default();
     if debug.contains("-2 to drop all packets") {
         node.ask("DEBUG DROP-CLUSTER-PACKET-FILTER -2").await;
         return;
     }
-    // Later servers would tell the others, which would forget each other as well.
+    // Later servers would inform the others, which would forget each other as well.
     let nodes = node.ask("CLUSTER NODES").await;
     for other in nodes.lines().filter(|it| !it.contains("myself")) {
         let id = other.split(' ').next().unwrap();
@@ -84,7 +84,8 @@ async fn cut_off(node: &RedisServer) {
     }
 }
 
-/// The node does not hear that its replica has taken over. It answers that the cluster is down, and would do so for ever.
+/// The node does not learn that its replica has taken over. It responds that the cluster is down, and would do so for
+/// ever.
 #[tokio::test]
 async fn a_node_that_is_cut_off_from_the_others_is_left() {
     let cluster = divisible().await;

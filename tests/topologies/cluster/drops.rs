@@ -1,4 +1,4 @@
-//! Futures that are dropped, and runtimes that end, while requests look for their server.
+//! Futures that are dropped, and runtimes that end, while requests search for their server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,8 @@ use crate::support::{Cluster, RedisServer, cluster, processes, within};
 use reentry::{Locks, LocksBuilder};
 use tokio::runtime::Builder;
 
-/// The slot has moved since the last request, so the first one is redirected; the future is dropped after each of its
+/// The slot has moved since the last request, so the first request is redirected. The future is dropped after each of
+/// its polls.
 /// polls.
 #[tokio::test]
 async fn a_caller_that_is_dropped_while_it_is_redirected_leaves_nothing() {
@@ -56,7 +57,7 @@ async fn callers_that_are_dropped_during_a_failover_leave_nothing() {
     until_nothing_is_left(&cluster).await;
 }
 
-/// Builds locks, and uses a lock on each node, on a runtime that ends then.
+/// Builds locks, and uses a lock on each node, on a runtime that ends after that.
 async fn from_another_runtime(builder: LocksBuilder, keys: &[String]) -> Locks {
     let keys = keys.to_vec();
     let work = move || {
@@ -73,7 +74,7 @@ async fn from_another_runtime(builder: LocksBuilder, keys: &[String]) -> Locks {
                 guard.release().await.expect("a release");
                 all_turns([waiting]).await;
             }
-            // A hold that ends with the runtime, or its request.
+            // A hold that ends with the runtime, or its request, may remain.
             drop(tokio::spawn(
                 locks.with_lock(&keys[0], std::future::pending::<()>()),
             ));
@@ -96,7 +97,7 @@ async fn connections_of_a_runtime_that_has_ended_are_made_anew() {
     until_nothing_is_left(&cluster).await;
 }
 
-/// It has ended while the map was being learnt, from a server that is silent.
+/// The runtime has ended while the map was being learnt, from a server that is silent.
 #[tokio::test]
 async fn a_map_that_a_runtime_was_learning_is_learnt_by_the_next_one() {
     let cluster = Cluster::start_with(cluster::Config {

@@ -1,4 +1,4 @@
-//! A replica takes over: what was replicated stays held, and what was not is known to be lost.
+//! A replica takes over. Locks that were replicated stay held, and the loss of the others is noticed.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ enum End {
     Planned,
 }
 
-/// A lock is held, nested and released over a failover, while callers of both processes wait for it.
+/// A lock is held, nested and released during a failover, while callers of both processes wait for it.
 async fn survives(end: End) {
     let cluster = Cluster::start().await;
     let [holder, other] = processes(&locks_in(&cluster)).await;
@@ -71,7 +71,7 @@ async fn a_replicated_lock_survives_the_silence_of_its_node() {
     survives(End::Stopped).await;
 }
 
-/// The node that had the lock is a replica from then on: it would refuse to write.
+/// The node that had the lock is a replica from then on, and would reject writes.
 #[tokio::test]
 async fn a_lock_survives_a_planned_failover() {
     survives(End::Planned).await;

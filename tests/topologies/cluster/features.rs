@@ -1,4 +1,4 @@
-//! Readers, permits, deadlocks, inspections and forced releases, where the locks are on several nodes.
+//! Readers, permits, deadlocks, inspections and forced releases, when the locks are on several nodes.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -69,8 +69,8 @@ async fn a_ring_over_several_nodes_is_found() {
     until_nothing_is_left(&cluster).await;
 }
 
-/// The operator is told of the holder's lock by its node; the holder by any node that it is connected to. No renewal is due
-/// within the test.
+/// The operator gets the holder of the lock from its node. The holder gets the message from any node to which it is
+/// connected. No renewal is due within the test.
 #[tokio::test]
 async fn a_forced_release_is_told_to_a_holder_of_another_process() {
     let cluster = Cluster::start().await;
@@ -98,7 +98,7 @@ async fn a_forced_release_is_told_to_a_holder_of_another_process() {
     until_nothing_is_left(&cluster).await;
 }
 
-/// Nothing that it has made outlives it, at whichever node; and a closed one makes no connection any more.
+/// None of its connections outlives it, on any node. A closed one opens no connection any more.
 #[tokio::test]
 async fn one_that_is_closed_or_dropped_leaves_no_connection() {
     let cluster = Cluster::start().await;

@@ -1,4 +1,4 @@
-//! Messages reach the waiters wherever their inbox is, and it moves when its node is away.
+//! Messages reach the waiters wherever their inbox is, and the inbox moves when its node is unavailable.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use reentry::{LockGuard, Locks};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// Within a test no replica takes over.
+/// No replica takes over within a test.
 async fn without_failovers() -> Cluster {
     let cluster = Cluster::start_with(cluster::Config {
         node_timeout: Duration::from_secs(120),
@@ -22,7 +22,7 @@ async fn without_failovers() -> Cluster {
     cluster.await
 }
 
-/// The nodes that run and have an inbox.
+/// The running nodes that have an inbox.
 async fn inboxes(cluster: &Cluster) -> Vec<usize> {
     let count = async |(place, node): (usize, &crate::support::RedisServer)| {
         let is_there = node.is_running() && !node.subscriptions().await.is_empty();
@@ -32,14 +32,14 @@ async fn inboxes(cluster: &Cluster) -> Vec<usize> {
     join_all(nodes).await.into_iter().flatten().collect()
 }
 
-/// One waiter at a lock of another node than that of its inbox.
+/// One waiter at a lock on another node than that of its inbox.
 struct Apart {
     holder: LockGuard,
     waiting: JoinHandle<()>,
     section: Arc<Section>,
-    /// Where the lock is.
+    /// The node of the lock.
     lock: usize,
-    /// Where the inbox is.
+    /// The node of the inbox.
     inbox: usize,
 }
 
@@ -52,7 +52,7 @@ async fn connect_everywhere(cluster: &Cluster, processes: [&Locks; 2]) {
     }
 }
 
-/// The inbox is opened by a first waiter, for another lock, and stays open for the second one.
+/// A first waiter opens the inbox, for another lock, and the inbox stays open for the second one.
 async fn apart(cluster: &Cluster, holder: &Locks, waiter: &Locks) -> Apart {
     let section = Arc::<Section>::default();
     let first = another_key_on(cluster, 0, 1).await;
@@ -83,30 +83,31 @@ async fn apart(cluster: &Cluster, holder: &Locks, waiter: &Locks) -> Apart {
     }
 }
 
-/// Waits until an inbox is open at another node.
+/// Waits until an inbox is open on another node.
 async fn until_moved(cluster: &Cluster, from: usize) {
     let moved = async || inboxes(cluster).await.iter().any(|&node| node != from);
     eventually(PATIENCE, "the inbox is open elsewhere", moved).await;
 }
 
-/// Heartbeats are rare, so the lock would not come by itself within the test; and the waiter has not asked.
+/// Heartbeats are rare, so the lock would not arrive otherwise within the test. The waiter has not sent a request
+/// either.
 #[tokio::test]
 async fn a_message_comes_from_another_node() {
     let cluster = without_failovers().await;
     let [holder, waiter] = processes(&patient_in(&cluster).heartbeat(RARELY)).await;
-    // A waiter on a connection that is made for its request would ask once more.
+    // A waiter on a connection that is opened for its request would send one more.
     connect_everywhere(&cluster, [&holder, &waiter]).await;
     let apart = apart(&cluster, &holder, &waiter).await;
     let before = scripts(&cluster.nodes[apart.lock]).await;
     apart.holder.release().await.unwrap();
     all_turns([apart.waiting]).await;
     assert_eq!(apart.section.visits(), 2);
-    // The two releases.
+    // These are the two releases.
     assert_eq!(scripts(&cluster.nodes[apart.lock]).await - before, 2);
     until_nothing_is_left(&cluster).await;
 }
 
-/// Its end is noticed. The lock is not on that node, and is handed over by a message.
+/// The end of the inbox is noticed. The lock is not on that node, and a message hands it off.
 #[tokio::test]
 async fn an_inbox_whose_node_dies_is_opened_elsewhere() {
     let cluster = Cluster::start().await;
@@ -120,7 +121,7 @@ async fn an_inbox_whose_node_dies_is_opened_elsewhere() {
     until_nothing_is_left(&cluster).await;
 }
 
-/// Nothing tells of the silence: the lock comes with a heartbeat, and then the inbox is looked at.
+/// Nothing reports the silence. The lock arrives with a heartbeat, and then the inbox is checked.
 #[tokio::test]
 async fn an_inbox_whose_node_is_silent_is_opened_elsewhere() {
     let cluster = without_failovers().await;
@@ -169,7 +170,7 @@ async fn the_end_of_an_inbox_concerns_the_locks_of_its_node() {
     eventually(PATIENCE, "the hold there is verified", verified).await;
     let opened = async || inboxes(&cluster).await.len() == 1;
     eventually(PATIENCE, "the inbox is open again", opened).await;
-    // The waiter has asked once, since it may have missed a message.
+    // The waiter has sent one request, because it may have missed a message.
     let asked = async || count().await[apart.lock] > before[apart.lock];
     eventually(PATIENCE, "the waiter has asked", asked).await;
     apart.holder.release().await.unwrap();

@@ -1,4 +1,4 @@
-//! What the tests of locks in a cluster have in common.
+//! The common code of the tests of locks in a cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use redis::{FromRedisValue, cmd};
 use reentry::{Locks, LocksBuilder, Servers};
 use tokio::task::JoinHandle;
 
-/// How long anything may take: a failover, and what follows from it.
+/// The maximum time for any operation: a failover, and everything after it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Far longer than a failover.
+/// A TTL that is much longer than a failover.
 pub(super) const TTL: Duration = Duration::from_secs(30);
 
-/// What a lease is cut down to, so that a renewal shows: longer than a failover too.
+/// The value to which a lease is shortened, so that a renewal is visible. It is longer than a failover too.
 pub(super) const CUT: Duration = Duration::from_secs(24);
 
 /// Locks in the cluster, with the usual timeouts, that know every node.
@@ -25,7 +25,7 @@ pub(super) fn locks_in(cluster: &Cluster) -> LocksBuilder {
     Locks::builder().servers(servers).ttl(TTL).wait(PATIENCE)
 }
 
-/// Locks that take no pause of a busy machine for a failure.
+/// Locks that do not treat a pause of a busy machine as a failure.
 pub(crate) fn patient_in(cluster: &Cluster) -> LocksBuilder {
     let builder = locks_in(cluster).connect_timeout(DEADLINE);
     builder.response_timeout(DEADLINE)
@@ -36,7 +36,7 @@ pub(super) async fn key_on(cluster: &Cluster, node: usize) -> String {
     another_key_on(cluster, node, 0).await
 }
 
-/// A key on this node, after so many others.
+/// A key on this node, after this number of others.
 pub(super) async fn another_key_on(cluster: &Cluster, node: usize, others: usize) -> String {
     let start = |node: usize| node * usize::from(SLOTS) / 3;
     let slots = start(node)..start(node + 1);
@@ -58,24 +58,24 @@ pub(super) async fn keys(cluster: &Cluster) -> Vec<String> {
     join_all((0..3).map(|node| key_on(cluster, node))).await
 }
 
-/// How often the server has executed a command.
+/// The number of times that the server has executed a command.
 pub(super) async fn calls(node: &RedisServer, command: &str) -> u64 {
     let calls = node.commandstats().await;
     calls.get(command).copied().unwrap_or_default()
 }
 
-/// How many scripts it has executed.
+/// The number of scripts that it has executed.
 pub(super) async fn scripts(node: &RedisServer) -> u64 {
     calls(node, "evalsha").await + calls(node, "eval").await
 }
 
-/// Waits until the servers together have answered with this error more than so many times.
+/// Waits until the servers together have returned this error more than this number of times.
 pub(super) async fn until_error(nodes: &[&RedisServer], code: &str, before: u64) {
     let answered = async || errors(nodes, code).await > before;
     eventually(PATIENCE, &format!("an answer {code}"), answered).await;
 }
 
-/// How often these servers have answered with this error.
+/// The number of times that these servers have returned this error.
 pub(super) async fn errors(nodes: &[&RedisServer], code: &str) -> u64 {
     let mut errors = 0;
     for node in nodes {
@@ -99,12 +99,12 @@ pub(super) async fn cut_lease(node: &RedisServer, key: &str) {
     assert_eq!(node.ask(&cut).await, "1");
 }
 
-/// Whether a lease of so many milliseconds is one that was renewed after it was cut.
+/// Returns whether a lease of this number of milliseconds was renewed after it was shortened.
 pub(super) fn is_renewed(pttl: i64) -> bool {
     Duration::from_millis(u64::try_from(pttl).unwrap_or_default()) > CUT
 }
 
-/// Waits until the lease that was cut is renewed.
+/// Waits until the lease that was shortened is renewed.
 pub(super) async fn until_renewed(node: &RedisServer, key: &str) {
     let renewed = async || {
         let pttl = node.ask(&format!("PTTL {key}")).await;
@@ -113,7 +113,8 @@ pub(super) async fn until_renewed(node: &RedisServer, key: &str) {
     eventually(PATIENCE, "the lease is renewed", renewed).await;
 }
 
-/// Waits until so many processes stand in the queue of a lock. A server that has just taken over may refuse to say so.
+/// Waits until this number of processes is in the queue of a lock. A server that has just taken over may reject the
+/// request.
 pub(super) async fn until_queued(node: &RedisServer, key: &str, count: u64) {
     let queued = format!("ZCARD reentry:queue:{{{key}}}:{key}");
     let count_there = async || node.try_ask(&queued).await.ok();
@@ -121,7 +122,7 @@ pub(super) async fn until_queued(node: &RedisServer, key: &str, count: u64) {
     eventually(PATIENCE, &format!("{count} in the queue"), standing).await;
 }
 
-/// Waits until the server takes the cluster for down.
+/// Waits until the server considers the cluster down.
 pub(super) async fn until_down(node: &RedisServer) {
     let down = async || {
         node.ask("CLUSTER INFO")
@@ -131,7 +132,7 @@ pub(super) async fn until_down(node: &RedisServer) {
     eventually(PATIENCE, "the node is down", down).await;
 }
 
-/// Waits until the lock stands on the server, or until it does not.
+/// Waits until the lock is on the server, or until it is not.
 pub(super) async fn until_there(node: &RedisServer, key: &str, is_there: bool) {
     let exists = format!("EXISTS {key}");
     let there = async || node.ask(&exists).await == u8::from(is_there).to_string();
@@ -151,7 +152,7 @@ pub(super) async fn all_turns(callers: impl IntoIterator<Item = JoinHandle<()>>)
     turns.into_iter().for_each(|turn| turn.expect("a turn"));
 }
 
-/// Waits until no node that runs has anything left of a lock.
+/// Waits until no running node has any data of a lock.
 pub(super) async fn until_nothing_is_left(cluster: &Cluster) {
     let empty = async || {
         let running = cluster.nodes.iter().filter(|node| node.is_running());

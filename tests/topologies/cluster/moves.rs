@@ -12,11 +12,11 @@ use futures_util::future::join;
 use reentry::{LockError, Locks, LostReason};
 use tokio::task::JoinHandle;
 
-/// The target of all moves, and the node that has the slots before.
+/// The target of all moves, and the node that has the slots before them.
 const FROM: usize = 0;
 const TO: usize = 1;
 
-/// Renewals need the lock alone, and follow it by ASK; what needs its other keys waits for the end.
+/// Renewals need only the lock, and follow it by ASK. Requests that need its other keys wait for the end.
 #[tokio::test]
 async fn a_lock_is_renewed_and_nested_where_its_slot_moves() {
     let cluster = Cluster::start().await;
@@ -43,12 +43,12 @@ async fn a_lock_is_renewed_and_nested_where_its_slot_moves() {
     assert_eq!(depths.unwrap().unwrap(), [2]);
     assert!(!guard.held().is_lost());
     guard.release().await.unwrap();
-    // It learns of the move by a request of its own.
+    // It learns of the move by its own request.
     all_turns([caller(&other, &key, &Arc::default())]).await;
     until_nothing_is_left(&cluster).await;
 }
 
-/// A lock with waiters in two processes, whose body ends when it is told to. Its output is 7.
+/// A lock with waiters in two processes, whose body ends on a signal. Its output is 7.
 async fn contended(
     cluster: &Cluster,
     [locks, other]: &[Locks; 2],
@@ -71,7 +71,8 @@ async fn contended(
     (end, body, waiting)
 }
 
-/// The lock is at the new node, and its line at the old one. So each script that needs both is told to try again.
+/// The lock is on the new node, and its line on the old one. So each script that needs both gets the error to try
+/// again.
 #[tokio::test]
 async fn requests_wait_for_as_long_as_the_keys_of_a_lock_are_apart() {
     let cluster = Cluster::start().await;
@@ -84,10 +85,10 @@ async fn requests_wait_for_as_long_as_the_keys_of_a_lock_are_apart() {
     let moving = cluster.begin_move(cluster.slot_of(&key).await, TO).await;
     moving.move_keys(&[&key]).await;
     let [locks, _] = &processes;
-    // Before 7.0 the old node sends them to the new one, which says so.
+    // Before 7.0 the old node redirects them to the new one, which returns that error.
     let both = [old, new];
     until_error(&both, "TRYAGAIN", 0).await;
-    // One of these processes would remember the holder, and say that the lock is busy.
+    // One of these processes would remember the holder, and report that the lock is busy.
     let operator = locks_in(&cluster).build().await.unwrap();
     let refused = [
         operator.lock(&key).no_wait().acquire().await.map(drop),
@@ -102,7 +103,7 @@ async fn requests_wait_for_as_long_as_the_keys_of_a_lock_are_apart() {
     let renewed = async || is_renewed(asking(new, "PTTL", &key).await);
     eventually(PATIENCE, "it is renewed at the new node", renewed).await;
 
-    // P13: the release is told to try again, and goes on in the background.
+    // P13: the release gets the error to try again, and continues in the background.
     let before = errors(&both, "TRYAGAIN").await;
     end.send(()).unwrap();
     let output = within(PATIENCE, "the output", body).await.unwrap();
@@ -118,8 +119,8 @@ async fn requests_wait_for_as_long_as_the_keys_of_a_lock_are_apart() {
     until_nothing_is_left(&cluster).await;
 }
 
-/// All keys of the lock are at the old node still. The release deletes the lock, and then may not create it again for the
-/// next one: it is broken off, or hands the lock to no process.
+/// All keys of the lock are still on the old node. The release deletes the lock, and then may not create it again for
+/// the next holder. It is aborted, or hands the lock to no process.
 #[tokio::test]
 async fn a_release_that_is_broken_off_loses_no_waiter() {
     let cluster = Cluster::start().await;
@@ -146,7 +147,7 @@ async fn is_broken_off(cluster: &Cluster, [locks, other]: &[Locks; 2], shared: b
     let body = tokio::spawn(request.run(body));
     until_there(old, &key, true).await;
     let waiting = [other, locks].map(|locks| caller(locks, &key, &section));
-    // A reader inside has a place of its own in the line.
+    // A reader inside has an entry of its own in the line.
     until_queued(old, &key, 2 + u64::from(shared)).await;
     let moving = cluster.begin_move(cluster.slot_of(&key).await, TO).await;
     end.send(()).unwrap();
@@ -161,7 +162,7 @@ async fn is_broken_off(cluster: &Cluster, [locks, other]: &[Locks; 2], shared: b
     until_nothing_is_left(cluster).await;
 }
 
-/// Asked of all keys of the slot: a key that is not there is said to be at the new node.
+/// The request names all keys of the slot. A key that does not exist counts as moved to the new node.
 async fn until_there_no_more(old: &crate::support::RedisServer, key: &str) {
     let count = format!("EXISTS {key}");
     let gone = async || {
@@ -171,7 +172,7 @@ async fn until_there_no_more(old: &crate::support::RedisServer, key: &str) {
     eventually(PATIENCE, "the lock is deleted", gone).await;
 }
 
-/// A whole move with traffic all the time: no overlap, and every caller gets in.
+/// A whole move with traffic all the time: no overlap, and every caller enters.
 #[tokio::test]
 async fn callers_take_turns_while_their_slot_moves_to_and_fro() {
     let cluster = Cluster::start().await;
@@ -201,8 +202,8 @@ async fn callers_take_turns_while_their_slot_moves_to_and_fro() {
     until_nothing_is_left(&cluster).await;
 }
 
-/// In one step where the server can: Valkey 9.0 and Redis 8.4. Any other one does it in all steps, so that the test shows
-/// there what its last step does; `REENTRY_SERVER` names the server.
+/// The move takes one step if the server can do that: Valkey 9.0 and Redis 8.4. Any other server takes all steps, so
+/// that the test covers its last step. `REENTRY_SERVER` names the server.
 #[tokio::test]
 async fn a_lock_stays_held_when_its_slot_moves_at_once() {
     let cluster = Cluster::start().await;
@@ -217,7 +218,7 @@ async fn a_lock_stays_held_when_its_slot_moves_at_once() {
     }
     let new = &cluster.nodes[TO];
     cut_lease(new, &key).await;
-    // A request is told of the move, and then the hold is verified where it is.
+    // A request is redirected by the move, and then the hold is verified at its new place.
     let [locks, other] = &processes;
     assert!(depths(locks, &key).await == [1] && depths(other, &key).await == [1]);
     until_renewed(new, &key).await;
@@ -228,7 +229,7 @@ async fn a_lock_stays_held_when_its_slot_moves_at_once() {
     until_nothing_is_left(&cluster).await;
 }
 
-/// The keys are flushed at the old node instead of moved.
+/// The keys are flushed on the old node instead of being moved.
 #[tokio::test]
 async fn a_lock_that_does_not_move_with_its_slot_is_lost() {
     let cluster = Cluster::start().await;
@@ -239,7 +240,7 @@ async fn a_lock_that_does_not_move_with_its_slot_is_lost() {
     let moving = cluster.begin_move(cluster.slot_of(&key).await, TO).await;
     cluster.nodes[FROM].ask("FLUSHALL").await;
     moving.finish().await;
-    // Any request to the old node tells of the move.
+    // Any request to the old node reports the move.
     assert!(locks.inspect(&key).await.unwrap().is_none());
     let lost = within(PATIENCE, "the loss is noticed", body).await.unwrap();
     let is_gone = |error: &LockError| matches!(error, LockError::Lost { reason, .. } if *reason == LostReason::Gone);
@@ -248,7 +249,7 @@ async fn a_lock_that_does_not_move_with_its_slot_is_lost() {
     until_nothing_is_left(&cluster).await;
 }
 
-/// The connection to a node that has no slots yet stays for the next request that is redirected there.
+/// The connection to a node that has no slots yet is kept for the next request that is redirected there.
 #[tokio::test]
 async fn redirections_to_a_new_primary_share_a_connection() {
     let cluster = Cluster::start().await;

@@ -1,4 +1,4 @@
-//! One node is away: the locks on the others go on, as if nothing had happened.
+//! One node is unavailable. The locks on the others work as if nothing had happened.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::kit::{
 use crate::support::{Cluster, Section, cluster, eventually, processes, within};
 use reentry::Locks;
 
-/// Within a test no replica takes over.
+/// No replica takes over within a test.
 async fn without_failovers() -> Cluster {
     let cluster = Cluster::start_with(cluster::Config {
         node_timeout: Duration::from_secs(120),
@@ -30,7 +30,7 @@ async fn sections(locks: &Locks, keys: &[String]) {
     }
 }
 
-/// How many scripts each of the other two nodes has executed.
+/// The number of scripts that each of the other two nodes has executed.
 async fn elsewhere(cluster: &Cluster) -> [u64; 2] {
     [
         scripts(&cluster.nodes[1]).await,
@@ -38,7 +38,7 @@ async fn elsewhere(cluster: &Cluster) -> [u64; 2] {
     ]
 }
 
-/// Holds elsewhere are not verified: but for the sections, the other nodes execute nothing.
+/// Holds on other nodes are not verified: except for the sections, the other nodes execute nothing.
 #[tokio::test]
 async fn locks_elsewhere_go_on_while_a_node_is_silent_or_dead() {
     let cluster = without_failovers().await;
@@ -46,7 +46,8 @@ async fn locks_elsewhere_go_on_while_a_node_is_silent_or_dead() {
     let keys = keys(&cluster).await;
     sections(&locks, &keys).await;
     for key in &keys {
-        // A request that meets one for the map of the slots travels in a batch: every node knows the script from here on.
+        // A request that meets one for the map of the slots travels in a batch. From here on every node has loaded the
+        // script.
         let beside = format!("{{{key}}}:beside");
         let both = locks.lock_all([key.clone(), beside]).run(async {});
         both.await.unwrap();
@@ -84,7 +85,7 @@ async fn locks_elsewhere_go_on_while_a_node_is_silent_or_dead() {
     until_nothing_is_left(&cluster).await;
 }
 
-/// A connection that ends may have taken the data of its node with it, and of no other.
+/// A connection that ends may mean that the data of its node is lost, and of no other.
 #[tokio::test]
 async fn a_lost_connection_verifies_the_holds_of_its_node() {
     let cluster = without_failovers().await;
@@ -98,7 +99,7 @@ async fn a_lost_connection_verifies_the_holds_of_its_node() {
     assert_eq!(cluster.nodes[0].kill_command_connections().await, 1);
     let verified = async || scripts(&cluster.nodes[0]).await > before;
     eventually(PATIENCE, "the hold is verified", verified).await;
-    // Two of its renewals have come and gone by now, if there were any.
+    // Two of its renewals would have taken place by now, if there were any.
     sections(&locks, &[super::kit::another_key_on(&cluster, 0, 1).await]).await;
     assert_eq!(elsewhere(&cluster).await, elsewhere_before);
     for guard in held {

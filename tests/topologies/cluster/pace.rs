@@ -1,4 +1,4 @@
-//! How often the other servers of a cluster are asked while it is down, or one of them is away.
+//! The number of requests to the other servers of a cluster while it is down, or one of them is unavailable.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use futures_util::future::join_all;
 use reentry::{LockError, Locks};
 use std::sync::Arc;
 
-/// Callers that want a lock each, or have it.
+/// Callers that each want a lock, or have it.
 const MANY: usize = 500;
 
 fn names() -> impl Iterator<Item = String> {
     (0..MANY).map(|number| format!("order:{number}"))
 }
 
-/// Lasts as long as a caller waits in vain. Meanwhile those that run are asked a few times a second, after so many commands
-/// at the beginning.
+/// Lasts as long as a caller waits in vain. In the meantime the running servers get a few requests per second, after
+/// this number of commands at the beginning.
 async fn outage(cluster: &Cluster, locks: &Locks, key: String, at_first: u64) {
     let running: Vec<&RedisServer> = cluster.nodes.iter().filter(|it| it.is_running()).collect();
     let before = Load::of(&running).await;
@@ -49,7 +49,7 @@ async fn a_cluster_that_is_down_is_asked_a_few_times_a_second() {
     until_down(&cluster.nodes[2]).await;
     let callers = names().map(|key| caller(&locks, &key, &Arc::default()));
     let callers: Vec<_> = callers.collect();
-    // Each of them has asked once when it came.
+    // Each of them has sent one request when it joined.
     outage(&cluster, &locks, key, 3 * MANY as u64).await;
     start_again(&cluster).await;
     all_turns(callers).await;
@@ -69,7 +69,7 @@ async fn the_others_are_asked_a_few_times_a_second_while_one_is_away() {
     cluster.nodes[0].stop();
     outage(&cluster, &locks, key, 0).await;
     start_again(&cluster).await;
-    // Those that it had are lost with its data.
+    // The locks that it had are lost with its data.
     let releases = held.into_iter().map(|guard| guard.unwrap().release());
     let released = within(PATIENCE, "all releases", join_all(releases)).await;
     let is_known = |it: &Result<(), LockError>| it.as_ref().err().is_none_or(LockError::is_lost);

@@ -1,4 +1,4 @@
-//! Which of the servers have to be there when a `Locks` is built.
+//! The servers that must be available when a `Locks` is built.
 
 use std::error::Error;
 
@@ -21,7 +21,7 @@ async fn works_everywhere(cluster: &Cluster, locks: &Locks) {
     }
 }
 
-/// Ports on which no server listens, all of them less than that of any server.
+/// Ports on which no server listens. All of them are less than that of any server.
 fn dead_ports() -> Vec<String> {
     (1..=9).map(|port| format!("127.0.0.1:{port}")).collect()
 }
@@ -41,7 +41,7 @@ async fn any_one_server_is_enough() {
     }
 }
 
-/// Of the servers that have slots, as the one that answers says, the first one is dead.
+/// The first of the servers that have slots, according to the one that responds, is dead.
 #[tokio::test]
 async fn a_primary_that_is_away_keeps_no_locks_from_being_built() {
     let cluster = Cluster::start().await;
@@ -91,7 +91,7 @@ async fn a_server_that_is_no_node_is_an_error() {
     assert!(text.contains("cluster support disabled"), "{text}");
 }
 
-/// It comes back without its data: there is no replica that could have taken over.
+/// It returns without its data: there is no replica that could have taken over.
 #[tokio::test]
 async fn a_primary_that_comes_back_is_found_again() {
     let cluster = Cluster::start().await;

@@ -1,4 +1,4 @@
-//! Several locks on several nodes: all of them, or none.
+//! Several locks on several nodes: either all of them, or none.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ async fn all_are_renewed_on_all_nodes() {
     for (at, key) in keys.iter().enumerate() {
         cut_lease(&cluster.nodes[at % 3], key).await;
     }
-    // One that has to be verified is renewed together with the others.
+    // A lock that must be verified is renewed together with the others.
     assert_eq!(cluster.nodes[1].kill_command_connections().await, 1);
     for (at, key) in keys.iter().enumerate() {
         until_renewed(&cluster.nodes[at % 3], key).await;
@@ -57,7 +57,7 @@ async fn all_are_renewed_on_all_nodes() {
     until_nothing_is_left(&cluster).await;
 }
 
-/// Within the test no replica takes over.
+/// No replica takes over within the test.
 #[tokio::test]
 async fn a_node_that_is_silent_withholds_neither_output_nor_locks() {
     let cluster = Cluster::start_with(cluster::Config {
@@ -74,11 +74,11 @@ async fn a_node_that_is_silent_withholds_neither_output_nor_locks() {
     };
     let body = locks.lock_all(&keys).run(body);
     assert_eq!(within(PATIENCE, "the output", body).await.unwrap(), 7);
-    // The others are released meanwhile.
+    // The others are released in the meantime.
     until_there(&cluster.nodes[0], &keys[0], false).await;
     until_there(&cluster.nodes[2], &keys[2], false).await;
 
-    // One that cannot have all of them has none in the end.
+    // A caller that cannot have all of them has none in the end.
     let soon = other.lock_all(&keys).wait(Duration::from_millis(500));
     let error = within(PATIENCE, "the limit", soon.acquire()).await;
     assert!(error.unwrap_err().is_unavailable());

@@ -1,9 +1,10 @@
-//! P1, P3, P7 and P11 where several processes contend while the primary is replaced.
+//! P1, P3, P7 and P11 when several processes contend while the primary is replaced.
 //!
-//! A lock is granted by one server, and what that one has not replicated is lost with it. So from the outage on until the
-//! processes have left the old primary, two sections may meet, and the resource may refuse one of them; before and after
-//! that only where the caller is told that it was lost. Tokens grow all the time, since the servers have one clock. A
-//! release may be lost as well: then the lock is free in the new primary when its lease has ended.
+//! A lock is granted by one server, and data that this server has not replicated is lost with it. So two sections may
+//! overlap from the outage on until the processes have left the old primary, and the resource may reject one of them.
+//! Before and after that, this may happen only if the caller learns that the lock was lost. Tokens grow all the time,
+//! because the servers have one clock. A release may be lost as well: then the lock is free on the new primary when its
+//! lease has expired.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,7 +19,7 @@ use tokio::task::{JoinSet, yield_now};
 const KEYS: [&str; 3] = ["order:1", "order:2", "order:3"];
 const PROCESSES: usize = 3;
 
-/// How many sections each task has after the failover.
+/// The number of sections of each task after the failover.
 const AFTER: usize = 5;
 
 #[derive(Clone, Debug)]
@@ -27,23 +28,24 @@ struct Section {
     token: u64,
     entered: Instant,
     left: Instant,
-    /// Whether the resource refused it.
+    /// Whether the resource rejected it.
     is_refused: bool,
-    /// Whether its caller was told afterwards that the lock was lost meanwhile.
+    /// Whether its caller learned afterwards that the lock was lost in the meantime.
     is_lost: bool,
 }
 
-/// What the sections write to, which takes no smaller token after a greater one, and the sections so far.
+/// The resource to which the sections write, which accepts no smaller token after a greater one. It also has the
+/// sections so far.
 #[derive(Debug, Default)]
 struct Resource {
     greatest: Mutex<HashMap<&'static str, u64>>,
     sections: Mutex<Vec<Section>>,
-    /// How many of them were lost, as their callers were told.
+    /// The number of them that were lost, according to the errors of their callers.
     lost: AtomicUsize,
 }
 
 impl Resource {
-    /// Whether it takes the write.
+    /// Returns whether it accepts the write.
     fn write(&self, key: &'static str, token: u64) -> bool {
         let mut greatest = self.greatest.lock().unwrap();
         let greatest = greatest.entry(key).or_default();
@@ -93,7 +95,7 @@ impl Resource {
         self.sections.lock().unwrap().extend(sections);
     }
 
-    /// No violation but those that meet the outage, whose beginning and end are given.
+    /// Checks that there is no violation except those during the outage, whose beginning and end are passed.
     fn check(&self, from: Instant, to: Instant) {
         let mut sections = self.sections.lock().unwrap().clone();
         sections.sort_by_key(|section| section.entered);
@@ -124,7 +126,7 @@ enum Outage {
 }
 
 impl Outage {
-    /// Longer than the failover takes, and short enough to wait for its end.
+    /// A lease that is longer than the failover, and short enough to wait for its end.
     fn lease(self) -> Duration {
         Duration::from_secs(if self == Self::Planned { 8 } else { 20 })
     }
@@ -169,7 +171,7 @@ async fn contended_over(outage: Outage) {
         until_taken_in(new, locks).await;
     }
     if outage == Outage::StandsStill {
-        // It takes itself for a primary until the sentinels have told it.
+        // It considers itself a primary until the sentinels have reconfigured it.
         old.resume();
     }
     let to = Instant::now();
@@ -177,10 +179,10 @@ async fn contended_over(outage: Outage) {
     let all = async { while tasks.join_next().await.transpose().unwrap().is_some() {} };
     within(PATIENCE, "every task comes through", all).await;
     resource.check(from, to);
-    // Each of them had one lock at the most, and a waiter of each may have been let in on the old primary.
+    // Each of them had one lock at most, and one waiter of each may have been let in on the old primary.
     let lost = resource.lost.load(Ordering::Relaxed);
     assert!(lost <= 2 * PROCESSES * KEYS.len(), "{lost} are lost");
-    // Of a hold with a nested entry whose release was lost, the number of its depth stays for a while.
+    // If the release of a hold with a nested entry was lost, the number of its depth remains for a while.
     let is_number = |key: &String| key.starts_with("reentry:entries:");
     let free = async || new.leftovers().await.iter().all(is_number);
     eventually(PATIENCE, "all locks are free", free).await;

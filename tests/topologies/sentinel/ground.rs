@@ -1,4 +1,4 @@
-//! What these tests share: locks in the primary of a set, and what is looked at in its nodes.
+//! The common code of these tests: locks on the primary of a set, and inspections of its nodes.
 
 use std::time::{Duration, Instant};
 
@@ -8,16 +8,16 @@ use crate::support::sentinel::NAME;
 use crate::support::{DEADLINE, RedisServer, SentinelSet, eventually};
 use reentry::{Locks, LocksBuilder, Servers};
 
-/// How long a failover and what follows from it may take on a busy machine.
+/// The maximum time for a failover and everything after it on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A lease that outlasts a failover.
 pub(super) const TTL: Duration = Duration::from_secs(60);
 
-/// A heartbeat so slow that a waiter which enters within `SOON` has not asked because of it.
+/// A heartbeat so slow that a waiter that enters within `SOON` has not sent a request because of it.
 pub(super) const RARELY: Duration = Duration::from_secs(20);
 
-/// How soon a waiter enters by a message.
+/// The time within which a waiter enters by a message.
 pub(super) const SOON: Duration = Duration::from_secs(10);
 
 /// The sentinels of a set, and their primary.
@@ -25,7 +25,7 @@ pub(crate) fn servers(set: &SentinelSet) -> Servers {
     Servers::sentinel(set.sentinels.iter().map(RedisServer::address), NAME)
 }
 
-/// Locks in the primary of a set, which take a silence for an outage soon, and no pause of a busy machine for one.
+/// Locks on the primary of a set. They soon treat a silence as an outage, but not a pause of a busy machine.
 pub(super) fn builder(set: &SentinelSet) -> LocksBuilder {
     built_with(servers(set))
 }
@@ -39,12 +39,12 @@ pub(crate) fn built_with(servers: Servers) -> LocksBuilder {
         .response_timeout(Duration::from_secs(2))
 }
 
-/// Locks whose waiters ask when something happens, and not because time passes.
+/// Locks whose waiters send requests because of events, and not because time passes.
 pub(super) fn unhurried(set: &SentinelSet) -> LocksBuilder {
     builder(set).heartbeat(RARELY)
 }
 
-/// Waits until the replicas that run have what was written in the primary.
+/// Waits until the running replicas have what was written on the primary.
 pub(super) async fn until_replicated(set: &SentinelSet, primary: usize) {
     let nodes = set.nodes.iter().enumerate();
     let replicas = nodes.filter(|(index, node)| *index != primary && node.is_running());
@@ -53,13 +53,13 @@ pub(super) async fn until_replicated(set: &SentinelSet, primary: usize) {
     }
 }
 
-/// Waits until nothing of any lock is left in this node.
+/// Waits until no data of any lock is left on this node.
 pub(super) async fn until_free(node: &RedisServer) {
     let free = async || node.leftovers().await.is_empty();
     eventually(PATIENCE, "all locks are free", free).await;
 }
 
-/// The inboxes that are open in this node. Those who watch it are subscribed to a channel of their own.
+/// The open inboxes on this node. Programs that monitor it are subscribed to a channel of their own.
 pub(super) async fn inboxes(node: &RedisServer) -> usize {
     let channels = node.ask("PUBSUB CHANNELS reentry:inbox:*").await;
     let inboxes = channels
@@ -68,13 +68,13 @@ pub(super) async fn inboxes(node: &RedisServer) -> usize {
     inboxes.count()
 }
 
-/// Waits until so many processes listen for hand-offs in this node.
+/// Waits until this number of processes is subscribed to hand-offs on this node.
 pub(super) async fn until_inboxes(node: &RedisServer, count: usize) {
     let open = async || inboxes(node).await == count;
     eventually(PATIENCE, "the inboxes are open", open).await;
 }
 
-/// The depth of the lock in this node, asked without a script.
+/// The depth of the lock on this node, read without a script.
 pub(super) async fn depth(node: &RedisServer, key: &str) -> u64 {
     let fields = node.ask(&format!("HGETALL {key}")).await;
     let fields: Vec<_> = fields.lines().collect();
@@ -88,7 +88,7 @@ pub(super) async fn until_depth(node: &RedisServer, depth: u64) {
     eventually(PATIENCE, &format!("the depth is {depth}"), right).await;
 }
 
-/// Waits until the locks are taken in this node. Those that the old primary gives meanwhile are lost.
+/// Waits until the locks are acquired on this node. Locks that the old primary grants in the meantime are lost.
 pub(super) async fn until_taken_in(node: &RedisServer, locks: &Locks) {
     let taken = async || {
         let entered = locks.with_lock("probe", async { depth(node, "probe").await });
@@ -101,7 +101,8 @@ pub(super) async fn until_taken_in(node: &RedisServer, locks: &Locks) {
     eventually(PATIENCE, "the locks are in the new primary", taken).await;
 }
 
-/// A lock outlives a planned failover, which does not touch the old primary at once: only the sentinels tell of it.
+/// A lock outlives a planned failover. The old primary is not affected immediately: only the sentinels report the
+/// failover.
 pub(super) async fn outlives_a_failover(set: &SentinelSet, locks: &Locks) {
     let guard = locks.lock(KEY).await.unwrap();
     until_replicated(set, 0).await;
@@ -112,7 +113,7 @@ pub(super) async fn outlives_a_failover(set: &SentinelSet, locks: &Locks) {
     until_free(&set.nodes[new]).await;
 }
 
-/// What was left of the lease of the lock at a time.
+/// The remaining lease of the lock at a certain time.
 #[derive(Debug)]
 pub(super) struct Lease {
     seen: Instant,
@@ -128,7 +129,7 @@ impl Lease {
         }
     }
 
-    /// Waits until it was renewed in this node.
+    /// Waits until it was renewed on this node.
     pub(super) async fn until_renewed_in(&self, node: &RedisServer) {
         let margin = Duration::from_millis(50);
         let renewed = async || {
@@ -139,7 +140,7 @@ impl Lease {
     }
 }
 
-/// How many connections of programs a sentinel has: they are subscribed, unlike those of other sentinels.
+/// The number of connections of programs to a sentinel. They are subscribed, unlike those of other sentinels.
 pub(super) async fn watchers(sentinel: &RedisServer) -> usize {
     let clients = sentinel.ask("CLIENT LIST TYPE pubsub").await;
     clients.lines().filter(|line| !line.is_empty()).count()

@@ -1,4 +1,5 @@
-//! P7, P8 and P13 where the primary is replaced while a request is under way: the old one has it, and answers no more.
+//! P7, P8 and P13 when the primary is replaced while a request is in flight: the old primary has it, and no longer
+//! responds.
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use crate::support::{SentinelSet, Turns, eventually, processes, until_queued, wi
 use reentry::Handoff;
 use tokio::sync::oneshot;
 
-/// The primary stands still until another one has replaced it. Then it goes on, and executes what it was sent.
+/// The primary is stalled until another one has replaced it. Then it continues, and executes the requests that it had
+/// received.
 async fn replaced(set: &SentinelSet, from: usize) -> usize {
     let to = set.until_failed_over(from).await;
     set.nodes[from].resume();
@@ -40,7 +42,7 @@ async fn what_is_acquired_enters_in_the_new_primary() {
     until_free(&set.nodes[new]).await;
 }
 
-/// The order of the waiters of several processes is in the replicas. The release goes on until the new primary has it.
+/// The order of the waiters of several processes is replicated. The release is repeated until the new primary has it.
 #[tokio::test]
 async fn a_lock_is_handed_off_in_the_order_of_the_waiters() {
     let set = SentinelSet::start().await;
@@ -62,7 +64,8 @@ async fn a_lock_is_handed_off_in_the_order_of_the_waiters() {
     until_free(&set.nodes[new]).await;
 }
 
-/// What is under way of locks that are held: a nested entry, releases, and the end of a body, whose output stands.
+/// The requests in flight are those of held locks: a nested entry, releases, and the end of a body, whose output is
+/// kept.
 #[tokio::test]
 async fn what_is_held_is_nested_and_released_in_the_new_primary() {
     let set = SentinelSet::start().await;
@@ -100,7 +103,7 @@ async fn what_is_held_is_nested_and_released_in_the_new_primary() {
     assert_eq!(output.unwrap(), 42);
     let released = within(PATIENCE, "the release", finished).await.unwrap();
     released.unwrap();
-    // The others are released as well, long before their leases end.
+    // The others are released as well, long before their leases expire.
     let one = async || set.nodes[new].leftovers().await.len() <= 2;
     eventually(SOON, "the others are free", one).await;
     until_depth(&set.nodes[new], 1).await;
@@ -129,8 +132,8 @@ async fn a_renewal_is_made_in_the_new_primary() {
     until_free(&set.nodes[new]).await;
 }
 
-/// To the next caller, which the release names and which it is repeated with; or in memory, and the last one releases in
-/// the new primary.
+/// The lock goes to the next caller, which the release names in every repetition. Or it is handed off in memory, and
+/// the last turn releases it on the new primary.
 #[tokio::test]
 async fn a_lock_goes_on_in_its_process() {
     let set = SentinelSet::start().await;

@@ -17,7 +17,7 @@ async fn protected() -> SentinelSet {
     SentinelSet::start_with(config).await
 }
 
-/// Everything that the error says, also to a developer.
+/// The complete text of the error, including the one for developers.
 fn all_of(error: &LockError) -> String {
     let mut told = format!("{error} {error:?}");
     let mut cause = error.source();
@@ -28,7 +28,7 @@ fn all_of(error: &LockError) -> String {
     told
 }
 
-/// How many keys there are in this database.
+/// The number of keys in this database.
 async fn keys_in(node: &RedisServer, database: u8) -> u64 {
     let keyspace = node.ask("INFO keyspace").await;
     let prefix = format!("db{database}:keys=");
@@ -50,7 +50,7 @@ async fn passwords_and_the_database_hold_over_a_failover() {
     let by_builder = built_with(servers).build().await.unwrap();
 
     let guard = by_url.lock(KEY).await.unwrap();
-    // The lock, and the description of the process.
+    // These are the lock, and the description of the process.
     let both = async || keys_in(&set.nodes[0], 2).await == 2;
     eventually(DEADLINE, "the lock is in its database", both).await;
     assert_eq!(keys_in(&set.nodes[0], 0).await, 0);
@@ -59,7 +59,7 @@ async fn passwords_and_the_database_hold_over_a_failover() {
     let new = set.failover().await;
     let primary = &set.nodes[new];
     for locks in [&by_url, &by_builder] {
-        // Beside the first lock. What the old primary gives meanwhile is lost.
+        // It is held together with the first lock. Locks that the old primary grants in the meantime are lost.
         let there = async || {
             let entered = locks.with_lock("other", keys_in(primary, 2)).await;
             entered.is_ok_and(|keys| keys == 3)
@@ -97,7 +97,7 @@ async fn users_of_the_servers_and_of_the_sentinels_differ() {
     assert!(clients.contains("user=app"), "{clients}");
 }
 
-/// No attempt is made again, and no password is shown.
+/// No further attempt is made, and no password is shown.
 #[tokio::test]
 async fn logins_that_are_refused_are_an_error_at_once() {
     let set = protected().await;

@@ -1,4 +1,4 @@
-//! How often the sentinels are asked while they have to elect another primary.
+//! The number of requests to the sentinels while they have to elect another primary.
 
 use super::ground::{PATIENCE, builder, until_replicated};
 use crate::support::load::{Load, assert_rate};
@@ -7,7 +7,7 @@ use crate::support::{SentinelSet, within};
 use futures_util::future::join_all;
 use std::time::Duration;
 
-/// Locks that are held, each of which is verified from when the connection is lost on.
+/// Locks that are held. Each is verified from the loss of the connection on.
 const MANY: usize = 500;
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn sentinels_are_asked_a_few_times_a_second_while_they_elect() {
     let entered = locks.with_lock("entered in the new primary", async {});
     within(PATIENCE, "a new primary", entered).await.unwrap();
     let (connections, commands, length) = before.so_far(&sentinels).await;
-    // They ask each other as well: some 20 commands a second.
+    // They query each other as well: about 20 commands per second.
     assert_rate("connections", connections, 5, length, 20);
     assert_rate("commands", commands, 50 + 20, length, 200);
     for guard in held {

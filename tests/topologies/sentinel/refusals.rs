@@ -1,4 +1,4 @@
-//! Servers that refuse to write: NOREPLICAS and READONLY. The connection is left, and the sentinels are asked again.
+//! Servers that reject writes: NOREPLICAS and READONLY. The connection is given up, and the sentinels are asked again.
 
 use super::ground::{PATIENCE, builder, depth, until_free};
 use crate::support::rig::KEY;
@@ -41,16 +41,16 @@ async fn a_primary_whose_replicas_come_back_is_used_again() {
     until_free(&set.nodes[0]).await;
 }
 
-/// Sentinels may name a server that is no primary, until they have noticed it.
+/// Sentinels may name a server that is not a primary, until they have noticed that.
 #[tokio::test]
 async fn a_server_that_is_no_primary_is_left_and_not_used_again_until_it_is_one() {
     let set = SentinelSet::start().await;
     let locks = builder(&set).build().await.unwrap();
-    // Nothing listens there, so that it keeps its data.
+    // No server listens there, so it keeps its data.
     set.nodes[0].ask("REPLICAOF 127.0.0.1 1").await;
     let acquiring = tokio::spawn(locks.lock(KEY).acquire());
     until_refused_with(&set.nodes[0], "READONLY").await;
-    // The next attempts ask it what it is.
+    // The next attempts ask it for its role.
     let hello = async || {
         let calls = set.nodes[0].commandstats().await;
         calls.get("hello").copied().unwrap_or(0)

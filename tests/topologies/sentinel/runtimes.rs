@@ -1,4 +1,4 @@
-//! One `Locks` over several runtimes, each of which has made some of the connections to the sentinels.
+//! One `Locks` over several runtimes, each of which has opened some of the connections to the sentinels.
 
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ fn locks_follow_a_failover_in_the_next_runtime_when_the_first_one_has_ended() {
     });
 }
 
-/// What a program does that calls `block_on` for each job: between jobs nothing of it runs, and no connection that it has
-/// made answers.
+/// This is like a program that calls `block_on` for each job. Between jobs none of its code runs, and no connection
+/// that it has opened responds.
 #[test]
 fn sentinels_are_asked_although_the_runtime_that_connected_stands_still() {
     let (still, next) = (runtime(), Runtime::new().unwrap());

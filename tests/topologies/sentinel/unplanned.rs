@@ -1,4 +1,4 @@
-//! P1, P5 and P9 where the primary goes down: what the replicas have is kept.
+//! P1, P5 and P9 when the primary goes down: the data that the replicas have is kept.
 
 use super::ground::{
     Lease, PATIENCE, SOON, builder, depth, unhurried, until_free, until_inboxes, until_replicated,
@@ -40,7 +40,7 @@ async fn a_lock_and_its_queue_outlive(outage: Outage) {
     assert!(!waiter.has_entered() && !guard.held().is_lost());
     assert_eq!(depth(primary, KEY).await, 1);
     if outage == Outage::StandsStill {
-        // It takes itself for a primary until the sentinels have told it.
+        // It considers itself a primary until the sentinels have reconfigured it.
         set.nodes[0].resume();
     }
     guard.release().await.unwrap();
@@ -65,7 +65,7 @@ async fn a_lock_and_its_queue_outlive_a_primary_that_is_shut_down() {
     a_lock_and_its_queue_outlive(Outage::ShutDown).await;
 }
 
-/// What was never replicated is gone: the holder learns of it, and the next one has a greater token.
+/// Data that was never replicated is gone. The holder notices that, and the next one has a greater token.
 #[tokio::test]
 async fn a_lock_that_was_not_replicated_is_lost_and_its_holder_is_told() {
     let set = SentinelSet::start().await;
@@ -93,7 +93,7 @@ async fn locks_stay_where_they_are_when_the_old_primary_comes_back() {
     until_replicated(&set, 0).await;
     set.nodes[0].stop();
     set.until_failed_over(0).await;
-    // It has no data, and takes itself for a primary until the sentinels have told it.
+    // It has no data, and considers itself a primary until the sentinels have reconfigured it.
     set.nodes[0].start_again().await;
     let mut count = 0;
     let is_replica = async || {

@@ -1,4 +1,4 @@
-//! The sentinels are watched, all of them, whichever come and go.
+//! All sentinels are watched, whichever are added and removed.
 
 use super::ground::{
     PATIENCE, builder, built_with, depth, outlives_a_failover, until_free, until_inboxes,
@@ -11,7 +11,7 @@ use reentry::{LockError, LostReason, Servers};
 use std::error::Error;
 use std::time::{Duration, Instant};
 
-/// Each of the sentinels has so many connections that watch.
+/// Each of the sentinels has this number of connections that watch.
 async fn all_are_watched(set: &SentinelSet, count: usize) {
     for sentinel in &set.sentinels {
         until_watched(sentinel, count).await;
@@ -28,7 +28,7 @@ async fn one_sentinel_is_enough_to_be_told_of_the_others() {
     outlives_a_failover(&set, &locks).await;
 }
 
-/// Each of them is known twice, and one of them answers under neither.
+/// Each of them is known twice, and one of them responds under neither address.
 #[tokio::test]
 async fn sentinels_that_are_given_by_name_may_name_each_other_by_address() {
     let set = SentinelSet::start().await;
@@ -54,7 +54,7 @@ async fn a_sentinel_that_stands_still_delays_no_failover() {
     within(PATIENCE, "it enters", locks.with_lock("other", async {}))
         .await
         .unwrap();
-    // No more than it takes to notice that nothing was said: far less than until a connection is given up.
+    // This takes only the time to notice the silence, which is much less than the time until a connection is given up.
     assert!(start.elapsed() < DEADLINE, "{:?}", start.elapsed());
     assert!(!guard.held().is_lost());
     // A process that begins now is not delayed either.
@@ -65,7 +65,7 @@ async fn a_sentinel_that_stands_still_delays_no_failover() {
     until_free(&set.nodes[new]).await;
 }
 
-/// Most of those that are known do not answer, and the one that does is enough.
+/// Most of those that are known do not respond, and the one that does is enough.
 #[tokio::test]
 async fn one_sentinel_that_answers_is_enough_where_the_others_stand_still() {
     let set = SentinelSet::start().await;
@@ -138,7 +138,7 @@ async fn a_first_connection_without_sentinels_is_an_error_that_names_them() {
     );
     assert!(source.source().is_some());
 
-    // An acquisition goes on trying.
+    // An acquisition continues to try.
     let locks = builder(&set).build_lazy().unwrap();
     let waiting = locks.lock(KEY).wait(Duration::from_millis(200)).acquire();
     let error = within(DEADLINE, "the wait ends", waiting)
@@ -164,7 +164,7 @@ async fn a_name_that_the_sentinels_do_not_know_is_refused_at_once() {
     assert!(format!("{error:?}").contains("payments"), "{error:?}");
 }
 
-/// Sentinels that are set up anew count their epochs from the beginning.
+/// Sentinels that are set up again count their epochs from the beginning.
 #[tokio::test]
 async fn sentinels_that_are_set_up_anew_are_followed() {
     let set = SentinelSet::start().await;
@@ -172,7 +172,7 @@ async fn sentinels_that_are_set_up_anew_are_followed() {
     let first = set.failover().await;
     until_taken_in(&set.nodes[first], &locks).await;
     let second = (0..3).find(|&node| node != first).unwrap();
-    // As an operator does it by hand.
+    // This is what an operator does by hand.
     for sentinel in &set.sentinels {
         sentinel.ask(&format!("SENTINEL REMOVE {NAME}")).await;
     }
@@ -185,7 +185,7 @@ async fn sentinels_that_are_set_up_anew_are_followed() {
     until_taken_in(&set.nodes[second], &locks).await;
 }
 
-/// Nothing is left that watches, when the locks are gone or closed.
+/// No connection that watches remains when the locks are gone or closed.
 #[tokio::test]
 async fn no_connection_outlives_the_locks_or_their_end() {
     let set = SentinelSet::start().await;
@@ -227,7 +227,7 @@ async fn no_connection_outlives_the_locks_or_their_end() {
     until_ended().await;
     drop(locks);
 
-    // Also while they cannot be reached.
+    // This is so even while they are unreachable.
     let locks = open().await;
     set.nodes[0].pause();
     set.sentinels.iter().for_each(RedisServer::pause);
@@ -235,7 +235,7 @@ async fn no_connection_outlives_the_locks_or_their_end() {
     until_ended().await;
 }
 
-/// The lock is lost with its data, and with nothing else.
+/// The lock is lost with its data, and in no other case.
 #[tokio::test]
 async fn a_failover_that_a_sentinel_is_told_to_make_loses_nothing_that_was_replicated() {
     let set = SentinelSet::start().await;
