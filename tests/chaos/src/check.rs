@@ -1,10 +1,9 @@
-//! What must not have happened.
+//! The checks of what must not have happened.
 //!
-//! Only what a worker knew at a certain time is held against the library: a section counts as inside
-//! from the record of its entry to the last time at which its lease was seen to be valid, and from there
-//! for as long as that lease was to last, unless it was told of a loss. A fault that takes a lock out of
-//! the server excuses what follows from that, on its key and for as long as a lease may last, and
-//! nothing else does.
+//! Only the knowledge of a worker at a certain time counts against the library. A section counts as inside from the
+//! record of its entry to the last time at which its lease was seen to be valid. It also counts for as long as that
+//! lease had to last from there, unless the worker was notified of a loss. A fault that takes a lock out of the server
+//! excuses its consequences, on its key and for as long as a lease may last. Nothing else is excused.
 
 use self::verdict::Verdict;
 use crate::history::History;

@@ -1,4 +1,4 @@
-//! Worker processes as the harness sees them.
+//! The worker processes in the view of the harness.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ struct Worker {
     said: UnboundedReceiver<String>,
 }
 
-/// What is left of a worker: its ledger, and how it ended.
+/// The remains of a worker: its ledger, and the way in which it ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Remains {
     pub(crate) name: String,
@@ -34,22 +34,22 @@ pub(crate) struct Remains {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// By the schedule.
+    /// It was killed by the schedule.
     Killed,
-    /// By itself, when it was told to.
+    /// It ended when it was told to.
     Well,
-    /// By itself, when it was not, or with an error.
+    /// It ended when it was not told to, or with an error.
     Badly,
-    /// It was told to be calm and did not become so in time.
+    /// It was told to be calm and was not in time.
     Hung,
 }
 
-/// What every worker is started with.
+/// The settings with which every worker is started.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Where the ledgers go.
+    /// The folder of the ledgers.
     pub(crate) folder: PathBuf,
-    /// One for each mode.
+    /// The addresses, one for each mode.
     pub(crate) urls: Vec<String>,
     pub(crate) resource: PathBuf,
     pub(crate) register: Option<Place>,
@@ -112,12 +112,12 @@ impl Crew {
         Ok(())
     }
 
-    /// Tells all workers that the faults are over. A worker that does not answer in time hangs.
+    /// Notifies all workers that the faults are over. A worker that does not respond in time hangs.
     pub(crate) async fn calm(&mut self) -> Result<()> {
         let topology = self.plan.topology;
         let end = Instant::now() + topology.calm() + topology.wait();
         for worker in &mut self.slots {
-            // One that has ended early is found below.
+            // A worker that has ended early is found below.
             let _ = writeln!(worker.stdin, "{}", crate::plan::BE_CALM);
         }
         for mut worker in std::mem::take(&mut self.slots) {

@@ -8,23 +8,23 @@ use crate::topology::Topology;
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
-    /// From before the first step of it to after the last.
+    /// The time from before its first step to after its last.
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// From when on the servers answered as before.
+    /// The instant from which on the servers responded as before.
     pub(crate) over: u64,
     pub(crate) target: Target,
-    /// From when to when servers may have forgotten what they had answered, because of a failover.
+    /// The time in which servers may have forgotten what they had answered, because of a failover.
     pub(crate) forgets: Vec<(u64, u64)>,
-    /// What happened, for the reader of a ledger.
+    /// The description, for the reader of a ledger.
     pub(crate) note: String,
 }
 
-/// What it was done to.
+/// The target of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     All,
-    /// It came to nothing.
+    /// It had no effect.
     None,
     Key(&'static str),
     /// The keys of one node.
@@ -32,13 +32,13 @@ pub(crate) enum Target {
     Worker(String),
 }
 
-/// Whose turn a fault is: the lanes go on side by side, so that faults of different lanes meet.
+/// The lane of a fault. The lanes run in parallel, so that faults of different lanes overlap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     Processes,
     Network,
     Server,
-    /// What happens to one of several servers. Each of these ends when all servers are well again.
+    /// The faults of one of several servers. Each of these ends when all servers are healthy again.
     Nodes,
 }
 
@@ -70,33 +70,33 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// SIGKILL; another worker takes its place.
+    /// SIGKILL; another worker replaces it.
     Processes Kill "worker killed",
     /// SIGSTOP for longer than any lease, then SIGCONT.
     Processes Stop "worker stopped beyond its leases",
     /// SIGSTOP for less than a lease.
     Processes Hiccup "worker stopped for a moment",
-    /// Every connection ends in good order.
+    /// Every connection ends in an orderly way.
     Network CutFin "connections closed",
     /// Every connection is reset.
     Network CutReset "connections reset",
     /// The clients' sides are reset; the server still gets what they had sent.
     Network CutClients "clients' sides reset",
-    /// Connections end when a request has been executed, before its answer.
+    /// Connections end when a request has been executed, before its response.
     Network CutAnswers "connections cut at the answer",
     /// Requests are held back for longer than the response timeout, and then delivered.
     Network HoldRequests "requests held back",
-    /// Answers and messages likewise.
+    /// Responses and messages are held back in the same way.
     Network HoldAnswers "answers held back",
-    /// Requests on present connections are held back, while new connections go on.
+    /// Requests on present connections are held back, while new connections work.
     Network HoldOld "old connections held back",
-    /// Everything arrives late, and then for longer than any lease nothing does.
+    /// Everything arrives late, and then nothing does for longer than any lease.
     Network SlowThenGone "network slow, then gone",
     /// Everything arrives late, but within the response timeout.
     Network Delay "network slow",
-    /// Present connections stay open, and nothing passes on them ever again.
+    /// Present connections stay open, and nothing is forwarded on them ever again.
     Network HalfOpen "connections half open",
-    /// Nothing passes at all, also on new connections, for a while.
+    /// Nothing is forwarded at all, also on new connections, for a while.
     Network Blackhole "network gone",
     /// New connections are refused and present ones cut.
     Network Refuse "connections refused",
@@ -118,29 +118,29 @@ kinds! {
     Server SlowScript "slow script",
     /// The server does not run for a while: SIGSTOP, SIGCONT.
     Server Freeze "server stopped",
-    /// A memory limit below what is used.
+    /// A memory limit below the used memory.
     Server MemoryFull "memory limit reached",
-    /// A replica of a master that is not there: READONLY.
+    /// A replica of a master that does not exist: READONLY.
     Server ReadOnly "read-only replica",
-    /// SIGKILL and a new start with all data.
+    /// SIGKILL and a restart with all data.
     Server RestartWithData "server restarted with its data",
-    /// SIGKILL and a new start with nothing.
+    /// SIGKILL and a restart with nothing.
     Server RestartEmpty "server restarted empty",
     /// DEL of one lock.
     Server Delete "DEL of a lock",
     /// FLUSHALL.
     Server FlushAll "FLUSHALL",
-    /// SIGKILL; it comes back without data when another node is the primary.
+    /// SIGKILL; it returns without data when another node is the primary.
     Nodes PrimaryKilled "primary killed",
     /// SIGSTOP until another node is the primary, then SIGCONT.
     Nodes PrimaryStopped "primary stopped beyond a failover",
     /// SIGSTOP for less than a failover takes, then SIGCONT.
     Nodes PrimaryFrozen "primary stopped for a moment",
-    /// SHUTDOWN; it comes back without data when another node is the primary.
+    /// SHUTDOWN; it returns without data when another node is the primary.
     Nodes PrimaryShutDown "primary shut down",
-    /// What it is told from then on does not reach its replicas; then SIGKILL.
+    /// What is written to it from then on does not reach its replicas; then SIGKILL.
     Nodes CutThenKilled "primary cut off from its replicas, then killed",
-    /// Neither its replicas nor the sentinels reach it, while its clients do.
+    /// Neither its replicas nor the sentinels reach it, but its clients do.
     Nodes CutOff "primary cut off from all but its clients",
     /// SENTINEL FAILOVER.
     Nodes ToldSentinel "SENTINEL FAILOVER",
@@ -148,15 +148,15 @@ kinds! {
     Nodes ToldReplica "CLUSTER FAILOVER",
     /// CLUSTER FAILOVER TAKEOVER, by a replica that was cut off.
     Nodes TakenOver "CLUSTER FAILOVER TAKEOVER",
-    /// A slot goes to another node with its keys, and back.
+    /// A slot moves to another node with its keys, and back.
     Nodes SlotMoved "slot moved and back",
     /// No replica is connected for a while.
     Nodes ReplicationCut "replication cut",
-    /// The primary refuses writes, since it wants more replicas than there are.
+    /// The primary rejects writes, because it requires more replicas than there are.
     Nodes NoReplicas "NOREPLICAS",
-    /// REPLICAOF a server that is not there, at the primary.
+    /// REPLICAOF a server that does not exist, at the primary.
     Nodes Demoted "primary read-only",
-    /// SIGKILL of a replica, which comes back without data.
+    /// SIGKILL of a replica, which returns without data.
     Nodes ReplicaKilled "replica killed",
     /// SIGSTOP of a replica.
     Nodes ReplicaStopped "replica stopped",
@@ -166,24 +166,24 @@ kinds! {
     Nodes SentinelsStopped "sentinels stopped",
     /// CLIENT KILL at all sentinels.
     Nodes SentinelsCut "CLIENT KILL at the sentinels",
-    /// A failover that no fault was to bring: a server was too slow for the others. It is never drawn.
+    /// A failover that no fault was meant to cause: a server was too slow for the others. It is never drawn.
     Nodes Unasked "failover that was not asked for",
 }
 
-/// What is wanted, but cannot be made here.
+/// A fault that is wanted, but cannot be caused here.
 pub(crate) const NOT_RUN: &[&str] = &[
     "clock steps of the server: libfaketime hangs at the start of a redis-server that is linked \
      with jemalloc, and the machine's own clock is not for a test to set",
 ];
 
 impl Kind {
-    /// Whether it is made where the workers lock on this.
+    /// Returns whether it is caused on this topology.
     pub(crate) fn runs_in(self, topology: Topology) -> bool {
         match (self.lane(), topology) {
             (Lane::Processes, _) => true,
             (Lane::Network, _) => topology == Topology::Server,
             (Lane::Server, Topology::Server) => true,
-            // The others would be failovers, or what the lane of the nodes has.
+            // The others would be failovers, or are in the lane of the nodes.
             (Lane::Server, _) => matches!(
                 self,
                 Kind::KillCommands
@@ -214,7 +214,7 @@ impl Kind {
         }
     }
 
-    /// Whether another node becomes the primary by it.
+    /// Returns whether it makes another node the primary.
     pub(crate) fn fails_over(self) -> bool {
         matches!(
             self,
@@ -230,7 +230,7 @@ impl Kind {
         )
     }
 
-    /// Whether it comes twice as often, since what it may show takes several things at once.
+    /// Returns whether it comes twice as often, because its possible effects need several conditions at the same time.
     pub(crate) fn is_telling(self) -> bool {
         matches!(
             self,
@@ -245,14 +245,14 @@ impl Kind {
         )
     }
 
-    /// Whether locks that are held may be gone afterwards.
+    /// Returns whether locks that are held may be gone afterwards.
     fn takes_data(self) -> bool {
         matches!(self, Kind::RestartEmpty | Kind::Delete | Kind::FlushAll)
     }
 }
 
 impl Fault {
-    /// One that has just been undone.
+    /// A fault that has just been undone.
     pub(crate) fn new(kind: Kind, start: u64, target: Target) -> Fault {
         let end = clock::now();
         Fault {
@@ -266,28 +266,29 @@ impl Fault {
         }
     }
 
-    /// Whether it took the lock `key` from its holder.
+    /// Returns whether it took the lock `key` from its holder.
     pub(crate) fn takes(&self, key: &str) -> bool {
         self.kind.takes_data() && self.touches(key)
     }
 
-    /// Whether it may have taken the lock `key` from its holder, unless replicas had confirmed that.
+    /// Returns whether it may have taken the lock `key` from its holder, unless replicas had confirmed that.
     pub(crate) fn may_take(&self, key: &str) -> bool {
         !self.forgets.is_empty() && self.touches(key)
     }
 
-    /// Whether another node becomes the primary of the lock `key` by it. The old one takes itself for a primary until it
-    /// is told.
+    /// Returns whether it makes another node the primary of the lock `key`. The old one considers itself a primary
+    /// until it is reconfigured.
     pub(crate) fn replaces(&self, key: &str) -> bool {
         self.kind.fails_over() && self.touches(key)
     }
 
-    /// Whether the lock `key` goes from one node to another by it: what goes over the nodes one by one may miss the lock.
+    /// Returns whether it moves the lock `key` from one node to another. A fault that visits the nodes one by one may
+    /// miss the lock.
     pub(crate) fn moves(&self, key: &str) -> bool {
         self.kind == Kind::SlotMoved && self.touches(key)
     }
 
-    /// Whether what it took was taken between these two instants.
+    /// Returns whether the data that it took was taken between these two instants.
     pub(crate) fn loses_within(&self, from: u64, to: u64) -> bool {
         let meets = |&(start, end): &(u64, u64)| start <= to && end >= from;
         if self.kind.takes_data() {
@@ -306,18 +307,18 @@ impl Fault {
         }
     }
 
-    /// Whether this worker did not run meanwhile.
+    /// Returns whether this worker did not run in the meantime.
     pub(crate) fn stops(&self, worker: &str) -> bool {
         matches!(self.kind, Kind::Stop | Kind::Hiccup) && self.hits(worker)
     }
 
-    /// Whether it was made on this worker alone.
+    /// Returns whether it was caused only on this worker.
     pub(crate) fn hits(&self, worker: &str) -> bool {
         matches!(&self.target, Target::Worker(target) if target == worker)
     }
 }
 
-/// The key that a number stands for.
+/// The key for a number.
 pub(crate) fn key(number: u64) -> &'static str {
     let index = usize::try_from(number).unwrap_or(0) % KEYS.len();
     KEYS[index]

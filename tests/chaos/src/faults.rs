@@ -1,4 +1,4 @@
-//! How each kind of fault is made, and undone.
+//! The causing and undoing of each kind of fault.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -22,14 +22,14 @@ mod server;
 mod slots;
 pub(crate) mod tell;
 
-/// What faults are made on.
+/// The servers and processes on which faults are caused.
 #[derive(Debug)]
 pub(crate) struct Stage {
     pub(crate) ground: Ground,
     pub(crate) crew: Mutex<Crew>,
     /// Held while a slot moves.
     moving: Gate<()>,
-    /// When all nodes were well last, and which of them were primaries.
+    /// The instant at which all nodes were last healthy, and their primaries at that instant.
     settled: Gate<(u64, String)>,
 }
 
@@ -44,7 +44,7 @@ impl Stage {
         }
     }
 
-    /// Makes one fault, waits, and undoes it. There may have been another one that was not asked for.
+    /// Causes one fault, waits, and undoes it. There may have been another one that was not asked for.
     pub(crate) async fn strike(&self, kind: Kind, deck: &mut Deck) -> Result<Vec<Fault>> {
         if kind.lane() == Lane::Nodes {
             return Ok(self.strike_node(kind, deck).await);
@@ -84,7 +84,7 @@ impl Stage {
         faults
     }
 
-    /// A failover since the nodes were well last.
+    /// A failover since the nodes were last healthy.
     pub(crate) async fn unasked(&self) -> Vec<Fault> {
         let mut settled = self.settled.lock().await;
         let now = self.ground.signature().await;
@@ -100,7 +100,7 @@ impl Stage {
         }]
     }
 
-    /// A fault of the network, on the way of one worker or of all.
+    /// A fault of the network, between the server and one worker or all of them.
     async fn disturb(&self, proxies: &[Proxy], kind: Kind, deck: &mut Deck) -> Target {
         let slot = usize::try_from(deck.dice.roll(WORKERS as u64 + 2)).unwrap_or(WORKERS);
         if let Some(way) = proxies.get(slot) {

@@ -1,4 +1,4 @@
-//! The servers that the workers lock on.
+//! The servers on which the workers lock.
 
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,7 +15,8 @@ use crate::support::sentinel::{self, NAME, SentinelSet};
 use crate::support::server::RedisServer;
 use crate::topology::Topology;
 
-/// Without a fsync, but written before any answer: what was answered survives the server's process.
+/// There is no fsync, but the file is written before any response: data that was answered survives the server's
+/// process.
 const DURABLE: [&str; 6] = [
     "--appendonly",
     "yes",
@@ -25,14 +26,14 @@ const DURABLE: [&str; 6] = [
     "1000",
 ];
 
-/// After this silence a node counts as down. Faults that are to bring no failover are shorter.
+/// The silence after which a node counts as down. Faults that must not cause a failover are shorter.
 const DOWN_AFTER: Duration = Duration::from_millis(1_500);
 
 #[derive(Debug)]
 pub(crate) enum Ground {
     Server {
         server: RedisServer,
-        /// The way of each worker to the server.
+        /// The connection of each worker to the server.
         proxies: Vec<Proxy>,
     },
     Sentinel(SentinelSet),
@@ -62,7 +63,7 @@ impl Ground {
                     ..cluster::Config::default()
                 };
                 let cluster = Cluster::start_with(config).await;
-                // Asked before the faults begin.
+                // This is requested before the faults begin.
                 for key in KEYS {
                     cluster.slot_of(key).await;
                 }
@@ -81,7 +82,7 @@ impl Ground {
         }
     }
 
-    /// Those that hold data.
+    /// The nodes that hold data.
     pub(crate) fn nodes(&self) -> &[RedisServer] {
         match self {
             Ground::Server { server, .. } => std::slice::from_ref(server),
@@ -90,7 +91,7 @@ impl Ground {
         }
     }
 
-    /// The nodes that run and say that they are primaries.
+    /// The running nodes that report that they are primaries.
     pub(crate) async fn primaries(&self) -> Vec<usize> {
         let roles = self.nodes().iter().map(async |node| {
             let limit = Duration::from_secs(1);
@@ -113,7 +114,7 @@ impl Ground {
         };
         let myself = nodes.lines().find(|line| line.contains("myself"));
         let words = myself.unwrap_or_default().split(' ').skip(8);
-        // `7`, `7-9`, or a slot on its way: `[7->-ID]`, `[7-<-ID]`.
+        // The form is `7`, `7-9`, or a slot that is moving: `[7->-ID]`, `[7-<-ID]`.
         let slots: Vec<_> = words
             .filter_map(|word| {
                 let mut ends = word.trim_start_matches('[').split('-');
@@ -132,7 +133,7 @@ impl Ground {
         keys
     }
 
-    /// Changes with each failover.
+    /// A number that changes with each failover.
     pub(crate) async fn signature(&self) -> String {
         let Ground::Sentinel(set) = self else {
             return format!("{:?}", self.primaries().await);
@@ -153,7 +154,7 @@ impl Ground {
         format!("{primary} in {epoch:?}")
     }
 
-    /// Waits until all servers are well.
+    /// Waits until all servers are healthy.
     pub(crate) async fn settle(&self) {
         patiently(async || match self {
             Ground::Server { .. } => {}
@@ -163,7 +164,7 @@ impl Ground {
         .await;
     }
 
-    /// Waits until another node is the primary in the place of this one, which has that slot. Returns which.
+    /// Waits until another node is the primary in the place of this one, which has that slot. Returns that node.
     pub(crate) async fn until_failed_over(&self, from: usize, slot: u16) -> usize {
         patiently(async || match self {
             Ground::Server { .. } => from,
@@ -173,7 +174,7 @@ impl Ground {
         .await
     }
 
-    /// Undoes whatever a fault may have left.
+    /// Undoes everything that a fault may have left.
     pub(crate) async fn heal(&self) {
         if let Ground::Server { proxies, .. } = self {
             for proxy in proxies {
@@ -188,8 +189,7 @@ impl Ground {
         }
     }
 
-    /// The locks and the places in lines. Tombstones, and what processes that died have left in the entries, expire by
-    /// themselves.
+    /// The locks and the places in lines. Tombstones, and the entries of dead processes, expire.
     pub(crate) async fn leftovers(&self) -> Result<Vec<String>> {
         let mut left = Vec::new();
         for node in self.primaries().await {
@@ -199,7 +199,7 @@ impl Ground {
     }
 }
 
-/// What the tests wait for, for as long as three of them would: sentinels that disagree vote again after a while.
+/// Waits three times as long as the tests do, because sentinels whose votes are split vote again after a while.
 pub(crate) async fn patiently<T>(wait: impl AsyncFn() -> T) -> T {
     for _ in 0..2 {
         if let Ok(output) = AssertUnwindSafe(wait()).catch_unwind().await {

@@ -1,4 +1,4 @@
-//! What happened in a run, put together from all ledgers, the resource's log and the list of faults.
+//! The history of a run, compiled from all ledgers, the log of the resource and the list of faults.
 
 use std::collections::BTreeMap;
 
@@ -17,26 +17,26 @@ use crate::topology::Topology;
 pub(crate) struct History {
     pub(crate) topology: Topology,
     pub(crate) start: u64,
-    /// When the last fault had been undone.
+    /// The instant at which the last fault had been undone.
     pub(crate) healed: u64,
     pub(crate) faults: Vec<Fault>,
     pub(crate) ops: Vec<Op>,
-    /// In the order of the resource.
+    /// The writes in the order of the resource.
     pub(crate) writes: Vec<Write>,
-    /// What the register has, if there is one.
+    /// The content of the register, if there is one.
     pub(crate) register: Option<Vec<Total>>,
-    /// Who stood in the locks, in order.
+    /// The holders of the locks, in order.
     pub(crate) sightings: Vec<Sighting>,
     pub(crate) workers: Vec<(String, End)>,
-    /// Which worker has had which key in the last phase, and when.
+    /// The workers that have had each key in the last phase, with the times.
     pub(crate) calm: Vec<(String, String, u64)>,
     /// Whether all replicas had each lock before its section began, so that no failover takes it.
     pub(crate) confirm: bool,
-    /// Keys of locks and queues that stayed in the store.
+    /// The keys of locks and queues that remained in the store.
     pub(crate) leftovers: Vec<String>,
 }
 
-/// One attempt at a lock, and the section that came of it.
+/// One attempt at a lock, and the section that followed.
 #[derive(Clone, Debug)]
 pub(crate) struct Op {
     pub(crate) worker: String,
@@ -44,19 +44,19 @@ pub(crate) struct Op {
     pub(crate) key: String,
     pub(crate) wants: u64,
     pub(crate) patience: u64,
-    /// Whether the same request takes other keys too.
+    /// Whether the same request acquires other keys too.
     pub(crate) together: bool,
     pub(crate) hold: Option<Hold>,
     pub(crate) reentries: u64,
     /// Its transactions in the register.
     pub(crate) register: Tally,
-    /// Depths in the store that were not those of the body: when, wanted, stored.
+    /// The depths in the store that were not those of the body: instant, wanted, stored.
     pub(crate) wrong_depths: Vec<(u64, u64, u64)>,
     /// `None` if the worker was killed before.
     pub(crate) ended: Option<(u64, Outcome)>,
 }
 
-/// A section as its worker saw it.
+/// A section in the view of its worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Hold {
     pub(crate) token: u64,
@@ -65,24 +65,24 @@ pub(crate) struct Hold {
     pub(crate) entered: u64,
     /// The last time at which the lease was seen to be valid, if it ever was.
     pub(crate) valid: Option<u64>,
-    /// When the lease was to end that it was seen with last; in the server it ends no earlier.
+    /// The end of the last lease that was seen. In the server it ends no earlier.
     pub(crate) lease: u64,
-    /// Until when the worker had every reason to think itself alone, or among readers.
+    /// The time until which the worker had to consider itself alone, or among readers.
     pub(crate) until: u64,
-    /// From when on it may have shared the lock.
+    /// The instant from which on it may have shared the lock.
     pub(crate) shared: Option<u64>,
     pub(crate) left: Option<(u64, bool)>,
     pub(crate) lost: Option<(u64, Reason)>,
-    /// Writes and reads that were refused before the lease had ended.
+    /// The writes and reads that were rejected before the lease had expired.
     pub(crate) refused: Vec<u64>,
 }
 
 impl History {
-    /// With what the workers have written down.
+    /// A history with the records of the workers.
     pub(crate) fn with(mut self, remains: &[Remains]) -> Result<History> {
         for worker in remains {
             let killed = matches!(worker.end, End::Killed | End::Hung);
-            // One that was killed at once may not have begun a ledger.
+            // A worker that was killed immediately may not have begun a ledger.
             if !killed || worker.ledger.exists() {
                 self.read(&worker.name, ledger::read(&worker.ledger, killed)?);
             }
@@ -118,30 +118,30 @@ impl History {
         sections
     }
 
-    /// What the workers know of all transactions in the register.
+    /// The knowledge of the workers about all transactions in the register.
     pub(crate) fn transactions(&self) -> Tally {
         let mut all = Tally::default();
         self.ops.iter().for_each(|op| all.add(&op.register));
         all
     }
 
-    /// Before an entry, in ns, at which its lock was given to it at the earliest.
+    /// The maximum time between the grant of its lock and its entry, in ns.
     pub(crate) fn lease(&self) -> u64 {
         nanos(self.topology.longest_ttl())
     }
 
-    /// Whether any fault took locks of `key` away for certain at any time from `from` to `to`.
+    /// Returns whether any fault certainly took locks of `key` away at any time from `from` to `to`.
     pub(crate) fn taken_away(&self, key: &str, from: u64, to: u64) -> bool {
         self.any_loss(from, to, |fault| fault.takes(key))
     }
 
-    /// Whether any fault may have taken locks of `key` at any time from `from` to `to`.
+    /// Returns whether any fault may have taken locks of `key` away at any time from `from` to `to`.
     pub(crate) fn taken(&self, key: &str, from: u64, to: u64) -> bool {
         let takes = |fault: &Fault| fault.takes(key) || !self.confirm && fault.may_take(key);
         self.any_loss(from, to, takes)
     }
 
-    /// Whether any fault may have taken what was written for `key` between these two instants. A depth, and a release,
+    /// Returns whether any fault may have taken data of `key` away between these two instants. A depth, and a release,
     /// are never confirmed.
     pub(crate) fn forgotten(&self, key: &str, from: u64, to: u64) -> bool {
         self.any_loss(from, to, |fault| fault.takes(key) || fault.may_take(key))
@@ -152,14 +152,14 @@ impl History {
         self.faults.iter().filter(within).any(takes)
     }
 
-    /// Whether there was a fault of this worker's own between two instants.
+    /// Returns whether there was a fault of this worker itself between two instants.
     pub(crate) fn hit(&self, worker: &str, from: u64, to: u64) -> bool {
         let within = |fault: &&Fault| fault.start <= to && fault.end >= from;
         let mut faults = self.faults.iter().filter(within);
         faults.any(|fault| fault.hits(worker))
     }
 
-    /// For how long this worker was stopped between two instants.
+    /// The time for which this worker was stopped between two instants.
     pub(crate) fn stopped(&self, worker: &str, from: u64, to: u64) -> u64 {
         let faults = self.faults.iter().filter(|fault| fault.stops(worker));
         let overlap = |fault: &Fault| fault.end.min(to).saturating_sub(fault.start.max(from));
@@ -268,7 +268,7 @@ impl Op {
 }
 
 impl Hold {
-    /// Whether this section, and one that entered later, may be inside together.
+    /// Returns whether this section, and one that entered later, may be inside at the same time.
     pub(crate) fn shares_with(&self, later: &Hold) -> bool {
         let had = |hold: &Hold| hold.shared.is_some_and(|since| since <= later.entered);
         had(self) && had(later)
@@ -288,7 +288,7 @@ impl Hold {
     fn loses(&mut self, at: u64, reason: Reason) {
         self.lost.get_or_insert((at, reason));
         self.until = match reason {
-            // It was told so at some time after it had last been valid.
+            // It was notified at some time after it had last been valid.
             Reason::Gone => self.valid.unwrap_or(self.entered),
             _ => self.until.min(at),
         };

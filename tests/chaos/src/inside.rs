@@ -1,4 +1,4 @@
-//! What a body does under its lock.
+//! The actions of a body under its lock.
 
 use futures_util::future::BoxFuture;
 use tokio::time::{sleep, timeout};
@@ -15,7 +15,7 @@ pub(crate) async fn steps(sections: &[Section], shape: Shape) {
     }
 }
 
-/// Re-enters the lock as often as the shape says.
+/// Re-enters the lock as often as the shape requires.
 pub(crate) async fn levels(section: &mut Section, shape: Shape) {
     if shape.levels == 0 {
         return;
@@ -28,7 +28,7 @@ pub(crate) async fn levels(section: &mut Section, shape: Shape) {
     section.step(None);
 }
 
-/// One level deeper, and from there to the last. What fails there shows in the outermost entry too.
+/// Enters one level deeper, and continues to the last. A failure there is visible in the outermost entry too.
 fn deeper(section: &Section, shape: Shape, level: u64) -> BoxFuture<'_, ()> {
     Box::pin(async move {
         let mut request = section.again();

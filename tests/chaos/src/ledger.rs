@@ -1,7 +1,7 @@
-//! What every worker writes down about its own sections, as one line of JSON for each event.
+//! The records of every worker about its own sections, as one line of JSON for each event.
 //!
-//! A line is one write to a file that is opened for appending: a worker that is killed leaves at most
-//! one torn line, its last.
+//! A line is one write to a file that is opened for appending. So a worker that is killed leaves at most one incomplete
+//! line, its last.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -15,23 +15,24 @@ use serde::{Deserialize, Serialize};
 use crate::clock;
 use crate::tally::Entry;
 
-/// One line: what happened to which operation, and when.
+/// One line: the event, its operation, and the time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// On the clock that all processes share.
+    /// The time on the clock that all processes share.
     pub(crate) at: u64,
-    /// Unique in its worker: one attempt at one lock, and the section that may follow.
+    /// The number of the operation, which is unique in its worker. It is one attempt at one lock, and the section that
+    /// may follow.
     pub(crate) op: u64,
     pub(crate) what: What,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum What {
-    /// An attempt begins, which will wait for so many ns.
+    /// An attempt begins. It waits for this number of ns at most.
     Wants {
         key: String,
         patience: u64,
-        /// Whether the same request takes other keys too.
+        /// Whether the same request acquires other keys too.
         together: bool,
     },
     /// The body has begun.
@@ -39,41 +40,41 @@ pub(crate) enum What {
         key: String,
         token: u64,
         hold: String,
-        /// The longest lease that a renewal may have asked for, in ns.
+        /// The longest lease that a renewal may have requested, in ns.
         ttl: u64,
         /// Whether it shares the lock.
         shares: bool,
         life: Life,
     },
-    /// The section is about to share the lock that it has had alone.
+    /// The section is about to share the lock that it has had exclusively.
     Downgrades,
-    /// The body goes on; what the resource said if it wrote, or read.
+    /// The body continues. The record has the response of the resource if it wrote, or read.
     Step { life: Life, write: Option<Answer> },
     /// The commit of a transaction in the register is about to be sent.
     Commits,
-    /// What became of a transaction in the register.
+    /// The result of a transaction in the register.
     Registered(Entry),
     /// The section re-entered its own lock.
     Reentered,
     /// The depth in the store while the body was at a depth of its own.
     Depth { wanted: u64, stored: u64 },
-    /// The body is over, or was dropped.
+    /// The body has ended, or was dropped.
     Left { finished: bool },
-    /// What the caller got.
+    /// The result for the caller.
     Ended(Outcome),
     /// In the phase without faults, this worker has had this key.
     Calm { key: String },
 }
 
-/// What a body knows of its lease.
+/// The knowledge of a body about its lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Life {
-    /// It is valid at the time of the record, and lasts for so many ns more.
+    /// It is valid at the time of the record, and lasts for this number of ns more.
     Valid(u64),
     Lost(Reason),
 }
 
-/// What the fenced resource answered to a write, or to a read, that was made just before.
+/// The response of the fenced resource to a write, or to a read, that was made just before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Answer {
     Accepted,
@@ -107,13 +108,13 @@ pub(crate) enum Outcome {
     Lost(Reason),
     /// Another worker held the lock.
     Busy,
-    /// `true`: the store failed meanwhile.
+    /// `true`: the store failed in the meantime.
     Timeout(bool),
     /// The store failed.
     Store,
-    /// Too few replicas had it in time, and it was given back.
+    /// Too few replicas had it in time, and it was released.
     Unconfirmed,
-    /// It gave way, since callers waited for each other.
+    /// It gave way, because callers waited for each other.
     Deadlock,
     /// The caller dropped it.
     Dropped,
@@ -144,7 +145,7 @@ impl Ledger {
         self.ops.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// `at` is from before the moment at which the record was found to be true.
+    /// `at` is before the moment at which the record was known to be true.
     pub(crate) fn write(&self, at: u64, op: u64, what: What) {
         let record = Record { at, op, what };
         let line = serde_json::to_string(&record).map(|line| line + "\n");
@@ -159,7 +160,7 @@ impl Ledger {
     }
 }
 
-/// All records of one worker. A torn last line is an error unless the worker was `killed`.
+/// All records of one worker. An incomplete last line is an error unless the worker was `killed`.
 pub(crate) fn read(path: &Path, killed: bool) -> Result<Vec<Record>> {
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let whole = text.rfind('\n').map_or(0, |end| end + 1);

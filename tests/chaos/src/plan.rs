@@ -1,4 +1,4 @@
-//! What every run has in common: the keys, the times, and the kinds of workers.
+//! The common settings of every run: the keys, the times, and the kinds of workers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 use crate::register::Place;
 use crate::topology::Topology;
 
-/// Locks, and then a semaphore. All workers want the first two all the time, and the others now and then.
+/// The keys of locks, and one of a semaphore. All workers want the first two all the time, and the others now and then.
 pub(crate) const KEYS: [&str; 9] = [
     "hot:0", "hot:1", "cold:0", "cold:1", "cold:2", "cold:3", "cold:4", "cold:5", SEMAPHORE,
 ];
 pub(crate) const HOT: usize = 2;
-/// How many of the keys are locks.
+/// The number of the keys that are locks.
 pub(crate) const LOCKS: usize = KEYS.len() - 1;
 
-/// The key that is shared by so many callers at most.
+/// The key of the semaphore, and its number of permits.
 pub(crate) const SEMAPHORE: &str = "permits";
 const PERMITS: u32 = 3;
 
-/// How many callers may share this key; `None` where there is no limit.
+/// The number of callers that may share this key; `None` if there is no limit.
 pub(crate) fn permits(key: &str) -> Option<u32> {
     (key == SEMAPHORE).then_some(PERMITS)
 }
@@ -30,18 +30,18 @@ pub(crate) const HEARTBEAT: Duration = Duration::from_millis(200);
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(250);
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long replicas have to confirm a lock, where it counts only then.
+/// The time for replicas to confirm a lock, if it counts only then.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(1);
 
-/// How many worker processes there are at any time, one of each mode, and how many tasks in each.
+/// The number of worker processes at any time, one of each mode, and the number of tasks in each.
 pub(crate) const WORKERS: usize = MODES.len();
 pub(crate) const TASKS: u64 = 6;
 
-/// How many more tasks a worker has, and how many keys they take one of, where there are to be many.
+/// The number of further tasks of a worker, and of the keys from which they select, if there are many.
 pub(crate) const MANY_TASKS: u64 = 64;
 pub(crate) const MANY_KEYS: u32 = 10_000;
 
-/// How the `Locks` of one worker is set up.
+/// The configuration of the `Locks` of one worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mode {
     pub(crate) ttl: Duration,
@@ -114,13 +114,13 @@ impl Mode {
             .depth_sync(self.depth_sync)
     }
 
-    /// Whether the depth in the store is exact while a nested body runs.
+    /// Returns whether the depth in the store is exact while a nested body runs.
     pub(crate) fn depth_is_awaited(&self) -> bool {
         self.depth_sync == DepthSync::Awaited
     }
 }
 
-/// What one worker process is started with.
+/// The settings with which one worker process is started.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     /// Unique in a run.
@@ -128,10 +128,10 @@ pub(crate) struct Order {
     pub(crate) url: String,
     /// The socket of the fenced resource.
     pub(crate) resource: PathBuf,
-    /// Where the register is, if there is one.
+    /// The address of the register, if there is one.
     pub(crate) register: Option<Place>,
     pub(crate) ledger: PathBuf,
-    /// Where the events of the library go, if they are wanted.
+    /// The file for the events of the library, if they are wanted.
     pub(crate) trace: Option<PathBuf>,
     pub(crate) mode: usize,
     pub(crate) topology: Topology,
@@ -151,9 +151,9 @@ impl Order {
     }
 }
 
-/// What a worker is told: no new sections, but every key once.
+/// The message to a worker to begin no new sections, except one for every key.
 pub(crate) const BE_CALM: &str = "calm";
-/// What it answers when it has had them.
+/// The response of a worker when it has had them.
 pub(crate) const IS_CALM: &str = "is calm";
-/// What it is told last.
+/// The last message to a worker.
 pub(crate) const END: &str = "end";

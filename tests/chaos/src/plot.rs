@@ -18,7 +18,7 @@ const GRID: RGBColor = RGBColor(225, 225, 225);
 const SECTIONS: RGBColor = RGBColor(31, 99, 191);
 const FAULT: RGBColor = RGBColor(90, 90, 90);
 const LOSS: RGBColor = RGBColor(200, 60, 40);
-/// Of one row of marks, in pixels.
+/// The height of one row of marks, in pixels.
 const ROW: u32 = 17;
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
@@ -94,7 +94,7 @@ fn paint(
             .position(|kind| *kind == fault.kind)
             .unwrap_or(0);
         let middle = rows - row as f64 - 0.5;
-        // One that is over at once is seen too.
+        // A fault that is over immediately is visible too.
         let end = time(fault.end).max(time(fault.start) + last / 600.0);
         let corners = [(time(fault.start), middle - 0.3), (end, middle + 0.3)];
         marks.draw_series([Rectangle::new(corners, FAULT.filled())])?;

@@ -1,4 +1,4 @@
-//! What one task of a worker does: sections of every kind, one after the other, as its dice fall.
+//! The program of one task of a worker: sections of every kind, one after the other, at random.
 
 use std::slice;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(crate) async fn run(client: Arc<Client>, mut dice: Dice, stop: watch::Receiv
     }
 }
 
-/// Takes one of many keys after the other until it is told to stop. Some of the attempts are dropped.
+/// Acquires one of many keys after the other until it is told to stop. Some of the attempts are dropped.
 pub(crate) async fn many(client: Arc<Client>, mut dice: Dice, stop: watch::Receiver<bool>) {
     while !*stop.borrow() {
         let key = format!("many:{}", dice.roll(MANY_KEYS.into()));
@@ -42,7 +42,7 @@ pub(crate) async fn many(client: Arc<Client>, mut dice: Dice, stop: watch::Recei
             0 => millis(&mut dice, 0, 4),
             _ => Duration::MAX,
         };
-        // Dropped wherever it is by then.
+        // It is dropped wherever it is by then.
         drop(timeout(limit, once(&client, &key)).await);
     }
 }
@@ -99,7 +99,7 @@ async fn turn(client: &Arc<Client>, dice: &mut Dice, index: usize) {
         12..=13 => guard(client, key, request, shape, ttl).await,
         14..=15 => {
             let whole = plain(client, key, request, wait, shape, ttl);
-            // Dropped wherever it is by then.
+            // It is dropped wherever it is by then.
             drop(timeout(millis(dice, 1, 120), whole).await);
         }
         16..=17 => {
@@ -127,7 +127,8 @@ async fn turn(client: &Arc<Client>, dice: &mut Dice, index: usize) {
             let result = recursive(op.site(), None, levels, key).await;
             op.end(&result);
         }
-        // Several readers who come together, and a writer behind them; or more callers than there are permits.
+        // These are several readers that join together, and a writer behind them; or more callers than there are
+        // permits.
         23..=24 => {
             let read = |shape| {
                 let request = shared(client, key);
@@ -168,7 +169,7 @@ async fn attempt(
         Ok(Some(guard)) => {
             let inside = guard.scope(body(op.site(), shape, ttl)).await;
             let released = guard.release().await;
-            // Only a loss is the section's business.
+            // Only a loss concerns the section.
             let released = released.or_else(|error| match error.is_lost() {
                 true => Err(error),
                 false => Ok(()),
@@ -178,7 +179,7 @@ async fn attempt(
     }
 }
 
-/// A guard alone aborts nothing: the section goes on after a loss, and its writes are stale.
+/// A guard alone aborts nothing: the section continues after a loss, and its writes are stale.
 async fn guard(client: &Arc<Client>, key: &str, request: LockRequest, shape: Shape, ttl: Duration) {
     let op = Op::begin(client, key, client.wait());
     match request.acquire().await {
@@ -213,14 +214,14 @@ async fn body(site: Site, shape: Shape, ttl: Duration) {
         let client = &section.site.client;
         let request = client.locks.lock(other).wait(shape.pause);
         let inside = plain(client, other, request, shape.pause, BRIEF, client.mode.ttl);
-        // Boxed, since it has a body again.
+        // Boxed, because it has a body again.
         Box::pin(inside).await;
     }
     section.write().await;
     section.finish();
 }
 
-/// The attribute, on a function that calls itself under the lock that it holds.
+/// Uses the attribute, on a function that calls itself under the lock that it holds.
 #[locked("{key}")]
 async fn recursive(
     site: Site,
@@ -234,7 +235,7 @@ async fn recursive(
     let Some(section) = outer else {
         let ttl = site.client.mode.ttl;
         let section = Arc::new(Section::enter(site.clone(), held, ttl));
-        // What fails there shows in the outermost entry too.
+        // A failure there is visible in the outermost entry too.
         drop(recursive(site, Some(Arc::clone(&section)), levels, key).await);
         if let Some(section) = Arc::into_inner(section) {
             section.write().await;

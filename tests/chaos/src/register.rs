@@ -1,8 +1,8 @@
-//! The register: a number for each key in a Postgres of the run's own, which the locks protect too.
+//! The register: a number for each key in a Postgres of the run, which the locks protect too.
 //!
-//! A worker adds one to a number in a transaction: it reads the number, and writes the next one. So two transactions of a key
-//! that overlap lose an update. Each transaction also leaves a row in a journal, which no other transaction overwrites: the
-//! number of a key must be the number of its rows.
+//! A worker adds one to a number in a transaction: it reads the number, and writes the next one. So two transactions of
+//! a key that overlap lose an update. Each transaction also adds a row to a journal, which no other transaction
+//! overwrites. So the number of a key must be the number of its rows.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,15 +17,15 @@ use tokio::time::{Instant, sleep};
 use crate::support::database::DatabaseServer;
 use crate::tally::{Entry, Total};
 
-/// So many sessions a worker has at most. With those of killed workers, which the server notices at once, they are fewer
-/// than the 100 that Postgres allows.
+/// The maximum number of sessions of a worker. The server notices immediately when a worker is killed. So there are
+/// fewer sessions than the 100 that Postgres allows.
 const SESSIONS: u32 = 8;
 
-/// Within this time after the end of the workers the server has ended their sessions.
+/// The time after the end of the workers within which the server has ended their sessions.
 const LAST_SESSION: Duration = Duration::from_secs(20);
 
-/// What a worker does between reading a number and writing the next one. Others have time to get in between, and a worker
-/// that is stopped is often stopped here.
+/// The action of a worker between reading a number and writing the next one. It gives others time to interfere, and a
+/// worker that is stopped is often stopped here.
 const BETWEEN: Duration = Duration::from_millis(5);
 
 const TABLES: &str = "
@@ -33,13 +33,13 @@ const TABLES: &str = "
     CREATE TABLE journal (id BIGSERIAL PRIMARY KEY, key TEXT NOT NULL, token BIGINT NOT NULL);
 ";
 
-/// How many other sessions the server has.
+/// The number of other sessions of the server.
 const OTHERS: &str = "
     SELECT count(*) FROM pg_stat_activity
     WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
 ";
 
-/// For each key the number, the rows of the journal, and those whose token is smaller than that of the row before.
+/// For each key the number, the rows of the journal, and the rows whose token is smaller than that of the previous row.
 const TOTALS: &str = "
     WITH row AS (
         SELECT key, token < lag(token) OVER (PARTITION BY key ORDER BY id) AS is_stale FROM journal
@@ -57,17 +57,17 @@ pub(crate) enum Writes {
     Plain,
 }
 
-/// Where the register is.
+/// The address of the register.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Place {
     /// The folder of the server's socket.
     folder: PathBuf,
-    /// A transaction that stands still for so long is ended by the server.
+    /// The time after which the server ends a transaction that is idle.
     idle: Duration,
     writes: Writes,
 }
 
-/// The server of a run; ends on drop.
+/// The server of a run. It ends on drop.
 #[derive(Debug)]
 pub(crate) struct Register {
     place: Place,
@@ -97,7 +97,7 @@ impl Register {
         self.place.clone()
     }
 
-    /// What it has when all workers have ended, and their last transactions too.
+    /// The content after all workers have ended, and their last transactions too.
     pub(crate) async fn totals(&self) -> Result<Vec<Total>> {
         let mut session = self.place.pool().acquire().await?;
         let limit = Instant::now() + LAST_SESSION;
@@ -122,7 +122,7 @@ impl Register {
 }
 
 impl Place {
-    /// A worker's way to the register. It connects when it is used.
+    /// The access of a worker to the register. It connects when it is used.
     pub(crate) fn sessions(&self) -> Sessions {
         Sessions {
             pool: self.pool(),
@@ -150,8 +150,8 @@ pub(crate) struct Sessions {
 }
 
 impl Sessions {
-    /// Adds one to the number of this key. `commits` is called before the commit is sent: from then on the transaction may be
-    /// committed, whatever is answered. Before, it is rolled back if this is dropped.
+    /// Adds one to the number of this key. `commits` is called before the commit is sent. From then on the transaction
+    /// may be committed, whatever the response is. Before that, dropping this rolls it back.
     pub(crate) async fn add(&self, key: &str, token: i64, commits: impl FnOnce()) -> Entry {
         match self.transaction(key, token, commits).await {
             Ok(()) => Entry::Committed,

@@ -1,7 +1,7 @@
-//! What the locks protect: a resource outside of Redis that refuses stale tokens, as a database would.
+//! The protected resource: it is outside Redis and rejects stale tokens, as a database would.
 //!
-//! It lives in the harness, on a unix socket. A write, or a read, is accepted if no greater token has written to
-//! its key; deciding and writing down are one step, so the log has the order of the writes.
+//! It is in the harness, on a unix socket. A write, or a read, is accepted if no greater token has written to its key.
+//! The decision and the record are one step, so the log has the order of the writes.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use tokio::task::JoinHandle;
 
 use crate::ledger::Answer;
 
-/// One write, or one read, that a worker tried.
+/// One write, or one read, of a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Write {
     pub(crate) reads: bool,
     pub(crate) key: String,
     pub(crate) token: u64,
-    /// The hold and the operation that it came from.
+    /// The hold and the operation from which it came.
     pub(crate) writer: String,
     pub(crate) answer: Answer,
 }
@@ -31,7 +31,7 @@ struct State {
     log: Vec<Write>,
 }
 
-/// The resource at work; ends on drop.
+/// The running resource. It ends on drop.
 #[derive(Debug)]
 pub(crate) struct Resource {
     state: Arc<Mutex<State>>,
@@ -45,7 +45,7 @@ impl Resource {
         let shared = Arc::clone(&state);
         let listening = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                // A client that goes away before its answer has written nevertheless.
+                // The write of a client that disconnects before its response still counts.
                 tokio::spawn(serve(client, Arc::clone(&shared)));
             }
         });
@@ -102,12 +102,12 @@ fn decide(state: &Mutex<State>, reads: bool, key: String, token: u64, writer: St
     answer
 }
 
-/// A worker's way to the resource.
+/// The access of a worker to the resource.
 #[derive(Clone, Debug)]
 pub(crate) struct Access(pub(crate) PathBuf);
 
 impl Access {
-    /// Writes on a connection of its own, so that a caller may be dropped at any point.
+    /// Writes on a separate connection, so that a caller may be dropped at any point.
     pub(crate) async fn write(&self, key: &str, token: u64, writer: &str) -> Result<Answer> {
         self.ask("write", key, token, writer).await
     }

@@ -25,8 +25,7 @@ use crate::support::dice::Dice;
 use crate::topology::Topology;
 use crate::{check, clock, plot, summary};
 
-/// How long after the last section a lock may still stand: a lease, and a release that goes on in the
-/// background.
+/// The time for which a lock may exist after the last section: a lease, and a release that continues in the background.
 const LEFTOVERS: Duration = Duration::from_secs(4);
 
 pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
@@ -137,7 +136,7 @@ fn keep<T: Debug>(folder: &Path, name: &str, all: &[T]) -> Result<()> {
     Ok(std::fs::write(folder.join(name), lines)?)
 }
 
-/// One fault of this lane after the other, each of them undone at the end.
+/// Causes one fault of this lane after the other. Each is undone at the end.
 async fn lane(stage: &Stage, mut deck: Deck, end: Instant) -> Result<Vec<Fault>> {
     let mut faults = Vec::new();
     while !deck.is_empty() {
@@ -156,7 +155,7 @@ async fn lane(stage: &Stage, mut deck: Deck, end: Instant) -> Result<Vec<Fault>>
     Ok(faults)
 }
 
-/// The phase without faults: every worker has every key, all locks go, and then the workers.
+/// The phase without faults: every worker has every key, all locks disappear, and then the workers end.
 async fn finish(stage: Stage, topology: Topology) -> Result<(Vec<Remains>, Vec<String>)> {
     let mut crew = stage
         .crew

@@ -1,4 +1,4 @@
-//! When which fault comes: for each lane a deck of all its kinds, shuffled anew whenever it is used up.
+//! The schedule of faults: for each lane a deck of all its kinds, which is shuffled again whenever it is used up.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use crate::fault::{KINDS, Kind, Lane};
 use crate::support::dice::Dice;
 use crate::topology::Topology;
 
-/// The faults of one lane, one after the other without an end, unless there are none.
+/// The endless series of faults of one lane, unless there are none.
 #[derive(Debug)]
 pub(crate) struct Deck {
     kinds: Vec<Kind>,
@@ -17,7 +17,7 @@ pub(crate) struct Deck {
 }
 
 impl Deck {
-    /// All kinds of this lane, or those whose names contain one of the words of `only`, which commas separate.
+    /// All kinds of this lane, or those whose names contain one of the comma-separated words of `only`.
     pub(crate) fn new(lane: Lane, topology: Topology, only: Option<&str>, dice: Dice) -> Deck {
         let is_meant = |kind: &Kind| {
             let mut words = only.into_iter().flat_map(|words| words.split(','));
@@ -57,7 +57,7 @@ impl Deck {
         self.millis(300, 2_000)
     }
 
-    /// One of so many.
+    /// One of this number.
     pub(crate) fn place(&mut self, of: usize) -> usize {
         usize::try_from(self.dice.roll(of as u64)).unwrap_or(0)
     }
@@ -67,7 +67,7 @@ impl Deck {
     }
 }
 
-/// How many faults of each kind there were, those of this topology that there were none of included.
+/// The number of faults of each kind, including those of this topology that did not occur.
 pub(crate) fn count(
     topology: Topology,
     kinds: impl IntoIterator<Item = Kind>,

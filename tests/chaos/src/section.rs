@@ -1,4 +1,4 @@
-//! One attempt at a lock and the section under it, which write down whatever happens to them.
+//! One attempt at a lock and the section under it, which record everything that happens to them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::shape::Shape;
 use crate::tally::Entry;
 use crate::topology::Topology;
 
-/// How much later than a nested entry the store may have its depth: many attempts.
+/// The maximum delay of a depth in the store after a nested entry. It allows for many attempts.
 const LATE: Duration = RESPONSE_TIMEOUT.saturating_mul(20);
 
-/// What all tasks of one worker share.
+/// The state that all tasks of one worker share.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) name: String,
@@ -28,17 +28,17 @@ pub(crate) struct Client {
     pub(crate) locks: Locks,
     pub(crate) ledger: Ledger,
     pub(crate) access: Access,
-    /// If there is one.
+    /// The register, if there is one.
     pub(crate) register: Option<Sessions>,
 }
 
 impl Client {
-    /// How long a request waits unless it says otherwise.
+    /// The usual limit of a wait.
     pub(crate) fn wait(&self) -> Duration {
         self.topology.wait()
     }
 
-    /// The lease that a section of this shape asks for at most under a lock with this TTL.
+    /// The longest lease that a section of this shape requests under a lock with this TTL.
     pub(crate) fn longest(&self, shape: Shape, ttl: Duration) -> Duration {
         if shape.levels > 0 && shape.lengthens {
             self.topology.longest_ttl().max(ttl)
@@ -48,16 +48,16 @@ impl Client {
     }
 }
 
-/// An attempt at one lock: written down from its beginning to its end, also if it is dropped.
+/// An attempt at one lock, recorded from its beginning to its end, even if it is dropped.
 #[derive(Debug)]
 pub(crate) struct Op {
     site: Site,
-    /// Whether the same request takes other keys too.
+    /// Whether the same request acquires other keys too.
     together: bool,
     ended: bool,
 }
 
-/// Where a body runs.
+/// The environment of a body.
 #[derive(Clone, Debug)]
 pub(crate) struct Site {
     pub(crate) client: Arc<Client>,
@@ -70,7 +70,7 @@ impl Op {
         Op::begin_one(client, key, patience, false)
     }
 
-    /// One attempt for each key that a request takes.
+    /// One attempt for each key of a request.
     pub(crate) fn begin_all(client: &Arc<Client>, keys: &[&str], patience: Duration) -> Vec<Op> {
         let begin = |key: &&str| Op::begin_one(client, key, patience, true);
         keys.iter().map(begin).collect()
@@ -141,8 +141,8 @@ impl Site {
         self.client.ledger.write_now(self.op, what);
     }
 
-    /// Adds to the number of this key in the register, if there is a register. Returns whether the fence has let it in, unless
-    /// there was another error. If it is dropped, it is not known what has become of it.
+    /// Adds to the number of this key in the register, if there is a register. Returns whether the fence has accepted
+    /// it, unless there was another error. If it is dropped, the result is unknown.
     async fn register(&self, token: FencingToken) -> Option<Answer> {
         let register = self.client.register.as_ref()?;
         let commits = || self.write_now(What::Commits);
@@ -162,7 +162,7 @@ impl Site {
     }
 }
 
-/// A section; its end is written down when it is dropped.
+/// A section. Its end is recorded when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Section {
     pub(crate) site: Site,
@@ -173,7 +173,7 @@ pub(crate) struct Section {
 }
 
 impl Section {
-    /// The first thing that a body does. Its lease is never renewed for longer than `ttl`.
+    /// The first step of a body. Its lease is never renewed for longer than `ttl`.
     pub(crate) fn enter(site: Site, held: Held, ttl: Duration) -> Section {
         let at = clock::now();
         let entered = What::Entered {
@@ -193,8 +193,8 @@ impl Section {
         }
     }
 
-    /// Writes to the resource, and to the register, without a look at the lease, and only then says how it stands. A reader
-    /// reads from the resource.
+    /// Writes to the resource, and to the register, without checking the lease, and only then records its state. A
+    /// reader reads from the resource.
     pub(crate) async fn write(&self) {
         let Site { client, key, .. } = &self.site;
         let token = self.held.fencing_token();
@@ -215,7 +215,7 @@ impl Section {
         self.held.mode() == Sharing::Shared
     }
 
-    /// A request for the same lock under it.
+    /// A request for the same lock inside it.
     pub(crate) fn again(&self) -> LockRequest {
         let Site { client, key, .. } = &self.site;
         let request = client.locks.lock(key);
@@ -242,7 +242,7 @@ impl Section {
         self.site.client.ledger.write(at, self.site.op, step);
     }
 
-    /// A write that is under way for so long, while its worker does not wait for it.
+    /// A write that is in flight for this time, while its worker does not wait for it.
     pub(crate) fn write_late(&self, delay: Duration) {
         if self.shares() {
             return;
@@ -263,7 +263,7 @@ impl Section {
         self.site.write_now(What::Reentered);
     }
 
-    /// Compares the depth in the store with the section's own, where it is known to be exact. After an outage the store
+    /// Compares the depth in the store with that of the section, if it is known to be exact. After an outage the store
     /// may have it a little later than the entry.
     pub(crate) async fn compare_depth(&self) {
         if !self.depth_is_known {
@@ -283,7 +283,7 @@ impl Section {
         }
     }
 
-    /// `None` where the store does not answer.
+    /// `None` if the store does not respond.
     async fn stored_depth(&self) -> Option<u64> {
         let hold = self.held.hold_id().to_string();
         let info = self.site.client.locks.inspect(&self.site.key).await.ok()?;

@@ -1,4 +1,4 @@
-//! What a task does with several keys that it takes at once.
+//! The actions of a task with several keys that it acquires together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(crate) async fn turn(client: &Arc<Client>, dice: &mut Dice) {
         }
         3..=4 => {
             let whole = plain(client, &keys, request, wait, shape, ttl);
-            // Dropped wherever it is by then.
+            // It is dropped wherever it is by then.
             drop(timeout(millis(dice, 1, 200), whole).await);
         }
         5 => {
@@ -55,7 +55,7 @@ pub(crate) async fn turn(client: &Arc<Client>, dice: &mut Dice) {
     }
 }
 
-/// Two or three locks, named in any order.
+/// Two or three locks, in any order.
 fn pick(dice: &mut Dice) -> Vec<&'static str> {
     let mut left = KEYS[..LOCKS].to_vec();
     let count = 2 + dice.roll(2);

@@ -1,26 +1,26 @@
-//! What a section is to do, as the dice fall.
+//! The random shape of a section.
 
 use std::time::Duration;
 
 use crate::plan::{KEYS, LOCKS};
 use crate::support::dice::Dice;
 
-/// What a body does.
+/// The actions of a body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) steps: u64,
     pub(crate) pause: Duration,
-    /// How many levels it re-enters its lock.
+    /// The number of levels by which it re-enters its lock.
     pub(crate) levels: u64,
     /// Whether an inner body is dropped before its end.
     pub(crate) drops_inner: bool,
-    /// Whether it goes on as a reader after its first steps.
+    /// Whether it continues as a reader after its first steps.
     pub(crate) downgrades: bool,
-    /// Whether the innermost re-entry asks for a longer lease.
+    /// Whether the innermost re-entry requests a longer lease.
     pub(crate) lengthens: bool,
-    /// A later key that it takes as well.
+    /// A later key that it acquires as well.
     pub(crate) other: Option<&'static str>,
-    /// A write that arrives so much later.
+    /// A write that arrives this much later.
     pub(crate) late: Option<Duration>,
 }
 
@@ -82,7 +82,7 @@ impl Shape {
         }
     }
 
-    /// Longer than this `max_hold`.
+    /// A time that is longer than this `max_hold`.
     pub(crate) fn beyond(self, max_hold: Duration) -> Shape {
         Shape {
             steps: 8,
@@ -91,7 +91,7 @@ impl Shape {
         }
     }
 
-    /// Longer than one lease of this TTL.
+    /// A time that is longer than one lease of this TTL.
     pub(crate) fn beyond_lease(self, ttl: Duration) -> Shape {
         Shape {
             steps: 10,

@@ -1,4 +1,4 @@
-//! Who stands in the locks, looked up again and again past all proxies.
+//! The holders of the locks, inspected repeatedly, past all proxies.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,28 +14,28 @@ use crate::clock;
 use crate::plan::KEYS;
 use crate::support::server::RedisServer;
 
-/// The time between two looks.
+/// The time between two inspections.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A look that takes longer is none: the server stands still.
+/// An inspection that takes longer does not count, because the server is stalled.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// A lock in which others stand than at the look before.
+/// A lock whose holders differ from those of the previous inspection.
 #[derive(Clone, Debug)]
 pub(crate) struct Sighting {
-    /// Where.
+    /// The node.
     pub(crate) node: usize,
     pub(crate) key: &'static str,
     pub(crate) holds: Vec<String>,
-    /// Before this look.
+    /// The instant before this inspection.
     pub(crate) at: u64,
-    /// After it.
+    /// The instant after it.
     pub(crate) after: u64,
-    /// Before the last look that found otherwise.
+    /// The instant before the last inspection with another result.
     pub(crate) before: u64,
 }
 
-/// Looks until it is dropped.
+/// Inspects until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Lookout {
     seen: Arc<Mutex<Vec<Sighting>>>,
@@ -67,7 +67,7 @@ impl Drop for Lookout {
     }
 }
 
-/// A server that is down, or cuts the connection, is looked at again later.
+/// A server that is down, or cuts the connection, is inspected again later.
 async fn watch(client: Client, node: usize, seen: Arc<Mutex<Vec<Sighting>>>) {
     let mut last = KEYS.map(|_| Vec::new());
     let mut before = 0;
@@ -103,7 +103,7 @@ async fn watch(client: Client, node: usize, seen: Arc<Mutex<Vec<Sighting>>>) {
     }
 }
 
-/// Who stands in each key; `None` where this server is not to be asked for it: a replica, or one without the slot.
+/// The holders of each key. `None` if this server must not be asked for it: a replica, or a server without the slot.
 async fn look(connection: &mut MultiplexedConnection) -> Result<Vec<Option<Vec<String>>>> {
     let mut all: Pipeline = pipe();
     all.cmd("ROLE");

@@ -1,4 +1,4 @@
-//! The run in a table, in Markdown.
+//! The run as a table, in Markdown.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ use crate::schedule;
 use crate::tally::Total;
 use crate::topology::Topology;
 
-/// Violations in full; what follows from one of them is often much the same.
+/// The number of violations that are printed in full. Their consequences are often similar.
 const SHOWN: usize = 40;
 
 pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String {
@@ -151,7 +151,7 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
 
     let mut text = "| | |\n|---|---|\n".to_owned();
     for (name, value) in rows {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "| {name} | {value} |");
     }
     for violation in verdict.violations.iter().take(SHOWN) {
@@ -205,7 +205,7 @@ fn registered(history: &History) -> Vec<(String, String)> {
     counts.chain(failed).collect()
 }
 
-/// The longest stall of each key, and what of any stall came without a fault.
+/// The longest stall of each key, and the part of any stall without a fault.
 fn stalled(history: &History) -> Vec<(String, String)> {
     let mut rows = Vec::new();
     let mut quiet = 0;

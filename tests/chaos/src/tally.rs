@@ -1,31 +1,31 @@
-//! What became of the transactions in the register: as its server has it, and as the workers know it.
+//! The results of the transactions in the register, according to its server and to the workers.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What became of one transaction.
+/// The result of one transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Entry {
     Committed,
-    /// The fence has refused its token.
+    /// The fence has rejected its token.
     Refused,
-    /// Ended by the server, or by an error on the way to it.
+    /// The server has ended it, or an error on the connection.
     Failed(String),
 }
 
-/// What the server has for one key.
+/// The data of the server for one key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Total {
     pub(crate) key: String,
     pub(crate) value: i64,
     /// The transactions that were committed.
     pub(crate) rows: i64,
-    /// The transactions that were committed directly behind one with a greater token.
+    /// The transactions that were committed directly after one with a greater token.
     pub(crate) stale: i64,
 }
 
-/// What the workers know.
+/// The knowledge of the workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     /// The transactions whose commit was about to be sent.
@@ -54,7 +54,7 @@ impl Tally {
         }
     }
 
-    /// The commits of which no worker knows whether they took place.
+    /// The commits about which no worker knows whether they were executed.
     pub(crate) fn unknown(&self) -> i64 {
         self.sent - self.committed
     }

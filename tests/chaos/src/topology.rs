@@ -1,4 +1,4 @@
-//! What the workers lock on, and how long things take there.
+//! The servers on which the workers lock, and the times that operations take there.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ pub(crate) enum Topology {
 }
 
 impl Topology {
-    /// All times that have to do with leases are so many times as long as with one server: most leases outlast a
-    /// failover, so that what it forgets is seen.
+    /// The factor for all times that depend on leases, compared to one server. Most leases outlast a failover, so that
+    /// data that it forgets is noticed.
     pub(crate) fn scale(self) -> u32 {
         match self {
             Topology::Server => 1,
@@ -32,7 +32,7 @@ impl Topology {
         self.scale() * Duration::from_secs(2)
     }
 
-    /// No request waits longer than this, the last phase apart.
+    /// No request waits longer than this, except in the last phase.
     pub(crate) fn wait(self) -> Duration {
         match self {
             Topology::Server => Duration::from_secs(4),
@@ -40,7 +40,7 @@ impl Topology {
         }
     }
 
-    /// How long a request for several keys waits, which has some of them while it waits for the next.
+    /// The limit of a request for several keys, which has some of them while it waits for the next.
     pub(crate) fn wait_for_several(self) -> Duration {
         match self {
             Topology::Server => self.wait(),
@@ -48,7 +48,7 @@ impl Topology {
         }
     }
 
-    /// Within this time after the last fault every worker must have had every key.
+    /// The time after the last fault within which every worker must have had every key.
     pub(crate) fn calm(self) -> Duration {
         match self {
             Topology::Server => Duration::from_secs(30),
@@ -56,9 +56,9 @@ impl Topology {
         }
     }
 
-    /// For so long a key may be free without any fault although a worker waits for it: the longest lease, two
-    /// heartbeats, the pauses between attempts, and time for a machine that is busy. Also longer than two requests for
-    /// several keys, one after the other, may have this one while they wait for the next.
+    /// The time for which a key may be free without any fault although a worker waits for it. It is the longest lease,
+    /// two heartbeats, the pauses between attempts, and time for a busy machine. It is also longer than two requests
+    /// for several keys, one after the other, may have this one while they wait for the next.
     pub(crate) fn longest_stall(self) -> Duration {
         match self {
             Topology::Server => Duration::from_secs(6),

@@ -1,6 +1,6 @@
 //! A worker process: tasks that want the same locks as all other workers.
 //!
-//! It is told what to do by lines on its standard input, and ends with it.
+//! It receives its orders as lines on its standard input, and ends with it.
 
 use std::fs::File;
 use std::io::Write;
@@ -69,7 +69,7 @@ pub(crate) async fn run(order: &str) -> Result<()> {
     Ok(())
 }
 
-/// A worker may be started while the server is out of reach.
+/// A worker may be started while the server is unreachable.
 async fn connect(order: &Order) -> Locks {
     loop {
         match order.builder().build().await {
@@ -86,7 +86,7 @@ async fn finish(mut tasks: JoinSet<()>) -> Result<()> {
     Ok(())
 }
 
-/// How long that may take is the harness's business.
+/// The harness limits how long that may take.
 async fn calm(client: Arc<Client>, key: &'static str) {
     while !program::once(&client, key).await {}
     let op = client.ledger.next_op();
@@ -94,7 +94,7 @@ async fn calm(client: Arc<Client>, key: &'static str) {
     client.ledger.write_now(op, What::Calm { key });
 }
 
-/// The time of the ledgers.
+/// The time in the ledgers.
 struct Shared;
 
 impl FormatTime for Shared {
@@ -104,7 +104,7 @@ impl FormatTime for Shared {
 }
 
 fn trace(mut file: File) {
-    // A file that cannot be written is found here rather than by every event.
+    // A file that cannot be written is detected here rather than by every event.
     if writeln!(file, "times in ns").is_ok() {
         tracing_subscriber::fmt()
             .with_max_level(tracing::Level::DEBUG)

@@ -1,4 +1,4 @@
-//! How everything ended: the requests, the depths, the workers, and what stayed in the store.
+//! The checks of the end of a run: the requests, the depths, the workers, and what remained in the store.
 
 use super::verdict::{Rule, Verdict};
 use crate::clock::SECOND;
@@ -7,7 +7,7 @@ use crate::history::{History, Op};
 use crate::ledger::Outcome;
 use crate::plan::KEYS;
 
-/// Beyond the time that a request was to wait, on a machine that is busy.
+/// The time by which a request may exceed its limit on a busy machine.
 const SLACK: u64 = 5 * SECOND;
 
 pub(super) fn check(history: &History, verdict: &mut Verdict) {

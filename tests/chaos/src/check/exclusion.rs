@@ -1,5 +1,5 @@
-//! P1 and P11: sections under valid leases never overlap unless they are all readers', or have permits and are no more
-//! than there are, and tokens grow with every entry of a writer.
+//! P1 and P11: sections under valid leases never overlap, unless all of them are readers, or have permits and are not
+//! more than the permits. Tokens grow with every entry of a writer.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use crate::plan;
 
 type Section<'a> = (&'a Op, &'a Hold);
 
-/// What is known of one key at some time.
+/// The state of one key at a certain time.
 #[derive(Default)]
 struct Key<'a> {
     /// Sections that may not have ended.
@@ -69,7 +69,8 @@ fn overlaps(history: &History, verdict: &mut Verdict, key: &Key<'_>, next: Secti
     }
 }
 
-/// At any entry with a permit, no more holders than permits. Those that the server may have forgotten do not count.
+/// Checks at each entry with a permit that there are not more holders than permits. Holders that the server may have
+/// forgotten do not count.
 fn permits(history: &History, verdict: &mut Verdict, key: &Key<'_>, next: Section<'_>) {
     let (op, hold) = next;
     let Some(limit) = plan::permits(&op.key).filter(|_| hold.shared.is_some()) else {
@@ -96,7 +97,7 @@ fn permits(history: &History, verdict: &mut Verdict, key: &Key<'_>, next: Sectio
     }
 }
 
-/// Whether the server may have lost the lock of this holder before the next one entered.
+/// Returns whether the server may have lost the lock of this holder before the next one entered.
 fn forgotten(history: &History, older: &Hold, (op, hold): Section<'_>) -> bool {
     history.taken(
         &op.key,
@@ -111,7 +112,7 @@ fn order<'a>(history: &History, verdict: &mut Verdict, key: &mut Key<'a>, next: 
         key.newest = Some(next);
         return;
     };
-    // It was given its lock before the other one, and came to its entry later.
+    // It was granted its lock before the other one, and entered later.
     if history.taken(
         &op.key,
         hold.entered.saturating_sub(history.lease()),

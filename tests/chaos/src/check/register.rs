@@ -1,4 +1,4 @@
-//! The register: no update is lost, no stale transaction gets in, and what was committed is there.
+//! The register: no update is lost, no stale transaction is accepted, and what was committed exists.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use crate::history::History;
 use crate::ledger::Answer;
 use crate::tally::{Tally, Total};
 
-/// If the resource has refused so many writes, the register has refused some too: the same sections write to both.
+/// The number of writes that the resource has rejected from which on the register must have rejected some too. The same
+/// sections write to both.
 const ENOUGH: usize = 20;
 
 pub(super) fn check(history: &History, verdict: &mut Verdict) {

@@ -1,4 +1,4 @@
-//! P8: a hold that has been released does not come back, however late a request of it arrives.
+//! P8: a hold that has been released does not return, however late one of its requests arrives.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use super::verdict::{Rule, Verdict};
 use crate::history::History;
 
 pub(super) fn check(history: &History, verdict: &mut Verdict) {
-    // From when to when the lease of each hold lasted for certain.
+    // This is the time in which the lease of each hold certainly lasted.
     let mut leases: HashMap<(&str, &str), (u64, u64)> = HashMap::new();
     for (op, hold) in history.sections() {
         let whole = (hold.entered, hold.lease);
@@ -14,14 +14,14 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
         lease.1 = hold.lease.max(lease.1);
     }
     let mut present: HashMap<(usize, &str), HashSet<&str>> = HashMap::new();
-    // Before the last look that still found them.
+    // This is before the last inspection that still found them.
     let mut released: HashMap<(usize, &str, &str), u64> = HashMap::new();
     for sighting in &history.sightings {
         let (node, key) = (sighting.node, sighting.key);
         let now: HashSet<&str> = sighting.holds.iter().map(String::as_str).collect();
         let before = present.insert((node, key), now.clone()).unwrap_or_default();
         for hold in before.difference(&now) {
-            // It did not run out, so it was released.
+            // It did not expire, so it was released.
             let within = |(start, end): &(u64, u64)| *start <= sighting.at && sighting.after < *end;
             if leases.get(&(key, hold)).is_some_and(within) {
                 released.insert((node, key, hold), sighting.before);
@@ -31,7 +31,7 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
             let Some(&since) = released.get(&(node, key, hold)) else {
                 continue;
             };
-            // Lost data may take the lock along, and the tombstone.
+            // A loss of data may remove the lock, and the tombstone.
             if !history.forgotten(key, since, sighting.at) {
                 let late = (sighting.at - since) / 1_000_000;
                 let what = format!("{hold} in {key}, {late} ms after its release");

@@ -1,4 +1,4 @@
-//! P9: how long no worker was inside although one waited.
+//! P9: the time for which no worker was inside although one waited.
 
 use super::verdict::{Rule, Verdict};
 use crate::clock::{SECOND, nanos};
@@ -10,11 +10,11 @@ use crate::plan::KEYS;
 pub(crate) struct Stall {
     pub(crate) start: u64,
     pub(crate) length: u64,
-    /// What of it came after the last fault that had begun before its end.
+    /// The part of it after the last fault that had begun before its end.
     pub(crate) quiet: u64,
 }
 
-/// Shorter ones are the usual hand-off.
+/// Shorter times are the usual hand-off.
 const LEAST: u64 = SECOND / 20;
 
 pub(super) fn check(history: &History, verdict: &mut Verdict) {
@@ -34,7 +34,7 @@ pub(crate) fn by_key(history: &History) -> Vec<(&'static str, Vec<Stall>)> {
 }
 
 fn of_key(history: &History, key: &str) -> Vec<Stall> {
-    // A request for several keys waits for one of them after the other: it is not known for which.
+    // A request for several keys waits for one of them after the other, and it is unknown for which.
     let waits = |op: &&Op| op.key == key && !op.together;
     let ops: Vec<&Op> = history.ops.iter().filter(waits).collect();
     let mut stalls = Vec::new();
@@ -53,8 +53,8 @@ fn of_key(history: &History, key: &str) -> Vec<Stall> {
     stalls
 }
 
-/// The longest time that one waiter spent in this gap. A worker that was
-/// stopped or cut off meanwhile does not count.
+/// The longest time that one waiter spent in this gap. A worker that was stopped or cut off in the meantime does not
+/// count.
 fn waited(history: &History, ops: &[&Op], start: u64, end: u64) -> Option<Stall> {
     let earliest = start.saturating_sub(2 * nanos(history.topology.wait()));
     let first = ops.partition_point(|op| op.wants < earliest);
@@ -76,7 +76,7 @@ fn waited(history: &History, ops: &[&Op], start: u64, end: u64) -> Option<Stall>
 }
 
 impl Op {
-    /// When its wait was over; `None` if its worker was killed before.
+    /// The end of its wait; `None` if its worker was killed before.
     fn served(&self) -> Option<u64> {
         let entered = self.hold.as_ref().map(|hold| hold.entered);
         entered.or(self.ended.as_ref().map(|(at, _)| *at))

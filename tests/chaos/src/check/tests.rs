@@ -1,4 +1,4 @@
-//! Every check finds what it is for, in ledgers that are made up, and nothing in a good one.
+//! Every check finds its violation, in artificial ledgers, and nothing in a good one.
 
 use super::verdict::Rule;
 use super::*;
@@ -15,9 +15,9 @@ mod register;
 mod several;
 
 const KEY: &str = KEYS[0];
-/// A lease in which everything happens.
+/// The lease in which everything happens.
 const TTL: u64 = SECOND;
-/// When it begins, so that a fault may come before.
+/// Its beginning, which leaves time for a fault before it.
 const T: u64 = 100 * SECOND;
 
 fn record(at: u64, op: u64, what: What) -> Record {
@@ -69,7 +69,7 @@ fn ends(at: u64, op: u64, outcome: Outcome) -> [Record; 2] {
     ]
 }
 
-/// A section that nothing is wrong with.
+/// A section without a fault.
 fn section(from: u64, to: u64, op: u64, token: u64) -> Vec<Record> {
     let mut records = vec![wants(from, op), entered(from, op, token), valid(to, op)];
     records.extend(ends(to, op, Outcome::Done));
@@ -87,7 +87,7 @@ fn reads(from: u64, to: u64, op: u64, token: u64) -> Vec<Record> {
     records
 }
 
-/// The section of a writer that goes on as a reader.
+/// The section of a writer that continues as a reader.
 fn downgrades(from: u64, at: u64, to: u64, token: u64) -> Vec<Record> {
     let mut records = section(from, to, 1, token);
     records.insert(2, record(at, 1, What::Downgrades));
@@ -200,7 +200,7 @@ fn a_token_that_is_given_twice_or_out_of_order_is_found() {
     assert_eq!(rules(&twice), [Rule::TokenTwice]);
     let mut backward = history(vec![section(0, 10, 1, 5), section(11, 20, 1, 4)]);
     assert_eq!(rules(&backward), [Rule::TokenOrder]);
-    // A server that forgot its tokens counts on from its clock: no excuse.
+    // A server that forgot its tokens counts on from its clock, so there is no excuse.
     backward.faults = vec![taken(11 + TTL)];
     assert_eq!(rules(&backward), [Rule::TokenOrder]);
 }
@@ -245,7 +245,7 @@ fn a_lock_that_is_gone_without_a_cause_is_found() {
     assert_eq!(rules(&history), [Rule::GoneWithoutCause]);
     history.faults = vec![taken(5)];
     assert_eq!(rules(&history), []);
-    // A release that is executed twice may meet itself, and nothing else may.
+    // A release that is executed twice may meet itself, and no other request may.
     history.faults[0].kind = Kind::Twice;
     assert_eq!(rules(&history), [Rule::GoneWithoutCause]);
     let mut records = section(0, 10, 1, 5);
@@ -265,7 +265,7 @@ fn a_holder_that_was_never_told_is_found() {
     assert_eq!(rules(&history), []);
     history.faults = vec![taken(TTL / 2)];
     assert_eq!(rules(&history), [Rule::NeverTold]);
-    // The old primary may have been flushed, which takes itself for one until it is told.
+    // The old primary may have been flushed, which considers itself a primary until it is reconfigured.
     history.faults.push(Fault {
         kind: Kind::PrimaryShutDown,
         ..taken(TTL / 2)
@@ -341,11 +341,11 @@ fn a_hold_that_comes_back_is_found() {
     assert_eq!(rules(&history), [Rule::Returned]);
     history.faults = vec![taken(11)];
     assert_eq!(rules(&history), []);
-    // What has run out was not released, and a late request may take it again until it is.
+    // A lock that has expired was not released, and a late request may take it again until it is.
     history.faults.clear();
     history.sightings[1].after = T + 2 * TTL;
     assert_eq!(rules(&history), []);
-    // So may what had run out before the answer came.
+    // The same is true for a lock that had expired before the response arrived.
     history.sightings[1] = seen(0, 1, None);
     history.sightings[1].at = T - 1;
     assert_eq!(rules(&history), []);

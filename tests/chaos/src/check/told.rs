@@ -1,4 +1,4 @@
-//! P5 and P6: a holder that loses its lock learns of it, and no holder loses one that was not taken.
+//! P5 and P6: a holder that loses its lock is notified, and no holder loses a lock that was not taken away.
 
 use std::collections::HashMap;
 
@@ -7,16 +7,16 @@ use crate::fault::{Fault, Kind};
 use crate::history::{History, Hold};
 use crate::ledger::{Outcome, Reason};
 
-/// All sections of one hold of a key: one after the other where it is handed off in memory.
+/// All sections of one hold of a key. If it is handed off in memory, there are several, one after the other.
 struct Span {
     first: u64,
-    /// The longest lease that any of them may have asked for.
+    /// The longest lease that any of them may have requested.
     ttl: u64,
     valid: u64,
 }
 
 pub(super) fn check(history: &History, verdict: &mut Verdict) {
-    // Keys that are taken together are held under one id.
+    // Keys that are acquired together are held under one id.
     let mut spans: HashMap<(&str, &str), Span> = HashMap::new();
     for (op, hold) in history.sections() {
         let Some(valid) = hold.valid else {
@@ -39,7 +39,7 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
         }
     }
     for op in history.ops.iter().filter(|op| op.hold.is_none()) {
-        // It had this key, and waited for the others of its request; replicas confirm them all at the end.
+        // It had this key, and waited for the others of its request. Replicas confirm all of them at the end.
         if let Some((at, Outcome::Lost(Reason::Gone))) = &op.ended
             && !history.forgotten(&op.key, op.wants, *at)
         {
@@ -66,8 +66,8 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// Whether a failover may have brought back what this fault has taken, or the fault may have met the old primary alone, or has
-/// missed a lock that went to another node.
+/// Returns whether a failover may have restored what this fault has taken. Or the fault may have affected only the old
+/// primary, or has missed a lock that moved to another node.
 fn comes_back(history: &History, taking: &Fault, key: &str) -> bool {
     let meets = |fault: &&Fault| fault.start <= taking.end && fault.end >= taking.start;
     let mut met = history.faults.iter().filter(meets);
@@ -79,7 +79,7 @@ fn gone(hold: &Hold) -> Option<u64> {
     (reason == Reason::Gone).then_some(at)
 }
 
-/// Whether its release may have been executed twice, and answered for the second time.
+/// Returns whether its release may have been executed twice, and answered for the second time.
 fn met_itself(history: &History, hold: &Hold, at: u64) -> bool {
     let Some((left, _)) = hold.left.filter(|(left, _)| *left <= at) else {
         return false;

@@ -1,4 +1,4 @@
-//! The fenced resource: no stale write or read gets through, and none is refused under a valid lease.
+//! The fenced resource: no stale write or read is accepted, and none is rejected under a valid lease.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,6 @@
-//! What happens on the way between the workers and the server.
+//! The faults between the workers and the server.
 //!
-//! Every worker has a proxy of its own, so that one may be cut off while the others go on and take what
-//! it had.
+//! Every worker has a separate proxy, so that one may be cut off while the others continue and acquire its locks.
 
 use std::time::Duration;
 
@@ -16,9 +15,9 @@ const SCRIPT: &[u8] = b"EVALSHA";
 const MESSAGE: &[u8] = b"$7\r\nmessage\r\n";
 const BOTH: [Direction; 2] = [Direction::ToServer, Direction::ToClient];
 
-/// Makes the fault on all of these ways at once.
+/// Causes the fault on all of these connections at the same time.
 pub(super) async fn strike(ways: &[&Proxy], kind: Kind, deck: &mut Deck) {
-    // Beyond the response timeout, and often beyond a lease.
+    // This is longer than the response timeout, and often longer than a lease.
     let long = deck.millis(300, 3_000);
     let each = |work: fn(&Proxy)| ways.iter().for_each(|way| work(way));
     let hold = async |direction| {
@@ -47,7 +46,7 @@ pub(super) async fn strike(ways: &[&Proxy], kind: Kind, deck: &mut Deck) {
             delay(ways, Duration::ZERO);
         }
         Kind::SlowThenGone => {
-            // Answers come, and late; then none come for longer than any lease.
+            // Responses arrive late. Then none arrive for longer than any lease.
             delay(ways, deck.millis(30, 48));
             sleep(deck.millis(700, 1_500)).await;
             each(|way| BOTH.into_iter().for_each(|direction| way.hold(direction)));
@@ -59,7 +58,7 @@ pub(super) async fn strike(ways: &[&Proxy], kind: Kind, deck: &mut Deck) {
             });
         }
         Kind::HalfOpen => {
-            // Those of the last time are let go, or they would become too many.
+            // The connections of the last time are released, or they would become too many.
             join_all(ways.iter().map(|way| way.cut_frozen())).await;
             each(Proxy::freeze_present);
             sleep(long).await;
@@ -100,7 +99,7 @@ fn delay(ways: &[&Proxy], by: Duration) {
     }
 }
 
-/// The next few chunks of this kind, as far as they come in time.
+/// The next few chunks of this kind that arrive in time.
 async fn some(
     ways: &[&Proxy],
     deck: &mut Deck,

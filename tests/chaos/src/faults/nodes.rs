@@ -1,4 +1,4 @@
-//! What happens to one of several nodes. Each fault ends when all nodes are well, so that the next one finds replicas
+//! The faults of one of several nodes. Each fault ends when all nodes are healthy, so that the next one finds replicas
 //! that have everything.
 
 use std::time::Duration;
@@ -13,23 +13,23 @@ use crate::schedule::Deck;
 use crate::support::server::RedisServer;
 use crate::support::wait::eventually;
 
-/// How far behind a replica may be on a busy machine, in ns.
+/// The maximum delay of a replica on a busy machine, in ns.
 const LAG: u64 = SECOND / 2;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What has been done.
+/// The steps that were taken.
 #[derive(Debug)]
 pub(super) struct Struck {
     pub(super) target: Target,
     pub(super) forgets: Vec<(u64, u64)>,
     pub(super) over: Option<u64>,
-    /// The primaries as soon as another node was one.
+    /// The primaries as soon as another node became one.
     replaced: Option<String>,
     pub(super) note: String,
 }
 
-/// The primary that a fault is made on.
+/// The primary on which a fault is caused.
 pub(super) struct Victim<'a> {
     pub(super) ground: &'a Ground,
     pub(super) place: usize,
@@ -74,7 +74,7 @@ pub(super) async fn strike(ground: &Ground, kind: Kind, deck: &mut Deck) -> Stru
             struck.forgets_until_now(start);
             victim.replaced(&mut struck).await;
             sleep(long).await;
-            // It takes itself for a primary until it is told.
+            // It considers itself a primary until it is reconfigured.
             let resumed = clock::now();
             primary.resume();
             victim.until_linked().await;
@@ -91,7 +91,7 @@ pub(super) async fn strike(ground: &Ground, kind: Kind, deck: &mut Deck) -> Stru
         }
         Kind::CutOff => {
             primary.cut_replication().await;
-            // The sentinels use both. What they are refused counts as no answer.
+            // The sentinels use both. A rejection counts as no response for them.
             insist(primary, "ACL SETUSER default -ping -replicaof -slaveof").await;
             victim.replaced(&mut struck).await;
             sleep(long).await;
@@ -165,7 +165,7 @@ pub(super) async fn strike(ground: &Ground, kind: Kind, deck: &mut Deck) -> Stru
     if let Some(replaced) = struck.replaced.take()
         && replaced != ground.signature().await
     {
-        // The new primary was replaced in its turn, unasked.
+        // The new primary was replaced as well, without a fault.
         struck.note += ", and then another";
         struck.forgets_until_now(start);
     }
@@ -228,13 +228,13 @@ impl<'a> Victim<'a> {
         }
     }
 
-    /// Waits until it is the primary. A cluster may refuse that for minutes; then the fault is over, and was none.
+    /// Waits until it is the primary. A cluster may reject that for minutes. Then the fault ends without an effect.
     async fn tell_a_replica(&self, command: &str, struck: &mut Struck) {
         let began = async || {
-            // Another one, where a failover that was not asked for came before.
+            // It is another one if there was a failover before that no fault has caused.
             let replica = self.replicas().await[0];
             let replica = &self.ground.nodes()[replica];
-            // It gives up after five seconds without the votes, and has to be told again.
+            // It gives up after five seconds without the votes, and must be told again.
             let told = tell(replica, command).await;
             if matches!(told, Told::Answer(_)) {
                 for _ in 0..60 {
@@ -262,7 +262,7 @@ impl<'a> Victim<'a> {
 struct Away(Option<usize>);
 
 impl Away {
-    /// One time in three.
+    /// This is so one time in three.
     fn of(ground: &Ground, deck: &mut Deck) -> Away {
         let Ground::Sentinel(set) = ground else {
             return Away(None);

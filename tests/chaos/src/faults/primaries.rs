@@ -1,4 +1,4 @@
-//! What happens to one of several primaries, and is over before another node takes its place.
+//! The faults of one of several primaries that are over before another node replaces it.
 
 use tokio::sync::Mutex;
 use tokio::time::sleep;
@@ -10,14 +10,14 @@ use crate::ground::Ground;
 use crate::schedule::Deck;
 use crate::support::server::RedisServer;
 
-/// `moving` is held while a slot moves: a node without memory would refuse its keys.
+/// `moving` is held while a slot moves, because a node without memory would reject its keys.
 pub(super) async fn strike(
     ground: &Ground,
     moving: &Mutex<()>,
     kind: Kind,
     deck: &mut Deck,
 ) -> Target {
-    // Less than a node may be silent.
+    // This is less than the permitted silence of a node.
     let short = deck.millis(100, 700);
     let number = deck.dice.roll(u64::from(u32::MAX));
     let primaries = ground.primaries().await;
@@ -48,7 +48,7 @@ pub(super) async fn strike(
             };
             tell(node, "CONFIG SET maxmemory 1").await;
             sleep(short).await;
-            // Also when it is down, since a sentinel may have it write this down before.
+            // This is done even if it is down, because a sentinel may have made it store this before.
             insist(node, "CONFIG SET maxmemory 0").await;
         }
         Kind::FlushAll => {
@@ -74,7 +74,7 @@ pub(super) async fn strike(
     Target::All
 }
 
-/// Ends the connections of the library that are meant.
+/// Ends the connections of the library to which this applies.
 async fn kill(node: &RedisServer, is_meant: impl Fn(&str) -> bool) {
     let Told::Answer(clients) = tell(node, "CLIENT LIST TYPE pubsub").await else {
         return;

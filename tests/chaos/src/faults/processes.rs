@@ -1,4 +1,4 @@
-//! What happens to worker processes.
+//! The faults of worker processes.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(super) async fn strike(crew: &Mutex<Crew>, kind: Kind, deck: &mut Deck) -> R
     crew().pause(slot);
     sleep(stop).await;
     crew().resume(slot);
-    // What it does now, it does after a loss that it could not see coming.
+    // Its actions from now on come after a loss that it could not foresee.
     sleep(Duration::from_millis(20)).await;
     Ok(target)
 }

@@ -1,4 +1,4 @@
-//! What happens to sentinels, or by them.
+//! The faults of sentinels, or by them.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::schedule::Deck;
 use crate::support::sentinel::NAME;
 
 impl Victim<'_> {
-    /// Tells one of those that run to fail over, until it does.
+    /// Makes one of the running sentinels fail over, until it does.
     pub(super) async fn tell_a_sentinel(&self) {
         let Ground::Sentinel(set) = self.ground else {
             return;
@@ -47,7 +47,7 @@ impl Victim<'_> {
                 let meant = (0..set.sentinels.len()).filter(|it| all || is_meant(it));
                 let meant: Vec<_> = meant.collect();
                 meant.iter().for_each(|&it| set.sentinels[it].pause());
-                // After two seconds they would take the clock for broken, and do nothing for half a minute.
+                // After two seconds they would consider the clock broken, and do nothing for half a minute.
                 sleep(deck.millis(300, 1_700)).await;
                 meant.iter().for_each(|&it| set.sentinels[it].resume());
             }

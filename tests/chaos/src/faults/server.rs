@@ -1,4 +1,4 @@
-//! What happens to the server.
+//! The faults of the server.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::fault::{Kind, Target, key};
 use crate::schedule::Deck;
 use crate::support::server::RedisServer;
 
-/// Busy until its time is up, and for a bounded number of turns whatever the clock does.
+/// It is busy until its time is up, and for a bounded number of turns whatever the clock does.
 const BUSY: &str = "local function now() local t = redis.call('TIME') return t[1] * 1000 + t[2] / 1000 end \
                     local stop = now() + MILLIS \
                     for _ = 1, 20000000 do if now() >= stop then break end end";
 
-/// A command that keeps a server busy for so long.
+/// A command that keeps a server busy for this time.
 pub(super) fn busy(time: Duration) -> String {
     let script = BUSY.replace("MILLIS", &time.as_millis().to_string());
     format!("EVAL \"{script} return 1\" 0")

@@ -1,4 +1,4 @@
-//! A slot of a key that the workers want goes to another node in steps, and back.
+//! A slot of a key that the workers want moves to another node in steps, and back.
 
 use tokio::time::sleep;
 
@@ -8,7 +8,7 @@ use crate::plan::KEYS;
 use crate::schedule::Deck;
 
 impl Victim<'_> {
-    /// Returns where it went.
+    /// Returns the node to which it moved.
     pub(super) async fn move_slot(&self, deck: &mut Deck) -> String {
         let Ground::Cluster(cluster) = self.ground else {
             return String::new();
@@ -29,7 +29,7 @@ impl Victim<'_> {
             let moving = cluster.begin_move(self.slot, to).await;
             sleep(deck.millis(10, 600)).await;
             if deck.dice.roll(2) == 0 {
-                // The locks go before their lines.
+                // The locks move before their lines.
                 moving.move_keys(&keys).await;
                 sleep(deck.millis(10, 400)).await;
             }

@@ -1,4 +1,4 @@
-//! Commands to a server that may be down, or stand still.
+//! Commands to a server that may be down, or stalled.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::support::server::RedisServer;
 
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// For as long a server may be away that has to be told.
+/// The time for which a server that must execute a command may be unavailable.
 const PATIENCE: Duration = Duration::from_secs(180);
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(crate) async fn tell(node: &RedisServer, command: &str) -> Told {
     }
 }
 
-/// Tells a server until it has done it.
+/// Repeats a command until the server has executed it.
 pub(crate) async fn insist(node: &RedisServer, command: &str) {
     let end = Instant::now() + PATIENCE;
     while !matches!(tell(node, command).await, Told::Answer(_)) {

@@ -1,10 +1,11 @@
-//! What a failover excuses: where it was, from when to when, and nothing that replicas had confirmed.
+//! The effects that a failover excuses: where and when it took place. It never excuses data that replicas had
+//! confirmed.
 
 use super::*;
 use crate::topology::Topology;
 
-/// A failover in which servers forget what they answered from `from` to `to`. It is over at `over`, and all nodes are
-/// well again ten seconds later.
+/// A failover in which servers forget what they answered from `from` to `to`. It ends at `over`, and all nodes are
+/// healthy again ten seconds later.
 fn failover(from: u64, to: u64, over: u64) -> Fault {
     Fault {
         start: T + from,
@@ -16,7 +17,7 @@ fn failover(from: u64, to: u64, over: u64) -> Fault {
     }
 }
 
-/// Who stands in the lock on a node.
+/// The holders of the lock on a node.
 fn seen(node: usize, at: u64, hold: Option<&str>) -> Sighting {
     Sighting {
         node,
@@ -28,7 +29,7 @@ fn seen(node: usize, at: u64, hold: Option<&str>) -> Sighting {
     }
 }
 
-/// Two sections that meet.
+/// Two sections that overlap.
 fn met() -> History {
     let mut history = history(vec![section(0, 10, 1, 5), section(9, 20, 1, 6)]);
     history.topology = Topology::Sentinel;
@@ -52,7 +53,7 @@ fn two_at_once_are_excused_by_a_failover_of_their_node() {
 #[test]
 fn what_is_taken_before_or_after_the_servers_forget_is_not_excused() {
     let mut history = met();
-    // It goes on for long after that, as any failover does.
+    // It continues for a long time after that, as any failover does.
     history.faults = vec![failover(10, 11, 12)];
     history.faults[0].start = T;
     assert_eq!(rules(&history), [Rule::Overlap]);

@@ -1,9 +1,9 @@
-//! The register, and what workers know of their transactions.
+//! The register, and the knowledge of workers about their transactions.
 
 use super::*;
 use crate::tally::{Entry, Total};
 
-/// A section with one transaction, of which the worker knows this.
+/// A section with one transaction, about which the worker knows this.
 fn writes(op: u64, entry: Option<Entry>) -> Vec<Record> {
     let at = 10 * op;
     let mut records = section(at, at + 5, op, op);
@@ -13,7 +13,8 @@ fn writes(op: u64, entry: Option<Entry>) -> Vec<Record> {
     records
 }
 
-/// The rules that are broken if the register has this, one transaction was acknowledged, and one has an unknown result.
+/// The rules that are broken if the register contains this. One transaction was acknowledged, and one has an unknown
+/// result.
 fn broken(value: i64, rows: i64, stale: i64) -> Vec<Rule> {
     let mut history = history(vec![writes(1, Some(Entry::Committed)), writes(2, None)]);
     history.register = Some(vec![Total {

@@ -1,9 +1,9 @@
-//! Keys that are taken together, and permits of a semaphore.
+//! Keys that are acquired together, and permits of a semaphore.
 
 use super::*;
 use crate::plan::SEMAPHORE;
 
-/// The records of a request for several keys that takes this one too, as one hold.
+/// The records of a request for several keys that also acquires this one, as one hold.
 fn on(key: &str, mut records: Vec<Record>) -> Vec<Record> {
     for record in &mut records {
         match &mut record.what {
@@ -73,7 +73,7 @@ fn a_hold_of_several_keys_is_followed_on_each() {
         before: T + at - 1,
     };
     history.faults.clear();
-    // It leaves one key, and then the other: that is no return.
+    // It leaves one key, and then the other, which is not a return.
     history.sightings = vec![
         seen(KEYS[0], 1, &["hold:both"]),
         seen(KEYS[0], 10, &[]),
@@ -109,7 +109,7 @@ fn one_holder_more_than_permits_is_found() {
     };
     assert_eq!(rules(&met(with_permit(0, 10), 10)), []);
     assert_eq!(rules(&met(with_permit(0, 10), 9)), [Rule::TooMany]);
-    // One that was killed has its permit until its lease ends.
+    // A holder that was killed has its permit until its lease expires.
     let killed = || with_permit(0, 10)[..2].to_vec();
     assert_eq!(rules(&met(killed(), TTL)), []);
     assert_eq!(rules(&met(killed(), TTL - 1)), [Rule::TooMany]);
