@@ -10,7 +10,7 @@ use super::wire::question::{Short, ShortWish};
 use crate::base::id::InboxId;
 use crate::base::option_types::Mode;
 
-/// The maximum total [weight](weight) of the requests that travel together, so that no script keeps the server busy for
+/// The maximum that the requests of one call [weigh](weight) together, so that no script keeps the server busy for
 /// long.
 pub(crate) const MOST: usize = 32;
 
