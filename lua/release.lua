@@ -4,9 +4,9 @@
 -- hold: the hold id. inbox: the channel of its process.
 -- ends: how the hold ends. 'short': only its field can be in the store. The word is not sent, because the argument
 --   would cost about 1 % of a pair. 'full': a place in the line may remain as well. 'hand': the lock, or the place,
---   goes to the successor. After 'full' and 'hand' come ' unanswered', if an acquire of the hold may still arrive: it
---   will find a tombstone; and ' nested', if the depth of the hold may have changed: the number of its last change is
---   removed.
+--   goes to the successor. After 'full' and 'hand', ' unanswered' follows if an acquire of the hold may still arrive,
+--   which will find a tombstone. ' nested' follows if the depth of the hold may have changed. Then the number of its
+--   last change is removed.
 -- successor: the hold id of the next holder in the process. ttl: its TTL in ms. The token is the time in µs.
 -- place: 'pass lease life preferred'. pass: 1 if another process goes first, else 0. lease: the lease in ms of a lock
 --   that is handed to the inbox. life: how long its entry is kept, in ms. preferred: 1 if it goes before the readers,

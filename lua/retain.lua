@@ -2,9 +2,9 @@
 -- ARGV: 1 hold, 2 ends, 3 kept, 4 least
 -- returns 1 the lock is kept until the time `least` is over, 0 the hold is not in the lock, or that time is over
 -- hold: the hold id.
--- ends: how the hold ends: 'full'. After it come ' unanswered', if an acquire of the hold may still arrive: it will
---   find a tombstone; and ' nested', if the depth of the hold may have changed: the number of its last change is
---   removed.
+-- ends: how the hold ends: 'full'. After it, ' unanswered' follows if an acquire of the hold may still arrive, which
+--   will find a tombstone. ' nested' follows if the depth of the hold may have changed. Then the number of its last
+--   change is removed.
 -- kept: the field that replaces the field of the hold.
 -- least: the minimum time for which the lock is held, in ms since it was taken.
 local lock, line, entries = 1, 2, 3

@@ -3,9 +3,9 @@
 -- returns 1 the hold was in the lock, 0 it was not
 -- hold: the id of a hold that shares the lock, or waits for it. inbox: the channel of its process.
 -- ends: how the hold ends. 'short': only its field and its lease can be in the store. The word is not sent. 'full': a
---   place in the line may remain as well. After 'full' come ' unanswered', if a request for the hold may still arrive:
---   it will find a tombstone; and ' nested', if the depth of the hold may have changed: the number of its last change
---   is removed.
+--   place in the line may remain as well. After 'full', ' unanswered' follows if a request for the hold may still
+--   arrive, which will find a tombstone. ' nested' follows if the depth of the hold may have changed. Then the number
+--   of its last change is removed.
 
 -- The usual cases, kept short: no process waits.
 local ends = ARGV[2] or 'short'

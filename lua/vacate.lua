@@ -2,9 +2,9 @@
 -- ARGV: 1 hold, 2 ends, 3 channel, 4 pause, 5 rest; only with a successor: 6 successor, 7 inbox, 8 place, 9 id
 -- returns 1 the hold has left, and no process waits; {pause, time in µs}: the hold has left, and the lock is left to others for so many ms; 0 nothing has changed, and the release must follow
 -- hold: the hold id.
--- ends: how the hold ends: 'full' or 'hand'. After it come ' unanswered', if an acquire of the hold may still arrive:
---   it will find a tombstone; and ' nested', if the depth of the hold may have changed: the number of its last change
---   is removed.
+-- ends: how the hold ends: 'full' or 'hand'. After it, ' unanswered' follows if an acquire of the hold may still
+--   arrive, which will find a tombstone. ' nested' follows if the depth of the hold may have changed. Then the number
+--   of its last change is removed.
 -- channel: the channel on which programs of another kind are notified that the lock is free.
 -- pause: for how many ms the lock is left to them if a process waits. rest: how many ms after the pause the lock may be
 --   left to them again.

@@ -123,7 +123,7 @@ pub(crate) fn is_behind(hold: &Hold, store: &Store) -> bool {
 
 /// Renews the holds that are behind, until none is, before the body of several locks begins.
 ///
-/// A caller that has some of its locks and waits for the next one may get that lock from a server which does not know
+/// A caller may have some of its locks and wait for the next one. It may get that lock from a server that does not know
 /// the first ones, because they were lost with the server before it. Each hold is verified after a lost connection, but
 /// its body must not begin while a new holder is inside.
 ///

@@ -1,5 +1,5 @@
-//! The values that the verbs, both stores and their callers share: the limits of the scripts, the messages of a store, the
-//! places in a queue, the waits that are published, and the parts of a scan.
+//! The values that the verbs, both stores and their callers share. They are the limits of the scripts, the messages of
+//! a store, the places in a queue, the published waits, and the parts of a scan.
 
 use std::sync::Arc;
 use std::time::Duration;

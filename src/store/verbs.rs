@@ -1,5 +1,5 @@
-//! The requests to a store, with one verb in each file: its request, the keys and arguments of its script, how the
-//! reply is read, and what the in-memory store does. The script is in `lua/NAME.lua`.
+//! The requests to a store, with one verb in each file. A file has the request, the keys and arguments of its script,
+//! how the reply is read, and what the in-memory store does. The script is in `lua/NAME.lua`.
 //!
 //! Every verb is atomic in the store. A request may be executed without a response, may be executed late, and may be
 //! executed twice. Each verb is written so that this changes nothing (P8). The exception is an acquire that was

@@ -33,9 +33,9 @@
 //! # What is not
 //!
 //! - All clocks run at the same rate: there is neither a margin nor the allowance of 1 %. The store is one server that
-//!   keeps its data. So there is no epoch, and a new connection only means lost messages. Leases do not depend on the
-//!   clock that is set back, with one exception: when a lock expires, the clock is beyond its token, unless the token
-//!   was ahead of the clock from the beginning.
+//!   keeps its data. So there is no epoch, and a new connection only means lost messages. With one exception, leases do
+//!   not depend on the clock that is set back. When a lock expires, the clock is beyond its token, unless the token was
+//!   ahead of the clock from the beginning.
 //! - A tick is coarse: there are no pauses between two attempts, and no slack at the end of a lease.
 //! - A script is executed completely or not at all. The only error is a missing response. Memory is never full.
 //! - A step of a process is atomic, as it is under the mutex of the local queues. The work of the shell around it is

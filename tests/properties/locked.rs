@@ -50,8 +50,8 @@ fn placeholders(format: &str) -> Option<usize> {
     (!before.contains('}')).then_some(count)
 }
 
-/// A text is a duration if and only if it consists of pairs of digits and a unit, each unit is smaller than the one
-/// before, and the sum in milliseconds fits into a `u64`.
+/// A text is a duration if and only if it consists of pairs of digits and a unit. Each unit must be smaller than the
+/// one before. The sum in milliseconds must fit into a `u64`.
 pub(crate) fn duration(text: &str) {
     const UNITS: [(&str, u128); 5] = [
         ("d", 86_400_000),

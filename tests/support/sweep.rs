@@ -1,8 +1,8 @@
 //! Sweeps. A future is dropped after its n-th poll, for every n until it completes, and must leave nothing behind.
 //!
 //! On a server the polls are those of real wake-ups, so each of them makes progress. Whatever the future was doing when
-//! it was dropped, nothing of it may be left a moment later (P7): no key except the meta keys, no task (watchdog,
-//! driver, release), no place in a queue, and no neighbour asleep.
+//! it was dropped, nothing of it may be left a moment later (P7). There must be no key except the meta keys, no task
+//! (watchdog, driver, release), no place in a queue, and no neighbour asleep.
 
 use super::proxy::{Action, Direction, Proxy};
 use super::rig::{EVALSHA, RESPONSE_TIMEOUT};

@@ -1,9 +1,9 @@
-//! Chaos on a real server: worker processes take locks from each other while everything around them
-//! breaks, and afterwards their ledgers are checked for whatever must not have happened.
+//! Chaos on a real server. Worker processes compete for locks while everything around them fails. After that their
+//! ledgers are checked for what must not have happened.
 //!
-//! `cargo xtask chaos --minutes 2 --seed 1`. The harness starts a `redis-server` of its own and a proxy
-//! before it, or a primary with replicas and sentinels, or a cluster; the fenced resource that the locks
-//! protect, and a Postgres that they protect too; and the workers, which are this program once more.
+//! `cargo xtask chaos --minutes 2 --seed 1`. The harness starts a separate `redis-server` with a proxy in front of it,
+//! or a primary with replicas and sentinels, or a cluster. It also starts the fenced resource that the locks protect, a
+//! Postgres that they protect too, and the workers. The workers are further processes of this program.
 
 use std::process::ExitCode;
 

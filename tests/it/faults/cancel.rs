@@ -26,8 +26,8 @@ async fn sweep<F: Future>(make: impl Fn(Locks) -> F) {
     .await;
 }
 
-/// The lock is held when a future begins, and is released at this poll of it: when it has sent its request, or when it
-/// has learned that it must wait.
+/// The lock is held when a future begins, and is released at this poll of it. By then it has sent its request, or has
+/// learned that it must wait.
 async fn sweep_waiting<F: Future>(ground: &Ground, moment: usize, make: impl Fn(Locks) -> F) {
     let waiter = |holder: LockGuard| released_at(moment, holder, make(ground.locks.clone()));
     assert!(ground.sweep_held(waiter).await >= 2);

@@ -1,5 +1,5 @@
-//! The cost of a lock for the server, as counted by the server: two EVALSHA for a lock, two for a re-entry, and one
-//! request for each turn, however many callers wait.
+//! The cost of a lock for the server, as counted by the server. It is two EVALSHA for a lock, two for a re-entry, and
+//! one request for each turn, however many callers wait.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
