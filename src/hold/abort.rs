@@ -56,7 +56,7 @@ impl Loss {
     }
 }
 
-/// How the first lock was lost whose loss ends the body.
+/// The loss of the first lock whose loss ends the body.
 pub(super) fn must_abort(holds: &[Arc<Hold>]) -> Option<LockError> {
     let mut lost = holds.iter().filter_map(|hold| {
         let reason = hold.must_abort()?;

@@ -45,7 +45,7 @@ pub(super) struct ChangeInFlight {
     pub(super) answer: Shared<AnswerFuture<Presence>>,
 }
 
-/// What remains of a hold after an entry or a member has left it.
+/// The remains of a hold after an entry or a member has left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remains {
     /// The hold has ended.

@@ -178,7 +178,7 @@ impl Entry {
             .unwrap_or_default()
     }
 
-    /// How the first of them was lost, if that must end what is done under it.
+    /// The loss of the first lock among them, if it must end what is done under them.
     pub(crate) fn lost(&self) -> Option<LockError> {
         must_abort(&self.holds)
     }

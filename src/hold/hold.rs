@@ -96,9 +96,9 @@ pub(super) enum Reentry {
 /// The call graph that acquires a lock.
 #[derive(Debug)]
 pub(crate) enum CallGraph {
-    /// It holds no other lock. The first hold has its identity and the counter of its holds.
+    /// A call graph that holds no other lock. The first hold has its identity and the counter of its holds.
     New(Owner),
-    /// It began with this hold.
+    /// A call graph that began with this hold.
     Of(Arc<Hold>),
 }
 
@@ -194,7 +194,7 @@ impl Hold {
         self.state.lock().mode
     }
 
-    /// How the lock was lost, if it was lost.
+    /// The reason of the loss, if the lock was lost.
     pub(crate) fn lost(&self) -> Option<LostReason> {
         self.change(|state| state.lease.lost_by(Instant::now()))
     }
@@ -215,7 +215,7 @@ impl Hold {
         self.on_lost == OnLost::Abort
     }
 
-    /// How the lock was lost, if the body must end because of it.
+    /// The reason of the loss, if the body must end because of it.
     pub(crate) fn must_abort(&self) -> Option<LostReason> {
         self.aborts_on_loss().then(|| self.lost()).flatten()
     }

@@ -186,13 +186,13 @@ impl Lease {
         self.disconnects = self.disconnects.max(disconnects);
     }
 
-    /// How the lock was lost at the instant `now`, if it was lost.
+    /// The reason of the loss at the instant `now`, if the lease was lost.
     pub(crate) fn lost_by(&mut self, now: Instant) -> Option<LostReason> {
         self.lost = self.lost.or_else(|| self.loss_at(now));
         self.lost
     }
 
-    /// How it would be lost at this instant.
+    /// The reason of a loss at this instant, if there is one.
     fn loss_at(&self, now: Instant) -> Option<LostReason> {
         match self.end {
             _ if self.has_ended => None,

@@ -60,7 +60,7 @@ struct Driver {
     has_begun: bool,
 }
 
-/// What a driver waits for.
+/// The events that a driver waits for.
 struct Turn {
     flight: Option<Flight>,
     looking: Option<Look>,

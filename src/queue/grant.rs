@@ -36,7 +36,7 @@ pub(crate) struct Grant {
     pub(crate) via: Via,
 }
 
-/// What is known of the depth in the store.
+/// The known depth in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredDepth {
     /// The depth; `None` if a change was not answered.
@@ -124,7 +124,7 @@ impl Grant {
 pub(crate) struct TokenSeries {
     /// The token of the first turn, from the server.
     first: FencingToken,
-    /// How many turns came before this one.
+    /// The number of turns before this one.
     turns: u32,
     /// The instant by which the server's clock had reached the first token. `None` if the token was ahead of the clock.
     since: Option<Instant>,
@@ -194,7 +194,7 @@ pub(crate) struct Release {
 }
 
 impl Release {
-    /// How long the release is repeated. A tombstone must exist before an unanswered acquire can arrive late.
+    /// The time for which the release is repeated. A tombstone must exist before an unanswered acquire can arrive late.
     pub(super) fn patience(&self) -> Duration {
         if self.unanswered {
             self.ttl.max(TOMBSTONE_LIFE)

@@ -34,7 +34,7 @@ pub(crate) struct Acquired {
     pub(crate) stop: Stop,
 }
 
-/// Why the next lock was not taken.
+/// The reason why the next lock was not taken.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// The lock was not requested, because it is held or wanted in this process.
@@ -133,7 +133,7 @@ struct AcquireParts<'q> {
     runtime: &'q Handle,
 }
 
-/// What the caller waits for at one key.
+/// The wait of the caller at one key.
 struct AcquirePart<'q> {
     wait: Wait<'q>,
     key: &'q LockKey,

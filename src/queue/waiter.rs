@@ -14,7 +14,7 @@ use crate::base::option_types::Mode;
 use crate::base::time::{Grace, LeaseTimes, deadline};
 use crate::store::{AcquireReply, HandoffMessage, StoreTime};
 
-/// What the store may know of a waiter.
+/// The knowledge that the store may have of a waiter.
 ///
 /// ```text
 /// Waiting ──no answer──▶ Unsure ──busy──▶ Queued ◀─┐
@@ -89,7 +89,7 @@ impl RequestKind {
     }
 }
 
-/// What an answer means for a waiter.
+/// The meaning of an answer for a waiter.
 #[derive(Clone, Debug)]
 pub(super) enum Outcome {
     Held(Grant),

@@ -1,4 +1,4 @@
-//! How a holder waits until another caller wants its lock.
+//! The wait of a holder until another caller wants its lock.
 
 use std::future::pending;
 use std::pin::pin;

@@ -1,22 +1,22 @@
-//! The integration tests: what a program sees of the crate, on real servers and in memory.
+//! The integration tests: the behaviour of the crate for a program, on real servers and in memory.
 //!
 //! | folder | what its tests are about |
 //! |---|---|
-//! | `calls` | who enters: the call graph, guards, futures, options |
+//! | `calls` | which callers enter: the call graph, guards, futures, options |
 //! | `leases` | how long a lock is held: renewals, losses, outages, fencing tokens |
-//! | `fence` | databases that refuse the writes of a stale holder |
-//! | `queue` | who is next, and what waiting costs |
+//! | `fence` | databases that reject the writes of a stale holder |
+//! | `queue` | which waiter is next, and what waiting costs |
 //! | `readers` | locks that are shared |
-//! | `several_keys` | several locks that are taken together |
+//! | `several_keys` | several locks that are acquired together |
 //! | `deadlocks` | call graphs that wait for each other, and what finding them costs |
 //! | `faults` | dropped futures, lost and repeated requests, lost data |
 //! | `testing` | the server in memory for users' tests |
 //! | `setup` | permissions, secrets, TLS, neighbours, and the repository itself |
 //! | `macros` | `#[locked]` |
-//! | `examples` | those of the examples that are services, and the first one, in processes of their own |
+//! | `examples` | the examples that are services, and the first one, in separate processes |
 //!
-//! They share one process, so none of them changes what belongs to it: an installed `Locks`, a panic
-//! hook, a subscriber of events. A test that does is a binary of its own, in the folder above.
+//! They share one process, so none of them changes its global state: an installed `Locks`, a panic hook, a subscriber
+//! of events. A test that does so is a separate binary, in the folder above.
 
 #![allow(
     clippy::expect_used,

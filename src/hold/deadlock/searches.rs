@@ -215,7 +215,7 @@ impl Sending {
     }
 }
 
-/// If the runtime ends first, the searches learn that there will be no answer.
+/// Fails the wanted requests if the runtime ends first: the searches learn that there will be no answer.
 impl Drop for Sending {
     fn drop(&mut self) {
         let Some(searches) = &self.searches else {

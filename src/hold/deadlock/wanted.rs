@@ -29,7 +29,7 @@ pub(super) struct Change {
 /// The time at which the requests will be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
-    /// In this turn of the runtime.
+    /// The requests are made in this turn of the runtime.
     Now,
     Soon(Duration),
 }

@@ -1,4 +1,4 @@
-//! How a loss is reported, and what it means for the other locks that were acquired together with the lost one.
+//! The loss of a lock: how it is reported, and its effect on the other locks that were acquired together with it.
 
 use std::sync::Arc;
 

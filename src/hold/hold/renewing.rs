@@ -1,4 +1,4 @@
-//! What the renewals read of a hold, and what they report to it.
+//! The part of a hold that the renewals read and change.
 
 use std::time::Duration;
 

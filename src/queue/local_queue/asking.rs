@@ -1,4 +1,4 @@
-//! When the first waiter sends a request, and when it pauses.
+//! The requests of the first waiter, and its pauses between them.
 
 use std::mem;
 

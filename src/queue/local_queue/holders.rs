@@ -1,4 +1,4 @@
-//! Who has the lock in this process.
+//! The holders of the lock in this process.
 
 use std::collections::BTreeMap;
 

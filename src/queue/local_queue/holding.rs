@@ -1,4 +1,4 @@
-//! Who has the lock in this process, and who gets it next.
+//! The grants and releases of the lock in this process.
 
 use std::time::Duration;
 
@@ -64,7 +64,8 @@ impl LocalQueue {
         self.holders.add(hold, mode, Some(until));
         self.heard = Heard::Busy;
         (self.ask_at, self.free_at) = (None, None);
-        // If the order is strict, the next waiter takes its place in the store's queue now. A reader enters.
+        // If the order is strict, the next waiter takes its place in the store's queue now. After a reader, another
+        // reader may enter.
         self.maybe_free = self.queueing.local_handoffs == 0 || mode == Mode::Shared;
         let due = now + 2 * self.queueing.heartbeat(waiter.request.ttl);
         let at = self.unclaimed.partition_point(|(other, _)| *other <= due);

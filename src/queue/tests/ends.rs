@@ -13,7 +13,7 @@ use crate::Handoff;
 use crate::store::{ForceRelease, Inspect, Snapshot};
 use crate::support::waiters;
 
-/// It goes on by itself.
+/// A runtime that runs by itself.
 fn running() -> Runtime {
     let mut builder = Builder::new_multi_thread();
     let builder = builder.worker_threads(1).enable_all();

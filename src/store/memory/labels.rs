@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::base::id::HoldId;
 
-/// Each label with the instant at which it expires.
+/// The labels, each with the instant at which it expires.
 #[derive(Debug, Default)]
 pub(crate) struct StoredLabels(HashMap<HoldId, (Arc<str>, Instant), RandomState>);
 

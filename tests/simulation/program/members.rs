@@ -13,7 +13,7 @@ use crate::simulation::climate::{millis, one_in};
 use crate::{JoinSetExt, LockError};
 
 impl Program {
-    /// A body that leaves work behind. Its section goes on until all of that has ended.
+    /// A body that leaves work behind. Its section continues until all of that has ended.
     pub(super) async fn leave_work(&self, key: &str) {
         let wish = self.wish();
         // If a process is killed, they end too.

@@ -51,7 +51,7 @@ impl Role for Arc<Outages> {
 /// flight, the next one is sent alone, because a batch of one costs more than it saves.
 const TOGETHER_FROM: usize = 2;
 
-/// What the connectors of one store have in common.
+/// The state that the connectors of one store share.
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) timeouts: Timeouts,

@@ -24,7 +24,7 @@ use crate::store::redis::wire::failure::{RUNTIME_ENDED, aborted, refuses_all, re
 pub(crate) struct Passage {
     pub(crate) connection: Arc<Connection>,
     pass: Pass,
-    /// Set if the request is sent alone.
+    /// The trial, if the request is sent alone.
     pub(super) trial: Option<Arc<Trial>>,
 }
 

@@ -49,7 +49,7 @@ enum Flow {
     Tried(Instant),
 }
 
-/// What a request must do.
+/// The step that a request must take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// The request is sent. A connection is opened if there is none.

@@ -18,9 +18,9 @@ use crate::store::redis::wire::failure::within;
 /// The way in which messages come from the server of a connection.
 #[derive(Clone)]
 pub(crate) enum Messages {
-    /// In RESP3: over the connection for requests.
+    /// Messages in RESP3, over the connection for requests.
     Beside(MultiplexedConnection),
-    /// In RESP2: over a further connection to the server.
+    /// Messages in RESP2, over a further connection to the server.
     Apart(Arc<Apart>),
 }
 
@@ -34,9 +34,9 @@ pub(crate) struct Apart {
 
 /// A subscription.
 pub(crate) enum Subscribed {
-    /// It lasts as long as the connection for requests.
+    /// A subscription that lasts as long as the connection for requests.
     Beside(MultiplexedConnection),
-    /// It lasts as long as this value.
+    /// A subscription that lasts as long as this value.
     Apart {
         requests: PubSubSink,
         reading: AbortOnDrop,

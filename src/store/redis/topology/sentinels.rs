@@ -73,7 +73,7 @@ struct SentinelVerdict {
 }
 
 impl Sentinels {
-    /// These sentinels, with other addresses.
+    /// A copy of these sentinels with other addresses.
     #[cfg(any(feature = "credentials", feature = "tls"))]
     pub(crate) fn with(&self, sentinel: Address, server: Address) -> Self {
         Self::new(&self.name, sentinel, server, self.seeds.clone())

@@ -315,7 +315,7 @@ mod tests {
         }
     }
 
-    /// This runtime is stalled while no thread blocks on it.
+    /// A runtime that is stalled while no thread blocks on it.
     fn still() -> Runtime {
         Builder::new_current_thread().enable_all().build().unwrap()
     }

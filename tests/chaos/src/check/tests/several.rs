@@ -126,7 +126,7 @@ fn permits_that_a_server_without_its_data_gives_anew_are_excused() {
     assert_eq!(rules(&met), []);
     met.faults[0].target = Target::Key(KEY);
     assert!(rules(&met).contains(&Rule::TooMany));
-    // One more than it has to give anew.
+    // This is one more permit than the server can give again.
     let late = 4 * TTL;
     let mut met = given(late).to_vec();
     met.push(with_permit(late + 3, late + 30));
