@@ -1,5 +1,4 @@
-//! `docs/reliability.md` and `docs/topologies.md` name a test for each of their rows, and every one of these tests
-//! exists.
+//! The tests and the files that the pages below `docs` name exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
