@@ -84,6 +84,7 @@ impl LockRequest {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "try_lock")]
     pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
         unless_busy(self.no_wait().acquire().await)
     }
@@ -252,6 +253,7 @@ impl LockGuard {
     /// # Ok(())
     /// # }
     /// ```
+    #[doc(alias = "unlock")]
     pub async fn release(self) -> Result<(), LockError> {
         self.0.release().await
     }

@@ -80,7 +80,8 @@ impl Campaign {
     }
 
     /// Sets the minimum duration of a leadership (default: as long as its work). No other campaign leads before that,
-    /// even if the work has returned. See [`LockRequest::min_hold`].
+    /// even if the work has returned. It also raises the [`ttl`](Self::ttl): after the death of a leader, another one
+    /// leads when `min_hold` has passed since the last renewal. See [`LockRequest::min_hold`].
     ///
     /// # Examples
     ///
@@ -89,7 +90,7 @@ impl Campaign {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// let locks = reentry::Locks::in_memory();
-    /// let campaign = locks.leader("job:hourly").min_hold(Duration::from_secs(50 * 60));
+    /// let campaign = locks.leader("job:hourly").min_hold(Duration::from_secs(60));
     /// campaign.run(|_term| async { /* the job of this hour */ }).await?;
     /// assert!(locks.inspect("job:hourly").await?.is_some());
     /// # Ok(())

@@ -78,9 +78,12 @@ impl<K> LockRequest<K> {
     /// a heartbeat after that. So a scheduled job runs at most once per period, however many machines try to run it,
     /// even if their clocks differ.
     ///
-    /// The TTL is at least `min_hold`. So the guarantee also applies if the holder dies, because the lock is then held
+    /// The TTL is raised to `min_hold`. So the guarantee also applies if the holder dies, because the lock is then held
     /// for the TTL, counted from its last renewal. There is one exception. If the lock was handed to the holder, and
     /// the holder dies before its first renewal, the lock becomes free earlier.
+    ///
+    /// Until a dead holder's lock expires, no other caller runs the job. So `min_hold` should be longer than the clocks
+    /// of the machines differ, and not much longer.
     ///
     /// `min_hold` is at most [`max_hold`](Self::max_hold), and cannot be set for a shared lock. The value of the
     /// outermost acquisition applies. After a [downgrade](crate::Held::downgrade) it has no effect.
