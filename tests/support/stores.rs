@@ -43,14 +43,6 @@ pub fn patient_at(url: impl Into<String>) -> LocksBuilder {
     builder.connect_timeout(DEADLINE).response_timeout(DEADLINE)
 }
 
-/// Locks as from [`patient`], over a pool. Then only the inbox has a subscription, so it differs from the connection
-/// for commands.
-pub fn patient_over_pool(server: &RedisServer) -> LocksBuilder {
-    let pool = deadpool_redis::Config::from_url(server.url())
-        .create_pool(Some(deadpool_redis::Runtime::Tokio1));
-    patient(server).pool(pool.expect("a pool"))
-}
-
 /// Locks on `server`, with all other options at their defaults.
 pub async fn connect(server: &RedisServer) -> Locks {
     let locks = patient(server).build().await;

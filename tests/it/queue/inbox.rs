@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::support::Direction::{ToClient, ToServer};
 use crate::support::rig::{KEY, RESPONSE_TIMEOUT};
 use crate::support::{
-    Action, Cut, DEADLINE, Proxy, RedisServer, Turns, eventually, patient, patient_over_pool,
-    processes, queued, until_queued, waiters, within,
+    Action, Cut, DEADLINE, Proxy, RedisServer, Turns, eventually, patient, processes, queued,
+    until_queued, waiters, within,
 };
 use reentry::{Locks, LocksBuilder};
 
@@ -17,11 +17,17 @@ const HEARTBEAT: Duration = Duration::from_secs(60);
 /// Only a message of a subscription contains this.
 const MESSAGE: &[u8] = b"$7\r\nmessage\r\n";
 
+/// Locks as from [`patient`], over a pool. Then only the inbox has a subscription, so it differs from the connection
+/// for commands.
+fn over_pool(server: &RedisServer) -> LocksBuilder {
+    let pool = deadpool_redis::Config::from_url(server.url())
+        .create_pool(Some(deadpool_redis::Runtime::Tokio1));
+    patient(server).pool(pool.expect("a pool"))
+}
+
 /// A process in strict order. Each of its waiters gets the lock by a message, or by its own request.
 fn process(server: &RedisServer) -> LocksBuilder {
-    let builder = patient_over_pool(server)
-        .ttl(10 * HEARTBEAT)
-        .heartbeat(HEARTBEAT);
+    let builder = over_pool(server).ttl(10 * HEARTBEAT).heartbeat(HEARTBEAT);
     builder.local_handoffs(0).wait_forever()
 }
 
