@@ -14,7 +14,8 @@ use crate::text::printable;
 
 pub(crate) enum Lock {
     One(Box<LockGuard>),
-    Several(Box<LockAllGuard>),
+    /// With the keys in the order of the arguments, each once. The guard has an order that is the same in all processes.
+    Several(Box<LockAllGuard>, Vec<String>),
 }
 
 impl Lock {
@@ -35,16 +36,17 @@ impl Lock {
             }
             keys => {
                 let request = with_options(locks.lock_all(keys), options);
-                Self::Several(Box::new(request.acquire().await?))
+                let guard = Box::new(request.acquire().await?);
+                Self::Several(guard, each_once(keys))
             }
         })
     }
 
-    /// The locks, each of them once.
+    /// The locks, each of them once, in the order of the arguments.
     fn held(&self) -> Vec<&Held> {
         match self {
             Self::One(guard) => vec![guard.held()],
-            Self::Several(guard) => guard.iter().collect(),
+            Self::Several(guard, keys) => keys.iter().filter_map(|key| guard.held(key)).collect(),
         }
     }
 
@@ -76,7 +78,7 @@ impl Lock {
         let forever = future::pending::<Infallible>();
         let ended = match self {
             Self::One(guard) => guard.scope(forever).await,
-            Self::Several(guard) => guard.scope(forever).await,
+            Self::Several(guard, _) => guard.scope(forever).await,
         };
         match ended {
             Ok(never) => match never {},
@@ -89,7 +91,7 @@ impl Lock {
         let now = future::ready(());
         match self {
             Self::One(guard) => guard.scope(now).await.err(),
-            Self::Several(guard) => guard.scope(now).await.err(),
+            Self::Several(guard, _) => guard.scope(now).await.err(),
         }
     }
 
@@ -113,9 +115,19 @@ impl Lock {
     pub(crate) async fn release(self) -> Result<(), LockError> {
         match self {
             Self::One(guard) => guard.release().await,
-            Self::Several(guard) => guard.release().await,
+            Self::Several(guard, _) => guard.release().await,
         }
     }
+}
+
+fn each_once(keys: &[String]) -> Vec<String> {
+    let mut once: Vec<String> = Vec::new();
+    for key in keys {
+        if !once.contains(key) {
+            once.push(key.clone());
+        }
+    }
+    once
 }
 
 /// A request for the lock, or for a permit of it.

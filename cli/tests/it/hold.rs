@@ -40,12 +40,12 @@ async fn a_lock_is_held_until_the_input_ends() {
 }
 
 #[tokio::test]
-async fn several_locks_are_printed_line_by_line() {
+async fn several_locks_are_printed_in_the_order_of_the_arguments() {
     let server = RedisServer::start().await;
     let locks = locks_at(&server).await;
-    let mut held = hold(&server, &["--json", "b", "a"]);
+    let mut held = hold(&server, &["--json", "z", "a", "c", "a", "b"]);
     let mut keys = Vec::new();
-    for _ in 0..2 {
+    for _ in 0..4 {
         let line: Value = serde_json::from_str(&held.line().await).unwrap();
         let key = line["key"].as_str().unwrap().to_owned();
         let info = locks.inspect(&key).await.unwrap().unwrap();
@@ -53,8 +53,7 @@ async fn several_locks_are_printed_line_by_line() {
         assert_eq!(line["hold_id"], info.holders[0].hold_id);
         keys.push(key);
     }
-    keys.sort();
-    assert_eq!(keys, ["a", "b"]);
+    assert_eq!(keys, ["z", "a", "c", "b"]);
     drop(held.input.take());
     assert_eq!(held.code().await, Some(0));
 }

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use regex::{Captures, Regex};
 
+/// The rest of a lease, until all other times have been replaced.
+const LEASE: &str = "9,8s";
+
 /// Ids, tokens, times and ports of a run become those of the page.
 pub(super) fn form(text: &str) -> String {
     let id = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
@@ -25,8 +28,10 @@ pub(super) fn form(text: &str) -> String {
         format!("{:30}", "reentry run sh:4711@work")
     });
     let text = each(&text, r"\b[0-9a-f]{8} ", |at| format!("6b1f{at:04} "));
-    let spans = Regex::new(r"(held for|lease   ) [0-9.]+m?s\b").expect("a pattern");
-    let text = right(&spans.replace_all(&text, "$1 0.2s"));
+    let spans = Regex::new(r"held for [0-9.]+m?s\b").expect("a pattern");
+    let text = spans.replace_all(&text, "held for 0.2s");
+    let leases = Regex::new(r"lease    [0-9.]+m?s\b").expect("a pattern");
+    let text = right(&leases.replace_all(&text, format!("lease    {LEASE}")));
     let clock = r"[0-9.]+[mu]?s (ahead of|behind) ours, give or take [0-9.]+[mu]?s";
     let text = each(&text, clock, |_| {
         "0.2ms ahead of ours, give or take 0.1ms".to_owned()
@@ -34,18 +39,31 @@ pub(super) fn form(text: &str) -> String {
     let text = each(&text, "(Redis|Valkey) [0-9]+\\.[0-9]+\\.[0-9]+", |_| {
         "Redis 7.0.15".to_owned()
     });
-    each(&text, r"\b[0-9]+\.[0-9]+(µs|ms|s)\b", |_| {
+    let text = each(&text, r"\b[0-9]+\.[0-9]+(µs|ms|s)\b", |_| {
         "0.2s".to_owned()
-    })
+    });
+    // No time has a comma, so this one has not been replaced.
+    text.replace(LEASE, "9.8s")
 }
 
-/// Times in a column, which stand at its right edge.
+/// Times in a column, which stand at its right edge. Of two in a line, the first one is a lease.
 fn right(text: &str) -> String {
     let pattern = Regex::new(r" {2,}([0-9]+ms|[0-9]+\.[0-9]s)\b").expect("a pattern");
-    let replaced = pattern.replace_all(text, |found: &Captures<'_>| {
-        format!("{:>width$}", "0.2s", width = found[0].len())
+    let lines = text.split_inclusive('\n').map(|line| {
+        let has_lease = pattern.find_iter(line).count() == 2;
+        let mut forms = if has_lease {
+            [LEASE, "0.2s"]
+        } else {
+            ["0.2s"; 2]
+        }
+        .into_iter();
+        let replaced = pattern.replace_all(line, |found: &Captures<'_>| {
+            let form = forms.next().unwrap_or("0.2s");
+            format!("{form:>width$}", width = found[0].len())
+        });
+        replaced.into_owned()
     });
-    replaced.into_owned()
+    lines.collect()
 }
 
 /// Replaces what matches: the first that is found and all that are equal to it by the form of 0, and so on.
