@@ -142,25 +142,25 @@ fn check_reentry(held: &[HeldKey], wish: &Wish<'_>) -> anyhow::Result<()> {
         return Ok(());
     };
     let never = match (is_shared, wish.options.permits) {
-        (true, Some(_)) => "another permit might never be free",
-        _ => "would never be free",
+        (true, Some(_)) => "another permit might never become free",
+        _ => "would never become free",
     };
     match wish.reenters {
         Some(true) => {}
         Some(false) => bail!(
-            "`{key}` is held by the `reentry run` that this one runs in, and {never}: run the inner command without \
-             it, or with `--reenter`"
+            "`{key}` is held by the enclosing `reentry run`, and {never}: run the inner command without `reentry run`, \
+             or with `--reenter`"
         ),
         None => bail!(
-            "`{key}` is held by the `reentry run` that this one runs in, and {never}: that lock needs no second hold"
+            "`{key}` is held by the enclosing `reentry run`, and {never}: a second hold is not needed"
         ),
     }
     let is_shared = |held: &&HeldKey| held.is_shared && !wish.options.shares();
     let alone = held.iter().find(is_shared).map(|held| &held.key);
     ensure!(
         alone.is_none(),
-        "`{}` is shared by the `reentry run` that this one runs in, and would never be its alone: run the inner \
-         command with `--shared`",
+        "`{}` is shared by the enclosing `reentry run`, and could never be held exclusively: run the inner command \
+         with `--shared`",
         alone.map_or("", |key| key)
     );
     Ok(())

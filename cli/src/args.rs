@@ -11,14 +11,14 @@ use clap::{Args, ValueEnum};
 
 use crate::password::PasswordFile;
 
-/// Which server is meant, and how its answers are printed.
+/// The servers, and the form of the output.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The address of the servers: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://
+    /// Address of the servers: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://
     ///
-    /// Other users of this machine can read the arguments of a process: put an address that has a password into
-    /// the variable.
+    /// Other users of this machine can read the arguments of a process. So put an address that contains a password in
+    /// the environment variable.
     #[arg(
         long,
         global = true,
@@ -28,10 +28,10 @@ pub(crate) struct Global {
         default_value = "redis://127.0.0.1:6379"
     )]
     pub(crate) url: Url,
-    /// A file with the password of the servers, in place of one in the address
+    /// File with the password of the servers, instead of a password in the address
     ///
-    /// A newline at its end is no part of the password. A regular file is read again for each connection of the locks,
-    /// and a pipe once.
+    /// A newline at its end is not part of the password. A regular file is read again for each connection of the
+    /// locks. A pipe is read only once.
     #[arg(
         long,
         global = true,
@@ -43,7 +43,7 @@ pub(crate) struct Global {
     #[cfg(feature = "tls")]
     #[command(flatten)]
     pub(crate) tls: Tls,
-    /// What the names of all locks begin with on the server
+    /// Prefix of the names of all locks on the server
     #[arg(
         long,
         global = true,
@@ -64,7 +64,7 @@ pub(crate) struct Global {
         value_parser = duration
     )]
     pub(crate) connect_timeout: Duration,
-    /// How long to wait for an answer of the server
+    /// How long to wait for a response from the server
     #[arg(
         long,
         global = true,
@@ -75,10 +75,10 @@ pub(crate) struct Global {
         value_parser = duration
     )]
     pub(crate) response_timeout: Duration,
-    /// Print JSON instead of text, errors included
+    /// Print JSON instead of text, including errors
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Whether to print in colours; `auto` does so on a terminal, unless NO_COLOR is set
+    /// When to use colours; `auto` uses them on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: Color,
 }
@@ -87,7 +87,7 @@ pub(crate) struct Global {
 #[cfg(feature = "tls")]
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Tls {
-    /// The certificates of the authorities that sign those of the servers; without it those of the system
+    /// File with the certificates of the trusted authorities, instead of those of the system
     #[arg(
         long,
         global = true,
@@ -96,7 +96,7 @@ pub(crate) struct Tls {
         hide_env_values = true
     )]
     pub(crate) cacert: Option<PathBuf>,
-    /// The certificate that is shown to the servers
+    /// File with the certificate that is presented to the servers
     #[arg(
         long,
         global = true,
@@ -106,7 +106,7 @@ pub(crate) struct Tls {
         requires = "cert_key"
     )]
     pub(crate) cert: Option<PathBuf>,
-    /// The private key of that certificate
+    /// File with the private key of that certificate
     #[arg(
         long,
         global = true,

@@ -21,7 +21,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::args::Global;
 use crate::exit::Exit;
 
-/// Distributed locks from the shell: run a command under one, see who holds them.
+/// Distributed locks from the shell: run a command under a lock, and see who holds which lock.
 #[derive(Debug, Parser)]
 #[command(name = "reentry", version, propagate_version = true)]
 pub(crate) struct Cli {

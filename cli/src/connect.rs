@@ -33,7 +33,7 @@ pub(crate) fn builder(global: &Global) -> anyhow::Result<LocksBuilder> {
     let url = global.url.with_secrets();
     ensure!(
         url != "memory:",
-        "`memory:` is the memory of one process: name a server, such as redis://127.0.0.1:6379"
+        "`memory:` is the memory of a single process: use the address of a server, for example redis://127.0.0.1:6379"
     );
     let file = global.password_file.as_ref();
     let url = match file {
@@ -65,7 +65,7 @@ fn server(builder: &LocksBuilder) -> anyhow::Result<ConnectionInfo> {
         Seeds::Server(server) | Seeds::Sentinels { server, .. } => Some(server),
         Seeds::Cluster(servers) => servers.into_iter().next(),
     };
-    server.context("the address names no server")
+    server.context("the address does not name a server")
 }
 
 /// The certificates of the files that are named.

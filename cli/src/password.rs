@@ -62,7 +62,7 @@ impl PasswordFile {
     }
 
     fn failed(&self) -> String {
-        format!("no password can be read from {}", self.path.display())
+        format!("cannot read a password from {}", self.path.display())
     }
 }
 
@@ -106,7 +106,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
     File::open(path)?.take(MOST + 1).read_to_end(&mut content)?;
     ensure!(content.len() as u64 <= MOST, "it is longer than 64 KiB");
     let Ok(mut text) = String::from_utf8(content) else {
-        bail!("it is no UTF-8");
+        bail!("it is not valid UTF-8");
     };
     if text.ends_with('\n') {
         text.pop();
@@ -120,7 +120,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
 
 /// The address with a password.
 fn with_password(url: &str, password: &str) -> anyhow::Result<String> {
-    const TWICE: &str = "the address has a password, and so has --password-file or REENTRY_PASSWORD_FILE: leave one out";
+    const TWICE: &str = "the address contains a password, but --password-file or REENTRY_PASSWORD_FILE is used, too: remove one of them";
     let encoded = || password.bytes().map(|byte| format!("%{byte:02X}"));
     let encoded: String = encoded().collect();
     let Some((scheme, rest)) = url.split_once("://") else {

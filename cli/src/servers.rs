@@ -203,7 +203,7 @@ mod tests {
             let (epoch, primary, others): (_, _, &[_]) = match of.address() {
                 "a:1" => (7, "old:1", &["a:1", "b:1"]),
                 "b:1" => (8, "new:1", &["a:1", "b:1", "c:1"]),
-                other => return Err(anyhow!("{other} is away")),
+                other => return Err(anyhow!("{other} is unreachable")),
             };
             Ok(View {
                 epoch,

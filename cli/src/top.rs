@@ -10,15 +10,15 @@ use crate::view::LockView;
 /// In which order locks are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Order {
-    /// Those for which the most processes wait first
+    /// Locks with the most waiting processes first
     Waiting,
-    /// Those that have been held for the longest time first
+    /// Locks that have been held for the longest time first
     Held,
-    /// Those whose leases end first
+    /// Locks whose leases expire soonest first
     Lease,
-    /// Those with the most holders first
+    /// Locks with the most holders first
     Holders,
-    /// By their names
+    /// By name
     Key,
 }
 

@@ -120,7 +120,7 @@ impl LockView {
     }
 
     pub(crate) fn lease_left(&self) -> String {
-        self.lease_left_ms.map_or("never ends".to_owned(), short)
+        self.lease_left_ms.map_or("never expires".to_owned(), short)
     }
 
     pub(crate) fn held_for(&self) -> String {

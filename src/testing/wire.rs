@@ -197,7 +197,7 @@ impl ProcessWire {
             biased;
             answer = timeout(limit, answered) => answer.unwrap_or_else(|Elapsed| {
                 self.discard(connected.number);
-                let cause = format!("no answer within {limit:?}");
+                let cause = format!("no response within {limit:?}");
                 Err(failure(step, Effect::Unknown, cause))
             }),
             () = self.host.until(lost) => {

@@ -303,7 +303,7 @@ impl RedisServer {
             password,
         };
         let answer = timeout(limit, admin.call(command)).await;
-        answer.unwrap_or_else(|_| Err(io::Error::other(format!("no answer within {limit:?}"))))
+        answer.unwrap_or_else(|_| Err(io::Error::other(format!("no response within {limit:?}"))))
     }
 
     /// Starts the process once. The server is ready when it responds to a PING.

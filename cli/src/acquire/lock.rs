@@ -175,7 +175,7 @@ pub(crate) fn say_unanswered(keys: &[String], ttl: Duration) {
     let keys: Vec<_> = keys.iter().map(String::as_str).collect();
     let (keys, ttl) = (quoted(&keys), format_duration(ttl));
     say(&format!(
-        "the release of {keys} was not answered: it may be locked until its lease ends, {ttl} at most"
+        "the server did not respond to the release of {keys}: it may stay locked until its lease expires, for at most {ttl}"
     ));
 }
 

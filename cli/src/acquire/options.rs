@@ -9,19 +9,19 @@ use crate::args::duration;
 /// The options that `run` and `hold` have in common.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Options {
-    /// How long the lock outlives this process if it dies; renewed every third of it
+    /// How long the lock stays held if this process dies; renewed after every third of this time
     #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub(crate) ttl: Duration,
-    /// Give up after so long, connecting included; without it the wait lasts as long as it takes
+    /// Give up after this time, including the time to connect; without it, wait without a limit
     #[arg(short = 'w', long, visible_alias = "wait", value_name = "TIME", value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
-    /// Give up at once if the lock is not free
+    /// Give up immediately if the lock is not free
     #[arg(short, long, conflicts_with = "timeout")]
     pub(crate) nonblock: bool,
-    /// Share the lock with others that have this option; those without it wait for all of them
+    /// Share the lock with others that use this option; those without it wait for all of them
     #[arg(short, long)]
     pub(crate) shared: bool,
-    /// Let so many in at once: take one of N permits of the key, a semaphore; give each of them the same N
+    /// Let N commands in at the same time: acquire one of N permits of the key; use the same N everywhere
     #[arg(
         long,
         value_name = "N",
@@ -29,22 +29,22 @@ pub(crate) struct Options {
         conflicts_with_all = ["shared", "min_hold"]
     )]
     pub(crate) permits: Option<u32>,
-    /// Keep the lock for so long at least, counted from its acquisition, though it is given back earlier
+    /// Keep the lock held for at least this time after its acquisition, even if it is released earlier
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "shared")]
     pub(crate) min_hold: Option<Duration>,
-    /// What others see of this process while it has the lock, beside its name
+    /// Text that others see next to the name of this process while it holds the lock
     #[arg(long, value_name = "TEXT")]
     pub(crate) label: Option<String>,
-    /// The exit code if the lock is not acquired, instead of 124
+    /// Exit code if the lock is not acquired, instead of 124
     #[arg(short = 'E', long, value_name = "CODE")]
     pub(crate) conflict_exit_code: Option<u8>,
-    /// Say on standard error what is waited for, and what was acquired
+    /// Print on standard error which locks are waited for, and which were acquired
     #[arg(short, long)]
     pub(crate) verbose: bool,
     /// Print nothing on standard error, except an error that explains the exit code 122, 123, 125, 126 or 127
     ///
-    /// The exit code alone says that the lock was not acquired, as for a job of cron. What a command prints is not
-    /// changed.
+    /// If the lock is not acquired, only the exit code shows it, which suits a cron job. The output of the command is
+    /// not changed.
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
 }
@@ -78,7 +78,7 @@ impl<'a> Wish<'a> {
     ) -> anyhow::Result<Self> {
         ensure!(
             options.permits.is_none() || keys.len() == 1,
-            "`--permits` is for one key, and there are {}",
+            "`--permits` requires a single key, but there are {}",
             keys.len()
         );
         Ok(Self {

@@ -77,7 +77,7 @@ impl<'a> Waiting<'a> {
                     self.has_said_error = true;
                     let error = format!("{:#}", anyhow::Error::new(error));
                     let (key, error) = (printable(key), printable(&error));
-                    say(&format!("waiting for `{key}`, although {error}"));
+                    say(&format!("waiting for `{key}`, despite an error: {error}"));
                 }
                 Some((_, Err(_))) => {}
             }

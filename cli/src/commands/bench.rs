@@ -25,28 +25,28 @@ use crate::args::Global;
 use crate::exit::Exit;
 use crate::{connect, output};
 
-/// Measure locks on your own server, beside the classic scripts
+/// Measure locks on your own server, in comparison with the classic scripts
 ///
-/// Each round measures the bare round trip first and then the contestants, in turns, so that what else the server does
-/// meets all of them. The classic scripts (HEXISTS, HINCRBY, PEXPIRE) have no queue: who waits asks again every 10 ms.
-/// All keys begin with `reentry-bench:`, behind the prefix, and are deleted afterwards.
+/// Each round measures the bare round trip first, and then the contestants in turn. So other load on the server affects
+/// all of them. The classic scripts (HEXISTS, HINCRBY, PEXPIRE) have no queue: a waiter asks again every 10 ms. All keys
+/// begin with `reentry-bench:`, after the prefix, and are deleted afterwards.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to measure; all of it if nothing is named
+    /// What to measure; everything by default
     #[arg(value_enum, value_name = "MEASURE")]
     measures: Vec<Measure>,
-    /// How many rounds
+    /// Number of rounds
     #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// How many locks a round takes without another caller
+    /// Number of locks that a round acquires without another caller
     #[arg(long, value_name = "COUNT", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..))]
     pairs: u32,
-    /// How many callers want one lock at once
+    /// Number of callers that want one lock at the same time
     #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     callers: u32,
 }
 
-/// A slow answer is a part of the measurement, and no failure.
+/// The minimum response timeout. A slow response is part of the measurement, and not a failure.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
@@ -107,7 +107,7 @@ async fn rounds(
             }
             for (name, contestant) in turns {
                 let times = measured(measure, contestant, args.pairs, args.callers).await;
-                let times = times.with_context(|| format!("{name} has failed"))?;
+                let times = times.with_context(|| format!("{name} failed"))?;
                 let row = rows.iter_mut().find(|row| row.is_of(measure, name));
                 if let Some(row) = row {
                     row.add(times);

@@ -12,7 +12,7 @@ use crate::exit::Exit;
 /// For bash: reentry completions bash > ~/.local/share/bash-completion/completions/reentry
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which shell
+    /// Name of the shell
     shell: Shell,
 }
 

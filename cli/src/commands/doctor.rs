@@ -28,21 +28,23 @@ use crate::exit::Exit;
 use crate::servers::{self, Role, Server};
 use crate::{connect, output};
 
-/// Check whether the servers are fit for locks
+/// Check whether the servers are suitable for locks
 ///
-/// Each server is asked: version, protocol, memory, persistence, replication, clock, latency, what the user may do; and all of
-/// them together: clocks against each other, sentinels, slots. At each primary a lock is taken, entered twice, renewed,
-/// handed off to another process and released: that of --key, or one named `reentry-doctor:` and a number. The exit code
-/// is 1 if something is wrong, and with --strict also if there is something to look at.
+/// Each server is checked: version, protocol, memory, persistence, replication, clock, latency, and the permissions of
+/// the user. All servers are also checked together: the differences between their clocks, sentinels, and slots.
+///
+/// At each primary, a lock is acquired, entered twice, renewed, handed off to another process and released. It is the
+/// lock named by --key, or one named `reentry-doctor:` and a number. The exit code is 1 if something is wrong, and with
+/// --strict also if there is a warning.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The TTL of the locks, which is to outlast a failover
+    /// TTL of the locks, which must outlast a failover
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     ttl: Duration,
-    /// The key of a lock that the user needs: this one is tried
+    /// Key of a lock that the user needs; this lock is tried
     #[arg(long, value_name = "NAME")]
     key: Option<String>,
-    /// Fail also if there is something to look at
+    /// Fail also if there is a warning
     #[arg(long)]
     strict: bool,
 }
@@ -125,15 +127,13 @@ async fn of_user(server: &Server, trial: &Trial) -> Result<Vec<Finding>, String>
 fn away(server: &Server, error: &str) -> Finding {
     const CHECK: &str = "connection";
     match server.role() {
-        Role::Primary => Finding::fail(
-            CHECK,
-            error,
-            "start it, or look at the network and at the login",
-        ),
+        Role::Primary => {
+            Finding::fail(CHECK, error, "start it, or check the network and the login")
+        }
         _ => Finding::warn(
             CHECK,
-            format!("{error}; the others know of it"),
-            "start it, or look at whether it can be reached from here by this address",
+            format!("{error}; other servers name this one"),
+            "start it, or check whether it can be reached from here at this address",
         ),
     }
 }

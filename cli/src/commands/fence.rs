@@ -12,13 +12,13 @@ use crate::output::print;
 
 /// Print the SQL with which a database rejects the writes of a stale holder
 ///
-/// The output creates a table, and for Postgres a function. Its comments say which isolation is needed, and why. The
-/// statement that comes first in each transaction is at its end, as a comment.
+/// The output creates a table, and for Postgres a function. Its comments say which isolation level is needed, and why.
+/// A comment at its end contains the statement that must come first in each transaction.
 ///
 /// For example: reentry fence postgres | psql shop
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which database
+    /// Type of the database
     database: Database,
 }
 

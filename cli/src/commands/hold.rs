@@ -23,15 +23,16 @@ use crate::text::printable;
 
 /// Hold a lock for a script, until the standard input ends
 ///
-/// Takes the lock, prints a line with the fencing token, the identity of the hold and the key, and renews the lease
-/// until its standard input ends, or a signal comes. Then it releases the lock. Of several keys each has a line.
+/// Acquires the lock, and prints a line with the fencing token, the identity of the hold and the key. Renews the lease
+/// until its standard input ends, or a signal arrives. Then it releases the lock. With several keys, it prints one line
+/// for each key.
 ///
-/// If the lock is lost, it ends at once with 123. It cannot end the script: the script has to look whether it still
-/// runs. `reentry run` ends its command.
+/// If the lock is lost, it exits immediately with 123. It cannot terminate the script. So the script must check whether
+/// `reentry hold` still runs. `reentry run`, on the other hand, terminates its command.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// The lock to take; several are taken all together or not at all
+    /// Key of the lock; several locks are acquired together, all or none
     #[arg(value_name = "KEY", required = true)]
     keys: Vec<String>,
     #[command(flatten)]
@@ -40,12 +41,12 @@ pub(crate) struct Args {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-    0    the input has ended, and the lock is released
-    122  the server cannot be reached, or refuses
+    0    the input has ended, and the lock was released
+    122  the server is unreachable, or rejects the request
     123  the lock was lost
-    124  the lock was not acquired within --timeout, or with --nonblock at once
-    125  reentry itself failed, for example by wrong arguments
-    128 + n if signal n has ended it";
+    124  the lock was not acquired within --timeout, or immediately with --nonblock
+    125  reentry itself failed, for example because of invalid arguments
+    128 + n if signal n terminated it";
 
 /// The name of the process for those who look at its locks.
 const NAME: &str = "reentry hold";
@@ -77,7 +78,7 @@ async fn hold(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     let Acquired { lock, locks, .. } = *acquired;
     let mut end = match print(&lock, global) {
         Ok(()) => until_end(&lock, &mut signals).await,
-        Err(error) => End::Failed(anyhow::Error::new(error).context("the token cannot be printed")),
+        Err(error) => End::Failed(anyhow::Error::new(error).context("cannot print the token")),
     };
     // A process that was stopped for longer than its lease may see another end before the loss.
     if let Some(error) = lock.loss().await {
@@ -114,8 +115,10 @@ async fn input_ends() -> anyhow::Result<()> {
         // Without a receiver the program ends.
         let _ = sender.send(read_to_end());
     })?;
-    let ended = ended.await.context("the input is not read any more")?;
-    ended.context("the standard input cannot be read")
+    let ended = ended
+        .await
+        .context("the standard input is no longer read")?;
+    ended.context("cannot read the standard input")
 }
 
 /// Reads the standard input to its end, and keeps nothing of it.

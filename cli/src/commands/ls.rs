@@ -20,18 +20,19 @@ const HOLDER: usize = 24;
 
 /// List the locks that are held
 ///
-/// The locks are printed as they are found, in no order, so that any number of them needs no memory; with --sort the
-/// first ones are printed at the end. All keys of the servers are looked through, page by page, other data too. A
-/// lock that is taken or released meanwhile may be missing, and one may be printed twice.
+/// The locks are printed in the order in which they are found, so that any number of them needs no memory. With --sort,
+/// the first ones in the sorted order are printed at the end. All keys of the servers are scanned, page by page,
+/// including other data. A lock that is acquired or released during the scan may be missing. A lock may also be printed
+/// twice.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which keys: `*` stands for any letters, `?` for one, `[ab]` for one of these
+    /// Pattern for the keys: `*` matches any characters, `?` matches one, `[ab]` matches one of these
     #[arg(default_value = "*")]
     pattern: String,
-    /// End after so many locks [default: all of them, 50 with --sort]
+    /// Stop after this many locks [default: all locks, or 50 with --sort]
     #[arg(long, short = 'n', value_name = "COUNT")]
     limit: Option<usize>,
-    /// Print the first ones in this order, once all have been looked at
+    /// Print the first locks in this order, after all keys were scanned
     #[arg(long, short, value_name = "ORDER")]
     sort: Option<Order>,
 }
@@ -93,12 +94,12 @@ async fn sorted(locks: &Locks, args: &Args, order: Order, global: &Global) -> an
 fn say_unnamed(keys: u64) {
     let keys = match keys {
         0 => return,
-        1 => "1 key is".to_owned(),
-        keys => format!("{keys} keys are"),
+        1 => "skipped 1 key that is".to_owned(),
+        keys => format!("skipped {keys} keys that are"),
     };
     let _ = writeln!(
         anstream::stderr(),
-        "reentry: {keys} no UTF-8, and left out: it may be a lock of another program"
+        "reentry: {keys} not valid UTF-8, and possibly a lock of another program"
     );
 }
 

@@ -10,12 +10,12 @@ use clap_mangen::Man;
 
 use crate::exit::Exit;
 
-/// Print the man page, or write those of all subcommands into a folder
+/// Print the man page, or write the pages of all subcommands to a directory
 ///
-/// For man(1) to find them: reentry man ~/.local/share/man/man1
+/// For man(1) to find the pages: reentry man ~/.local/share/man/man1
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Where to write reentry.1, reentry-run.1 and the others; it is made if it is missing
+    /// Directory for reentry.1, reentry-run.1 and the others; it is created if it is missing
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, command: Command) -> anyhow::Result<Exit> {
     match &args.folder {
         Some(folder) => {
-            let says_what = || format!("the man pages cannot be written into {}", folder.display());
+            let says_what = || format!("cannot write the man pages to {}", folder.display());
             fs::create_dir_all(folder).with_context(says_what)?;
             clap_mangen::generate_to(command, folder).with_context(says_what)?;
         }

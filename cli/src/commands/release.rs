@@ -15,22 +15,27 @@ use crate::{connect, output};
 
 /// Take a lock away from its holder
 ///
-/// The holder learns of it at once if it can be told, else at its next renewal, and may work on until then. What is
-/// ended is shown first, and only that is ended: a hold that begins after it was shown is left alone, and of several
-/// readers those are ended that are still there. A hold is what the server knows: with Handoff::InProcess the callers
-/// of a process follow each other in one hold, and the one that is ended may have entered after it was shown. The exit
-/// code is 1 if the lock is free, or nothing of what was shown is there any more, or the answer is no. A hash that is
-/// no lock is left as it is: a lock has fields such as this crate and the classic scripts write, `<uuid>:<number>`, and
-/// no others but
-/// `mode`.
+/// If the holder can be reached by a message, it learns of the release immediately. Otherwise it learns of it at its
+/// next renewal. It may continue to work until then.
+///
+/// The holds are shown first, and only those are ended. A hold that begins later is not affected. Of several readers,
+/// those that are still there are ended. A hold is ended as the server knows it. With Handoff::InProcess, the callers of
+/// one process share one hold, one after another. So the caller that loses the lock may have entered after the hold was
+/// shown.
+///
+/// The exit code is 1 if the lock is free, if none of the holds that were shown is left, or if the release was not
+/// confirmed.
+///
+/// A hash that is not a lock is not changed. A lock has fields of the form `<uuid>:<number>`, as this crate and the
+/// classic scripts write them, and no other field except `mode`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The key
+    /// Key of the lock
     key: String,
-    /// Confirm that the lock is released although the holder has not ended: there is no other way from outside
+    /// Required: confirms that the lock is released although its holder has not finished
     #[arg(long, required = true)]
     force: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }
@@ -57,13 +62,13 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
 /// Asks the person at the terminal.
 fn is_wanted(lock: &LockView) -> anyhow::Result<bool> {
     if !stdin().is_terminal() || !stderr().is_terminal() {
-        bail!("there is no terminal to ask at: confirm with `--yes`");
+        bail!("there is no terminal to ask for confirmation: use `--yes`");
     }
     let mut err = stderr().lock();
     write!(err, "{}", described(&lock.key, Some(lock)))?;
     write!(
         err,
-        "Whoever is inside goes on until it learns of it. End this? [y/N] "
+        "Each holder continues until it learns of the release. Release the lock? [y/N] "
     )?;
     err.flush()?;
     drop(err);
@@ -77,7 +82,7 @@ fn said(global: &Global, key: &str, ended: Option<&[String]>) -> anyhow::Result<
     let name = printable(key);
     let text = match ended {
         None => format!("{name} is free"),
-        Some([]) => format!("{name}: nothing of what was shown is there any more"),
+        Some([]) => format!("{name}: none of the holds that were shown is left"),
         Some(ended) => {
             let ended: Vec<_> = ended.iter().map(|hold| printable(hold)).collect();
             format!("{name}: ended {}", ended.join(", "))

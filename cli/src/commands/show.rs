@@ -20,9 +20,9 @@ const WAITER: usize = 36;
 /// The exit code is 1 if the lock is free.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The key
+    /// Key of the lock
     key: String,
-    /// Show so many of the processes that wait
+    /// Show at most this many waiting processes
     #[arg(long, short = 'n', value_name = "COUNT", default_value_t = 20)]
     limit: usize,
 }

@@ -39,17 +39,17 @@ const FRAME: Duration = Duration::from_millis(100);
 
 /// Watch the locks that are held, in a table that fills the terminal
 ///
-/// All keys of the servers are looked through again and again, and what is on the screen every --interval. Keys: q
-/// quits, the arrows move, s sorts by something else, / filters, r begins again.
+/// All keys of the servers are scanned again and again, and the locks on the screen are refreshed at each --interval.
+/// Keys: q quits, the arrows move, s changes the sort order, / filters, r starts a new sweep.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which keys: `*` stands for any letters, `?` for one, `[ab]` for one of these
+    /// Pattern for the keys: `*` matches any characters, `?` matches one, `[ab]` matches one of these
     #[arg(default_value = "*")]
     pattern: String,
-    /// The order at first
+    /// Initial sort order
     #[arg(long, short, value_name = "ORDER", default_value = "waiting")]
     sort: Order,
-    /// How often to look again
+    /// How often to refresh the locks on the screen
     #[arg(long, short, value_name = "TIME", default_value = "1s", value_parser = duration)]
     interval: Duration,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     if global.json || !stdout().is_terminal() || !stdin().is_terminal() {
         bail!(
-            "`watch` needs a terminal; `reentry ls`, with `--json` or without, prints the same once"
+            "`watch` needs a terminal: use `reentry ls`, with or without `--json`, which prints the same once"
         );
     }
     let locks = connect::locks(global).await?;

@@ -195,7 +195,7 @@ async fn open(info: ConnectionInfo) -> Result<MultiplexedConnection, RedisError>
 
 /// The answer of a server that does not reject the command.
 pub(crate) fn accepted<T>(answer: Answer<T>) -> anyhow::Result<T> {
-    answer.map_err(|words| anyhow!(words).context("the server refuses"))
+    answer.map_err(|words| anyhow!(words).context("the server rejected the command"))
 }
 
 /// The name and the value in each part.
@@ -217,7 +217,7 @@ fn address(addr: &ConnectionAddr) -> String {
 }
 
 fn silence(limit: Duration) -> anyhow::Error {
-    anyhow!("no answer within {limit:?}")
+    anyhow!("no response within {limit:?}")
 }
 
 /// Whether the error comes from the server itself.

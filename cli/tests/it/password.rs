@@ -168,7 +168,7 @@ async fn an_error_names_the_file_and_not_the_password() {
     let url = address(&server, "app:hunter3@");
     let ended = with(reentry_for(&url, &["ls"]), &wrong).await;
     assert_eq!(ended.code, Some(125), "{ended:?}");
-    assert!(ended.err.contains("leave one out"), "{ended:?}");
+    assert!(ended.err.contains("remove one of them"), "{ended:?}");
     assert!(!ended.err.contains("hunter"), "{ended:?}");
     // What asks no server needs no password.
     assert_eq!(

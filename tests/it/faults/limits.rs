@@ -10,7 +10,7 @@ type Seen = Result<Option<LockInfo>, LockError>;
 
 async fn is_late(asked: impl Future<Output = Seen>) {
     let error = within(DEADLINE, "the limit", asked).await.unwrap_err();
-    let cause = format!("no answer within {RESPONSE_TIMEOUT:?}");
+    let cause = format!("no response within {RESPONSE_TIMEOUT:?}");
     assert!(format!("{error:?}").contains(&cause), "{error:?}");
 }
 

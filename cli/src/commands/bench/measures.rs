@@ -14,9 +14,9 @@ use super::contestant::Contestant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Measure {
-    /// A lock and its release, without another caller
+    /// Acquisition and release of a lock, without another caller
     Pair,
-    /// One entry, where many callers of two processes want the lock at once
+    /// One entry, while many callers in two processes want the lock at the same time
     Drain,
     /// From a release to the entry of a caller that waits in another process
     Handoff,
@@ -29,8 +29,8 @@ impl Measure {
 impl fmt::Display for Measure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Pair => "a lock and its release, without another caller",
-            Self::Drain => "one entry, where many callers want the lock at once",
+            Self::Pair => "acquisition and release of a lock, without another caller",
+            Self::Drain => "one entry, while many callers want the lock at the same time",
             Self::Handoff => "from a release to the entry in another process",
         })
     }

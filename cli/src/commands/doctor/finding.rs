@@ -128,7 +128,7 @@ impl fmt::Display for Report {
         let (warn, fail) = (self.count(Level::Warn), self.count(Level::Fail));
         writeln!(
             f,
-            "{} ok, {warn} to look at, {fail} wrong",
+            "{} ok, {warn} warnings, {fail} failures",
             self.count(Level::Ok)
         )
     }

@@ -22,7 +22,7 @@ struct Need {
 const NEEDS: [Need; 5] = [
     Need {
         what: "messages",
-        without: "waiters and holders are not told, and have to ask",
+        without: "waiters and holders get no messages, and have to poll",
         commands: &[
             (
                 &["PUBLISH", "reentry:inbox:ID", ""],
@@ -36,8 +36,8 @@ const NEEDS: [Need; 5] = [
         ],
     },
     Need {
-        what: "searches for deadlocks",
-        without: "calls that wait for each other go on waiting",
+        what: "the detection of deadlocks",
+        without: "calls that wait for each other continue to wait",
         commands: &[
             (&["EXISTS", "reentry:waits:{ID}"], "~reentry:waits:*"),
             (&["EXISTS", "reentry:victim:ID"], "~reentry:victim:*"),
@@ -45,7 +45,7 @@ const NEEDS: [Need; 5] = [
     },
     Need {
         what: "descriptions of processes",
-        without: "others see an id, and not which process holds a lock",
+        without: "others see an ID, but not which process holds a lock",
         commands: &[
             (
                 &["SET", "reentry:process:ID", "", "PX", "1"],
@@ -61,7 +61,7 @@ const NEEDS: [Need; 5] = [
     },
     Need {
         what: "confirmed locks",
-        without: "replicas confirm no lock, which matters only with `confirm`",
+        without: "replicas cannot confirm locks, which matters only with `confirm`",
         commands: &[
             (&["WAIT", "0", "1"], "+wait"),
             (
@@ -72,8 +72,8 @@ const NEEDS: [Need; 5] = [
         ],
     },
     Need {
-        what: "programs of another kind",
-        without: "waiters are not told by Redisson, which matters only with `neighbours`",
+        what: "programs that use other libraries",
+        without: "waiters get no messages from Redisson, which matters only with `neighbours`",
         commands: &[(
             &["PSUBSCRIBE", "redisson_lock__channel:*"],
             "+psubscribe &redisson_lock__channel:*",
@@ -99,10 +99,16 @@ pub(crate) async fn check(server: &Server) -> Result<Vec<Finding>, String> {
             }
         }
         findings.push(match missing[..] {
-            [] => Finding::ok(CHECK, format!("it may do what {} need", need.what)),
+            [] => Finding::ok(
+                CHECK,
+                format!("the user has the permissions for {}", need.what),
+            ),
             _ => Finding::warn(
                 CHECK,
-                format!("it may not do what {} need: {}", need.what, need.without),
+                format!(
+                    "the user lacks permissions for {}: {}",
+                    need.what, need.without
+                ),
                 missing.join(" "),
             ),
         });

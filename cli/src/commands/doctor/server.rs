@@ -43,12 +43,12 @@ fn version(facts: &Facts) -> Option<Finding> {
     Some(match (major, minor) {
         (..=5, _) | (6, ..=1) => Finding::fail(
             CHECK,
-            format!("{name}: the scripts of the crate need commands that came with 6.2"),
+            format!("{name}: the scripts of the crate need commands that were added in 6.2"),
             "use Redis 6.2 or later, or Valkey",
         ),
         (6, _) => Finding::ok(
             CHECK,
-            format!("{name}; before 7.0 a SHUTDOWN does not wait for the replicas"),
+            format!("{name}; before 7.0, SHUTDOWN does not wait for the replicas"),
         ),
         _ => Finding::ok(CHECK, name),
     })
@@ -57,14 +57,16 @@ fn version(facts: &Facts) -> Option<Finding> {
 /// The protocol that is spoken.
 fn protocol(facts: &Facts) -> Finding {
     const CHECK: &str = "protocol";
-    let more = "each process has a further connection for messages";
+    let more = "each process has another connection for messages";
     match facts.protocol {
         Protocol::Resp3 => Finding::ok(CHECK, "RESP3"),
-        Protocol::Resp2 => Finding::ok(CHECK, format!("RESP2, as the address says: {more}")),
+        Protocol::Resp2 => Finding::ok(CHECK, format!("RESP2, as the address specifies: {more}")),
         Protocol::Resp3Refused => Finding::warn(
             CHECK,
-            format!("RESP2, since HELLO 3 is refused here: {more}, and tries RESP3 before each"),
-            "let HELLO through, or write protocol=resp2 into the address",
+            format!(
+                "RESP2, because HELLO 3 is rejected here: {more}, and tries RESP3 before each of them"
+            ),
+            "allow HELLO, or add protocol=resp2 to the address",
         ),
     }
 }
@@ -78,7 +80,7 @@ fn address(facts: &Facts, is_of_cluster: bool) -> Option<Finding> {
     (has_others && !is_of_cluster).then(|| {
         Finding::fail(
             CHECK,
-            "it is one server of a cluster, and refuses the locks that others have",
+            "it is one server of a cluster, and rejects the locks that other servers have",
             "use redis+cluster://",
         )
     })
@@ -96,23 +98,23 @@ fn memory(facts: &Facts) -> Option<Finding> {
         ("noeviction", 1..) if used / 10 >= most / 11 => Finding::warn(
             CHECK,
             format!(
-                "{} % of maxmemory are used: when it is full, no lock can be taken",
+                "{} % of maxmemory is used: when memory is full, no lock can be acquired",
                 percent(used, most)
             ),
-            "give it more memory, or less data",
+            "give it more memory, or store less data",
         ),
         ("noeviction", _) => Finding::ok(CHECK, "maxmemory-policy noeviction"),
         (_, 0) => Finding::warn(
             CHECK,
             format!(
-                "maxmemory-policy {policy}: with a maxmemory, which it has not yet, it would throw locks away that are held"
+                "maxmemory-policy {policy}: maxmemory is not set; if it is set later, the server can evict locks that are held"
             ),
             advice,
         ),
         _ => Finding::fail(
             CHECK,
             format!(
-                "maxmemory-policy {policy}: when memory is full, it throws locks away that are held, since they have an expiry"
+                "maxmemory-policy {policy}: when memory is full, the server evicts locks that are held, because they have an expiry"
             ),
             advice,
         ),
@@ -130,9 +132,7 @@ fn persistence(facts: &Facts) -> Option<Finding> {
     let is_aof = facts.info("aof_enabled")? == "1";
     let saves = facts.setting("save");
     if is_aof {
-        let sync = facts
-            .setting("appendfsync")
-            .unwrap_or("as it is configured");
+        let sync = facts.setting("appendfsync").unwrap_or("as configured");
         return Some(Finding::ok(
             CHECK,
             format!("append-only file, appendfsync {sync}"),
@@ -141,17 +141,17 @@ fn persistence(facts: &Facts) -> Option<Finding> {
     Some(match saves {
         None => Finding::ok(
             CHECK,
-            "no append-only file; whether it makes snapshots it does not say",
+            "no append-only file; the server does not report whether it saves snapshots",
         ),
         Some("") => Finding::warn(
             CHECK,
-            "none: a restart forgets all locks. Their holders learn of it at once, and tokens go on growing",
-            "appendonly yes, if a restart is to keep them; or leave it, if a rare second holder is harmless",
+            "none: a restart loses all locks. Their holders learn of it immediately, and tokens continue to grow",
+            "set appendonly yes to keep them at a restart, or leave it if a rare second holder is harmless",
         ),
         Some(_) => Finding::warn(
             CHECK,
-            "snapshots alone: a restart brings back locks as they stood minutes ago",
-            "appendonly yes, or no snapshots (save \"\")",
+            "only snapshots: a restart restores the locks as they were minutes ago",
+            "set appendonly yes, or disable snapshots (save \"\")",
         ),
     })
 }
@@ -160,11 +160,11 @@ fn replication(facts: &Facts) -> Option<Finding> {
     const CHECK: &str = "replication";
     if facts.is_replica() {
         return Some(match facts.info("master_link_status") {
-            Some("up") => Finding::ok(CHECK, "it has what its primary has"),
+            Some("up") => Finding::ok(CHECK, "in sync with its primary"),
             _ => Finding::fail(
                 CHECK,
-                "the connection to its primary is down: if it is promoted, it has old locks",
-                "look at its log, and at the network between them",
+                "the connection to its primary is down: if it is promoted, its locks are out of date",
+                "check its log, and the network between them",
             ),
         });
     }
@@ -176,9 +176,9 @@ fn replication(facts: &Facts) -> Option<Finding> {
         (1.., Some(0)) => Finding::warn(
             CHECK,
             format!(
-                "{replicas} replicas, and min-replicas-to-write 0: a primary that is cut off from them goes on giving locks away"
+                "{replicas} replicas, and min-replicas-to-write 0: a primary that is cut off from them continues to grant locks"
             ),
-            "min-replicas-to-write 1 and min-replicas-max-lag 10",
+            "set min-replicas-to-write 1 and min-replicas-max-lag 10",
         ),
         (_, Some(needed)) => {
             let lag = facts.setting("min-replicas-max-lag").unwrap_or("?");
@@ -191,7 +191,7 @@ fn replication(facts: &Facts) -> Option<Finding> {
         }
         (_, None) => Finding::ok(
             CHECK,
-            format!("{replicas} replicas; its min-replicas-to-write it does not say"),
+            format!("{replicas} replicas; the server does not report its min-replicas-to-write"),
         ),
     })
 }
@@ -205,7 +205,7 @@ fn clock(facts: &Facts) -> Option<Finding> {
         .unsigned_abs()
         .saturating_sub(clock.give_or_take.unsigned_abs());
     let what = format!(
-        "{} {} ours, give or take {}",
+        "{} {} the local clock, give or take {}",
         short_micros(clock.ahead.unsigned_abs()),
         if clock.ahead < 0 {
             "behind"
@@ -217,7 +217,9 @@ fn clock(facts: &Facts) -> Option<Finding> {
     Some(if differs > 1_000_000 {
         Finding::warn(
             CHECK,
-            format!("{what}: tokens are its time, and one of the two clocks may be set soon"),
+            format!(
+                "{what}: tokens are derived from its clock, and one of the two clocks may soon be set"
+            ),
             "run NTP on both machines",
         )
     } else {
@@ -251,8 +253,8 @@ fn latency(facts: &Facts, response_timeout: Duration) -> Option<Finding> {
     } else if clock.median > SLOW {
         Finding::warn(
             CHECK,
-            format!("{what}: a lock and its release take two of them"),
-            "run the program nearer to the server",
+            format!("{what}: the acquisition and the release of a lock take two of them"),
+            "run the program closer to the server",
         )
     } else {
         Finding::ok(CHECK, what)

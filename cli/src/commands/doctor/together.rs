@@ -49,13 +49,13 @@ fn clocks(facts: &[Facts]) -> Option<Finding> {
         1_000_000.. => Finding::fail(
             CHECK,
             format!(
-                "{what}: after a failover leases end at the wrong time, and tokens may not grow"
+                "{what}: after a failover, leases expire at the wrong time, and tokens may not grow"
             ),
             "run NTP on all of them",
         ),
         100_000.. => Finding::warn(
             CHECK,
-            format!("{what}: after a failover leases end by so much earlier or later"),
+            format!("{what}: after a failover, leases expire earlier or later by this difference"),
             "run NTP on all of them",
         ),
         _ => Finding::ok(CHECK, what),
@@ -96,16 +96,16 @@ fn sentinels(facts: &[Facts], ttl: Duration) -> Vec<Finding> {
         Some(error) => Finding::fail(
             CHECK,
             format!("{what}: {error}"),
-            "start the sentinels that are away, or lower the quorum",
+            "start the missing sentinels, or lower the quorum",
         ),
         None if known < 3 => Finding::warn(
             CHECK,
-            format!("{what}: without any one of them there is no failover"),
-            "run three of them, on machines of their own",
+            format!("{what}: if any one of them fails, no failover is possible"),
+            "run three of them, on separate machines",
         ),
         None if quorum > known / 2 + 1 => Finding::warn(
             CHECK,
-            format!("{what}: more of them have to agree than a failover needs votes"),
+            format!("{what}: more of them must agree than a failover needs votes"),
             format!("SENTINEL SET … quorum {}", known / 2 + 1),
         ),
         None => Finding::ok(CHECK, what),
@@ -125,7 +125,7 @@ fn sentinels(facts: &[Facts], ttl: Duration) -> Vec<Finding> {
         findings.push(Finding::fail(
             CHECK,
             format!("they name different primaries: {}", places.join(" and ")),
-            "wait, if a failover is under way; else look at the network between them",
+            "wait if a failover is in progress; otherwise check the network between them",
         ));
     }
     let after = watching
@@ -142,8 +142,8 @@ fn sentinels(facts: &[Facts], ttl: Duration) -> Vec<Finding> {
     if replicas == Some(0) {
         findings.push(Finding::fail(
             CHECK,
-            "they know no replica: there is nothing to fail over to",
-            "add a replica to the primary; two, if replicas are to confirm locks",
+            "they know of no replica: there is nothing to fail over to",
+            "add a replica to the primary, or two if replicas must confirm locks",
         ));
     }
     findings
@@ -158,9 +158,9 @@ fn lease(name: &str, silence: Duration, ttl: Duration) -> Finding {
         Finding::warn(
             CHECK,
             format!(
-                "{name}: a failover takes about {failover:?}, and a lease of {ttl:?} may end within it"
+                "{name}: a failover takes about {failover:?}, and a lease of {ttl:?} may expire during it"
             ),
-            format!("a TTL of {least:?} at least, or a shorter silence"),
+            format!("use a TTL of at least {least:?}, or decrease this setting"),
         )
     } else {
         Finding::ok(
@@ -189,15 +189,17 @@ fn cluster(facts: &[Facts], ttl: Duration) -> Vec<Finding> {
         Some(server) => Finding::fail(
             CHECK,
             format!(
-                "{} says that it is down, {covered} of {SLOTS} slots are covered",
+                "{} reports that the cluster is down, {covered} of {SLOTS} slots are covered",
                 server.address
             ),
-            "start the servers that are away, or promote their replicas (CLUSTER FAILOVER)",
+            "start the missing servers, or promote their replicas (CLUSTER FAILOVER)",
         ),
         None if covered < SLOTS => Finding::fail(
             CHECK,
-            format!("{covered} of {SLOTS} slots are covered: locks in the others cannot be taken"),
-            "redis-cli --cluster fix",
+            format!(
+                "{covered} of {SLOTS} slots are covered: locks in the others cannot be acquired"
+            ),
+            "run redis-cli --cluster fix",
         ),
         None => Finding::ok(CHECK, format!("all {SLOTS} slots are covered")),
     });
@@ -214,20 +216,20 @@ fn cluster(facts: &[Facts], ttl: Duration) -> Vec<Finding> {
         findings.push(Finding::warn(
             CHECK,
             format!(
-                "no replica of {}: if it fails, its slots are away until it is back",
+                "no replica of {}: if it fails, its slots are unavailable until it returns",
                 names.join(", ")
             ),
-            "a replica for each primary",
+            "add a replica for each primary",
         ));
     }
     if primaries.len() < 3 {
         findings.push(Finding::warn(
             CHECK,
             format!(
-                "{} primaries: without any one of them there is no failover",
+                "{} primaries: if any one of them fails, no failover is possible",
                 primaries.len()
             ),
-            "three primaries at least",
+            "use at least three primaries",
         ));
     }
     // `[slot->-node]` and `[slot-<-node]`.
@@ -236,8 +238,8 @@ fn cluster(facts: &[Facts], ttl: Duration) -> Vec<Finding> {
     if moving.into_iter().any(|nodes| is_open(&nodes)) {
         findings.push(Finding::warn(
             CHECK,
-            "a slot is being moved in steps: meanwhile its locks can be neither taken nor released, only renewed",
-            "let it come to its end; Valkey 9 can move slots at once (CLUSTER MIGRATESLOTS)",
+            "a slot is being moved in steps: until it has moved, its locks can be renewed, but neither acquired nor released",
+            "let the move finish; Valkey 9 can move slots in a single step (CLUSTER MIGRATESLOTS)",
         ));
     }
     let silence = members

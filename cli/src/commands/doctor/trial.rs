@@ -54,15 +54,15 @@ impl Trial {
                 findings.push(Finding::ok(
                     CHECK,
                     format!(
-                        "one was taken, entered twice, renewed, handed off in {took}, and released"
+                        "a lock was acquired, entered twice, renewed, handed off in {took}, and released"
                     ),
                 ));
                 findings.push(listing(listed));
             }
             Err(error) if error.is_contended() => findings.push(Finding::warn(
                 CHECK,
-                format!("`{key}` is locked: it was not tried"),
-                "say `--key NAME`, with the name of a lock that is needed and that is free",
+                format!("`{key}` is locked, so it was not tried"),
+                "use `--key NAME` with the name of a lock that the user needs and that is free",
             )),
             Err(error) => {
                 let is_covered = !__admin::refuses_key(&error) || self.covers(server, &key).await?;
@@ -73,7 +73,7 @@ impl Trial {
                 let advice = advice(&said, is_covered);
                 findings.push(Finding::fail(
                     CHECK,
-                    format!("no lock can be taken: {said}"),
+                    format!("no lock can be acquired: {said}"),
                     advice,
                 ));
             }
@@ -136,9 +136,9 @@ impl Trial {
         Finding::warn(
             CHECK,
             format!(
-                "the key patterns of the user do not cover `{name}`: whether they cover the locks that it needs is not known"
+                "the key patterns of the user do not cover `{name}`: it is unknown whether they cover the locks that it needs"
             ),
-            "say `--key NAME`, with the name of a lock that it needs",
+            "use `--key NAME` with the name of a lock that it needs",
         )
     }
 }
@@ -152,11 +152,11 @@ async fn listed(locks: &Locks, key: &str) -> Result<(), LockError> {
 fn listing(listed: Result<(), LockError>) -> Finding {
     const CHECK: &str = "user";
     match listed {
-        Ok(()) => Finding::ok(CHECK, "it may do what lists need"),
+        Ok(()) => Finding::ok(CHECK, "the user has the permissions for lists"),
         Err(error) => Finding::warn(
             CHECK,
             format!(
-                "`reentry ls`, `show` and `watch` are refused: {:#}",
+                "`reentry ls`, `show` and `watch` are rejected: {:#}",
                 anyhow::Error::new(error)
             ),
             "+scan +hkeys +zcount +dbsize",
@@ -171,19 +171,19 @@ fn advice(said: &str, is_covered: bool) -> String {
             "read only replica",
             "name the primary, or use the sentinels (redis+sentinel://), which know it",
         ),
-        ("OOM", "give it more memory, or less data"),
+        ("OOM", "give it more memory, or store less data"),
         (
             "NOREPLICAS",
-            "start its replicas, or look at the network between them",
+            "start its replicas, or check the network between them",
         ),
-        ("MISCONF", "look at its log, and at its disk"),
+        ("MISCONF", "check its log and its disk"),
         (
             "unknown command",
-            "a server that has this command, and no proxy that keeps it back",
+            "use a server that has this command, without a proxy that blocks it",
         ),
         (
             "access",
-            "~reentry:queue:* ~reentry:entries:*, beside a pattern for the lock",
+            "~reentry:queue:* ~reentry:entries:*, in addition to a pattern for the lock",
         ),
         // A script that calls a forbidden command does not learn which command it was.
         ("can't run this command", RIGHTS),
@@ -199,7 +199,7 @@ fn advice(said: &str, is_covered: bool) -> String {
     let known = ADVICE.iter().find(|(words, _)| said.contains(words));
     let known = known.map(|(_, advice)| *advice);
     known
-        .unwrap_or("look at what the server says, and at its log")
+        .unwrap_or("check the error of the server, and its log")
         .to_owned()
 }
 

@@ -8,35 +8,35 @@ use crate::args::duration;
 
 /// Run a command under a lock, like flock(1)
 ///
-/// Takes the lock, runs the command while the lease is renewed, and releases the lock. The command has these
-/// variables: REENTRY_KEY, REENTRY_TOKEN (the fencing token), REENTRY_HOLD (the identity of the hold). Of several keys
-/// the first two have one line for each.
+/// Acquires the lock, runs the command while the lease is renewed, and releases the lock. The command has these
+/// environment variables: REENTRY_KEY, REENTRY_TOKEN (the fencing token), REENTRY_HOLD (the identity of the hold). With
+/// several keys, the first two have one line for each key.
 ///
-/// Without --key the first word is the key, and the command follows it. `--` before the command may be missing if the
-/// command does not begin with `-`. All options of `reentry` are before the key. With --key the first word is the
+/// Without --key, the first word is the key, and the command follows it. The `--` before the command can be omitted if
+/// the command does not begin with `-`. All options of `reentry` come before the key. With --key, the first word is the
 /// command.
 ///
-/// Signals go to the command; SIGINT, SIGQUIT and SIGTERM to all processes that it has started. If the lock is
-/// lost, all of them get SIGTERM, and after `--grace` SIGKILL.
+/// Signals are passed on to the command. SIGINT, SIGQUIT and SIGTERM are passed on to all processes that it has
+/// started. If the lock is lost, all of them get SIGTERM, and SIGKILL after `--grace`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXIT_CODES, override_usage = USAGE)]
 pub(crate) struct Args {
-    /// The lock to take, in place of the first word; several are taken all together or not at all
+    /// Key of the lock, instead of the first word; repeat it to acquire several locks, all or none
     #[arg(short, long = "key", value_name = "KEY")]
     pub(super) keys: Vec<String>,
-    /// Run this line by `sh -c`, in place of a command
+    /// Run this line with `sh -c`, instead of a command
     #[arg(short = 'c', long = "command", value_name = "LINE")]
     pub(super) line: Option<OsString>,
     #[command(flatten)]
     pub(super) options: Options,
-    /// How long the command has between SIGTERM and SIGKILL when the lock is lost; a third of --ttl at most if this
-    /// process is killed [default: 5s, or a third of --ttl if that is less]
+    /// Time between SIGTERM and SIGKILL when the lock is lost; at most a third of --ttl if this process is killed
+    /// [default: 5s, or a third of --ttl if that is less]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     grace: Option<Duration>,
-    /// Enter the locks once more that a run around this one has; without it that is an error
+    /// Re-enter the locks that an enclosing run holds; without this option, that is an error
     #[arg(long)]
     pub(super) reenter: bool,
-    /// The key, unless --key names it, and the command with its arguments, unless -c has a line
+    /// Key, unless --key is used, and command with its arguments, unless -c is used
     #[arg(trailing_var_arg = true, value_name = "WORD")]
     pub(super) words: Vec<OsString>,
 }
@@ -63,11 +63,11 @@ impl Args {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-    that of the command, or 128 + n if signal n has ended it
-    122  the server cannot be reached, or refuses
-    123  the lock was lost; the command was ended
-    124  the lock was not acquired within --timeout, or with --nonblock at once
-    125  reentry itself failed, for example by wrong arguments
+    the exit code of the command, or 128 + n if signal n killed it
+    122  the server is unreachable, or rejects the request
+    123  the lock was lost, and the command was terminated
+    124  the lock was not acquired within --timeout, or immediately with --nonblock
+    125  reentry itself failed, for example because of invalid arguments
     126  the command cannot be executed
     127  the command was not found";
 

@@ -69,7 +69,7 @@ impl Command {
         let hold = hold.unwrap_or_default();
         let shares_group = has_terminal();
         let guard = Guard::start(&hold, args.grace_of_guard(), args.options.quiet);
-        let guard = guard.context("the guard of the command cannot be started");
+        let guard = guard.context("cannot start the guard of the command");
         let mut guard = guard.map_err(|error| NotStarted {
             code: Exit::Failed.code(),
             error,

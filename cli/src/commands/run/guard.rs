@@ -126,7 +126,7 @@ fn keep_guard(hold: &str, grace: Duration) -> anyhow::Result<Exit> {
         // The last action, since a terminal may stop a background process that writes.
         let _ = writeln!(
             io::stderr(),
-            "reentry: `reentry run` was killed, so its command was ended"
+            "reentry: `reentry run` was killed, so its command was terminated"
         );
     }
     Ok(Exit::Success)

@@ -42,7 +42,7 @@ impl Task {
     ) -> anyhow::Result<Self> {
         let (key, rest) = match (keys, words) {
             ([], [key, rest @ ..]) => (Some(key), rest),
-            ([], []) => bail!("there is no key: write `reentry run KEY -- COMMAND`"),
+            ([], []) => bail!("the key is missing: write `reentry run KEY -- COMMAND`"),
             (_, words) => (None, words),
         };
         let command = match (line, rest) {
@@ -50,14 +50,18 @@ impl Task {
                 .map(OsStr::to_owned)
                 .to_vec(),
             (Some(_), [word, ..]) => bail!(
-                "`-c` and a command exclude each other: `{}` is too much after `reentry run -c LINE {}`",
+                "`-c` cannot be combined with a command: leave out `{}` after `reentry run -c LINE {}`",
                 shown(word),
                 key.map_or("--key KEY".to_owned(), |_| "KEY".to_owned())
             ),
             (None, rest) => command(key, rest, is_dashed)?,
         };
         let keys = match key {
-            Some(key) => vec![key.to_str().context("the key is no UTF-8")?.to_owned()],
+            Some(key) => vec![
+                key.to_str()
+                    .context("the key is not valid UTF-8")?
+                    .to_owned(),
+            ],
             None => keys.to_vec(),
         };
         Ok(Self { keys, command })
@@ -73,21 +77,21 @@ fn command(
     let Some(key) = key.map(|key| shown(key)) else {
         ensure!(
             !rest.is_empty(),
-            "there is no command: write `reentry run --key KEY -- COMMAND`"
+            "the command is missing: write `reentry run --key KEY -- COMMAND`"
         );
         return Ok(rest.to_vec());
     };
     ensure!(
         !is_dashed,
-        "`--` is before `{key}`, so it is the command, and there is no key: write `reentry run KEY -- {key}`"
+        "`--` before `{key}` makes it the command, so the key is missing: write `reentry run KEY -- {key}`"
     );
     match rest {
         [] => bail!(
-            "there is no key or no command beside `{key}`: write `reentry run KEY -- {key}` or \
+            "the key or the command is missing next to `{key}`: write `reentry run KEY -- {key}` or \
              `reentry run {key} -- COMMAND`"
         ),
         [dashes] if dashes == DASHES => {
-            bail!("there is no command: write `reentry run {key} -- COMMAND`")
+            bail!("the command is missing: write `reentry run {key} -- COMMAND`")
         }
         [dashes, command @ ..] if dashes == DASHES => Ok(command.to_vec()),
         [option, ..] if option.as_encoded_bytes().starts_with(b"-") => {
@@ -95,8 +99,8 @@ fn command(
             // A value may be a password.
             let (option, _) = option.split_once('=').unwrap_or((&option, ""));
             bail!(
-                "`{option}` behind `{key}` is ambiguous: an option of `reentry` is before the key, as in \
-                 `reentry run {option} … KEY -- COMMAND`, and one of a command behind `--`, as in \
+                "`{option}` after `{key}` is ambiguous: write an option of `reentry` before the key, as in \
+                 `reentry run {option} … KEY -- COMMAND`, or an option of the command after `--`, as in \
                  `reentry run KEY -- {key} {option} …`"
             )
         }

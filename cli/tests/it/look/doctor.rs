@@ -142,8 +142,8 @@ async fn the_protocol_that_is_spoken_is_told() {
     let [(refusing, refused), (plain, asked)] = servers_in_resp2().await;
     for (url, level, said) in [
         (&plain.url(), "ok", "RESP3"),
-        (&asked, "ok", "RESP2, as the address says"),
-        (&refused, "warn", "RESP2, since HELLO 3 is refused"),
+        (&asked, "ok", "RESP2, as the address specifies"),
+        (&refused, "warn", "RESP2, because HELLO 3 is rejected"),
     ] {
         let (code, report) = report(url, &[]).await;
         assert_eq!(code, Some(0), "{report:#}");

@@ -64,7 +64,7 @@ async fn only_what_was_shown_is_ended() {
     let newer = hold(&locks, "order:42").await;
     terminal.send_line("yes").unwrap();
     terminal
-        .exp_string("nothing of what was shown is there any more")
+        .exp_string("none of the holds that were shown is left")
         .unwrap();
     assert_eq!(code(terminal), 1);
     let info = locks.inspect("order:42").await.unwrap().unwrap();

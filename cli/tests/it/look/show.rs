@@ -94,7 +94,7 @@ async fn what_another_program_has_put_there_is_shown() {
         text.contains("worker-7, depth 1, of another program"),
         "{text}"
     );
-    assert!(text.contains("lease    never ends"), "{text}");
+    assert!(text.contains("lease    never expires"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -223,7 +223,7 @@ async fn a_release_that_is_not_answered_is_told() {
     run.says("up").await;
     server.stop();
     drop(run.input.take());
-    run.says("reentry: the release of `a` was not answered: it may be locked until its lease ends, 1h at most")
+    run.says("reentry: the server did not respond to the release of `a`: it may stay locked until its lease expires, for at most 1h")
         .await;
     assert_eq!(run.code().await, Some(7));
 }

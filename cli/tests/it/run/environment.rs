@@ -61,7 +61,9 @@ async fn a_run_inside_of_one_for_the_same_key_fails_at_once() {
     let ended = ended_of(&mut script_at(&server, &["-k", "a"], &inner));
     assert_eq!((ended.code, &*ended.out), (Some(125), ""));
     assert!(
-        ended.err.contains("`a` is held by the `reentry run`"),
+        ended
+            .err
+            .contains("`a` is held by the enclosing `reentry run`"),
         "{}",
         ended.err
     );

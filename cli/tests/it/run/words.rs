@@ -67,8 +67,11 @@ fn what_is_ambiguous_is_refused_with_what_to_write() {
             &["run", "a", "-c", "ls"],
             "`reentry run -c … KEY -- COMMAND`",
         ),
-        (&["run", "-c", "ls", "a", "b"], "`-c` and a command"),
-        (&["run", "-c", "ls", "-k", "a", "b"], "`-c` and a command"),
+        (&["run", "-c", "ls", "a", "b"], "`-c` cannot be combined"),
+        (
+            &["run", "-c", "ls", "-k", "a", "b"],
+            "`-c` cannot be combined",
+        ),
         (&["run", "-k", "a"], "`reentry run --key KEY -- COMMAND`"),
     ] {
         let ended = ended(words);

@@ -65,7 +65,7 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Driver(error) => error.fmt(f),
-            Self::Silence(limit) => write!(f, "no answer within {limit:?}"),
+            Self::Silence(limit) => write!(f, "no response within {limit:?}"),
             Self::Late => f.write_str("there was no time left to send it"),
         }
     }
