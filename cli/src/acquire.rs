@@ -29,15 +29,15 @@ use crate::signals::Signals;
 /// The least time for which a command with a `--timeout` waits for its lock.
 const LEAST: Duration = Duration::from_millis(1);
 
-/// The time limit for the farewell to the server: places in queues, and releases without an answer.
+/// The time limit for the last requests to the server: places in queues, and releases without a response.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The end of a wait.
 pub(crate) enum Taken {
     Locks(Box<Acquired>),
-    /// The runs around this process hold all the keys.
+    /// The enclosing runs hold all the keys.
     Reentered(Vec<HeldKey>),
-    /// A signal has ended the wait.
+    /// A signal ended the wait.
     Signal(i32),
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct Acquired {
     pub(crate) lock: Lock,
     pub(crate) locks: Locks,
     pub(crate) enclosing: Enclosing,
-    /// The other keys, which the runs around this process hold.
+    /// The other keys, which the enclosing runs hold.
     pub(crate) reentered: Vec<HeldKey>,
 }
 
@@ -109,7 +109,7 @@ pub(crate) async fn take(
     })))
 }
 
-/// Leaves the server after the release of these locks. Says so if the release was not answered.
+/// Leaves the server after the release of these locks. Prints a message if the server did not respond to the release.
 pub(crate) async fn leave(locks: &Locks, keys: &[String], options: &Options, is_told: bool) {
     let left = locks.close_within(FAREWELL).await;
     if !left.is_clean() && is_told && !options.quiet {
@@ -117,7 +117,7 @@ pub(crate) async fn leave(locks: &Locks, keys: &[String], options: &Options, is_
     }
 }
 
-/// The end of the program: a lock that was not acquired has a code of its own, and no message with `--quiet`.
+/// The end of the program. A lock that was not acquired has its own exit code, and no message with `--quiet`.
 pub(crate) fn ended(
     ended: anyhow::Result<Exit>,
     options: &Options,
@@ -136,7 +136,7 @@ pub(crate) fn ended(
     }
 }
 
-/// Checks whether a process may re-enter the locks of the runs around it.
+/// Checks whether a process may re-enter the locks of the enclosing runs.
 fn check_reentry(held: &[HeldKey], wish: &Wish<'_>) -> anyhow::Result<()> {
     let Some(HeldKey { key, is_shared, .. }) = held.first() else {
         return Ok(());
@@ -166,7 +166,7 @@ fn check_reentry(held: &[HeldKey], wish: &Wish<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Leaves the queue, and releases a lock that was acquired but whose answer never came.
+/// Leaves the queue, and releases a lock that was acquired but whose response never arrived.
 async fn give_up(locks: &Locks) {
     // No lock is held that `close_within` would have to end.
     let _ = timeout(FAREWELL, locks.close()).await;

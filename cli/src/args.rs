@@ -130,7 +130,7 @@ impl Url {
 }
 
 impl FromStr for Url {
-    // The crate says what is wrong with it, and does not repeat the address.
+    // The crate reports the error, and does not repeat the address.
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Infallible> {

@@ -1,4 +1,4 @@
-//! The subcommands: each has a file or a folder, with its arguments beside its code.
+//! The subcommands. Each has a file or a folder with its arguments and its code.
 
 #[cfg(feature = "bench")]
 mod bench;

@@ -2,17 +2,17 @@
 //!
 //! | code | meaning |
 //! |---|---|
-//! | 0 | done |
-//! | 1 | done, and the answer is no: there is no such lock, something is wrong with the server |
-//! | 122 | the server cannot be reached, or rejects the request |
+//! | 0 | success |
+//! | 1 | success with a negative result: there is no such lock, or something is wrong with the server |
+//! | 122 | the server is unreachable, or rejects the request |
 //! | 123 | the lock was lost |
 //! | 124 | the lock was not acquired in time; `run --conflict-exit-code` changes it |
-//! | 125 | `reentry` itself failed: wrong arguments, or the system rejected a call |
+//! | 125 | `reentry` itself failed: invalid arguments, or the system rejected a call |
 //! | 126 | `run`: the command cannot be executed |
 //! | 127 | `run`: the command was not found |
-//! | others | `run`: the exit code of the command, or 128 + n if signal n has ended it |
+//! | others | `run`: the exit code of the command, or 128 + n if signal n killed it |
 //!
-//! From 124 on the codes are those of timeout(1) and env(1). Commands hardly use them for themselves.
+//! The codes from 124 on have the same meaning as in timeout(1) and env(1). Commands rarely use them for themselves.
 
 use std::fmt;
 use std::io::Write;
@@ -84,8 +84,8 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Whether a signal without a handler ends the process. It does not end process 1, as in a container: an abort by a
-/// signal becomes a fault there.
+/// Whether a signal without a handler terminates the process. It does not terminate process 1, for example in a
+/// container: an abort by a signal becomes a fault there.
 #[cfg(unix)]
 fn ends_by_signals(pid: Pid) -> bool {
     !pid.is_init()

@@ -5,7 +5,7 @@
 //! | `args` | the arguments that all subcommands share: the address, the prefix, the form of the output |
 //! | `password` | the password from a file |
 //! | `connect` | the connection for these arguments |
-//! | `servers` | the servers one by one, for commands that look at each of them |
+//! | `servers` | the servers one by one, for commands that examine each of them |
 //! | `output` | the output: text for a person, or JSON |
 //! | `acquire` | the locks of `run` and `hold`, and the wait for them |
 //! | `signals` | the signals that this process receives, and their senders |
@@ -15,7 +15,7 @@
 //! | `progress` | the progress of a long task, on a terminal |
 //! | `usage` | errors in the arguments |
 //! | `exit` | the exit codes, in one table |
-//! | `commands` | one file or folder for each subcommand, its arguments beside its code |
+//! | `commands` | one file or folder for each subcommand, with its arguments and its code |
 
 #[cfg(unix)]
 mod acquire;

@@ -124,7 +124,7 @@ fn with_password(url: &str, password: &str) -> anyhow::Result<String> {
     let encoded = || password.bytes().map(|byte| format!("%{byte:02X}"));
     let encoded: String = encoded().collect();
     let Some((scheme, rest)) = url.split_once("://") else {
-        // The library says what is wrong with it.
+        // The library reports the error.
         return Ok(url.to_owned());
     };
     if scheme == "unix" || scheme.ends_with("+unix") {

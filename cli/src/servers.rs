@@ -1,8 +1,8 @@
 //! The servers of an address, each with a connection of its own. The locks do not use these connections.
 //!
 //! A single server names its replicas, or its primary. If the address has several servers, they name the others. Each
-//! server that is named is asked. The view with the latest epoch counts, since some servers may not know of a failover
-//! yet.
+//! server that is named is asked. The view with the latest epoch is used, because some servers may not know of a
+//! failover yet.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -21,7 +21,7 @@ use crate::connect;
 
 mod server;
 
-/// The error if no server of the address answers.
+/// The error if no server of the address responds.
 #[derive(Debug)]
 pub(crate) struct Unreachable;
 
@@ -35,7 +35,7 @@ impl fmt::Display for Unreachable {
 ///
 /// # Errors
 ///
-/// [`Unreachable`] if no server in the address answers.
+/// [`Unreachable`] if no server in the address responds.
 pub(crate) async fn all(global: &Global) -> anyhow::Result<Vec<Server>> {
     let timeouts = Timeouts {
         connect: global.connect_timeout,
@@ -111,7 +111,7 @@ impl Server {
     /// The view of a single server: the server, and the replicas or the primary that it names. The server counts as
     /// a primary whatever it says: all requests for locks go to it.
     async fn around(self) -> anyhow::Result<Vec<Self>> {
-        // A user without the right to ask sees only this server.
+        // A user without this permission sees only this server.
         let info = self.ask::<String>(&["INFO", "replication"]).await?;
         let info = fields(info.unwrap_or_default().lines(), ':');
         let replicas = info.iter().filter_map(|(name, value)| {

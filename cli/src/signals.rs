@@ -23,7 +23,7 @@ pub(crate) struct Sent {
     pub(crate) by_process: bool,
 }
 
-/// Receives signals as long as it lives. While it lives, a signal has no other effect.
+/// Receives signals until it is dropped. Until then, a signal has no other effect.
 pub(crate) struct Signals {
     received: UnboundedReceiver<Sent>,
     handle: Handle,

@@ -45,7 +45,7 @@ pub(crate) struct WaitingView {
     pub(crate) mode: &'static str,
     pub(crate) holds: Vec<String>,
     pub(crate) alive: bool,
-    /// The time for which the process counts as alive if it does not ask again.
+    /// The time for which the process counts as alive if it sends no further request.
     pub(crate) alive_for_ms: Option<u64>,
 }
 

@@ -14,7 +14,7 @@ pub(crate) const VARIABLE: &str = "REENTRY_INSIDE";
 /// The variable with the hold of the innermost run.
 pub(crate) const HOLD: &str = "REENTRY_HOLD";
 
-/// A lock that a run around this one had when it started its command.
+/// A lock that an enclosing run held when it started its command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Outer {
     hold: String,
@@ -25,7 +25,7 @@ struct Outer {
     token: Option<u64>,
 }
 
-/// A key that a run around this one holds at this moment.
+/// A key that an enclosing run holds at this moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HeldKey {
     pub(crate) key: String,
@@ -54,7 +54,7 @@ impl Enclosing {
         all.filter_map(|outer| Some((outer.hold.parse().ok()?, &*outer.name)))
     }
 
-    /// The keys that the runs around this one hold at this moment, on this server.
+    /// The keys that the enclosing runs hold at this moment, on this server.
     pub(crate) async fn held(
         &self,
         keys: &[String],

@@ -1,4 +1,4 @@
-//! The locks of one process: one, or several that were taken together.
+//! The locks of one process: one, or several that were acquired together.
 
 use std::convert::Infallible;
 use std::future;
@@ -55,7 +55,7 @@ impl Lock {
         self.held().first().map(|held| held.hold_id())
     }
 
-    /// Each key with its hold and its token. If an attempt to take several locks failed halfway, some have another
+    /// Each key with its hold and its token. If an attempt to acquire several locks failed halfway, some have another
     /// hold.
     pub(crate) fn holds(&self) -> Vec<(&str, HoldId, FencingToken)> {
         let held = self.held().into_iter();
@@ -103,7 +103,7 @@ impl Lock {
         say(&format!("acquired {keys}, token {tokens}"));
     }
 
-    /// Releases the locks before their minimum time is over, since nothing was done under them.
+    /// Releases the locks before their minimum time is over, because nothing was done under them.
     pub(crate) async fn give_back(self) -> Result<(), LockError> {
         // A shared lock has no minimum time.
         for held in self.held() {
@@ -164,7 +164,7 @@ fn quoted(keys: &[&str]) -> String {
     quoted.join(", ")
 }
 
-/// Prints on standard error which locks of the runs around this one were re-entered.
+/// Prints on standard error which locks of the enclosing runs were re-entered.
 pub(crate) fn tell_reentered(held: &[HeldKey]) {
     let keys: Vec<_> = held.iter().map(|held| &*held.key).collect();
     say(&format!("re-entered {}", quoted(&keys)));

@@ -60,9 +60,9 @@ impl Options {
 pub(crate) struct Wish<'a> {
     pub(crate) keys: &'a [String],
     pub(crate) options: &'a Options,
-    /// The name of this process for those who look at its locks.
+    /// The name of this process in inspections of its locks.
     pub(crate) name: String,
-    /// Whether the locks of the runs around this process are entered once more; `None` where that is no option.
+    /// Whether the locks of the enclosing runs are entered once more; `None` where that is not an option.
     pub(crate) reenters: Option<bool>,
 }
 

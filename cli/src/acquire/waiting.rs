@@ -1,8 +1,8 @@
 //! The wait for the locks, and its messages.
 //!
 //! A server that rejects requests from the beginning may do so for ever, for example a replica, or a server with a full
-//! memory or too few replicas. So its first answer ends the run. If another holder has the lock at first, the run waits
-//! as long as it takes, whatever happens.
+//! memory or too few replicas. So its first response ends the run. If another holder has the lock at first, the run
+//! waits without a limit, whatever happens.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use super::options::Options;
 use crate::text::printable;
 use crate::view::LockView;
 
-/// The time after which a run says that it waits.
+/// The time after which a run prints that it waits.
 const SILENT: Duration = Duration::from_secs(1);
 
-/// The interval at which the run looks at the answer of the server.
+/// The interval at which the run checks the response of the server.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Waits for the locks of these keys.

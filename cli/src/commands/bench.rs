@@ -1,4 +1,4 @@
-//! `reentry bench`: the cost of locks on this server, beside the classic scripts.
+//! `reentry bench`: the cost of locks on this server, in comparison with the classic scripts.
 //!
 //! | file | what it is |
 //! |---|---|

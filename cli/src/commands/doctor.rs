@@ -1,12 +1,12 @@
-//! `reentry doctor`: whether the servers are as the documentation recommends.
+//! `reentry doctor`: whether the servers match the recommendations of the documentation.
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `facts` | the facts that a server reports |
 //! | `server` | what is right and wrong with one server |
 //! | `together` | what is right and wrong with several servers together |
-//! | `trial` | a lock that is taken, handed off and released |
-//! | `rights` | the other rights of the user |
+//! | `trial` | a lock that is acquired, handed off and released |
+//! | `rights` | the other permissions of the user |
 //! | `finding` | the findings, and how they are printed |
 
 mod facts;

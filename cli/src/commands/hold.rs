@@ -48,10 +48,10 @@ Exit codes:
     125  reentry itself failed, for example because of invalid arguments
     128 + n if signal n terminated it";
 
-/// The name of the process for those who look at its locks.
+/// The name of the process in inspections of its locks.
 const NAME: &str = "reentry hold";
 
-/// The interval at which a background process looks whether it may read from its terminal.
+/// The interval at which a background process checks whether it may read from its terminal.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The end of a hold.
@@ -108,7 +108,7 @@ async fn until_end(lock: &Lock, signals: &mut Signals) -> End {
     }
 }
 
-/// Waits for the end of the standard input. The thread that reads it ends with the program.
+/// Waits for the end of the standard input. The thread that reads it ends together with the program.
 async fn input_ends() -> anyhow::Result<()> {
     let (sender, ended) = oneshot::channel();
     thread::Builder::new().spawn(move || {

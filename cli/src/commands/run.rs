@@ -41,8 +41,8 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     acquire::ended(ended, &args.options, global)
 }
 
-/// The name of the process for those who look at its locks: that of the command, without its arguments, which may contain
-/// a password.
+/// The name of the process in inspections of its locks. It contains the name of the command, but not its arguments, which
+/// may contain a password.
 fn name(command: &[OsString]) -> String {
     let program = command.first().map(Path::new).and_then(Path::file_name);
     let program = program.unwrap_or_default().to_string_lossy();
@@ -94,7 +94,7 @@ fn outcome(
         (Ok(Outcome::Lost(error)), _) => Err(error.into()),
         // The server took the lock away while the command ran, and reports it now.
         (Ok(Outcome::Ended(_)), Err(error)) if error.is_lost() => Err(error.into()),
-        // The command has ended under a valid lease, so its result is valid.
+        // The command ended under a valid lease, so its result is valid.
         (Ok(Outcome::Ended(ended)), Err(error)) => say(error, ended.into()),
         (Ok(Outcome::Ended(ended)), Ok(())) => Ok(ended.into()),
         (Err(refused), released) => {

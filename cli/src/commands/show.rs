@@ -12,7 +12,7 @@ use crate::exit::Exit;
 use crate::text::{cut, json, padded, printable};
 use crate::view::{LockView, ProcessView, WaitingView, short};
 
-/// The width of a waiting process, in cells: that of its id, which stands for a process that is not known.
+/// The width of a waiting process, in cells. It is the width of an ID, which is shown for an unknown process.
 const WAITER: usize = 36;
 
 /// Show one lock: who holds it, and who waits for it

@@ -80,7 +80,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     watched
 }
 
-/// The signal that ends this process. From now on it does not leave the terminal as it is.
+/// The signal that terminates this process. From now on, the terminal is restored first.
 #[cfg(unix)]
 fn told_to_end() -> io::Result<impl Future<Output = i32>> {
     let mut signals = Signals::register()?;
@@ -92,7 +92,7 @@ fn told_to_end() -> io::Result<impl Future<Output = i32>> {
     Ok(std::future::pending())
 }
 
-/// The tasks beside the screen.
+/// The background tasks of the screen.
 struct Sweeping {
     news: mpsc::Receiver<News>,
     on_screen: watch::Sender<Arc<[String]>>,
@@ -168,7 +168,7 @@ async fn watch(
     }
 }
 
-/// The keys that are typed, from a thread of their own, since the read blocks. The thread ends with the program.
+/// The keys that are typed. A separate thread reads them, because the read blocks. It ends together with the program.
 fn events() -> mpsc::Receiver<Event> {
     let (sender, receiver) = mpsc::channel(16);
     thread::spawn(move || {

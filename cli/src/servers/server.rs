@@ -17,7 +17,7 @@ use tokio::time::timeout;
 /// The role of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A primary: locks are taken there.
+    /// A primary: locks are acquired there.
     Primary,
     /// A replica of a primary.
     Replica,
@@ -25,7 +25,7 @@ pub(crate) enum Role {
     Sentinel(String),
 }
 
-/// The answer of a server, or the error text with which it rejects a command.
+/// The response of a server, or the error text with which it rejects a command.
 pub(crate) type Answer<T> = Result<T, String>;
 
 /// The protocol of a connection.
@@ -34,7 +34,7 @@ pub(crate) enum Protocol {
     Resp3,
     /// RESP2, for which the address asks.
     Resp2,
-    /// RESP2, since the server refuses RESP3.
+    /// RESP2, because the server rejects RESP3.
     Resp3Refused,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Server {
     connection: Arc<Mutex<Option<(MultiplexedConnection, Protocol)>>>,
 }
 
-/// The time limit for a connection, and for an answer.
+/// The time limits for a connection and for a response.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Timeouts {
     pub(super) connect: Duration,
@@ -115,11 +115,11 @@ impl Server {
         }
     }
 
-    /// Sends one command, exactly once, and waits for the answer.
+    /// Sends one command, exactly once, and waits for the response.
     ///
     /// # Errors
     ///
-    /// There is no connection, or no answer.
+    /// There is no connection, or no response.
     pub(crate) async fn ask<T: FromRedisValue>(&self, words: &[&str]) -> anyhow::Result<Answer<T>> {
         let mut command = Cmd::new();
         command.arg(words);
@@ -167,7 +167,7 @@ impl Server {
     }
 }
 
-/// Connects. A server that refuses RESP3 is spoken to in RESP2, as the locks do it.
+/// Connects. A server that rejects RESP3 gets RESP2, as for the locks.
 async fn connect(info: &ConnectionInfo) -> Result<(MultiplexedConnection, Protocol), RedisError> {
     let asked = match info.redis_settings().protocol() {
         ProtocolVersion::RESP2 => Protocol::Resp2,
@@ -193,7 +193,7 @@ async fn open(info: ConnectionInfo) -> Result<MultiplexedConnection, RedisError>
     connecting.await
 }
 
-/// The answer of a server that does not reject the command.
+/// The response of a server that does not reject the command.
 pub(crate) fn accepted<T>(answer: Answer<T>) -> anyhow::Result<T> {
     answer.map_err(|words| anyhow!(words).context("the server rejected the command"))
 }

@@ -9,7 +9,7 @@ use crate::servers::{Answer, Fields, Protocol, Role, Server, fields};
 /// The number of times that the clock of a server is read. These reads also measure its latency.
 const READINGS: usize = 20;
 
-/// The answers of one server. Those that it rejected are missing.
+/// The responses of one server. The commands that it rejected have none.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
     pub(crate) address: String,
@@ -21,7 +21,7 @@ pub(crate) struct Facts {
     pub(crate) clock: Option<Clock>,
     /// The fields of a sentinel for the primary.
     pub(crate) watched: Fields,
-    /// The answer of a sentinel about its quorum; an error if there is none.
+    /// The response of a sentinel about its quorum; an error if there is no quorum.
     pub(crate) quorum: Option<Result<String, String>>,
     /// The lines of `CLUSTER NODES`.
     pub(crate) nodes: Option<String>,
@@ -53,7 +53,7 @@ impl Facts {
     ///
     /// # Errors
     ///
-    /// The reason why the server does not answer.
+    /// The reason why the server does not respond.
     pub(crate) async fn of(server: &Server) -> Result<Self, String> {
         let mut facts = Self {
             address: server.address().to_owned(),
@@ -66,7 +66,7 @@ impl Facts {
             quorum: None,
             nodes: None,
         };
-        // No read of the clock includes the time to connect, since there is a connection.
+        // No read of the clock includes the time to connect, because there is a connection already.
         if let Ok(info) = ask::<String>(server, &["INFO"]).await? {
             facts.info = fields(info.lines(), ':');
         }
@@ -114,7 +114,7 @@ impl Facts {
     }
 }
 
-/// The answer of a server; an error if there is none.
+/// The response of a server; an error if there is none.
 pub(crate) async fn ask<T: FromRedisValue>(
     server: &Server,
     words: &[&str],

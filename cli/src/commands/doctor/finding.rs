@@ -11,11 +11,11 @@ use crate::text::printable;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
-    /// The state is as the crate's documentation recommends.
+    /// The state matches the recommendation in the documentation of the crate.
     Ok,
     /// Locks work, but something is weaker than it could be.
     Warn,
-    /// Locks do not work, or may be lost although nothing fails.
+    /// Locks do not work, or may be lost even if nothing fails.
     Fail,
 }
 

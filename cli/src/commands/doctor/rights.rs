@@ -1,4 +1,4 @@
-//! The rights of the user, except those for the locks: harmless commands, some of which the server may reject.
+//! The permissions of the user, except those for the locks: harmless commands, some of which the server may reject.
 
 use std::process;
 
@@ -14,11 +14,11 @@ const CHECK: &str = "user";
 struct Need {
     what: &'static str,
     without: &'static str,
-    /// The commands, each with the rights that allow it.
+    /// The commands, each with the permissions that allow it.
     commands: &'static [(&'static [&'static str], &'static str)],
 }
 
-/// The placeholder `ID` stands for a number that only the keys of this check have.
+/// The placeholder `ID` is replaced by a number that only the keys of this check have.
 const NEEDS: [Need; 5] = [
     Need {
         what: "messages",
@@ -85,7 +85,7 @@ const NEEDS: [Need; 5] = [
 ///
 /// # Errors
 ///
-/// The reason why the server does not answer.
+/// The reason why the server does not respond.
 pub(crate) async fn check(server: &Server) -> Result<Vec<Finding>, String> {
     let id = process::id().to_string();
     let mut findings = Vec::with_capacity(NEEDS.len());
@@ -120,8 +120,8 @@ pub(crate) async fn check(server: &Server) -> Result<Vec<Finding>, String> {
     Ok(findings)
 }
 
-/// Whether the user lacks the right, or the server does not know the command. A redirect to another server of a cluster
-/// is no such answer.
+/// Whether the user lacks the permission, or the server does not know the command. A redirect to another server of a cluster
+/// is not such a response.
 fn is_missing(answer: &Answer<Value>) -> bool {
     matches!(answer, Err(said) if said.contains("NOPERM") || said.contains("unknown"))
 }

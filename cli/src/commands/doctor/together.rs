@@ -247,7 +247,7 @@ fn cluster(facts: &[Facts], ttl: Duration) -> Vec<Finding> {
         .filter_map(|it| it.setting("cluster-node-timeout")?.parse().ok());
     if let Some(millis) = silence.max() {
         let name = format!("cluster-node-timeout {millis}");
-        // The node is silent for this time, and then most of the others must notice it.
+        // The node is silent for this time, and then a majority must notice it.
         findings.push(lease(
             &name,
             Duration::from_millis(millis).saturating_mul(2),

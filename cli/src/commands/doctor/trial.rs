@@ -1,4 +1,4 @@
-//! A trial lock: taken, entered twice, renewed, listed, handed off to another process and released.
+//! A trial lock: acquired, entered twice, renewed, listed, handed off to another process and released.
 
 use std::process;
 use std::time::{Duration, Instant};
@@ -16,10 +16,10 @@ const CHECK: &str = "locks";
 /// The lease of the trial lock, if this program dies in between, and the time limit for the wait.
 const TTL: Duration = Duration::from_secs(5);
 
-/// The interval at which the trial looks whether the waiter is in the queue.
+/// The interval at which the trial checks whether the waiter is in the queue.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// The commands that locks need, as the rights in `docs/operations.md` allow them.
+/// The commands that locks need, as the permissions in `docs/operations.md` allow them.
 const RIGHTS: &str = "+evalsha +eval +info +publish +subscribe +time +exists +del +pexpire +pexpireat +pttl +hget \
     +hmget +hset +hincrby +hdel +hexists +hgetall +hlen +hvals +zadd +zmscore +zrange +zrem \
     +zremrangebyscore +zscore +get +set +client|setname";
@@ -41,7 +41,7 @@ impl Trial {
     ///
     /// # Errors
     ///
-    /// The reason why the server does not answer.
+    /// The reason why the server does not respond.
     pub(crate) async fn at(&self, server: &Server) -> Result<Vec<Finding>, String> {
         let Some(key) = self.key_at(server).await? else {
             return Ok(Vec::new());
@@ -123,7 +123,7 @@ impl Trial {
         Ok((took, listed))
     }
 
-    /// Whether the user may access the lock itself, although not the keys beside it.
+    /// Whether the user may access the lock itself, even if not the additional keys.
     async fn covers(&self, server: &Server, key: &str) -> Result<bool, String> {
         let name = format!("{}{key}", self.prefix);
         let asked = ask::<i64>(server, &["EXISTS", &name]).await?;

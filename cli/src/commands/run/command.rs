@@ -150,7 +150,7 @@ impl Command {
         self.tree.is_empty()
     }
 
-    /// The change in the command's state since the last call.
+    /// The change in the state of the command since the last call.
     pub(super) fn news(&mut self) -> Option<Event> {
         self.orphans.reap(&[self.pid, self.guard.pid()]);
         if self.has_ended {
@@ -172,7 +172,7 @@ impl Command {
         ended.map(Event::Ended)
     }
 
-    /// Kills the command at once.
+    /// Kills the command immediately.
     fn wait(&self, options: WaitIdOptions) -> Option<WaitIdStatus> {
         // An error would mean that the command is no child of ours. It is our child until it was waited for.
         waitid(WaitId::Pid(self.pid), options | WaitIdOptions::NOHANG).ok()?

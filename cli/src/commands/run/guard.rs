@@ -1,4 +1,4 @@
-//! The guard: a process that ends the command if `reentry run` is killed.
+//! The guard: a process that terminates the command if `reentry run` is killed.
 //!
 //! A process that receives SIGKILL can do nothing any more, and the lease of its lock expires soon after. Its guard
 //! reads from a pipe whose other end only `reentry run` has. When the guard sees the end of the pipe, it ends the
@@ -31,7 +31,7 @@ const PROGRAM: &str = "reentry";
 /// The word that the guard receives when it has nothing more to do.
 const OVER: &str = "over";
 
-/// The interval at which processes are looked for.
+/// The interval of the search for processes.
 const POLL: Duration = Duration::from_millis(20);
 
 /// The maximum time of an exec, from the end of the pipe on.
@@ -66,10 +66,10 @@ impl Guard {
         Ok(Self { child, orders })
     }
 
-    /// From now on the guard ends this command if this process is killed.
+    /// From now on, the guard terminates this command if this process is killed.
     pub(super) fn watch(&mut self, command: Pid, shares_group: bool) {
         let pid = command.as_raw_nonzero();
-        // If the guard was killed, the command goes on unchanged.
+        // If the guard was killed, the command continues unchanged.
         let _ = writeln!(self.orders, "{pid} {shares_group}");
     }
 
@@ -108,7 +108,7 @@ pub(crate) fn run() -> Option<anyhow::Result<Exit>> {
 fn keep_guard(hold: &str, grace: Duration) -> anyhow::Result<Exit> {
     // If that is not possible, the name is `exe`.
     let _ = fs::write("/proc/self/comm", PROGRAM);
-    // A signal that ends the whole group or service also ends `reentry run`, and with it the pipe.
+    // A signal that terminates the whole group or service also terminates `reentry run`, and thereby ends the pipe.
     let ignored = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&ignored))?;
@@ -123,7 +123,7 @@ fn keep_guard(hold: &str, grace: Duration) -> anyhow::Result<Exit> {
     let command = command.or_else(|| unknown(hold));
     if let Some(mut tree) = command {
         end(&mut tree, grace);
-        // The last action, since a terminal may stop a background process that writes.
+        // The last action, because a terminal may stop a background process that writes.
         let _ = writeln!(
             io::stderr(),
             "reentry: `reentry run` was killed, so its command was terminated"

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! *Ending*: all processes of the command have received SIGTERM. Those that are left after the grace period receive
-//! SIGKILL. So a command that was killed leaves no children behind that would go on without the lock.
+//! SIGKILL. So a command that was killed leaves no children behind that would continue without the lock.
 
 use signal_hook::consts::{SIGCHLD, SIGCONT, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU};
 
@@ -267,7 +267,7 @@ mod tests {
             steps(true, &[sent(SIGUSR1, true)]).0,
             [Action::Tell(SIGUSR1)]
         );
-        // Ctrl-C is no reason to end the processes that the command leaves behind.
+        // Ctrl-C is not a reason to terminate the processes that the command leaves behind.
         let ended = Event::Ended(Ended::Code(0));
         assert_eq!(
             steps(true, &[sent(SIGINT, false), ended]).0[1],

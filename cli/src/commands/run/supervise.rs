@@ -12,7 +12,7 @@ use super::steps::{Action, Ended, Event, Run};
 use crate::acquire::lock::Lock;
 use crate::signals::{Signals, stop_this_process};
 
-/// The interval at which the remaining processes of a command are looked for while it is ended.
+/// The interval of the search for the remaining processes of a command while it is terminated.
 const POLL: Duration = Duration::from_millis(20);
 
 /// The time between two attempts to kill the remaining processes.

@@ -1,7 +1,7 @@
-//! All processes that a command has started, and how they are ended.
+//! All processes that a command has started, and how they are terminated.
 //!
 //! On Linux they are found in `/proc`: the command and its descendants, the processes of its process group, and every
-//! process with the hold in the variables of `run`. So a child is found although its parent has ended. If `/proc` is
+//! process with the hold in the variables of `run`. So a child is found even if its parent has ended. If `/proc` is
 //! missing or does not show them, they are the process group, or only the command if it shares the group of
 //! `reentry run`.
 

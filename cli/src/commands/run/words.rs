@@ -1,7 +1,7 @@
 //! The key and the command among the words of `reentry run`.
 //!
-//! Without `--key` the first word is the key. Two forms would leave open which word is the key or to whom an option
-//! belongs, so they are errors: `--` before the first word, and an option behind it.
+//! Without `--key` the first word is the key. Two forms do not determine which word is the key, or to which program an
+//! option belongs. So they are errors: `--` before the first word, and an option after it.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -68,7 +68,7 @@ impl Task {
     }
 }
 
-/// The command behind the key.
+/// The command after the key.
 fn command(
     key: Option<&OsString>,
     rest: &[OsString],

@@ -16,7 +16,7 @@ const HOLDER: usize = 20;
 /// The gap between two columns.
 const GAP: usize = 1;
 
-/// A column beside the column of the keys.
+/// A column other than the column of the keys.
 #[derive(Clone, Copy)]
 pub(super) struct Column {
     pub(super) name: &'static str,
@@ -57,7 +57,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// The columns that fit into a number of cells, beside keys of this maximum width.
+    /// The columns that fit into a number of cells, in addition to keys of this maximum width.
     pub(super) fn fitting(screen: usize, widest: usize) -> Self {
         let wanted = widest.clamp(3, KEY_MOST);
         let mut others = COLUMNS.to_vec();
