@@ -1,4 +1,4 @@
-//! Every kind of address: a lock that is taken, seen, ended and measured behind it, and what a failover does to a command.
+//! Every kind of address: a lock is acquired, shown, released and measured there, and a command survives a failover.
 
 use std::io::Write;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::support::sentinel::NAME;
 use crate::support::tls::TlsRedisServer;
 use crate::support::{Cluster, RedisServer, SentinelSet};
 
-/// A command that ends with what it is told.
+/// A command that exits with the code that it reads.
 const HOLDING: [&str; 7] = [
     "run",
     "--key",
@@ -57,7 +57,7 @@ async fn a_server_behind_tls() {
         command
     };
     every_command_works(program).await;
-    // Who does not know its authority does not trust it.
+    // A client that does not know the authority does not trust the server.
     let distrusted = end_of(reentry_for(&server.url(), &["ls"])).await;
     assert_eq!(distrusted.code, Some(122), "{distrusted:?}");
 }
@@ -132,7 +132,7 @@ async fn a_cluster_and_what_follows_a_primary_that_died() {
     still_held(program, &mut holding).await;
 }
 
-/// The command goes on, no other gets the lock, and the end of the command ends it.
+/// The command continues, no other process acquires the lock, and the lock is released when the command ends.
 async fn still_held(program: impl Fn(&[&str]) -> Command, holding: &mut Running) {
     let refused = ["run", "--nonblock", "--key", "order:42", "--", "true"];
     let refused = ended(&program, &refused).await;

@@ -8,7 +8,7 @@ fn every_shell_gets_completions_that_name_the_program() {
         let ended = ended(&["completions", shell]);
         assert_eq!((ended.code, &*ended.err), (Some(0), ""), "{shell}");
         assert!(ended.out.contains("reentry"), "{shell}: {}", ended.out);
-        // No person uses it.
+        // It is internal.
         assert!(!ended.out.contains("guard"), "{shell}");
     }
 }

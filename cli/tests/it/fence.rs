@@ -18,7 +18,7 @@ fn the_sql_of_a_database_is_that_of_the_crate() {
         assert_eq!((ended.code, &*ended.err), (Some(0), ""), "{name}");
         let rest = ended.out.strip_prefix(sql.setup());
         let rest = rest.unwrap_or_else(|| panic!("{name}: {}", ended.out));
-        // What follows is for a person, and a comment for the database.
+        // The rest is for the reader, and is a comment for the database.
         assert!(
             rest.lines()
                 .all(|line| line.is_empty() || line.starts_with("--"))

@@ -29,7 +29,7 @@ async fn a_lock_is_held_until_the_input_ends() {
     assert_eq!(line, format!("{token} {} a", info.holders[0].hold_id));
     let process = info.holders[0].process.as_ref().unwrap();
     assert_eq!(process.name, "reentry hold");
-    // Its input is read, and means nothing.
+    // Its input is read and ignored.
     let mut input = held.input.take().unwrap();
     input.write_all(&[b'x'; 100_000]).unwrap();
     assert!(locks.inspect("a").await.unwrap().is_some());
@@ -96,7 +96,7 @@ async fn a_signal_releases_the_lock() {
     let mut held = hold(&server, &["a"]);
     held.line().await;
     held.signal(Signal::INT);
-    // So that the script around it ends as well.
+    // So that the enclosing script ends as well.
     let ended = held.end().await;
     assert_eq!(
         std::os::unix::process::ExitStatusExt::signal(&ended),
@@ -128,7 +128,7 @@ async fn a_process_that_was_stopped_for_too_long_reports_the_loss() {
     held.line().await;
     held.signal(Signal::STOP);
     let next = locks.lock("a").wait(DEADLINE).acquire().await.unwrap();
-    // The end of the input comes before it goes on.
+    // The input ends before the process continues.
     drop(held.input.take());
     held.signal(Signal::CONT);
     assert_eq!(held.code().await, Some(123));
@@ -271,7 +271,7 @@ async fn the_scripts_of_the_page_hold_a_lock_over_several_commands() {
         let said = "first step\nbackup is held, exclusive\nsecond step\nreleased: 0\n";
         assert_eq!((&*ended.out, &*ended.err), (said, ""), "{script}");
         assert_eq!(server.leftovers().await, [""; 0]);
-        // A script that ends early gives the lock back too.
+        // A script that ends early also releases the lock.
         let early = script.replace("echo \"first step\"", "exit 7");
         let mut command = shell(&server, "exec bash -c \"$0\"");
         command.arg(&early);

@@ -1,4 +1,4 @@
-//! The subcommands that show what is there, and end it.
+//! The subcommands that show locks, and end them.
 
 mod columns;
 mod doctor;

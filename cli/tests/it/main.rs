@@ -1,6 +1,6 @@
-//! The tests of the command line: each starts the program as a user would, against servers of its own.
+//! The tests of the command line: each test starts the program as a user would, with its own servers.
 //!
-//! One module for each subcommand; `program` is how it is started.
+//! There is one module for each subcommand. `program` starts the program.
 
 #![allow(
     clippy::expect_used,
@@ -40,7 +40,7 @@ mod run {
     mod words;
 }
 
-/// What the integration tests of the library stand on too.
+/// The support code of the integration tests of the library.
 #[path = "../../../tests/support"]
 #[allow(
     dead_code,

@@ -29,7 +29,7 @@ fn into_a_folder_each_subcommand_has_its_page() {
     for part in ["SYNOPSIS", "permits", "Exit codes"] {
         assert!(hold.contains(part), "{part}: {hold}");
     }
-    // The one that no person uses has none.
+    // The internal subcommand has none.
     let names = fs::read_dir(man)
         .unwrap()
         .map(|entry| entry.unwrap().file_name());

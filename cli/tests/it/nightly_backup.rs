@@ -12,7 +12,7 @@ use crate::support::wait::{DEADLINE, eventually};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/nightly_backup.sh");
 
-/// What is backed up, and where to.
+/// The source and the target of the backup.
 struct Folders {
     source: TempDir,
     target: TempDir,
@@ -40,7 +40,7 @@ impl Folders {
         command
     }
 
-    /// What is in the target, in order.
+    /// The files in the target, sorted.
     fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.target.path()).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name());
@@ -58,7 +58,7 @@ async fn one_machine_makes_the_backup_and_the_others_leave() {
     assert_eq!((first.code, &*first.err), (Some(0), ""));
     assert_eq!(folders.files(), ["backup.tar.gz", "token"]);
     let token = fs::read(folders.target.path().join("token")).unwrap();
-    // The lock stands, though the first one has ended.
+    // The lock is still held, although the first run has ended.
     let second = folders.backup(&server);
     assert_eq!((second.code, &*second.err), (Some(0), ""));
     assert_eq!(
@@ -99,7 +99,7 @@ async fn a_backup_that_lost_its_lock_leaves_nothing_unfinished() {
     let server = RedisServer::start().await;
     let locks = locks_at(&server).await;
     let folders = Folders::new();
-    // `tar` waits for a reader of this one for ever.
+    // `tar` waits for a reader of this pipe for ever.
     let pipe = folders.source.path().join("pipe");
     assert!(
         Command::new("mkfifo")

@@ -1,9 +1,9 @@
-//! `docs/cli.md`: what it shows is what the program says. `docs/try.md` is that of [`terminals`].
+//! `docs/cli.md` shows the output of the program. For `docs/try.md`, see [`terminals`].
 //!
-//! A block of it that begins with ```` ```console ```` has lines with `$ `, which are typed, and below them what comes out.
-//! Each block has a server of its own, and one shell. A comment before it, `<!-- beside: COMMAND -->`, is a command that
-//! goes on beside it, and has said a line before the block begins. `REENTRY_DOCS=write cargo test -p reentry-cli page`
-//! writes what comes out into the page.
+//! In a block that begins with ```` ```console ````, lines with `$ ` are typed, and the other lines are their output. Each
+//! block has its own server, and one shell. A comment before it, `<!-- beside: COMMAND -->`, is a command that runs at the
+//! same time, and has printed a line before the block begins. `REENTRY_DOCS=write cargo test -p reentry-cli page` writes
+//! the output into the page.
 
 mod normal;
 mod terminals;
@@ -20,7 +20,7 @@ const BEGIN: &str = "```console\n";
 const END: &str = "```\n";
 const BESIDE: &str = "<!-- beside: ";
 
-/// What ends the output of each command.
+/// The line after the output of each command.
 const MARK: &str = "@@ end of output @@";
 
 #[tokio::test]
@@ -38,7 +38,7 @@ async fn every_block_of_the_page_is_what_the_program_says() {
     check("docs/cli.md", with_server).await;
 }
 
-/// Compares each block of a page with what `run` makes of it and of the text since the block before it.
+/// Compares each block of a page with the output of `run` for it and for the text since the previous block.
 async fn check(page: &str, mut run: impl AsyncFnMut(&str, &str) -> String) {
     let path = Path::new(ROOT).join(page);
     let page = fs::read_to_string(&path).unwrap();
@@ -64,7 +64,7 @@ async fn check(page: &str, mut run: impl AsyncFnMut(&str, &str) -> String) {
     assert_eq!(page.lines().count(), new.lines().count());
 }
 
-/// Whether the page gets what comes out, instead of being compared with it.
+/// Whether the output is written into the page, instead of being compared with it.
 fn is_written() -> bool {
     env::var("REENTRY_DOCS").is_ok_and(|it| it == "write")
 }
@@ -73,11 +73,11 @@ fn beside(line: &str) -> Option<&str> {
     line.strip_prefix(BESIDE)?.strip_suffix(" -->")
 }
 
-/// The block with what comes out of its commands.
+/// The block with the output of its commands.
 fn run(server: &RedisServer, block: &str) -> String {
     let typed = block.lines().filter_map(|line| line.strip_prefix("$ "));
     let typed: Vec<_> = typed.collect();
-    // The next command may ask for the code of this one.
+    // The next command may print the exit code of this one.
     let step = |line: &&str| format!("{line}\ncode=$?; echo '{MARK}'; (exit $code)\n");
     let script: String = typed.iter().map(step).collect();
     let mut command = shell(server, &format!("exec 2>&1\n{script}"));
@@ -91,7 +91,7 @@ fn run(server: &RedisServer, block: &str) -> String {
         .collect()
 }
 
-/// A shell that finds the program, and that server.
+/// A shell with the program on its PATH, and with this server.
 pub(crate) fn shell(server: &RedisServer, script: &str) -> Command {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_reentry"));
     let folder = program.parent().unwrap_or(Path::new("."));

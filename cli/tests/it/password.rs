@@ -12,7 +12,7 @@ use crate::support::sentinel::{self, NAME};
 use crate::support::server::RedisServer;
 use crate::support::{Cluster, SentinelSet, cluster};
 
-/// With characters that mean something in an address.
+/// A password with characters that have a meaning in an address.
 const PASSWORD: &str = "hunter2/@:%?#+é";
 
 /// The address of a server, without a login or with a user.
@@ -131,7 +131,7 @@ async fn a_connection_reads_a_file_again_and_a_pipe_once() {
     server.ask("ACL SETUSER app resetpass >second").await;
     assert_ne!(server.ask("CLIENT KILL USER app").await, "0");
     drop(run.input.take());
-    // The release goes over a connection that has logged in with the second password.
+    // The release uses a connection that logged in with the second password.
     assert_eq!(run.code().await, Some(1));
     assert_eq!(server.ask("EXISTS a").await, "0");
 
@@ -170,7 +170,7 @@ async fn an_error_names_the_file_and_not_the_password() {
     assert_eq!(ended.code, Some(125), "{ended:?}");
     assert!(ended.err.contains("remove one of them"), "{ended:?}");
     assert!(!ended.err.contains("hunter"), "{ended:?}");
-    // What asks no server needs no password.
+    // A command that uses no server needs no password.
     assert_eq!(
         with(reentry_for(&url, &["man"]), &missing).await.code,
         Some(0)

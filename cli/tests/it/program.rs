@@ -1,4 +1,4 @@
-//! How a test starts the program.
+//! Starts the program for a test.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
@@ -14,11 +14,11 @@ use crate::support::process::Process;
 use crate::support::server::RedisServer;
 use crate::support::wait::{DEADLINE, within};
 
-/// The program with these words, and without what the environment of the tests would say to it.
+/// The program with these words, and without the variables of the test environment that affect it.
 pub(crate) fn reentry(words: &[&str]) -> Command {
     let program = env!("CARGO_BIN_EXE_reentry");
     let mut command = if cfg!(target_os = "linux") {
-        // Where the tests run in the background, a shell has had SIGINT ignored, and nohup(1) SIGHUP, which is inherited.
+        // If the tests run in the background, they inherit ignored signals: SIGINT from a shell, SIGHUP from nohup(1).
         let mut command = Command::new("env");
         command.args(["--default-signal=INT,QUIT,HUP", program]);
         command
@@ -38,7 +38,7 @@ pub(crate) fn reentry(words: &[&str]) -> Command {
     command
 }
 
-/// The command for these servers. It waits for a busy machine longer than a user would.
+/// The command for these servers. Its timeouts are longer than those of a user, in case the machine is busy.
 pub(crate) fn reentry_for(url: &str, words: &[&str]) -> Command {
     let mut command = reentry(words);
     command.env("REDIS_URL", url);
@@ -53,7 +53,7 @@ pub(crate) fn reentry_at(server: &RedisServer, words: &[&str]) -> Command {
     reentry_for(&server.url(), words)
 }
 
-/// What a test sees of the locks on this server, with the same patience.
+/// The locks on this server, for a test, with the same timeouts.
 pub(crate) async fn locks_at(server: &RedisServer) -> Locks {
     let builder = Locks::builder().url(server.url());
     let builder = builder.connect_timeout(DEADLINE).response_timeout(DEADLINE);
@@ -68,7 +68,7 @@ pub(crate) fn script_at(server: &RedisServer, options: &[&str], script: &str) ->
     command
 }
 
-/// What a program said and how it ended.
+/// The output of a program, and how it ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -87,7 +87,7 @@ pub(crate) fn ended_of(command: &mut Command) -> Ended {
     output.into()
 }
 
-/// Waits for the end of a command while this process goes on.
+/// Waits for the end of a command, without blocking this process.
 pub(crate) async fn end_of(mut command: Command) -> Ended {
     let what = format!("{command:?} ends");
     let running = spawn_blocking(move || command.output().expect("the program to start"));
@@ -190,7 +190,7 @@ impl Running {
         kill_process(pid, signal).expect("a signal to our child");
     }
 
-    /// SIGKILL to it alone.
+    /// Sends SIGKILL only to this process.
     pub(crate) fn kill(&mut self) {
         self.process.kill();
     }

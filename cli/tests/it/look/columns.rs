@@ -1,4 +1,4 @@
-//! The columns of the tables stand one below the other, whatever the keys and the names are.
+//! The columns of the tables are aligned, whatever the keys and the names contain.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -79,7 +79,7 @@ async fn a_table_counts_cells_and_shows_no_control_character() {
     assert_eq!(screen.code().await, 0);
 }
 
-/// How many processes wait for a lock.
+/// The number of processes that wait for a lock.
 async fn waiting_for(server: &RedisServer, key: &str) -> u64 {
     let locks = builder(server).name(NAME).build().await.unwrap();
     let info = locks.inspect(key).await.unwrap();

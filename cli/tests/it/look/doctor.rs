@@ -31,7 +31,7 @@ fn levels<'r>(report: &'r Value, check: &str) -> Vec<&'r str> {
     of_check.map(|it| it["level"].as_str().unwrap()).collect()
 }
 
-/// The roles of the servers, and where they are.
+/// The roles of the servers, and their addresses.
 fn places(report: &Value) -> BTreeSet<(String, String)> {
     let sections = report["sections"].as_array().unwrap().iter();
     let text = |it: &Value| it.as_str().map(str::to_owned);
@@ -48,7 +48,7 @@ fn in_roles<'s>(
     places.collect()
 }
 
-/// What the findings of a check say, and advise.
+/// The texts of the findings of a check, and their advice.
 fn told(report: &Value, check: &str) -> String {
     let sections = report["sections"].as_array().unwrap();
     let findings = sections
@@ -60,7 +60,7 @@ fn told(report: &Value, check: &str) -> String {
         .collect()
 }
 
-/// The rights of `docs/operations.md`, and what lists need.
+/// The permissions of `docs/operations.md`, and the permissions for lists.
 fn rights() -> String {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/operations.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -70,7 +70,7 @@ fn rights() -> String {
     format!("{}{LISTS}", rules.unwrap())
 }
 
-/// What lists need.
+/// The permissions for lists.
 const LISTS: &str = " +scan +hkeys +zcount +dbsize";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,7 +120,7 @@ async fn a_server_with_an_append_only_file_keeps_its_locks() {
     eventually(DEADLINE, "the file is there", kept).await;
 }
 
-/// What is said of itself by a server, or by a proxy before it, is one thing, and what it does another.
+/// A server, or a proxy in front of it, may report something else than what it does.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_gives_no_lock_is_wrong_whatever_it_says() {
     let without = RedisServer::start_with(&["--rename-command", "EVALSHA", ""]).await;
@@ -186,7 +186,7 @@ async fn rights_that_are_missing_are_named_as_they_are_given() {
         let (code, report) = report(&url, &["--prefix", "app:"]).await;
         let said = told(&report, "locks") + &told(&report, "user");
         assert!(said.contains(right), "{missing}: {said}");
-        // Not every version tells a script which command it may not call.
+        // Not every version tells a script which command is forbidden.
         let is_named = level != "fail" || !said.contains("can't run this command");
         assert!(is_named || said.contains(commands), "{missing}: {said}");
         assert_eq!(code == Some(1), level == "fail", "{missing}: {said}");
@@ -196,7 +196,7 @@ async fn rights_that_are_missing_are_named_as_they_are_given() {
     assert_eq!(server.leftovers().await, [""; 0]);
 }
 
-/// Its own key, and what is kept beside it: the check must not advise to open more.
+/// The user's key and its additional keys: the advice must not grant more.
 const OWN_KEYS: &str = "~order:* ~reentry:queue:{order:* ~reentry:entries:{order:*";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -209,7 +209,7 @@ async fn a_user_with_keys_of_its_own_is_asked_about_one_of_them() {
             rights()
         ))
         .await;
-    // Nothing is known of its locks, and nothing is wrong with them.
+    // Its locks are unknown, so this is only a warning.
     let (code, unnamed) = report(&url, &[]).await;
     let said = told(&unnamed, "locks");
     assert_eq!(
@@ -286,7 +286,7 @@ async fn a_replica_in_the_place_of_a_primary_is_wrong() {
         told(&seen, "locks").contains("name the primary"),
         "{seen:#}"
     );
-    // The one that it follows is named beside it.
+    // Its primary is listed, too.
     let sections = seen["sections"].as_array().unwrap();
     let at: Vec<_> = sections.iter().map(|it| it["at"].clone()).collect();
     assert_eq!(at[..2], [replica.address(), primary.address()], "{seen:#}");
@@ -353,7 +353,7 @@ async fn a_cluster_is_asked_for_its_slots_and_replicas() {
     assert_eq!(places(&seen), in_roles(nodes));
     // At each primary.
     assert_eq!(levels(&seen, "locks"), ["ok"; 3], "{seen:#}");
-    // One of them alone has a third of the locks, of which one can be taken.
+    // A single server has a third of the locks, and one of those can be acquired.
     let (code, alone) = report(&cluster.nodes[0].url(), &[]).await;
     assert_eq!(
         (code, levels(&alone, "address")),

@@ -1,4 +1,4 @@
-//! What others have written reaches the terminal as letters: keys, and what a server says.
+//! Text from other sources is escaped on the terminal: keys, and messages of a server.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use super::kit::{hold, process, run};
 use crate::program::{end_of, reentry_for, script_at};
 use crate::support::server::RedisServer;
 
-/// Clears the screen, names the window, and turns the direction of what follows.
+/// Clears the screen, sets the title of the window, and reverses the direction of the text that follows.
 const ORDERS: &str = "\u{1b}[2J\u{1b}]0;title\u{7}\u{202e}";
 
 fn has_orders(text: &str) -> bool {
@@ -28,7 +28,7 @@ async fn a_key_in_an_error_or_a_note_gives_no_orders() {
     for ended in [noted, refused] {
         assert!(!has_orders(&ended.err), "{ended:?}");
     }
-    // A program reads the key as it is.
+    // A program reads the original key.
     let listed = run(&server.url(), &["ls", "--json"]).await;
     assert!(!has_orders(&listed.out), "{listed:?}");
     let lock: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
@@ -45,7 +45,7 @@ async fn a_server_gives_no_orders() {
                 let mut client = BufReader::new(client);
                 let mut line = String::new();
                 while client.read_line(&mut line).is_ok_and(|read| read > 0) {
-                    // One answer for each command.
+                    // One response for each command.
                     if line.starts_with('*') {
                         let answer = format!("-ERR it is{ORDERS} so\r\n");
                         let _ = client.get_mut().write_all(answer.as_bytes());
@@ -70,7 +70,7 @@ async fn columns_are_straight_beside_wide_letters() {
     let _guards = [hold(&locks, "注文書").await, hold(&locks, "order").await];
     let listed = run(&server.url(), &["ls", "--sort", "key"]).await;
     let lines: Vec<_> = listed.out.lines().collect();
-    // Six cells, as the key of three letters takes.
+    // Six cells, as for the key of three letters.
     assert!(lines[0].starts_with("KEY     MODE"), "{listed:?}");
     assert!(lines[1].starts_with("order   exclusive"), "{listed:?}");
     assert!(lines[2].starts_with("注文書  exclusive"), "{listed:?}");

@@ -1,4 +1,4 @@
-//! What these tests share: locks that are held, and the program beside them.
+//! The common code of these tests: locks that are held, and the program that shows them.
 
 use reentry::{LockGuard, Locks, LocksBuilder};
 use serde_json::Value;
@@ -8,12 +8,12 @@ use crate::program::{Ended, end_of, reentry_for};
 use crate::support::server::RedisServer;
 use crate::support::wait::{DEADLINE, eventually};
 
-/// Runs the program for the servers of a URL to its end, while this process goes on.
+/// Runs the program for the servers of a URL to its end, without blocking this process.
 pub(super) async fn run(url: &str, words: &[&str]) -> Ended {
     end_of(reentry_for(url, words)).await
 }
 
-/// What it has said as JSON, line by line.
+/// Its output as JSON, line by line.
 pub(super) fn lines(ended: &Ended) -> Vec<Value> {
     let lines = ended.out.lines();
     lines
@@ -26,7 +26,7 @@ pub(super) fn builder(server: &RedisServer) -> LocksBuilder {
     builder.connect_timeout(DEADLINE).response_timeout(DEADLINE)
 }
 
-/// Locks as another process has them.
+/// Locks of another process.
 pub(super) async fn process(server: &RedisServer) -> Locks {
     builder(server)
         .build()
@@ -38,7 +38,7 @@ pub(super) async fn hold(locks: &Locks, key: &str) -> LockGuard {
     locks.lock(key).await.expect("a lock that is free")
 }
 
-/// A process that waits, behind so many others.
+/// A process that waits behind this number of other processes.
 pub(super) async fn wait(server: &RedisServer, key: &str, others: u64) -> JoinHandle<()> {
     let locks = process(server).await;
     let waiting = {

@@ -134,7 +134,7 @@ async fn nothing_held_is_nothing_printed() {
     assert_eq!((listed.code, &*listed.out, &*listed.err), (Some(0), "", ""));
 }
 
-/// So many that a list of them does not fit into a pipe.
+/// So many locks that a list of them does not fit into a pipe.
 async fn many(server: &RedisServer) -> Vec<LockGuard> {
     let locks = process(server).await;
     let mut guards = Vec::new();
@@ -150,7 +150,7 @@ async fn a_list_that_lasts_says_at_the_terminal_how_far_it_is() {
     let _guards = many(&server).await;
     let listing = reentry_at(&server, &["ls"]);
     let mut piped = Command::new("sh");
-    // It is read on only after the time for which a list says nothing.
+    // The rest is read only after the time without a progress line.
     piped.args([
         "-c",
         r#""$@" | { read -r head; sleep 0.2; cat >/dev/null; }"#,
@@ -162,7 +162,7 @@ async fn a_list_that_lasts_says_at_the_terminal_how_far_it_is() {
     let patience = u64::try_from(DEADLINE.as_millis()).unwrap();
     let mut terminal = spawn_command(piped, Some(patience)).unwrap();
     terminal.exp_regex(r"\d+ % of the keys, \d+ locks").unwrap();
-    // The line is taken away again.
+    // The line is removed again.
     let rest = terminal.exp_eof().unwrap();
     assert!(rest.ends_with("\r\u{1b}[2K"), "{rest:?}");
 }

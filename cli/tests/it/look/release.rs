@@ -7,7 +7,7 @@ use crate::program::reentry_at;
 use crate::support::server::RedisServer;
 use crate::support::wait::{DEADLINE, eventually};
 
-/// The program at a terminal, as far as its question.
+/// The program at a terminal, up to its prompt.
 fn asked(server: &RedisServer) -> PtySession {
     let command = reentry_at(server, &["release", "order:42", "--force"]);
     let patience = u64::try_from(DEADLINE.as_millis()).unwrap();
@@ -41,7 +41,7 @@ async fn a_person_is_asked_and_told_what_was_ended() {
     }
     let command = reentry_at(&server, &["release", "order:42", "--force"]);
     let mut terminal = spawn_command(command, Some(60_000)).unwrap();
-    // What it will end is named before it asks.
+    // The holds are named before the prompt.
     terminal.exp_string(&id).unwrap();
     terminal.exp_string("[y/N] ").unwrap();
     terminal.send_line("y").unwrap();

@@ -17,7 +17,7 @@ fn count(count: u16) -> NonZeroU16 {
     NonZeroU16::new(count).expect("a screen that has room")
 }
 
-/// A program at a terminal of its own, which dies with it.
+/// A program with its own terminal. It is killed together with the terminal.
 pub(crate) struct Screen {
     process: PtyProcess,
     keys: File,
@@ -47,7 +47,7 @@ impl Screen {
         screen
     }
 
-    /// As a person who drags the corner of the window.
+    /// Resizes the terminal, like a user who drags the corner of the window.
     pub(super) fn resize(&self, rows: u16, columns: u16) {
         let size = Winsize {
             ws_row: rows,
@@ -71,18 +71,18 @@ impl Screen {
         self.seen.lock().unwrap().screen().contents()
     }
 
-    /// Whether it has taken the whole screen for itself.
+    /// Whether the program uses the whole screen.
     pub(super) fn is_taken(&self) -> bool {
         self.seen.lock().unwrap().screen().alternate_screen()
     }
 
-    /// Waits until the whole screen is not taken any more: its last words may be read after its end.
+    /// Waits until the program no longer uses the whole screen. Its last output may be read after its end.
     pub(super) async fn until_given_back(&self) {
         let is_free = async || !self.is_taken();
         eventually(DEADLINE, "it gives the screen back", is_free).await;
     }
 
-    /// Waits until the screen is like that.
+    /// Waits until the screen meets a condition.
     pub(crate) async fn until(&self, what: &str, is_so: impl Fn(&str) -> bool) {
         let is_so = async || is_so(&self.text());
         eventually(DEADLINE, what, is_so).await;
@@ -92,7 +92,7 @@ impl Screen {
         self.process.signal(signal).unwrap();
     }
 
-    /// Whether its lines reach a program as they are typed, letter by letter, without an echo.
+    /// Whether a program receives each letter as it is typed, without an echo.
     pub(super) fn is_raw(&self) -> bool {
         let modes = tcgetattr(&self.keys).unwrap().local_modes;
         !modes.intersects(LocalModes::ICANON | LocalModes::ECHO)

@@ -84,7 +84,7 @@ async fn readers_are_counted_and_some_are_named() {
     assert!(text.contains("and 4 more\n"), "{text}");
 }
 
-/// Another program keeps others out also where it names its fields otherwise.
+/// Another program also excludes others if it names its fields differently.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_another_program_has_put_there_is_shown() {
     let server = RedisServer::start().await;

@@ -1,4 +1,4 @@
-//! `reentry watch`, by a person who looks and types.
+//! `reentry watch`, with a user who looks and types.
 
 use super::kit::{hold, process, run, wait};
 use super::screen::Screen;
@@ -8,7 +8,7 @@ use crate::program::reentry_at;
 use crate::support::server::RedisServer;
 use crate::support::wait::{DEADLINE, eventually};
 
-/// The line on which a key stands.
+/// The line with a key.
 fn row(text: &str, key: &str) -> Option<usize> {
     text.lines()
         .position(|line| line.trim_start().starts_with(key))
@@ -41,7 +41,7 @@ async fn the_table_changes_with_the_locks_and_obeys_keys() {
             row(text, "stock:7") < row(text, "order:1")
         })
         .await;
-    // By key, which is four orders further.
+    // By key, which is four sort orders later.
     screen.press("ssss");
     screen
         .until("by key", |text| {
@@ -97,7 +97,7 @@ async fn more_locks_than_fit_are_scrolled_through() {
         .until("the last ones", |text| row(text, "order:59").is_some())
         .await;
     assert_eq!(row(&screen.text(), "order:00"), None);
-    // Control and c is no signal here, and ends it all the same.
+    // Ctrl-C is not a signal here, but it still ends the program.
     screen.press("\u{3}");
     assert_eq!(screen.code().await, 0);
 }

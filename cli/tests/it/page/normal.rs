@@ -1,13 +1,10 @@
-//! What is another one in each run, in the form that the page shows.
+//! Replaces values that differ in each run by the form that the page shows.
 
 use std::collections::BTreeMap;
 
 use regex::{Captures, Regex};
 
-/// The rest of a lease, until all other times have been replaced.
-const LEASE: &str = "9,8s";
-
-/// Ids, tokens, times and ports of a run become those of the page.
+/// Replaces the IDs, tokens, times and ports of a run by those of the page.
 pub(super) fn form(text: &str) -> String {
     let id = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
     let text = each(text, id, |at| {
@@ -23,7 +20,7 @@ pub(super) fn form(text: &str) -> String {
     let text = each(&text, r"pid [0-9]+ on \S+", |_| {
         "pid 4711 on worker-3".to_owned()
     });
-    // The column with the process, and the spaces behind it.
+    // The column with the process, and the spaces after it.
     let text = each(&text, r"reentry run sh:[0-9]+@\S* +", |_| {
         format!("{:30}", "reentry run sh:4711@work")
     });
@@ -44,7 +41,7 @@ pub(super) fn form(text: &str) -> String {
     text.replace(LEASE, "9.8s")
 }
 
-/// Times in a column, which stand at its right edge. Of two in a line, the first one is a lease.
+/// Replaces times in a column, which are aligned at its right edge.
 fn right(text: &str) -> String {
     let pattern = Regex::new(r" {2,}([0-9]+ms|[0-9]+\.[0-9]s)\b").expect("a pattern");
     let lines = text.split_inclusive('\n').map(|line| {
@@ -64,7 +61,7 @@ fn right(text: &str) -> String {
     lines.collect()
 }
 
-/// Replaces what matches: the first that is found and all that are equal to it by the form of 0, and so on.
+/// Replaces each match: the first one, and all that are equal to it, by the form of 0, the next one by the form of 1.
 fn each(text: &str, pattern: &str, form: impl Fn(usize) -> String) -> String {
     let mut known = BTreeMap::new();
     let pattern = Regex::new(pattern).expect("a pattern");

@@ -1,8 +1,8 @@
-//! `docs/try.md`: what several terminals show that have one server.
+//! `docs/try.md`: the output of several terminals that share one server.
 //!
-//! A comment before a block says what is in it. `<!-- begins: N -->` is a command of terminal N that goes on, with the first
-//! line that it says. `<!-- ends: N -->` is the rest of what it says, up to its end. `<!-- screen -->` is a command that
-//! fills the screen. Without a comment all commands of the block end.
+//! A comment before a block describes it. `<!-- begins: N -->` is a command of terminal N that continues to run, with the
+//! first line of its output. `<!-- ends: N -->` is the rest of its output, up to its end. `<!-- screen -->` is a command
+//! that fills the screen. Without a comment, all commands of the block end.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use crate::look::screen::Screen;
 use crate::program::Running;
 use crate::support::server::RedisServer;
 
-/// The end of the process in terminal 1, as the page shows it.
+/// The command that kills the process in terminal 1, as the page shows it.
 const KILL: &str = "kill -9 4711";
 
-/// What is between the texts of two blocks.
+/// The separator between the texts of two blocks.
 const NEXT: &str = "@@ next block @@\n";
 
 struct Terminals {
     server: RedisServer,
     running: BTreeMap<String, Running>,
-    /// What all blocks have shown so far: equal ids and tokens have one form on the whole page.
+    /// The output of all blocks so far: equal IDs and tokens have one form on the whole page.
     shown: String,
 }
 
@@ -70,12 +70,12 @@ impl Terminals {
         }
     }
 
-    /// The command, and its screen when all is on it: on a page that is compared, what is expected.
+    /// The command, and its screen when it is complete. If the page is compared, it is the expected screen.
     async fn screen(&self, typed: &str, block: &str) -> String {
         let screen = Screen::start(shell(&self.server, &format!("exec {typed}")), 5, 80);
         let shown = |text: &str| {
             let lines = text.lines().map(|line| format!("{}\n", line.trim_end()));
-            // The column of the holders has 20 cells, and the process id as many digits as there is room for.
+            // The column of the holders has 20 cells, so it may cut off digits of the process ID.
             let holder = Regex::new("reentry run sh:.{5}").expect("a pattern");
             let text = format!("$ {typed}\n{}", lines.collect::<String>());
             normal::form(&holder.replace_all(&text, "reentry run sh:4711 "))

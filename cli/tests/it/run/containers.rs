@@ -1,4 +1,4 @@
-//! `reentry run` as the first process of a container, which the kernel treats otherwise than others.
+//! `reentry run` as the first process of a container, which the kernel treats differently.
 
 use std::env;
 use std::os::unix::process::CommandExt;
@@ -9,10 +9,10 @@ use rustix::process::{getpid, set_child_subreaper};
 use crate::program::{Running, ended_of, script_at};
 use crate::support::server::RedisServer;
 
-/// What the test below turns into.
+/// The variable with the command line that `as_a_subreaper` executes.
 const PROGRAM: &str = "REENTRY_TEST_PROGRAM";
 
-/// A command that another one starts: the last of its words.
+/// A command that starts another command, which is appended to its words.
 fn behind(words: &[&str], command: &Command) -> Command {
     let mut outer = Command::new(words[0]);
     outer.args(&words[1..]);
@@ -26,8 +26,8 @@ fn with_environment(mut outer: Command, command: &Command) -> Command {
     outer
 }
 
-/// Not a claim: where a test below has started it, it turns into `reentry run`, as a process that gets the orphans
-/// among its descendants.
+/// Not a claim: if a test below has started it, it executes `reentry run`, as a process that adopts the orphans among
+/// its descendants.
 #[test]
 fn as_a_subreaper() {
     if let Ok(program) = env::var(PROGRAM) {
@@ -57,7 +57,7 @@ async fn orphans_are_waited_for() {
     assert_eq!(reaper.code().await, Some(0));
 }
 
-/// Where an ordinary user may have no process 1, a unit test of `exit` has the rule alone.
+/// Where an ordinary user cannot have a process 1, only a unit test of `exit` checks this rule.
 #[tokio::test]
 async fn a_command_of_process_1_that_was_interrupted_gives_130() {
     let server = RedisServer::start().await;

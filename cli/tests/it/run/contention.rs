@@ -1,4 +1,4 @@
-//! Who enters: runs that exclude each other, and that share.
+//! Runs that exclude each other, and runs that share a lock.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use crate::program::{Running, ended_of, locks_at, reentry_at, script_at};
 use crate::support::server::RedisServer;
 use crate::support::wait::{DEADLINE, eventually};
 
-/// Says that it is inside, and stays until its input ends.
+/// Prints that it is inside, and stays until its input ends.
 const STAY: &str = "echo inside; read line";
 
 fn leave(run: &mut Running) {
@@ -18,7 +18,7 @@ async fn a_lock_that_is_held_is_not_acquired() {
     let server = RedisServer::start().await;
     let mut holder = Running::start(&mut script_at(&server, &["-k", "a"], STAY));
     holder.says("inside").await;
-    // Three seconds, since without an answer of the server it would be its fault.
+    // Three seconds: without a response from the server, the error would be another one.
     for options in [&["-n"][..], &["--nonblock"], &["--timeout", "3s"]] {
         let key = ["-k", "a"];
         let ended = ended_of(&mut script_at(
@@ -35,7 +35,7 @@ async fn a_lock_that_is_held_is_not_acquired() {
     let ended = ended_of(&mut script_at(&server, &["-k", "b", "-n"], "echo yes"));
     assert_eq!(ended.out, "yes\n");
     leave(&mut holder);
-    // `read` has met the end of its input.
+    // `read` has reached the end of its input.
     assert_eq!(holder.code().await, Some(1));
 }
 
@@ -55,7 +55,7 @@ async fn a_quiet_run_says_nothing_of_a_lock_that_is_held() {
         assert_eq!((ended.code, &*ended.out, &*ended.err), (Some(code), "", ""));
     }
     guard.release().await.unwrap();
-    // What else is wrong is told.
+    // Other errors are printed.
     let wrong = reentry_at(&server, &["run", "-q", "-k", "a", "--", "/nowhere/at-all"]);
     assert!(ended_of(&mut { wrong }).err.contains("/nowhere/at-all"));
 }
@@ -132,7 +132,7 @@ async fn a_lock_is_kept_for_its_least_time() {
     );
 }
 
-/// On another machine the command may be there.
+/// The command may exist on another machine.
 #[tokio::test]
 async fn a_lock_is_not_kept_for_a_command_that_did_not_run() {
     let server = RedisServer::start().await;

@@ -30,12 +30,12 @@ async fn a_command_that_was_killed_gives_128_and_the_signal() {
     let command = run.line().await.parse().ok().and_then(Pid::from_raw);
     kill_process(command.unwrap(), Signal::KILL).unwrap();
     assert_eq!(run.code().await, Some(137));
-    // What it has left behind was ended too, before the lock was released.
+    // The processes that it left behind were terminated, too, before the lock was released.
     assert_eq!(run.rest().await, [""; 0]);
     assert_eq!(server.leftovers().await, [""; 0]);
 }
 
-/// Its parent has ended, its environment is empty, and it was never seen before: the group is what is left.
+/// Its parent has ended, its environment is empty, and it was never seen before. Only the group identifies it.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_child_without_an_environment_ends_with_a_killed_command() {
@@ -44,7 +44,7 @@ async fn a_child_without_an_environment_ends_with_a_killed_command() {
         "echo $$; (exec env -i sh -c 'trap \"\" TERM; echo up; while :; do sleep 1; done') & wait";
     let options = ["--key", "a", "--grace", "50ms"];
     let command = script_at(&server, &options, script);
-    // In a session of its own it has no terminal, as under cron.
+    // In its own session it has no terminal, as under cron.
     let mut outer = Command::new("setsid");
     outer.args(["--wait", "--"]).arg(command.get_program());
     outer.args(command.get_args()).envs(
@@ -60,7 +60,7 @@ async fn a_child_without_an_environment_ends_with_a_killed_command() {
     assert_eq!(run.rest().await, [""; 0]);
 }
 
-/// A script goes on after a command that ended with 130, but not after one that SIGINT has ended.
+/// A script continues after a command that exited with 130, but not after a command that SIGINT terminated.
 #[tokio::test]
 async fn a_command_that_was_interrupted_interrupts_the_run() {
     let server = RedisServer::start().await;
@@ -120,7 +120,7 @@ fn wrong_arguments_are_no_code_of_a_command() {
     }
 }
 
-/// As of timeout(1): the command begins with the first word that is no option.
+/// As with timeout(1), the command begins with the first word that is not an option.
 #[tokio::test]
 async fn the_command_needs_no_dashes_before_it() {
     let server = RedisServer::start().await;
@@ -200,7 +200,7 @@ fn a_server_that_is_away_is_told_without_its_password() {
     }
 }
 
-/// The result of the command counts, and others may have to wait.
+/// The result of the command is valid, and others may have to wait.
 #[tokio::test]
 async fn a_release_that_is_not_answered_is_told() {
     let server = RedisServer::start().await;
@@ -210,7 +210,7 @@ async fn a_release_that_is_not_answered_is_told() {
         "echo up; read line; exit 7",
     );
     command.env("REENTRY_RESPONSE_TIMEOUT", "500ms");
-    // Its standard error is a line of its output.
+    // Its standard error goes to its standard output.
     let mut both = Command::new("sh");
     both.args(["-c", "exec \"$@\" 2>&1", "sh"])
         .arg(command.get_program());
@@ -244,7 +244,7 @@ async fn input_and_output_pass_through() {
     assert_eq!(ended.err, "fault\n");
 }
 
-/// Connecting is a part of what `--timeout` limits.
+/// `--timeout` includes the time to connect.
 #[tokio::test]
 async fn a_timeout_is_that_of_the_connection_too() {
     let server = RedisServer::start().await;
@@ -253,7 +253,7 @@ async fn a_timeout_is_that_of_the_connection_too() {
     let begun = Instant::now();
     let ended = ended_of(&mut reentry_at(&server, &words));
     assert_eq!(ended.code, Some(122), "{ended:?}");
-    // Without the limit it tries for that long to connect.
+    // Without the limit, it tries to connect for this time.
     assert!(begun.elapsed() < DEADLINE, "{ended:?}");
     server.resume();
 }

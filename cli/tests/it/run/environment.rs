@@ -1,4 +1,4 @@
-//! What the command knows of its lock, and runs inside of runs.
+//! The environment of the command, and nested runs.
 
 use std::fs;
 
@@ -53,7 +53,7 @@ async fn of_several_keys_each_has_a_line() {
     assert!(lines[2].parse::<u64>().is_ok() && lines[3].parse::<u64>().is_ok());
 }
 
-/// It would wait for the run around it, which waits for it.
+/// It would wait for the enclosing run, which waits for it.
 #[tokio::test]
 async fn a_run_inside_of_one_for_the_same_key_fails_at_once() {
     let server = RedisServer::start().await;
@@ -67,7 +67,7 @@ async fn a_run_inside_of_one_for_the_same_key_fails_at_once() {
         "{}",
         ended.err
     );
-    // Another prefix is another lock, and so is another key, also two floors down.
+    // Another prefix is another lock, and so is another key, also two levels down.
     for inner in [
         format!(
             "{} run --prefix x: -k a -- echo inner",
@@ -94,12 +94,12 @@ async fn a_run_inside_of_one_for_the_same_key_fails_at_once() {
     assert_eq!(ended.code, Some(125), "{}", ended.err);
 }
 
-/// A script that takes its own lock works alone, and inside a run that has it.
+/// A script that acquires its own lock works alone, and inside a run that holds this lock.
 #[tokio::test]
 async fn a_lock_of_an_outer_run_is_entered_once_more() {
     let server = RedisServer::start().await;
     let program = env!("CARGO_BIN_EXE_reentry");
-    // Two floors down, beside a key of its own, and alone.
+    // Two levels down, together with another key, and alone.
     for (outer, keys, lines) in [
         ("-k a", "-k a", 1),
         ("-k a", "-k a -k c", 2),
@@ -116,7 +116,7 @@ async fn a_lock_of_an_outer_run_is_entered_once_more() {
         let of_inner: Vec<_> = of_inner
             .map(|(key, token)| format!("{key} {token}"))
             .collect();
-        // What is held already has the token of the outer run.
+        // A lock that is held already has the token of the outer run.
         assert_eq!(
             of_inner.contains(&told[0].to_owned()),
             outer == "-k a",
@@ -137,7 +137,7 @@ async fn a_shared_lock_is_entered_once_more_as_a_shared_one() {
     }
 }
 
-/// The outer run has the lock, and with it the end of all that is inside.
+/// The outer run holds the lock, and terminates everything inside when it is lost.
 #[tokio::test]
 async fn what_has_entered_once_more_ends_at_a_loss() {
     let server = RedisServer::start().await;
@@ -151,7 +151,7 @@ async fn what_has_entered_once_more_ends_at_a_loss() {
     assert_eq!(run.rest().await, [""; 0]);
 }
 
-/// Each has what the other one wants, and is not released before its command has ended.
+/// Each run holds the lock that the other one wants, and does not release it before its command has ended.
 #[tokio::test]
 async fn of_runs_inside_of_runs_in_a_ring_one_gives_way() {
     let server = RedisServer::start().await;
@@ -191,7 +191,7 @@ async fn an_outer_run_that_is_over_does_not_count() {
     }
 }
 
-/// The guard is started by its open file, which has no name of its own.
+/// The guard is started from its open file, which has no name.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_list_of_processes_shows_what_the_guard_is() {

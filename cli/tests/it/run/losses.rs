@@ -1,4 +1,4 @@
-//! The lock is lost, or `reentry run` itself is killed: the command ends, with all that it has started.
+//! The lock is lost, or `reentry run` itself is killed: the command ends with all its processes.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
@@ -7,7 +7,7 @@ use crate::program::{Running, locks_at, reentry, script_at};
 use crate::support::server::RedisServer;
 use crate::support::wait::{DEADLINE, eventually};
 
-/// With a child, a child of it, and one whose parent has ended.
+/// A command with a child, a grandchild, and an orphan.
 const FAMILY: &str = "(sh -c 'sleep 1000; true' &); (sleep 1000; true) & echo up; wait";
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn a_command_may_clean_up_after_a_loss() {
     run.says("up").await;
     locks.force_release("a").await.unwrap();
     run.says("cleaned").await;
-    // Whatever it says itself.
+    // Whatever the exit code of the command is.
     assert_eq!(run.code().await, Some(123));
 }
 
@@ -80,7 +80,7 @@ async fn a_server_that_goes_away_takes_the_lock_with_it() {
     assert_eq!(run.rest().await, [""; 0]);
 }
 
-/// Another process may have worked under the lock since, so the result of the command does not count.
+/// Another process may have worked under the lock since, so the result of the command is not valid.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_command_that_outlived_the_lease_of_a_stopped_run_counts_as_lost() {
@@ -104,7 +104,7 @@ async fn a_command_that_outlived_the_lease_of_a_stopped_run_counts_as_lost() {
     next.release().await.unwrap();
 }
 
-/// The renewals are far apart, so that the release is the first that learns of it.
+/// The renewals are far apart, so the release is the first request that detects the loss.
 #[tokio::test]
 async fn a_loss_that_the_release_finds_counts() {
     let server = RedisServer::start().await;
@@ -117,7 +117,7 @@ async fn a_loss_that_the_release_finds_counts() {
     assert_eq!(run.code().await, Some(123));
 }
 
-/// Its guard was never told which process is the command: the hold in the environment is what there is.
+/// Its guard was never told which process is the command. It knows only the hold in the environment.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_guard_that_was_told_nothing_ends_what_has_the_hold() {
@@ -132,7 +132,7 @@ async fn a_guard_that_was_told_nothing_ends_what_has_the_hold() {
     assert_eq!(command.rest().await, [""; 0]);
 }
 
-/// The lease goes on for a while; the command must not go on for longer.
+/// The lease continues for a while. The command must not continue for longer.
 #[tokio::test]
 async fn a_run_that_was_killed_takes_its_command_along() {
     let server = RedisServer::start().await;
@@ -146,7 +146,7 @@ async fn a_run_that_was_killed_takes_its_command_along() {
     }
 }
 
-/// What the command is given when its lock is lost is no matter then: nothing renews the lease.
+/// The grace period for a lost lock does not apply here, because nothing renews the lease.
 #[tokio::test]
 async fn a_run_that_was_killed_leaves_its_command_no_longer_than_the_lease() {
     let server = RedisServer::start().await;
@@ -158,7 +158,7 @@ async fn a_run_that_was_killed_leaves_its_command_no_longer_than_the_lease() {
     assert_eq!(run.rest().await, [""; 0]);
 }
 
-/// A program that watches over the run, for example, or one that was told of the hold.
+/// For example, a program that monitors the run, or one that got the hold as an argument.
 #[tokio::test]
 async fn a_loss_spares_what_only_mentions_the_hold() {
     let server = RedisServer::start().await;

@@ -1,4 +1,4 @@
-//! `--permits`: so many runs at once.
+//! `--permits`: a limited number of runs at the same time.
 
 use crate::program::{Running, ended, ended_of, locks_at, script_at};
 use crate::support::server::RedisServer;

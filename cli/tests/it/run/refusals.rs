@@ -1,4 +1,4 @@
-//! A server that answers and gives no lock: the run ends with what it has said, and does not wait for it to change its mind.
+//! A server that responds, but grants no lock: the run ends with the error of the server, and does not wait.
 
 use std::process::Command;
 
@@ -6,7 +6,7 @@ use crate::program::{Running, reentry_for, script_at};
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::{Cluster, RedisServer};
 
-/// The exit code, and what it says.
+/// The exit code, and the output.
 async fn refused(url: &str, keys: &[&str]) -> (Option<i32>, String) {
     let keys = keys.iter().flat_map(|key| ["--key", key]);
     let words: Vec<_> = ["run"]
@@ -18,7 +18,7 @@ async fn refused(url: &str, keys: &[&str]) -> (Option<i32>, String) {
     (run.code().await, run.rest().await.concat())
 }
 
-/// One key, several, and a lock that another holder has.
+/// One key, several keys, and a lock that another holder has.
 const WISHES: [&[&str]; 3] = [&["a"], &["b", "c"], &["held"]];
 
 async fn each_run_ends_with(server: &RedisServer, said: &str) {
@@ -29,7 +29,7 @@ async fn each_run_ends_with(server: &RedisServer, said: &str) {
     }
 }
 
-/// With a lock that a program holds for long.
+/// A server with a lock that a program holds for a long time.
 async fn server() -> RedisServer {
     let server = RedisServer::start().await;
     let held = "HSET held 8b1c1a3e-0000-4000-8000-000000000000:1 1";
@@ -91,7 +91,7 @@ async fn a_run_that_waits_says_for_whom_and_what_comes_in_its_way() {
         said.starts_with("reentry: waiting for `held`, held by 8b1c1a3e"),
         "{said}"
     );
-    // The first answer was that another holder has it, so the run goes on.
+    // The first response was that another holder has the lock, so the run continues.
     server.ask("CONFIG SET min-replicas-to-write 1").await;
     let said = run.line().await;
     assert!(said.contains("NOREPLICAS"), "{said}");
@@ -101,7 +101,7 @@ async fn a_run_that_waits_says_for_whom_and_what_comes_in_its_way() {
     assert_eq!(run.rest().await, [""; 0]);
 }
 
-/// A command that says its errors on its standard output.
+/// A command that prints its errors on its standard output.
 fn with_errors(command: &Command) -> Command {
     let mut outer = Command::new("sh");
     outer.args(["-c", "exec \"$0\" \"$@\" 2>&1"]);

@@ -8,7 +8,7 @@ use crate::program::{Running, locks_at, script_at};
 use crate::support::server::RedisServer;
 use crate::support::wait::{DEADLINE, eventually};
 
-/// Says each signal that it gets, and goes on as long as the run.
+/// Prints each signal that it gets, and runs as long as the run.
 const TELL: &str = "for s in TERM INT QUIT HUP USR1 USR2 ALRM; do trap \"echo $s\" $s; done; \
                     echo up; while kill -0 $PPID 2>&-; do sleep 0.05; done";
 
@@ -45,7 +45,7 @@ async fn sigterm_ends_the_children_as_well() {
     assert_eq!(server.leftovers().await, [""; 0]);
 }
 
-/// The lock goes to the next holder when the last process has ended, not when the first has.
+/// The next holder acquires the lock when the last process has ended, not when the first one has.
 #[tokio::test]
 async fn what_a_command_leaves_behind_at_sigterm_is_ended_before_the_release() {
     let server = RedisServer::start().await;
@@ -88,7 +88,7 @@ async fn a_run_that_waits_ends_at_a_signal_and_leaves_the_queue() {
     guard.release().await.unwrap();
 }
 
-/// As by nohup(1), and for a job in the background of a script.
+/// For example under nohup(1), and for a background job of a script.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_signal_that_is_ignored_stays_ignored() {

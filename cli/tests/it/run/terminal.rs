@@ -1,4 +1,4 @@
-//! A person at a terminal: keys reach the command once, and a job stops and goes on.
+//! A user at a terminal: keys reach the command once, and a job stops and continues.
 
 use std::process::Command;
 
@@ -28,14 +28,14 @@ async fn ctrl_c_reaches_the_command_once() {
     // Signals are passed on in their order: a second one would be there before this one.
     kill_process(run, Signal::USR1).unwrap();
     terminal.exp_string("count=1").unwrap();
-    // A process that sends one means the command.
+    // A signal from a process is for the command.
     kill_process(run, Signal::INT).unwrap();
     terminal.exp_string("caught").unwrap();
     kill_process(run, Signal::USR1).unwrap();
     terminal.exp_string("count=2").unwrap();
 }
 
-/// A shell with job control, and what it has to type.
+/// A shell with job control, and the line to type.
 fn shell(server: &RedisServer, options: &[&str], script: &str) -> (PtySession, String) {
     let run = script_at(server, options, script);
     let words = run.get_args().map(|word| word.to_str().unwrap());
@@ -68,7 +68,7 @@ async fn a_job_stops_at_ctrl_z_and_goes_on_in_the_foreground() {
     terminal.send_line(&line).unwrap();
     terminal.exp_string("up\r\n").unwrap();
     terminal.send_control('z').unwrap();
-    // The shell has its terminal back.
+    // The shell controls its terminal again.
     terminal.exp_string("@@ ").unwrap();
     terminal.send_line("fg").unwrap();
     terminal.exp_string("reentry").unwrap();
@@ -98,7 +98,7 @@ async fn a_job_that_lost_its_lock_while_it_was_stopped_ends() {
 #[tokio::test]
 async fn ctrl_c_ends_the_script_around_a_run() {
     let server = RedisServer::start().await;
-    // A program that the shell has yet to start would miss the key.
+    // A program that the shell has not started yet would miss the key.
     let (mut terminal, line) = shell(&server, &["-k", "a"], "echo u''p; read line");
     let script = format!("set -f; {line}; echo ne''xt");
     let quoted = script.replace('\'', r"'\''");

@@ -27,7 +27,7 @@ async fn the_key_is_the_first_word_or_an_option() {
     }
 }
 
-/// As before there was another way to name the key.
+/// In earlier versions, this was the only form.
 #[tokio::test]
 async fn with_an_option_the_first_word_is_the_command() {
     let server = RedisServer::start().await;
@@ -50,7 +50,7 @@ async fn the_words_of_a_command_are_its_own() {
     assert_eq!(ended.code, Some(127), "the command is `--`: {}", ended.err);
 }
 
-/// No server is asked.
+/// No server gets a request.
 #[test]
 fn what_is_ambiguous_is_refused_with_what_to_write() {
     for (words, says) in [
@@ -87,7 +87,7 @@ async fn a_line_is_run_by_a_shell_and_its_end_is_the_end() {
     assert_eq!((ended.code, &*ended.out), (Some(7), "b\n"));
 }
 
-/// Whatever happens: what the command prints is all that is printed.
+/// Whatever happens, only the output of the command is printed.
 #[tokio::test]
 async fn a_quiet_run_explains_only_a_code_of_its_own() {
     let server = RedisServer::start().await;
@@ -103,7 +103,7 @@ async fn a_quiet_run_explains_only_a_code_of_its_own() {
     run.says("up").await;
     server.stop();
     drop(run.input.take());
-    // The release is not answered, and the code is that of the command.
+    // The release gets no response, and the exit code is that of the command.
     assert_eq!(run.code().await, Some(3));
     assert_eq!(run.rest().await, ["mine"]);
 }
