@@ -95,7 +95,7 @@ async fn a_url_that_is_refused_tells_what_is_accepted() {
         ("127.0.0.1", "it does not begin with `redis://`"),
         (
             "http://user:hush@localhost",
-            "it is no URL of a Redis server",
+            "it is not the URL of a Redis server",
         ),
         ("redis://user:hush@:x/", ""),
     ] {

@@ -66,7 +66,7 @@ impl fmt::Display for Cause {
         match self {
             Self::Driver(error) => error.fmt(f),
             Self::Silence(limit) => write!(f, "no response within {limit:?}"),
-            Self::Late => f.write_str("there was no time left to send it"),
+            Self::Late => f.write_str("there was no time left to send the request"),
         }
     }
 }

@@ -13,15 +13,15 @@ use redis::{
 use super::credentials::Credentials;
 use crate::base::error::LockError;
 
-const ACCEPTED: &str = "what is accepted is `redis://host:port/database`, `rediss://…` for TLS, `unix:///path`, \
-                        `redis+sentinel://host:port,host:port/primary`, `redis+cluster://host:port,host:port`, and `memory:`";
+const ACCEPTED: &str = "use `redis://host:port/database`, `rediss://…` for TLS, `unix:///path`, \
+                        `redis+sentinel://host:port,host:port/primary`, `redis+cluster://host:port,host:port`, or `memory:`";
 
 /// The reason why a text is not the URL of a server.
 fn mistake(url: &str) -> &'static str {
     if url.is_empty() {
         "it is empty"
     } else if url.contains("://") {
-        "it is no URL of a Redis server"
+        "it is not the URL of a Redis server"
     } else {
         "it does not begin with `redis://`"
     }
@@ -163,11 +163,11 @@ pub(crate) fn settings(
 }
 
 pub(crate) fn refused(reason: &str) -> LockError {
-    LockError::config(format!("the URL cannot be used: {reason}"))
+    LockError::config(format!("invalid URL: {reason}"))
 }
 
 pub(crate) const LETTERS: &str =
-    "in a user name or password, `/`, `?` and `#` are written `%2F`, `%3F` and `%23`";
+    "in a user name or password, write `/`, `?` and `#` as `%2F`, `%3F` and `%23`";
 
 /// Returns whether one of these letters ends a user name or password too early.
 pub(crate) fn is_cut(login: &str) -> bool {
@@ -187,6 +187,6 @@ pub(crate) fn provide_tls() -> Result<(), LockError> {
 
 #[cfg(not(feature = "tls"))]
 pub(crate) fn provide_tls() -> Result<(), LockError> {
-    let reason = "it asks for TLS, which is the feature `tls` of this crate";
+    let reason = "it requires TLS: enable the feature `tls` of this crate";
     Err(refused(reason))
 }

@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const SILENT: &str = "no credentials within 1 s";
 
 /// The failure of a provider that has ended and never gave anything.
-const NONE: &str = "the provider gives no credentials";
+const NONE: &str = "the provider returned no credentials";
 
 type Given = Pin<Box<dyn Stream<Item = RedisResult<BasicAuth>> + Send>>;
 

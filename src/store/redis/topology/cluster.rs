@@ -124,7 +124,7 @@ impl Cluster {
     pub(crate) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
         let mut nodes = self.learnt_nodes().await?;
         nodes.sort_by_key(|node| !node.connector.is_connected());
-        let mut error = self.failed("no server of it has slots");
+        let mut error = self.failed("none of its servers has slots");
         for node in nodes {
             match node.connector.connection().await {
                 Ok(_) => return Ok(()),

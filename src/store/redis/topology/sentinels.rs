@@ -145,7 +145,9 @@ impl Sentinels {
         };
         match is_primary(&opened.driver).await {
             Ok(true) => Ok(opened),
-            Ok(false) => Err(failed("the sentinels name it, but it is no primary".into())),
+            Ok(false) => Err(failed(
+                "the sentinels name it as the primary, but it is not one".into(),
+            )),
             Err(error) => Err(failed(DriverError(error).into())),
         }
     }
@@ -240,7 +242,7 @@ impl Sentinels {
         let (refused, cause) = match heard.error {
             Some(error) => (heard.refused, DriverError(error).into()),
             None => {
-                let cause = "the sentinels know no primary of this name";
+                let cause = "the sentinels know no primary with this name";
                 (heard.answers, Box::<dyn Error + Send + Sync>::from(cause))
             }
         };

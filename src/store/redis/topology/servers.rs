@@ -207,7 +207,9 @@ impl Servers {
         let seeds = seeds.unwrap_or_default();
         // The first of them stands for all.
         let Some(first) = seeds.first() else {
-            return Err(refused("an address of a server is `host:port`"));
+            return Err(refused(
+                "the address of a server must have the form `host:port`",
+            ));
         };
         let server = self.address(first, self.is_tls, &self.login, self.database)?;
         match &self.kind {
@@ -216,7 +218,7 @@ impl Servers {
                     |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
                 if primary.is_empty() || !primary.chars().all(is_named) {
                     let reason =
-                        "the name of a primary consists of letters, digits, `.`, `-` and `_`";
+                        "the name of a primary may contain only letters, digits, `.`, `-` and `_`";
                     return Err(refused(reason));
                 }
                 let is_tls = self.is_sentinel_tls.unwrap_or(self.is_tls);
@@ -264,7 +266,7 @@ impl Servers {
     }
 }
 
-const DATABASE: &str = "a cluster has database 0 alone";
+const DATABASE: &str = "a cluster has only database 0";
 
 /// `host:port`, `host`, `[v6]:port` or `[v6]`.
 fn place(address: &str, port: u16) -> Option<Place> {

@@ -137,7 +137,7 @@ pub(crate) fn leads_elsewhere(error: &RedisError) -> bool {
 pub(crate) const RUNTIME_ENDED: &str = "the runtime that sent the request has ended";
 
 /// The reason why a connection that works is given up.
-pub(crate) const ANOTHER_SERVER: &str = "another server answers in its place by now";
+pub(crate) const ANOTHER_SERVER: &str = "another server responds in its place now";
 
 /// The error of a request whose response will not arrive.
 pub(crate) fn aborted(cause: &'static str) -> RedisError {

@@ -100,7 +100,7 @@ impl Cluster {
                 let (endpoint, effect) = (self.endpoint(), error.effect());
                 Err(StoreError::new("connect", &endpoint, effect, error))
             }
-            None => Err(self.failed("no server of it answers")),
+            None => Err(self.failed("none of its servers responds")),
         };
         (nodes, map)
     }
@@ -194,7 +194,7 @@ impl Cluster {
         // A user may not be allowed to see the epochs. Then the first answer counts.
         let nodes = nodes.unwrap_or_default();
         let map = SlotMap::read(&slots?, &nodes, &node.place);
-        map.ok_or_else(|| self.failed("the answer to CLUSTER SLOTS cannot be read"))
+        map.ok_or_else(|| self.failed("the response to CLUSTER SLOTS is invalid"))
     }
 
     /// The state after the map was replaced.

@@ -81,12 +81,12 @@ impl Cluster {
             passage = match timeout_at(until, node.connector.passage()).await {
                 Ok(passage) => passage?,
                 Err(Elapsed) => {
-                    let cause = "no connection in time to the server that it was redirected to";
+                    let cause = "no connection in time to the server to which it was redirected";
                     return Err(self.failed(cause));
                 }
             };
         }
-        Err(self.failed("it was redirected too often"))
+        Err(self.failed("it was redirected too many times"))
     }
 
     /// The server that has a slot, and a passage to it. An attempt to connect is given up as soon as another server has
@@ -97,7 +97,7 @@ impl Cluster {
             let Some(node) = self.owner(slot) else {
                 self.learn().await?;
                 if self.owner(slot).is_none() {
-                    return Err(self.failed("no server of it has the slot"));
+                    return Err(self.failed("none of its servers has the slot"));
                 }
                 continue;
             };
@@ -143,7 +143,7 @@ impl Cluster {
     ) -> Result<Opened, StoreError> {
         let nodes = self.learnt_nodes().await?;
         let Some(node) = self.any_of(nodes) else {
-            return Err(self.failed("no server of it has slots"));
+            return Err(self.failed("none of its servers has slots"));
         };
         let mut ends = node.connector.ends();
         let ended = Arc::clone(&receiver.ended);

@@ -255,7 +255,10 @@ fn a_parameter_that_is_unknown_is_refused_with_those_that_there_are() {
     }
     for db in ["", "x", "-1", "4294967296"] {
         let said = refusal(&format!("redis+sentinel://one/orders?db={db}"));
-        assert!(said.contains("`db` is no number"), "{db}: {said}");
+        assert!(
+            said.contains("`db` must be the number of a database"),
+            "{db}: {said}"
+        );
     }
     for tls in ["", "yes", "1"] {
         let said = refusal(&format!("redis+sentinel://one/orders?sentinel_tls={tls}"));

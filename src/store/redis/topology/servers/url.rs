@@ -7,7 +7,7 @@ use crate::base::error::LockError;
 use crate::store::redis::link::address::{Address, LETTERS, is_cut, refused};
 
 /// The parameters of a URL of sentinels.
-const PARAMETERS: &str = "its parameters are `db`, `protocol`, `sentinel_username`, `sentinel_password` and `sentinel_tls`";
+const PARAMETERS: &str = "the supported parameters are `db`, `protocol`, `sentinel_username`, `sentinel_password` and `sentinel_tls`";
 
 impl Servers {
     /// Reads a URL of several servers; `None` if it is a URL of another kind.
@@ -51,7 +51,7 @@ impl Servers {
         servers.login = Login::parse(login)?;
         // The query of any URL is read in the same way.
         let Some(parsed) = parse_redis_url(&format!("redis://host/?{query}")) else {
-            return Err(refused("its query cannot be read"));
+            return Err(refused("its query is invalid"));
         };
         let mut parameters = parsed.query_pairs();
         parameters.try_fold(servers, |servers, (name, value)| {
@@ -66,22 +66,24 @@ impl Servers {
             return match &*value {
                 "resp2" | "2" => Ok(self.resp2()),
                 "resp3" | "3" => Ok(self),
-                _ => Err("`protocol` is `resp2` or `resp3`"),
+                _ => Err("`protocol` must be `resp2` or `resp3`"),
             };
         }
         if matches!(self.kind, Kind::Cluster) {
-            return Err("of the parameters, the URL of a cluster has `protocol` alone");
+            return Err("the URL of a cluster supports only the parameter `protocol`");
         }
         match name {
             "db" => {
-                let database = value.parse().map_err(|_| "`db` is no number")?;
+                let database = value
+                    .parse()
+                    .map_err(|_| "`db` must be the number of a database")?;
                 Ok(self.database(database))
             }
             "sentinel_username" => Ok(self.sentinel_username(value)),
             "sentinel_password" => Ok(self.sentinel_password(value)),
             "sentinel_tls" => {
                 let is_tls = value.parse();
-                let is_tls = is_tls.map_err(|_| "`sentinel_tls` is `true` or `false`")?;
+                let is_tls = is_tls.map_err(|_| "`sentinel_tls` must be `true` or `false`")?;
                 Ok(self.sentinel_tls(is_tls))
             }
             _ => Err(PARAMETERS),
