@@ -18,7 +18,7 @@ use std::path::Path;
 /// The file with the surface, in the root of the workspace.
 const FILE: &str = "docs/api.txt";
 
-/// Does the task, and says if that was not possible.
+/// Runs the task, and prints a message if that was not possible.
 pub(crate) fn task(write: bool) -> Result<()> {
     if let Some(reason) = check(write)? {
         bail!("{reason}");
@@ -44,14 +44,14 @@ pub(crate) fn check(write: bool) -> Result<Option<String>> {
     let broken = rules::broken(&rustdoc::read(&json)?, &surface);
     ensure!(
         broken.is_empty(),
-        "public types without what they need:\n{}",
+        "public types lack these requirements:\n{}",
         broken.join("\n")
     );
     Ok(None)
 }
 
 fn compare(file: &Path, surface: &str) -> Result<()> {
-    // A file that is missing differs in every line.
+    // A missing file differs in every line.
     let accepted = fs::read_to_string(file).unwrap_or_default();
     let changes = surface::changes(&accepted, surface);
     if !changes.is_empty() {

@@ -1,4 +1,4 @@
-//! A program that runs while another task goes on.
+//! A program that runs while another task continues.
 
 use crate::run::{closing, line};
 use anyhow::{Result, anyhow, ensure};
@@ -6,7 +6,7 @@ use std::io;
 use std::process::{Command, Output};
 use std::thread::{self, JoinHandle};
 
-/// A program that runs beside others: most of the time it waits.
+/// A program that runs at the same time as others: most of the time it waits.
 #[derive(Debug)]
 pub(crate) struct Beside {
     line: String,
@@ -25,7 +25,7 @@ impl Beside {
     pub(crate) fn finish(self) -> Result<()> {
         let Self { line, running } = self;
         let ended = running.join();
-        let output = ended.map_err(|_| anyhow!("the thread that waits for it has panicked"))??;
+        let output = ended.map_err(|_| anyhow!("the thread that waits for it panicked"))??;
         let errors = String::from_utf8_lossy(&output.stderr);
         println!("$ {line}\n{}", String::from_utf8_lossy(&output.stdout));
         if !output.status.success() {

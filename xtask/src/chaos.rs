@@ -7,7 +7,7 @@ use anyhow::Result;
 use std::env;
 use std::process::Command;
 
-/// Installs missing servers, and runs the harness; `args` go to the harness.
+/// Installs missing servers, and runs the harness. `args` are passed to the harness.
 pub(crate) fn all(args: &[String]) -> Result<()> {
     servers(args)?;
     run(harness()?.args(args))
@@ -24,16 +24,16 @@ fn servers(args: &[impl AsRef<str>]) -> Result<()> {
 
 /// Builds the harness, and returns its run, on a server that is installed.
 pub(crate) fn harness() -> Result<Command> {
-    // Not a release build: the question is whether anything goes wrong, not how fast the crate is. A test is
-    // built with it, since its dependencies have other features otherwise, and are built once more.
+    // Not a release build: the question is whether anything goes wrong, not how fast the crate is. A test is built
+    // together with it. Otherwise its dependencies would have other features, and would be built once more.
     const NAME: &str = "reentry-chaos";
     let build = ["build", "--quiet", "--workspace", "--all-features"];
     run(cargo(&build).args(["--test", "locked_ui", "--bin", NAME]))?;
-    // It lies beside the program of this task.
+    // It is in the same folder as the program of this task.
     Ok(Command::new(env::current_exe()?.with_file_name(NAME)))
 }
 
-/// Builds the harness, and starts it beside another task.
+/// Builds the harness, and starts it at the same time as another task.
 pub(crate) fn beside(args: &[&str]) -> Result<Beside> {
     servers(args)?;
     let mut command = harness()?;

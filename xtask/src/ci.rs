@@ -1,11 +1,11 @@
-//! `cargo xtask ci`: what must pass before a change lands.
+//! `cargo xtask ci`: the checks that must pass before a change lands.
 
 use crate::run::{all_of, cargo, clippy, run, step};
 use crate::{api, chaos, hygiene, release, test};
 use anyhow::{Context, Result};
 use std::time::Instant;
 
-/// Runs every step in turn, also after one that fails. The error has what failed in each of them.
+/// Runs all steps in turn, even if one fails. The error lists the failures of all steps.
 pub(crate) fn all() -> Result<()> {
     let start = Instant::now();
     let formatting = step("formatting", || {
@@ -16,7 +16,7 @@ pub(crate) fn all() -> Result<()> {
     });
     // The tests are run last, and report a failed build.
     let _ = step("building the tests", test::build);
-    let one_minute = step("chaos begins", || {
+    let one_minute = step("the start of chaos", || {
         chaos::beside(&["--minutes", "1", "--seed", "1", "--register"])
     });
     all_of([
@@ -25,11 +25,11 @@ pub(crate) fn all() -> Result<()> {
         hygiene::check(),
         step("documentation", document),
         step("public surface", surface),
-        step("chaos, of which a minute is over", || one_minute?.finish()),
+        step("the end of chaos", || one_minute?.finish()),
         step("tests", || test::all(&[])),
     ])?;
     if release::changed() {
-        eprintln!("\nthe packaging has changed, or it is not known what landed last");
+        eprintln!("\nthe packaging has changed, or the last landed state is unknown");
         release::checks()?;
     }
     eprintln!("\nall passed in {:.1?}", start.elapsed());

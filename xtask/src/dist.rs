@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: the command `reentry` as files that others install: a static program, and a Debian package.
+//! `cargo xtask dist`: the command `reentry` as files for installation: a static program, and a Debian package.
 
 use crate::run::{all_of, cargo, git, installed, run, step};
 use crate::tools::{CARGO_DEB, folder};
@@ -15,7 +15,7 @@ const SHELLS: [(&str, &str); 3] = [
     ("fish", "reentry.fish"),
 ];
 
-/// Makes each of them, also if the other cannot be made.
+/// Builds both, even if one of them fails.
 pub(crate) fn all() -> Result<()> {
     let to = target()?.join("dist");
     fs::create_dir_all(&to)?;
@@ -23,12 +23,12 @@ pub(crate) fn all() -> Result<()> {
         step("static program", || fixed(&to)),
         step("Debian package", || debian(&to)),
     ])?;
-    eprintln!("\nall is in {}", to.display());
+    eprintln!("\nall files are in {}", to.display());
     Ok(())
 }
 
-/// The program without any library of the system. It is linked to musl: with the other C library, a static program
-/// could not resolve host names on a system with another version of that library.
+/// The program without any library of the system. It is linked to musl. With glibc, a static program could not resolve
+/// host names on a system with another version of glibc.
 fn fixed(to: &Path) -> Result<()> {
     let target = musl(ARCH);
     if !libraries(&target)?.is_dir() {
@@ -45,7 +45,7 @@ fn fixed(to: &Path) -> Result<()> {
     let built = self::target()?.join(&target).join("release/reentry");
     ensure!(
         is_static(&fs::read(&built)?),
-        "{} asks for a dynamic linker",
+        "{} requires a dynamic linker",
         built.display()
     );
     let program = to.join(format!("reentry-{target}"));
@@ -60,7 +60,7 @@ fn debian(to: &Path) -> Result<()> {
     let program = release.join("reentry");
     let (pages, completions) = (release.join("man"), release.join("completions"));
     for folder in [&pages, &completions] {
-        // A page of a subcommand that is gone would be packaged, too.
+        // Otherwise the page of a removed subcommand would be packaged, too.
         if folder.exists() {
             fs::remove_dir_all(folder)?;
         }
@@ -85,7 +85,7 @@ fn build() -> Command {
     cargo(&["build", "--release", "--locked", "--package", "reentry-cli"])
 }
 
-/// The target of Rust for static programs on this architecture.
+/// The Rust target for static programs on this architecture.
 fn musl(architecture: &str) -> String {
     format!("{architecture}-unknown-linux-musl")
 }
@@ -97,7 +97,7 @@ fn libraries(target: &str) -> Result<PathBuf> {
         .args(["--print", "target-libdir", "--target", target])
         .output()?;
     if !output.status.success() {
-        bail!("rustc knows no target {target}");
+        bail!("rustc does not support the target {target}");
     }
     Ok(PathBuf::from(String::from_utf8(output.stdout)?.trim()))
 }
@@ -120,7 +120,7 @@ fn is_static(elf: &[u8]) -> bool {
     elf.starts_with(b"\x7fELF") && headers().is_some_and(|kinds| !kinds.contains(&INTERPRETER))
 }
 
-/// The name and the address of who makes the package, as git knows them.
+/// The name and the address of the packager, from the configuration of git.
 fn maintainer() -> Option<String> {
     let (name, address) = (
         git(&["config", "user.name"])?,

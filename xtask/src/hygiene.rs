@@ -4,7 +4,7 @@ use crate::run::{run, step};
 use crate::tools::{CARGO_DENY, CARGO_SHEAR, TYPOS};
 use anyhow::Result;
 
-/// Runs every step in turn, up to the first that fails.
+/// Runs all steps in turn, up to the first that fails.
 pub(crate) fn check() -> Result<()> {
     step("spelling", || run(&mut TYPOS.command()?))?;
     step("licences, duplicates and sources of dependencies", || {

@@ -33,7 +33,7 @@ const REDIS: Needed = Needed {
     ],
 };
 
-/// Prometheus, which scrapes what the tests count, and checks the rules for alerts.
+/// Prometheus, which scrapes the metrics of the tests, and checks the rules for alerts.
 const PROMETHEUS: Needed = Needed {
     name: "prometheus",
     programs: &["promtool"],
@@ -49,7 +49,7 @@ const PROMETHEUS: Needed = Needed {
     ],
 };
 
-/// Postgres, of which chaos has one too.
+/// Postgres, which chaos also uses.
 const POSTGRES: Needed = Needed {
     name: "postgres",
     programs: &["postgres"],
@@ -65,7 +65,7 @@ const POSTGRES: Needed = Needed {
     ],
 };
 
-/// The databases that refuse the writes of stale holders.
+/// The databases that reject the writes of stale holders.
 const DATABASES: [Needed; 3] = [
     POSTGRES,
     Needed {
@@ -144,8 +144,7 @@ const MANAGERS: [Manager; 7] = [
 
 /// Installs the programs that the tests start, unless the machine has them.
 ///
-/// Every test starts a server of its own, so no service is needed. A service that the package starts
-/// is stopped again.
+/// Every test starts its own server, so no service is needed. A service that the package starts is stopped again.
 pub(crate) fn servers() -> Result<()> {
     redis()?;
     install(&PROMETHEUS)?;
@@ -182,28 +181,32 @@ fn install(needed: &Needed) -> Result<()> {
         .find(|(manager, _)| installed(manager.program))
     else {
         bail!(
-            "no package manager found among {}: install {name} by hand, so that it is on the PATH",
+            "no package manager found among {}: install {name} manually, so that it is on the PATH",
             MANAGERS.map(|manager| manager.program).join(", ")
         );
     };
     let lines = manager.lines(package);
     if manager.needs_root && !is_root() && !installed("sudo") {
-        bail!("there is no sudo; as root, run `{}`", lines.join(" && "));
+        bail!("sudo is missing: run `{}` as root", lines.join(" && "));
     }
     let mut outcome = Ok(());
     for line in &lines {
-        // The last command counts: an update that fails at one foreign source has often done enough.
+        // Only the last command matters: an update that fails for one additional source has often done enough.
         outcome = run(&mut command(line, manager.needs_root));
     }
-    outcome.with_context(|| format!("{name} could not be installed"))?;
+    outcome.with_context(|| format!("cannot install {name}"))?;
     if !is_there() {
-        bail!("`{}` has run, but there is no {name}", lines.join(" && "));
+        bail!(
+            "`{}` succeeded, but {name} was not found",
+            lines.join(" && ")
+        );
     }
     stop_service(needed.service);
     Ok(())
 }
 
-/// Whether a program is in a folder that is not on the PATH: of a version of Postgres on Debian, or of the administrator.
+/// Whether a program is in a folder that is not on the PATH: the folder of a Postgres version on Debian, or of the
+/// administrator.
 fn is_elsewhere(program: &str) -> bool {
     let versions = fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -254,7 +257,7 @@ fn stop_service(service: &str) {
     };
     for line in &lines {
         if let Err(error) = run(&mut command(line, true)) {
-            eprintln!("a service {service} may be running: {error:#}");
+            eprintln!("the service {service} may still be running: {error:#}");
         }
     }
 }

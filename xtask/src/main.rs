@@ -1,7 +1,7 @@
-//! The chores of this workspace.
+//! The development tasks of this workspace.
 //!
-//! `cargo xtask test` needs nothing but a Rust toolchain; `cargo xtask ci` is what must pass before
-//! a change lands; `cargo xtask chaos` looks for faults that no test covers.
+//! `cargo xtask test` needs only a Rust toolchain. `cargo xtask ci` must pass before a change lands. `cargo xtask chaos`
+//! searches for faults that no test covers.
 
 mod api;
 mod beside;
@@ -21,45 +21,55 @@ use servers::Series;
 use std::process::ExitCode;
 
 #[derive(Debug, Parser)]
-#[command(bin_name = "cargo xtask", about = "The chores of this workspace")]
+#[command(
+    bin_name = "cargo xtask",
+    about = "The development tasks of this workspace"
+)]
 enum Task {
-    /// Run every test, after installing the servers that are missing.
+    /// Run all tests, after installing missing servers
     Test {
-        /// What goes to the test binaries, after `--`: a filter, `--nocapture`, `--test-threads=1`.
+        /// Arguments for the test binaries, after `--`: a filter, `--nocapture`, `--test-threads=1`
         #[arg(last = true)]
         args: Vec<String>,
     },
-    /// Everything that must pass before a change lands: formatting, lints, docs and tests; where the packaging has
-    /// changed, also the release checks.
+    /// Run all checks that must pass before a change lands: formatting, lints, docs and tests
+    ///
+    /// If the packaging has changed, it also runs the release checks.
     Ci,
-    /// Breaks real servers, networks and processes for a while, and checks that nothing went wrong:
-    /// `cargo xtask chaos --minutes 2 --seed 1`.
+    /// Disturb real servers, networks and processes for a while, and check that nothing went wrong
+    ///
+    /// For example: `cargo xtask chaos --minutes 2 --seed 1`
     #[command(disable_help_flag = true)]
     Chaos {
-        /// What goes to the harness; `--help` shows it.
+        /// Arguments for the harness; `--help` lists them
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
-    /// The tests that need a server, and a minute of chaos, on other servers than the one of this
-    /// machine, which are fetched into the target folder; prints a table of what became of them.
+    /// Run the tests that need a server, and a minute of chaos, on other servers than the one of this machine
+    ///
+    /// The servers are fetched into the target folder. A table at the end shows the results.
     Servers {
-        /// Which of them; all if none is named.
+        /// Names of the servers; all of them by default
         names: Vec<Series>,
     },
-    /// What is depended on, and how it is all spelt; installs the tools for it.
+    /// Check the dependencies and the spelling, after installing missing tools
     Hygiene,
-    /// Compares the public surface with `docs/api.txt`, and checks what its types need: `Debug`, `Send`, `#[must_use]`.
+    /// Compare the public surface with `docs/api.txt`, and check what its types need: `Debug`, `Send`, `#[must_use]`
     Api {
-        /// Write the surface into the file instead.
+        /// Write the surface to the file instead
         #[arg(long)]
         write: bool,
     },
-    /// What must pass before a release: smallest versions, the packages as they are published, the oldest
-    /// compiler, the benches beside peers, fuzz targets, advisories, the promises of the last release.
+    /// Run the checks that must pass before a release
+    ///
+    /// They are: smallest versions, the packages as they are published, the oldest compiler, the benches of other locks,
+    /// fuzz targets, advisories, the promises of the last release.
     ReleaseChecks,
-    /// Says whether all is ready for a release, what to do if not, and the commands that publish. Publishes nothing.
+    /// Check whether everything is ready for a release, and print what to do, and the commands that publish
+    ///
+    /// It publishes nothing.
     Release,
-    /// Builds the command `reentry` for others: a static program, and a Debian package with man pages and completions.
+    /// Build the command `reentry` for distribution: a static program, and a Debian package
     Dist,
 }
 

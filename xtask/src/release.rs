@@ -1,7 +1,7 @@
 //! `cargo xtask release-checks`: the checks that compile the dependencies once more, or need more than a registry.
 //!
-//! A maintainer runs it before a release. `cargo xtask ci` runs it where the packaging has changed. The last lines name
-//! the steps that were left out.
+//! A maintainer runs it before a release. `cargo xtask ci` runs it if the packaging has changed. The last lines name the
+//! steps that were left out.
 
 mod minimal;
 mod package;
@@ -29,19 +29,19 @@ type Step = (&'static str, fn() -> Result<LeftOut>);
 
 const STEPS: [Step; 11] = [
     ("smallest versions of dependencies", smallest_versions),
-    ("tests of what is published", published),
+    ("tests of the published packages", published),
     ("installing the command line", command_line),
     ("the command line without subcommands", slim_command_line),
     ("unit tests without features", without_features),
     ("oldest compiler", oldest_compiler),
-    ("benches beside peers", peers),
+    ("benches of other locks", peers),
     ("fuzz targets", fuzz_targets),
     ("advisories", advisories),
     ("public surface", surface),
     ("promises of the last release", last_release),
 ];
 
-/// Runs every step in turn, up to the first that fails.
+/// Runs all steps in turn, up to the first that fails.
 pub(crate) fn checks() -> Result<()> {
     let start = Instant::now();
     let mut left_out = Vec::new();
@@ -55,7 +55,7 @@ pub(crate) fn checks() -> Result<()> {
     passed::remember(&left_out)
 }
 
-/// Checks that the lower bounds in Cargo.toml are true.
+/// Checks that the lower bounds in Cargo.toml are correct.
 fn smallest_versions() -> Result<LeftOut> {
     let copy = minimal::copy(&folder()?.join("minimal"))?;
     // The flag belongs to the nightly cargo. This variable lets the stable one accept it for one command.
@@ -95,7 +95,7 @@ fn published() -> Result<LeftOut> {
     Ok(None)
 }
 
-/// Installs the command as a user does: from the repository, and from the crate as it is published.
+/// Installs the command as a user does: from the repository, and from the published crate.
 fn command_line() -> Result<LeftOut> {
     let unpacked = package::unpack(&folder()?.join("published"))?;
     let root = root();
@@ -117,8 +117,8 @@ fn command_line() -> Result<LeftOut> {
     Ok(None)
 }
 
-/// Checks the command line without its features, and without warnings: who installs it in a small container leaves out
-/// subcommands.
+/// Checks that the command line compiles without its features and without warnings. For small containers, users leave
+/// out subcommands.
 fn slim_command_line() -> Result<LeftOut> {
     let check = ["check", "--package", "reentry-cli", "--no-default-features"];
     for features in [&[][..], &["--features", "tls"]] {
@@ -130,7 +130,7 @@ fn slim_command_line() -> Result<LeftOut> {
 }
 
 /// Runs the unit tests of the crate without its features, with the replacements for these features. The model and the
-/// simulation see no difference.
+/// simulation are not affected.
 fn without_features() -> Result<LeftOut> {
     let mut tests = cargo(&["test", "--no-default-features"]);
     tests.args(["--package", "reentry-tests", "--test", "unit", "--"]);
@@ -144,7 +144,7 @@ fn oldest_compiler() -> Result<LeftOut> {
     if run(Command::new("rustup").args(["run", OLDEST, "cargo", "--version"])).is_err() {
         let install = ["toolchain", "install", OLDEST, "--profile", "minimal"];
         if run(Command::new("rustup").args(install)).is_err() {
-            return Ok(Some("that toolchain cannot be installed".to_owned()));
+            return Ok(Some("cannot install that toolchain".to_owned()));
         }
     }
     for features in ["--all-features", "--no-default-features"] {
@@ -158,25 +158,25 @@ fn oldest_compiler() -> Result<LeftOut> {
 
 fn advisories() -> Result<LeftOut> {
     if run(CARGO_DENY.command()?.args(["fetch", "db"])).is_err() {
-        return Ok(Some("the advisory database cannot be reached".to_owned()));
+        return Ok(Some("the advisory database is unreachable".to_owned()));
     }
     let known = ["check", "--disable-fetch", "advisories"];
     run(CARGO_DENY.command()?.args(known))?;
     Ok(None)
 }
 
-/// Checks that the public surface is the one in `docs/api.txt`, so that the release says what has changed.
+/// Checks that the public surface matches `docs/api.txt`, so that the release shows what has changed.
 fn surface() -> Result<LeftOut> {
     api::check(false)
 }
 
-/// Checks that the public face keeps the promises of the last tag.
+/// Checks that the public surface is compatible with the last tag.
 fn last_release() -> Result<LeftOut> {
     let tag = Command::new("git")
         .args(["describe", "--tags", "--abbrev=0"])
         .output()?;
     if !tag.status.success() {
-        return Ok(Some("there is no tag yet to compare with".to_owned()));
+        return Ok(Some("there is no earlier tag to compare with".to_owned()));
     }
     let tag = String::from_utf8(tag.stdout)?;
     let mut semver = CARGO_SEMVER_CHECKS.command()?;
@@ -198,13 +198,13 @@ fn peers() -> Result<LeftOut> {
     Ok(None)
 }
 
-/// Checks that the fuzz targets compile. Their run takes a nightly compiler and time, see fuzz/README.md.
+/// Checks that the fuzz targets compile. Running them needs a nightly compiler and time, see fuzz/README.md.
 fn fuzz_targets() -> Result<LeftOut> {
     let what = ["check", "--manifest-path", "fuzz/Cargo.toml", "--bins"];
     let mut check = cargo(&what);
     check.env("RUSTFLAGS", "--cfg fuzzing -D warnings");
     check.env("CARGO_TARGET_DIR", folder()?.join("fuzz"));
-    // Nothing is linked, so libFuzzer itself need not be built.
+    // Nothing is linked, so libFuzzer itself is not built.
     check.env("CUSTOM_LIBFUZZER_PATH", "/none/libfuzzer.a");
     run(&mut check)?;
     Ok(None)

@@ -8,12 +8,12 @@ use std::time::Instant;
 
 /// `cargo` with these arguments, in the root of the workspace.
 pub(crate) fn cargo(words: &[&str]) -> Command {
-    // Cargo names itself to the programs that it runs, so the toolchain stays the same.
+    // Cargo passes its own path to the programs that it runs, so the toolchain stays the same.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.args(words).current_dir(root());
-    // Cargo describes this package to its program. Build scripts that look at the same names would be run again after
-    // each change between `cargo xtask` and a plain `cargo`, and with them their dependents.
+    // Cargo describes this package in variables. Build scripts that read these variables would run again after each
+    // change between `cargo xtask` and a plain `cargo`, and their dependents would be rebuilt.
     for (name, _) in std::env::vars_os() {
         let is_own = |prefix| name.to_string_lossy().starts_with(prefix);
         if is_own("CARGO_PKG_") || is_own("CARGO_MANIFEST_") {
@@ -30,7 +30,7 @@ pub(crate) fn git(words: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
-/// Runs clippy with these arguments, and accepts no warning.
+/// Runs clippy with these arguments, and denies warnings.
 pub(crate) fn clippy(what: &[&str]) -> Result<()> {
     let mut command = cargo(&["clippy"]);
     run(command.args(what).args(["--", "-D", "warnings"]))
@@ -54,7 +54,7 @@ pub(crate) fn run_to_the_end(commands: &mut [Command]) -> Result<()> {
     all_of(commands.iter_mut().map(run_and_listen))
 }
 
-/// Fails if any of these has failed, with the errors of all of them.
+/// Fails if any of these failed, with the errors of all of them.
 pub(crate) fn all_of(results: impl IntoIterator<Item = Result<()>>) -> Result<()> {
     let failures = results.into_iter().filter_map(Result::err);
     let failures: Vec<_> = failures.map(|failure| format!("{failure:#}")).collect();
@@ -62,13 +62,13 @@ pub(crate) fn all_of(results: impl IntoIterator<Item = Result<()>>) -> Result<()
     Ok(())
 }
 
-/// Runs a program as [`run`] does. The error also has the closing lines of the program, from its last line that
-/// begins with `error` on: there cargo names the failed test binaries.
+/// Runs a program as [`run`] does. The error also has the last lines of the program, starting from its last line that
+/// begins with `error`. There cargo names the failed test binaries.
 fn run_and_listen(command: &mut Command) -> Result<()> {
     let line = line(command);
     eprintln!("$ {line}");
     if io::stderr().is_terminal() {
-        // Behind the pipe, cargo cannot see the terminal.
+        // Because of the pipe, cargo cannot detect the terminal.
         command.env("CARGO_TERM_COLOR", "always");
     }
     let cannot_run = || format!("cannot run `{line}`");
@@ -130,7 +130,7 @@ pub(crate) fn installed(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// The command as a user would type it, with `cargo` by its short name.
+/// The command as a user would type it, with the short name `cargo`.
 pub(crate) fn line(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(name, value)| {
         let value = value?.to_string_lossy();
@@ -152,7 +152,7 @@ pub(crate) fn read(path: &str) -> Result<String> {
 
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
-    // The manifest of this crate lies one folder below.
+    // The manifest of this crate is one folder below.
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 

@@ -1,10 +1,10 @@
 //! `cargo xtask servers`: the tests and a minute of chaos on servers that this machine does not have.
 //!
-//! Each server is fetched into `target/servers/NAME` and unpacked there; nothing is installed. A later run
-//! uses what is there: delete the folder to look for a newer version.
+//! Each server is fetched into `target/servers/NAME` and unpacked there. Nothing is installed. A later run uses the same
+//! files: delete the folder to fetch a newer version.
 //!
-//! This needs Linux, `curl`, `tar`, `xz`, and `ar`, which comes with the linker that Rust needs; for Redis 6.2 also
-//! Python 3 with `pip`. It reaches deb.debian.org and PyPI.
+//! This needs Linux, `curl`, `tar`, `xz`, and `ar`, which comes with the linker that Rust needs. Redis 6.2 also needs
+//! Python 3 with `pip`. It downloads from deb.debian.org and PyPI.
 
 mod debian;
 mod pypi;
@@ -31,13 +31,13 @@ pub(crate) fn check(wanted: &[Series]) -> Result<()> {
     let folder = folder()?;
     let rows: Vec<Row> = wanted.iter().map(|series| row(*series, &folder)).collect();
     println!("\n{}", table::shown(&rows));
-    ensure!(rows.iter().all(Row::is_good), "not all passed");
+    ensure!(rows.iter().all(Row::is_good), "some checks failed");
     Ok(())
 }
 
 fn row(series: Series, folder: &Path) -> Row {
     let name = &series.name();
-    let fetched = step(&format!("{name} is fetched"), || {
+    let fetched = step(&format!("fetching {name}"), || {
         let server = series.fetch(folder)?;
         let version = version(&server.program)?;
         Ok((server, version))
@@ -58,7 +58,9 @@ fn version(program: &Path) -> Result<String> {
     let errors = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "it does not start: {said}{errors}");
     eprintln!("{}", said.trim());
-    let (_, version) = said.split_once("v=").context("no version in this")?;
+    let (_, version) = said
+        .split_once("v=")
+        .context("the output contains no version")?;
     let version = version.split_whitespace().next();
     Ok(version.unwrap_or_default().to_owned())
 }
@@ -66,7 +68,7 @@ fn version(program: &Path) -> Result<String> {
 /// The folder of the files that this task fetches.
 fn folder() -> Result<PathBuf> {
     let program = std::env::current_exe()?;
-    // The program of this task lies in target/debug, so this is the target folder.
+    // The program of this task is in target/debug, so this is the target folder.
     let target = program.ancestors().nth(2).context("no target folder")?;
     Ok(target.join("servers"))
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask test`: all tests, on a machine that needs only Rust.
+//! `cargo xtask test`: all tests, on a machine with only Rust installed.
 
 use crate::beside::Beside;
 use crate::install;
@@ -12,10 +12,10 @@ use std::thread;
 const THREADS: &str = "RUST_TEST_THREADS";
 const THREADS_OF_NEXTEST: &str = "NEXTEST_TEST_THREADS";
 
-/// Installs what the tests need, then runs them all; `args` go to the test binaries.
+/// Installs what the tests need, and then runs all tests. `args` are passed to the test binaries.
 pub(crate) fn all(args: &[String]) -> Result<()> {
     install::servers()?;
-    // All are built first, so that none waits for the build of another. The runs report a failed build.
+    // All tests are built first, so that no run waits for the build of another. The runs report a failed build.
     let _ = build();
     let beside = BESIDE.map(|tests| Beside::start(tests_of(&["--test", tests], args)));
     let others = run_to_the_end(&mut others(args));
@@ -29,7 +29,7 @@ pub(crate) fn build() -> Result<()> {
     run(tests_of(&all, &[]).arg("--no-run"))
 }
 
-/// The tests on several servers, and those of the command line. Both wait most of the time.
+/// The tests on several servers, and the tests of the command line. Both wait most of the time.
 const BESIDE: [&str; 2] = ["topologies", "command_line"];
 
 /// All others. Not `--all-targets`, which would run the benches as tests. `--tests` includes the tests of a library and of
@@ -38,9 +38,9 @@ const OTHERS: [&str; 2] = ["--tests", "--examples"];
 
 /// The runs of all others, and of the examples in the documentation.
 fn others(args: &[String]) -> [Command; 2] {
-    // Each package by name, since `--doc` without names also runs the doc tests that a crate has switched off: the examples
-    // of the attribute need `reentry`, which runs them. Most of these packages have none, but with them the dependencies
-    // have the features with which they were built before.
+    // Each package is named, because `--doc` without names also runs the doc tests that a crate has disabled. The examples
+    // of the attribute need `reentry`, which runs them. Most of these packages have no doc tests. With them, however, the
+    // dependencies have the features with which they were built before.
     const PACKAGES: [&str; 5] = [
         "reentry",
         "reentry-chaos",
@@ -53,14 +53,14 @@ fn others(args: &[String]) -> [Command; 2] {
     [tests_of(&OTHERS, args), passing(examples, args)]
 }
 
-/// The run of the tests of these targets. It is about all members at once, so that each crate is built once.
+/// The run of the tests of these targets. It includes all members, so that each crate is built once.
 fn tests_of(targets: &[&str], args: &[String]) -> Command {
     let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"]);
     command.args(targets);
     passing(command, args)
 }
 
-/// The command with what goes to the test binaries.
+/// The command with the arguments for the test binaries.
 fn passing(mut command: Command, args: &[String]) -> Command {
     spread(&mut command);
     if !args.is_empty() {
@@ -70,7 +70,7 @@ fn passing(mut command: Command, args: &[String]) -> Command {
 }
 
 /// A run of some tests, with all features. It uses cargo-nextest if that is installed, with one process for each test,
-/// and otherwise cargo. `selection` says which targets, and after `--` which tests.
+/// and otherwise cargo. `selection` selects the targets, and after `--` the tests.
 pub(crate) fn some(selection: &[&str]) -> Command {
     let runner: &[&str] = if installed("cargo-nextest") {
         &["nextest", "run"]

@@ -1,5 +1,5 @@
-//! The external programs for hygiene and release checks: an installed program is used, and a missing one is installed
-//! into the target folder.
+//! The external programs for hygiene and release checks. An installed program is used. A missing one is installed into
+//! the target folder.
 
 use crate::run::{cargo, installed, root, run};
 use anyhow::{Context, Result};
@@ -51,7 +51,7 @@ pub(crate) const CARGO_DEB: Tool = Tool {
 };
 
 impl Tool {
-    /// Whether the program is there already.
+    /// Whether the program is available already.
     pub(crate) fn is_there(&self) -> Result<bool> {
         Ok(installed(self.program) || self.own()?.is_file())
     }
@@ -81,7 +81,7 @@ impl Tool {
         }
         let package = format!("{}@{}", self.package, self.version);
         let mut install = cargo(&["install", "--locked", &package, "--root"]);
-        let advice = || format!("install `{}` by hand", self.program);
+        let advice = || format!("install `{}` manually", self.program);
         run(install.arg(folder)).with_context(advice)
     }
 }
@@ -97,10 +97,10 @@ fn prebuilt(folder: &Path) -> Result<()> {
     run(pip.current_dir(root()))
 }
 
-/// The folder of what these tasks build and install.
+/// The folder for the files that these tasks build and install.
 pub(crate) fn folder() -> Result<PathBuf> {
     let program = std::env::current_exe()?;
-    // The program of this task lies in target/debug, so this is the target folder.
+    // The program of this task is in target/debug, so this is the target folder.
     let target = program.ancestors().nth(2).context("no target folder")?;
     Ok(target.join("hygiene"))
 }

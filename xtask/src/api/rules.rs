@@ -3,7 +3,7 @@
 use rustdoc_types::{Attribute, Crate, Id, Item, ItemEnum};
 use std::collections::BTreeSet;
 
-/// The rules that a type need not keep, and why.
+/// The exceptions from the rules, and the reasons.
 const EXCEPTIONS: [(&str, Rule, &str); 4] = [
     (
         "LockGuard",
@@ -15,11 +15,19 @@ const EXCEPTIONS: [(&str, Rule, &str); 4] = [
         Rule::Clone,
         "a clone would release the locks twice",
     ),
-    ("LockList", Rule::Clone, "it has read some of its pages"),
-    ("WaitingList", Rule::Clone, "it has read some of its pages"),
+    (
+        "LockList",
+        Rule::Clone,
+        "it has already read some of its pages",
+    ),
+    (
+        "WaitingList",
+        Rule::Clone,
+        "it has already read some of its pages",
+    ),
 ];
 
-/// What a public type needs. A future needs neither `Sync` nor `Clone`: it has one owner, which polls it.
+/// A requirement for public types. A future needs neither `Sync` nor `Clone`: it has one owner, which polls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rule {
     /// An implementation of `Debug`.
@@ -31,11 +39,11 @@ enum Rule {
     Clone,
     /// `#[non_exhaustive]`, on enums: a new case must not break a program.
     NonExhaustive,
-    /// `#[must_use]`, on futures, guards and builders: without use they do nothing, or end at once.
+    /// `#[must_use]`, on futures, guards and builders: if they are not used, they do nothing, or end immediately.
     MustUse,
 }
 
-/// The rules for all types, except for the exceptions.
+/// The rules for all types, apart from the exceptions.
 const RULES: [Rule; 6] = [
     Rule::Debug,
     Rule::Send,
@@ -55,9 +63,9 @@ const MUST_USE_NAMES: [&str; 6] = [
     "WaitingList",
 ];
 
-/// The violations, one a line, in the order of the names. An exception that is not needed is one, too.
+/// The violations, one per line, in the order of the names. An exception that is not needed is also a violation.
 ///
-/// `lines` say which types can be named. The JSON also has those behind `pub` items in private modules.
+/// `lines` show which types can be named. The JSON also has the types of `pub` items in private modules.
 pub(super) fn broken(surface: &Crate, lines: &str) -> Vec<String> {
     let nameable = nameable(lines);
     let mut all: Vec<_> = types(surface)

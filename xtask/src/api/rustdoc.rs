@@ -9,13 +9,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// The variable that makes this program the rustdoc of cargo.
+/// The variable that makes this program act as the rustdoc of cargo.
 const AS_RUSTDOC: &str = "REENTRY_XTASK_AS_RUSTDOC";
 
 /// Writes the documentation and returns its file, or the reason why this compiler cannot.
 pub(super) fn json() -> Result<Result<PathBuf, String>> {
-    // The members and features of `cargo xtask ci`, so that no dependency is checked again. What is behind `__admin` is
-    // hidden, and so not in the documentation.
+    // The members and features of `cargo xtask ci`, so that no dependency is checked again. The items in
+    // `__admin` are hidden, so they are not in the documentation.
     let all = ["doc", "--no-deps", "--workspace", "--lib", "--all-features"];
     let mut doc = cargo(&all);
     doc.env("RUSTDOC", env::current_exe()?).env(AS_RUSTDOC, "1");
@@ -32,18 +32,18 @@ pub(super) fn json() -> Result<Result<PathBuf, String>> {
         return Ok(Ok(file));
     }
     Ok(Err(format!(
-        "the JSON of this compiler has format {format}, and `public-api` in xtask/Cargo.toml reads format {FORMAT_VERSION}"
+        "the JSON of this compiler has format {format}, but `public-api` in xtask/Cargo.toml reads format {FORMAT_VERSION}"
     )))
 }
 
-/// Runs rustdoc in the place of this program, if cargo has started it as its rustdoc.
+/// Runs rustdoc instead of this program, if cargo has started this program as its rustdoc.
 ///
-/// The variable that unlocks JSON on a stable compiler is set here alone. For the whole of cargo, it would build the
-/// dependencies again whose build scripts look at it.
+/// The variable that unlocks JSON on a stable compiler is set only here. If it were set for cargo, cargo would rebuild
+/// the dependencies whose build scripts read it.
 pub(crate) fn run_as_rustdoc() -> Option<ExitCode> {
     env::var_os(AS_RUSTDOC)?;
     let args: Vec<_> = env::args_os().skip(1).collect();
-    // The other members are there for the features of the dependencies alone.
+    // The other members are only needed for the features of the dependencies.
     if !args
         .windows(2)
         .any(|two| two == ["--crate-name", "reentry"])

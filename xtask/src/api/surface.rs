@@ -5,10 +5,11 @@ use public_api::Builder;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What `pin-project` writes beside a type. Its private names change with its version.
+/// The items that `pin-project` generates for a type. Their private names change with its version.
 const GENERATED: &str = "pin_project::__private";
 
-/// The surface in this file of rustdoc, an item a line. Blanket implementations and those of auto traits are left out.
+/// The surface in this file of rustdoc, one item per line. Blanket implementations and implementations of auto traits
+/// are left out.
 pub(super) fn lines(json: &Path) -> Result<String> {
     let api = Builder::from_rustdoc_json(json)
         .omit_blanket_impls(true)

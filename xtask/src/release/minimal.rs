@@ -17,12 +17,12 @@ const PARTS: [&str; 7] = [
     "macros/src",
 ];
 
-/// Puts the copy into this folder, in place of an older one. The build output in the folder stays.
+/// Puts the copy into this folder, and replaces an older one. The build output in the folder is kept.
 pub(super) fn copy(to: &Path) -> Result<PathBuf> {
     let from = root();
     for part in PARTS {
         let (from, to) = (from.join(part), to.join(part));
-        // A file that was renamed since would be there twice.
+        // Otherwise a renamed file would be there twice.
         if to.is_dir() {
             fs::remove_dir_all(&to)?;
         }
@@ -49,7 +49,7 @@ fn copy_all(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The manifest without the dependencies of the tests, and with no other members than the macros.
+/// The manifest without the dependencies of the tests, and with the macros as its only member.
 fn bare(manifest: &str) -> String {
     const DROPPED: [&str; 3] = ["[dev-dependencies]", "[[example]]", "[[bench]]"];
     let mut bare = String::new();

@@ -1,6 +1,6 @@
-//! The crates as they are published, unpacked into a workspace of their own.
+//! The crates as they are published, unpacked into their own workspace.
 //!
-//! The folder has no other file of the repository, and `reentry` finds its macros although no registry has them.
+//! The folder has no other file of the repository. `reentry` finds its macros even if no registry has them.
 
 use crate::run::{cargo, root, run};
 use anyhow::{Context, Result};
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The packages, each after those that it needs.
+/// The packages, each one after its dependencies.
 pub(super) const PACKAGES: [&str; 3] = ["reentry-macros", "reentry", "reentry-cli"];
 
 const WORKSPACE: &str = "\
@@ -23,7 +23,7 @@ reentry-macros = { path = \"reentry-macros\" }
 
 ";
 
-/// Packages the crates and unpacks them into this folder, in place of older ones.
+/// Packages the crates and unpacks them into this folder, and replaces older ones.
 pub(super) fn unpack(folder: &Path) -> Result<PathBuf> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
@@ -42,7 +42,7 @@ pub(super) fn unpack(folder: &Path) -> Result<PathBuf> {
         if let Some(name) = name.filter(|_| named.ends_with(".crate")) {
             fs::create_dir_all(to.join(name))?;
             let mut tar = Command::new("tar");
-            // Without `-m` all files keep one date for ever, and cargo would build none anew.
+            // Without `-m`, all files would keep the same date for ever, and cargo would rebuild none of them.
             tar.args(["-x", "-z", "-m", "--strip-components=1", "-f"]);
             run(tar.arg(file.path()).arg("-C").arg(to.join(name)))?;
         }
@@ -57,7 +57,7 @@ pub(super) fn unpack(folder: &Path) -> Result<PathBuf> {
     Ok(to)
 }
 
-/// The profiles of a manifest. With equal profiles, a finished build can be used again.
+/// The profiles of a manifest. With equal profiles, a finished build can be reused.
 fn profiles(manifest: &str) -> String {
     let mut profiles = String::new();
     let mut is_profile = false;

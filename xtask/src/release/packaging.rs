@@ -41,7 +41,7 @@ fn landed(git: impl Fn(&[&str]) -> Option<String>) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// A git that gives these answers and fails with everything else.
+    /// A git that has these answers, and fails for everything else.
     fn landed_by(answers: &[(&str, &str)]) -> Option<String> {
         landed(|words| {
             let words = words.join(" ");

@@ -6,7 +6,7 @@ use anyhow::Result;
 use std::fs;
 use std::path::PathBuf;
 
-/// Writes the revision down, and what was left out. With uncommitted changes, the checks were about no revision.
+/// Records the revision, and what was left out. With uncommitted changes, the checks do not apply to any revision.
 pub(super) fn remember(left_out: &[String]) -> Result<()> {
     let head = git(&["rev-parse", "HEAD"]);
     let is_clean = git(&["status", "--porcelain"]).is_some_and(|changes| changes.is_empty());

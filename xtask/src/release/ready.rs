@@ -1,4 +1,5 @@
-//! `cargo xtask release`: whether everything is ready for a release, and the commands that make it. It publishes nothing.
+//! `cargo xtask release`: whether everything is ready for a release, and the commands that publish it. It publishes
+//! nothing.
 //!
 //! | file | what it is |
 //! |---|---|
@@ -33,12 +34,12 @@ const CHECKS: [Check; 8] = [
     ("the release checks have passed", checks),
 ];
 
-/// Makes every check, also after one that finds something missing, and prints the commands of the release.
+/// Runs all checks, even if one finds something missing, and prints the commands of the release.
 pub(crate) fn check() -> Result<()> {
     let version = manifests::version()?;
     let mut missing = Vec::new();
     for (name, work) in CHECKS {
-        // A check that fails has found nothing, and the others are made all the same.
+        // A check that fails has found nothing, and the others are still run.
         match step(name, || work(&version)) {
             Ok(Found::Ready(seen)) => eprintln!("ready: {seen}"),
             Ok(Found::Missing(advice)) => missing.push(format!("- {name}: no. {advice}")),
@@ -54,7 +55,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// The commands of a release, in their order. A crate is published after those that it needs.
+/// The commands of a release, in their order. A crate is published after its dependencies.
 fn commands(version: &str) -> String {
     let publish = |name| format!("cargo publish --locked --package {name}\n");
     let publish: String = PACKAGES.into_iter().map(publish).collect();
@@ -67,12 +68,12 @@ fn commands(version: &str) -> String {
 
 fn tree(_: &str) -> Result<Found> {
     let Some(changes) = git(&["status", "--porcelain"]) else {
-        return Ok(Found::Missing("Release from a clone with git.".to_owned()));
+        return Ok(Found::Missing("Run the release in a git clone.".to_owned()));
     };
     Ok(match changes.lines().count() {
         0 => Found::Ready("nothing is uncommitted".to_owned()),
         many => Found::Missing(format!(
-            "Commit or remove what `git status` shows: {many} files."
+            "Commit or remove the {many} files that `git status` shows."
         )),
     })
 }
@@ -86,7 +87,7 @@ fn tag(version: &str) -> Result<Found> {
             Found::Ready(format!("no other commit has the tag {name}"))
         } else {
             Found::Missing(format!(
-                "Another commit has the tag {name}: raise `version` in Cargo.toml."
+                "Another commit has the tag {name}: increase `version` in Cargo.toml."
             ))
         },
     )
@@ -115,12 +116,12 @@ fn checks(_: &str) -> Result<Found> {
     Ok(passed_for(&said, git(&["rev-parse", "HEAD"]).as_deref()))
 }
 
-/// Whether what the release checks have written is about this revision.
+/// Whether the record of the release checks is for this revision.
 fn passed_for(said: &str, head: Option<&str>) -> Found {
     let mut lines = said.lines();
     if head.is_none() || lines.next() != head {
         return Found::Missing(
-            "Run `cargo xtask release-checks` on this revision, with nothing uncommitted."
+            "Run `cargo xtask release-checks` on this revision, without uncommitted changes."
                 .to_owned(),
         );
     }

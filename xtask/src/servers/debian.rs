@@ -1,5 +1,5 @@
-//! Packages of Debian, unpacked beside the system: a server, and all libraries that it needs, since they may be
-//! newer than those of this machine.
+//! Debian packages, unpacked outside the system: a server, and all libraries that it needs, because they may be newer
+//! than those of this machine.
 
 use crate::run::run;
 use anyhow::{Context, Result, bail, ensure};
@@ -12,7 +12,7 @@ use std::time::Duration;
 
 const MIRROR: &str = "https://deb.debian.org/debian";
 
-/// The suites in which a series is looked for. The first suite that has the series has its newest version.
+/// The suites in which a series is searched. The first suite that has the series has its newest version.
 const SUITES: [&str; 3] = ["sid", "trixie", "bookworm"];
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -31,7 +31,7 @@ pub(super) fn server(all: &Path, product: &str, series: &str, folder: &Path) -> 
         if !version.is_some_and(|version| version.starts_with(series)) {
             continue;
         }
-        // The program itself is in the tools, under another name.
+        // The program itself is in the package of the tools, under another name.
         for entry in packages.with_libraries(&[&server, &tools])?.values() {
             unpack(entry, folder)?;
         }
@@ -45,20 +45,23 @@ pub(super) fn faketime(all: &Path, folder: &Path) -> Result<()> {
     let index = index(all, OLDEST)?;
     let packages = Packages::read(&index);
     let entry = packages.0.get("libfaketime");
-    unpack(entry.context("no libfaketime in it")?, folder)?;
+    unpack(
+        entry.context("the package contains no libfaketime")?,
+        folder,
+    )?;
     let libraries = libraries(folder)?;
     let found = libraries
         .into_iter()
         .map(|libraries| libraries.join("faketime/libfaketime.so.1"))
         .find(|library| folder.join(library).is_file());
     symlink(
-        found.context("no library in it")?,
+        found.context("the package contains no library")?,
         folder.join("libfaketime.so.1"),
     )?;
     Ok(())
 }
 
-/// The index of a suite, from today.
+/// The current index of a suite.
 fn index(all: &Path, suite: &str) -> Result<String> {
     let packed = all.join(format!("{suite}.xz"));
     let written = fs::metadata(&packed).and_then(|file| file.modified());
@@ -67,7 +70,7 @@ fn index(all: &Path, suite: &str) -> Result<String> {
         let architecture = match std::env::consts::ARCH {
             "x86_64" => "amd64",
             "aarch64" => "arm64",
-            other => bail!("this task knows no servers for {other}"),
+            other => bail!("this task has no servers for {other}"),
         };
         let path = format!("dists/{suite}/main/binary-{architecture}/Packages.xz");
         download(&path, &packed)?;
@@ -96,8 +99,8 @@ impl<'a> Packages<'a> {
         Some(version.split_once(':').map_or(version, |(_, rest)| rest))
     }
 
-    /// These packages and all libraries that they need, directly or through others. Other packages are left out, since
-    /// only the installation needs them.
+    /// These packages and all libraries that they need, directly or indirectly. Other packages are left out,
+    /// because only the installation needs them.
     fn with_libraries(&self, packages: &[&'a str]) -> Result<BTreeMap<&'a str, &'a str>> {
         let mut found = BTreeMap::new();
         let mut wanted = packages.to_vec();
@@ -130,8 +133,8 @@ fn field<'a>(entry: &'a str, name: &str) -> Option<&'a str> {
 
 /// Downloads the package of this entry and unpacks it into `folder/root`.
 fn unpack(entry: &str, folder: &Path) -> Result<()> {
-    let path = field(entry, "Filename").context("a package without a file")?;
-    let hash = field(entry, "SHA256").context("a package without a hash")?;
+    let path = field(entry, "Filename").context("the package has no file")?;
+    let hash = field(entry, "SHA256").context("the package has no hash")?;
     let package = folder.join("package.deb");
     download(path, &package)?;
     let root = folder.join("root");
@@ -139,7 +142,7 @@ fn unpack(entry: &str, folder: &Path) -> Result<()> {
     let mut shell = Command::new("sh");
     shell.args(["-ec", UNPACK, hash]).arg(&package).arg(&root);
     let status = shell.status()?;
-    ensure!(status.success(), "{path} cannot be unpacked ({status})");
+    ensure!(status.success(), "cannot unpack {path} ({status})");
     fs::remove_file(package)?;
     Ok(())
 }

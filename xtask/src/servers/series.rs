@@ -41,7 +41,7 @@ impl Series {
         let folder = all.join(self.name());
         let faketime = folder.join("libfaketime.so.1");
         if !folder.is_dir() {
-            // The folder is complete under its own name, or not there at all.
+            // The folder with this name is complete, or does not exist.
             let partial = all.join(format!("{}.partial", self.name()));
             if partial.exists() {
                 fs::remove_dir_all(&partial)?;

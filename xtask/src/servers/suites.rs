@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader};
 use std::process::{Command, ExitStatus};
 
-/// The tests on a server: of the stores, of the program's view, of several servers together, and of the command line.
+/// The tests on a server: of the stores, of the observability, of several servers, and of the command line.
 const TESTS: [&[&str]; 4] = [
     &["--test", "unit", "--", "store::", "--skip", "in_memory"],
     &[
@@ -28,7 +28,7 @@ const TESTS: [&[&str]; 4] = [
         // The metrics as Prometheus reads them.
         "--skip",
         "scrape::",
-        // Those are about other databases.
+        // These tests are about other databases.
         "--skip",
         "fence::",
     ],
@@ -45,7 +45,7 @@ const TESTS: [&[&str]; 4] = [
     ],
 ];
 
-/// The tests that are no part of any other run: `test = false` in tests/Cargo.toml.
+/// The tests that are not part of any other run: `test = false` in tests/Cargo.toml.
 const CLOCK_STEPS: [&str; 2] = ["--test", "clock_steps"];
 
 const CHAOS: [&str; 4] = ["--minutes", "1", "--seed", "1"];
@@ -98,7 +98,7 @@ pub(super) fn run(name: &str, server: &Server) -> Results {
     }
 }
 
-/// Runs tests and adds their results to the count. It fails if they cannot be run.
+/// Runs tests and adds their results to the count. Fails if the tests cannot be run.
 fn run_tests(mut command: Command, server: &Server, count: &mut Count) -> Result<()> {
     command.env("REENTRY_SERVER", &server.program);
     let line = line(&command);
@@ -117,7 +117,7 @@ fn listen(mut command: Command, mut hear: impl FnMut(&str)) -> io::Result<ExitSt
     eprintln!("$ {}", line(&command));
     let (said, voice) = io::pipe()?;
     let mut child = command.stdout(voice.try_clone()?).stderr(voice).spawn()?;
-    // Otherwise its own ends of the pipe stay open.
+    // Otherwise its own ends of the pipe would stay open.
     drop(command);
     for said in BufReader::new(said).split(b'\n') {
         let said = said?;

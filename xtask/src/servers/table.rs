@@ -1,4 +1,4 @@
-//! The closing table.
+//! The table at the end.
 
 use super::suites::{Count, Results};
 use anyhow::{Error, Result};

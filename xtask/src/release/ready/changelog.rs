@@ -25,7 +25,7 @@ fn section_of(changelog: &str, version: &str) -> Found {
             "`## Unreleased` in CHANGELOG.md is not empty: move its lines to `## {version} - {date}`."
         ));
     }
-    Found::Ready(format!("{version} is of {date}"))
+    Found::Ready(format!("{version} has the date {date}"))
 }
 
 /// Whether a text looks like `2026-01-31`.

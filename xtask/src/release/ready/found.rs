@@ -1,8 +1,8 @@
-//! What a check has found.
+//! The result of a check.
 
-/// Whether all is as a release needs it.
+/// Whether the state is ready for a release.
 pub(super) enum Found {
-    /// What was seen.
+    /// The state that was found.
     Ready(String),
     /// What must be done before a release.
     Missing(String),

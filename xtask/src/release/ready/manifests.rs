@@ -6,7 +6,7 @@ use crate::run::{cargo, git, read};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// The owner in the addresses until there is a public repository.
+/// The placeholder for the owner in the addresses, until there is a public repository.
 const PLACEHOLDER: &str = "github.com/OWNER/";
 
 /// The file that names the placeholder without using it.
@@ -41,14 +41,14 @@ pub(super) fn repository(_: &str) -> Result<Found> {
         Found::Ready("no file has a placeholder".to_owned())
     } else {
         Found::Missing(format!(
-            "Write the owner of the repository in the place of `OWNER` in {}.",
+            "Replace `OWNER` by the owner of the repository in {}.",
             found.join(", ")
         ))
     })
 }
 
-/// What is not this version, and which requirements between the crates are not exactly this version. The command line
-/// uses what is not public, and the macros expand to it.
+/// The crates that do not have this version, and the requirements between the crates that are not exactly this version.
+/// The command line uses functions that are not public, and so do the expanded macros.
 fn wrong(metadata: &Value, version: &str) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     for name in PACKAGES {
@@ -62,7 +62,7 @@ fn wrong(metadata: &Value, version: &str) -> Result<Vec<String>> {
             let required = dependency["req"].as_str().unwrap_or_default();
             if PACKAGES.contains(&of) && required != format!("={version}") {
                 wrong.push(format!(
-                    "{name} requires {of} {required} and not ={version}"
+                    "{name} requires {of} {required} instead of ={version}"
                 ));
             }
         }
@@ -85,7 +85,7 @@ fn metadata() -> Result<Value> {
 fn package<'a>(metadata: &'a Value, name: &str) -> Result<&'a Value> {
     let mut packages = metadata["packages"].as_array().into_iter().flatten();
     let found = packages.find(|package| package["name"] == name);
-    found.with_context(|| format!("there is no package `{name}`"))
+    found.with_context(|| format!("the package `{name}` does not exist"))
 }
 
 #[cfg(test)]
@@ -112,7 +112,7 @@ mod tests {
         let wrong = wrong(&metadata_with("1.2.2", "^1.2.3"), "1.2.3").unwrap();
         let expected = [
             "reentry-cli is 1.2.2",
-            "reentry-cli requires reentry ^1.2.3 and not =1.2.3",
+            "reentry-cli requires reentry ^1.2.3 instead of =1.2.3",
         ];
         assert_eq!(wrong, expected);
     }

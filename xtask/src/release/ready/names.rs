@@ -1,4 +1,5 @@
-//! The names of the crates in the registry. Before the first release they must be free, and then of this repository.
+//! The names of the crates in the registry. Before the first release they must be free. Then they must belong to this
+//! repository.
 
 use super::found::Found;
 use crate::release::package::PACKAGES;
@@ -19,16 +20,18 @@ pub(super) fn owned(_: &str) -> Result<Found> {
             Answer::Free => free.push(name),
             Answer::Published(repository) if repository == env!("CARGO_PKG_REPOSITORY") => {}
             Answer::Published(repository) => {
-                wrong.push(format!("{name} is published, from {repository}."));
+                wrong.push(format!("{name} is already published, from {repository}."));
             }
-            Answer::Unknown => wrong.push(format!("The registry says nothing about {name}.")),
+            Answer::Unknown => wrong.push(format!(
+                "The registry returned no information about {name}."
+            )),
         }
     }
     Ok(match (wrong.is_empty(), free.is_empty()) {
         (true, true) => Found::Ready("they are published from this repository".to_owned()),
-        (true, false) => Found::Ready(format!("free as yet: {}", free.join(", "))),
+        (true, false) => Found::Ready(format!("still free: {}", free.join(", "))),
         (false, _) => Found::Missing(format!(
-            "{} The owner of the names must publish, see `cargo owner --list`.",
+            "{} An owner of the names must publish: see `cargo owner --list`.",
             wrong.join(" ")
         )),
     })
@@ -42,7 +45,7 @@ enum Answer {
     Unknown,
 }
 
-/// What `cargo info` has found out.
+/// The answer of `cargo info`.
 fn answer(success: bool, said: &str, errors: &str) -> Answer {
     if success {
         let mut lines = said.lines();
