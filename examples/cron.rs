@@ -1,12 +1,12 @@
-//! A nightly job on many machines: each of them tries it every night, and one of them runs it.
+//! A nightly job on many machines: each machine tries to run it every night, and one of them runs it.
 //!
 //! ```text
 //! cargo run --example cron      # or with REDIS_URL=redis://127.0.0.1:6379 in several terminals
 //! cargo test --example cron
 //! ```
 //!
-//! A night of this program takes three seconds. Without `REDIS_URL` three machines are tasks of this process, whose clocks
-//! differ by half a second, for five nights.
+//! A night of this program takes three seconds. Without `REDIS_URL`, the program simulates five nights of three machines.
+//! They are tasks of this process, and their clocks differ by half a second.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,7 @@ use reentry::{LockError, Locks};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// From one night to the next.
+/// The time from one night to the next.
 const PERIOD: Duration = Duration::from_secs(3);
 
 /// Each machine calls this every night. Returns whether this machine did the job.
@@ -23,7 +23,7 @@ async fn nightly(
     period: Duration,
     job: impl Future<Output = ()>,
 ) -> Result<bool, LockError> {
-    // Longer than the clocks of the machines differ, and shorter than the period.
+    // Longer than the difference between the clocks of the machines, and shorter than the period.
     let kept = period / 2;
     let tonight = locks.lock("job:nightly").no_wait().min_hold(kept);
     match tonight.run(job).await {
@@ -33,7 +33,7 @@ async fn nightly(
     }
 }
 
-/// A machine whose clock is slow by so much.
+/// A machine whose clock is slow by this time.
 async fn machine(locks: &Locks, name: &str, slow_by: Duration, nights: u32) {
     for _ in 0..nights {
         sleep(until_next_night() + slow_by).await;
@@ -97,7 +97,7 @@ mod tests {
             nightly(&locks, DAY, sleep(MINUTE)).await
         };
         for night in 0..5 {
-            // The second clock is slow by seconds, and the third one by more than the job takes.
+            // The second clock is slow by two seconds, and the third one by more than the duration of the job.
             let (first, second) = (try_at(Duration::ZERO), try_at(Duration::from_secs(2)));
             let (first, second, third) = join!(first, second, try_at(30 * MINUTE));
             assert_eq!((first?, second?, third?), (true, false, false), "{night}");
@@ -119,7 +119,7 @@ mod tests {
         Ok(())
     }
 
-    /// The lock says that the job has begun, and not that it is done.
+    /// The lock shows that the job has begun, and not that it is done.
     #[tokio::test(start_paused = true)]
     async fn a_job_that_fails_has_no_other_run_until_the_next_night() -> Result<(), LockError> {
         let locks = Locks::in_memory();

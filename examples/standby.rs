@@ -1,17 +1,17 @@
-//! Hot standby: of several processes one does a periodic job, and another takes over when it dies
-//! or loses Redis.
+//! Hot standby: one of several processes does a periodic job. Another one takes over when that
+//! process dies or loses Redis.
 //!
-//! Start it in several terminals, stop the one that leads by Ctrl-C, kill the next one, stop and start Redis:
+//! Start it in several terminals. Stop the leader with Ctrl-C, kill the next one, and stop and start Redis:
 //!
 //! ```text
 //! REDIS_URL=redis://127.0.0.1:6379 cargo run --example standby
 //! ```
 //!
-//! One that is stopped, by Ctrl-C or SIGTERM, closes its locks: the next one takes over at once. One that is killed cannot;
-//! then the next one waits until the lease ends.
+//! A process that is stopped by Ctrl-C or SIGTERM closes its locks, and the next one takes over immediately. A process that
+//! is killed cannot do that. Then the next one waits until the lease expires.
 //!
-//! Without `REDIS_URL` three replicas run as tasks of this process on the in-memory store, and each
-//! that leads is killed after its third tick.
+//! Without `REDIS_URL`, three replicas run as tasks of this process on the in-memory store. Each leader is killed after its
+//! third tick.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -30,7 +30,7 @@ async fn main() -> Result<(), LockError> {
         return rehearse().await;
     };
     let name = std::process::id().to_string();
-    // Redis may be down when the process starts, and later.
+    // Redis may be unavailable when the process starts, and later.
     let builder = Locks::builder().url(url).ttl(Duration::from_secs(2));
     let locks = builder.build_lazy()?;
     tokio::select! {
@@ -42,15 +42,15 @@ async fn main() -> Result<(), LockError> {
     Ok(())
 }
 
-/// Stands by until it leads, leads until it loses Redis or is dropped, and stands by again. It returns an error that would
-/// not go away by waiting.
+/// Stands by until it leads, leads until it loses Redis or is dropped, and stands by again. It returns only an error that
+/// waiting cannot resolve.
 async fn replica(locks: &Locks, name: &str, ticked: impl Fn(u32)) -> Result<(), LockError> {
     println!("{name}: standing by");
     let campaign = locks.leader("standby:report");
     campaign.run(|term| job(name, term, &ticked)).await
 }
 
-/// The job never ends by itself: it is dropped at once when the lead is lost.
+/// The job never ends by itself. It is dropped immediately when the leadership is lost.
 async fn job(name: &str, term: Term, ticked: impl Fn(u32)) {
     let _stepping_down = SteppingDown(name);
     for tick in 1.. {
@@ -60,16 +60,16 @@ async fn job(name: &str, term: Term, ticked: impl Fn(u32)) {
     }
 }
 
-/// Tells of the end of a term, however it comes.
+/// Prints a message at the end of a term, for whatever reason it ends.
 struct SteppingDown<'a>(&'a str);
 
 impl Drop for SteppingDown<'_> {
     fn drop(&mut self) {
-        println!("{}: leads no more", self.0);
+        println!("{}: no longer the leader", self.0);
     }
 }
 
-/// Until the process is asked to end.
+/// Waits until the process is asked to end.
 async fn shutdown() {
     let interrupted = tokio::signal::ctrl_c();
     #[cfg(unix)]
@@ -88,7 +88,7 @@ async fn shutdown() {
     }
 }
 
-/// Three replicas in one process. Whichever leads is killed after its third tick.
+/// Runs three replicas in one process. Each leader is killed after its third tick.
 async fn rehearse() -> Result<(), LockError> {
     let locks = Locks::in_memory();
     let (ticks, mut ticked) = mpsc::unbounded_channel();
@@ -97,7 +97,7 @@ async fn rehearse() -> Result<(), LockError> {
         .map(|name| {
             let (locks, ticks) = (locks.clone(), ticks.clone());
             let report = move |tick| {
-                // No process counts any more once all are killed.
+                // When all replicas are killed, the receiver is dropped.
                 let _ = ticks.send((name, tick));
             };
             let running = tokio::spawn(async move { replica(&locks, name, report).await });

@@ -1,4 +1,4 @@
-//! A web service: a request holds the lock of its order, and what the handler calls re-enters it.
+//! A web service: a request holds the lock of its order, and the functions that the handler calls re-enter it.
 //!
 //! ```text
 //! cargo run --example axum_orders      # or with REDIS_URL=redis://127.0.0.1:6379 and ADDRESS=0.0.0.0:8080
@@ -6,8 +6,8 @@
 //! cargo test --package reentry-services --example axum_orders
 //! ```
 //!
-//! It starts before its Redis, and returns 503 until Redis is there. SIGTERM or Ctrl-C ends it: requests that wait for a lock
-//! get 503 at once, requests that have one finish, and no lock is left.
+//! It can start before its Redis server, and returns 503 until Redis is available. SIGTERM or Ctrl-C ends it: requests that
+//! wait for a lock get 503 immediately, requests that hold a lock finish, and no lock is left.
 
 mod signal;
 
@@ -28,9 +28,10 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-/// How long requests that have a lock may go on after the signal.
+/// How long requests that hold a lock may continue after the signal.
 const BODIES: Duration = Duration::from_secs(20);
-/// How long the last answers may take after that. With [`BODIES`] it is less than the 30 s after which Kubernetes kills.
+/// How long the last responses may take after that. Together with [`BODIES`], it is less than the 30 s after which
+/// Kubernetes kills the process.
 const ANSWERS: Duration = Duration::from_secs(5);
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -39,7 +40,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 #[derive(Clone)]
 struct Carrier {
     parcels: Arc<Mutex<BTreeMap<u64, FencingToken>>>,
-    /// How long it takes to send one.
+    /// How long it takes to send a parcel.
     takes: Duration,
 }
 
@@ -75,7 +76,7 @@ async fn ship(State(carrier): State<Carrier>, Path(id): Path<u64>) -> Result<Str
     Ok(format!("order {id} is shipped\n"))
 }
 
-/// Takes the lock of the order, with any caller. Its caller `ship` holds the lock, so the call re-enters it.
+/// Acquires the lock of the order, for any caller. Its caller `ship` holds the lock, so the call re-enters it.
 #[locked("order:{id}", held = lock)]
 async fn send(carrier: &Carrier, id: u64) -> Result<(), LockError> {
     carrier.send(id, lock.fencing_token()).await;
@@ -109,9 +110,9 @@ impl IntoResponse for ApiError {
     }
 }
 
-/// What the program and its tests have in common, wherever the locks are. It connects at the first request.
+/// The settings that the program and its tests share, whatever store they use. It connects at the first request.
 fn configured(locks: LocksBuilder) -> Result<Locks, LockError> {
-    // The client waits, too: three seconds, and not a minute.
+    // The client waits, too. So the limit is three seconds instead of a minute.
     let locks = locks.prefix("shop:").wait(Duration::from_secs(3));
     locks.ttl(Duration::from_secs(5)).build_lazy()
 }
@@ -129,7 +130,7 @@ async fn with_locks(State(locks): State<Locks>, request: Request, next: Next) ->
     locks.scope(next.run(request)).await
 }
 
-/// Serves until `end`, and then until all requests that have begun are over.
+/// Serves until `end`, and then until all requests that have begun are finished.
 async fn serve(
     listener: TcpListener,
     app: Router,
@@ -142,14 +143,14 @@ async fn serve(
     });
     let server = tokio::spawn(server.into_future());
     end.await;
-    // 1. No connection is accepted any more.
+    // 1. No further connection is accepted.
     drop(stop);
-    // 2. Requests that wait for a lock end now, and not at the end of their `wait`. Those that have one go on.
+    // 2. Requests that wait for a lock fail now, and not at the end of their `wait`. Requests that hold a lock continue.
     println!("locks closed: {}", locks.close_within(BODIES).await);
-    // 3. A client that sends half a request, or does not read its answer, keeps the server no longer than this.
+    // 3. A client that sends half a request, or does not read its response, delays the end by at most this time.
     match timeout(ANSWERS, server).await {
         Ok(ended) => ended??,
-        Err(_) => println!("some clients have got no answer"),
+        Err(_) => println!("some clients got no response"),
     }
     Ok(())
 }
@@ -246,7 +247,7 @@ mod tests {
         assert_eq!(one.ship(42).await, StatusCode::OK);
     }
 
-    /// The handler is dropped at the end of its lease, before the other replica can enter.
+    /// The handler is dropped when its lease expires, before the other replica can enter.
     #[tokio::test(start_paused = true)]
     async fn a_replica_that_is_cut_off_sends_nothing_late() {
         let (server, _one, other, carrier) = shop();
@@ -259,14 +260,14 @@ mod tests {
             sleep(Duration::from_secs(1)).await;
             server.partition(&slow.locks);
             let early = other.ship(42).await;
-            assert_eq!(early, StatusCode::CONFLICT, "the lease has not ended");
+            assert_eq!(early, StatusCode::CONFLICT, "the lease has not expired");
             other.ship(42).await
         };
         let both = join!(slow.ship(42), next);
         assert_eq!(both, (StatusCode::SERVICE_UNAVAILABLE, StatusCode::OK));
     }
 
-    /// As if by SIGKILL: nothing leaves the replica any more, not even the release of its lock.
+    /// As with SIGKILL, the replica sends nothing more, not even the release of its lock.
     #[tokio::test(start_paused = true)]
     async fn another_replica_takes_over_from_one_that_has_died() {
         let (server, one, other, carrier) = shop();
@@ -305,7 +306,7 @@ mod tests {
         assert_eq!(join!(one.ship(42), outage).0, StatusCode::OK);
     }
 
-    /// The server forgets who is inside. The carrier goes by the greater token.
+    /// The server no longer knows who is inside. The carrier decides by the greater token.
     #[tokio::test(start_paused = true)]
     async fn after_lost_data_the_later_one_has_the_greater_token() {
         let (server, one, other, carrier) = shop();

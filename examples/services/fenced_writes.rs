@@ -1,9 +1,9 @@
-//! What a fencing token is for: a holder that lost its lock without noticing wants to write, and the database rejects its
+//! The purpose of a fencing token: a holder lost its lock without noticing it, and wants to write. The database rejects its
 //! transaction, because it has seen a greater token.
 //!
-//! `cargo run --example fenced_writes` uses an SQLite database in memory. With `DATABASE_URL=postgres://user@host/database` it
-//! uses Postgres, where it creates the fence and a table `fenced_account`. With `REDIS_URL=redis://127.0.0.1:6379` the locks
-//! are on a server.
+//! `cargo run --example fenced_writes` uses an SQLite database in memory. With
+//! `DATABASE_URL=postgres://user@host/database` it uses Postgres, where it creates the fence and a table `fenced_account`.
+//! With `REDIS_URL=redis://127.0.0.1:6379` the locks are on a server.
 
 use std::env;
 use std::error::Error;
@@ -41,7 +41,7 @@ impl Account {
         } else {
             FenceSql::Sqlite
         };
-        // A database of SQLite in memory belongs to one connection.
+        // An SQLite database in memory belongs to one connection.
         let options = AnyPoolOptions::new().max_connections(1);
         let database = options.connect(url).await?;
         sqlx::raw_sql(fence.setup()).execute(&database).await?;
@@ -77,12 +77,13 @@ impl Account {
     }
 }
 
-/// Two holders, one after the other. The first one writes when it has lost its lock, and the second one has written.
+/// Two holders, one after the other. The first one writes after it has lost its lock, and after the second one has
+/// written.
 pub(crate) async fn run(locks: &Locks, account: &Account) -> Result<(), Failure> {
     let entered = Notify::new();
     let taken_over = Notify::new();
 
-    // It keeps running although its lock is taken away, as a program does that was paused.
+    // It continues although its lock was taken away, like a program that was paused.
     let slow = locks.lock(KEY).on_lost(OnLost::KeepRunning).run(async {
         entered.notify_one();
         taken_over.notified().await;
@@ -102,21 +103,21 @@ pub(crate) async fn run(locks: &Locks, account: &Account) -> Result<(), Failure>
     Ok(())
 }
 
-/// Writes under the lock of the caller. A stale token is no error here.
+/// Writes under the lock of the caller. A stale token is not an error here.
 async fn write(who: &str, account: &Account, amount: i64) -> Result<(), Failure> {
-    let held = reentry::held(KEY).ok_or("there is no lock around this call")?;
+    let held = reentry::held(KEY).ok_or("this call is not inside a lock")?;
     let token = held.fencing_token();
     match account.deposit(&held, amount).await {
         Ok(()) => println!("{who}: added {amount} with token {token}"),
         Err(error) if is_stale(&error) => {
-            println!("{who}: rejected with token {token}, since a newer holder has written");
+            println!("{who}: rejected with token {token}, because a newer holder has written");
         }
         Err(error) => return Err(error.into()),
     }
     Ok(())
 }
 
-/// Whether the fence has rejected the token. To repeat the transaction with this token is useless.
+/// Whether the fence rejected the token. Repeating the transaction with this token is useless.
 fn is_stale(error: &sqlx::Error) -> bool {
     let error = error.as_database_error();
     error.is_some_and(|error| error.message().contains("stale_fencing_token"))

@@ -1,11 +1,11 @@
-//! Metrics for Prometheus: a program that takes locks, and serves what it counts.
+//! Metrics for Prometheus: a program that acquires locks, and serves its metrics.
 //!
 //! ```text
 //! cargo run --example metrics   # or with REDIS_URL=redis://127.0.0.1:6379 and ADDRESS=0.0.0.0:9000
 //! curl http://127.0.0.1:9000/metrics
 //! ```
 //!
-//! What each metric means, a dashboard for Grafana and rules for alerts are in `docs/observability`.
+//! `docs/observability` describes each metric, and has a dashboard for Grafana and rules for alerts.
 
 use std::env;
 use std::error::Error;
@@ -20,12 +20,12 @@ use tokio::time::{interval, sleep};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// From a round trip to the default of `wait`.
+/// The buckets, from a round trip to the default of `wait`.
 const SECONDS: [f64; 12] = [
     0.000_25, 0.000_5, 0.001, 0.002_5, 0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 30.0, 60.0,
 ];
 
-/// Without buckets there are summaries, which cannot be added up over several processes.
+/// A recorder with buckets. Without buckets it would create summaries, which cannot be added up across processes.
 pub(crate) fn recorder() -> Result<PrometheusBuilder, Failure> {
     let times = Matcher::Suffix("_seconds".to_owned());
     Ok(PrometheusBuilder::new().set_buckets_for_metric(times, &SECONDS)?)
@@ -38,7 +38,7 @@ pub(crate) async fn serve(listener: TcpListener, metrics: PrometheusHandle) -> R
     Ok(axum::serve(listener, router).await?)
 }
 
-/// Three workers at one order, and a helper of each that takes the same lock.
+/// Three workers on one order. Each of them calls a helper that acquires the same lock.
 async fn work(locks: Locks) {
     let worker = || async {
         let order = locks.with_lock("order:42", async {
@@ -46,7 +46,7 @@ async fn work(locks: Locks) {
             locks.with_lock("order:42", async {}).await
         });
         if let Err(error) = order.await {
-            eprintln!("no order: {error}");
+            eprintln!("the order failed: {error}");
         }
         sleep(Duration::from_millis(100)).await;
     };
@@ -55,7 +55,7 @@ async fn work(locks: Locks) {
     }
 }
 
-/// Histograms keep all values until they are drained, by a scrape or by this.
+/// Histograms keep all values until they are drained, by a scrape or by this task.
 async fn upkeep(metrics: PrometheusHandle) {
     let mut every = interval(Duration::from_secs(5));
     loop {
@@ -66,7 +66,7 @@ async fn upkeep(metrics: PrometheusHandle) {
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    // Before the locks, which say to it what each metric means.
+    // The recorder is installed before the locks, which register the descriptions of their metrics.
     let metrics = recorder()?.install_recorder()?;
     let url = env::var("REDIS_URL").unwrap_or_else(|_| "memory:".to_owned());
     let locks = Locks::builder().url(url);

@@ -1,8 +1,8 @@
-//! The end of a program, as its supervisor or its user asks for it.
+//! The request of a supervisor or a user to end a program.
 
 use std::io;
 
-/// Resolves at SIGTERM or Ctrl-C. It sees every signal after this call, also one that comes before it is awaited.
+/// Resolves at SIGTERM or Ctrl-C. It detects every signal after this call, even one that arrives before it is awaited.
 #[cfg(unix)]
 pub(crate) fn terminated() -> io::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};

@@ -1,10 +1,11 @@
-//! A caller that waits is told the trace of the holder: the label of each hold is the id of the trace in which it was taken.
+//! A waiting caller learns the trace of the holder. The label of each hold is the ID of the trace in which the lock was
+//! acquired.
 //!
 //! ```text
 //! cargo run -p reentry-services --example traces
 //! ```
 //!
-//! The spans go to an exporter in memory, which stands for Jaeger, Tempo or the service of a cloud.
+//! The spans go to an exporter in memory, which represents Jaeger, Tempo or a cloud service.
 
 use std::time::Duration;
 
@@ -40,7 +41,7 @@ pub(crate) fn exported() -> (InMemorySpanExporter, impl Subscriber + Send + Sync
     (exporter, tracing_subscriber::registry().with(layer))
 }
 
-/// The names of the spans whose trace a label names.
+/// The names of the spans of the trace in a label.
 pub(crate) fn named_by(label: &str, exporter: &InMemorySpanExporter) -> Vec<String> {
     let spans = exporter.get_finished_spans().unwrap_or_default();
     let named = spans
@@ -49,14 +50,14 @@ pub(crate) fn named_by(label: &str, exporter: &InMemorySpanExporter) -> Vec<Stri
     named.map(|span| span.name.to_string()).collect()
 }
 
-/// The trace of the caller, for those that wait for it.
+/// The trace of the caller, for the callers that wait for it.
 fn trace(_key: &str) -> Option<String> {
     let context = Span::current().context();
     let trace = context.span().span_context().trace_id();
     Some(format!("trace {trace}"))
 }
 
-/// Shipping waits for an order that billing has, and gives up. Returns what it was told of the holder.
+/// Shipping waits for an order that billing holds, and gives up. Returns the label of the holder in the error.
 pub(crate) async fn label_of_the_holder() -> Result<Option<String>, LockError> {
     let builder = Locks::builder().url("memory:").labels(trace);
     let locks = builder.build().await?;

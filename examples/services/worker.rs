@@ -1,12 +1,12 @@
-//! A pool of workers: several jobs at a time, but only one of each account, in all processes together.
+//! A pool of workers: several jobs at a time, but only one for each account, across all processes.
 //!
 //! ```text
 //! cargo run --example worker      # or with REDIS_URL=redis://127.0.0.1:6379 in several terminals
 //! cargo test --package reentry-services --example worker
 //! ```
 //!
-//! SIGTERM or Ctrl-C ends it: no job begins any more, jobs that wait for a lock go back to the queue at once, jobs that
-//! have one finish, and no lock is left.
+//! SIGTERM or Ctrl-C ends it: no further job begins, jobs that wait for a lock return to the queue immediately, jobs that
+//! hold a lock finish, and no lock is left.
 
 mod signal;
 
@@ -22,23 +22,23 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 const WORKERS: usize = 3;
-/// How long a worker pauses if there is no job, or if one has failed.
+/// How long a worker pauses if there is no job, or if a job failed.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How long jobs that have a lock may go on after the signal.
+/// How long jobs that hold a lock may continue after the signal.
 const BODIES: Duration = Duration::from_secs(20);
 /// How long the workers may take after that.
 const REST: Duration = Duration::from_secs(5);
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// A bill that is to be written. The key of its lock names the account, and not the job.
+/// A bill that must be written. The key of its lock names the account, and not the job.
 #[derive(Clone, Copy)]
 struct Job {
     id: u64,
     account: u64,
 }
 
-/// The queue of jobs and the bills, which all processes share: two tables of a database, for example.
+/// The queue of jobs and the bills, which all processes share. For example, they are two tables of a database.
 #[derive(Default)]
 struct Office {
     jobs: Mutex<VecDeque<Job>>,
@@ -55,7 +55,7 @@ impl Office {
     }
 }
 
-/// One job. The token goes along with each write. The body is dropped at an `.await` if the lock is lost.
+/// One job. Each write carries the token. If the lock is lost, the body is dropped at an `.await`.
 #[locked("account:{job.account}", held = lock)]
 async fn bill(office: &Office, job: Job) -> Result<(), LockError> {
     tracing::info!(job.id, job.account, "begun");
@@ -64,7 +64,7 @@ async fn bill(office: &Office, job: Job) -> Result<(), LockError> {
     Ok(())
 }
 
-/// One worker. `stop` ends the wait for the next job, and not the job.
+/// One worker. `stop` ends the wait for the next job, but not the current job.
 async fn work(office: Arc<Office>, stop: CancellationToken) {
     while !stop.is_cancelled() {
         let next = office.jobs().pop_front();
@@ -72,7 +72,7 @@ async fn work(office: Arc<Office>, stop: CancellationToken) {
             let Err(error) = bill(&office, job).await else {
                 continue;
             };
-            // Not begun, or half done if `error.is_lost()`. A bill can be written again.
+            // The job was not begun, or is half done if `error.is_lost()`. A bill can be written again.
             let cause = &error as &dyn Error;
             tracing::warn!(job.id, cause, "back in the queue");
             office.jobs().push_back(job);
@@ -81,13 +81,13 @@ async fn work(office: Arc<Office>, stop: CancellationToken) {
     }
 }
 
-/// What the program and its tests have in common, wherever the locks are. It connects at the first job.
+/// The settings that the program and its tests share, whatever store they use. It connects at the first job.
 fn configured(locks: LocksBuilder) -> Result<Locks, LockError> {
     let locks = locks.prefix("office:").wait(Duration::from_secs(10));
     locks.ttl(Duration::from_secs(5)).build_lazy()
 }
 
-/// Works until `end`, and then until all jobs that have begun are over.
+/// Works until `end`, and then until all jobs that have begun are finished.
 async fn run(locks: Locks, office: &Arc<Office>, end: impl Future<Output = ()>) {
     let (stop, workers) = (CancellationToken::new(), TaskTracker::new());
     for _ in 0..WORKERS {
@@ -95,12 +95,12 @@ async fn run(locks: Locks, office: &Arc<Office>, end: impl Future<Output = ()>) 
         workers.spawn(locks.scope(worker));
     }
     end.await;
-    // 1. No job begins any more.
+    // 1. No further job begins.
     stop.cancel();
     workers.close();
-    // 2. Jobs that wait for a lock go back to the queue now. Those that have one go on.
+    // 2. Jobs that wait for a lock return to the queue now. Jobs that hold a lock continue.
     println!("locks closed: {}", locks.close_within(BODIES).await);
-    // 3. What a job does after its lock takes no longer than this.
+    // 3. Work that a job does after it has released its lock may take this time.
     if timeout(REST, workers.wait()).await.is_err() {
         println!("{} workers are still busy", workers.len());
     }
@@ -132,7 +132,7 @@ mod tests {
     /// How long a job takes.
     const WORK: Duration = Duration::from_secs(1);
 
-    /// Two processes' locks on one server, and an office with a job for each of these accounts.
+    /// The locks of two processes on one server, and an office with a job for each of these accounts.
     fn processes(accounts: &[u64]) -> (Server, Locks, Locks, Arc<Office>) {
         let (server, office) = (Server::new(), Arc::<Office>::default());
         let [one, other] = [(); 2].map(|()| configured(server.builder()).unwrap());
@@ -142,7 +142,7 @@ mod tests {
         (server, one, other, office)
     }
 
-    /// Waits until so many bills are written. Returns the jobs in this order.
+    /// Waits until this number of bills is written. Returns the jobs in the order of their bills.
     async fn billed(office: &Office, count: usize) -> Vec<u64> {
         let written = async {
             while office.bills().len() < count {
@@ -187,7 +187,7 @@ mod tests {
         run(one, &office, outage).await;
     }
 
-    /// Its body is dropped at the end of the lease, and the job goes back to the queue.
+    /// Its body is dropped when the lock is lost, and the job returns to the queue.
     #[tokio::test(start_paused = true)]
     async fn another_process_does_the_job_whose_lock_was_lost() {
         let (_server, one, other, office) = processes(&[7]);
@@ -231,7 +231,7 @@ mod tests {
             assert!(kill.unwrap().success());
         };
         join!(run(one, &office, end), signal);
-        // Finished, or back in the queue if the signal came before the lock.
+        // The job is finished, or back in the queue if the signal arrived before the lock was acquired.
         assert_eq!(office.bills().len() + office.jobs().len(), 1);
         assert!(other.lock("account:7").no_wait().await.is_ok());
     }
