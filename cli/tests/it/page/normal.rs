@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use regex::{Captures, Regex};
 
+/// The rest of a lease, until all other times have been replaced.
+const LEASE: &str = "9,8s";
+
 /// Replaces the IDs, tokens, times and ports of a run by those of the page.
 pub(super) fn form(text: &str) -> String {
     let id = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}";
@@ -25,8 +28,10 @@ pub(super) fn form(text: &str) -> String {
         format!("{:30}", "reentry run sh:4711@work")
     });
     let text = each(&text, r"\b[0-9a-f]{8} ", |at| format!("6b1f{at:04} "));
-    let spans = Regex::new(r"(held for|lease   ) [0-9.]+m?s\b").expect("a pattern");
-    let text = right(&spans.replace_all(&text, "$1 0.2s"));
+    let spans = Regex::new(r"held for [0-9.]+m?s\b").expect("a pattern");
+    let text = spans.replace_all(&text, "held for 0.2s");
+    let leases = Regex::new(r"lease    [0-9.]+m?s\b").expect("a pattern");
+    let text = right(&leases.replace_all(&text, format!("lease    {LEASE}")));
     let clock = r"[0-9.]+[mu]?s (ahead of|behind) the local clock, give or take [0-9.]+[mu]?s";
     let text = each(&text, clock, |_| {
         "0.2ms ahead of the local clock, give or take 0.1ms".to_owned()
