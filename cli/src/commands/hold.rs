@@ -33,8 +33,11 @@ use crate::text::printable;
 #[command(after_long_help = EXIT_CODES)]
 pub(crate) struct Args {
     /// Key of the lock; several locks are acquired together, all or none
-    #[arg(value_name = "KEY", required = true)]
+    #[arg(value_name = "KEY", required_unless_present = "named")]
     keys: Vec<String>,
+    /// A further key, as with `reentry run`
+    #[arg(short = 'k', long = "key", value_name = "KEY")]
+    named: Vec<String>,
     #[command(flatten)]
     options: Options,
 }
@@ -68,7 +71,8 @@ pub(crate) async fn run(args: &Args, global: &Global) -> anyhow::Result<Exit> {
 
 async fn hold(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     let mut signals = Signals::register()?;
-    let wish = Wish::new(&args.keys, &args.options, NAME.to_owned(), None)?;
+    let keys = [&*args.keys, &args.named].concat();
+    let wish = Wish::new(&keys, &args.options, NAME.to_owned(), None)?;
     let acquired = match acquire::take(&wish, global, &mut signals).await? {
         Taken::Locks(acquired) => acquired,
         // No option allows it.
@@ -86,7 +90,7 @@ async fn hold(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     }
     let released = lock.release().await;
     let is_told = !matches!(end, End::Lost(_));
-    acquire::leave(&locks, &args.keys, &args.options, is_told).await;
+    acquire::leave(&locks, &keys, &args.options, is_told).await;
     match end {
         End::Lost(error) => Err(error.into()),
         End::Failed(error) => Err(error),

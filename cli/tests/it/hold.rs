@@ -43,7 +43,7 @@ async fn a_lock_is_held_until_the_input_ends() {
 async fn several_locks_are_printed_in_the_order_of_the_arguments() {
     let server = RedisServer::start().await;
     let locks = locks_at(&server).await;
-    let mut held = hold(&server, &["--json", "z", "a", "c", "a", "b"]);
+    let mut held = hold(&server, &["--json", "z", "a", "c", "a", "-k", "b"]);
     let mut keys = Vec::new();
     for _ in 0..4 {
         let line: Value = serde_json::from_str(&held.line().await).unwrap();
