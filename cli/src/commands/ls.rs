@@ -94,13 +94,14 @@ async fn sorted(locks: &Locks, args: &Args, order: Order, global: &Global) -> an
 fn say_unnamed(keys: u64) {
     let keys = match keys {
         0 => return,
-        1 => "skipped 1 key that is".to_owned(),
-        keys => format!("skipped {keys} keys that are"),
+        1 => {
+            "skipped 1 key that is not valid UTF-8; it may be a lock of another program".to_owned()
+        }
+        keys => format!(
+            "skipped {keys} keys that are not valid UTF-8; they may be locks of other programs"
+        ),
     };
-    let _ = writeln!(
-        anstream::stderr(),
-        "reentry: {keys} not valid UTF-8, and possibly a lock of another program"
-    );
+    let _ = writeln!(anstream::stderr(), "reentry: {keys}");
 }
 
 fn said(progress: f64, count: usize) -> String {

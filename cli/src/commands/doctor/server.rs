@@ -80,7 +80,7 @@ fn address(facts: &Facts, is_of_cluster: bool) -> Option<Finding> {
     (has_others && !is_of_cluster).then(|| {
         Finding::fail(
             CHECK,
-            "it is one server of a cluster, and rejects the locks that other servers have",
+            "it is one server of a cluster, and rejects requests for the locks of other servers",
             "use redis+cluster://",
         )
     })

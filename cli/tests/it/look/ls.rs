@@ -122,7 +122,8 @@ async fn a_key_that_is_no_text_is_told_of() {
     for words in [&["ls", "--json"][..], &["ls", "--json", "--sort", "key"]] {
         let listed = run(&server.url(), words).await;
         assert_eq!((listed.code, lines(&listed).len()), (Some(0), 1));
-        let said = "reentry: skipped 1 key that is not valid UTF-8, and possibly a lock of another program\n";
+        let said =
+            "reentry: skipped 1 key that is not valid UTF-8; it may be a lock of another program\n";
         assert_eq!(listed.err, said);
     }
 }
