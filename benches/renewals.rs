@@ -1,8 +1,8 @@
-//! How many holds can one process renew, and what do lost connections cost then?
+//! How many holds can one process renew, and what do lost connections cost it?
 //!
-//! `HOLDS=300000 TTL=9 CUTS=3 SECONDS=40 cargo bench --package reentry-tests --bench renewals`. Each second it prints how
-//! many scripts the server has run, how many renewals they were about, how much of a core this process has used, and how many
-//! locks are lost. The first connection is cut after five seconds, the next ones every five seconds.
+//! `HOLDS=300000 TTL=9 CUTS=3 SECONDS=40 cargo bench --package reentry-tests --bench renewals`. Each second it prints
+//! how many scripts the server has run, how many renewals they contained, how much of a core this process has used, and
+//! how many locks are lost. The first connection is cut after five seconds, the next ones every five seconds.
 
 #![allow(
     clippy::unwrap_used,
@@ -82,7 +82,7 @@ async fn main() {
         own * 1e6 / renewals,
         renewals / scripts,
     );
-    // Their releases would take as long as the rest.
+    // Their releases would take as long as the rest of the run.
     std::process::exit(0);
 }
 
@@ -95,11 +95,11 @@ struct Sample {
     of_server: f64,
 }
 
-/// What there was in a second.
+/// The numbers of one second.
 struct Rates {
     scripts: f64,
     renewals: f64,
-    /// In cores.
+    /// The CPU usage, in cores.
     own: f64,
     of_server: f64,
 }
@@ -111,7 +111,7 @@ impl Sample {
         Self {
             at: Instant::now(),
             scripts: calls("evalsha"),
-            // A script of renewals looks once for each hold, and an acquire does not where the lock is free.
+            // A script of renewals reads once for each hold. An acquire of a free lock does not read.
             renewals: calls("hexists"),
             own: cpu::own(),
             of_server: cpu::of(std::slice::from_ref(server)).await,

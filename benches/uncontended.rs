@@ -1,8 +1,8 @@
-//! What does an uncontended `with_lock` cost above the two round trips it cannot do without?
+//! What does an uncontended `with_lock` cost in addition to the two round trips that it needs?
 //!
-//! The control is two bare EVALSHA of this crate's own acquire and release scripts on one
-//! multiplexed connection; beside it the classic scripts, which give no token. `cargo bench --bench
-//! uncontended`; to compare latencies, pin it: `taskset -c 0 cargo bench --bench uncontended`.
+//! The control is two bare EVALSHA of the acquire and release scripts of this crate on one multiplexed connection. The
+//! classic scripts, which return no token, are measured as well. Run `cargo bench --bench uncontended`. To compare
+//! latencies, pin it: `taskset -c 0 cargo bench --bench uncontended`.
 
 #![allow(
     clippy::unwrap_used,
@@ -71,7 +71,7 @@ async fn main() {
     let mut behind = Times::new("the same, DepthSync::Background");
     for round in 0..rounds + 500 {
         if round == 500 {
-            // The first rounds warmed everything up.
+            // The first rounds are the warm-up.
             for times in [
                 &mut control,
                 &mut again,
@@ -113,7 +113,7 @@ async fn main() {
     );
 }
 
-/// The scripts without a client around them.
+/// The scripts without a client library.
 struct Bare {
     connection: MultiplexedConnection,
     shas: [String; 4],
@@ -121,7 +121,7 @@ struct Bare {
 
 impl Bare {
     async fn connect(server: &RedisServer) -> Self {
-        // The same kind of connection as the crate's own: TCP and RESP3.
+        // The same kind of connection as in the crate: TCP and RESP3.
         let client = Client::open(format!("{}?protocol=resp3", server.url())).unwrap();
         let mut connection = client.get_multiplexed_async_connection().await.unwrap();
         let mut shas = [const { String::new() }; 4];

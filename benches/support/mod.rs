@@ -1,13 +1,13 @@
-//! What the benches share: contestants that take turns, and how their times are printed.
+//! The common code of the benches: contestants that take turns, and the output of their times.
 //!
-//! The machine's speed drifts, so a contestant is compared only with another one that ran in the
-//! same round, in an order that changes from round to round.
+//! The speed of the machine drifts. So a contestant is compared only with another one that ran in the same round, in an
+//! order that changes from round to round.
 
 #![allow(dead_code, reason = "each bench uses a part of it")]
 
 use std::time::{Duration, Instant};
 
-/// Times of one contestant.
+/// The times of one contestant.
 #[derive(Debug)]
 pub(crate) struct Times {
     pub(crate) name: &'static str,

@@ -1,4 +1,4 @@
-//! How many commands a section takes, as the servers count them. What they redirect is not among the calls that they count.
+//! The number of commands of a section, as the servers count them. The servers do not count redirected calls.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::support::stats::Calls;
 use crate::support::{Cluster, RedisServer};
 use reentry::{Locks, Servers};
 
-/// Those that a client of the crate may send, or that a script does not call.
+/// The commands that a client of the crate may send, or that a script does not call.
 const SENT: [&str; 9] = [
     "asking",
     "eval",
@@ -20,7 +20,7 @@ const SENT: [&str; 9] = [
     "cluster|slots",
 ];
 
-/// So many keys lie in many slots.
+/// The number of keys, which is enough for many slots.
 const KEYS: usize = 300;
 
 pub(crate) async fn measure() {

@@ -1,4 +1,4 @@
-//! What it costs to wait until two replicas have a lock.
+//! The cost of waiting until two replicas have a lock.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::sections::{self, Ran};
 use crate::support::{DEADLINE, RedisServer, eventually};
 use reentry::{Locks, Replicas};
 
-/// How long each turn is.
+/// The duration of each turn.
 const TURN: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]

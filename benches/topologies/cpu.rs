@@ -1,15 +1,15 @@
-//! How much of a processor was used.
+//! The CPU time that was used.
 
 use crate::support::RedisServer;
 use rustix::time::{ClockId, clock_gettime};
 
-/// By this process so far, in µs.
+/// The CPU time of this process so far, in µs.
 pub(crate) fn own() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
 }
 
-/// By these servers so far, in µs.
+/// The CPU time of these servers so far, in µs.
 pub(crate) async fn of(servers: &[RedisServer]) -> f64 {
     let mut sum = 0.0;
     for server in servers {
@@ -19,7 +19,7 @@ pub(crate) async fn of(servers: &[RedisServer]) -> f64 {
     sum * 1e6
 }
 
-/// By these servers so far inside of the scripts that were sent, in µs.
+/// The CPU time of these servers so far inside the scripts that were sent, in µs.
 pub(crate) async fn inside(servers: &[RedisServer]) -> f64 {
     let mut sum = 0.0;
     for server in servers {

@@ -1,8 +1,8 @@
-//! How long no caller gets a lock around a fault.
+//! How long can no caller acquire a lock around a fault?
 //!
-//! Three lookers-on: a loop that takes and releases a lock without rest, a caller that waits in a queue while the holder
-//! releases during the outage, and holds that last over it. All of their keys are in one slot. The options of the locks
-//! are the defaults; sentinels take a server for down after 1 s, nodes of a cluster after 2 s.
+//! There are three observers: a loop that continuously acquires and releases a lock, a caller that waits in a queue while
+//! the holder releases during the outage, and holds that outlast it. All of their keys are in one slot. The locks have
+//! default options. Sentinels consider a server down after 1 s, and the nodes of a cluster after 2 s.
 
 mod ground;
 mod traffic;
@@ -17,34 +17,34 @@ use crate::support::{eventually, within};
 use reentry::{Locks, LocksBuilder};
 use tokio::time::sleep;
 
-/// How long anything may take.
+/// The time limit for each step.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long the loop goes on before the fault, and after the lock is given again.
+/// How long the loop runs before the fault, and after the lock can be acquired again.
 const AROUND: Duration = Duration::from_secs(1);
 
-/// When the holder releases after a fault: while the server is gone, if it was not gone for that short.
+/// When the holder releases after a fault: while the server is down, unless it is down for a shorter time.
 const RELEASE: Duration = Duration::from_millis(20);
 
-/// How many holds last over the fault.
+/// The number of holds that outlast the fault.
 const HOLDS: usize = 20;
 
-/// What was seen of one fault.
+/// The observations for one fault.
 #[derive(Debug)]
 struct Outcome {
-    /// The longest time between the beginnings of two sections that ended well.
+    /// The longest time between the beginnings of two sections that ended without an error.
     gap: Duration,
-    /// From the fault until a server was there to take writes.
+    /// The time from the fault until a server accepted writes.
     served: Duration,
-    /// From the fault until the servers told where it is: the first sentinel named it.
+    /// The time from the fault until the servers named this server: the first sentinel named it.
     told: Duration,
-    /// From then until the end of the gap, if the gap is about that.
+    /// The time from then until the end of the gap, if that caused the gap.
     followed: Option<Duration>,
-    /// From the fault until the caller that waited was inside.
+    /// The time from the fault until the waiting caller entered.
     entered: Duration,
-    /// How many holds were lost.
+    /// The number of holds that were lost.
     lost: usize,
-    /// How many sections of the loop ended with an error.
+    /// The number of sections of the loop that ended with an error.
     failed: usize,
 }
 
@@ -130,12 +130,12 @@ async fn run(fault: Fault) -> Outcome {
     let told = Instant::now();
     traffic.until_section_after(told).await;
     let (entered, next) = within(PATIENCE, "the waiter enters", waited).await.unwrap();
-    // What comes later, as an old primary that is told of its end, belongs to the gap if it is longer.
+    // A later interruption belongs to the gap if it is longer, for example when the old primary is demoted.
     sleep(AROUND).await;
 
     let (sections, failed) = traffic.end().await;
     let (gap, end) = longest_gap(&sections, struck);
-    // Each of these may have been lost, and then has no use for its end.
+    // Each of these holds may have been lost, and then need not be released.
     let _ = next.expect("its turn").release().await;
     let _ = releasing.await;
     let mut lost = 0;
@@ -146,7 +146,7 @@ async fn run(fault: Fault) -> Outcome {
         gap,
         served: served - struck,
         told: told - struck,
-        // One that began later, or ended before, has another reason.
+        // A gap that began later, or ended earlier, has another reason.
         followed: (end - gap..=end).contains(&told).then(|| end - told),
         entered: entered - struck,
         lost,
@@ -154,7 +154,8 @@ async fn run(fault: Fault) -> Outcome {
     }
 }
 
-/// The longest time between the beginnings of two sections, and when it ended. What ended before the fault is no gap of its.
+/// The longest time between the beginnings of two sections, and when it ended. A gap that ended before the fault does not
+/// count.
 fn longest_gap(sections: &[Instant], struck: Instant) -> (Duration, Instant) {
     let pairs = sections.iter().zip(sections.iter().skip(1));
     let gaps = pairs.map(|(&before, &after)| (after - before, after));
@@ -162,7 +163,7 @@ fn longest_gap(sections: &[Instant], struck: Instant) -> (Duration, Instant) {
     gaps.max().expect("several sections")
 }
 
-/// Locks of three processes, as far as the servers can tell.
+/// The locks of three processes, from the view of the servers.
 async fn three(builder: &LocksBuilder) -> [Locks; 3] {
     crate::support::processes(builder).await
 }

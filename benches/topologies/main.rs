@@ -1,14 +1,14 @@
-//! What sentinels and clusters cost, and how long a fault of them keeps a lock from its next holder.
+//! The costs of sentinels and clusters, and how long their faults delay the next holder of a lock.
 //!
 //! `cargo bench --package reentry-tests --bench topologies -- PART`, where the part is one of
 //!
 //! | part | question |
 //! |---|---|
-//! | `gaps [FAULT]` | how long no caller gets a lock around each fault; `ROUNDS` of each, 10 if it is not set |
-//! | `router` | what it adds to a section to know several servers; to be pinned to one core |
-//! | `commands` | how many commands a section takes in a cluster, and on one server |
-//! | `confirmation` | what it costs to wait for two replicas |
-//! | `throughput` | three primaries against one, measured, and computed for more cores |
+//! | `gaps [FAULT]` | how long can no caller acquire a lock around each fault? `ROUNDS` sets the number of rounds, 10 by default |
+//! | `router` | what does the support for several servers add to a section? Pin this to one core |
+//! | `commands` | how many commands does a section take in a cluster, and on one server? |
+//! | `confirmation` | what does waiting for two replicas cost? |
+//! | `throughput` | how do three primaries compare with one, measured, and computed for more cores? |
 //!
 //! With `TRACE` set, the events of the crate go to standard error. With `TMPDIR` in memory, a busy disk does not delay a
 //! failover: sentinels and nodes of a cluster wait for it when they save their state.
@@ -45,7 +45,7 @@ async fn main() {
         let events = fmt().with_max_level(tracing::Level::DEBUG);
         events.with_writer(std::io::stderr).init();
     }
-    // Cargo says `--bench`.
+    // Cargo passes `--bench`.
     let mut words = env::args().skip(1).filter(|word| !word.starts_with("--"));
     let part = words.next().unwrap_or_default();
     let before = load();
@@ -60,13 +60,13 @@ async fn main() {
     println!("\nload average: {before} before, {} after", load());
 }
 
-/// How many processes wanted to run, on average over 1, 5 and 15 minutes.
+/// The load averages over 1, 5 and 15 minutes.
 fn load() -> String {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-/// How often each contestant has its turn.
+/// The number of turns of each contestant.
 fn rounds(default: usize) -> usize {
     let set = env::var("ROUNDS").ok();
     set.and_then(|text| text.parse().ok()).unwrap_or(default)

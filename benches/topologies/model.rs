@@ -1,9 +1,10 @@
-//! A machine with a core for each process: what its servers and clients would do, from what one section costs them.
+//! A simulated machine with one core for each process: the throughput of its servers and clients, computed from the cost
+//! of one section.
 //!
 //! A section is two requests to one of the servers, chosen by chance. Each request takes half of the section's time of its
-//! client process, and then half of that of the server. A process does all that has come to it, and only then passes on
-//! what it has done: so do an event loop and a pipelined connection, and so a client and a server alone wait for each other
-//! by turns. The network takes no time.
+//! client process, and then half of that of the server. A process handles all requests that have arrived, and only
+//! then passes on the results. An event loop and a pipelined connection do the same. So a single client and a single
+//! server wait for each other in turn. The network takes no time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -29,15 +30,15 @@ struct Task {
 
 #[derive(Debug, Default)]
 struct Process {
-    /// What it takes for one step, in ns.
+    /// The time for one step, in ns.
     cost: u64,
-    /// What it does at present.
+    /// The current batch.
     batch: Vec<Task>,
-    /// What has come meanwhile.
+    /// The requests that have arrived in the meantime.
     next: Vec<Task>,
 }
 
-/// Sections per second of so many servers and client processes, each with so many tasks.
+/// Sections per second for a number of servers and client processes, and a number of tasks in each process.
 pub(crate) fn compute(costs: Costs, servers: usize, clients: usize, tasks: usize) -> f64 {
     let mut dice = fastrand::Rng::with_seed(1);
     let process = |cost: f64| Process {
@@ -47,7 +48,7 @@ pub(crate) fn compute(costs: Costs, servers: usize, clients: usize, tasks: usize
     let of_clients = (0..clients).map(|_| process(costs.client));
     let of_servers = (0..servers).map(|_| process(costs.server));
     let mut processes: Vec<_> = of_clients.chain(of_servers).collect();
-    // When each process has done its batch.
+    // The time when each process finishes its batch.
     let mut ends = BinaryHeap::new();
     for (client, process) in processes.iter_mut().enumerate().take(clients) {
         for _ in 0..tasks {
@@ -80,7 +81,7 @@ pub(crate) fn compute(costs: Costs, servers: usize, clients: usize, tasks: usize
             };
             processes[to].next.push(task);
         }
-        // Not before all has come.
+        // Only after all requests have arrived.
         for (place, process) in processes.iter_mut().enumerate() {
             begin(process, place, now, &mut ends);
         }
@@ -88,7 +89,7 @@ pub(crate) fn compute(costs: Costs, servers: usize, clients: usize, tasks: usize
     done as f64 / (now as f64 / 1e9)
 }
 
-/// Begins with what has come, unless the process is busy.
+/// Begins with the requests that have arrived, unless the process is busy.
 fn begin(
     process: &mut Process,
     place: usize,

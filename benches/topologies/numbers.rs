@@ -1,8 +1,8 @@
-//! What is said of several runs.
+//! Statistics over several runs.
 
 use std::time::Duration;
 
-/// The middle one, or the mean of the two in the middle.
+/// The median: the middle value, or the mean of the two middle values.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

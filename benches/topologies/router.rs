@@ -1,6 +1,6 @@
-//! What a section costs more where several servers are known, although one of them has all locks.
+//! The additional cost of a section with several known servers, of which one has all locks.
 //!
-//! Each table has one server, and as its control the locks of that server alone, twice.
+//! Each table is for one server. Its control is this server on its own, twice.
 
 use super::bench::{Times, report};
 use super::rounds;
@@ -8,7 +8,7 @@ use crate::support::sentinel::NAME;
 use crate::support::{RedisServer, SentinelSet, cluster};
 use reentry::Locks;
 
-/// Rounds before those that count.
+/// The number of warm-up rounds.
 const WARM: usize = 500;
 
 pub(crate) async fn measure() {
@@ -39,7 +39,7 @@ async fn compare(title: &str, server: &RedisServer, name: &'static str, url: &st
                 *times = Times::new(times.name);
             }
         }
-        // Replicas work on after an answer: no contestant always comes after the same one.
+        // Replicas continue to work after a response. So no contestant always follows the same one.
         fastrand::shuffle(&mut order);
         for place in order {
             let (times, locks) = &mut contestants[place];

@@ -1,16 +1,16 @@
-//! Tasks that take and release locks for a while.
+//! Tasks that acquire and release locks for a while.
 
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use reentry::Locks;
 
-/// What they did.
+/// The results of the tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Ran {
     pub(crate) sections: usize,
     pub(crate) elapsed: Duration,
-    /// How long each section took.
+    /// The duration of each section.
     pub(crate) times: Vec<Duration>,
 }
 
@@ -26,7 +26,7 @@ impl Ran {
     }
 }
 
-/// So many tasks, each with so many keys of its own in turn, for so long.
+/// Runs a number of tasks for a time. Each task uses its own keys in turn.
 pub(crate) async fn run(locks: &Locks, tasks: usize, keys: usize, time: Duration) -> Ran {
     let begin = Instant::now();
     let tasks = (0..tasks).map(|task| {

@@ -8,12 +8,12 @@ use super::{cpu, rounds, sections};
 use crate::support::{Cluster, RedisServer};
 use reentry::{Locks, Servers};
 
-/// How long each turn is.
+/// The duration of each turn.
 const TURN: Duration = Duration::from_secs(1);
 
 const TASKS: usize = 64;
 
-/// How many keys each task has.
+/// The number of keys of each task.
 const KEYS: usize = 16;
 
 #[derive(Debug)]
@@ -22,7 +22,7 @@ struct Contestant<'a> {
     locks: Locks,
     servers: &'a [RedisServer],
     rates: Vec<f64>,
-    /// CPU in µs per section: of this process, of the servers, and inside of scripts.
+    /// CPU time in µs per section: of this process, of the servers, and inside scripts.
     client: Vec<f64>,
     server: Vec<f64>,
     inside: Vec<f64>,
@@ -31,7 +31,7 @@ struct Contestant<'a> {
 pub(crate) async fn measure() {
     let one = [RedisServer::start().await];
     let cluster = Cluster::start().await;
-    // They would take a part of two cores.
+    // Otherwise they would use a part of two cores.
     cluster.nodes[3..].iter().for_each(RedisServer::stop);
     let primaries = &cluster.nodes[..3];
     let addresses = primaries.iter().map(RedisServer::address);

@@ -1,4 +1,4 @@
-//! Everything once, in modest sizes, each on a fresh server.
+//! All measures once, in modest sizes, each on a new server.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! What the references share: a connection without time limits, and scripts on it.
+//! The common code of the references: a connection without time limits, and scripts on it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

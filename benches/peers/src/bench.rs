@@ -1,4 +1,4 @@
-//! What a measure gets: a server, the choice of contestants, and a place for its numbers.
+//! The environment of a measure: a server, the selected contestants, and a place for its numbers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl Bench {
         Report::new(measure, self.common.out.clone())
     }
 
-    /// The contestants that can take part and were asked for, and the control.
+    /// The contestants that can take part and were selected, and the control.
     pub(crate) fn choose(&self, takes_part: fn(Kind) -> bool, control: Kind) -> Vec<Kind> {
         let only = &self.common.only;
         let wanted = |kind: &Kind| only.is_empty() || only.contains(kind) || *kind == control;
@@ -51,7 +51,7 @@ impl Bench {
             .collect()
     }
 
-    /// The same, each with a connection of its own and with its scripts loaded.
+    /// The same contestants, each with its own connection and with its scripts loaded.
     pub(crate) async fn connect(
         &self,
         takes_part: fn(Kind) -> bool,
@@ -74,7 +74,7 @@ pub(crate) fn turns(count: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |turn| (turn + round) % count)
 }
 
-/// A pause of 20 to 120 ms that differs from round to round, so that no poller falls into step.
+/// A pause of 20 to 120 ms that differs from round to round, so that it is not in step with a poller.
 pub(crate) fn uneven_pause(round: usize) -> Duration {
     Duration::from_millis(20 + (round as u64 * 61) % 101)
 }

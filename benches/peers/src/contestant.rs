@@ -1,14 +1,14 @@
-//! What every lock in the comparison has to offer: the one interface that the measures know.
+//! The interface that every lock in the comparison must provide for the measures.
 
 use std::sync::Arc;
 
 use anyhow::Result;
 use async_trait::async_trait;
 
-/// A lock implementation with a connection of its own.
+/// A lock implementation with its own connection.
 #[async_trait]
 pub(crate) trait Contestant: Send + Sync {
-    /// Waits for the lock as long as it takes.
+    /// Waits for the lock without a time limit.
     async fn acquire(&self, key: &str) -> Result<Box<dyn Held>>;
 
     /// An empty section: lock and unlock.
@@ -20,7 +20,7 @@ pub(crate) trait Contestant: Send + Sync {
 /// A lock that is held.
 #[async_trait]
 pub(crate) trait Held: Send {
-    /// Gives the lock back and waits for the server's answer.
+    /// Releases the lock, and waits for the response of the server.
     async fn release(self: Box<Self>) -> Result<()>;
 }
 

@@ -1,4 +1,4 @@
-//! The same program with an allocator that counts, for `figures`. Nothing is timed in it.
+//! The same program with a counting allocator, for `figures`. It measures no times.
 
 use std::alloc::System;
 

@@ -1,4 +1,4 @@
-//! Worker processes as their parent sees them: an order as argument, lines through pipes.
+//! Worker processes from the view of their parent: an order as an argument, and lines through pipes.
 
 use std::process::Stdio;
 
@@ -48,7 +48,7 @@ impl Worker {
         Ok(self.stdin.write_all(format!("{line}\n").as_bytes()).await?)
     }
 
-    /// The next answer.
+    /// The next response.
     pub(crate) async fn hear<T: DeserializeOwned>(&mut self) -> Result<T> {
         Ok(serde_json::from_str(&self.line().await?)?)
     }

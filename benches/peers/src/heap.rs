@@ -1,7 +1,7 @@
-//! What contestants allocate: for a pair, and for a lock that is held.
+//! The allocations of contestants: for a pair, and for a lock that is held.
 //!
-//! It is counted in a program of its own, `reentry-peers-counted`: its allocator counts, which takes
-//! time that no measure should have in it.
+//! They are counted in a separate program, `reentry-peers-counted`. Its counting allocator takes time that no other
+//! measure should include.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,19 +18,19 @@ const PROGRAM: &str = "reentry-peers-counted";
 /// Pairs before the count.
 const WARM_UP: usize = 100;
 
-/// What has been allocated since the start of the process.
+/// The allocations since the start of the process.
 #[derive(Clone, Copy, Debug)]
 pub struct Allocated {
-    /// How often memory was asked for.
+    /// The number of requests for memory.
     pub times: usize,
-    /// The bytes that have not been given back.
+    /// The bytes that have not been freed.
     pub bytes: usize,
 }
 
-/// Tells what has been allocated.
+/// Returns the allocations.
 pub type Counter = fn() -> Allocated;
 
-/// How much is counted, and where.
+/// The options of the count.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Order {
     /// The server
@@ -44,7 +44,7 @@ pub(crate) struct Order {
     pub(crate) locks: usize,
 }
 
-/// What was counted.
+/// The counts.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Heap {
     /// Allocations for a pair.
@@ -56,7 +56,7 @@ pub(crate) struct Heap {
     pub(crate) held: f64,
 }
 
-/// Has it counted by the other program.
+/// Runs the count in the other program.
 pub(crate) async fn counted(order: &Order) -> Result<Heap> {
     let program = program().await?;
     let mut command = Command::new(&program);
@@ -70,10 +70,10 @@ pub(crate) async fn counted(order: &Order) -> Result<Heap> {
     Ok(serde_json::from_slice(&ended.stdout)?)
 }
 
-/// The workspace of both programs, wherever the command line stands.
+/// The workspace of both programs, whatever the current directory is.
 const MANIFEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
 
-/// Where it is, beside this one. Under `cargo run` it is built first.
+/// The path of the other program, next to this one. Under `cargo run` it is built first.
 async fn program() -> Result<PathBuf> {
     if let Some(cargo) = std::env::var_os("CARGO") {
         let mut build = Command::new(cargo);
@@ -90,7 +90,7 @@ async fn program() -> Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name(PROGRAM))
 }
 
-/// Counts, and prints what was counted.
+/// Counts, and prints the counts.
 pub(crate) async fn run(order: &Order, counter: Option<Counter>) -> Result<()> {
     let counter = counter.with_context(|| format!("only {PROGRAM} counts"))?;
     let Order { url, pairs, locks } = order;
@@ -102,7 +102,7 @@ pub(crate) async fn run(order: &Order, counter: Option<Counter>) -> Result<()> {
     let classic = Classic::connect(url).await?;
     let redis = Locks::builder().url(url).build().await?;
     let memory = Locks::in_memory();
-    // No renewal falls into the count.
+    // The count includes no renewal.
     let long = Duration::from_secs(3600);
     let section = async |locks: &Locks| anyhow::Ok(locks.with_lock("heap", async {}).await?);
     let heap = Heap {
@@ -119,7 +119,7 @@ pub(crate) async fn run(order: &Order, counter: Option<Counter>) -> Result<()> {
             .await?,
     };
     println!("{}", serde_json::to_string(&heap)?);
-    // The server ends with the run, and the locks with it.
+    // The server ends together with the run, and so do the locks.
     Ok(())
 }
 
@@ -142,7 +142,7 @@ impl Count {
         Ok(((self.counter)().times - before) as f64 / self.pairs as f64)
     }
 
-    /// Bytes for each lock that is held, besides the guard itself.
+    /// Bytes for each lock that is held, in addition to the guard itself.
     async fn held<T>(&self, acquire: impl AsyncFn(&str) -> Result<T>) -> Result<f64> {
         let mut held = Vec::with_capacity(WARM_UP + self.locks);
         for n in 0..WARM_UP {

@@ -1,4 +1,4 @@
-//! The contestants by name: which of them takes part where, and how each is built.
+//! The contestants by name: the measures in which each takes part, and how each is built.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::settings::Settings;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
-    /// Two bare EVALSHA of the classic scripts; does not wait. The control.
+    /// Two bare EVALSHA of the classic scripts, without waiting. The control.
     Classic,
     /// A fair mutex of this process in front of `classic`.
     InProcessQueue,
@@ -30,7 +30,7 @@ pub(crate) enum Kind {
     RedissonProtocol,
     /// This project.
     Reentry,
-    /// This project, where a lock goes from task to task in memory.
+    /// This project, with hand-offs from task to task in memory.
     ReentryInProcess,
     /// rslock with its defaults.
     Rslock,
@@ -52,7 +52,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// Whether it has something to show where no client waits. Settings make no difference there.
+    /// Whether it takes part where no client waits. Settings make no difference there.
     pub(crate) fn alone(self) -> bool {
         !matches!(
             self,
@@ -90,7 +90,7 @@ impl Kind {
         matches!(self, Kind::RedissonProtocol | Kind::Reentry)
     }
 
-    /// As on the command line and in the tables.
+    /// The name on the command line and in the tables.
     pub(crate) fn name(self) -> String {
         self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())

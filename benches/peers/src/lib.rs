@@ -1,9 +1,8 @@
-//! Measures `reentry` beside other locks on Redis, and beside references that do as little as
-//! possible.
+//! Compares `reentry` with other locks on Redis, and with references that do as little as possible.
 //!
-//! `cargo run --release -p reentry-peers -- drain` answers one question, `-- all` every one of
-//! them, and `-- figures` prints what the project wants to know of itself in one table;
-//! docs/performance.md says what each measures. Every run starts a `redis-server` of its own.
+//! `cargo run --release -p reentry-peers -- drain` runs one measure, and `-- all` runs all of them. `-- figures` prints
+//! the main figures of this project in one table. docs/performance.md describes each measure. Every run starts its own
+//! `redis-server`.
 
 use std::path::PathBuf;
 
@@ -48,19 +47,19 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Everything once, in sizes that take less than ten minutes together
+    /// All measures once, in sizes that take less than ten minutes in total
     All,
     /// Lock and unlock when no other client wants the lock
     Uncontended(uncontended::Args),
-    /// Pairs per second of many tasks with a key each
+    /// Pairs per second of many tasks with one key each
     Throughput(throughput::Args),
-    /// The time for each section while a queue of one process drains
+    /// Time per section while a queue of one process drains
     Drain(drain::Args),
-    /// Commands for each section when several processes want one lock
+    /// Commands per section when several processes want one lock
     Processes(processes::Args),
-    /// The time from a release in one process to the entry in another one
+    /// Time from a release in one process to the entry in another one
     Handoff(handoff::Args),
-    /// Commands of tasks that wait
+    /// Commands of waiting tasks
     Waiting(waiting::Args),
     /// Sections and waits of tasks that want one lock all the time
     Fairness(fairness::Args),
@@ -70,29 +69,29 @@ enum Command {
     Idle(idle::Args),
     /// Subscriptions of processes that wait for many keys
     Subscriptions(subscriptions::Args),
-    /// The costs of this project beside the bare classic scripts, in one table
+    /// Costs of this project in comparison with the bare classic scripts, in one table
     Figures(figures::Args),
-    /// Draws charts from files that --out has written
+    /// Draw charts from the files that --out has written
     Plot {
-        /// The folder with the files (*.jsonl)
+        /// Directory with the files (*.jsonl)
         #[arg(long)]
         from: PathBuf,
-        /// The folder for the charts
+        /// Directory for the charts
         #[arg(long, default_value = "docs/plots")]
         to: PathBuf,
     },
-    /// A worker process of one of the others
+    /// Run as a worker process of another subcommand
     #[command(hide = true)]
     Worker { order: String },
-    /// What the counting program of `figures` counts
+    /// Run the count for `figures`, in the counting program
     #[command(hide = true)]
     Heap(heap::Order),
-    /// A process that keeps a core awake
+    /// Run as a process that keeps a core awake
     #[command(hide = true)]
     Spin,
 }
 
-/// What the command line asks for. `counter` tells what has been allocated, where the allocator counts.
+/// Runs the task of the command line. `counter` returns the allocations, if the allocator counts them.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
-//! Which commands reach the server, told apart from those that scripts call.
+//! The commands that clients send to the server, separated from those that scripts call.
 //!
-//! `INFO commandstats` cannot tell them apart; MONITOR can. It slows the server down, so nothing is
-//! timed while it runs.
+//! `INFO commandstats` does not separate them, but MONITOR does. It slows the server down, so no times are measured while
+//! it runs.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 
 use crate::server::Server;
 
-/// What every client says as it connects, and what this program sends to look at the server.
+/// The commands that every client sends when it connects, and those with which this program examines the server.
 const LEFT_OUT: [&str; 8] = [
     "client", "command", "echo", "hello", "info", "pubsub", "script", "select",
 ];
@@ -20,7 +20,7 @@ const LEFT_OUT: [&str; 8] = [
 /// Calls by command, in lower case.
 pub(crate) type Calls = BTreeMap<String, u64>;
 
-/// What was called while a monitor ran.
+/// The calls while a monitor ran.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     /// Sent by clients.
@@ -30,17 +30,17 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// How many commands clients sent.
+    /// The number of commands that clients sent.
     pub(crate) fn sent(&self) -> f64 {
         self.top.values().sum::<u64>() as f64
     }
 
-    /// How many commands scripts called.
+    /// The number of commands that scripts called.
     pub(crate) fn called(&self) -> f64 {
         self.scripted.values().sum::<u64>() as f64
     }
 
-    /// How many messages were published, by clients or scripts.
+    /// The number of messages that clients or scripts published.
     pub(crate) fn published(&self) -> f64 {
         let calls = [&self.top, &self.scripted];
         let names = ["publish", "spublish"];
@@ -76,7 +76,7 @@ impl Tally {
     }
 }
 
-/// Counts until it is asked for the result.
+/// Counts until the result is requested.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     port: u16,
@@ -117,9 +117,9 @@ impl Monitor {
         Ok(Monitor { port, end, reader })
     }
 
-    /// What was called up to now.
+    /// The calls so far.
     pub(crate) fn finish(self) -> Result<Tally> {
-        // All that was executed before this marker is in front of it.
+        // All commands that were executed earlier are before this marker.
         let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
         stream.write_all(format!("ECHO {}\r\n", self.end).as_bytes())?;
         let tally = self.reader.join();

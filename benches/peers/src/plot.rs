@@ -1,7 +1,6 @@
 //! Charts from the numbers that `--out` has written.
 //!
-//! A folder may hold several runs: a chart shows their median. What a chart needs and no file has
-//! is left out.
+//! A folder may contain several runs: a chart shows their median. Data that is missing in the files is left out.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a measure found: a table for the eye, JSON lines for `plot`.
+//! The results of a measure: a table for people, and JSON lines for `plot`.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Row {
     pub(crate) measure: String,
-    /// What was varied, such as "32 tasks".
+    /// The setting, for example "32 tasks".
     pub(crate) setting: String,
     pub(crate) contestant: String,
     pub(crate) metric: String,
@@ -97,7 +97,7 @@ fn width(column: &str) -> usize {
     column.chars().count().max(9)
 }
 
-/// About three digits, which is what these measures are good for.
+/// Formats a number with about three digits, which matches the precision of these measures.
 fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 => format!("{value:.0}"),
@@ -106,7 +106,7 @@ fn number(value: f64) -> String {
     }
 }
 
-/// In the order of first appearance.
+/// The values in the order of their first appearance.
 pub(crate) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for value in values {

@@ -1,4 +1,4 @@
-//! Many tasks that want one lock again and again: who gets it, and after how long.
+//! Many tasks that want one lock again and again: which of them acquire it, and after how long.
 
 use std::time::{Duration, Instant};
 
@@ -10,23 +10,23 @@ use tokio::time::timeout_at;
 use crate::contestant::Shared;
 use crate::numbers::micros;
 
-/// What one process does.
+/// The work of one process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Plan {
     pub(crate) key: String,
     pub(crate) tasks: usize,
-    /// How long a section takes.
+    /// The duration of a section.
     pub(crate) work: Duration,
-    /// How long all of it takes.
+    /// The duration of the run.
     pub(crate) time: Duration,
 }
 
-/// What came of it in one process.
+/// The results of one process.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Served {
     /// Sections of each task.
     pub(crate) sections: Vec<u64>,
-    /// Waits in µs, those that the end cut short included.
+    /// Waits in µs, including those that were cut short by the end of the run.
     pub(crate) waits: Vec<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! A redis-server of our own, and what it says about itself.
+//! A separate redis-server, and its statistics.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -63,7 +63,7 @@ impl Server {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// The answer to one command, on a connection made for it.
+    /// The response to one command, on a new connection.
     pub(crate) async fn ask<T: redis::FromRedisValue>(&self, words: &[&str]) -> Result<T> {
         let (name, args) = words.split_first().context("a command has a name")?;
         let mut connection = self.connection().await?;
@@ -72,13 +72,13 @@ impl Server {
 
     /// The time that each command has taken inside the server since its start, in µs.
     ///
-    /// A command that a script called counts by itself and in the time of the script.
+    /// A command that a script called counts separately, and also in the time of the script.
     pub(crate) async fn time_by_command(&self) -> Result<BTreeMap<String, f64>> {
         let info: String = self.ask(&["INFO", "commandstats"]).await?;
         Ok(info.lines().filter_map(time_of_line).collect())
     }
 
-    /// How often a command was called since the server's start.
+    /// The number of calls of a command since the start of the server.
     pub(crate) async fn calls_of(&self, command: &str) -> Result<u64> {
         let info: String = self.ask(&["INFO", "commandstats"]).await?;
         let head = format!("cmdstat_{command}:calls=");
@@ -113,9 +113,9 @@ fn time_of_line(line: &str) -> Option<(String, f64)> {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The tether first: once the process is reaped, its id may belong to another one.
+        // The tether is ended first: once the process is reaped, its ID may belong to another process.
         for process in [&mut self.tether, &mut self.process] {
-            // One that has ended already is what we want.
+            // A process that has already ended needs no signal.
             let _ = process.kill();
             let _ = process.wait();
         }

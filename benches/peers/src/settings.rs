@@ -1,7 +1,7 @@
-//! What a contestant runs with.
+//! The settings of a contestant.
 
-/// Whether a crate runs with its defaults or with the best settings that it has: 10 ms between
-/// two attempts, no limit of attempts, a TTL of 30 s.
+/// Whether a crate runs with its defaults or with its best settings: 10 ms between two attempts, no limit of attempts,
+/// and a TTL of 30 s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settings {
     Defaults,

@@ -1,4 +1,4 @@
-//! Keeps the cores awake, so that a wake-up costs what it costs on a busy machine.
+//! Keeps the cores awake, so that a wake-up costs the same as on a busy machine.
 
 use std::process::Stdio;
 

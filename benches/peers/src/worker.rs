@@ -1,7 +1,7 @@
-//! The other side of `crew`: what a worker process does.
+//! The other side of `crew`: the work of a worker process.
 //!
-//! It says that it is ready, waits for a line, works, and answers with one line of JSON. It ends
-//! with its standard input, and so with its parent.
+//! It reports that it is ready, waits for a line, works, and responds with one line of JSON. It ends together with its
+//! standard input, and so with its parent.
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
@@ -17,7 +17,7 @@ mod queue;
 /// The line of a worker that is connected.
 pub(crate) const READY: &str = "ready";
 
-/// What one worker is started for.
+/// The order of one worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Order {
     pub(crate) url: String,
@@ -28,17 +28,17 @@ pub(crate) struct Order {
 /// The kinds of work.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
-    /// Acquires and releases at command; answers with the times.
+    /// Acquires and releases on command. Responds with the times.
     Obey { key: String },
-    /// Sections in a number of tasks for some time; answers with a `sections::Served`.
+    /// Runs sections in a number of tasks for some time. Responds with a `sections::Served`.
     Sections(sections::Plan),
-    /// Waits for many locks at once, until it is told to end.
+    /// Waits for many locks at the same time, until it is told to end.
     Queue { keys: Vec<String> },
-    /// Holds many locks at once; answers with the bytes that each takes.
+    /// Holds many locks at the same time. Responds with the bytes for each lock.
     Hold { locks: usize },
 }
 
-/// Runs the order that the command line carries.
+/// Runs the order in the command line.
 pub(crate) async fn run(order: &str) -> Result<()> {
     let Order { url, kind, job } = serde_json::from_str(order)?;
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
@@ -77,7 +77,7 @@ fn answer<T: Serialize>(value: &T) -> Result<()> {
     Ok(())
 }
 
-/// "acquire" is answered with the time of entry, "release" with the time before the call.
+/// The response to "acquire" is the time of the entry. The response to "release" is the time before the call.
 async fn obey(lock: &Shared, key: &str, mut lines: Commands) -> Result<()> {
     let mut held: Option<Box<dyn Held>> = None;
     while let Some(line) = lines.next_line().await? {

@@ -8,12 +8,12 @@ use reentry::{Locks, LocksBuilder, Servers};
 /// The replica of the first node of a cluster.
 const REPLICA: usize = 3;
 
-/// What happens to the server that has the locks.
+/// The fault of the server that has the locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// It is killed, and the sentinels fail over.
+    /// The server is killed, and the sentinels fail over.
     SentinelKill,
-    /// It is stopped by a signal.
+    /// The server is stopped by a signal.
     SentinelFreeze,
     SentinelShutDown,
     /// The sentinels are told to fail over.
@@ -24,7 +24,7 @@ pub(super) enum Fault {
     ClusterPlanned,
     /// Another primary gets the slot.
     ClusterMove,
-    /// It is killed, and started again at once, without its data.
+    /// The server is killed, and started again immediately, without its data.
     OneRestart,
 }
 
@@ -93,7 +93,7 @@ impl Ground {
         }
     }
 
-    /// What stands in braces in all keys, so that the first server has them.
+    /// The hash tag of all keys, so that the first server has them.
     pub(super) async fn tag(&self) -> String {
         let Self::Cluster(cluster) = self else {
             return "order".to_owned();
@@ -115,7 +115,7 @@ impl Ground {
         }
     }
 
-    /// Waits until the replicas have what was written so far.
+    /// Waits until the replicas have all writes so far.
     pub(super) async fn until_replicated(&self) {
         let first = &self.nodes()[0];
         match self {
@@ -131,7 +131,7 @@ impl Ground {
         }
     }
 
-    /// Returns once the server is struck, or, where another one gets its slot, once that has it.
+    /// Returns when the fault has occurred, or, if another server gets the slot, when that server has it.
     pub(super) async fn strike(&self, fault: Fault, tag: &str) {
         let first = &self.nodes()[0];
         match (fault, self) {
@@ -157,7 +157,7 @@ impl Ground {
         }
     }
 
-    /// Waits until a server takes writes in the place of the one that was struck.
+    /// Waits until a server accepts writes instead of the failed one.
     pub(super) async fn until_served(&self, fault: Fault) {
         let is_served = async || match self {
             Self::Sentinels(set) => {
@@ -173,7 +173,7 @@ impl Ground {
         eventually(PATIENCE, "a server takes writes", is_served).await;
     }
 
-    /// Waits until clients can learn where it is. The nodes of a cluster tell it at once.
+    /// Waits until clients can learn the address of this server. The nodes of a cluster publish it immediately.
     pub(super) async fn until_told(&self, fault: Fault) {
         let Self::Sentinels(set) = self else {
             return self.until_served(fault).await;

@@ -1,4 +1,4 @@
-//! A loop that takes and releases a lock.
+//! A loop that acquires and releases a lock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,12 +10,12 @@ use tokio::time::sleep;
 
 use super::PATIENCE;
 
-/// Between two sections, so that the loop leaves time to the servers. It is part of each gap.
+/// The pause between two sections, so that the loop leaves time to the servers. It is part of each gap.
 const PAUSE: Duration = Duration::from_millis(1);
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// When each section began that ended well: its end may be a release that goes on in the background.
+    /// The beginnings of the sections that ended without an error. The release may continue in the background.
     entered: Vec<Instant>,
     failed: usize,
 }
@@ -47,7 +47,7 @@ impl Traffic {
         Self { seen, task }
     }
 
-    /// Waits until a section has begun after this, and ended.
+    /// Waits until a section has begun after this time, and ended.
     pub(super) async fn until_section_after(&self, time: Instant) {
         let is_later = async || {
             let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -56,7 +56,7 @@ impl Traffic {
         eventually(PATIENCE, "a section after the fault", is_later).await;
     }
 
-    /// When each section began that ended well, and how many did not end well.
+    /// The beginnings of the sections that ended without an error, and the number of failed sections.
     pub(super) async fn end(self) -> (Vec<Instant>, usize) {
         self.task.abort();
         let _ = self.task.await;

@@ -1,7 +1,6 @@
 //! The crate async-redis-lock.
 //!
-//! By default it asks every 100 ms, gives up after a second, and holds for 3 s, renewed every
-//! second.
+//! By default it asks every 100 ms, and gives up after a second. Its lease is 3 s, and is renewed every second.
 
 use std::time::Duration;
 

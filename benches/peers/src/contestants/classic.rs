@@ -1,4 +1,4 @@
-//! The classic scripts, bare: what no lock with an owner and a TTL can do without.
+//! The bare classic scripts: the minimum for a lock with an owner and a TTL.
 
 use anyhow::{Result, ensure};
 use async_trait::async_trait;
@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use crate::bare::{self, LockScripts};
 use crate::contestant::{Contestant, Held};
 
-/// nil, or the milliseconds that the lock is busy for.
+/// nil, or the milliseconds for which the lock is busy.
 pub(crate) const LOCK: &str = "
 if redis.call('exists', KEYS[1]) == 0 or redis.call('hexists', KEYS[1], ARGV[2]) == 1 then
   redis.call('hincrby', KEYS[1], ARGV[2], 1)
@@ -42,7 +42,7 @@ impl Classic {
             .await
     }
 
-    /// Lock and unlock, without the clones that a hold of its own needs.
+    /// Lock and unlock, without the clones that a separate hold needs.
     pub(crate) async fn pair(&self, key: &str) -> Result<()> {
         let owner = bare::owner();
         let args = [TTL_MS, owner.as_str()];
@@ -51,7 +51,7 @@ impl Classic {
         self.0.unlock.call(&self.0.connection, &[key], &args).await
     }
 
-    /// Takes a lock that must be free.
+    /// Acquires a lock that must be free.
     pub(crate) async fn take(&self, key: &str) -> Result<Hold> {
         let owner = bare::owner();
         let args = [TTL_MS, owner.as_str()];
@@ -76,7 +76,7 @@ impl Contestant for Classic {
     }
 }
 
-/// A lock that was taken.
+/// A lock that was acquired.
 pub(crate) struct Hold {
     classic: Classic,
     key: String,

@@ -1,12 +1,12 @@
-//! The classic scripts for readers and writers, bare: a hash with the mode and a count for each owner, one lease for
-//! all of them, and a flag by which a writer that waits keeps new readers out.
+//! The bare classic scripts for readers and writers: a hash with the mode and a count for each owner, one lease for all
+//! of them, and a flag with which a waiting writer excludes new readers.
 
 use anyhow::{Result, ensure};
 
 use super::classic::TTL_MS;
 use crate::bare::{self, LockScripts};
 
-/// nil, or the milliseconds that a writer keeps readers out for.
+/// nil, or the milliseconds for which a writer excludes readers.
 const LOCK: &str = "
 if redis.call('exists', KEYS[2]) == 1 then return redis.call('pttl', KEYS[2]) end
 if redis.call('hget', KEYS[1], 'mode') == 'write' then return redis.call('pttl', KEYS[1]) end
@@ -31,7 +31,7 @@ impl ClassicReaders {
         Ok(Self(LockScripts::connect(url, LOCK, UNLOCK).await?))
     }
 
-    /// A section of a reader. It must not meet a writer: no caller waits here.
+    /// A section of a reader. There must be no writer at the same time, because no caller waits here.
     pub(crate) async fn section(&self, key: &str, body: impl Future<Output = ()>) -> Result<()> {
         let (owner, intent) = (bare::owner(), format!("{key}:intent"));
         let args = [TTL_MS, owner.as_str()];

@@ -1,8 +1,8 @@
 //! The crate distributed-lock-redis.
 //!
-//! On one server its `acquire` makes one attempt, whatever time it is given, and gives up if the
-//! lock is busy: here it is asked every 10 ms. A hold that lasts longer than a moment is
-//! renewed at once, and then every 10 s. Its defaults, a TTL of 30 s, are its best settings too.
+//! On one server its `acquire` makes one attempt, whatever its time limit is, and gives up if the lock is busy. So here
+//! it is called every 10 ms. A hold that lasts longer than a moment is renewed immediately, and then every 10 s. Its
+//! default, a TTL of 30 s, is also its best setting.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A fair mutex of this process in front of the classic scripts: the floor for a queue that exists
-//! in one process only.
+//! A fair mutex of this process in front of the classic scripts: the lower bound for a queue that exists only in one
+//! process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

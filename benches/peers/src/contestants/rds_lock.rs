@@ -1,6 +1,6 @@
 //! The crate rds_lock, in write mode. Its defaults are those of async-redis-lock, its successor.
 //!
-//! It wants a connection of redis 0.32.
+//! It requires a connection of redis 0.32.
 
 use std::pin::Pin;
 
@@ -43,7 +43,7 @@ impl Contestant for RdsLock {
         loop {
             match self.locker().lock(key.to_owned()).await {
                 Ok(unlock) => return Ok(Box::new(Unlock(Box::pin(unlock)))),
-                // Its only mark of a wait that was too long.
+                // Its only sign of a wait that was too long.
                 Err(error) if error.to_string() == "Timed out" => {}
                 Err(error) => return Err(error),
             }

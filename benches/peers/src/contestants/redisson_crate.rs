@@ -1,4 +1,4 @@
-//! The crate redisson. In spite of its name it does not speak the protocol of Redisson: it polls.
+//! The crate redisson. Despite its name, it does not use the protocol of Redisson: it polls.
 //!
 //! It asks every 100 ms, which cannot be changed, and sends a PING before each command on a pooled
 //! connection. A lease that is not zero is never renewed, and its default is 30 s. Its `unlock`
@@ -12,10 +12,10 @@ use redisson::{AsyncRLock, AsyncRedissonClient, RedissonConfig};
 
 use crate::contestant::{Contestant, Held};
 
-// A waiter keeps its connection over the pause. With the default of 10, a release stands behind all
-// of them, and fails when it has not got one in 3 s.
+// A waiter keeps its connection during the pause. With the default of 10 connections, a release waits behind all waiters,
+// and fails if it gets no connection within 3 s.
 const POOL: u32 = 256;
-/// Of a read lock, which has no default.
+/// The TTL of a read lock, which has no default.
 const LEASE: Duration = Duration::from_secs(30);
 
 /// An `AsyncRedissonClient`.
@@ -30,7 +30,7 @@ impl Redisson {
 
 impl Redisson {
     /// A section of its read lock. It passes the number of the thread where its script expects the TTL in ms, and an
-    /// unlock beside another reader fails: so one that is alone.
+    /// unlock fails if there is another reader. So there is only one reader.
     pub(crate) async fn read(&self, key: &str) -> Result<()> {
         let lock = self.0.get_read_write_lock(key, LEASE).read_lock();
         lock.lock().await?;

@@ -1,9 +1,9 @@
-//! The protocol of the Java client Redisson, as a client in Rust would speak it.
+//! The protocol of the Java client Redisson, as a Rust client would implement it.
 //!
-//! A script takes the lock or tells how long it is busy for. A client that has to wait subscribes to the
-//! channel of the lock, one subscription for each key and process, and asks again when a message
-//! comes or when the lease must have ended. A message wakes one waiter in each subscribed process.
-//! The unlock script publishes it always. A lease of 30 s is renewed every 10 s.
+//! A script acquires the lock, or returns how long it is busy. A client that must wait subscribes to the channel of the
+//! lock, with one subscription for each key and process. It asks again when a message arrives, or when the lease must
+//! have expired. A message wakes one waiter in each subscribed process. The unlock script always publishes a message. A
+//! lease of 30 s is renewed every 10 s.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,7 @@ impl Client {
         Ok(Self { wire, channels })
     }
 
-    /// None if the lock was taken, or how long it is busy for.
+    /// `None` if the lock was acquired, or the time for which it is busy.
     async fn try_take(&self, key: &str, owner: &str) -> Result<Option<Duration>> {
         let Wire {
             connection, lock, ..
@@ -76,7 +76,7 @@ impl Client {
     async fn wait(&self, key: &str, owner: &str) -> Result<()> {
         let channel = self.channels.join(&channel(key)).await?;
         while let Some(busy) = self.try_take(key, owner).await? {
-            // Over time or not, it asks again.
+            // Whether the time is over or not, it asks again.
             let _ = timeout(busy, channel.message()).await;
         }
         self.channels.leave(channel).await

@@ -1,4 +1,4 @@
-//! This project, as its users call it.
+//! This project, called as by its users.
 
 use anyhow::Result;
 use async_trait::async_trait;

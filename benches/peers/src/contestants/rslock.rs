@@ -1,8 +1,7 @@
 //! The crate rslock: Redlock, here on one server.
 //!
-//! Its guard renews nothing; only its `using` does, which runs a closure. Attempts are 0 to 200 ms
-//! apart by default, and at each third one `acquire` starts over without a pause. A failed attempt
-//! sends an unlock too.
+//! Its guard renews nothing. Only its `using` renews, which runs a closure. Attempts are 0 to 200 ms apart by default,
+//! and after every third one `acquire` starts again without a pause. A failed attempt also sends an unlock.
 
 use std::time::Duration;
 

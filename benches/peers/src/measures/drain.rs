@@ -1,9 +1,8 @@
 //! How fast does a queue of one process drain?
 //!
-//! A lock is held, tasks queue up, the lock is released; the time until each has had one empty
-//! section, for each section. Controls: one bare EVALSHA round trip, and the queue in front of the
-//! bare scripts, which needs two round trips for each section. Commands are counted in a round of
-//! their own.
+//! A lock is held, tasks queue up, and the lock is released. The result is the time until each task has had one empty
+//! section, divided by the number of sections. Controls: one bare EVALSHA round trip, and the queue in front of the bare
+//! scripts, which needs two round trips for each section. Commands are counted in a separate round.
 
 use std::time::Instant;
 
@@ -18,15 +17,15 @@ use crate::monitor::Monitor;
 use crate::numbers::{median, micros};
 use crate::report::Report;
 
-/// µs; a client that needs longer for a round has only one.
+/// A time in µs. A client that needs longer for a round has only one round.
 const SLOW: f64 = 1e6;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many tasks wait
+    /// Number of waiting tasks
     #[arg(long, value_delimiter = ',', default_values_t = [8, 32, 128])]
     pub(crate) tasks: Vec<usize>,
-    /// Rounds of each size
+    /// Rounds for each size
     #[arg(long, default_value_t = 15)]
     pub(crate) rounds: usize,
 }
@@ -39,7 +38,7 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
     report.finish()
 }
 
-/// One contestant and what it needed so far.
+/// One contestant and its results so far.
 struct Entrant {
     kind: Kind,
     lock: Shared,
@@ -86,7 +85,7 @@ async fn one_size(bench: &Bench, report: &mut Report, tasks: usize, rounds: usiz
     Ok(())
 }
 
-/// The first round, which also warms up. Its time counts only where MONITOR makes no difference.
+/// The first round, which is also the warm-up. Its time is used only if MONITOR makes no difference.
 async fn count(bench: &Bench, kind: Kind, lock: Shared, tasks: usize) -> Result<Entrant> {
     let monitor = Monitor::start(&bench.server)?;
     let time = drain(&lock, tasks, 0).await?;
@@ -94,7 +93,7 @@ async fn count(bench: &Bench, kind: Kind, lock: Shared, tasks: usize) -> Result<
     Ok(Entrant {
         kind,
         lock,
-        // The holder's own section is one of them.
+        // The section of the holder is one of them.
         commands: monitor.finish()?.sent() / (tasks + 1) as f64,
         times: if slow { vec![time] } else { Vec::new() },
     })

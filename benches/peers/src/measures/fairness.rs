@@ -1,7 +1,7 @@
 //! Does every client get a turn, and how long does it take?
 //!
-//! Tasks that want the lock all the time and hold it for a millisecond. A wait that the end cut
-//! short counts with the time that it lasted.
+//! The tasks want the lock all the time, and hold it for a millisecond. A wait that is cut short by the end of the run
+//! counts with its duration.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
     report.finish()
 }
 
-/// So many processes with so many tasks each.
+/// A number of processes, and the number of tasks in each.
 async fn one_shape(
     bench: &Bench,
     report: &mut Report,

@@ -1,4 +1,4 @@
-//! What does this project cost beside the bare classic scripts? One table, from one run.
+//! What does this project cost in comparison with the bare classic scripts? One table, from one run.
 //!
 //! The contestants take turns. To compare times, pin the run, with its server and its workers, to one
 //! core: `taskset -c 0 cargo peers figures`.
@@ -18,7 +18,7 @@ mod table;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A tenth of the rounds, to see whether it works
+    /// Run a tenth of the rounds, to check whether it works
     #[arg(long)]
     pub(crate) quick: bool,
 }
@@ -29,7 +29,7 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
     }
     let times = |rounds: usize| if args.quick { rounds / 10 } else { rounds };
     let mut table = Table::new(bench.report("figures"));
-    // First, since the other program may have to be built.
+    // This is done first, because the other program may have to be built.
     let order = Order {
         url: bench.server.url(),
         pairs: times(2_000),

@@ -1,8 +1,7 @@
-//! How long from a release in one process to the entry in another one?
+//! How long does it take from a release in one process to the entry in another one?
 //!
-//! Two processes of each contestant take the lock in turns; the time runs from the call of
-//! `release` to the return of `acquire`, on a clock that they share. The control is BLPOP.
-//! Idle-priority processes keep the cores awake meanwhile.
+//! Two processes of each contestant acquire the lock in turn. The time is from the call of `release` to the return of
+//! `acquire`, on a clock that they share. The control is BLPOP. Meanwhile, idle-priority processes keep the cores awake.
 
 use anyhow::Result;
 
@@ -51,7 +50,7 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
     report.finish()
 }
 
-/// µs from the release to the entry. Afterwards the lock is free and the two have changed places.
+/// The time from the release to the entry, in µs. Afterwards the lock is free, and the two processes have changed roles.
 pub(super) async fn hand_off(workers: &mut [Worker], round: usize) -> Result<f64> {
     let [holder, waiter] = workers else {
         anyhow::bail!("two workers are needed");

@@ -1,7 +1,7 @@
 //! What does an idle hold send?
 //!
-//! One hold of each contestant at the same time, TTL 30 s; commands with its key in them, per 10 s,
-//! from the first renewal on. Only contestants that renew such a lease take part.
+//! There is one hold of each contestant at the same time, with a TTL of 30 s. The result is the number of commands with
+//! its key, per 10 s, from the first renewal on. Only contestants that renew such a lease take part.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::monitor::Monitor;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How long the holds are watched: some TTLs, since a renewal comes every 10 s or so
+    /// How long the holds are watched: several TTLs, because renewals are about 10 s apart
     #[arg(long, default_value_t = 60.0)]
     pub(crate) seconds: f64,
 }

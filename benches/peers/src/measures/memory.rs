@@ -1,7 +1,7 @@
-//! What does a held lock cost the client, its watchdog included?
+//! What does a held lock cost the client, including its watchdog?
 //!
-//! The resident set of a fresh process before and after it takes many locks. Only contestants that
-//! renew a lease of 30 s take part.
+//! The result is the growth of the resident set of a new process when it acquires many locks. Only contestants that renew
+//! a lease of 30 s take part.
 
 use anyhow::Result;
 
@@ -13,7 +13,7 @@ use crate::worker::Job;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Locks that are held at once
+    /// Locks that are held at the same time
     #[arg(long, default_value_t = 10_000)]
     pub(crate) locks: usize,
     /// Processes of each contestant

@@ -1,7 +1,7 @@
 //! What does a section cost when several processes want the lock all the time?
 //!
-//! Empty sections. One run tells how many each process gets, a second one with MONITOR how many
-//! commands each takes. Messages count wherever they were published.
+//! The sections are empty. The first run counts the sections of each process. The second run, with MONITOR, counts the
+//! commands of each section. Messages are counted wherever they are published.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
     report.finish()
 }
 
-/// Sections per second, the fewest and the most of a process, commands and messages per section.
+/// Sections per second, the fewest and the most of a process, and commands and messages per section.
 async fn one_round(
     bench: &Bench,
     kind: Kind,

@@ -1,7 +1,7 @@
-//! How many subscriptions do waiters of many keys take?
+//! How many subscriptions do the waiters of many keys need?
 //!
-//! Every key is held, and each of four processes waits for all of them. Pollers have none, and
-//! BLPOP takes a connection for each waiter instead; they do not take part.
+//! Every key is held, and each of four processes waits for all of them. Pollers have no subscriptions, and BLPOP needs a
+//! connection for each waiter instead. So these do not take part.
 
 use anyhow::Result;
 
@@ -57,7 +57,7 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
         ];
         let setting = format!("{} keys x {}", args.keys, args.processes);
         report.add(&setting, &kind.name(), &values);
-        // The waiters first, so that none is woken by a thousand releases.
+        // The waiters end first, so that none of them is woken by a thousand releases.
         drop(workers);
         for hold in held {
             hold.release().await?;
@@ -66,7 +66,7 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
     report.finish()
 }
 
-/// What the server knows about its clients.
+/// The server's information about its clients.
 struct Clients {
     connections: f64,
     subscriptions: f64,

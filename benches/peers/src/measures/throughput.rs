@@ -1,6 +1,6 @@
-//! How many pairs per second, when 64 tasks each have a key of their own?
+//! How many pairs per second do 64 tasks reach, each with its own key?
 //!
-//! The control is the classic scripts, bare, on one connection.
+//! The control is the bare classic scripts on one connection.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ const PAIRS: usize = 40;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Tasks, each with a key of its own
+    /// Tasks, each with its own key
     #[arg(long, default_value_t = 64)]
     pub(crate) tasks: usize,
     /// Rounds of 40 pairs for each task

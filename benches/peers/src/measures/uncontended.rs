@@ -1,7 +1,7 @@
 //! What do lock and unlock cost when no other client wants the lock?
 //!
-//! One task; the control is two bare EVALSHA of the classic scripts. Commands are counted first,
-//! with MONITOR; then latencies are taken, and then the server's own times.
+//! There is one task. The control is two bare EVALSHA of the classic scripts. Commands are counted first, with MONITOR.
+//! Then latencies are measured, and then the times of the server.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::numbers::{median, medians, micros, quantile};
 const WARM_UP: usize = 100;
 /// Pairs while MONITOR counts.
 const COUNTED: usize = 200;
-/// Pairs between two looks at the server's own times, and such looks.
+/// The number of pairs between two readings of the server's times, and the number of readings.
 const COST_PAIRS: usize = 300;
 const COST_ROUNDS: usize = 9;
 
@@ -74,7 +74,7 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
     report.finish()
 }
 
-/// One contestant and what was found about it.
+/// One contestant and its results.
 struct Entrant {
     kind: Kind,
     lock: Shared,
@@ -108,8 +108,8 @@ impl Entrant {
         self.lock.section(&self.key).await
     }
 
-    /// What a pair costs the server in µs: inside the commands that the client sent, with all that
-    /// their scripts did; and in the main thread, which also reads, parses and writes.
+    /// The cost of a pair for the server in µs: inside the commands that the client sent, including their scripts, and in
+    /// the main thread, which also reads, parses and writes.
     async fn server_cost(&self, bench: &Bench) -> Result<[f64; 2]> {
         let before = bench.server.time_by_command().await?;
         let cpu = bench.server.cpu_time().await?;

@@ -1,7 +1,7 @@
 //! What do waiters cost while they wait?
 //!
-//! The lock is held by another client; 32 tasks of one process wait for it. All commands of both,
-//! per second, renewals included.
+//! Another client holds the lock, and 32 tasks of one process wait for it. The result is the number of commands of both
+//! clients per second, including renewals.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::monitor::Monitor;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many tasks wait
+    /// Number of waiting tasks
     #[arg(long, default_value_t = 32)]
     pub(crate) tasks: usize,
-    /// How long they are watched
+    /// How long the tasks are watched
     #[arg(long, default_value_t = 10.0)]
     pub(crate) seconds: f64,
 }
@@ -34,7 +34,7 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
                 tokio::spawn(async move { lock.acquire(&key).await?.release().await })
             })
             .collect();
-        // Until all have queued up.
+        // Waits until all tasks have queued up.
         tokio::time::sleep(Duration::from_millis(500)).await;
         let monitor = Monitor::start(&bench.server)?;
         tokio::time::sleep(Duration::from_secs_f64(args.seconds)).await;

@@ -29,7 +29,7 @@ fn paint(
     scale: Scale,
     values: &[(String, f64)],
 ) -> Result<(), Box<dyn std::error::Error>> {
-    // A logarithmic axis is a linear one of exponents, from a whole decade to a whole decade.
+    // A logarithmic axis is a linear axis of exponents. It begins and ends at a whole decade.
     let place = |value: f64| match scale {
         Scale::Linear => value,
         Scale::Log => value.max(f64::MIN_POSITIVE).log10(),
@@ -75,7 +75,7 @@ fn paint(
     let name_style = before.pos(Pos::new(HPos::Right, VPos::Center));
     let value_style = before.pos(Pos::new(HPos::Left, VPos::Center));
     for (row, (name, value)) in values.iter().enumerate() {
-        // The first one on top.
+        // The first one is at the top.
         let middle = top - row as f64 - 0.5;
         let end = place(*value).clamp(left, right);
         let corners = [(left, middle - 0.34), (end, middle + 0.34)];

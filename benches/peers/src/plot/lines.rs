@@ -9,7 +9,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::style::{Chart, FONT, GRID, TEXT, TITLE, colour, ink, number};
 
 const SIZE: (u32, u32) = (860, 520);
-/// Between two names, in pixels.
+/// The distance between two names, in pixels.
 const APART: i32 = 17;
 
 type Series = [(String, Vec<(usize, f64)>)];
@@ -86,7 +86,7 @@ fn paint(
     Ok(())
 }
 
-/// Moves names down that would cover each other, and all of them up if that goes too far.
+/// Moves names down if they would cover each other, and moves all of them up if that goes too far.
 fn spread<T>(mut ends: Vec<((i32, i32), T)>) -> Vec<((i32, i32), T)> {
     ends.sort_by_key(|((_, y), _)| *y);
     let mut free = i32::MIN;

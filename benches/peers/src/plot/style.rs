@@ -1,4 +1,4 @@
-//! How all charts look: this project in blue, references dark, other crates light.
+//! The style of all charts: this project is blue, references are dark, other crates are light.
 
 use clap::ValueEnum;
 use plotters::style::RGBColor;
@@ -20,7 +20,7 @@ pub(super) const GRID: RGBColor = RGBColor(225, 225, 225);
 #[derive(Debug)]
 pub(super) struct Chart {
     pub(super) title: String,
-    /// What is measured, with its unit.
+    /// The measured quantity, with its unit.
     pub(super) axis: String,
 }
 
@@ -47,14 +47,14 @@ pub(super) fn colour(contestant: &str) -> RGBColor {
     }
 }
 
-/// A colour for the name beside a line, dark enough to be read.
+/// A colour for the name of a line, dark enough to be readable.
 pub(super) fn ink(contestant: &str) -> RGBColor {
     let RGBColor(red, green, blue) = colour(contestant);
     let darker = |part: u8| part / 3 * 2;
     RGBColor(darker(red), darker(green), darker(blue))
 }
 
-/// About three digits.
+/// Formats a number with about three digits.
 pub(super) fn number(value: f64) -> String {
     match value.abs() {
         size if size >= 100.0 || value.fract() == 0.0 => grouped(value.round()),

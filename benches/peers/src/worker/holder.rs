@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 
 use crate::contestant::Shared;
 
-/// Takes the locks one after the other, and says how much the process has grown for each.
+/// Acquires the locks one after the other, and reports the growth of the process for each of them.
 pub(super) async fn bytes_each(lock: &Shared, locks: usize) -> Result<f64> {
-    // The first ones pay for what all share.
+    // The first locks allocate what all of them share.
     for n in 0..100 {
         lock.section(&format!("memory:before:{n}")).await?;
     }

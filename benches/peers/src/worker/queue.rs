@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::contestant::Shared;
 
-/// Starts one waiting task for each key, and gives them the time to reach the server.
+/// Starts one waiting task for each key, and gives the tasks time to reach the server.
 pub(super) async fn wait_for(lock: &Shared, keys: Vec<String>) -> Result<()> {
     for key in keys {
         let lock = lock.clone();

@@ -1,4 +1,4 @@
-//! The subscriptions of one process: one for each channel, however many wait for it.
+//! The subscriptions of one process: one for each channel, however many tasks wait for it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,14 +23,14 @@ struct Entry {
     waiters: usize,
 }
 
-/// A waiter's place at a channel.
+/// The place of a waiter at a channel.
 pub(super) struct Channel {
     name: String,
     messages: Arc<Semaphore>,
 }
 
 impl Channel {
-    /// The next message that no other waiter of this process has had.
+    /// The next message that no other waiter of this process has received.
     pub(super) async fn message(&self) {
         if let Ok(message) = self.messages.acquire().await {
             message.forget();
@@ -56,7 +56,7 @@ impl Channels {
         })
     }
 
-    /// Returns when the subscription stands.
+    /// Returns when the subscription is established.
     pub(super) async fn join(&self, name: &str) -> Result<Channel> {
         let mut sink = self.sink.lock().await;
         let (first, messages) = {

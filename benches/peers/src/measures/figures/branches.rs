@@ -12,7 +12,7 @@ use crate::contestants::classic::Classic;
 use crate::numbers::{medians, quantile};
 
 const BRANCHES: usize = 12;
-/// How long they loop in each round.
+/// The duration of the loops in each round.
 const TIME: Duration = Duration::from_millis(300);
 
 /// The fewest and the most entries of a branch.
@@ -47,7 +47,7 @@ pub(super) async fn fairness(bench: &Bench, table: &mut Table, rounds: usize) ->
     Ok(())
 }
 
-/// All branches loop; the fewest and the most entries of one, and their ratio.
+/// All branches loop. Returns the fewest and the most entries of a branch, and their ratio.
 async fn spread(entry: impl AsyncFn() -> Result<()>) -> Result<[f64; 3]> {
     let end = Instant::now() + TIME;
     let branch = async |_| {

@@ -16,7 +16,7 @@ use crate::worker::Job;
 
 const KEYS: usize = 64;
 const WAITERS: usize = 128;
-/// Locks that are taken and released, one after the other.
+/// The number of locks that are acquired and released, one after the other.
 const LEFT: usize = 1_000;
 
 async fn connect<const N: usize>(bench: &Bench, kinds: [Kind; N]) -> Result<Vec<(Kind, Shared)>> {
@@ -27,7 +27,7 @@ async fn connect<const N: usize>(bench: &Bench, kinds: [Kind; N]) -> Result<Vec<
     Ok(contestants)
 }
 
-/// Pairs per second of tasks with a key each.
+/// Pairs per second of tasks with one key each.
 pub(super) async fn throughput(bench: &Bench, table: &mut Table, rounds: usize) -> Result<()> {
     let contestants = connect(bench, [Kind::Classic, Kind::Reentry]).await?;
     let mut rates = vec![Vec::new(); contestants.len()];
@@ -81,7 +81,7 @@ pub(super) async fn drain(bench: &Bench, table: &mut Table, rounds: usize) -> Re
     Ok(())
 }
 
-/// From a release in one process to the entry in another one.
+/// The time from a release in one process to the entry in another one.
 pub(super) async fn hand_off(bench: &Bench, table: &mut Table, rounds: usize) -> Result<()> {
     let mut pairs = Vec::new();
     for kind in [Kind::Blpop, Kind::Reentry] {
@@ -105,7 +105,7 @@ pub(super) async fn hand_off(bench: &Bench, table: &mut Table, rounds: usize) ->
     Ok(())
 }
 
-/// Keys that are left when many locks have been taken and released.
+/// The keys that are left after many locks were acquired and released.
 pub(super) async fn keys_left(bench: &Bench, table: &mut Table) -> Result<()> {
     let url = bench.server.url();
     let classic = Classic::connect(&url).await?;

@@ -1,4 +1,4 @@
-//! One task, and no other client that wants its lock: a pair, and a nested entry with its exit.
+//! One task without another client that wants its lock: a pair, and a nested entry with its exit.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use crate::contestants::classic::Classic;
 use crate::numbers::{median, micros};
 
 const WARM_UP: usize = 200;
-/// Pairs between two looks at the times of the server.
+/// The number of pairs between two readings of the server's times.
 const PAIRS: usize = 200;
 
 /// Latencies.
@@ -60,7 +60,7 @@ pub(super) async fn times(bench: &Bench, table: &mut Table, rounds: usize) -> Re
     Ok(())
 }
 
-/// The time of the server inside the commands of a pair: both send nothing but scripts.
+/// The time of the server inside the commands of a pair. Both contestants send only scripts.
 pub(super) async fn inside_commands(bench: &Bench, table: &mut Table, rounds: usize) -> Result<()> {
     let url = bench.server.url();
     let classic = Classic::connect(&url).await?;
@@ -91,7 +91,7 @@ pub(super) async fn inside_commands(bench: &Bench, table: &mut Table, rounds: us
     Ok(())
 }
 
-/// The time that scripts have taken, with all that they call, in µs.
+/// The time of the scripts so far, including all calls, in µs.
 pub(super) async fn in_scripts(bench: &Bench) -> Result<f64> {
     let times = bench.server.time_by_command().await?;
     Ok(times.get("evalsha").copied().unwrap_or(0.0))

@@ -1,4 +1,4 @@
-//! Readers: one alone, beside others and beside a writer; many on one key; and a writer among them.
+//! Readers: a single one, one of several, and one with a writer; many on one key; and a writer among them.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -22,15 +22,14 @@ use crate::numbers::{median, micros};
 use crate::settings::Settings;
 
 const WARM_UP: usize = 200;
-/// Pairs between two looks at the times of the server.
+/// The number of pairs between two readings of the server's times.
 const PAIRS: usize = 200;
 const READERS: usize = 64;
-/// How many sections each of them has.
+/// The number of sections of each reader.
 const SECTIONS: usize = 100;
 const WRITES: usize = 50;
 
-/// A reader that no other reads beside, and what others send for one. The crate rslock knows no readers: its lock is
-/// exclusive.
+/// A single reader, and the commands of other locks for one. The crate rslock has no readers: its lock is exclusive.
 pub(super) async fn peers(bench: &Bench, table: &mut Table, rounds: usize) -> Result<()> {
     let url = bench.server.url();
     let classic = ClassicReaders::connect(&url).await?;
@@ -64,7 +63,7 @@ pub(super) async fn peers(bench: &Bench, table: &mut Table, rounds: usize) -> Re
     Ok(())
 }
 
-/// A reader that no other reads beside, and a writer.
+/// A single reader, and a writer.
 pub(super) async fn alone(bench: &Bench, table: &mut Table, rounds: usize) -> Result<()> {
     let locks = Locks::connect(bench.server.url()).await?;
     let mut samples: [Vec<f64>; 2] = Default::default();
@@ -154,7 +153,7 @@ pub(super) async fn crowd(bench: &Bench, table: &mut Table, rounds: usize) -> Re
     Ok(())
 }
 
-/// Readers come all the time; how long a writer of another process waits for its turn.
+/// Readers arrive all the time. Measures how long a writer of another process waits for its turn.
 pub(super) async fn writer(bench: &Bench, table: &mut Table) -> Result<()> {
     let readers = Locks::connect(bench.server.url()).await?;
     let writer = Locks::connect(bench.server.url()).await?;

@@ -1,4 +1,4 @@
-//! Eight locks of one task that no other client wants: taken together, and each inside the one before.
+//! Eight locks of one task that no other client wants: acquired together, and each inside the previous one.
 
 use std::time::Instant;
 
