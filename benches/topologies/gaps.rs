@@ -1,8 +1,8 @@
 //! How long can no caller acquire a lock around a fault?
 //!
-//! There are three observers: a loop that continuously acquires and releases a lock, a caller that waits in a queue while
-//! the holder releases during the outage, and holds that outlast it. All of their keys are in one slot. The locks have
-//! default options. Sentinels consider a server down after 1 s, and the nodes of a cluster after 2 s.
+//! There are three observers: a loop that continuously acquires and releases a lock, a caller that waits in a queue
+//! while the holder releases during the outage, and holds that outlast it. All of their keys are in one slot. The locks
+//! have default options. Sentinels consider a server down after 1 s, and the nodes of a cluster after 2 s.
 
 mod ground;
 mod traffic;
@@ -154,8 +154,8 @@ async fn run(fault: Fault) -> Outcome {
     }
 }
 
-/// The longest time between the beginnings of two sections, and when it ended. A gap that ended before the fault does not
-/// count.
+/// The longest time between the beginnings of two sections, and when it ended. A gap that ended before the fault does
+/// not count.
 fn longest_gap(sections: &[Instant], struck: Instant) -> (Duration, Instant) {
     let pairs = sections.iter().zip(sections.iter().skip(1));
     let gaps = pairs.map(|(&before, &after)| (after - before, after));

@@ -1,5 +1,5 @@
-//! A simulated machine with one core for each process: the throughput of its servers and clients, computed from the cost
-//! of one section.
+//! A simulated machine with one core for each process: the throughput of its servers and clients, computed from the
+//! cost of one section.
 //!
 //! A section is two requests to one of the servers, chosen by chance. Each request takes half of the section's time of its
 //! client process, and then half of that of the server. A process handles all requests that have arrived, and only

@@ -1,7 +1,7 @@
 //! The development tasks of this workspace.
 //!
-//! `cargo xtask test` needs only a Rust toolchain. `cargo xtask ci` must pass before a change lands. `cargo xtask chaos`
-//! searches for faults that no test covers.
+//! `cargo xtask test` needs only a Rust toolchain. `cargo xtask ci` must pass before a change lands. `cargo xtask
+//! chaos` searches for faults that no test covers.
 
 mod api;
 mod beside;
@@ -62,8 +62,8 @@ enum Task {
     },
     /// Run the checks that must pass before a release
     ///
-    /// They are: smallest versions, the packages as they are published, the oldest compiler, the benches of other locks,
-    /// fuzz targets, advisories, the promises of the last release.
+    /// They are: smallest versions, the packages as they are published, the oldest compiler, the benches of other
+    /// locks, fuzz targets, advisories, the promises of the last release.
     ReleaseChecks,
     /// Check whether everything is ready for a release, and print what to do, and the commands that publish
     ///

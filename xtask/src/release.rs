@@ -1,7 +1,7 @@
 //! `cargo xtask release-checks`: the checks that compile the dependencies once more, or need more than a registry.
 //!
-//! A maintainer runs it before a release. `cargo xtask ci` runs it if the packaging has changed. The last lines name the
-//! steps that were left out.
+//! A maintainer runs it before a release. `cargo xtask ci` runs it if the packaging has changed. The last lines name
+//! the steps that were left out.
 
 mod minimal;
 mod package;

@@ -1,7 +1,7 @@
 //! `cargo xtask servers`: the tests and a minute of chaos on servers that this machine does not have.
 //!
-//! Each server is fetched into `target/servers/NAME` and unpacked there. Nothing is installed. A later run uses the same
-//! files: delete the folder to fetch a newer version.
+//! Each server is fetched into `target/servers/NAME` and unpacked there. Nothing is installed. A later run uses the
+//! same files: delete the folder to fetch a newer version.
 //!
 //! This needs Linux, `curl`, `tar`, `xz`, and `ar`, which comes with the linker that Rust needs. Redis 6.2 also needs
 //! Python 3 with `pip`. It downloads from deb.debian.org and PyPI.

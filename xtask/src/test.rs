@@ -38,9 +38,9 @@ const OTHERS: [&str; 2] = ["--tests", "--examples"];
 
 /// The runs of all others, and of the examples in the documentation.
 fn others(args: &[String]) -> [Command; 2] {
-    // Each package is named, because `--doc` without names also runs the doc tests that a crate has disabled. The examples
-    // of the attribute need `reentry`, which runs them. Most of these packages have no doc tests. With them, however, the
-    // dependencies have the features with which they were built before.
+    // Each package is named, because `--doc` without names also runs the doc tests that a crate has disabled. The
+    // examples of the attribute need `reentry`, which runs them. Most of these packages have no doc tests. With them,
+    // however, the dependencies have the features with which they were built before.
     const PACKAGES: [&str; 5] = [
         "reentry",
         "reentry-chaos",

@@ -1,8 +1,8 @@
 //! One file for each contestant.
 //!
-//! The crates take part through their public API. If a crate gives up while the lock is busy, because of a time limit or
-//! because it never waits, the contestant asks again. A caller that needs the lock would do the same. None of the five
-//! had to be left out.
+//! The crates take part through their public API. If a crate gives up while the lock is busy, because of a time limit
+//! or because it never waits, the contestant asks again. A caller that needs the lock would do the same. None of the
+//! five had to be left out.
 
 pub(crate) mod async_redis_lock;
 pub(crate) mod blpop;

@@ -1,7 +1,7 @@
 //! The commands that clients send to the server, separated from those that scripts call.
 //!
-//! `INFO commandstats` does not separate them, but MONITOR does. It slows the server down, so no times are measured while
-//! it runs.
+//! `INFO commandstats` does not separate them, but MONITOR does. It slows the server down, so no times are measured
+//! while it runs.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};

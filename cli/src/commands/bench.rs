@@ -28,8 +28,8 @@ use crate::{connect, output};
 /// Measure locks on your own server, in comparison with the classic scripts
 ///
 /// Each round measures the bare round trip first, and then the contestants in turn. So other load on the server affects
-/// all of them. The classic scripts (HEXISTS, HINCRBY, PEXPIRE) have no queue: a waiter asks again every 10 ms. All keys
-/// begin with `reentry-bench:`, after the prefix, and are deleted afterwards.
+/// all of them. The classic scripts (HEXISTS, HINCRBY, PEXPIRE) have no queue: a waiter asks again every 10 ms. All
+/// keys begin with `reentry-bench:`, after the prefix, and are deleted afterwards.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// What to measure; everything by default

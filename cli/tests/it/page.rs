@@ -1,9 +1,9 @@
 //! `docs/cli.md` shows the output of the program. For `docs/try.md`, see [`terminals`].
 //!
-//! In a block that begins with ```` ```console ````, lines with `$ ` are typed, and the other lines are their output. Each
-//! block has its own server, and one shell. A comment before it, `<!-- beside: COMMAND -->`, is a command that runs at the
-//! same time, and has printed a line before the block begins. `REENTRY_DOCS=write cargo test -p reentry-cli page` writes
-//! the output into the page.
+//! In a block that begins with ```` ```console ````, lines with `$ ` are typed, and the other lines are their output.
+//! Each block has its own server, and one shell. A comment before it, `<!-- beside: COMMAND -->`, is a command that
+//! runs at the same time, and has printed a line before the block begins. `REENTRY_DOCS=write cargo test -p reentry-cli
+//! page` writes the output into the page.
 
 mod normal;
 mod terminals;

@@ -1,8 +1,8 @@
 //! A FIFO lock based on BLPOP: the client that pops the only token of a list holds the lock.
 //!
-//! The server itself gives the token to the client that has waited longest, so no hand-off can be faster. The lock has no
-//! owner and no TTL: if a holder dies, its token is lost. Every waiting task needs its own connection, which is kept for
-//! the next task.
+//! The server itself gives the token to the client that has waited longest, so no hand-off can be faster. The lock has
+//! no owner and no TTL: if a holder dies, its token is lost. Every waiting task needs its own connection, which is kept
+//! for the next task.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

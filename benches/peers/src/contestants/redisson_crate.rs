@@ -12,8 +12,8 @@ use redisson::{AsyncRLock, AsyncRedissonClient, RedissonConfig};
 
 use crate::contestant::{Contestant, Held};
 
-// A waiter keeps its connection during the pause. With the default of 10 connections, a release waits behind all waiters,
-// and fails if it gets no connection within 3 s.
+// A waiter keeps its connection during the pause. With the default of 10 connections, a release waits behind all
+// waiters, and fails if it gets no connection within 3 s.
 const POOL: u32 = 256;
 /// The TTL of a read lock, which has no default.
 const LEASE: Duration = Duration::from_secs(30);

@@ -1,8 +1,8 @@
 //! How fast does a queue of one process drain?
 //!
 //! A lock is held, tasks queue up, and the lock is released. The result is the time until each task has had one empty
-//! section, divided by the number of sections. Controls: one bare EVALSHA round trip, and the queue in front of the bare
-//! scripts, which needs two round trips for each section. Commands are counted in a separate round.
+//! section, divided by the number of sections. Controls: one bare EVALSHA round trip, and the queue in front of the
+//! bare scripts, which needs two round trips for each section. Commands are counted in a separate round.
 
 use std::time::Instant;
 

@@ -1,7 +1,8 @@
 //! How long does it take from a release in one process to the entry in another one?
 //!
 //! Two processes of each contestant acquire the lock in turn. The time is from the call of `release` to the return of
-//! `acquire`, on a clock that they share. The control is BLPOP. Meanwhile, idle-priority processes keep the cores awake.
+//! `acquire`, on a clock that they share. The control is BLPOP. Meanwhile, idle-priority processes keep the cores
+//! awake.
 
 use anyhow::Result;
 
@@ -50,7 +51,8 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
     report.finish()
 }
 
-/// The time from the release to the entry, in µs. Afterwards the lock is free, and the two processes have changed roles.
+/// The time from the release to the entry, in µs. Afterwards the lock is free, and the two processes have changed
+/// roles.
 pub(super) async fn hand_off(workers: &mut [Worker], round: usize) -> Result<f64> {
     let [holder, waiter] = workers else {
         anyhow::bail!("two workers are needed");

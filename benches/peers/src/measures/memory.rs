@@ -1,7 +1,7 @@
 //! What does a held lock cost the client, including its watchdog?
 //!
-//! The result is the growth of the resident set of a new process when it acquires many locks. Only contestants that renew
-//! a lease of 30 s take part.
+//! The result is the growth of the resident set of a new process when it acquires many locks. Only contestants that
+//! renew a lease of 30 s take part.
 
 use anyhow::Result;
 

@@ -1,7 +1,7 @@
 //! How many subscriptions do the waiters of many keys need?
 //!
-//! Every key is held, and each of four processes waits for all of them. Pollers have no subscriptions, and BLPOP needs a
-//! connection for each waiter instead. So these do not take part.
+//! Every key is held, and each of four processes waits for all of them. Pollers have no subscriptions, and BLPOP needs
+//! a connection for each waiter instead. So these do not take part.
 
 use anyhow::Result;
 

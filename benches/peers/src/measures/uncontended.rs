@@ -108,8 +108,8 @@ impl Entrant {
         self.lock.section(&self.key).await
     }
 
-    /// The cost of a pair for the server in µs: inside the commands that the client sent, including their scripts, and in
-    /// the main thread, which also reads, parses and writes.
+    /// The cost of a pair for the server in µs: inside the commands that the client sent, including their scripts, and
+    /// in the main thread, which also reads, parses and writes.
     async fn server_cost(&self, bench: &Bench) -> Result<[f64; 2]> {
         let before = bench.server.time_by_command().await?;
         let cpu = bench.server.cpu_time().await?;

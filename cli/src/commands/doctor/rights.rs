@@ -120,8 +120,8 @@ pub(crate) async fn check(server: &Server) -> Result<Vec<Finding>, String> {
     Ok(findings)
 }
 
-/// Whether the user lacks the permission, or the server does not know the command. A redirect to another server of a cluster
-/// is not such a response.
+/// Whether the user lacks the permission, or the server does not know the command. A redirect to another server of a
+/// cluster is not such a response.
 fn is_missing(answer: &Answer<Value>) -> bool {
     matches!(answer, Err(said) if said.contains("NOPERM") || said.contains("unknown"))
 }

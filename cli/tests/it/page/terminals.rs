@@ -1,8 +1,8 @@
 //! `docs/try.md`: the output of several terminals that share one server.
 //!
-//! A comment before a block describes it. `<!-- begins: N -->` is a command of terminal N that continues to run, with the
-//! first line of its output. `<!-- ends: N -->` is the rest of its output, up to its end. `<!-- screen -->` is a command
-//! that fills the screen. Without a comment, all commands of the block end.
+//! A comment before a block describes it. `<!-- begins: N -->` is a command of terminal N that continues to run, with
+//! the first line of its output. `<!-- ends: N -->` is the rest of its output, up to its end. `<!-- screen -->` is a
+//! command that fills the screen. Without a comment, all commands of the block end.
 
 use std::collections::BTreeMap;
 
