@@ -1,29 +1,30 @@
-//! What one run is to be, as the command line says it.
+//! The options of a run on the command line.
 
 use std::path::PathBuf;
 
 use crate::register::Writes;
 use crate::topology::Topology;
 
-/// What one run is to be.
+/// The options of a run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How long the faults go on; may be a fraction
+    /// Duration of the faults in minutes; may be a fraction
     #[arg(long, default_value_t = 2.0)]
     pub(crate) minutes: f64,
-    /// Of the faults and of what the workers try
+    /// Seed of the faults, and of the choices of the workers
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// What the workers lock on
+    /// Servers that the workers use for their locks
     #[arg(long, value_enum, default_value_t)]
     pub(crate) topology: Topology,
-    /// Workers wait until all replicas have a lock, and a failover excuses nothing
+    /// Make workers wait until all replicas have a lock, so that a failover excuses nothing
     #[arg(long)]
     pub(crate) confirm: bool,
-    /// 64 more tasks in each worker take one of 10,000 keys after the other: their requests travel together; not in a cluster
+    /// Add 64 tasks to each worker, which acquire 10,000 keys one after the other, in common requests; not in a cluster
     #[arg(long)]
     pub(crate) many: bool,
-    /// Writers also add to numbers in a Postgres, behind the fence; with `=plain` without it, and then updates are lost there
+    /// Make writers also add to numbers in a Postgres database, with the fence; `=plain` omits the fence, so updates
+    /// are lost
     #[arg(
         long,
         value_enum,
@@ -33,13 +34,13 @@ pub(crate) struct Args {
         default_missing_value = "fenced"
     )]
     pub(crate) register: Option<Writes>,
-    /// Where the timeline goes [default: target/chaos/SEED.svg, or TOPOLOGY-SEED.svg]
+    /// File for the timeline [default: target/chaos/SEED.svg, or TOPOLOGY-SEED.svg]
     #[arg(long, value_name = "FILE")]
     pub(crate) plot: Option<PathBuf>,
-    /// Keep the ledgers, and the events of the library beside them, in this folder
+    /// Keep the ledgers and the events of the library in this directory
     #[arg(long, value_name = "FOLDER")]
     pub(crate) keep: Option<PathBuf>,
-    /// Make only faults whose name contains one of these words, with commas in between
+    /// Cause only faults whose names contain one of these comma-separated words
     #[arg(long, value_name = "WORDS")]
     pub(crate) only: Option<String>,
 }

@@ -66,7 +66,7 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
         answered(Answer::Accepted).to_string(),
     ));
     rows.push((
-        "writes and reads refused as stale".to_owned(),
+        "writes and reads rejected as stale".to_owned(),
         answered(Answer::Refused).to_string(),
     ));
     rows.extend(registered(history));
@@ -196,7 +196,7 @@ fn registered(history: &History) -> Vec<(String, String)> {
         ("of these acknowledged", known.committed),
         ("commits with an unknown result", known.unknown()),
         ("updates lost", committed - value),
-        ("refused as stale", known.refused),
+        ("rejected as stale", known.refused),
     ];
     let row = |name: &str, count: i64| (format!("register: {name}"), count.to_string());
     let counts = counts.iter().map(|(name, count)| row(name, *count));
