@@ -2,15 +2,15 @@
 -- Older servers do not enforce CHECK.
 --
 -- Begin each transaction that writes under a lock with the statement at the end. Its arguments are the key of the lock, and
--- the fencing token of the holder. It fails if a greater token was seen: the constraint `stale_fencing_token` is violated
--- then (error 4025 of MariaDB, 3819 of MySQL). Roll back: after an error, the transaction is still open. To repeat it is
--- useless: the section must be run again, under a new acquisition of the lock.
+-- the fencing token of the holder. If a greater token was seen, it violates the constraint `stale_fencing_token` (error 4025
+-- of MariaDB, 3819 of MySQL). Then roll back, because the transaction is still open. A repetition of the transaction would
+-- fail, too. Run the section again, under a new acquisition of the lock.
 --
--- Isolation: any, REPEATABLE READ included, which is the default. The statement keeps the row of the key locked until the
--- transaction ends. So the transactions of a key come one after the other, in the order of their tokens. InnoDB makes the
--- snapshot of REPEATABLE READ at the first plain SELECT. For that, the fence must come first, and START TRANSACTION must be
--- without WITH CONSISTENT SNAPSHOT: then each SELECT behind the fence sees what the transactions before it have committed.
--- A statement that commits implicitly, such as CREATE TABLE, ends the protection.
+-- Isolation: any level, including the default, REPEATABLE READ. The statement keeps the row of the key locked until the
+-- transaction ends. So the transactions of a key come one after the other, in the order of their tokens. InnoDB takes the
+-- snapshot of REPEATABLE READ at the first plain SELECT. So each SELECT after the fence sees what earlier transactions have
+-- committed. This requires that the fence comes first, and that START TRANSACTION has no WITH CONSISTENT SNAPSHOT. A
+-- statement that commits implicitly, such as CREATE TABLE, ends the protection.
 
 -- The key is compared byte for byte.
 CREATE TABLE IF NOT EXISTS reentry_fence (

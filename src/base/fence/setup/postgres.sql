@@ -5,18 +5,18 @@
 --
 --     SELECT reentry_fence('order:42', 1795401363314611);
 --
--- It fails with SQLSTATE 40001 if a greater token was seen; the message has `stale_fencing_token`. To repeat the transaction
--- is useless then: the section must be run again, under a new acquisition of the lock.
+-- If a greater token was seen, it fails with SQLSTATE 40001, and a message that contains `stale_fencing_token`. A repetition
+-- of the transaction would fail, too. Run the section again, under a new acquisition of the lock.
 --
--- Isolation: any, READ COMMITTED included. The statement keeps the row of the key locked until the transaction ends. So the
--- transactions of a key come one after the other, in the order of their tokens.
--- * READ COMMITTED: each statement behind it sees what the transactions before it have committed. For that, the fence must
---   be a statement by itself, without a read beside it.
+-- Isolation: any level, including READ COMMITTED. The statement keeps the row of the key locked until the transaction ends.
+-- So the transactions of a key come one after the other, in the order of their tokens.
+-- * READ COMMITTED: each later statement sees what earlier transactions have committed. This requires that the fence is a
+--   statement of its own, which reads nothing else.
 -- * REPEATABLE READ, SERIALIZABLE: the snapshot is older than the row lock. If another transaction of the key has committed
---   since the snapshot was taken, Postgres reports SQLSTATE 40001 with another message: repeat the transaction.
+--   since the snapshot was taken, Postgres reports SQLSTATE 40001 with another message. Then repeat the transaction.
 --
--- Where no function may be created, the table is enough. This statement does the same; it fails with SQLSTATE 23514, and
--- its message has `stale_fencing_token` too:
+-- If you may not create a function, the table is enough. This statement does the same. It fails with SQLSTATE 23514, and its
+-- message contains `stale_fencing_token`, too:
 --
 --     INSERT INTO reentry_fence (lock_key, token) VALUES ($1, $2)
 --     ON CONFLICT (lock_key) DO UPDATE SET token =
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS reentry_fence (
 
 CREATE OR REPLACE FUNCTION reentry_fence(key text, token bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    -- The row is locked also where the condition does not hold.
+    -- The row is locked even if the condition is false.
     INSERT INTO reentry_fence AS seen (lock_key, token) VALUES (key, token)
     ON CONFLICT (lock_key) DO UPDATE SET token = EXCLUDED.token WHERE seen.token <= EXCLUDED.token;
     IF NOT FOUND THEN
