@@ -160,7 +160,7 @@ async fn a_name_that_the_sentinels_do_not_know_is_refused_at_once() {
     let error = acquiring.await.unwrap_err();
     assert!(matches!(error, LockError::Store { .. }), "{error:?}");
     let cause = error.source().and_then(Error::source).unwrap().to_string();
-    assert!(cause.contains("no primary of this name"), "{cause}");
+    assert!(cause.contains("no primary with this name"), "{cause}");
     assert!(format!("{error:?}").contains("payments"), "{error:?}");
 }
 
