@@ -91,7 +91,7 @@ mod tests {
             ("redis+sentinel://host/orders:secret!", "name of a primary"),
             ("redis+sentinel://host:secret/orders", "`host:port`"),
             ("redis+sentinel://host?password=secret", "primary"),
-            ("redis+cluster://host?db=secret", "parameters"),
+            ("redis+cluster://host?db=secret", "only the parameter"),
             ("redis+cluster://host/secret", "database 0"),
             ("redis+cluster://host:secret", "`host:port`"),
         ] {
