@@ -109,6 +109,14 @@ pub(crate) async fn take(
     })))
 }
 
+/// Leaves after a loss. The lease of a single lock is over, so there is nothing to release: the program ends immediately. Of
+/// several locks the others are still held.
+pub(crate) async fn leave_lost(lock: Lock) {
+    if let Lock::Several(..) = lock {
+        let _ = timeout(FAREWELL, lock.release()).await;
+    }
+}
+
 /// Leaves the server after the release of these locks. Prints a message if the server did not respond to the release.
 pub(crate) async fn leave(locks: &Locks, keys: &[String], options: &Options, is_told: bool) {
     let left = locks.close_within(FAREWELL).await;

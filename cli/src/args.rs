@@ -83,6 +83,15 @@ pub(crate) struct Global {
     pub(crate) color: Color,
 }
 
+impl Global {
+    /// Reads the password, if it is in a file. Call this before signals are handled: a pipe may have no writer, and a signal must
+    /// end the process then.
+    pub(crate) fn read_password(&self) -> anyhow::Result<()> {
+        let file = self.password_file.as_ref();
+        file.map_or(Ok(()), |file| file.password().map(drop))
+    }
+}
+
 /// The certificates for addresses with TLS, as files in the format PEM.
 #[cfg(feature = "tls")]
 #[derive(Clone, Debug, Args)]

@@ -6,7 +6,6 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
-use reentry::LockError;
 use rustix::process::getpgrp;
 use rustix::termios::tcgetpgrp;
 use serde::Serialize;
@@ -61,7 +60,6 @@ const LOOK: Duration = Duration::from_millis(200);
 enum End {
     Input,
     Signal(i32),
-    Lost(LockError),
     Failed(anyhow::Error),
 }
 
@@ -70,6 +68,7 @@ pub(crate) async fn run(args: &Args, global: &Global) -> anyhow::Result<Exit> {
 }
 
 async fn hold(args: &Args, global: &Global) -> anyhow::Result<Exit> {
+    global.read_password()?;
     let mut signals = Signals::register()?;
     let keys = [&*args.keys, &args.named].concat();
     let wish = Wish::new(&keys, &args.options, NAME.to_owned(), None)?;
@@ -80,30 +79,29 @@ async fn hold(args: &Args, global: &Global) -> anyhow::Result<Exit> {
         Taken::Signal(number) => return Ok(Exit::Signal(number)),
     };
     let Acquired { lock, locks, .. } = *acquired;
-    let mut end = match print(&lock, global) {
+    let end = match print(&lock, global) {
         Ok(()) => until_end(&lock, &mut signals).await,
         Err(error) => End::Failed(anyhow::Error::new(error).context("cannot print the token")),
     };
     // A process that was stopped for longer than its lease may see another end before the loss.
     if let Some(error) = lock.loss().await {
-        end = End::Lost(error);
+        acquire::leave_lost(lock).await;
+        return Err(error.into());
     }
     let released = lock.release().await;
-    let is_told = !matches!(end, End::Lost(_));
-    acquire::leave(&locks, &keys, &args.options, is_told).await;
+    acquire::leave(&locks, &keys, &args.options, true).await;
     match end {
-        End::Lost(error) => Err(error.into()),
         End::Failed(error) => Err(error),
         End::Signal(number) => Ok(Exit::Signal(number)),
         End::Input => Ok(released.map(|()| Exit::Success)?),
     }
 }
 
-/// Waits for the first end.
+/// Waits for the first end. A loss counts as an end of the input: the caller checks for it.
 async fn until_end(lock: &Lock, signals: &mut Signals) -> End {
     tokio::select! {
         biased;
-        error = lock.lost() => End::Lost(error),
+        _ = lock.lost() => End::Input,
         number = signals.end() => End::Signal(number),
         input = input_ends() => match input {
             Ok(()) => End::Input,

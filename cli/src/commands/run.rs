@@ -27,6 +27,7 @@ use reentry::LockError;
 
 pub(crate) use self::args::Args;
 use self::command::{Command, NotStarted};
+use self::steps::Ended;
 use self::supervise::Outcome;
 use self::words::Task;
 use crate::acquire::options::Wish;
@@ -50,6 +51,7 @@ fn name(command: &[OsString]) -> String {
 }
 
 async fn under_lock(task: &Task, args: &Args, global: &Global) -> anyhow::Result<Exit> {
+    global.read_password()?;
     let mut signals = Signals::register()?;
     let name = name(&task.command);
     let wish = Wish::new(&task.keys, &args.options, name, Some(args.reenter))?;
@@ -64,21 +66,28 @@ async fn under_lock(task: &Task, args: &Args, global: &Global) -> anyhow::Result
     let Acquired { lock, locks, .. } = *acquired;
     let keys: Vec<_> = lock.keys().into_iter().map(str::to_owned).collect();
     let ended = match started {
-        Ok(command) => Ok(supervise::until_end(command, &lock, &mut signals, args.grace()).await),
+        Ok(command) => {
+            match supervise::until_end(command, &lock, &mut signals, args.grace()).await {
+                Outcome::Ended(ended) => Ok(ended),
+                Outcome::Lost(error) => {
+                    acquire::leave_lost(lock).await;
+                    return Err(error.into());
+                }
+            }
+        }
         Err(refused) => Err(refused),
     };
     let released = match ended.is_err() && args.options.min_hold.is_some() {
         true => lock.give_back().await,
         false => lock.release().await,
     };
-    let is_told = matches!(ended, Ok(Outcome::Ended(_)));
-    acquire::leave(&locks, &keys, &args.options, is_told).await;
+    acquire::leave(&locks, &keys, &args.options, ended.is_ok()).await;
     outcome(ended, released, args, global)
 }
 
 /// The end of the run, by the end of the command and the release of its locks.
 fn outcome(
-    ended: Result<Outcome, NotStarted>,
+    ended: Result<Ended, NotStarted>,
     released: Result<(), LockError>,
     args: &Args,
     global: &Global,
@@ -91,12 +100,11 @@ fn outcome(
         Ok(exit)
     };
     match (ended, released) {
-        (Ok(Outcome::Lost(error)), _) => Err(error.into()),
         // The server took the lock away while the command ran, and reports it now.
-        (Ok(Outcome::Ended(_)), Err(error)) if error.is_lost() => Err(error.into()),
+        (Ok(_), Err(error)) if error.is_lost() => Err(error.into()),
         // The command ended under a valid lease, so its result is valid.
-        (Ok(Outcome::Ended(ended)), Err(error)) => say(error, ended.into()),
-        (Ok(Outcome::Ended(ended)), Ok(())) => Ok(ended.into()),
+        (Ok(ended), Err(error)) => say(error, ended.into()),
+        (Ok(ended), Ok(())) => Ok(ended.into()),
         (Err(refused), released) => {
             let exit = refused.into_exit(global);
             released.map_or_else(|error| say(error, exit), |()| Ok(exit))

@@ -1,15 +1,19 @@
 //! `--password-file`: the password of the servers is in a file.
 
+use std::cell::OnceCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::fs::{Mode, OFlags};
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::page::shell;
 use crate::program::{Ended, Running, end_of, reentry_at, reentry_for};
 use crate::support::sentinel::{self, NAME};
 use crate::support::server::RedisServer;
+use crate::support::wait::{DEADLINE, eventually};
 use crate::support::{Cluster, SentinelSet, cluster};
 
 /// A password with characters that have a meaning in an address.
@@ -175,4 +179,27 @@ async fn an_error_names_the_file_and_not_the_password() {
         with(reentry_for(&url, &["man"]), &missing).await.code,
         Some(0)
     );
+}
+
+/// A pipe may have no writer, or one that waits for a passphrase.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signal_ends_what_waits_for_a_password() {
+    let (server, folder) = (RedisServer::start().await, TempDir::new().unwrap());
+    let path = folder.path().join("pipe");
+    let made = Command::new("mkfifo").arg(&path).status().unwrap();
+    assert!(made.success());
+    for words in [&["run", "a", "--", "true"][..], &["hold", "a"], &["ls"]] {
+        let mut command = reentry_at(&server, words);
+        let mut waiting = Running::start(command.env("REENTRY_PASSWORD_FILE", &path));
+        // A pipe can be opened for writing in this way as soon as a process reads it. The writer stays, and writes nothing.
+        let writer = OnceCell::new();
+        let reads = async || {
+            let flags = OFlags::WRONLY | OFlags::NONBLOCK;
+            let opened = rustix::fs::open(&path, flags, Mode::empty());
+            opened.is_ok_and(|opened| writer.set(opened).is_ok())
+        };
+        eventually(DEADLINE, "the password is read", reads).await;
+        waiting.signal(Signal::TERM);
+        assert_eq!(waiting.code().await, None, "{words:?}");
+    }
 }
