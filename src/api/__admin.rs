@@ -4,7 +4,7 @@
 use redis::{ConnectionInfo, RedisError};
 
 use crate::api::builder::LocksBuilder;
-use crate::api::inspect::{LockInfo, describe_all};
+use crate::api::inspect::{DESCRIBED_WITHIN, LockInfo};
 use crate::api::list::{self, ListedLock};
 use crate::api::locks::{Locks, on};
 use crate::base::error::{LockError, LostReason};
@@ -47,7 +47,9 @@ pub async fn glance(locks: &Locks, key: impl AsRef<str>) -> Result<Option<Listed
     let key = locks.engine().open_key(key.as_ref())?;
     let mut lock = list::glance(locks.engine(), key.clone()).await?;
     if let Some(lock) = &mut lock {
-        describe_all(locks.engine(), &key, &mut lock.info.holders).await;
+        let store = locks.engine().store();
+        let holders = &mut lock.info.holders;
+        store.describe_lock(&key, holders, DESCRIBED_WITHIN).await;
     }
     Ok(lock)
 }

@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::join;
-
 use crate::api::engine::Engine;
 use crate::api::locks::{Locks, on};
 use crate::base::error::LockError;
 use crate::base::holder::Holder;
-use crate::base::id::{FencingToken, HoldId};
+use crate::base::id::FencingToken;
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::store::Snapshot;
@@ -50,7 +48,9 @@ impl Locks {
             return Ok(None);
         };
         let mut info = LockInfo::new(self.engine(), &key, snapshot);
-        describe_all(self.engine(), &key, &mut info.holders).await;
+        let store = self.engine().store();
+        let holders = &mut info.holders;
+        store.describe_lock(&key, holders, DESCRIBED_WITHIN).await;
         Ok(Some(info))
     }
 }
@@ -109,29 +109,5 @@ impl LockInfo {
             waiters: engine.waiters(key),
             waiting_processes: snapshot.waiting,
         }
-    }
-}
-
-/// Looks up the processes of holders.
-pub(super) async fn describe(engine: &Engine, holders: impl IntoIterator<Item = &mut Holder>) {
-    let holders = holders.into_iter();
-    let mut holders: Vec<_> = holders
-        .filter_map(|holder| Some((holder.owner?.process(), holder)))
-        .collect();
-    let ids = holders.iter().map(|(id, _)| *id);
-    let processes = engine.store().processes(ids, DESCRIBED_WITHIN).await;
-    for (id, holder) in &mut holders {
-        holder.process = processes.get(*id).cloned();
-    }
-}
-
-/// Looks up the processes and the labels of the holders of a lock.
-pub(super) async fn describe_all(engine: &Engine, key: &LockKey, holders: &mut [Holder]) {
-    let id = |holder: &Holder| holder.hold_id.parse::<HoldId>().ok();
-    let holds: Vec<_> = holders.iter().filter_map(id).collect();
-    let labels = engine.store().labels(key, holds, DESCRIBED_WITHIN);
-    let (mut labels, ()) = join!(labels, describe(engine, &mut *holders));
-    for holder in holders {
-        holder.label = id(holder).and_then(|hold| labels.remove(&hold));
     }
 }

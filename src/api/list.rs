@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_util::{StreamExt, stream};
 
 use crate::api::engine::Engine;
-use crate::api::inspect::{LockInfo, describe};
+use crate::api::inspect::{DESCRIBED_WITHIN, LockInfo};
 use crate::api::locks::{Locks, on};
 use crate::base::error::LockError;
 use crate::base::glob;
@@ -205,7 +205,8 @@ impl LockList {
             .map_err(|source| LockError::Store { key: None, source })?;
         let mut page = self.glances(&names).await?;
         let holders = page.iter_mut().flat_map(|lock| &mut lock.info.holders);
-        describe(&self.engine, holders).await;
+        let store = self.engine.store();
+        store.describe_holders(holders, DESCRIBED_WITHIN).await;
         self.at = next;
         self.progress = progress;
         self.unnamed += unnamed;

@@ -5,17 +5,17 @@
 //! that is answered before it has to wait does not take part.
 
 use std::pin::Pin;
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::Shared;
-use tokio::join;
 use tokio::time::Instant;
 
 use crate::base::events;
 use crate::base::holder::Holder;
-use crate::base::id::{HoldId, OwnerId};
+use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::span::Span;
 use crate::base::timer::after;
@@ -67,13 +67,8 @@ pub(super) fn look(store: &Arc<Store>, key: &LockKey) -> Look {
             .await
             .ok()??;
         let mut holder = snapshot.shown(|_| false).next()?;
-        let id = holder.owner.map(OwnerId::process);
-        let hold = holder.hold_id.parse::<HoldId>().ok();
-        let processes = store.processes(id, DESCRIBED_WITHIN);
-        let labels = store.labels(&key, hold, DESCRIBED_WITHIN);
-        let (processes, mut labels) = join!(processes, labels);
-        holder.process = id.and_then(|id| processes.get(id)).cloned();
-        holder.label = hold.and_then(|hold| labels.remove(&hold));
+        let first = slice::from_mut(&mut holder);
+        store.describe_lock(&key, first, DESCRIBED_WITHIN).await;
         let others = snapshot.holders.len() - 1;
         Some(InTheWay { holder, others })
     };

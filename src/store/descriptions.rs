@@ -5,10 +5,12 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use tokio::join;
 use tokio::time::Instant;
 
 use super::Store;
 use super::verbs::described::{Describe, ShowLabel};
+use crate::base::holder::Holder;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::process::{Process, ProcessId};
@@ -49,9 +51,42 @@ impl Store {
         Processes(known)
     }
 
+    /// Looks up the processes of holders.
+    pub(crate) async fn describe_holders(
+        &self,
+        holders: impl IntoIterator<Item = &mut Holder>,
+        within: Duration,
+    ) {
+        let holders = holders.into_iter();
+        let mut holders: Vec<_> = holders
+            .filter_map(|holder| Some((holder.owner?.process(), holder)))
+            .collect();
+        let ids = holders.iter().map(|(id, _)| *id);
+        let processes = self.processes(ids, within).await;
+        for (id, holder) in &mut holders {
+            holder.process = processes.get(*id).cloned();
+        }
+    }
+
+    /// Looks up the processes and the labels of the holders of a lock.
+    pub(crate) async fn describe_lock(
+        &self,
+        key: &LockKey,
+        holders: &mut [Holder],
+        within: Duration,
+    ) {
+        let id = |holder: &Holder| holder.hold_id.parse::<HoldId>().ok();
+        let holds: Vec<_> = holders.iter().filter_map(id).collect();
+        let labels = self.labels(key, holds, within);
+        let (mut labels, ()) = join!(labels, self.describe_holders(&mut *holders, within));
+        for holder in holders {
+            holder.label = id(holder).and_then(|hold| labels.remove(&hold));
+        }
+    }
+
     /// Looks up the labels of holds of a lock. A hold is omitted if it has none, or the store does not respond within
     /// this time.
-    pub(crate) async fn labels(
+    async fn labels(
         &self,
         key: &LockKey,
         holds: impl IntoIterator<Item = HoldId>,
