@@ -106,6 +106,16 @@ impl From<Output> for Ended {
     }
 }
 
+/// A command that prints its errors on its standard output.
+pub(crate) fn with_errors(command: &Command) -> Command {
+    let mut outer = Command::new("sh");
+    outer.args(["-c", "exec \"$0\" \"$@\" 2>&1"]);
+    outer.arg(command.get_program()).args(command.get_args());
+    let variables = command.get_envs();
+    outer.envs(variables.filter_map(|(name, value)| Some((name, value?))));
+    outer
+}
+
 /// A program that runs, and the lines of its standard output.
 pub(crate) struct Running {
     process: Process,

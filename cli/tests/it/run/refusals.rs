@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::program::{Running, reentry_for, script_at};
+use crate::program::{Running, reentry_for, script_at, with_errors};
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::{Cluster, RedisServer};
 
@@ -99,14 +99,4 @@ async fn a_run_that_waits_says_for_whom_and_what_comes_in_its_way() {
     server.ask("DEL held").await;
     assert_eq!(run.code().await, Some(0));
     assert_eq!(run.rest().await, [""; 0]);
-}
-
-/// A command that prints its errors on its standard output.
-fn with_errors(command: &Command) -> Command {
-    let mut outer = Command::new("sh");
-    outer.args(["-c", "exec \"$0\" \"$@\" 2>&1"]);
-    outer.arg(command.get_program()).args(command.get_args());
-    let variables = command.get_envs();
-    outer.envs(variables.filter_map(|(name, value)| Some((name, value?))));
-    outer
 }

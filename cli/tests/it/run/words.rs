@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::program::{Ended, Running, ended, ended_of, locks_at, reentry_at};
+use crate::program::{Ended, Running, ended, ended_of, locks_at, reentry_at, with_errors};
 use crate::support::server::RedisServer;
 
 fn run(server: &RedisServer, words: &[&str]) -> Ended {
@@ -131,14 +131,4 @@ async fn a_quiet_run_says_why_its_lock_is_lost_and_its_guard_is_silent() {
     run.says("up").await;
     run.kill();
     assert_eq!(run.rest().await, [""; 0]);
-}
-
-/// A command that prints its errors on its standard output.
-fn with_errors(command: &Command) -> Command {
-    let mut outer = Command::new("sh");
-    outer.args(["-c", "exec \"$0\" \"$@\" 2>&1"]);
-    outer.arg(command.get_program()).args(command.get_args());
-    let variables = command.get_envs();
-    outer.envs(variables.filter_map(|(name, value)| Some((name, value?))));
-    outer
 }
