@@ -1,7 +1,7 @@
 //! `cargo xtask dist`: the command `reentry` as files for installation: a static program, and a Debian package.
 
 use crate::run::{all_of, cargo, git, installed, run, step};
-use crate::tools::{CARGO_DEB, folder};
+use crate::tools::{self, CARGO_DEB};
 use anyhow::{Context, Result, bail, ensure};
 use std::env::consts::ARCH;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ const SHELLS: [(&str, &str); 3] = [
 
 /// Builds both, even if one of them fails.
 pub(crate) fn all() -> Result<()> {
-    let to = target()?.join("dist");
+    let to = tools::target()?.join("dist");
     fs::create_dir_all(&to)?;
     all_of([
         step("static program", || fixed(&to)),
@@ -42,7 +42,7 @@ fn fixed(to: &Path) -> Result<()> {
         "`ring` needs a C compiler for musl: install `musl-gcc`, for example with `apt-get install musl-tools`"
     );
     run(build().args(["--target", &target]))?;
-    let built = self::target()?.join(&target).join("release/reentry");
+    let built = tools::target()?.join(&target).join("release/reentry");
     ensure!(
         is_static(&fs::read(&built)?),
         "{} requires a dynamic linker",
@@ -56,7 +56,7 @@ fn fixed(to: &Path) -> Result<()> {
 /// The package with the program, its man pages and its completions. It names the libraries that the program needs.
 fn debian(to: &Path) -> Result<()> {
     run(&mut build())?;
-    let release = target()?.join("release");
+    let release = tools::target()?.join("release");
     let program = release.join("reentry");
     let (pages, completions) = (release.join("man"), release.join("completions"));
     for folder in [&pages, &completions] {
@@ -127,12 +127,6 @@ fn maintainer() -> Option<String> {
         git(&["config", "user.email"])?,
     );
     Some(format!("{name} <{address}>"))
-}
-
-/// The target folder of the workspace.
-fn target() -> Result<PathBuf> {
-    let folder = folder()?;
-    Ok(folder.parent().context("no target folder")?.to_owned())
 }
 
 #[cfg(test)]

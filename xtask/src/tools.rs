@@ -99,10 +99,15 @@ fn prebuilt(folder: &Path) -> Result<()> {
 
 /// The folder for the files that these tasks build and install.
 pub(crate) fn folder() -> Result<PathBuf> {
+    Ok(target()?.join("hygiene"))
+}
+
+/// The target folder of this workspace.
+pub(crate) fn target() -> Result<PathBuf> {
     let program = std::env::current_exe()?;
-    // The program of this task is in target/debug, so this is the target folder.
+    // The program of this task is in target/debug.
     let target = program.ancestors().nth(2).context("no target folder")?;
-    Ok(target.join("hygiene"))
+    Ok(target.to_owned())
 }
 
 #[cfg(test)]

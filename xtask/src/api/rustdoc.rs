@@ -1,7 +1,7 @@
 //! The documentation of the crate as JSON, from a stable compiler.
 
 use crate::run::{cargo, run};
-use crate::tools::folder;
+use crate::tools::target;
 use anyhow::{Context, Result};
 use rustdoc_types::{Crate, FORMAT_VERSION};
 use std::env;
@@ -24,9 +24,7 @@ pub(super) fn json() -> Result<Result<PathBuf, String>> {
         "-Z unstable-options --output-format json --cap-lints allow",
     );
     run(&mut doc)?;
-    let target = folder()?;
-    let target = target.parent().context("no target folder")?;
-    let file = target.join("doc/reentry.json");
+    let file = target()?.join("doc/reentry.json");
     let format = format(&fs::read_to_string(&file)?)?;
     if format == FORMAT_VERSION {
         return Ok(Ok(file));
