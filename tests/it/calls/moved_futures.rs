@@ -81,7 +81,7 @@ async fn a_scope_made_inside_a_branch_does_not_re_enter_in_its_sibling(locks: Lo
     assert!(!entered);
 }
 
-/// It is abandoned inside the body, as by a timeout, and spawned.
+/// It is abandoned inside the body, for example by a timeout, and spawned.
 async fn a_section_begun_inside_a_body_and_spawned_does_not_re_enter(locks: Locks) {
     let (go_on, may_go_on) = oneshot::channel();
     let inside = Arc::new(Notify::new());

@@ -1,4 +1,4 @@
-//! P2, P3: a future that was polled and is then no longer polled, as by `select!` over a borrowed future, does not
+//! P2, P3: a future that was polled and is then no longer polled, for example by `select!` over a borrowed future, does not
 //! block any other caller.
 
 use std::sync::Arc;

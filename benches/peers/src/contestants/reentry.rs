@@ -1,4 +1,4 @@
-//! This project, called as by its users.
+//! This project, called as its users call it.
 
 use anyhow::Result;
 use async_trait::async_trait;
