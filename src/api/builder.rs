@@ -121,10 +121,13 @@ impl LocksBuilder {
     /// |---|---|
     /// | `redis://user:password@host:port/database` | one server |
     /// | `rediss://…` | one server, over TLS (feature `tls`); also `rediss+sentinel` |
-    /// | `unix:///path` | one server on this machine |
-    /// | `redis+sentinel://user:password@host:port,host:port/primary` | the primary that [sentinels](Servers::sentinel) monitor; further parameters: `?db=2`, `sentinel_username`, `sentinel_password`, `sentinel_tls=false` |
+    /// | `unix:///path?user=…&pass=…` | one server on this machine |
+    /// | `redis+sentinel://user:password@host:port,host:port/primary` | the primary that [sentinels](Servers::sentinel) monitor; further parameters: `sentinel_username`, `sentinel_password`, `sentinel_tls=false` |
     /// | `redis+cluster://user:password@host:port,host:port` | a [cluster](Servers::cluster); also `rediss+cluster` |
     /// | `memory:` | the memory of this process |
+    ///
+    /// `?db=3` names a database, like `/3` in the path. A parameter that the URL does not know is an error, and so are two
+    /// different databases.
     ///
     /// Connections speak RESP3. They speak RESP2 if a server or a proxy rejects RESP3, and with the parameter
     /// `protocol=resp2`. With RESP2, each process has an additional connection to each server, for messages.

@@ -85,13 +85,17 @@ mod tests {
     fn what_is_refused_is_not_quoted() {
         for (url, reason) in [
             ("redis://host?protocol=secret", "protocol"),
-            ("redis+sentinel://host/orders?secret=1", "sentinel_password"),
+            ("redis://host?db=secret", "`db`"),
+            (
+                "redis+sentinel://host/orders?pass=secret",
+                "sentinel_password",
+            ),
             ("redis+sentinel://host/orders?db=secret", "`db`"),
             ("redis+sentinel://host/orders?sentinel_tls=secret", "`true`"),
             ("redis+sentinel://host/orders:secret!", "name of a primary"),
             ("redis+sentinel://host:secret/orders", "`host:port`"),
             ("redis+sentinel://host?password=secret", "primary"),
-            ("redis+cluster://host?db=secret", "only the parameter"),
+            ("redis+cluster://host?db=secret", "`db`"),
             ("redis+cluster://host/secret", "database 0"),
             ("redis+cluster://host:secret", "`host:port`"),
         ] {
@@ -121,7 +125,7 @@ mod tests {
             before in "[0-9a-z%/?#:@]{0,6}",
             after in "[0-9a-z%/?#:@]{0,6}",
             host in "[a-z0-9.]{0,9}",
-            tail in "(:[0-9]{1,5})?(/[0-9]{1,2})?(\\?protocol=[a-z0-9]{1,5})?(#[a-z]{0,8})?",
+            tail in "(:[0-9]{1,5})?(/[0-9]{1,2})?(\\?(db=[0-9]?|protocol=[a-z0-9]{1,5}|[a-z]{1,4}))?(#[a-z]{0,8})?",
         ) {
             url(&format!("{scheme}{user}{before}"), &format!("{after}@{host}{tail}"));
         }
@@ -137,6 +141,26 @@ mod tests {
         ) {
             let url_before = format!("redis+sentinel://{login}{hosts}{primary}?{parameter}=");
             url(&format!("{url_before}{before}"), &after);
+        }
+
+        /// The rest of a password is not taken for the name of a parameter, even if it looks like one.
+        #[test]
+        fn the_rest_of_a_password_is_never_shown(
+            scheme in scheme(),
+            rest in "[a-z]{6}q",
+            before in "[a-z&=?]{0,6}[&?]",
+            after in "[a-z&=]{0,6}",
+        ) {
+            for url in [
+                format!("{scheme}user:{before}{rest}{after}@host"),
+                format!("{scheme}host/s?pass={before}{rest}{after}"),
+                format!("{scheme}host/s?sentinel_password={before}{rest}{after}"),
+            ] {
+                if let Err(error) = Origin::parse(&url) {
+                    let shown = format!("{error} {error:?}");
+                    prop_assert!(!shown.contains(&rest), "{:?}: {}", url, shown);
+                }
+            }
         }
 
         #[test]

@@ -9,5 +9,6 @@ pub(super) mod certificates;
 #[cfg(feature = "credentials")]
 pub(super) mod credentials;
 pub(super) mod messages;
+pub(crate) mod parameters;
 pub(super) mod protocol;
 pub(crate) mod source;

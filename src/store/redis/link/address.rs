@@ -11,6 +11,7 @@ use redis::{
 
 #[cfg(feature = "credentials")]
 use super::credentials::Credentials;
+use super::parameters::Parameters;
 use crate::base::error::LockError;
 
 const ACCEPTED: &str = "use `redis://host:port/database`, `rediss://…` for TLS, `unix:///path`, \
@@ -20,6 +21,8 @@ const ACCEPTED: &str = "use `redis://host:port/database`, `rediss://…` for TLS
 fn mistake(url: &str) -> &'static str {
     if url.is_empty() {
         "it is empty"
+    } else if url.starts_with("memory:") {
+        "nothing may follow after `memory:`"
     } else if url.contains("://") {
         "it is not the URL of a Redis server"
     } else {
@@ -67,8 +70,7 @@ pub(crate) fn list(places: &[Place]) -> String {
     places.join(",")
 }
 
-/// A checked URL. Its protocol is RESP3 unless the URL says otherwise. RESP3 carries pushes: the message that a lock
-/// has moved, and the report that the connection has ended.
+/// A checked URL.
 #[derive(Clone)]
 pub(crate) struct Address {
     pub(crate) info: ConnectionInfo,
@@ -97,7 +99,8 @@ impl Address {
         let Some(parsed) = parse_redis_url(url) else {
             return Err(refused(&format!("{}; {ACCEPTED}", mistake(url))));
         };
-        if matches!(parsed.scheme(), "rediss" | "valkeys") {
+        let is_tls = matches!(parsed.scheme(), "rediss" | "valkeys");
+        if is_tls {
             provide_tls()?;
         }
         // The part before the last `@` is meant as user name and password. If it contains one of these letters, it ends
@@ -109,7 +112,26 @@ impl Address {
         if login.is_some_and(is_cut) && parsed.host_str().is_some_and(|host| !host.is_empty()) {
             return Err(refused(LETTERS));
         }
-        let says_protocol = parsed.query_pairs().any(|(name, _)| name == "protocol");
+        let is_socket = parsed.scheme().ends_with("unix");
+        let parameters: &[_] = if is_socket {
+            &["db", "protocol", "user", "pass"]
+        } else {
+            &["db", "protocol"]
+        };
+        let parameters = Parameters::read(parsed.query_pairs(), parameters);
+        let Parameters {
+            database, protocol, ..
+        } = parameters.map_err(|reason| refused(&reason))?;
+        // The driver reads it for TLS.
+        if parsed.fragment().is_some() && !is_tls {
+            return Err(refused(FRAGMENT));
+        }
+        if is_socket && (!parsed.username().is_empty() || parsed.password().is_some()) {
+            return Err(refused(
+                "the login of a socket is in its parameters: `unix:///path?user=…&pass=…`",
+            ));
+        }
+        let has_path = !is_socket && !parsed.path().trim_matches('/').is_empty();
         let info = parsed.into_connection_info().map_err(|error| {
             // The detail quotes the URL.
             let text = error.to_string();
@@ -117,13 +139,12 @@ impl Address {
             refused(text.trim_end_matches(detail.as_deref().unwrap_or_default()))
         })?;
         let given = info.redis_settings().clone();
-        // The driver's own default is RESP2.
-        let protocol = if says_protocol {
-            given.protocol()
-        } else {
-            ProtocolVersion::RESP3
-        };
-        let settings = settings(given, protocol);
+        // The driver reads the parameter only of a socket.
+        let database = database.map_or(given.db(), i64::from);
+        if has_path && database != given.db() {
+            return Err(refused("its path and `db` name two databases"));
+        }
+        let settings = settings(given, protocol).set_db(database);
         Ok(Self::new(info.set_redis_settings(settings)))
     }
 
@@ -168,6 +189,8 @@ pub(crate) fn refused(reason: &str) -> LockError {
 
 pub(crate) const LETTERS: &str =
     "in a user name or password, write `/`, `?` and `#` as `%2F`, `%3F` and `%23`";
+
+pub(crate) const FRAGMENT: &str = "write `#` as `%23`";
 
 /// Returns whether one of these letters ends a user name or password too early.
 pub(crate) fn is_cut(login: &str) -> bool {

@@ -5,6 +5,8 @@ use redis::ProtocolVersion;
 use super::*;
 use crate::store::redis::link::address::list;
 
+mod parameters;
+
 /// The properties that a URL sets.
 fn parsed(url: &str) -> Servers {
     let servers = Servers::parse(url).expect("the URL of several servers");
@@ -71,24 +73,6 @@ fn a_login_is_that_of_the_servers_alone() {
 }
 
 #[test]
-fn the_parameters_are_for_the_database_and_the_sentinels() {
-    let query = "db=2&sentinel_username=watch&sentinel_password=a%26b%2F+c&sentinel_tls=true";
-    let servers = parsed(&format!("redis+sentinel://app:word@one/orders?{query}"));
-    assert_eq!(servers.database, 2);
-    assert_eq!(words(&servers.login), (Some("app"), Some("word")));
-    let login = words(&servers.sentinel_login);
-    assert_eq!(login, (Some("watch"), Some("a&b/ c")));
-    assert_eq!(
-        (servers.is_tls, servers.is_sentinel_tls),
-        (false, Some(true))
-    );
-
-    let servers = parsed("rediss+sentinel://one/orders");
-    assert_eq!((servers.is_tls, servers.is_sentinel_tls), (true, None));
-    assert_eq!(servers.database, 0);
-}
-
-#[test]
 fn a_url_and_a_builder_say_the_same() {
     let built = Servers::sentinel(["one", "two:2"], "orders")
         .username("app")
@@ -129,49 +113,6 @@ fn what_connections_are_made_with_follows() {
     assert_eq!(*other.info.addr(), ConnectionAddr::Tcp("two".to_owned(), 8));
     assert_eq!(other.info.redis_settings().db(), 5);
     assert_eq!(&*other.endpoint, "two:8");
-}
-
-/// The protocols of the servers and of the sentinels.
-fn protocols(url: &str) -> Vec<ProtocolVersion> {
-    let addresses = match Origin::parse(url) {
-        Ok(Origin::Server(server) | Origin::Cluster { server, .. }) => vec![server],
-        Ok(Origin::Sentinels(set)) => vec![set.server.clone(), set.sentinel.clone()],
-        Err(error) => panic!("{url}: {error}"),
-    };
-    let settings = addresses.iter().map(|it| it.info.redis_settings());
-    settings.map(RedisConnectionInfo::protocol).collect()
-}
-
-#[test]
-fn the_protocol_is_resp3_unless_the_url_says_otherwise() {
-    use ProtocolVersion::{RESP2, RESP3};
-    for (query, expected) in [
-        ("", RESP3),
-        ("?", RESP3),
-        ("?protocol=resp3", RESP3),
-        ("?protocol=3", RESP3),
-        ("?protocol=resp2", RESP2),
-        ("?protocol=2", RESP2),
-    ] {
-        for url in [
-            "redis://one",
-            "redis://app:word@one:1/2",
-            "redis+cluster://one",
-            "redis+sentinel://one/orders",
-        ] {
-            let found = protocols(&format!("{url}{query}"));
-            assert!(
-                found.iter().all(|it| *it == expected),
-                "{url}{query}: {found:?}"
-            );
-        }
-    }
-    let socket = protocols("unix:///run/redis.sock?protocol=resp2");
-    assert_eq!(socket, [RESP2]);
-    for url in ["redis+cluster://one", "redis+sentinel://one/orders"] {
-        let said = refusal(&format!("{url}?protocol=resp4"));
-        assert!(said.contains("`resp2` or `resp3`"), "{said}");
-    }
 }
 
 #[test]
@@ -236,33 +177,6 @@ fn a_builder_refuses_a_primary_that_no_sentinel_can_have() {
     for primary in ["", "a b", "a/b", "a\r\nb"] {
         let refused = Servers::sentinel(["one"], primary).resolve();
         assert!(refused.is_err(), "{primary:?}");
-    }
-}
-
-#[test]
-fn a_parameter_that_is_unknown_is_refused_with_those_that_there_are() {
-    for query in [
-        "database=1",
-        "username=a",
-        "password=a",
-        "tls=true",
-        "db",
-        "=",
-        "DB=1",
-    ] {
-        let said = refusal(&format!("redis+sentinel://one/orders?{query}"));
-        assert!(said.contains("`db`"), "{query}: {said}");
-    }
-    for db in ["", "x", "-1", "4294967296"] {
-        let said = refusal(&format!("redis+sentinel://one/orders?db={db}"));
-        assert!(
-            said.contains("`db` must be the number of a database"),
-            "{db}: {said}"
-        );
-    }
-    for tls in ["", "yes", "1"] {
-        let said = refusal(&format!("redis+sentinel://one/orders?sentinel_tls={tls}"));
-        assert!(said.contains("`true` or `false`"), "{tls}: {said}");
     }
 }
 

@@ -2,12 +2,10 @@
 
 use redis::parse_redis_url;
 
-use super::{DATABASE, Kind, Login, Servers};
+use super::{DATABASE, Login, Servers};
 use crate::base::error::LockError;
-use crate::store::redis::link::address::{Address, LETTERS, is_cut, refused};
-
-/// The parameters of a URL of sentinels.
-const PARAMETERS: &str = "the supported parameters are `db`, `protocol`, `sentinel_username`, `sentinel_password` and `sentinel_tls`";
+use crate::store::redis::link::address::{Address, FRAGMENT, LETTERS, is_cut, refused};
+use crate::store::redis::link::parameters::Parameters;
 
 impl Servers {
     /// Reads a URL of several servers; `None` if it is a URL of another kind.
@@ -53,41 +51,32 @@ impl Servers {
         let Some(parsed) = parse_redis_url(&format!("redis://host/?{query}")) else {
             return Err(refused("its query is invalid"));
         };
-        let mut parameters = parsed.query_pairs();
-        parameters.try_fold(servers, |servers, (name, value)| {
-            let set = servers.with_parameter(&name, value.into_owned());
-            set.map_err(refused)
-        })
-    }
-
-    /// Sets a parameter of the URL. The error is the reason why it cannot be set.
-    fn with_parameter(self, name: &str, value: String) -> Result<Self, &'static str> {
-        if name == "protocol" {
-            return match &*value {
-                "resp2" | "2" => Ok(self.resp2()),
-                "resp3" | "3" => Ok(self),
-                _ => Err("`protocol` must be `resp2` or `resp3`"),
-            };
+        if parsed.fragment().is_some() {
+            return Err(refused(FRAGMENT));
         }
-        if matches!(self.kind, Kind::Cluster) {
-            return Err("the URL of a cluster supports only the parameter `protocol`");
-        }
-        match name {
-            "db" => {
-                let database = value
-                    .parse()
-                    .map_err(|_| "`db` must be the number of a database")?;
-                Ok(self.database(database))
-            }
-            "sentinel_username" => Ok(self.sentinel_username(value)),
-            "sentinel_password" => Ok(self.sentinel_password(value)),
-            "sentinel_tls" => {
-                let is_tls = value.parse();
-                let is_tls = is_tls.map_err(|_| "`sentinel_tls` must be `true` or `false`")?;
-                Ok(self.sentinel_tls(is_tls))
-            }
-            _ => Err(PARAMETERS),
-        }
+        let supported: &[_] = match is_sentinel {
+            true => &[
+                "db",
+                "protocol",
+                "sentinel_username",
+                "sentinel_password",
+                "sentinel_tls",
+            ],
+            false => &["db", "protocol"],
+        };
+        let parameters = Parameters::read(parsed.query_pairs(), supported);
+        let mut parameters = parameters.map_err(|reason| refused(&reason))?;
+        servers.protocol = parameters.protocol;
+        servers.database = parameters.database.unwrap_or_default().into();
+        servers.sentinel_login = Login {
+            username: parameters.take("sentinel_username"),
+            password: parameters.take("sentinel_password"),
+        };
+        let is_tls = parameters.take("sentinel_tls").map(|value| value.parse());
+        let is_tls = is_tls.transpose();
+        servers.is_sentinel_tls =
+            is_tls.map_err(|_| refused("`sentinel_tls` must be `true` or `false`"))?;
+        Ok(servers)
     }
 }
 

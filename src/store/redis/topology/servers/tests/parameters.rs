@@ -1,0 +1,172 @@
+//! The parameters of every kind of URL.
+
+use redis::{ProtocolVersion, RedisConnectionInfo};
+
+use super::{Origin, parsed, refusal, words};
+
+/// A URL of each kind, without parameters.
+const EVERY_KIND: &[&str] = &[
+    "redis://one",
+    "redis://app:word@one:1",
+    "valkey://one/",
+    #[cfg(feature = "tls")]
+    "rediss://one",
+    #[cfg(unix)]
+    "unix:///run/redis.sock",
+    #[cfg(unix)]
+    "redis+unix:///run/redis.sock",
+    "redis+cluster://one",
+    "redis+sentinel://one/orders",
+];
+
+/// The database of the servers of a URL.
+fn database(url: &str) -> i64 {
+    let info = match Origin::parse(url) {
+        Ok(Origin::Server(server) | Origin::Cluster { server, .. }) => server.info,
+        Ok(Origin::Sentinels(set)) => set.server.info.clone(),
+        Err(error) => panic!("{url}: {error}"),
+    };
+    info.redis_settings().db()
+}
+
+#[test]
+fn the_database_in_a_query_is_used() {
+    let has_databases = |url: &&&str| !url.contains("cluster");
+    for url in EVERY_KIND.iter().filter(has_databases) {
+        assert_eq!(database(url), 0, "{url}");
+        assert_eq!(database(&format!("{url}?db=3")), 3, "{url}");
+        let further = format!("{url}?protocol=resp2&d%62=3");
+        assert_eq!(database(&further), 3, "{url}");
+    }
+    assert_eq!(database("redis://one/3"), 3);
+    assert_eq!(database("redis://one/3?db=3"), 3);
+    assert_eq!(database("redis+cluster://one?db=0"), 0);
+}
+
+#[test]
+fn two_databases_in_a_url_are_refused() {
+    for path in ["2", "0", "3/"] {
+        let said = refusal(&format!("redis://one/{path}?db=4"));
+        assert!(said.contains("two databases"), "{path}: {said}");
+    }
+    for url in EVERY_KIND {
+        let said = refusal(&format!("{url}?db=0&db=1"));
+        assert!(said.contains("`db` is set twice"), "{url}: {said}");
+    }
+    assert!(refusal("redis+cluster://one?db=3").contains("database 0"));
+}
+
+#[test]
+fn an_unknown_parameter_is_refused_by_its_name() {
+    for url in EVERY_KIND {
+        for name in ["protocl", "DB", "database", "password", "sentinel-tls"] {
+            let said = refusal(&format!("{url}?db=0&{name}=secret"));
+            assert!(said.contains(&format!("`{name}`")), "{url}: {said}");
+            assert!(said.contains("`db`") && !said.contains("secret"), "{said}");
+        }
+        for none in ["=", "=a", "&x%00=", "\u{1b}[31m"] {
+            let said = refusal(&format!("{url}?{none}"));
+            assert!(said.contains("unknown parameter"), "{url}: {said:?}");
+            assert!(!said.contains(char::is_control), "{said:?}");
+        }
+    }
+}
+
+/// A part of a password that an unescaped letter cuts off looks like a name.
+#[test]
+fn a_rest_of_a_password_is_not_shown_as_a_name() {
+    for url in [
+        "unix:///run/redis.sock?pass=a&secret",
+        "unix:///run/redis.sock?user=app&pass=a&secret=b",
+        "unix:///run/app:a?secret=b@one",
+        "redis+sentinel://one/orders?sentinel_password=a&secret",
+    ] {
+        let said = refusal(url);
+        assert!(said.contains("%26") && !said.contains("secret"), "{said}");
+    }
+}
+
+#[test]
+fn what_a_url_would_lose_silently_is_refused() {
+    for url in EVERY_KIND {
+        for rest in ["#1", "?db=1#1"] {
+            let refused = Origin::parse(&format!("{url}{rest}"));
+            assert!(refused.is_err(), "{url}{rest}");
+        }
+    }
+    let said = refusal("unix://app:secret@localhost/run/redis.sock");
+    assert!(said.contains("pass=") && !said.contains("secret"), "{said}");
+    let said = refusal("memory:?db=1");
+    assert!(said.contains("after `memory:`"), "{said}");
+}
+
+#[test]
+fn the_parameters_are_for_the_database_and_the_sentinels() {
+    let query = "db=2&sentinel_username=watch&sentinel_password=a%26b%2F+c&sentinel_tls=true";
+    let servers = parsed(&format!("redis+sentinel://app:word@one/orders?{query}"));
+    assert_eq!(servers.database, 2);
+    assert_eq!(words(&servers.login), (Some("app"), Some("word")));
+    let login = words(&servers.sentinel_login);
+    assert_eq!(login, (Some("watch"), Some("a&b/ c")));
+    assert_eq!(
+        (servers.is_tls, servers.is_sentinel_tls),
+        (false, Some(true))
+    );
+
+    let servers = parsed("rediss+sentinel://one/orders");
+    assert_eq!((servers.is_tls, servers.is_sentinel_tls), (true, None));
+    assert_eq!(servers.database, 0);
+}
+
+/// The protocols of the servers and of the sentinels.
+fn protocols(url: &str) -> Vec<ProtocolVersion> {
+    let addresses = match Origin::parse(url) {
+        Ok(Origin::Server(server) | Origin::Cluster { server, .. }) => vec![server],
+        Ok(Origin::Sentinels(set)) => vec![set.server.clone(), set.sentinel.clone()],
+        Err(error) => panic!("{url}: {error}"),
+    };
+    let settings = addresses.iter().map(|it| it.info.redis_settings());
+    settings.map(RedisConnectionInfo::protocol).collect()
+}
+
+#[test]
+fn the_protocol_is_resp3_unless_the_url_says_otherwise() {
+    use ProtocolVersion::{RESP2, RESP3};
+    for (query, expected) in [
+        ("", RESP3),
+        ("?", RESP3),
+        ("?protocol=resp3", RESP3),
+        ("?protocol=3", RESP3),
+        ("?protocol=resp2", RESP2),
+        ("?protocol=2", RESP2),
+    ] {
+        for url in EVERY_KIND {
+            let found = protocols(&format!("{url}{query}"));
+            assert!(
+                found.iter().all(|it| *it == expected),
+                "{url}{query}: {found:?}"
+            );
+        }
+    }
+    for url in EVERY_KIND {
+        let said = refusal(&format!("{url}?protocol=resp4"));
+        assert!(said.contains("`resp2` or `resp3`"), "{said}");
+    }
+}
+
+#[test]
+fn a_parameter_with_a_wrong_value_is_refused() {
+    for url in EVERY_KIND {
+        for db in ["", "x", "-1", "4294967296"] {
+            let said = refusal(&format!("{url}?db={db}"));
+            assert!(
+                said.contains("`db` must be the number of a database"),
+                "{url}, {db}: {said}"
+            );
+        }
+    }
+    for tls in ["", "yes", "1"] {
+        let said = refusal(&format!("redis+sentinel://one/orders?sentinel_tls={tls}"));
+        assert!(said.contains("`true` or `false`"), "{tls}: {said}");
+    }
+}
