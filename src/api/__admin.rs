@@ -116,6 +116,12 @@ pub fn refuses_resp3(error: &RedisError) -> bool {
     failure::refuses_resp3(error)
 }
 
+/// Returns the usual reason why a server ends a connection before it responds, if the error is such an end.
+#[must_use]
+pub fn closed_at_once(error: &RedisError) -> Option<&'static str> {
+    failure::closed_at_once(error)
+}
+
 /// The servers that a URL names, and how to connect to each of them. The other servers are found by asking these.
 #[derive(Debug)]
 pub enum Seeds {

@@ -50,13 +50,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
+    // Its errors say more about a connection than those of the locks.
+    let servers = servers::all(global).await?;
     let trial = Trial {
         locks: connect::locks(global).await?,
         other: connect::locks(global).await?,
         prefix: global.prefix.clone(),
         named: args.key,
     };
-    let servers = servers::all(global).await?;
     let mut sections = Vec::new();
     let mut known = Vec::new();
     for server in &servers {

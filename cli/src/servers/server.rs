@@ -8,9 +8,9 @@ use anyhow::anyhow;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue,
-    ProtocolVersion, RedisError, Value,
+    ProtocolVersion, RedisError, Value, cmd,
 };
-use reentry::__admin::refuses_resp3;
+use reentry::__admin::{closed_at_once, refuses_resp3};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -157,8 +157,8 @@ impl Server {
             Ok(connected) => connected,
             Err(_elapsed) => return Err(silence(limit).context(self.failed("command"))),
         };
-        let connected = connected
-            .map_err(|error| anyhow!(error.to_string()).context(self.failed("connect")))?;
+        let connected =
+            connected.map_err(|error| reason(&error).context(self.failed("connect")))?;
         Ok(present.insert(connected).clone())
     }
 
@@ -184,13 +184,37 @@ async fn connect(info: &ConnectionInfo) -> Result<(MultiplexedConnection, Protoc
     }
 }
 
-async fn open(info: ConnectionInfo) -> Result<MultiplexedConnection, RedisError> {
+/// Opens a connection. If the driver sends several requests for that, and the server responds with one error and ends the
+/// connection, the driver reports only the end. So in RESP3 it sends only HELLO. In RESP2 it might send nothing.
+async fn open(mut info: ConnectionInfo) -> Result<MultiplexedConnection, RedisError> {
+    let settings = info.redis_settings().clone();
+    let mut database = 0;
+    if settings.protocol() != ProtocolVersion::RESP2 {
+        database = settings.db();
+        info = info.set_redis_settings(settings.set_skip_set_lib_name().set_db(0));
+    }
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(None)
         .set_response_timeout(None);
     let client = Client::open(info)?;
     let connecting = client.get_multiplexed_async_connection_with_config(&config);
-    connecting.await
+    let mut connection = connecting.await?;
+    if database != 0 {
+        let mut select = cmd("SELECT");
+        select.arg(database).exec_async(&mut connection).await?;
+    }
+    Ok(connection)
+}
+
+/// The reason why a connection was rejected.
+fn reason(error: &RedisError) -> anyhow::Error {
+    let text = error.to_string();
+    if text.contains("max number of clients") {
+        return anyhow!(
+            "the server has no free connection: raise its `maxclients`, or close connections that `CLIENT LIST` shows"
+        );
+    }
+    anyhow!(closed_at_once(error).map_or(text, str::to_owned))
 }
 
 /// The response of a server that does not reject the command.

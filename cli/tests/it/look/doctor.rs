@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use reentry::Locks;
 use serde_json::Value;
 
 use super::kit::{hold, lines, process, run};
@@ -370,6 +371,23 @@ async fn a_cluster_is_asked_for_its_slots_and_replicas() {
     cluster.nodes[0].stop();
     let down = async || levels(&report(&url, &[]).await.1, "cluster").contains(&"fail");
     eventually(DEADLINE * 2, "it is down", down).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_a_free_connection_is_told_from_a_dead_one() {
+    let server = RedisServer::start_with(&["--maxclients", "1"]).await;
+    let locks = Locks::builder().url(server.url()).build().await.unwrap();
+    for (url, words) in [
+        (server.url(), &["doctor"][..]),
+        (format!("{}/3", server.url()), &["doctor"]),
+        (format!("{}?protocol=resp2", server.url()), &["doctor"]),
+        (server.url(), &["ls"]),
+    ] {
+        let ended = run(&url, words).await;
+        assert_eq!(ended.code, Some(122), "{ended:?}");
+        assert!(ended.err.contains("maxclients"), "{words:?}: {ended:?}");
+    }
+    drop(locks);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -172,5 +172,8 @@ pub(crate) fn refused(endpoint: &Arc<str>, error: RedisError) -> StoreError {
         Effect::TurnedAway | Effect::Refused => Effect::TurnedAway,
         Effect::None | Effect::Unknown => Effect::None,
     };
-    StoreError::new("connect", endpoint, effect, DriverError(error))
+    match failure::closed_at_once(&error) {
+        Some(cause) => StoreError::new("connect", endpoint, effect, cause),
+        None => StoreError::new("connect", endpoint, effect, DriverError(error)),
+    }
 }

@@ -1,5 +1,6 @@
 //! The meaning of the driver's errors for a request.
 
+use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,6 +109,16 @@ pub(crate) fn is_unknown_command(error: &RedisError) -> bool {
 pub(crate) fn refuses_key(error: &RedisError) -> bool {
     let detail = error.detail().unwrap_or_default();
     error.code() == Some("NOPERM") && detail.contains("access") && detail.contains(" key")
+}
+
+/// The usual reason why a server ends a connection before it responds. The server sends its reason first, but the driver
+/// discards it, because it waits for the responses to several requests.
+pub(crate) fn closed_at_once(error: &RedisError) -> Option<&'static str> {
+    const REASON: &str = "the server closed the connection before it responded, as it does when `maxclients` is reached";
+    // The driver uses the same kind for a host that it cannot find, which is no error of the system.
+    let is_of_system = error.source().is_some();
+    let is_closed = error.is_connection_dropped() && !error.is_connection_refusal();
+    (is_of_system && is_closed).then_some(REASON)
 }
 
 /// Returns whether the slot of several keys is moving, and no longer has some of them.
@@ -301,6 +312,23 @@ mod tests {
         ] {
             assert_eq!(refuses_resp3(&error(line)), refuses, "{line}");
         }
+    }
+
+    #[test]
+    fn a_connection_that_is_closed_at_once_has_a_usual_reason() {
+        use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, TimedOut};
+        for (kind, is_closed) in [
+            (BrokenPipe, true),
+            (ConnectionReset, true),
+            (ConnectionRefused, false),
+            (TimedOut, false),
+        ] {
+            let error = RedisError::from(io::Error::from(kind));
+            assert_eq!(closed_at_once(&error).is_some(), is_closed, "{kind:?}");
+        }
+        let unknown_host = RedisError::from((ErrorKind::Io, "No address found for host"));
+        assert_eq!(closed_at_once(&unknown_host), None);
+        assert_eq!(closed_at_once(&error("-ERR upstream failure")), None);
     }
 
     #[test]
