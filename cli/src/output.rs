@@ -10,8 +10,6 @@ use crate::text::json;
 
 /// Prints a value on standard output: as its `Display` text, or with `--json` as one line of JSON.
 ///
-/// A reader that closes the pipe early, such as `head`, causes no error.
-///
 /// # Errors
 ///
 /// The error of the write.
@@ -21,9 +19,17 @@ pub(crate) fn print(global: &Global, value: &(impl Display + Serialize)) -> io::
         false => value.to_string(),
     };
     let text = text.trim_end_matches('\n');
+    write(format!("{text}\n").as_bytes())
+}
+
+/// Writes to standard output. A reader that closes the pipe early, such as `head`, causes no error.
+///
+/// # Errors
+///
+/// The error of the write.
+pub(crate) fn write(text: &[u8]) -> io::Result<()> {
     let mut output = anstream::stdout().lock();
-    let written = writeln!(output, "{text}").and_then(|()| output.flush());
-    match written {
+    match output.write_all(text).and_then(|()| output.flush()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }

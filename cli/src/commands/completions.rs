@@ -1,11 +1,10 @@
 //! `reentry completions`: the completions for a shell.
 
-use std::io::Write;
-
 use clap::Command;
 use clap_complete::{Shell, generate};
 
 use crate::exit::Exit;
+use crate::output;
 
 /// Print the completions for a shell
 ///
@@ -21,6 +20,6 @@ pub(crate) fn run(args: &Args, mut command: Command) -> anyhow::Result<Exit> {
     let name = command.get_name().to_owned();
     let mut script = Vec::new();
     generate(args.shell, &mut command, name, &mut script);
-    std::io::stdout().lock().write_all(&script)?;
+    output::write(&script)?;
     Ok(Exit::Success)
 }

@@ -1,7 +1,6 @@
 //! `reentry man`: the man pages.
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -9,6 +8,7 @@ use clap::Command;
 use clap_mangen::Man;
 
 use crate::exit::Exit;
+use crate::output;
 
 /// Print the man page, or write the pages of all subcommands to a directory
 ///
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Args, command: Command) -> anyhow::Result<Exit> {
         None => {
             let mut page = Vec::new();
             Man::new(command).render(&mut page)?;
-            io::stdout().lock().write_all(&page)?;
+            output::write(&page)?;
         }
     }
     Ok(Exit::Success)

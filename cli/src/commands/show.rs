@@ -1,16 +1,15 @@
 //! `reentry show`: one lock, and its waiters.
 
 use std::fmt::Write as _;
-use std::io::{self, ErrorKind, Write};
 
 use reentry::__admin;
 use serde::Serialize;
 
 use crate::args::Global;
-use crate::connect;
 use crate::exit::Exit;
 use crate::text::{cut, json, padded, printable};
 use crate::view::{LockView, ProcessView, WaitingView, short};
+use crate::{connect, output};
 
 /// The width of a waiting process, in cells. It is the width of an ID, which is shown for an unknown process.
 const WAITER: usize = 36;
@@ -73,11 +72,8 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     } else {
         shown.text()
     };
-    let mut out = anstream::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(io::Error::into(error)),
-        _ => Ok(exit),
-    }
+    output::write(text.as_bytes())?;
+    Ok(exit)
 }
 
 impl Shown {

@@ -1,6 +1,8 @@
 //! `reentry completions`.
 
-use crate::program::ended;
+use std::io::pipe;
+
+use crate::program::{ended, reentry};
 
 #[test]
 fn every_shell_gets_completions_that_name_the_program() {
@@ -10,6 +12,17 @@ fn every_shell_gets_completions_that_name_the_program() {
         assert!(ended.out.contains("reentry"), "{shell}: {}", ended.out);
         // It is internal.
         assert!(!ended.out.contains("guard"), "{shell}");
+    }
+}
+
+#[test]
+fn a_reader_that_is_gone_is_no_error() {
+    for words in [&["completions", "zsh"][..], &["man"]] {
+        let (reader, writer) = pipe().unwrap();
+        drop(reader);
+        let output = reentry(words).stdout(writer).output().unwrap();
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!((output.status.code(), &*err), (Some(0), ""), "{words:?}");
     }
 }
 
