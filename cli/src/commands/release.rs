@@ -3,7 +3,7 @@
 use std::io::{IsTerminal, Write, stderr, stdin};
 
 use anyhow::bail;
-use reentry::__admin;
+use reentry::{__admin, LockError};
 use serde_json::json;
 
 use crate::args::Global;
@@ -26,7 +26,7 @@ use crate::{connect, output};
 /// The exit code is 1 if the lock is free, if none of the holds that were shown is left, or if the release was not
 /// confirmed.
 ///
-/// A hash that is not a lock is not changed. A lock has fields of the form `<uuid>:<number>`, as this crate and the
+/// What is not a lock is not changed: use DEL. A lock has fields of the form `<uuid>:<number>`, as this crate and the
 /// classic scripts write them, and no other field except `mode`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -42,7 +42,8 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     let locks = connect::locks(global).await?;
-    let Some(seen) = locks.inspect(&args.key).await? else {
+    let names_way = |error: LockError| no_lock(error, &args.key, global);
+    let Some(seen) = locks.inspect(&args.key).await.map_err(names_way)? else {
         said(global, &args.key, None)?;
         return Ok(Exit::No);
     };
@@ -51,12 +52,29 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     if !args.yes && !is_wanted(&lock)? {
         return Ok(Exit::No);
     }
-    let ended = __admin::release_seen(&locks, &args.key, &seen).await?;
+    let ended = __admin::release_seen(&locks, &args.key, &seen).await;
+    let ended = ended.map_err(names_way)?;
     said(global, &args.key, Some(&ended))?;
     Ok(match ended[..] {
         [] => Exit::No,
         _ => Exit::Success,
     })
+}
+
+/// The error, with the way to delete what is not a lock.
+fn no_lock(error: LockError, key: &str, global: &Global) -> anyhow::Error {
+    let error = anyhow::Error::new(error);
+    let said = format!("{error:#}");
+    if !["NOLOCK", "WRONGTYPE"]
+        .iter()
+        .any(|code| said.contains(code))
+    {
+        return error;
+    }
+    let name = format!("{}{key}", global.prefix);
+    error.context(format!(
+        "`{name}` is not a lock, so it was not changed: to delete it, use DEL"
+    ))
 }
 
 /// Asks the person at the terminal.

@@ -103,6 +103,22 @@ async fn the_hash_of_an_application_is_left_as_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_lock_is_deleted_with_del_as_it_says() {
+    let server = RedisServer::start().await;
+    server.ask("HSET app:user:1001 name Ann").await;
+    server.ask("SET app:text a").await;
+    server.ask("RPUSH app:list a").await;
+    for key in ["user:1001", "text", "list"] {
+        let words = ["--prefix", "app:", "release", key, "--force", "--yes"];
+        let refused = run(&server.url(), &words).await;
+        let expected =
+            format!("`app:{key}` is not a lock, so it was not changed: to delete it, use DEL");
+        assert!(refused.err.contains(&expected), "{refused:?}");
+        assert_eq!(refused.out, "");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_a_terminal_it_has_to_be_said_twice() {
     let server = RedisServer::start().await;
     let locks = process(&server).await;
