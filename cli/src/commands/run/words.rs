@@ -64,6 +64,10 @@ impl Task {
             ],
             None => keys.to_vec(),
         };
+        ensure!(
+            !keys.iter().any(|key| key.contains('\n')),
+            "a key must not contain a newline: `REENTRY_KEY` has one line for each key"
+        );
         Ok(Self { keys, command })
     }
 }
@@ -195,6 +199,10 @@ mod tests {
                 error.starts_with("error") && error.contains(expected),
                 "{words}: {error}"
             );
+        }
+        for keys in [&["a\nb"][..], &["a", "b\nc"]] {
+            let error = read(keys, None, "ls", false);
+            assert!(error.contains("newline"), "{keys:?}: {error}");
         }
         let error = read(&[], None, "backup --url=redis://:hunter2@host ls", false);
         assert!(
