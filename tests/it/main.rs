@@ -154,6 +154,7 @@ mod setup {
     mod layers;
     mod lazy;
     mod links;
+    mod options;
     mod processes;
     mod programs;
     mod reliability;
