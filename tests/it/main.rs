@@ -50,6 +50,7 @@ mod calls {
     mod spawned;
     mod spawned_ends;
     mod storm;
+    mod threads;
     mod unpolled;
 }
 
