@@ -1,7 +1,5 @@
 //! A server that responds, but grants no lock: the run ends with the error of the server, and does not wait.
 
-use std::process::Command;
-
 use crate::program::{Running, reentry_for, script_at, with_errors};
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::{Cluster, RedisServer};

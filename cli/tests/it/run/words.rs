@@ -1,7 +1,5 @@
 //! How the key and the command are written: with `--key` or as the first word, with `--` or without, as a line.
 
-use std::process::Command;
-
 use crate::program::{Ended, Running, ended, ended_of, locks_at, reentry_at, with_errors};
 use crate::support::server::RedisServer;
 
