@@ -90,6 +90,19 @@ async fn checked(id: &str) -> Result<bool, Box<dyn std::error::Error>> {
     Ok(held("42").is_some())
 }
 
+#[locked("order:{tenant.len()}:{tenant}:{name}", held = lock)]
+async fn chosen(tenant: &str, name: &str) -> Result<String, LockError> {
+    Ok(lock.key().to_owned())
+}
+
+#[tokio::test]
+async fn a_length_keeps_the_parts_that_users_choose_apart() {
+    let locks = Locks::in_memory();
+    let key = async |tenant, name| locks.scope(chosen(tenant, name)).await.unwrap();
+    assert_eq!(key("1:2", "3").await, "order:3:1:2:3");
+    assert_ne!(key("1:2", "3").await, key("1", "2:3").await);
+}
+
 #[tokio::test]
 async fn a_key_that_cannot_be_computed_fails_the_call_before_any_lock() {
     let locks = Locks::in_memory();
