@@ -42,10 +42,10 @@
 pub enum FenceSql {
     /// Postgres 9.5 or later. The parameters are `$1` and `$2`. The error is SQLSTATE 40001.
     Postgres,
-    /// MariaDB 10.2 or later, or MySQL 8.0.16 or later, with InnoDB. The parameters are `?` and `?`. The error is a
-    /// violated CHECK constraint.
+    /// MariaDB 10.2 or later, or MySQL 5.7 or later, with InnoDB. The parameters are `?` and `?`. The error is 1690, a
+    /// number out of range.
     MySql,
-    /// SQLite 3.24 or later. The parameters are `?1` and `?2`. The error is a violated CHECK constraint.
+    /// SQLite 3.24 or later. The parameters are `?1` and `?2`. The error is a violated NOT NULL constraint.
     Sqlite,
 }
 

@@ -73,6 +73,7 @@ mod fence {
     mod isolation;
     mod session;
     mod sessions;
+    mod settings;
     mod stale;
     mod tokens;
 }

@@ -74,15 +74,19 @@ impl Database {
 
     /// The fence, with values instead of its parameters.
     pub(super) fn fence(self, key: &str, token: i64) -> String {
-        let (key, token) = (format!("'{key}'"), token.to_string());
+        self.fence_of(&format!("'{key}'"), &token.to_string())
+    }
+
+    /// The fence, with SQL instead of its parameters.
+    pub(super) fn fence_of(self, key: &str, token: &str) -> String {
         let statement = self.sql().statement();
         let (first, second) = match self {
             Self::Postgres => ("$1", "$2"),
             Self::MariaDb => ("?", "?"),
             Self::Sqlite => ("?1", "?2"),
         };
-        let statement = statement.replacen(first, &key, 1);
-        statement.replacen(second, &token, 1)
+        let statement = statement.replacen(first, key, 1);
+        statement.replacen(second, token, 1)
     }
 }
 

@@ -16,7 +16,7 @@
 --   since the snapshot was taken, Postgres reports SQLSTATE 40001 with another message. Then repeat the transaction.
 --
 -- If you may not create a function, the table is enough. This statement does the same. It fails with SQLSTATE 23514, and its
--- message contains `stale_fencing_token`, too:
+-- message contains `stale_fencing_token`, too. Name the schema of the table in it, if sessions differ in their `search_path`:
 --
 --     INSERT INTO reentry_fence (lock_key, token) VALUES ($1, $2)
 --     ON CONFLICT (lock_key) DO UPDATE SET token =
@@ -35,5 +35,12 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'stale_fencing_token: a later holder of "%" has written', key USING ERRCODE = '40001';
     END IF;
+END
+$$;
+
+-- The table is the one beside the function, whatever the `search_path` of the caller is.
+DO $$
+BEGIN
+    EXECUTE format('ALTER FUNCTION reentry_fence(text, bigint) SET search_path = %I, pg_temp', current_schema());
 END
 $$;
