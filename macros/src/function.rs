@@ -2,6 +2,7 @@
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
+use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::token::Brace;
 use syn::visit::{self, Visit};
@@ -121,9 +122,10 @@ impl Bindings {
         });
     }
 
-    /// Whether `name` is one of the names.
-    pub(crate) fn have(&self, name: &Ident) -> bool {
-        self.names.iter().any(|binding| binding.name == *name)
+    /// The name that is `written` so, with or without `r#`.
+    pub(crate) fn named(&self, written: &str) -> Option<&Ident> {
+        let mut names = self.names.iter().map(|binding| &binding.name);
+        names.find(|name| name.unraw() == written)
     }
 
     /// Whether any of the names occurs in `code`.
@@ -146,11 +148,12 @@ impl<'ast> Visit<'ast> for Bindings {
     }
 }
 
-/// Whether `code` contains `name`, including in the braces of a format string.
+/// Whether `code` contains `name`, including in the braces of a format string, which has no `r#`.
 pub(crate) fn mentions(code: &TokenStream, name: &Ident) -> bool {
+    let name = name.unraw();
     code.clone().into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => ident == *name,
-        TokenTree::Group(group) => mentions(&group.stream(), name),
+        TokenTree::Ident(ident) => ident.unraw() == name,
+        TokenTree::Group(group) => mentions(&group.stream(), &name),
         TokenTree::Literal(literal) => literal.to_string().contains(&format!("{{{name}")),
         TokenTree::Punct(_) => false,
     })

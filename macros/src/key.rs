@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Expr, Ident, Lit, LitStr};
+use syn::{Expr, Ident, Lit, LitStr, parse_quote};
 
 use crate::function::Bindings;
 use crate::names;
@@ -32,7 +33,7 @@ impl Key {
             .map_err(|flaw| syn::Error::new(span_in(literal, &text, flaw.range), flaw.message))?;
         let mut values = Vec::new();
         for expression in &template.expressions {
-            values.push(value(literal, &text, expression)?);
+            values.push(value(literal, &text, expression, bindings)?);
         }
         let unknown = values.iter().zip(&template.expressions);
         let unknown = unknown.flat_map(|(value, expression)| {
@@ -40,7 +41,9 @@ impl Key {
             names.map(|name| (name, expression.range.clone()))
         });
         let unknown = unknown
-            .filter(|(name, _)| !bindings.incomplete && !bindings.have(name))
+            .filter(|(name, _)| {
+                !bindings.incomplete && bindings.named(&name.unraw().to_string()).is_none()
+            })
             .map(|(name, range)| no_argument(name, bindings, span_in(literal, &text, range)))
             .reduce(|mut all, next| {
                 all.combine(next);
@@ -90,7 +93,7 @@ impl Key {
 
 /// Whether `code`, found between braces, was probably meant as an expression of a template.
 fn looks_filled_in(code: &str, bindings: &Bindings) -> bool {
-    syn::parse_str::<Expr>(code).is_ok_and(|expression| {
+    parse(code, Span::call_site(), bindings).is_ok_and(|expression| {
         let is_name = matches!(&expression, Expr::Path(path) if path.path.get_ident().is_some());
         is_name || bindings.occur_in(&expression.to_token_stream())
     })
@@ -122,7 +125,8 @@ impl ToTokens for Key {
 
 /// The error for a template with a name that is not an argument.
 fn no_argument(name: &Ident, bindings: &Bindings, at: Span) -> syn::Error {
-    let names = bindings.names.iter().map(|it| it.name.to_string());
+    let name = name.unraw();
+    let names = bindings.names.iter().map(|it| it.name.unraw().to_string());
     // `#[async_trait]` gives such names to arguments that are patterns.
     let names: Vec<_> = names.filter(|name| !name.starts_with("__arg")).collect();
     let all = || names.iter().map(String::as_str);
@@ -149,10 +153,15 @@ pub(crate) fn string(value: &Expr) -> Option<&LitStr> {
 }
 
 /// Parses one placeholder. All its tokens have the span of the template.
-fn value(literal: &LitStr, text: &str, expression: &Expression<'_>) -> syn::Result<Expr> {
+fn value(
+    literal: &LitStr,
+    text: &str,
+    expression: &Expression<'_>,
+    bindings: &Bindings,
+) -> syn::Result<Expr> {
     let span = span_in(literal, text, expression.range.clone());
     let code = expression.code;
-    match LitStr::new(code, span).parse::<Expr>() {
+    match parse(code, span, bindings) {
         // `format!` would read it as a named argument.
         Ok(Expr::Assign(_)) => Err(syn::Error::new(
             span,
@@ -164,6 +173,17 @@ fn value(literal: &LitStr, text: &str, expression: &Expression<'_>) -> syn::Resu
             Err(syn::Error::new(span, message))
         }
     }
+}
+
+/// Parses the code of a placeholder, with one span for all of its tokens. As in `format!`, a keyword alone is the
+/// argument of this name: `{type}` is `r#type`.
+fn parse(code: &str, at: Span, bindings: &Bindings) -> syn::Result<Expr> {
+    let expression = LitStr::new(code, at).parse();
+    expression.or_else(|error| {
+        let mut name = bindings.named(code).cloned().ok_or(error)?;
+        name.set_span(at);
+        Ok(parse_quote!(#name))
+    })
 }
 
 /// The span of a part of the template, if the compiler can determine it. It can do so on nightly, and only if there is

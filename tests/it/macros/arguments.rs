@@ -63,6 +63,11 @@ async fn computed(names: &[&str]) -> Result<bool, LockError> {
     Ok(held("a+b").is_some())
 }
 
+#[locked("{type}:{r#fn}:{r#type:?}:{name}")]
+async fn keywords(r#type: &str, r#fn: u8, r#name: &str) -> Result<bool, LockError> {
+    Ok(held(format!("{type}:{fn}:{type:?}:{name}")).is_some())
+}
+
 const NIGHTLY: &str = "jobs:{nightly}";
 
 #[locked(key = NIGHTLY)]
@@ -79,6 +84,7 @@ async fn the_key_is_what_the_template_or_the_expression_says() {
         assert!(braces(&HashMap::from([("}", 3)]), &true).await.unwrap());
         assert!(formats(7, "ab").await.unwrap());
         assert!(patterns((1, 2), self::order(3), [4, 5]).await.unwrap());
+        assert!(keywords("csv", 1, "shop").await.unwrap());
         assert!(computed(&["a", "b"]).await.unwrap());
         assert!(constant().await.unwrap());
     };

@@ -20,6 +20,11 @@ async fn constant(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
+#[locked(key = "order:{type}")]
+async fn keyword(r#type: &str) -> Result<usize, LockError> {
+    Ok(r#type.len())
+}
+
 // Hash tags of Redis Cluster, and texts that are taken apart elsewhere.
 const NIGHTLY: &str = "jobs:{nightly}";
 

@@ -25,4 +25,9 @@ async fn format(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
+#[locked("order:{type}")]
+async fn keyword(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
 fn main() {}
