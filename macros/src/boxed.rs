@@ -16,7 +16,7 @@ use syn::{
 };
 
 use crate::args::Arguments;
-use crate::emit::{anchor, binding, run};
+use crate::emit::{anchor, binding, body, run};
 use crate::errors::Errors;
 use crate::function::{Bindings, Function, check_result};
 
@@ -80,9 +80,14 @@ impl Boxed {
         let anchor = anchor(&self.output);
         let capture = &future.capture;
         let binding = binding(&arguments);
-        let body = quote!(async #capture { #anchor #binding #(#inner)* });
+        let block = body(
+            future.block.brace_token,
+            &quote!(#anchor #binding),
+            &quote!(#(#inner)*),
+        );
+        let inner = quote!(async #capture #block);
         let name = &function.signature.ident;
-        let run = run(name, &arguments, &self.output, &body);
+        let run = run(name, &arguments, &self.output, &inner);
         let outer = quote!(#anchor #(#unpacked)* #run);
         future.block.stmts = vec![Stmt::Expr(Expr::Verbatim(outer), None)];
         let statements = &self.statements;

@@ -1,13 +1,16 @@
 //! The new body of a function with the attribute.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Group, Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
+use syn::token::Brace;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Ident, Type};
+use syn::{Ident, Item, Type};
 
 use crate::args::Arguments;
+use crate::function::braces;
 
 /// The statements that acquire the lock and run `body` under it.
 ///
@@ -104,6 +107,29 @@ pub(crate) fn anchor(declared: &Type) -> TokenStream {
 pub(crate) fn binding(arguments: &Arguments) -> TokenStream {
     let held = arguments.held.iter();
     quote!(#(let #held = ::reentry::__private::held();)*)
+}
+
+/// The block of the user, with other statements before the user's.
+pub(crate) fn body(user: Brace, first: &TokenStream, statements: &TokenStream) -> Group {
+    if begins_with_item(statements) {
+        // Clippy expects the items of a block before its statements.
+        let inner = braces(user, statements);
+        braces(user, &quote!(#first #inner))
+    } else {
+        braces(user, &quote!(#first #statements))
+    }
+}
+
+fn begins_with_item(statements: &TokenStream) -> bool {
+    let first = |input: ParseStream<'_>| {
+        let first = input.parse::<Item>()?;
+        input.parse::<TokenStream>().map(|_| first)
+    };
+    match first.parse2(statements.clone()) {
+        // A call of a macro has no name.
+        Ok(Item::Macro(item)) => item.ident.is_some(),
+        first => first.is_ok(),
+    }
 }
 
 /// Replaces `impl Trait`, which cannot be named in a body, with `_`.

@@ -6,7 +6,7 @@ use syn::Ident;
 
 use crate::args::Arguments;
 use crate::boxed::Boxed;
-use crate::emit::{anchor, binding, run};
+use crate::emit::{anchor, binding, body, run};
 use crate::errors::Errors;
 use crate::function::{Binding, Bindings, Function, mentions, result_type};
 
@@ -43,17 +43,20 @@ fn expand_async(function: &Function, arguments: TokenStream, errors: &mut Errors
     let captures = captures(&bindings, &function.body, &arguments);
     let anchor = declared.map(anchor);
     let binding = binding(&arguments);
-    let body = &function.body;
-    let block = function.braces(&quote!(#captures #anchor #binding #body));
+    let block = body(
+        function.brace,
+        &quote!(#captures #anchor #binding),
+        &function.body,
+    );
     let asyncness = &function.signature.asyncness;
     // The body is boxed, so that the function may call itself. The box has the type of the body instead of `dyn
     // Future`, so that it is `Send` exactly if the body is.
-    let body = quote!(::std::boxed::Box::pin(#asyncness move #block));
+    let future = quote!(::std::boxed::Box::pin(#asyncness move #block));
     function.with_body(&match declared {
         Some(declared) if errors.is_empty() => {
-            run(&function.signature.ident, &arguments, declared, &body)
+            run(&function.signature.ident, &arguments, declared, &future)
         }
-        _ => quote!(#body.await),
+        _ => quote!(#future.await),
     })
 }
 

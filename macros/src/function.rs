@@ -59,22 +59,22 @@ impl Function {
             inner_attributes,
             ..
         } = self;
-        let block = self.braces(&quote!(#(#inner_attributes)* #body));
+        let block = braces(self.brace, &quote!(#(#inner_attributes)* #body));
         quote!(#(#attributes)* #visibility #signature #block)
-    }
-
-    /// A block with the span of the user's block. rustc points there if its last value is missing, and names the
-    /// arguments in it.
-    pub(crate) fn braces(&self, statements: &TokenStream) -> Group {
-        let mut block = Group::new(Delimiter::Brace, statements.clone());
-        block.set_span(self.brace.span.join());
-        block
     }
 
     /// The function without changes.
     pub(crate) fn unchanged(&self) -> TokenStream {
         self.with_body(&self.body)
     }
+}
+
+/// A block with the span of the user's block. rustc points there if its last value is missing, and names the arguments
+/// in it. Without this span, it does not measure the coverage of what is in the block.
+pub(crate) fn braces(user: Brace, statements: &TokenStream) -> Group {
+    let mut block = Group::new(Delimiter::Brace, statements.clone());
+    block.set_span(user.span.join());
+    block
 }
 
 /// A name that an argument binds.

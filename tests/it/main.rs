@@ -172,6 +172,7 @@ mod macros {
     mod arguments;
     mod functions;
     mod held;
+    mod lints;
     mod locked;
     mod methods;
     mod options;

@@ -34,4 +34,11 @@ async fn unknown(id: u64) -> Result<u64, LockError> {
     Ok(ident)
 }
 
+#[locked("order:{id}")]
+fn no_value_of_a_block(id: u64) -> impl Future<Output = Result<u64, LockError>> {
+    async move {
+        Ok(id);
+    }
+}
+
 fn main() {}
