@@ -34,7 +34,8 @@ pub fn capture<T: ?Sized>(_: &T) {}
     message = "`locks = …` takes a `Locks` or a `&Locks`, not a value of the type `{Self}`",
     label = "not a `Locks`",
     note = "use a `Locks` that already exists, as in `locks = self.locks`; \
-            `Locks::connect(\"redis://…\").await?` creates one from a URL"
+            `Locks::connect(\"redis://…\").await?` creates one from a URL; \
+            a static `LazyLock<Locks>` is `locks = *LOCKS`"
 )]
 pub trait AsLocks {
     /// The `Locks`.

@@ -1,7 +1,7 @@
 //! `#[locked]`: the `Locks` and the options with which a call acquires its lock.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use reentry::{LockError, Locks, LostReason, OnLost, Reentrancy, Replicas, locked};
@@ -44,9 +44,17 @@ async fn by_mut(id: u32, locks: &mut Locks) -> Result<bool, LockError> {
     Ok(locks.held("1").is_some())
 }
 
+static LOCKS: LazyLock<Locks> = LazyLock::new(Locks::in_memory);
+
+#[locked("{id}", locks = *LOCKS)]
+async fn by_static(id: u32) -> Result<bool, LockError> {
+    Ok(LOCKS.held("1").is_some())
+}
+
 #[tokio::test]
 async fn the_locks_may_be_behind_a_pointer() {
     let mut locks = Locks::in_memory();
+    assert!(by_static(1).await.unwrap());
     assert!(by_arc(1, Arc::new(locks.clone())).await.unwrap());
     assert!(by_mut(1, &mut locks).await.unwrap());
 }

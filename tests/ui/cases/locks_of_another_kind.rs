@@ -1,3 +1,5 @@
+use std::sync::LazyLock;
+
 use reentry::{LockError, Locks, locked};
 
 struct Shop {
@@ -28,6 +30,13 @@ async fn not_built(id: u64) -> Result<u64, LockError> {
 
 #[locked("order:{id}", locks = 5)]
 async fn number(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+static LOCKS: LazyLock<Locks> = LazyLock::new(Locks::in_memory);
+
+#[locked("order:{id}", locks = LOCKS)]
+async fn not_dereferenced(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
