@@ -7,14 +7,14 @@ use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
-use syn::{Expr, Ident, LitStr, Token};
+use syn::{Expr, Ident, LitStr, Path, Token};
 
 use crate::errors::Errors;
 use crate::function::Bindings;
 use crate::key::{Key, string};
 use crate::{duration, names};
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 13] = [
     "key",
     "locks",
     "held",
@@ -27,6 +27,7 @@ const NAMES: [&str; 12] = [
     "reentrancy",
     "depth_sync",
     "detect_deadlocks",
+    "crate",
 ];
 
 /// The argument that makes the lock shared. It takes no value.
@@ -52,6 +53,8 @@ pub(crate) struct Arguments {
     pub(crate) held: Option<Ident>,
     /// The setters to call on the request, each as `.name(value)`.
     pub(crate) setters: TokenStream,
+    /// The path of the crate `reentry`, if it is given.
+    reentry: Option<Path>,
 }
 
 impl Arguments {
@@ -69,6 +72,14 @@ impl Arguments {
         };
         let end = (|input: ParseStream<'_>| reader.read_all(input)).parse2(tokens);
         reader.finish(end)
+    }
+
+    /// The path of the crate `reentry`, at a place for the messages of rustc.
+    pub(crate) fn reentry(&self, at: Span) -> TokenStream {
+        match &self.reentry {
+            Some(path) => quote!(#path),
+            None => quote_spanned!(at=> ::reentry),
+        }
     }
 }
 
@@ -198,6 +209,9 @@ impl Reader<'_> {
             let setter = self.confirmation(name, &value);
             let setter = self.errors.keep(setter);
             self.arguments.setters.extend(setter);
+        } else if name == "crate" {
+            let path = path(value);
+            self.arguments.reentry = self.errors.keep(path);
         } else {
             self.arguments.setters.extend(quote!(.#name(#value)));
         }
@@ -299,6 +313,19 @@ impl Reader<'_> {
         }
         self.seen.push(name.clone());
         !repeated
+    }
+}
+
+/// The value of `crate`.
+fn path(value: Expr) -> syn::Result<Path> {
+    match value {
+        Expr::Group(group) => path(*group.expr),
+        Expr::Path(value) if value.qself.is_none() => Ok(value.path),
+        value => {
+            let message = "`crate` takes the path of the crate `reentry`, without quotes: \
+                           `crate = company::reentry`";
+            Err(syn::Error::new_spanned(value, message))
+        }
     }
 }
 

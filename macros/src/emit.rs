@@ -10,7 +10,7 @@ use syn::visit_mut::{self, VisitMut};
 use syn::{Ident, Item, Type};
 
 use crate::args::Arguments;
-use crate::function::braces;
+use crate::function::{braces, expanded};
 
 /// The statements that acquire the lock and run `body` under it.
 ///
@@ -26,35 +26,38 @@ pub(crate) fn run(
         keys,
         locks,
         setters,
-        held: _,
+        ..
     } = arguments;
-    let at = place_of(declared);
+    let reentry = arguments.reentry(Span::call_site());
+    let at = expanded(declared.span());
     let [found, request, future, output, error] =
         ["locks", "request", "future", "output", "error"].map(|name| local(name, at));
     let function = function.unraw().to_string();
     let first = keys.first();
     let run_on = |locks: &TokenStream| {
         let asked = match &keys[..] {
-            [key] => quote!(::reentry::Locks::lock(#locks, #key)),
-            several => quote!(::reentry::Locks::lock_all(#locks, [#(#several),*])),
+            [key] => quote!(#reentry::Locks::lock(#locks, #key)),
+            several => quote!(#reentry::Locks::lock_all(#locks, [#(#several),*])),
         };
         quote! {
             let #request = #asked #setters;
             let #future = #body;
-            ::reentry::LockRequest::run(#request, #future).await
+            #reentry::LockRequest::run(#request, #future).await
         }
     };
     let outcome = match locks {
-        Some(locks) => run_on(&quote_spanned! {locks.span()=>
-            ::reentry::__private::AsLocks::as_locks(&(#locks))
-        }),
+        Some(locks) => {
+            let at = locks.span();
+            let reentry = arguments.reentry(at);
+            run_on(&quote_spanned!(at=> #reentry::__private::AsLocks::as_locks(&(#locks))))
+        }
         None => {
             let run = run_on(&quote!(&#found));
             quote! {
-                match ::reentry::__private::locks() {
+                match #reentry::__private::locks() {
                     ::core::option::Option::Some(#found) => { #run }
                     ::core::option::Option::None => ::core::result::Result::Err(
-                        ::reentry::__private::no_locks(#function, #first),
+                        #reentry::__private::no_locks(#function, #first),
                     ),
                 }
             }
@@ -76,17 +79,9 @@ pub(crate) fn run(
     }
 }
 
-/// The span of a type in the user's code, with the hygiene of the expansion.
-fn place_of(declared: &Type) -> Span {
-    declared.span().resolved_at(Span::mixed_site())
-}
-
-/// A name that the user's code cannot see.
+/// A name that the user's code cannot see, at a place with the hygiene of the expansion.
 fn local(name: &str, at: Span) -> Ident {
-    format_ident!(
-        "__reentry_{name}",
-        span = at.resolved_at(Span::mixed_site())
-    )
+    format_ident!("__reentry_{name}", span = at)
 }
 
 /// A branch that is never taken and returns the declared type. So the type of the body is known before its first `?`,
@@ -94,7 +89,7 @@ fn local(name: &str, at: Span) -> Ident {
 pub(crate) fn anchor(declared: &Type) -> TokenStream {
     let mut known = declared.clone();
     EraseImplTrait.visit_type_mut(&mut known);
-    let at = place_of(declared);
+    let at = expanded(declared.span());
     let never = local("never", at);
     quote_spanned! {at=>
         if let ::core::option::Option::Some(#never) = ::core::option::Option::None::<#known> {
@@ -106,7 +101,8 @@ pub(crate) fn anchor(declared: &Type) -> TokenStream {
 /// The statement that binds the lock to the name that the attribute gives to it.
 pub(crate) fn binding(arguments: &Arguments) -> TokenStream {
     let held = arguments.held.iter();
-    quote!(#(let #held = ::reentry::__private::held();)*)
+    let reentry = arguments.reentry(Span::call_site());
+    quote!(#(let #held = #reentry::__private::held();)*)
 }
 
 /// The block of the user, with other statements before the user's.

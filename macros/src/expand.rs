@@ -1,6 +1,6 @@
 //! The expansion of the attribute.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::Ident;
 
@@ -8,7 +8,7 @@ use crate::args::Arguments;
 use crate::boxed::Boxed;
 use crate::emit::{anchor, binding, body, run};
 use crate::errors::Errors;
-use crate::function::{Binding, Bindings, Function, mentions, result_type};
+use crate::function::{Binding, Bindings, Function, expanded, mentions, result_type};
 
 /// Expands `#[locked(arguments)] item`.
 ///
@@ -71,7 +71,7 @@ fn captures(bindings: &Bindings, body: &TokenStream, arguments: &Arguments) -> T
         keys,
         locks,
         setters,
-        held: _,
+        ..
     } = arguments;
     let used = quote!(#body #(#keys)* #locks #setters);
     let is_used = |name: &Ident| {
@@ -83,15 +83,55 @@ fn captures(bindings: &Bindings, body: &TokenStream, arguments: &Arguments) -> T
         .rev()
         .filter(|binding| is_used(&binding.name));
     let captures = names.map(|Binding { conditions, name }| {
-        let at = name.span().resolved_at(Span::mixed_site());
+        let at = expanded(name.span());
         let mention = if name.to_string().starts_with('_') {
             // Clippy's `used_underscore_binding` ignores the left side of an assignment. An `allow` would be an error
             // in a crate that forbids the lint.
-            quote_spanned!(at=> { *&mut ::reentry::__private::capture(&#name) = (); })
+            let reentry = arguments.reentry(at);
+            quote_spanned!(at=> { *&mut #reentry::__private::capture(&#name) = (); })
         } else {
             quote_spanned!(at=> let _ = &#name;)
         };
         quote!(#(#conditions)* #mention)
     });
     quote!(#(#captures)*)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each path of the expansion, for functions that need all of them.
+    #[test]
+    fn no_path_names_the_crate_but_the_one_that_is_given() {
+        let functions = [
+            quote!(
+                async fn f(id: u8, _by: u8) -> Result<u8, E> {
+                    Ok(id)
+                }
+            ),
+            quote!(
+                fn f(id: u8) -> BoxFuture<'static, Result<u8, E>> {
+                    Box::pin(async move { Ok(id) })
+                }
+            ),
+        ];
+        let arguments = [
+            quote!("{id}", held = lock, wait = "none"),
+            quote!("{id}", "other:{id}", locks = locks, read),
+        ];
+        for function in &functions {
+            for arguments in &arguments {
+                let paths = |arguments: TokenStream| {
+                    let expanded = locked(arguments, function.clone()).to_string();
+                    assert!(!expanded.contains("compile_error"), "{expanded}");
+                    [":: reentry ::", "company :: locks ::"].map(|it| expanded.matches(it).count())
+                };
+                let [count, _] = paths(arguments.clone());
+                assert!(count > 2);
+                let given = paths(quote!(#arguments, crate = company::locks));
+                assert_eq!(given, [0, count]);
+            }
+        }
+    }
 }

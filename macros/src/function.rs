@@ -1,6 +1,6 @@
 //! The function under the attribute. Its signature is parsed, but its body is not.
 
-use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
@@ -75,6 +75,11 @@ pub(crate) fn braces(user: Brace, statements: &TokenStream) -> Group {
     let mut block = Group::new(Delimiter::Brace, statements.clone());
     block.set_span(user.span.join());
     block
+}
+
+/// A place in the user's code, with the hygiene of the expansion: names at it are not visible to the user's code.
+pub(crate) fn expanded(at: Span) -> Span {
+    at.resolved_at(Span::mixed_site())
 }
 
 /// A name that an argument binds.

@@ -176,11 +176,11 @@ mod tests {
     }
 
     fn argument() -> impl Strategy<Value = String> {
-        let name = "(key|locks|ttl|wait|max_hold|on_lost|reentrancy|depth_sync|detect_deadlocks|r#key|tll|timeout|self)";
+        let name = "(key|locks|ttl|wait|max_hold|on_lost|reentrancy|depth_sync|detect_deadlocks|crate|r#key|tll|timeout|self)";
         let value = prop_oneof![
             "\"[0-9]{1,3}(ms|s|m|h|d|)\"",
             "\"(none|forever|\\{id\\}|\\{id:w\\$\\})\"",
-            "(self\\.locks|f\\(x\\)|\\|x\\| x|\\{ 1 \\}|10|a = b|let x = y|\\.\\.|return)",
+            "(self\\.locks|company::locks|f\\(x\\)|\\|x\\| x|\\{ 1 \\}|10|a = b|let x = y|\\.\\.|return)",
         ];
         let template =
             "\"[a-z:]{0,3}\\{(id|self\\.x|name|x = 1|f\\(id\\)|order_id|SHARD)(:08)?\\}\"";

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use reentry::{LockError, Locks, LostReason, OnLost, Reentrancy, Replicas, locked};
+use reentry::{LockError, Locks, LostReason, OnLost, Reentrancy, Replicas, held, locked};
 use tokio::sync::Barrier;
 use tokio::time::sleep;
 
@@ -57,6 +57,27 @@ async fn the_locks_may_be_behind_a_pointer() {
     assert!(by_static(1).await.unwrap());
     assert!(by_arc(1, Arc::new(locks.clone())).await.unwrap());
     assert!(by_mut(1, &mut locks).await.unwrap());
+}
+
+mod company {
+    pub(super) use reentry as locks;
+}
+
+#[locked("{id}", crate = company::locks)]
+async fn by_another_name(id: u32, _by: &str) -> Result<bool, LockError> {
+    Ok(held(id.to_string()).is_some())
+}
+
+#[locked("{id}", crate = self::company::locks, held = lock)]
+async fn by_a_path(id: u32) -> Result<u32, LockError> {
+    Ok(id + lock.depth())
+}
+
+#[tokio::test]
+async fn the_crate_may_have_another_name() {
+    let locks = Locks::in_memory();
+    assert!(locks.scope(by_another_name(1, "cron")).await.unwrap());
+    assert_eq!(locks.scope(by_a_path(1)).await.unwrap(), 2);
 }
 
 #[tokio::test(start_paused = true)]
