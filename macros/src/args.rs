@@ -193,27 +193,29 @@ impl Reader<'_> {
     }
 
     fn take(&mut self, name: &Ident, value: Expr) {
-        if name == "key" {
-            let key = Key::value(value, self.bindings);
-            self.arguments.keys.extend(self.errors.keep(key));
-        } else if name == "locks" {
-            self.arguments.locks = Some(value);
-        } else if name == "held" {
-            let held = self.binding(&value);
-            self.arguments.held = self.errors.keep(held);
-        } else if name == "ttl" || name == "wait" || name == "max_hold" || name == "min_hold" {
-            let setter = self.timed(name, &value);
-            let setter = self.errors.keep(setter);
-            self.arguments.setters.extend(setter);
-        } else if name == "confirm" {
-            let setter = self.confirmation(name, &value);
-            let setter = self.errors.keep(setter);
-            self.arguments.setters.extend(setter);
-        } else if name == "crate" {
-            let path = path(value);
-            self.arguments.reentry = self.errors.keep(path);
-        } else {
-            self.arguments.setters.extend(quote!(.#name(#value)));
+        match &*name.to_string() {
+            "key" => {
+                let key = Key::value(value, self.bindings);
+                self.arguments.keys.extend(self.errors.keep(key));
+            }
+            "locks" => self.arguments.locks = Some(value),
+            "held" => {
+                let held = self.binding(&value);
+                self.arguments.held = self.errors.keep(held);
+            }
+            "crate" => {
+                let path = path(value);
+                self.arguments.reentry = self.errors.keep(path);
+            }
+            option => {
+                let setter = match option {
+                    "ttl" | "wait" | "max_hold" | "min_hold" => self.timed(name, &value),
+                    "confirm" => self.confirmation(name, &value),
+                    _ => Ok(quote!(.#name(#value))),
+                };
+                let setter = self.errors.keep(setter);
+                self.arguments.setters.extend(setter);
+            }
         }
     }
 

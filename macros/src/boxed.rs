@@ -11,8 +11,8 @@ use syn::punctuated::Punctuated;
 use syn::token::Plus;
 use syn::visit::Visit;
 use syn::{
-    Block, Expr, ExprAsync, FnArg, GenericArgument, Pat, PathArguments, ReturnType, Signature,
-    Stmt, Type, TypeParamBound,
+    Block, Expr, ExprAsync, FnArg, GenericArgument, Ident, Pat, Path, PathArguments, ReturnType,
+    Signature, Stmt, Type, TypeParamBound,
 };
 
 use crate::args::Arguments;
@@ -41,14 +41,12 @@ impl Boxed {
         if !is_async {
             return Err(not_async());
         }
-        match (&function.signature.output, output(&function.signature)) {
-            (_, Some(output)) => {
-                let output = output.clone();
-                Ok(Self { statements, output })
-            }
-            (ReturnType::Default, None) => Err(not_async()),
-            (ReturnType::Type(_, alias), None) => Err(syn::Error::new_spanned(alias, HIDDEN)),
-        }
+        let ReturnType::Type(_, future) = &function.signature.output else {
+            return Err(not_async());
+        };
+        let output = output(future).ok_or_else(|| syn::Error::new_spanned(future, HIDDEN))?;
+        let output = output.clone();
+        Ok(Self { statements, output })
     }
 
     pub(crate) fn expand(
@@ -104,12 +102,8 @@ fn async_block(statement: &mut Stmt) -> Option<&mut ExprAsync> {
         Expr::Async(block) => Some(block),
         Expr::Call(call) => match (&*call.func, call.args.first_mut()) {
             (Expr::Path(function), Some(Expr::Async(block))) => {
-                let mut names = function
-                    .path
-                    .segments
-                    .iter()
-                    .rev()
-                    .map(|segment| &segment.ident);
+                let names = function.path.segments.iter().rev();
+                let mut names = names.map(|segment| &segment.ident);
                 let is_box_pin = names.next()? == "pin" && names.next()? == "Box";
                 is_box_pin.then_some(block)
             }
@@ -119,35 +113,21 @@ fn async_block(statement: &mut Stmt) -> Option<&mut ExprAsync> {
     }
 }
 
-/// The output type of the future that the function returns.
-fn output(signature: &Signature) -> Option<&Type> {
-    match &signature.output {
-        ReturnType::Default => None,
-        ReturnType::Type(_, declared) => output_of(declared),
-    }
-}
-
-fn output_of(future: &Type) -> Option<&Type> {
+/// The output type of a future.
+fn output(future: &Type) -> Option<&Type> {
     match future {
-        Type::Group(group) => output_of(&group.elem),
-        Type::Paren(paren) => output_of(&paren.elem),
+        Type::Group(group) => output(&group.elem),
+        Type::Paren(paren) => output(&paren.elem),
         Type::ImplTrait(future) => output_in(&future.bounds),
         Type::TraitObject(future) => output_in(&future.bounds),
         Type::Path(path) => {
-            let segment = path.path.segments.last()?;
-            let PathArguments::AngleBracketed(arguments) = &segment.arguments else {
-                return None;
-            };
-            let last = arguments
-                .args
-                .iter()
-                .rev()
-                .find_map(|argument| match argument {
-                    GenericArgument::Type(argument) => Some(argument),
-                    _ => None,
-                })?;
-            match segment.ident.to_string().as_str() {
-                "Pin" | "Box" => output_of(last),
+            let (name, arguments) = arguments_of(&path.path)?;
+            let last = arguments.rev().find_map(|argument| match argument {
+                GenericArgument::Type(argument) => Some(argument),
+                _ => None,
+            })?;
+            match &*name.to_string() {
+                "Pin" | "Box" => output(last),
                 "BoxFuture" | "LocalBoxFuture" => Some(last),
                 _ => None,
             }
@@ -161,15 +141,23 @@ fn output_in(bounds: &Punctuated<TypeParamBound, Plus>) -> Option<&Type> {
         let TypeParamBound::Trait(bound) = bound else {
             return None;
         };
-        let segment = bound.path.segments.last()?;
-        let PathArguments::AngleBracketed(arguments) = &segment.arguments else {
-            return None;
-        };
-        arguments.args.iter().find_map(|argument| match argument {
+        let (_, mut arguments) = arguments_of(&bound.path)?;
+        arguments.find_map(|argument| match argument {
             GenericArgument::AssocType(it) if it.ident == "Output" => Some(&it.ty),
             _ => None,
         })
     })
+}
+
+/// The last name of a path, and its arguments in angle brackets.
+fn arguments_of(
+    path: &Path,
+) -> Option<(&Ident, impl DoubleEndedIterator<Item = &GenericArgument>)> {
+    let segment = path.segments.last()?;
+    let PathArguments::AngleBracketed(arguments) = &segment.arguments else {
+        return None;
+    };
+    Some((&segment.ident, arguments.args.iter()))
 }
 
 /// The pattern of a statement with which `#[async_trait]` destructures an argument: `let (a, b) = { let __arg1 =
