@@ -15,11 +15,8 @@ pub(crate) fn all(args: &[String]) -> Result<()> {
 
 /// Installs the servers that a run with these arguments starts.
 fn servers(args: &[impl AsRef<str>]) -> Result<()> {
-    install::redis()?;
-    if args.iter().any(|it| it.as_ref().starts_with("--register")) {
-        install::postgres()?;
-    }
-    Ok(())
+    let is_register = |it: &_| AsRef::<str>::as_ref(it).starts_with("--register");
+    install::for_chaos(args.iter().any(is_register))
 }
 
 /// Builds the harness, and returns its run, on a server that is installed.

@@ -1,7 +1,8 @@
-//! Installs the programs that the tests start, with the package manager of the machine.
+//! Installs the programs that the tests start, with one call of the package manager of the machine.
 
 use crate::run::{installed, run};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -9,6 +10,8 @@ use std::process::Command;
 /// A program that the tests start.
 struct Needed {
     name: &'static str,
+    /// The tests that start it.
+    tests: &'static str,
     /// The names of the program. One of them is enough.
     programs: &'static [&'static str],
     /// The service that its package may start.
@@ -20,6 +23,7 @@ struct Needed {
 /// The server. Valkey speaks the same protocol.
 const REDIS: Needed = Needed {
     name: "redis-server",
+    tests: "all tests on a real server",
     programs: &["redis-server", "valkey-server"],
     service: "redis-server",
     packages: [
@@ -36,6 +40,7 @@ const REDIS: Needed = Needed {
 /// Prometheus, which scrapes the metrics of the tests, and checks the rules for alerts.
 const PROMETHEUS: Needed = Needed {
     name: "prometheus",
+    tests: "the suite `seen`, which checks the metrics and the alerts",
     programs: &["promtool"],
     service: "prometheus",
     packages: [
@@ -49,9 +54,10 @@ const PROMETHEUS: Needed = Needed {
     ],
 };
 
-/// Postgres, which chaos also uses.
+/// Postgres, which chaos also uses. It rejects the writes of stale holders, as the two databases below do.
 const POSTGRES: Needed = Needed {
     name: "postgres",
+    tests: "`fence` in the suite `it`, and `cargo xtask chaos --register`",
     programs: &["postgres"],
     service: "postgresql",
     packages: [
@@ -65,37 +71,36 @@ const POSTGRES: Needed = Needed {
     ],
 };
 
-/// The databases that reject the writes of stale holders.
-const DATABASES: [Needed; 3] = [
-    POSTGRES,
-    Needed {
-        name: "mariadbd",
-        programs: &["mariadbd"],
-        service: "mariadb",
-        packages: [
-            "mariadb-server",
-            "mariadb-server",
-            "mariadb-server",
-            "mariadb",
-            "mariadb",
-            "mariadb",
-            "mariadb",
-        ],
-    },
-    Needed {
-        name: "sqlite3",
-        programs: &["sqlite3"],
-        service: "sqlite3",
-        packages: [
-            "sqlite3", "sqlite", "sqlite", "sqlite", "sqlite", "sqlite3", "sqlite",
-        ],
-    },
-];
+const MARIADB: Needed = Needed {
+    name: "mariadbd",
+    tests: "`fence` in the suite `it`",
+    programs: &["mariadbd"],
+    service: "mariadb",
+    packages: [
+        "mariadb-server",
+        "mariadb-server",
+        "mariadb-server",
+        "mariadb",
+        "mariadb",
+        "mariadb",
+        "mariadb",
+    ],
+};
 
-/// A package manager, and how it installs a package.
+const SQLITE: Needed = Needed {
+    name: "sqlite3",
+    tests: "`fence` in the suite `it`",
+    programs: &["sqlite3"],
+    service: "sqlite3",
+    packages: [
+        "sqlite3", "sqlite", "sqlite", "sqlite", "sqlite", "sqlite3", "sqlite",
+    ],
+};
+
+/// A package manager, and how it installs packages.
 struct Manager {
     program: &'static str,
-    /// The command lines. The package is added to the last one. All except those of Homebrew need root.
+    /// The command lines. The packages are added to the last one. All except those of Homebrew need root.
     commands: &'static [&'static str],
     needs_root: bool,
 }
@@ -144,65 +149,89 @@ const MANAGERS: [Manager; 7] = [
 
 /// Installs the programs that the tests start, unless the machine has them.
 ///
-/// Every test starts its own server, so no service is needed. A service that the package starts is stopped again.
-pub(crate) fn servers() -> Result<()> {
-    redis()?;
-    install(&PROMETHEUS)?;
-    DATABASES.iter().try_for_each(install)
+/// Every test starts its own server, so no service is needed. A service that a package starts is stopped again.
+pub(crate) fn for_tests() -> Result<()> {
+    let others = [&PROMETHEUS, &POSTGRES, &MARIADB, &SQLITE];
+    install(server().into_iter().chain(others))
 }
 
-/// Installs Postgres, unless the machine has it.
-pub(crate) fn postgres() -> Result<()> {
-    install(&POSTGRES)
+/// Installs the programs that chaos starts, unless the machine has them. Its register is in Postgres.
+pub(crate) fn for_chaos(has_register: bool) -> Result<()> {
+    let register = has_register.then_some(&POSTGRES);
+    install(server().into_iter().chain(register))
 }
 
-/// Installs redis-server, unless the machine has one or `REENTRY_SERVER` names one.
-pub(crate) fn redis() -> Result<()> {
-    match std::env::var_os("REENTRY_SERVER") {
-        Some(_) => Ok(()),
-        None => install(&REDIS),
-    }
+/// The server, unless `REENTRY_SERVER` names one.
+fn server() -> Option<&'static Needed> {
+    env::var_os("REENTRY_SERVER").is_none().then_some(&REDIS)
 }
 
-fn install(needed: &Needed) -> Result<()> {
-    let Needed { name, programs, .. } = needed;
-    let is_there = || {
-        programs
-            .iter()
-            .any(|program| installed(program) || is_elsewhere(program))
-    };
-    if is_there() {
+fn install(needed: impl Iterator<Item = &'static Needed>) -> Result<()> {
+    let mut missing: Vec<_> = needed.filter(|it| !it.is_there()).collect();
+    if missing.is_empty() {
         return Ok(());
     }
-    eprintln!("\n== installing {name}, which the tests start ==");
-    let managers = MANAGERS.iter().zip(needed.packages);
-    let Some((manager, package)) = managers
-        .into_iter()
-        .find(|(manager, _)| installed(manager.program))
-    else {
-        bail!(
-            "no package manager found among {}: install {name} manually, so that it is on the PATH",
-            MANAGERS.map(|manager| manager.program).join(", ")
-        );
-    };
-    let lines = manager.lines(package);
-    if manager.needs_root && !is_root() && !installed("sudo") {
-        bail!("sudo is missing: run `{}` as root", lines.join(" && "));
+    eprintln!("\n== missing: {} ==", names(&missing));
+    for it in &missing {
+        eprintln!("{}: for {}", it.name, it.tests);
     }
+    let lines = lines(&missing, installed, is_root())?;
     let mut outcome = Ok(());
     for line in &lines {
         // Only the last command matters: an update that fails for one additional source has often done enough.
-        outcome = run(&mut command(line, manager.needs_root));
+        outcome = run(&mut command(line));
     }
-    outcome.with_context(|| format!("cannot install {name}"))?;
-    if !is_there() {
-        bail!(
-            "`{}` succeeded, but {name} was not found",
-            lines.join(" && ")
-        );
-    }
-    stop_service(needed.service);
+    let all = lines.join(" && ");
+    let by_hand = || format!("install {} by hand: `{all}`", names(&missing));
+    outcome.with_context(by_hand)?;
+    missing.iter().for_each(|it| stop_service(it.service));
+    missing.retain(|it| !it.is_there());
+    ensure!(
+        missing.is_empty(),
+        "`{all}` succeeded, but these are still missing: {}",
+        names(&missing)
+    );
     Ok(())
+}
+
+/// The command lines that install all of `missing`, on a machine that has these programs.
+fn lines(missing: &[&Needed], has: impl Fn(&str) -> bool, is_root: bool) -> Result<Vec<String>> {
+    let Some(at) = MANAGERS.iter().position(|it| has(it.program)) else {
+        bail!(
+            "no package manager found among {}: install {} by hand, so that they are on the PATH",
+            MANAGERS.map(|manager| manager.program).join(", "),
+            names(missing)
+        );
+    };
+    let manager = &MANAGERS[at];
+    let packages: Vec<_> = missing.iter().map(|it| it.packages[at]).collect();
+    let mut lines: Vec<_> = manager.commands.iter().map(ToString::to_string).collect();
+    if let Some(last) = lines.last_mut() {
+        *last = format!("{last} {}", packages.join(" "));
+    }
+    if !manager.needs_root || is_root {
+        return Ok(lines);
+    }
+    ensure!(
+        has("sudo"),
+        "{} cannot be installed without sudo: run `{}` as root",
+        names(missing),
+        lines.join(" && ")
+    );
+    Ok(lines.iter().map(|line| format!("sudo {line}")).collect())
+}
+
+fn names(needed: &[&Needed]) -> String {
+    let names: Vec<_> = needed.iter().map(|it| it.name).collect();
+    names.join(", ")
+}
+
+impl Needed {
+    /// Whether the machine has one of its programs.
+    fn is_there(&self) -> bool {
+        let is_there = |program: &&str| installed(program) || is_elsewhere(program);
+        self.programs.iter().any(is_there)
+    }
 }
 
 /// Whether a program is in a folder that is not on the PATH: the folder of a Postgres version on Debian, or of the
@@ -217,24 +246,8 @@ fn is_elsewhere(program: &str) -> bool {
     folders.any(|folder| folder.join(program).is_file())
 }
 
-impl Manager {
-    /// The command lines that install a package.
-    fn lines(&self, package: &str) -> Vec<String> {
-        let mut lines: Vec<_> = self.commands.iter().map(ToString::to_string).collect();
-        if let Some(last) = lines.last_mut() {
-            *last = format!("{last} {package}");
-        }
-        lines
-    }
-}
-
-/// The command line unchanged, or through sudo if it needs root and the user is not root.
-fn command(line: &str, needs_root: bool) -> Command {
-    if needs_root && !is_root() {
-        let mut command = Command::new("sudo");
-        command.args(line.split(' '));
-        return command;
-    }
+/// The command line as a command.
+fn command(line: &str) -> Command {
     let (program, words) = line.split_once(' ').unwrap_or((line, ""));
     let mut command = Command::new(program);
     command.args(words.split(' '));
@@ -255,8 +268,9 @@ fn stop_service(service: &str) {
     } else {
         Vec::new()
     };
+    let sudo = if is_root() { "" } else { "sudo " };
     for line in &lines {
-        if let Err(error) = run(&mut command(line, true)) {
+        if let Err(error) = run(&mut command(&format!("{sudo}{line}"))) {
             eprintln!("the service {service} may still be running: {error:#}");
         }
     }
@@ -271,21 +285,65 @@ fn is_root() -> bool {
 mod tests {
     use super::*;
 
+    const MISSING: [&Needed; 3] = [&REDIS, &POSTGRES, &SQLITE];
+    const APT: [&str; 2] = [
+        "apt-get update",
+        "env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends redis-server postgresql sqlite3",
+    ];
+
+    /// The lines for a machine with these programs, or the error.
+    fn lines_with(programs: &[&str], is_root: bool) -> Result<Vec<String>, String> {
+        let lines = lines(&MISSING, |program| programs.contains(&program), is_root);
+        lines.map_err(|error| error.to_string())
+    }
+
     #[test]
-    fn every_manager_is_called_by_its_name() {
+    fn one_call_installs_all_that_is_missing() {
+        assert_eq!(lines_with(&["apt-get"], true).unwrap(), APT);
+        let with_sudo = lines_with(&["apt-get", "sudo"], false).unwrap();
+        assert_eq!(with_sudo, APT.map(|line| format!("sudo {line}")));
+    }
+
+    #[test]
+    fn every_manager_gets_the_packages_by_its_own_names() {
         for manager in &MANAGERS {
-            for line in manager.lines("package") {
+            let lines = lines_with(&[manager.program, "sudo"], false).unwrap();
+            assert_eq!(lines.len(), manager.commands.len());
+            for line in &lines {
                 assert!(line.contains(manager.program), "{line}");
+                assert_eq!(line.starts_with("sudo "), manager.needs_root, "{line}");
             }
-            let last = manager.lines("package").pop();
-            assert!(last.is_some_and(|line| line.ends_with(" package")));
         }
+        let dnf = lines_with(&["dnf", "yum"], true).unwrap();
+        assert_eq!(dnf, ["dnf install -y redis postgresql-server sqlite"]);
+        let brew = lines_with(&["brew"], false).unwrap();
+        assert_eq!(brew, ["brew install redis postgresql sqlite"]);
+    }
+
+    #[test]
+    fn without_rights_all_are_named_with_the_command_for_root() {
+        let error = lines_with(&["apt-get"], false).unwrap_err();
+        let by_hand = format!("run `{}` as root", APT.join(" && "));
+        assert!(
+            error.contains("redis-server, postgres, sqlite3 "),
+            "{error}"
+        );
+        assert!(error.ends_with(&by_hand), "{error}");
+    }
+
+    #[test]
+    fn without_a_package_manager_all_are_named() {
+        let error = lines_with(&["sudo"], false).unwrap_err();
+        assert!(
+            error.contains("redis-server, postgres, sqlite3 "),
+            "{error}"
+        );
     }
 
     #[test]
     fn a_command_line_becomes_a_command() {
-        let command = command("brew install redis", false);
+        let command = command("brew install redis sqlite");
         assert_eq!(command.get_program(), "brew");
-        assert!(command.get_args().eq(["install", "redis"]));
+        assert!(command.get_args().eq(["install", "redis", "sqlite"]));
     }
 }

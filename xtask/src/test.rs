@@ -14,7 +14,7 @@ const THREADS_OF_NEXTEST: &str = "NEXTEST_TEST_THREADS";
 
 /// Installs what the tests need, and then runs all tests. `args` are passed to the test binaries.
 pub(crate) fn all(args: &[String]) -> Result<()> {
-    install::servers()?;
+    install::for_tests()?;
     // All tests are built first, so that no run waits for the build of another. The runs report a failed build.
     let _ = build();
     let beside = BESIDE.map(|tests| Beside::start(tests_of(&["--test", tests], args)));
