@@ -123,12 +123,14 @@ fn every_label_leads_somewhere_in_the_documentation() {
 }
 
 #[test]
-fn a_vulnerability_is_reported_to_the_repository_of_the_manifest() {
+fn the_addresses_are_those_of_the_repository_of_the_manifest() {
     let read = |name| fs::read_to_string(Path::new(ROOT).join(name)).unwrap();
     let manifest = read("Cargo.toml");
     let mut lines = manifest.lines();
     let repository = lines.find_map(|line| line.strip_prefix("repository = \""));
     let repository = repository.unwrap().trim_end_matches('"');
-    let address = format!("<{repository}/security/advisories/new>");
-    assert!(read("SECURITY.md").contains(&address), "{address}");
+    let reports = format!("<{repository}/security/advisories/new>");
+    assert!(read("SECURITY.md").contains(&reports), "{reports}");
+    let clone = format!("git clone {repository} ");
+    assert!(read("README.md").contains(&clone), "{clone}");
 }
