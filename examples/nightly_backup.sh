@@ -1,23 +1,28 @@
 #!/bin/sh
-# A nightly backup that runs on one machine, however many have this line in their crontab:
+# A nightly backup that one machine makes, however many have this line in their crontab:
 #
 #     REDIS_URL=redis://redis.internal
 #     30 2 * * * /opt/backup/nightly_backup.sh /var/lib/shop /mnt/backup
 #
-# Who comes second finds the lock taken, or the backup done, and leaves without an error or a word, for which cron would
-# send a mail. The lock is kept for six hours, so that a machine whose clock is late does not begin again after the end of
-# the first one.
+# All of them wait for the lock, and the one that enters looks first whether the backup of this night is done. So a machine
+# that dies at work is replaced by the next one. The others end without an output, for which cron would send a mail.
 
 set -eu
 
 source=$1
 target=$2
+# The date when cron started the script, and not when it got the lock. A third argument is the date for a run by hand.
+night=${3:-$(date -u +%Y%m%d)}
 
 key=backup:$source
 if [ "${REENTRY_KEY:-}" != "$key" ]; then
     # Once more from the beginning, under the lock. A command around this one may have another lock.
-    exec reentry run --key "$key" --nonblock --quiet --conflict-exit-code 0 \
-        --min-hold 6h -- "$0" "$source" "$target"
+    exec reentry run --key "$key" --quiet -- "$0" "$source" "$target" "$night"
+fi
+
+last=$(cat "$target/night" 2>/dev/null || echo 0)
+if [ "$last" -ge "$night" ]; then
+    exit 0
 fi
 
 # The token is greater than that of every earlier run: an old one, which was suspended for hours and goes on
@@ -35,3 +40,4 @@ trap 'exit 143' TERM
 tar -czf "$unfinished" -C "$source" .
 echo "$REENTRY_TOKEN" >"$target/token"
 mv "$unfinished" "$target/backup.tar.gz"
+echo "$night" >"$target/night"

@@ -15,7 +15,7 @@
 //! | `guard` | a lock as a value: its scope, its loss, its release |
 //! | `transfer` | two locks acquired together, in many processes |
 //! | `report_cache` | readers and a writer |
-//! | `cron` | a nightly job that only one of several machines runs, with its tests |
+//! | `cron` | a nightly job that one of several machines runs, even if another one dies, with its tests |
 //! | `standby` | one active replica of several |
 //!
 //! Complete services, and one with a database, need more crates. They are only in the repository, in

@@ -76,7 +76,8 @@ impl<K> LockRequest<K> {
     ///
     /// If the lock is released earlier, it is held until then, and no other caller acquires it. A waiter enters within
     /// a heartbeat after that. So a scheduled job runs at most once per period, however many machines try to run it,
-    /// even if their clocks differ.
+    /// even if their clocks differ. If its machine dies, the job is left out in this period. The page
+    /// [services](crate::guide::services#periodic-jobs) shows a job that another machine then runs.
     ///
     /// The TTL is raised to `min_hold`. So the guarantee also applies if the holder dies, because the lock is then held
     /// for the TTL, counted from its last renewal. There is one exception. If the lock was handed to the holder, and

@@ -6,11 +6,14 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 use crate::page::shell;
-use crate::program::{Ended, ended_of, locks_at};
+use crate::program::{Ended, Running, end_of, ended_of, locks_at};
 use crate::support::server::RedisServer;
 use crate::support::wait::{DEADLINE, eventually};
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/nightly_backup.sh");
+
+/// The night of all these backups.
+const NIGHT: &str = "20261127";
 
 /// The source and the target of the backup.
 struct Folders {
@@ -34,10 +37,39 @@ impl Folders {
     }
 
     fn command(&self, server: &RedisServer) -> Command {
-        let mut command = shell(server, r#"exec "$0" "$@""#);
+        self.command_in(server, r#"exec "$0" "$@""#)
+    }
+
+    /// The script in a shell that runs this line.
+    fn command_in(&self, server: &RedisServer, line: &str) -> Command {
+        let mut command = shell(server, line);
         command.arg(SCRIPT);
         command.args([self.source.path(), self.target.path()]);
+        command.arg(NIGHT);
         command
+    }
+
+    /// A backup that has begun, and whose `tar` never ends: it reads from a pipe to which nothing writes.
+    async fn begun(&self, server: &RedisServer) -> Running {
+        let programs = self.target.path().join("bin");
+        fs::create_dir(&programs).unwrap();
+        let (pipe, tar) = (programs.join("pipe"), programs.join("tar"));
+        let script = format!("#!/bin/sh\necho begun >\"$2\"\ncat '{}'\n", pipe.display());
+        fs::write(&tar, script).unwrap();
+        for (program, file) in [("mkfifo", &pipe), ("chmod", &tar)] {
+            let mut command = Command::new(program);
+            command.args((program == "chmod").then_some("+x")).arg(file);
+            assert!(command.status().unwrap().success());
+        }
+        let line = format!(r#"PATH={}:$PATH exec "$0" "$@""#, programs.display());
+        let mut command = self.command_in(server, &line);
+        let running = Running::start(command.stderr(Stdio::null()));
+        let has_begun = async || {
+            let files = self.files();
+            files.iter().any(|name| name.starts_with("unfinished-"))
+        };
+        eventually(DEADLINE, "the backup begins", has_begun).await;
+        running
     }
 
     /// The files in the target, sorted.
@@ -56,31 +88,47 @@ async fn one_machine_makes_the_backup_and_the_others_leave() {
     let folders = Folders::new();
     let first = folders.backup(&server);
     assert_eq!((first.code, &*first.err), (Some(0), ""));
-    assert_eq!(folders.files(), ["backup.tar.gz", "token"]);
-    let token = fs::read(folders.target.path().join("token")).unwrap();
-    // The lock is still held, although the first run has ended.
+    assert_eq!(folders.files(), ["backup.tar.gz", "night", "token"]);
+    let token = || fs::read(folders.target.path().join("token")).unwrap();
+    let first = token();
     let second = folders.backup(&server);
     assert_eq!((second.code, &*second.err), (Some(0), ""));
-    assert_eq!(
-        fs::read(folders.target.path().join("token")).unwrap(),
-        token
-    );
+    assert_eq!(token(), first, "the backup of this night is done");
+}
+
+#[tokio::test]
+async fn another_machine_makes_the_backup_of_one_that_dies() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let folders = Folders::new();
+    let mut dies = folders.begun(&server).await;
+    let next = tokio::spawn(end_of(folders.command(&server)));
+    let key = folders.key();
+    let waits = async || {
+        let info = locks.inspect(&key).await.unwrap();
+        info.is_some_and(|info| info.waiting_processes == 1)
+    };
+    eventually(DEADLINE, "the next machine waits", waits).await;
+    dies.kill();
+    // Its lease expires now, and not in 30 s.
+    assert_eq!(server.ask(&format!("PEXPIRE {key} 1")).await, "1");
+    let next = next.await.unwrap();
+    assert_eq!((next.code, &*next.err), (Some(0), ""));
+    let is_left = async || folders.files() == ["backup.tar.gz", "bin", "night", "token"];
+    eventually(DEADLINE, "the dead one leaves nothing unfinished", is_left).await;
 }
 
 #[tokio::test]
 async fn a_backup_under_another_lock_takes_its_own() {
     let server = RedisServer::start().await;
-    let locks = locks_at(&server).await;
     let folders = Folders::new();
-    let mut command = shell(&server, r#"exec reentry run -k night -- "$0" "$@""#);
-    command.arg(SCRIPT);
-    command.args([folders.source.path(), folders.target.path()]);
-    let ended = ended_of(&mut command);
+    let line =
+        r#"exec reentry run -k night -- sh -c 'echo "$REENTRY_TOKEN"; exec "$0" "$@"' "$0" "$@""#;
+    let ended = ended_of(&mut folders.command_in(&server, line));
     assert_eq!((ended.code, &*ended.err), (Some(0), ""));
-    assert_eq!(folders.files(), ["backup.tar.gz", "token"]);
-    let info = locks.inspect(folders.key()).await.unwrap().unwrap();
     let token = fs::read_to_string(folders.target.path().join("token")).unwrap();
-    assert_eq!(info.token.unwrap().to_string(), token.trim());
+    let [own, around] = [&token, &ended.out].map(|it| it.trim().parse::<u64>().unwrap());
+    assert!(own > around, "{own}, {around}");
 }
 
 #[tokio::test]
@@ -99,54 +147,7 @@ async fn a_backup_that_lost_its_lock_leaves_nothing_unfinished() {
     let server = RedisServer::start().await;
     let locks = locks_at(&server).await;
     let folders = Folders::new();
-    // `tar` waits for a reader of this pipe for ever.
-    let pipe = folders.source.path().join("pipe");
-    assert!(
-        Command::new("mkfifo")
-            .arg(&pipe)
-            .status()
-            .unwrap()
-            .success()
-    );
-    let tar = folders.target.path().join("bin/tar");
-    fs::create_dir(tar.parent().unwrap()).unwrap();
-    fs::write(
-        &tar,
-        format!("#!/bin/sh\necho begun >\"$2\"\ncat '{}'\n", pipe.display()),
-    )
-    .unwrap();
-    assert!(
-        Command::new("chmod")
-            .arg("+x")
-            .arg(&tar)
-            .status()
-            .unwrap()
-            .success()
-    );
-    let mut command = folders.command(&server);
-    let path = command
-        .get_envs()
-        .find(|(name, _)| *name == "PATH")
-        .unwrap()
-        .1
-        .unwrap();
-    let path = format!(
-        "{}:{}",
-        tar.parent().unwrap().display(),
-        path.to_str().unwrap()
-    );
-    let backup = command
-        .env("PATH", path)
-        .stdin(Stdio::null())
-        .stderr(Stdio::null());
-    let mut backup = crate::program::Running::start(backup);
-    let has_begun = async || {
-        folders
-            .files()
-            .iter()
-            .any(|name| name.starts_with("unfinished-"))
-    };
-    eventually(DEADLINE, "the backup begins", has_begun).await;
+    let mut backup = folders.begun(&server).await;
     assert!(locks.force_release(folders.key()).await.unwrap());
     assert_eq!(backup.code().await, Some(123));
     assert_eq!(folders.files(), ["bin"]);
