@@ -24,6 +24,7 @@
 //! | `cargo run --example …` | shows |
 //! |---|---|
 //! | `axum_orders` | a web service that shuts down in order; its tests have busy and lost locks, outages and dead replicas |
+//! | `transaction_layer` | a web service with a layer that commits, and the lock around it, with its tests |
 //! | `worker` | a pool of workers, with one job at a time for each account, and its tests |
 //! | `metrics` | the metrics that Prometheus scrapes |
 //! | `fenced_writes` | a database that rejects a stale token: SQLite, or Postgres with `DATABASE_URL` |
