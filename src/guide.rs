@@ -6,7 +6,7 @@
 //! # Examples
 //!
 //! The package contains complete programs. Each runs on the in-memory store, or on a Redis server if `REDIS_URL` is
-//! set:
+//! set. Only `migration` needs a server:
 //!
 //! | `cargo run --example …` | shows |
 //! |---|---|
@@ -17,6 +17,7 @@
 //! | `report_cache` | readers and a writer |
 //! | `cron` | a nightly job that one of several machines runs, even if another one dies, with its tests |
 //! | `standby` | one active replica of several |
+//! | `migration` | programs that hold an old lock and a new one, beside programs with the old lock alone |
 //!
 //! Complete services, and one with a database, need more crates. They are only in the repository, in
 //! `examples/services`:
@@ -80,7 +81,7 @@ pub mod fencing {}
 #[cfg_attr(not(doctest), doc = include_str!("../docs/guide/shutdown.md"))]
 pub mod shutdown {}
 
-/// Patterns for axum, tonic, workers and periodic jobs.
+/// Patterns for axum, transactions, tonic, workers and periodic jobs.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
@@ -101,7 +102,7 @@ pub mod testing {}
 #[doc = include_str!("../docs/guide/tuning.md")]
 pub mod tuning {}
 
-/// How to migrate from `rslock`, Redlock crates, Redisson, or the lock of redis-py.
+/// How to migrate from `rslock`, Redlock crates, Redisson, the lock of redis-py, or a row lock of a database.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]

@@ -184,5 +184,6 @@ mod macros {
 #[cfg(feature = "macros")]
 mod examples {
     mod fenced_writes;
+    mod migration;
     mod recursive;
 }

@@ -1,12 +1,21 @@
-//! The pages of the guide about whole services show parts of the programs in `examples`, word for word.
+//! The pages of the guide about whole programs show parts of those in `examples`, word for word.
 
 use std::fs;
 use std::path::Path;
 
 use crate::ROOT;
 
-/// What is in blocks of code there is no doc test: the programs have tests of their own.
-const PAGES: [&str; 2] = ["docs/guide/services.md", "docs/guide/shutdown.md"];
+/// The pages, the beginning of a block that is a part of a program, and the beginnings of other blocks. A part is no doc
+/// test: the programs have tests of their own.
+const PAGES: [(&str, &str, &[&str]); 3] = [
+    ("docs/guide/services.md", "rust\n", &["text\n"]),
+    ("docs/guide/shutdown.md", "rust\n", &["text\n"]),
+    (
+        "docs/guide/migrating.md",
+        "rust,ignore\n",
+        &["text\n", "\n"],
+    ),
+];
 
 /// The text of every program.
 fn programs() -> Vec<String> {
@@ -29,19 +38,25 @@ fn indented(code: &str) -> String {
 #[test]
 fn the_guide_shows_the_programs_as_they_are() {
     let programs = programs();
-    for page in PAGES {
+    for (page, part, others) in PAGES {
         let text = fs::read_to_string(Path::new(ROOT).join(page)).unwrap();
         let blocks: Vec<_> = text.split("```").skip(1).step_by(2).collect();
-        assert!(blocks.len() > 1, "{page}");
-        for block in blocks.iter().filter(|block| !block.starts_with("text\n")) {
-            let code = block.strip_prefix("rust\n");
-            let code = code.unwrap_or_else(|| panic!("{page}: neither `rust` nor `text`: {block}"));
+        let parts: Vec<_> = blocks
+            .iter()
+            .filter_map(|it| it.strip_prefix(part))
+            .collect();
+        assert!(parts.len() > 1, "{page}");
+        for code in parts {
             let inner = indented(code);
             let is_there = |it: &String| it.contains(code) || it.contains(&inner);
             assert!(
                 programs.iter().any(is_there),
                 "{page}: no example has this:\n{code}"
             );
+        }
+        for block in blocks.iter().filter(|it| !it.starts_with(part)) {
+            let is_known = others.iter().any(|other| block.starts_with(other));
+            assert!(is_known, "{page}: is this tested?\n{block}");
         }
     }
 }
