@@ -17,7 +17,8 @@ night=${3:-$(date -u +%Y%m%d)}
 key=backup:$source
 if [ "${REENTRY_KEY:-}" != "$key" ]; then
     # Once more from the beginning, under the lock. A command around this one may have another lock.
-    exec reentry run --key "$key" --quiet -- "$0" "$source" "$target" "$night"
+    # It gives up before the next night.
+    exec reentry run --key "$key" --quiet --timeout 20h -- "$0" "$source" "$target" "$night"
 fi
 
 last=$(cat "$target/night" 2>/dev/null || echo 0)
