@@ -37,13 +37,23 @@ pub(crate) fn scripts() -> [&'static Script; 23] {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use super::scripts;
     use crate::store::records::limits_in_scripts;
+
+    /// The text of the file, with its comments.
+    fn text(verb: &str) -> String {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lua");
+        fs::read_to_string(folder.join(format!("{verb}.lua"))).expect("a script")
+    }
 
     #[test]
     fn every_script_opens_with_its_keys_and_formats_numbers_alone() {
         for script in scripts() {
-            let mut lines = script.source().lines();
+            let text = text(script.verb());
+            let mut lines = text.lines();
             for opening in ["-- KEYS: ", "-- ARGV: ", "-- returns "] {
                 let line = lines.next().unwrap_or_default();
                 assert!(line.starts_with(opening), "{}.lua: {line}", script.verb());
@@ -51,6 +61,26 @@ mod tests {
             // With this format, Lua cuts a short text at its first NUL. So texts are concatenated.
             assert!(!script.source().contains("%s"), "{}.lua", script.verb());
         }
+    }
+
+    /// After SCRIPT FLUSH, each request in flight carries its whole script.
+    #[test]
+    fn a_script_is_sent_without_comments_and_blanks() {
+        let (mut sent, mut longest) = (0, 0);
+        for script in scripts() {
+            let (verb, source) = (script.verb(), script.source());
+            assert!(!source.contains("--"), "{verb}.lua");
+            for line in source.lines() {
+                assert!(
+                    !line.is_empty() && line == line.trim(),
+                    "{verb}.lua: {line}"
+                );
+            }
+            sent += source.len();
+            longest = longest.max(source.len());
+        }
+        assert!((80_000..130_000).contains(&sent), "{sent} bytes in all");
+        assert!(longest < 14_000, "{longest} bytes");
     }
 
     /// Some services read the text of a script, and reject it unless each command names its keys in this way.

@@ -60,13 +60,17 @@ impl Script {
         }
     }
 
-    /// Inserts the parts, and replaces the names of limits by their values.
+    /// Inserts the parts, and replaces the names of limits by their values. Comments, indentation and empty lines are
+    /// left out, because a server that has forgotten its scripts gets the whole text with each request in flight.
     pub(crate) fn assemble(verb: &str) -> String {
         let whole = PARTS.iter().fold(verb.to_owned(), |source, (name, part)| {
             source.replace(&format!("-- include {name}\n"), part)
         });
+        let lines = whole.lines().map(str::trim_start);
+        let code = lines.filter(|line| !line.is_empty() && !line.starts_with("--"));
+        let code: String = code.flat_map(|line| [line, "\n"]).collect();
         let limits = limits_in_scripts().into_iter();
-        limits.fold(whole, |source, (name, limit)| {
+        limits.fold(code, |source, (name, limit)| {
             source.replace(name, &limit.to_string())
         })
     }
