@@ -8,7 +8,7 @@ use tokio::select;
 use crate::api::engine::Engine;
 use crate::api::locks::Locks;
 use crate::api::request::LockRequest;
-use crate::base::error::{Effect, LockError, LostReason};
+use crate::base::error::{LockError, LostReason};
 use crate::base::id::FencingToken;
 use crate::base::key::OneKey;
 use crate::base::option_types::{OnLost, Reentrancy, Replicas};
@@ -232,7 +232,7 @@ fn goes_on(error: &LockError) -> bool {
         LockError::Timeout { .. } => true,
         LockError::Unconfirmed { source, .. } => {
             let source = source.as_ref();
-            source.is_none_or(|source| source.effect() != Effect::Refused)
+            source.is_none_or(|source| !source.effect().is_rejected())
         }
         _ => false,
     }

@@ -52,6 +52,9 @@ pub(crate) enum Effect {
     /// The request was not executed, because the server, or a proxy in front of it, rejects the process. A caller
     /// without a lock fails immediately. A caller with a lock tries again, because a password may be corrected.
     TurnedAway,
+    /// The request was not executed, because the user lacks a permission. Every caller fails immediately. Only a release
+    /// is repeated, because permissions may be changed back.
+    Forbidden,
     /// The request was not executed, and never will be. Another attempt is useless.
     Refused,
 }
@@ -59,7 +62,12 @@ pub(crate) enum Effect {
 impl Effect {
     /// Whether a caller without a lock gives up.
     pub(crate) fn is_refused(self) -> bool {
-        matches!(self, Self::TurnedAway | Self::Refused)
+        self == Self::TurnedAway || self.is_rejected()
+    }
+
+    /// Whether the server rejects the request itself, and not the process.
+    pub(crate) fn is_rejected(self) -> bool {
+        matches!(self, Self::Forbidden | Self::Refused)
     }
 }
 

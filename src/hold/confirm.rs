@@ -48,7 +48,7 @@ pub(crate) async fn taken(
                 Ok(Confirmation::Confirmed) => return Ok(()),
                 Ok(Confirmation::Late) => return Err(unconfirmed(None)),
                 Ok(Confirmation::Unknown) => {}
-                Err(error) if error.effect() == Effect::Refused => {
+                Err(error) if error.effect().is_rejected() => {
                     return Err(unconfirmed(Some(error)));
                 }
                 Err(error) => failed = Some(error),

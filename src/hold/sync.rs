@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use crate::base::backoff::Backoff;
-use crate::base::error::{Effect, Failure, LostReason, StoreError};
+use crate::base::error::{Failure, LostReason, StoreError};
 use crate::base::events;
 use crate::base::timer::{Elapsed, after, sleep_until, timeout_at};
 use crate::hold::depth::{ChangeInFlight, NextChange};
@@ -96,7 +96,7 @@ fn confirm(hold: &Hold, flight: &ChangeInFlight) {
 /// Notes that the change has failed. Returns an error if it is useless to repeat it.
 fn land_failed(hold: &Hold, flight: &ChangeInFlight, error: StoreError) -> Result<(), Failure> {
     let is_first_to_know = land(hold, flight, None);
-    if error.effect() == Effect::Refused {
+    if error.effect().is_rejected() {
         hold.change(|state| state.depth.is_away = false);
         events::depth_rejected(hold.key(), hold.id(), &error);
         return Err(Failure::Store(error));

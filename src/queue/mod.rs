@@ -1,5 +1,6 @@
 //! The local queues: who waits in this process, and for which lock.
 
+mod abandoned;
 mod alone;
 mod callers;
 mod contention;

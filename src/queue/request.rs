@@ -7,11 +7,14 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, try_join_all};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use super::abandoned::Abandoned;
 use super::grant::Release;
 use super::step::{Answer, Ask, Reply};
+use crate::base::background;
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, Failure, LostReason, StoreError};
 use crate::base::events;
@@ -19,7 +22,6 @@ use crate::base::events::Throttle;
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
 use crate::base::neighbours::Neighbours;
-use crate::base::sync::Mutex;
 use crate::base::timer::{after, sleep};
 use crate::store::{
     self, Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, Leftovers,
@@ -56,6 +58,13 @@ pub(super) struct Acquiring {
     /// The connection epoch when the request was made.
     epoch: u64,
     reply: Replying,
+}
+
+/// Whether the caller of a release waits for its end, or was told that it has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Caller {
+    Waiting,
+    Informed,
 }
 
 enum Replying {
@@ -186,7 +195,7 @@ impl Requests {
     ///
     /// Every repetition names the same successor, because an earlier one may have given it the lock.
     pub(super) async fn release(
-        &self,
+        self: &Arc<Self>,
         key: &LockKey,
         release: &Release,
         successor: Option<&Successor>,
@@ -200,7 +209,8 @@ impl Requests {
             (Ok(_), answer) => (Ok(()), answer),
             // Boxed, because it is rarely needed.
             (Err(error), answer) => {
-                Box::pin(self.repeat(key, release, request, (error, answer))).await
+                let failed = (error, answer);
+                Box::pin(self.repeat(key, release, request, failed, Caller::Waiting)).await
             }
         }
     }
@@ -221,13 +231,15 @@ impl Requests {
         }
     }
 
-    /// Repeats a release after each failure, until it is answered or a repetition is useless.
+    /// Repeats a release after each failure, until it is answered or a repetition is useless. A caller does not wait for
+    /// rights that may be given back: the release is repeated without it.
     async fn repeat(
-        &self,
+        self: &Arc<Self>,
         key: &LockKey,
         release: &Release,
         mut request: ReleaseRequest,
         mut failed: (StoreError, Answer),
+        caller: Caller,
     ) -> (Result<(), Failure>, Answer) {
         // The outcome of the first attempt is unknown.
         if request.end == End::Short {
@@ -241,7 +253,7 @@ impl Requests {
             let (error, answer) = failed;
             let pause = match error.effect() {
                 Effect::None => soon.next_pause(),
-                Effect::Unknown | Effect::TurnedAway | Effect::Refused => backoff.next_pause(),
+                _ => backoff.next_pause(),
             };
             if error.effect() == Effect::Refused || Instant::now() + pause >= give_up {
                 events::release_abandoned(key, request.hold, &error);
@@ -249,6 +261,12 @@ impl Requests {
                 return (Err(Failure::Store(error)), answer);
             }
             events::release_retried(key, request.hold, &error, &self.failed_releases);
+            if error.effect() == Effect::Forbidden && caller == Caller::Waiting {
+                self.abandoned.add(key, stands_until);
+                let failed = (error.clone(), answer.clone());
+                self.repeat_later(key, *release, request, failed, stands_until);
+                return (Err(Failure::Store(error)), answer);
+            }
             sleep(pause).await;
             // The turn is returned only after the pause, so that all pauses together limit the rate. After an answer
             // the next repetition follows immediately.
@@ -260,6 +278,32 @@ impl Requests {
                 (Err(error), answer) => (error, answer),
             };
         }
+    }
+
+    /// Repeats a release in the background. Its waiters have been told that they must send requests of their own.
+    fn repeat_later(
+        self: &Arc<Self>,
+        key: &LockKey,
+        release: Release,
+        mut request: ReleaseRequest,
+        failed: (StoreError, Answer),
+        stands_until: Instant,
+    ) {
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        if let End::HandTo(_, leftovers) = request.end {
+            request.end = End::Full(leftovers);
+        }
+        let (requests, key) = (Arc::clone(self), key.clone());
+        // Boxed, because it is started by a repetition itself.
+        let repeating: BoxFuture<'static, ()> = Box::pin(async move {
+            let repeated = requests.repeat(&key, &release, request, failed, Caller::Informed);
+            if let (Ok(()), _) = repeated.await {
+                requests.abandoned.remove(&key, stands_until);
+            }
+        });
+        background::spawn(&runtime, repeating);
     }
 
     /// Sends a release once. `moment` is the present one. The answer is about the successor.
@@ -318,32 +362,5 @@ impl Requests {
             epoch: self.store.connection_epoch(key),
             reply,
         }
-    }
-}
-
-/// The locks whose release was given up, and which are held until their leases expire. Each is kept by the name of its
-/// key, with the instant at which its lease has certainly expired.
-#[derive(Debug, Default)]
-pub(super) struct Abandoned(Mutex<Vec<(String, Instant)>>);
-
-impl Abandoned {
-    pub(super) fn add(&self, key: &LockKey, until: Instant) {
-        let now = Instant::now();
-        let mut locks = self.0.lock();
-        locks.retain(|(_, until)| now < *until);
-        if now < until {
-            locks.push((key.name().to_owned(), until));
-        }
-    }
-
-    /// The names of the keys whose locks may still be held, each once and in order.
-    pub(super) fn names(&self) -> Vec<String> {
-        let now = Instant::now();
-        let locks = self.0.lock();
-        let held = locks.iter().filter(|(_, until)| now < *until);
-        let mut names: Vec<_> = held.map(|(name, _)| name.clone()).collect();
-        names.sort_unstable();
-        names.dedup();
-        names
     }
 }

@@ -293,6 +293,45 @@ async fn a_release_that_is_refused_is_in_the_report_until_its_lease_has_ended()
     Ok(())
 }
 
+/// The rights of its user are changed one after the other, for example.
+#[tokio::test(start_paused = true)]
+async fn a_release_without_a_right_is_repeated_while_its_lease_lasts() -> Result<(), LockError> {
+    let process = Process::with_heartbeat(SECOND);
+    let guard = process.locks.lock(KEY).acquire().await?;
+    *process.store.failure.lock() = Some(Effect::Forbidden);
+    assert!(guard.release().await.is_err());
+    sleep(60 * SECOND).await;
+    let released = process.store.released.load(Relaxed);
+    assert!((60..=180).contains(&released), "{released}");
+    let other = process.locks.lock(KEY).try_acquire().await?;
+    assert!(other.is_none());
+    *process.store.failure.lock() = None;
+    sleep(SECOND).await;
+    let next = process.locks.lock(KEY).try_acquire().await?;
+    assert!(next.is_some());
+    drop(next);
+    assert!(process.locks.close().await.is_clean());
+    Ok(())
+}
+
+/// Its caller knows already that it was rejected, so nothing waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_release_without_a_right_is_in_the_report() -> Result<(), LockError> {
+    let process = Process::with_heartbeat(SECOND);
+    let guard = process.locks.lock(KEY).acquire().await?;
+    *process.store.failure.lock() = Some(Effect::Forbidden);
+    assert!(guard.release().await.is_err());
+    let report = process.locks.close().await;
+    assert_eq!(
+        report.to_string(),
+        format!("1 release was rejected ({KEY})")
+    );
+    *process.store.failure.lock() = None;
+    sleep(SECOND).await;
+    assert!(process.locks.close().await.is_clean());
+    Ok(())
+}
+
 /// Only the caller of a guard learns of it (P13).
 #[tokio::test(start_paused = true)]
 async fn a_refused_release_does_not_cost_the_output() -> Result<(), LockError> {

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use self::records::{Scan, Scanned};
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::StoreError;
 use crate::base::id::{InboxId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::neighbours::Neighbours;
@@ -209,7 +209,7 @@ impl Store {
     /// Returns whether the error of a request about several keys may be that of one of them, so that requests about the
     /// others may succeed.
     pub(crate) fn may_concern_one_key(error: &StoreError) -> bool {
-        error.effect() == Effect::Refused || RedisStore::is_about_several_keys(error)
+        error.effect().is_rejected() || RedisStore::is_about_several_keys(error)
     }
 }
 

@@ -177,7 +177,7 @@ async fn refused(world: &World, hold: HoldId) -> Vec<&'static str> {
     for operation in OPERATIONS {
         let refusal = refusal(world, hold, operation).await;
         assert!(
-            matches!(refusal, None | Some(Effect::Refused)),
+            refusal.is_none_or(Effect::is_rejected),
             "{operation}: {refusal:?}"
         );
         refused.extend(refusal.map(|_| operation));

@@ -6,7 +6,7 @@ use tokio::select;
 use tokio::time::Instant;
 
 use super::Hold;
-use crate::base::error::{Effect, Failure, LockError, LostReason};
+use crate::base::error::{Failure, LockError, LostReason};
 use crate::base::sync::until;
 use crate::base::timer::sleep_until;
 use crate::hold::group::Group;
@@ -39,7 +39,7 @@ impl Hold {
         match left {
             Err(Failure::Lost(_)) if !self.aborts_on_loss() => Ok(()),
             // The store did not respond until the lease had expired.
-            Err(Failure::Store(error)) if error.effect() != Effect::Refused => Ok(()),
+            Err(Failure::Store(error)) if !error.effect().is_rejected() => Ok(()),
             left => left.map_err(|failure| self.error(failure)),
         }
     }

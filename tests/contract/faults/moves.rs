@@ -131,7 +131,7 @@ async fn a_move_that_dies_at_any_write_leaves_no_lock_without_an_expiry() {
             let () = ask(&world, &format!("ACL SETUSER default +@all -{denied}")).await;
             let outcome = step(&world, &queue, of).await;
             let effect = outcome.map_err(|error| error.effect());
-            let is_known = matches!(effect, Ok(()) | Err(Effect::Refused));
+            let is_known = matches!(effect, Ok(()) | Err(Effect::Forbidden));
             assert!(is_known, "{of} without {denied}: {effect:?}");
             let left: i64 = ask(&world, "PTTL app:order").await;
             assert_ne!(left, -1, "{of} without {denied}");

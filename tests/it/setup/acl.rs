@@ -387,12 +387,17 @@ async fn a_user_who_may_not_enter_is_told_so_without_the_password() {
 }
 
 #[tokio::test]
-async fn a_guard_tells_that_its_release_was_refused() {
+async fn a_refused_release_is_made_when_the_user_may_again() {
     let ground = Ground::start().await;
     ground.permit(&all_but("+del")).await;
     let locks = ground.locks().await.unwrap();
-    let guard = locks.lock(KEY).await.unwrap();
+    // The lease does not expire in the meantime.
+    let guard = locks.lock(KEY).ttl(10 * DEADLINE).await.unwrap();
     let error = guard.release().await.unwrap_err();
     assert!(matches!(error, LockError::Store { .. }), "{error:?}");
     assert_eq!(error.key(), Some(KEY));
+    assert_eq!(ground.server.key_count().await, 1);
+    ground.server.ask("ACL SETUSER locker +del").await;
+    let released = async || ground.server.key_count().await == 0;
+    crate::support::eventually(DEADLINE, "it is released", released).await;
 }

@@ -169,8 +169,8 @@ impl Source for Address {
 /// The error of a connection that could not be opened. Nothing was executed, whatever the error says.
 pub(crate) fn refused(endpoint: &Arc<str>, error: RedisError) -> StoreError {
     let effect = match failure::effect(&error) {
-        Effect::TurnedAway | Effect::Refused => Effect::TurnedAway,
-        Effect::None | Effect::Unknown => Effect::None,
+        effect if effect.is_refused() => Effect::TurnedAway,
+        _ => Effect::None,
     };
     match failure::closed_at_once(&error) {
         Some(cause) => StoreError::new("connect", endpoint, effect, cause),

@@ -29,6 +29,7 @@ pub(crate) fn effect(error: &RedisError) -> Effect {
         // A script meets one of these errors at its first write, before it has changed anything.
         _ if condition(error).is_some() => Effect::None,
         ErrorKind::InvalidClientConfig => Effect::Refused,
+        _ if lacks_permission(error) => Effect::Forbidden,
         ErrorKind::Server(_) | ErrorKind::Extension if is_verdict(error) => Effect::Refused,
         ErrorKind::Server(_)
         | ErrorKind::Extension
@@ -75,13 +76,23 @@ pub(crate) fn refuses_all(error: &RedisError) -> bool {
     }
 }
 
+/// Returns whether the user has no permission for the request, or for a command of its script. Before Redis 7.0 an error
+/// inside a script has no code for that.
+fn lacks_permission(error: &RedisError) -> bool {
+    let detail = error.detail().unwrap_or_default();
+    let is_inside = ["NOPERM ", "The user executing the script can't "]
+        .iter()
+        .any(|words| detail.contains(words));
+    error.code() == Some("NOPERM") || is_inside
+}
+
 /// Returns whether the server rejects this very request: the error is about a command or a key, or comes from inside
 /// the script. Any other error may come from a proxy, or from the login.
 fn is_verdict(error: &RedisError) -> bool {
     let code = error.code().unwrap_or_default();
     let is_of_script = || error.detail().unwrap_or_default().contains("script");
     match code {
-        "WRONGTYPE" | "NOPERM" | "NOLOCK" | "CROSSSLOT" | "@user_script:" => true,
+        "WRONGTYPE" | "NOLOCK" | "CROSSSLOT" | "@user_script:" => true,
         _ => code == "ERR" && is_of_script(),
     }
 }
@@ -229,12 +240,24 @@ mod tests {
     fn what_will_never_work_is_not_asked_again() {
         for line in [
             "-WRONGTYPE Operation against a key holding the wrong kind of value",
-            "-NOPERM this user has no permissions to run the 'evalsha' command",
             "-ERR hash value is not an integer script: 6b1b, on @user_script:14.",
             "-ERR Error running script (call to f_6b1b): @user_script:38: -WRONGTYPE Operation",
             "-@user_script: 14: -WRONGTYPE Operation against a key holding the wrong kind of value",
         ] {
             assert_eq!(effect(&error(line)), Effect::Refused, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_missing_permission_is_told_from_what_will_never_work() {
+        for line in [
+            "-NOPERM this user has no permissions to run the 'evalsha' command",
+            "-NOPERM ACL failure in script: User locker has no permissions to run the 'del' command",
+            "-ERR NOPERM ACL failure in script: No permissions to access a key script: 6b1b, on @user_script:14.",
+            "-ERR Error running script (call to f_6b1b): @user_script:38: @user_script: 38: \
+             The user executing the script can't run this command or subcommand",
+        ] {
+            assert_eq!(effect(&error(line)), Effect::Forbidden, "{line}");
         }
     }
 
