@@ -6,6 +6,7 @@
 -- ttl: the TTL in ms to which the lease is lengthened; 0 leaves the lease as it is.
 local lock, entries, line = 1, 2, 3
 local hold, target, seq, ttl = unpack(ARGV)
+-- include expire
 
 local depth = redis.call('HGET', KEYS[lock], hold)
 if not depth then
@@ -38,14 +39,15 @@ if tonumber(ttl) > 0 then
     end
   end
 end
+local left = redis.call('PTTL', KEYS[entries])
 if type(redis.pcall('HSET', KEYS[entries], hold, seq)) == 'table' then
   -- Memory is full. PEXPIRE needs no memory, and Redis allows every write after it.
   redis.call('PEXPIRE', KEYS[entries], SEQ_LIFE)
   redis.call('HSET', KEYS[entries], hold, seq)
 end
 -- The sequence number is kept for at least ten minutes, because a request may arrive that late.
-if redis.call('PTTL', KEYS[entries]) < SEQ_LIFE / 2 then
-  redis.call('PEXPIRE', KEYS[entries], SEQ_LIFE)
+if left < SEQ_LIFE / 2 then
+  outlive(entries, SEQ_LIFE, left)
 end
 -- The sequence number is written first. If the script ends between the two writes, it sends no reply, and another
 -- change sets the depth.

@@ -36,11 +36,12 @@ if not pcall(clear) then
   -- include repair
   clear()
 end
+-- PEXPIREAT comes first, because it needs no memory. It has deleted the lock if that time has passed since the clock was
+-- read. In that case HSET would create a lock that never expires.
 redis.call('PEXPIREAT', KEYS[lock], string.format('%.0f', expires))
--- A late request of the hold must not find its field. HDEL comes first, because it needs no memory. PEXPIREAT has
--- deleted the lock if that time has passed since the clock was read. In that case HSET would create a lock that never
--- expires.
-if redis.call('HDEL', KEYS[lock], hold) == 1 then
+if redis.call('EXISTS', KEYS[lock]) == 1 then
+  -- A late request of the hold must not find its field. Without either field, nobody would release the lock.
   redis.call('HSET', KEYS[lock], kept, '1')
+  redis.call('HDEL', KEYS[lock], hold)
 end
 return 1

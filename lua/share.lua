@@ -20,12 +20,16 @@ if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
   redis.call('HSET', KEYS[1], unpack(fields))
   local set = redis.pcall('PEXPIREAT', KEYS[1], lasts)
   if set == 1 then
-    redis.call('ZADD', KEYS[2], unpack(members))
-    redis.call('PEXPIREAT', KEYS[2], lasts)
-    return time[1] * 1000000 + time[2]
+    set = redis.pcall('ZADD', KEYS[2], unpack(members))
+    if type(set) == 'number' then
+      set = redis.pcall('PEXPIREAT', KEYS[2], lasts)
+    end
+    if set == 1 then
+      return time[1] * 1000000 + time[2]
+    end
   end
-  -- Without an expiry the lock would be held for ever.
-  redis.call('DEL', KEYS[1])
+  -- Without an expiry a key would remain for ever.
+  redis.call('DEL', KEYS[1], KEYS[2])
   return set
 end
 

@@ -28,8 +28,7 @@ local nested = string.find(ends, ' nested', 1, true)
 -- does not mean that the release was rejected.
 local depth, stored = unpack(redis.call('HMGET', KEYS[lock], hold, 'mode'))
 if depth then
-  redis.call('HDEL', KEYS[lock], hold)
-  close()
+  remove({hold})
 end
 
 -- Removes a hold that has only waited from the place of its process.

@@ -42,10 +42,11 @@ local function clear()
     stand(inbox, now, life, successor, lease, id, nil, preferred == '1')
   end
   if is_waited_for then
+    local left = redis.call('PTTL', KEYS[entries])
     redis.call('HSET', KEYS[entries], 'pause', string.format('%.0f', now + pause * 1000))
-    outlive(entries, pause)
+    outlive(entries, pause, left)
     redis.call('HSET', KEYS[vacated], 'at', string.format('%.0f', now))
-    redis.call('PEXPIRE', KEYS[vacated], pause + rest)
+    expire(vacated, pause + rest)
   end
 end
 if not pcall(clear) then

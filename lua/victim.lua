@@ -4,7 +4,7 @@
 -- wait: the wait id. life: how long the claim of the victim is valid, in ms.
 local victims = 1
 local wait, life = unpack(ARGV)
--- include outlast
+-- include expire
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -23,5 +23,7 @@ for at = 1, #ends do
     return at == 1 and 1 or 0
   end
 end
+local left = redis.call('PTTL', KEYS[victims])
 redis.call('HSET', KEYS[victims], wait, string.format('%.0f', now + life * 1000))
-return outlast(victims, life) or 1
+outlive(victims, life, left)
+return 1

@@ -4,7 +4,7 @@
 -- wait: the wait id. record: the record without its two times; '' removes the existing record. life: how long the
 --   record is kept, in ms. lateness: how late the record may arrive, in ms after `before`. before: an earlier time of
 --   the server in µs, or 0.
--- include outlast
+-- include expire
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local replies = {}
@@ -21,19 +21,19 @@ for waits = 1, #KEYS do
     replies[waits] = -now
   else
     record = string.format('%.0f %.0f ', now, now + life * 1000) .. record
+    local left = redis.call('PTTL', KEYS[waits])
     local set = redis.pcall('HSET', KEYS[waits], wait, record)
     if type(set) == 'table' and string.find(set.err, 'WRONGTYPE', 1, true) then
       -- The key belongs to the crate: a value of another type is removed.
       redis.call('DEL', KEYS[waits])
+      left = -2
       set = redis.pcall('HSET', KEYS[waits], wait, record)
     end
     if type(set) == 'table' then
       return set
     end
-    local failure = outlast(waits, life)
-    if failure then
-      return failure
-    end
+    -- The hash outlives its last record.
+    outlive(waits, life, left)
   end
 end
 return replies

@@ -6,7 +6,9 @@
 --   from PLACES_FROM (2^40): other processes, inbox -> order
 --   from TOMBSTONES_FROM (2^52): tombstones, x<hold> -> TOMBSTONES_FROM + the end of the tombstone in ms
 -- The entries are a hash: inbox -> what the process waits for; hold -> the sequence number of its last depth change.
+-- Each key of the line expires together with the last thing in it, and not before.
 -- include entry
+-- include expire
 local function clock()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
@@ -41,18 +43,11 @@ local function head(now)
   end
 end
 
--- Keeps a key of the line for at least `life`. Each key of the line expires together with the last thing in it, and not
--- before.
-local function outlive(key, life)
-  if redis.call('PTTL', KEYS[key]) < tonumber(life) then
-    redis.call('PEXPIRE', KEYS[key], life)
-  end
-end
-
 -- Enters the line at its end, or after the last preferred process, or keeps the place of the inbox. Returns true if the
 -- place is new and no process except the holder's was in the line. The suffix is the word after the lease in the entry.
 local function stand(inbox, now, life, holds, lease, suffix, holder, is_preferred)
   local is_first, order = false, redis.call('ZSCORE', KEYS[line], inbox)
+  local left = redis.call('PTTL', KEYS[line])
   if not order or (is_preferred and tonumber(order) >= PLACES_FROM) then
     local least, most = PLACES_FROM, TOMBSTONES_FROM
     if is_preferred then
@@ -62,11 +57,12 @@ local function stand(inbox, now, life, holds, lease, suffix, holder, is_preferre
     redis.call('ZADD', KEYS[line], (last[2] or least) + 1, inbox)
     is_first = not last[1] or last[1] == holder
   end
+  outlive(line, life, left)
   local deadline = string.format('%.0f', now + life * 1000)
   local entry = deadline .. ' ' .. holds .. ' ' .. lease
+  left = redis.call('PTTL', KEYS[entries])
   redis.call('HSET', KEYS[entries], inbox, suffix and entry .. ' ' .. suffix or entry)
-  outlive(line, life)
-  outlive(entries, life)
+  outlive(entries, life, left)
   return is_first
 end
 
@@ -75,19 +71,15 @@ end
 local function bury(hold, now)
   local at = TOMBSTONES_FROM + math.floor(now / 1000)
   redis.call('ZREMRANGEBYSCORE', KEYS[line], TOMBSTONES_FROM, '(' .. string.format('%.0f', at))
+  local left = redis.call('PTTL', KEYS[line])
   redis.call('ZADD', KEYS[line], at + TOMBSTONE_LIFE, 'x' .. hold)
-  outlive(line, TOMBSTONE_LIFE)
+  outlive(line, TOMBSTONE_LIFE, left)
 end
 
 -- Enters a hold in a free lock.
 local function take(hold, lease, token, id)
   redis.call('HSET', KEYS[lock], hold, '1', 'mode', written(token, id))
-  local set = redis.pcall('PEXPIRE', KEYS[lock], lease)
-  if set ~= 1 then
-    -- Without an expiry the lock would be held for ever.
-    redis.call('DEL', KEYS[lock])
-    error(set.err, 0)
-  end
+  expire(lock, lease)
 end
 
 -- Messages are sent after all writes, because a script must not fail once it has sent a message.

@@ -19,10 +19,23 @@ local function latest()
   end
 end
 
--- Removes a lock whose only field is the token, because such a lock is free.
-local function close()
-  if redis.call('HLEN', KEYS[lock]) == redis.call('HEXISTS', KEYS[lock], 'mode') then
+-- Returns the holds that are in the lock, and the holds that are not.
+local function within(holds)
+  local inside, outside = {}, {}
+  for at, depth in ipairs(redis.call('HMGET', KEYS[lock], unpack(holds))) do
+    table.insert(depth and inside or outside, holds[at])
+  end
+  return inside, outside
+end
+
+-- Removes these holds, which are in the lock, and the lock with its last hold. One command removes both, because nobody
+-- would release a lock in which only the token is left.
+local function remove(inside)
+  local others = redis.call('HLEN', KEYS[lock]) - redis.call('HEXISTS', KEYS[lock], 'mode') - #inside
+  if others <= 0 then
     redis.call('DEL', KEYS[lock])
+  elseif inside[1] then
+    redis.call('HDEL', KEYS[lock], unpack(inside))
   end
 end
 
@@ -33,14 +46,14 @@ local function tidy(now)
     return false
   end
   local dead = redis.call('ZRANGE', KEYS[line], '(-' .. millis(now), '(0', 'BYSCORE')
-  for _, member in ipairs(dead) do
-    local hold = string.sub(member, 2)
-    redis.call('HDEL', KEYS[lock], hold)
-    redis.call('ZREM', KEYS[line], member)
-    redis.call('HDEL', KEYS[entries], hold)
-  end
   if dead[1] then
-    close()
+    local holds = {}
+    for at, member in ipairs(dead) do
+      holds[at] = string.sub(member, 2)
+    end
+    remove((within(holds)))
+    redis.call('ZREM', KEYS[line], unpack(dead))
+    redis.call('HDEL', KEYS[entries], unpack(holds))
   end
   return latest() ~= nil
 end
@@ -57,8 +70,9 @@ local function keep(holds, lease, now, only)
     table.insert(members, '-' .. lasts)
     table.insert(members, 'r' .. hold)
   end
+  local left = redis.call('PTTL', KEYS[line])
   redis.call('ZADD', KEYS[line], unpack(members))
-  outlive(line, lease)
+  outlive(line, lease, left)
 end
 
 -- Lets readers enter a lock that is shared or free. The token is given only for a free lock, and is stored.
@@ -74,14 +88,17 @@ local function enter(holds, lease, now, token)
   end
   redis.call('HSET', KEYS[lock], unpack(fields))
   if token then
-    local set = redis.pcall('PEXPIRE', KEYS[lock], lease)
-    if set ~= 1 then
-      -- Without an expiry the lock would be held for ever.
-      redis.call('DEL', KEYS[lock])
-      error(set.err, 0)
-    end
+    expire(lock, lease)
   end
-  keep(holds, lease, now)
+  local is_kept, failure = pcall(keep, holds, lease, now)
+  if not is_kept then
+    -- Without a lease of its own, a reader would stay in the lock for as long as others renew theirs.
+    remove(holds)
+    for _, hold in ipairs(holds) do
+      redis.pcall('ZREM', KEYS[line], 'r' .. hold)
+    end
+    error(failure, 0)
+  end
 end
 
 -- Returns whether `count` more readers fit into a shared lock. A limit of '' means that there is no limit.
@@ -98,15 +115,6 @@ local function shown(now)
     redis.call('HSET', KEYS[lock], 'mode', written(token))
   end
   return token
-end
-
--- Returns the holds that are in the lock, and the holds that are not.
-local function within(holds)
-  local inside, outside = {}, {}
-  for at, depth in ipairs(redis.call('HMGET', KEYS[lock], unpack(holds))) do
-    table.insert(depth and inside or outside, holds[at])
-  end
-  return inside, outside
 end
 
 local function split(list)

@@ -21,6 +21,7 @@ use crate::store::{
 use crate::support::{DEADLINE, within};
 
 mod moves;
+mod rights;
 mod several;
 
 const LOCK: &str = "app:order";

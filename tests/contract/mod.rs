@@ -56,6 +56,7 @@ mod moves;
 mod odd_data;
 mod queue;
 mod readers;
+mod requests;
 mod retain;
 pub(super) mod server;
 mod several;

@@ -37,13 +37,13 @@ pub(crate) use script;
 const PARTS: [(&str, &str); 10] = [
     ("members", include_str!("../../../../lua/parts/members.lua")),
     ("line", include_str!("../../../../lua/parts/line.lua")),
+    ("expire", include_str!("../../../../lua/parts/expire.lua")),
     ("entry", include_str!("../../../../lua/parts/entry.lua")),
     ("token", include_str!("../../../../lua/parts/token.lua")),
     ("holder", include_str!("../../../../lua/parts/holder.lua")),
     ("repair", include_str!("../../../../lua/parts/repair.lua")),
     ("read", include_str!("../../../../lua/parts/read.lua")),
     ("exit", include_str!("../../../../lua/parts/exit.lua")),
-    ("outlast", include_str!("../../../../lua/parts/outlast.lua")),
     ("pause", include_str!("../../../../lua/parts/pause.lua")),
 ];
 

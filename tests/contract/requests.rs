@@ -1,0 +1,373 @@
+//! Every kind of request about one lock, in every state of it, for the claims that are about all of them.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use futures_util::FutureExt;
+use redis::cmd;
+
+use super::readers::{share_request, shared_release};
+use super::waits::wait;
+use super::world::{
+    FULL, MINUTE, NESTED, UNANSWERED, World, acquire_request, field_of, release_request, some_hold,
+    some_waiter, successor,
+};
+use crate::base::id::{FencingToken, HoldId};
+use crate::base::key::LockKey;
+use crate::base::neighbours::Neighbours;
+use crate::base::option_types::Mode;
+use crate::base::process::ProcessId;
+use crate::store::redis::Script;
+use crate::store::verbs::described::Describe;
+use crate::store::{
+    Acquire, AcquireAll, AcquireRequest, AnswerFuture, ChangeWaits, ClaimVictim, Contention,
+    DepthChange, Downgrade, End, ForceRelease, Glance, HoldsIn, Inspect, Keep, Label, Leftovers,
+    Order, PublishWait, Queue, QueueEntry, QueueLength, ReleaseRequest, Renew, Retain, Seen,
+    SetDepth, Share, ShareRequest, StoreTime, Successor, Unshare, Vacate, Verb, WaitChange,
+    WaitsOf,
+};
+
+const TTL: Duration = MINUTE.saturating_mul(9);
+
+/// The states of a lock. The last one is left by Redis before 7.2, whose clock goes on while a script runs.
+pub(super) const STATES: [&str; 10] = [
+    "free",
+    "held",
+    "nested",
+    "waited for",
+    "expired and waited for",
+    "left free for others",
+    "shared",
+    "shared and waited for",
+    "with a dead reader",
+    "with dead readers alone",
+];
+
+/// The holds and waiters of a state.
+pub(super) struct Cast {
+    holder: HoldId,
+    readers: [HoldId; 2],
+    /// A process that waits for the lock exclusively.
+    waiter: (HoldId, QueueEntry),
+    /// A process whose readers wait behind it.
+    behind: (HoldId, QueueEntry),
+    /// A process that is not known in the store.
+    late: (HoldId, QueueEntry),
+}
+
+/// A request, which is sent when its answer is polled.
+pub(super) struct Sending {
+    pub(super) name: &'static str,
+    pub(super) script: &'static Script,
+    /// Whether it may travel in a batch.
+    pub(super) is_short: bool,
+    pub(super) answer: AnswerFuture<()>,
+}
+
+impl Cast {
+    /// Brings an empty store into this state.
+    pub(super) async fn form(world: &World, state: &str) -> Self {
+        let cast = Self {
+            holder: some_hold(),
+            readers: [some_hold(), some_hold()],
+            waiter: some_waiter(),
+            behind: some_waiter(),
+            late: some_waiter(),
+        };
+        let [(waiter, entry), (behind, place)] = [cast.waiter, cast.behind];
+        match state {
+            "free" => {}
+            "shared" | "shared and waited for" => {
+                world.read(&cast.readers, TTL).await;
+                if state != "shared" {
+                    world.wait(waiter, TTL, entry).await;
+                    world.read_later(&[behind], place).await;
+                }
+            }
+            "with a dead reader" => {
+                world.read(&cast.readers[..1], MINUTE).await;
+                world.read(&cast.readers[1..], TTL).await;
+                world.pass(2 * MINUTE).await;
+            }
+            "with dead readers alone" => {
+                world.read(&cast.readers, TTL).await;
+                let mut over = cmd("ZADD");
+                over.arg(world.key.line());
+                for reader in cast.readers {
+                    over.arg(-1_000).arg(format!("r{reader}"));
+                }
+                let mut connection = world.server().connection.clone();
+                let () = over.query_async(&mut connection).await.expect("ZADD");
+            }
+            _ => {
+                let tells = QueueEntry {
+                    tells: true,
+                    ..cast.late.1
+                };
+                world.queue(cast.holder, TTL, tells).await;
+                if state == "nested" {
+                    world.depth(cast.holder, 2, 1).await;
+                } else if state != "held" {
+                    world.wait(waiter, TTL, entry).await;
+                }
+                if state == "expired and waited for" {
+                    world.pass(TTL + MINUTE).await;
+                } else if state == "left free for others" {
+                    world.send(cast.vacate(world, End::Short)).await;
+                }
+            }
+        }
+        cast
+    }
+
+    fn vacate(&self, world: &World, end: End) -> Vacate {
+        Vacate {
+            key: world.key.clone(),
+            request: release_request(self.holder, end),
+            neighbours: Neighbours::polling(Duration::from_secs(10)).every(MINUTE),
+        }
+    }
+
+    /// All requests, to one of which the answer is polled.
+    pub(super) fn requests(&self, world: &World) -> Vec<Sending> {
+        let entering = self.entering(world).into_iter();
+        let inside = self.inside(world).into_iter();
+        let ending = self.ending(world).into_iter();
+        let looking = self.looking(world).into_iter();
+        entering
+            .chain(inside)
+            .chain(ending)
+            .chain(looking)
+            .collect()
+    }
+
+    fn entering(&self, world: &World) -> Vec<Sending> {
+        let key = &world.key;
+        let (hold, entry) = self.late;
+        let acquire = |hold, entry| Acquire {
+            key: key.clone(),
+            request: AcquireRequest {
+                entry,
+                ..acquire_request(hold, TTL)
+            },
+        };
+        let preferred = QueueEntry {
+            is_preferred: true,
+            ..entry
+        };
+        let share = |holds: &[HoldId], entry, limit| Share {
+            key: key.clone(),
+            request: ShareRequest {
+                limit,
+                ..share_request(holds, TTL, entry)
+            },
+        };
+        let second = LockKey::new("app:", "{order}2").expect("a valid key");
+        let all = AcquireAll {
+            keys: vec![key.clone(), second],
+            hold,
+            ttl: TTL,
+        };
+        vec![
+            sending(world, "acquire", acquire(hold, None)),
+            sending(world, "wait", acquire(hold, Some(entry))),
+            sending(world, "wait in front", acquire(hold, Some(preferred))),
+            sending(world, "acquire again", acquire(self.holder, None)),
+            sending(
+                world,
+                "wait on",
+                acquire(self.waiter.0, Some(self.waiter.1)),
+            ),
+            sending(world, "share", share(&[hold], None, None)),
+            sending(
+                world,
+                "wait to share",
+                share(&[hold, some_hold()], Some(entry), None),
+            ),
+            sending(world, "take a permit", share(&[hold], Some(entry), Some(3))),
+            sending(world, "share again", share(&self.readers, None, None)),
+            sending(
+                world,
+                "wait on to share",
+                share(&[self.behind.0], Some(self.behind.1), None),
+            ),
+            sending(world, "acquire all", all),
+        ]
+    }
+
+    fn inside(&self, world: &World) -> Vec<Sending> {
+        let (key, ttl) = (&world.key, 2 * TTL);
+        let depth = |hold, mode| SetDepth {
+            key: key.clone(),
+            change: DepthChange {
+                hold,
+                mode,
+                target: 3,
+                seq: 2,
+                ttl,
+                lengthen: true,
+            },
+        };
+        let downgrade = Downgrade {
+            key: key.clone(),
+            hold: self.holder,
+            ttl,
+            token: FencingToken(1),
+        };
+        let keep = Keep {
+            key: key.clone(),
+            holds: self.readers.to_vec(),
+            ttl,
+        };
+        let renew = Renew {
+            holds: vec![(key.clone(), self.holder)],
+            ttl,
+        };
+        let label = Label {
+            key: key.clone(),
+            hold: self.holder,
+            label: Arc::from("it works"),
+            life: ttl,
+        };
+        vec![
+            sending(world, "renew", renew),
+            sending(world, "keep", keep),
+            sending(world, "downgrade", downgrade),
+            sending(world, "nest", depth(self.holder, Mode::Exclusive)),
+            sending(world, "nest a reader", depth(self.readers[0], Mode::Shared)),
+            sending(world, "label", label),
+        ]
+    }
+
+    fn ending(&self, world: &World) -> Vec<Sending> {
+        let both = Leftovers {
+            unanswered: true,
+            nested: true,
+        };
+        let (next, entry) = self.late;
+        let next = successor(next, TTL, entry);
+        let last = Successor {
+            order: Order::QueueFirst,
+            ..next
+        };
+        let release = |hold, end| crate::store::Release {
+            key: world.key.clone(),
+            request: release_request(hold, end),
+        };
+        let leave = |(hold, entry): (HoldId, QueueEntry), request: ReleaseRequest| ReleaseRequest {
+            hold,
+            inbox: entry.inbox,
+            ..request
+        };
+        let mut left = release(self.waiter.0, FULL);
+        left.request = leave(self.waiter, left.request);
+        let mut handed = release(self.waiter.0, End::HandTo(next, Leftovers::default()));
+        handed.request = leave(self.waiter, handed.request);
+        let unshare = |request| Unshare {
+            key: world.key.clone(),
+            request,
+        };
+        let reader = |end| unshare(shared_release(self.readers[0], end));
+        let waiting = leave(self.behind, shared_release(self.behind.0, FULL));
+        let retain = Retain {
+            min_hold: 2 * TTL,
+            release: release(self.holder, End::Full(both)),
+        };
+        let force = ForceRelease {
+            key: world.key.clone(),
+            seen: Seen {
+                fields: [self.holder, self.readers[0]].map(field_of).to_vec(),
+                token: None,
+            },
+        };
+        let vacated = End::HandTo(next, UNANSWERED);
+        vec![
+            sending(world, "release", release(self.holder, End::Short)),
+            sending(world, "release all", release(self.holder, FULL)),
+            sending(
+                world,
+                "release nested",
+                release(self.holder, End::Full(NESTED)),
+            ),
+            sending(world, "release both", release(self.holder, End::Full(both))),
+            sending(
+                world,
+                "hand over",
+                release(self.holder, End::HandTo(next, NESTED)),
+            ),
+            sending(
+                world,
+                "queue first",
+                release(self.holder, End::HandTo(last, both)),
+            ),
+            sending(world, "leave", left),
+            sending(world, "hand the place over", handed),
+            sending(world, "retain", retain),
+            sending(world, "vacate", self.vacate(world, End::Full(both))),
+            sending(world, "vacate and wait", self.vacate(world, vacated)),
+            sending(world, "unshare", reader(End::Short)),
+            sending(world, "unshare all", reader(FULL)),
+            sending(world, "unshare both", reader(End::Full(both))),
+            sending(world, "leave as a reader", unshare(waiting)),
+            sending(world, "force", force),
+        ]
+    }
+
+    fn looking(&self, world: &World) -> Vec<Sending> {
+        let (key, hold) = (&world.key, self.holder);
+        let contention = Contention {
+            key: key.clone(),
+            hold,
+            inbox: self.late.1.inbox,
+            tells: true,
+        };
+        let inspect = |queue| Inspect {
+            key: key.clone(),
+            queue,
+        };
+        let queue = Queue {
+            key: key.clone(),
+            after: None,
+            count: 10,
+        };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let now = now.expect("a time after 1970") - Duration::from_secs(1);
+        let publish = WaitChange::Publish(PublishWait {
+            owner: hold.owner(),
+            wait: Arc::new(wait(&[hold])),
+            life: MINUTE,
+            known: Some(StoreTime {
+                micros: u64::try_from(now.as_micros()).expect("a time"),
+            }),
+        });
+        let claim = ClaimVictim {
+            victim: hold,
+            others: vec![some_hold()],
+            life: MINUTE,
+        };
+        let holds = HoldsIn {
+            key: Arc::from(key.as_str()),
+        };
+        vec![
+            sending(world, "contention", contention),
+            sending(world, "inspect", inspect(QueueLength::Counted)),
+            sending(world, "find the holder", inspect(QueueLength::NotCounted)),
+            sending(world, "glance", Glance { key: key.clone() }),
+            sending(world, "queue", queue),
+            sending(world, "holds", holds),
+            sending(world, "waits", WaitsOf { hold }),
+            sending(world, "publish", ChangeWaits(vec![publish])),
+            sending(world, "claim", claim),
+            sending(world, "describe", Describe(ProcessId::this())),
+        ]
+    }
+}
+
+fn sending<V: Verb>(world: &World, name: &'static str, verb: V) -> Sending {
+    Sending {
+        name,
+        script: V::lua(),
+        is_short: verb.short().is_some(),
+        answer: Box::pin(world.store.ask(verb).map(|reply| reply.map(drop))),
+    }
+}
