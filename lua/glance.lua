@@ -13,13 +13,13 @@ local most, looked = tonumber(ARGV[1]), tonumber(ARGV[2])
 -- include holder
 -- include entry
 -- include read
+-- include leases
 
 local count = read(redis.pcall('HLEN', KEYS[lock]))
 if type(count) ~= 'number' or count == 0 then
   return failed or {}
 end
-local first = read(redis.pcall('ZRANGE', KEYS[line], '(-INEXACT_FROM', '(0', 'BYSCORE', 'LIMIT', 0, 1))[1]
-local is_shared = first and redis.call('HEXISTS', KEYS[lock], string.sub(first, 2)) == 1
+local shared = is_shared()
 local fields, total = {}, 0
 if count <= 64 then
   for _, field in ipairs(redis.call('HKEYS', KEYS[lock])) do
@@ -30,7 +30,7 @@ if count <= 64 then
       end
     end
   end
-elseif is_shared then
+elseif shared then
   -- Only readers can be so many holders. The readers whose leases expire last are first in the line.
   for _, member in ipairs(redis.call('ZRANGE', KEYS[line], '(-INEXACT_FROM', '(0', 'BYSCORE', 'LIMIT', 0, most)) do
     table.insert(fields, string.sub(member, 2))
@@ -44,14 +44,7 @@ end
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local depths = redis.call('HMGET', KEYS[lock], 'mode', unpack(fields))
-local leases = {}
-if is_shared then
-  local members = {}
-  for at, field in ipairs(fields) do
-    members[at] = 'r' .. field
-  end
-  leases = redis.call('ZMSCORE', KEYS[line], unpack(members))
-end
+local leases = shared and leases_of(fields, now) or {}
 local waiting = read(redis.pcall('ZCOUNT', KEYS[line], 0, '(TOMBSTONES_FROM'))
 if type(waiting) ~= 'number' then
   waiting = 0
@@ -64,15 +57,14 @@ elseif waiting > 0 and waiting <= looked then
     end
   end
 end
-local shown = {redis.call('PTTL', KEYS[lock]), waiting, known(depths[1]) or 0, is_shared and 1 or 0, now, total}
+local shown = {redis.call('PTTL', KEYS[lock]), waiting, known(depths[1]) or 0, shared and 1 or 0, now, total}
 for at, field in ipairs(fields) do
   local depth = depths[at + 1]
   -- A value that is not a number is not a depth, and then the hash is not a lock. A reader without a field has ended.
   if depth and is_depth(depth) then
-    local ends = leases[at] and tonumber(leases[at])
     table.insert(shown, field)
     table.insert(shown, depth)
-    table.insert(shown, ends and ends < 0 and math.max(-ends - math.floor(now / 1000), 0) or -1)
+    table.insert(shown, leases[at] or -1)
   end
 end
 return failed or shown[7] and shown or {}

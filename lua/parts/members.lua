@@ -28,8 +28,8 @@ local function within(holds)
   return inside, outside
 end
 
--- Removes these holds, which are in the lock, and the lock with its last hold. One command removes both, because nobody
--- would release a lock in which only the token is left.
+-- Removes these holds, which are in the lock, and the lock with its last hold. One command removes both, because no
+-- process would release a lock in which only the token is left.
 local function remove(inside)
   local others = redis.call('HLEN', KEYS[lock]) - redis.call('HEXISTS', KEYS[lock], 'mode') - #inside
   if others <= 0 then
@@ -39,13 +39,14 @@ local function remove(inside)
   end
 end
 
--- Removes the readers whose leases have expired. Returns whether the lock is shared.
+-- Removes readers whose leases have expired. A later request removes those that are too many for one. Returns whether
+-- the lock is shared.
 local function tidy(now)
   local score = redis.call('ZRANGE', KEYS[line], 0, 0, 'WITHSCORES')[2]
   if not score or tonumber(score) >= 0 then
     return false
   end
-  local dead = redis.call('ZRANGE', KEYS[line], '(-' .. millis(now), '(0', 'BYSCORE')
+  local dead = redis.call('ZRANGE', KEYS[line], '(-' .. millis(now), '(0', 'BYSCORE', 'LIMIT', 0, MOST_FIELDS)
   if dead[1] then
     local holds = {}
     for at, member in ipairs(dead) do

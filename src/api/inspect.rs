@@ -17,7 +17,7 @@ pub(super) const DESCRIBED_WITHIN: Duration = Duration::from_secs(1);
 impl Locks {
     /// Returns the present holder and the waiters of the lock, or `None` if it is free.
     ///
-    /// The server examines every process that waits. If 1,000 processes wait, this blocks it for 2 ms or more.
+    /// The server examines the processes that wait. If 1,000 processes wait, this blocks it for 2 ms or more.
     /// [`list`](Self::list) and [`list_waiting`](Self::list_waiting) show a lock at a bounded cost.
     ///
     /// # Errors
@@ -93,7 +93,8 @@ pub struct LockInfo {
     /// clones.
     pub waiters: usize,
     /// The number of processes in the queue of the lock, which may include this process. If the waiters of a process
-    /// wait for a holder of the same process, that process enters the queue within a heartbeat.
+    /// wait for a holder of the same process, that process enters the queue within a heartbeat. Of more than 1,024
+    /// processes, only about that many are counted.
     pub waiting_processes: u64,
 }
 

@@ -26,8 +26,13 @@ pub(crate) const SEQ_LIFE: Duration = TOMBSTONE_LIFE.saturating_mul(2);
 /// The longest time for which a free lock is left to polling programs.
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
+/// The number of fields from which on a script reads only a part of a hash, and the number of expired readers that it
+/// removes. Any hash may be at the key of a lock, and the server does nothing else while a script runs. It is enough for
+/// all [holders that are shown](super::verbs::inspect::SHOWN).
+pub(crate) const MOST_FIELDS: u64 = 1_024;
+
 /// The limits with their names in the scripts. A life is in ms.
-pub(crate) fn limits_in_scripts() -> [(&'static str, u128); 6] {
+pub(crate) fn limits_in_scripts() -> [(&'static str, u128); 7] {
     [
         ("PLACES_FROM", PLACES_FROM.into()),
         ("TOMBSTONES_FROM", TOMBSTONES_FROM.into()),
@@ -35,6 +40,7 @@ pub(crate) fn limits_in_scripts() -> [(&'static str, u128); 6] {
         ("TOMBSTONE_LIFE", TOMBSTONE_LIFE.as_millis()),
         ("SEQ_LIFE", SEQ_LIFE.as_millis()),
         ("LONGEST_PAUSE", LONGEST_PAUSE.as_millis()),
+        ("MOST_FIELDS", MOST_FIELDS.into()),
     ]
 }
 

@@ -45,7 +45,7 @@ const WRITES: [&str; 11] = [
 #[test]
 fn the_writes_are_those_of_the_scripts() {
     const READS: [&str; 15] = [
-        "exists", "get", "hexists", "hget", "hgetall", "hkeys", "hlen", "hmget", "hvals", "pttl",
+        "exists", "get", "hexists", "hget", "hgetall", "hkeys", "hlen", "hmget", "hscan", "pttl",
         "time", "zcount", "zmscore", "zrange", "zscore",
     ];
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lua");

@@ -41,6 +41,7 @@ macro_rules! on_every_store {
 }
 
 mod batches;
+mod bounded;
 mod classic;
 mod contention;
 mod depth;
