@@ -137,8 +137,11 @@ impl Depth {
         self.lengthen = true;
     }
 
-    /// Removes one level.
+    /// Removes one level. Nothing follows if the hold has ended already, because it was given up.
     pub(super) fn lessen(&mut self) -> Remains {
+        if self.wanted() == 0 {
+            return Remains::SameDepth;
+        }
         self.entries = self.entries.saturating_sub(1);
         self.wishes += 1;
         match (self.entries, self.wanted()) {

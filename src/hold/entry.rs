@@ -79,6 +79,13 @@ impl Entry {
         hold
     }
 
+    /// Forgets the holds that it began, which were given up.
+    pub(crate) fn forget_begun(&mut self) {
+        let reentered = self.holds.len() - self.begun;
+        self.holds.truncate(reentered);
+        self.begun = 0;
+    }
+
     /// Enters a hold of an enclosing call once more. A hold that has ended cannot be re-entered, and is left out.
     pub(crate) fn reenter(
         &mut self,

@@ -10,7 +10,9 @@ use smallvec::SmallVec;
 
 use crate::base::background::Handover;
 use crate::base::error::LockError;
+use crate::base::events;
 use crate::base::timer::{Elapsed, Timeout, timeout};
+use crate::hold::depth::Remains;
 use crate::hold::hold::{Hold, Holds};
 use crate::hold::renewals::RenewalSchedule;
 use crate::queue::Release;
@@ -52,6 +54,14 @@ pub(super) fn end(hold: &Arc<Hold>, renewals: &Arc<RenewalSchedule>) -> Option<L
     // A release in flight is counted separately.
     queues.activity().end();
     leaving
+}
+
+/// Ends the hold of an acquisition that is no longer polled, unless it has ended already.
+pub(super) fn give_up(hold: &Arc<Hold>, renewals: &Arc<RenewalSchedule>) {
+    if hold.lessen(0) == Remains::Nothing {
+        events::acquire_undone(hold.key(), hold.id());
+        drop(end(hold, renewals));
+    }
 }
 
 /// The work that informs the store about one hold. The output is the result of leaving the hold.

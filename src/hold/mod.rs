@@ -13,6 +13,7 @@ pub(crate) mod hold;
 mod label;
 pub(crate) mod lease;
 pub(crate) mod member;
+pub(crate) mod poll_watch;
 pub(crate) mod renewable;
 mod renewal;
 pub(crate) mod renewals;

@@ -24,6 +24,7 @@ use crate::hold::deadlock::unless_deadlock;
 use crate::hold::entry::Entry;
 use crate::hold::group::Group;
 use crate::hold::hold::{CallGraph, Hold};
+use crate::hold::poll_watch::PollWatch;
 use crate::hold::{confirm, scope};
 use crate::queue::{Grant, Stop};
 use crate::store::MOST_TOGETHER;
@@ -38,6 +39,8 @@ pub(super) struct AcquiringAll<'a> {
     pub(super) entry: Entry,
     /// The group of the holds that the acquisition begins. `None` if it begins only one.
     group: Option<Arc<Group<Hold>>>,
+    /// Gives up the holds that the acquisition begins. `None` if it waits for nothing after the first one.
+    watch: Option<Arc<PollWatch>>,
     /// The call graph of the caller, until the first hold takes it.
     graph: Option<CallGraph>,
     /// The id under which the next lock is requested.
@@ -65,6 +68,7 @@ impl<'a> AcquiringAll<'a> {
             since,
             entry,
             group: is_several.then(Group::new),
+            watch: None,
             hold: graph.owner().next_holds(terms.takes),
             graph: Some(graph),
         }
@@ -74,6 +78,35 @@ impl<'a> AcquiringAll<'a> {
     pub(super) async fn acquire(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
         let queues = self.engine.renewals.queues();
         let _acquiring = queues.activity().during();
+        match keys {
+            [key] if self.terms.confirm.is_none() => self.take(key).await?,
+            keys => Box::pin(self.acquire_watched(keys)).await?,
+        }
+        if self.terms.min_hold.is_some() {
+            let begun = self.entry.begun().iter();
+            begun.for_each(|hold| hold.set_min_hold(self.terms.min_hold));
+        }
+        Ok(())
+    }
+
+    /// Acquires locks with waits after the first one. If it is no longer polled, it gives up those that it has. It
+    /// begins again when it is polled again, and has waited in the meantime.
+    async fn acquire_watched(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
+        let renewals = &self.engine.renewals;
+        let heartbeat = renewals.queues().heartbeat(self.terms.ttl);
+        loop {
+            let watch = PollWatch::new(renewals, heartbeat);
+            self.watch = Some(Arc::clone(&watch));
+            if let Some(acquired) = watch.run(self.acquire_confirmed(keys)).await {
+                return acquired;
+            }
+            self.begin_anew();
+            self.entry.forget_begun();
+            self.group = self.group.as_ref().map(|_| Group::new());
+        }
+    }
+
+    async fn acquire_confirmed(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
         let confirm = self.terms.confirm;
         let mut epoch = None;
         match keys {
@@ -82,17 +115,12 @@ impl<'a> AcquiringAll<'a> {
                 self.take(key).await?;
             }
             // Each hold is renewed before its confirmation, so that the replicas have only one request to confirm.
-            several => Box::pin(self.take_several(several)).await?,
+            several => self.take_several(several).await?,
         }
         if confirm.is_some() {
-            // Boxed, because it is rarely needed.
             let begun = self.entry.begun().iter();
             let confirms = begun.map(|hold| confirm::taken(hold, self.engine.store(), epoch));
-            Box::pin(try_join_all(confirms)).await?;
-        }
-        if self.terms.min_hold.is_some() {
-            let begun = self.entry.begun().iter();
-            begun.for_each(|hold| hold.set_min_hold(self.terms.min_hold));
+            try_join_all(confirms).await?;
         }
         Ok(())
     }
@@ -226,6 +254,9 @@ impl<'a> AcquiringAll<'a> {
         let hold = self
             .entry
             .begin(grant, key, graph, self.terms, group, runtime);
+        if let Some(watch) = &self.watch {
+            watch.add(hold);
+        }
         events::acquired(key, hold.id(), hold.token(), grant.via, self.since);
     }
 

@@ -7,7 +7,7 @@ use crate::support::{
     DEADLINE, RedisServer, connect, depths, eventually, on_both_stores, patient, waiters, within,
 };
 use futures_util::FutureExt;
-use reentry::{Handoff, Locks, held};
+use reentry::{Handoff, Locks, Replicas, held};
 use tokio::task::yield_now;
 
 on_both_stores!(
@@ -110,6 +110,26 @@ async fn a_waiter_left_alone_keeps_no_other_process_waiting() {
         entered.unwrap().unwrap();
         drop(left_alone);
     }
+}
+
+/// It has the lock, and its replicas are awaited.
+#[tokio::test]
+async fn an_unconfirmed_lock_left_alone_keeps_no_other_waiting() {
+    let server = RedisServer::start().await;
+    let locks = patient(&server).ttl(60 * DEADLINE).build().await.unwrap();
+    let unconfirmed = locks
+        .lock("key")
+        .confirm(Replicas::at_least(1), 60 * DEADLINE);
+    let mut left_alone = Box::pin(unconfirmed.acquire());
+    let awaits_replicas = async || {
+        assert!((&mut left_alone).now_or_never().is_none());
+        let clients = server.ask("INFO clients").await;
+        clients.contains("blocked_clients:1")
+    };
+    eventually(DEADLINE, "it waits for replicas", awaits_replicas).await;
+    let other = locks.with_lock("key", async {});
+    within(DEADLINE, "the other", other).await.unwrap();
+    drop(left_alone);
 }
 
 /// Another process has the lock when the request is sent, and no longer has it when the response is read.

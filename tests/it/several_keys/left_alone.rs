@@ -1,15 +1,25 @@
 //! Several locks with callers that are no longer polled, and with runtimes that end.
 
 use crate::support::{
-    DEADLINE, RedisServer, depths, eventually, on_both_stores, patient_at, within,
+    DEADLINE, RedisServer, depths, eventually, on_both_stores, patient_at, waiters, within,
 };
 use futures_util::FutureExt;
-use reentry::{Locks, held};
+use futures_util::future::BoxFuture;
+use reentry::{LockAllRequest, LockError, Locks, held};
+use std::time::Duration;
 use tokio::runtime::Builder;
+use tokio::time::{Instant, sleep};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
-on_both_stores!(an_acquisition_of_several_left_alone_keeps_no_other_caller_waiting,);
+/// The order in which they are acquired is that of their slots.
+const FIRST: &str = "b";
+const SECOND: &str = "c";
+
+on_both_stores!(
+    an_acquisition_of_several_left_alone_keeps_no_other_caller_waiting,
+    locks_for_a_body_left_alone_are_given_up_and_taken_again,
+);
 
 async fn are_free(locks: &Locks) {
     for key in KEYS {
@@ -36,6 +46,90 @@ async fn an_acquisition_of_several_left_alone_keeps_no_other_caller_waiting(lock
         assert_eq!(inside.unwrap(), [1; 3], "{key}");
         are_free(&locks).await;
     }
+}
+
+/// It has the first lock, and waits for the second one.
+async fn locks_for_a_body_left_alone_are_given_up_and_taken_again(locks: Locks) {
+    let writers = || locks.lock_all(KEYS).ttl(60 * DEADLINE).wait_forever();
+    let inside = || async {
+        KEYS.iter()
+            .all(|key| held(key).is_some_and(|it| !it.is_lost()))
+    };
+    let guards = |request: LockAllRequest| async move {
+        let guard = request.acquire().await?;
+        Ok(guard.iter().all(|held| !held.is_lost()))
+    };
+    let all: [BoxFuture<'_, Result<bool, LockError>>; 4] = [
+        writers().run(inside()).boxed(),
+        writers().shared().run(inside()).boxed(),
+        guards(writers()).boxed(),
+        guards(writers().shared()).boxed(),
+    ];
+    for mut left_alone in all {
+        let holder = locks.lock(SECOND).await.unwrap();
+        let waits = async || {
+            assert!((&mut left_alone).now_or_never().is_none());
+            waiters(&locks, SECOND).await == Some(1)
+        };
+        eventually(DEADLINE, "it waits for the second lock", waits).await;
+        let other = locks.with_lock(FIRST, async {});
+        within(DEADLINE, "the other has the first lock", other)
+            .await
+            .unwrap();
+        holder.release().await.unwrap();
+        let inside = within(DEADLINE, "it has them in the end", left_alone).await;
+        assert!(inside.unwrap());
+        are_free(&locks).await;
+    }
+}
+
+/// Both heartbeats pass, and not the whole TTL.
+#[tokio::test(start_paused = true)]
+async fn they_are_given_up_after_two_heartbeats() {
+    let locks = Locks::in_memory();
+    let holder = locks.lock(SECOND).await.unwrap();
+    let mut left_alone = Box::pin(locks.lock_all(KEYS).wait_forever().run(async {}));
+    assert!((&mut left_alone).now_or_never().is_none());
+    holder.release().await.unwrap();
+    let begun = Instant::now();
+    locks.with_lock(FIRST, async {}).await.unwrap();
+    assert!(
+        begun.elapsed() <= Duration::from_millis(2_100),
+        "{:?}",
+        begun.elapsed()
+    );
+    left_alone.await.unwrap();
+}
+
+/// It is polled, however long that takes.
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_that_waits_keeps_what_it_has() {
+    let locks = Locks::in_memory();
+    let holder = locks.lock(SECOND).await.unwrap();
+    let waiting = tokio::spawn(locks.lock_all(KEYS).wait_forever().run(async {}));
+    sleep(Duration::from_secs(600)).await;
+    let first = locks.inspect(FIRST).await.unwrap().unwrap();
+    assert!(locks.lock(FIRST).try_acquire().await.unwrap().is_none());
+    holder.release().await.unwrap();
+    waiting.await.unwrap().unwrap();
+    assert_eq!(first.holders.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_wait_of_an_acquisition_left_alone_goes_on() {
+    let locks = Locks::in_memory();
+    let _holder = locks.lock(SECOND).await.unwrap();
+    let wait = Duration::from_secs(5);
+    let mut left_alone = Box::pin(locks.lock_all(KEYS).wait(wait).acquire());
+    assert!((&mut left_alone).now_or_never().is_none());
+    sleep(2 * wait).await;
+    let begun = Instant::now();
+    let late = left_alone.await.unwrap_err();
+    assert!(
+        matches!(late, LockError::Timeout { waited, .. } if waited >= 2 * wait),
+        "{late}"
+    );
+    assert!(begun.elapsed() < wait, "{:?}", begun.elapsed());
 }
 
 /// The request was sent, and its runtime ends before the response is read. The acquisition continues where it is next
