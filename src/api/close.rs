@@ -30,7 +30,7 @@ impl Locks {
     /// line of `main` is held until its lease expires.
     ///
     /// This call waits for as long as a body runs, a guard is kept, or the store fails. So it never completes if it is
-    /// called inside a body, or while its caller keeps a guard. After 5 s the event `closing` lists what the call is
+    /// called inside a body, or while its caller keeps a guard, or a body that it no longer polls. After 5 s the event `closing` lists what the call is
     /// waiting for. It is repeated each time the call has waited twice as long. The call does not wait for a guard
     /// whose lock is lost. [`close_within`](Self::close_within) has a time limit.
     ///

@@ -6,7 +6,8 @@ use tokio::sync::Notify;
 
 use crate::base::sync::until;
 
-/// The number of acquisitions, holds and releases of one `Locks`, and whether it is closed.
+/// The number of holds, releases and drivers of one `Locks`, and whether it is closed. An acquisition is counted only
+/// while it is polled.
 ///
 /// Work that follows from other work is counted before the other work is uncounted. For example, a release is counted
 /// before its hold is uncounted. So the count is 0 only when nothing is left to do.

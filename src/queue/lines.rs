@@ -112,31 +112,22 @@ impl Lines {
         Some(output)
     }
 
-    /// Notes that messages were missed. Returns the keys that callers wait for. Other processes may wait for the
-    /// remaining keys.
-    pub(super) fn missed(&mut self) -> Vec<LockKey> {
-        let mut waited_for = Vec::new();
-        for (key, slot) in &mut self.of {
-            match slot {
-                Slot::Alone(Alone::Held { is_contended, .. }) => *is_contended = true,
-                Slot::Alone(Alone::Asking(_)) | Slot::Line(_) => waited_for.push(key.clone()),
+    /// Notes that messages were missed: other processes may wait for the locks that no caller waits for.
+    pub(super) fn missed(&mut self) {
+        for slot in self.of.values_mut() {
+            if let Slot::Alone(Alone::Held { is_contended, .. }) = slot {
+                *is_contended = true;
             }
         }
-        waited_for
     }
 
-    /// The wakers of all callers that wait for an answer, except those that poll the request in flight of their local
-    /// queue.
-    pub(super) fn wakers(&mut self) -> Vec<Waker> {
-        let mut wakers = Vec::new();
-        for slot in self.of.values_mut() {
-            match slot {
-                Slot::Alone(Alone::Held { .. }) => {}
-                Slot::Alone(Alone::Asking(asking)) => wakers.extend(asking.waker.take()),
-                Slot::Line(line) => wakers.extend(line.callers.wakers(|_| true)),
-            }
-        }
-        wakers
+    /// The keys that callers wait for. Their order does not depend on chance, so that a simulation repeats itself.
+    pub(super) fn waited_for(&self) -> Vec<LockKey> {
+        let slots = self.of.iter();
+        let waited_for = slots.filter(|(_, slot)| slot.len() > 0 || matches!(slot, Slot::Line(_)));
+        let mut keys: Vec<_> = waited_for.map(|(key, _)| key.clone()).collect();
+        keys.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+        keys
     }
 
     /// The local queue of a key, if there is one.

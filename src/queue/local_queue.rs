@@ -23,6 +23,7 @@ const EXPIRY_SLACK: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 mod asking;
+mod closing;
 mod holders;
 mod holding;
 #[cfg(test)]
@@ -160,6 +161,7 @@ impl LocalQueue {
             }
             Input::Listening(_) => {}
             Input::Due => self.time_is_up(now, actions),
+            Input::Close => self.close(now, actions),
         }
         self.go_on(now, actions);
     }

@@ -33,12 +33,12 @@
 //! called, and no waker is dropped. Any of them may run code that calls back into the queues.
 
 use std::sync::{Arc, Weak};
-use std::task::Waker;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
+use super::driver;
 use super::effects::Effects;
 use super::grant::Grant;
 use super::lines::Slot;
@@ -138,11 +138,16 @@ impl LocalQueues {
         }
     }
 
-    /// Closes the queues: no caller waits from now on. Each caller that waits is woken, and gives up.
-    pub(crate) fn close(&self) {
+    /// Closes the queues: no caller waits from now on. What the store has of those that wait is given up now, because
+    /// they may never be polled again.
+    pub(crate) fn close(self: &Arc<Self>) {
         self.activity().close();
-        let wakers = self.lines.lock().wakers();
-        wakers.into_iter().for_each(Waker::wake);
+        let waited_for = self.lines.lock().waited_for();
+        for key in waited_for {
+            self.input(&key, Input::Close);
+            // The request in flight must still be answered.
+            driver::start(self, &key, None);
+        }
     }
 
     /// Opens the inbox, unless it is open. Returns false while waiters must send requests. They are woken when that
@@ -302,10 +307,12 @@ impl Listener for LocalQueues {
     }
 
     fn missed(&self) {
-        let mut keys = self.lines.lock().missed();
-        // The order does not depend on chance, so that a simulation repeats itself.
-        keys.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
-        for key in keys {
+        let waited_for = {
+            let mut lines = self.lines.lock();
+            lines.missed();
+            lines.waited_for()
+        };
+        for key in waited_for {
             self.input(&key, Input::MaybeFree);
             self.input(&key, Input::Contended);
         }

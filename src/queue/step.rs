@@ -47,6 +47,8 @@ pub(super) enum Input {
     Listening(bool),
     /// The time of [`LocalQueue::due`] has been reached.
     Due,
+    /// No caller waits from now on.
+    Close,
 }
 
 /// A task that a step leaves to its caller.

@@ -289,6 +289,7 @@ impl Future for Wait<'_> {
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         if matches!(self.stage, WaitStage::Alone | WaitStage::Joined(_)) {
+            let _leaving = self.queues.activity().during();
             self.stage = WaitStage::Answered;
             self.leave();
         }

@@ -5,6 +5,8 @@
 //! caller that waits for nothing. No callers wait for each other in a ring, as long as none of them is inside another
 //! lock.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::future::try_join_all;
@@ -75,9 +77,19 @@ impl<'a> AcquiringAll<'a> {
     }
 
     /// Acquires the locks of these keys, and waits until each of them counts.
+    ///
+    /// It is counted while it is polled. It may never be polled again: between two polls it counts only as what it has.
     pub(super) async fn acquire(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
-        let queues = self.engine.renewals.queues();
-        let _acquiring = queues.activity().during();
+        let activity = self.engine.renewals.queues().activity();
+        let mut acquiring = pin!(self.acquire_uncounted(keys));
+        poll_fn(|cx| {
+            let _polled = activity.during();
+            acquiring.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    async fn acquire_uncounted(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
         match keys {
             [key] if self.terms.confirm.is_none() => self.take(key).await?,
             keys => Box::pin(self.acquire_watched(keys)).await?,

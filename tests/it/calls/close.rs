@@ -7,6 +7,8 @@ use crate::support::sweep::poll_times;
 use crate::support::{
     DEADLINE, RedisServer, Rig, connect, eventually, on_both_stores, waiters, within,
 };
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, TryFutureExt};
 use reentry::{CloseReport, LockError, Locks, LostReason, OnLost};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
@@ -22,6 +24,7 @@ on_both_stores!(
     bodies_finish_and_re_enter_their_locks,
     callers_that_wait_give_up,
     callers_that_wait_for_several_give_back_what_they_have,
+    callers_left_alone_keep_no_close_waiting,
     a_body_that_takes_too_long_is_ended_as_by_a_loss,
     spawned_work_is_waited_for,
     closing_twice_is_the_same_as_once,
@@ -115,6 +118,29 @@ async fn callers_that_wait_for_several_give_back_what_they_have(locks: Locks) {
     assert!(error.unwrap().unwrap_err().is_closed());
     drop(holder);
     is_clean(closing).await;
+}
+
+/// They are neither polled nor dropped. The last one has a lock, which is given up after two heartbeats.
+async fn callers_left_alone_keep_no_close_waiting(locks: Locks) {
+    let holder = locks.lock("key").await.unwrap();
+    let mut left_alone: [BoxFuture<'_, Result<(), LockError>>; 4] = [
+        locks.with_lock("key", async {}).boxed(),
+        locks.lock("key").acquire().map_ok(drop).boxed(),
+        locks.with_read_lock("key", async {}).boxed(),
+        locks.lock_all(["b", "key"]).run(async {}).boxed(),
+    ];
+    let all_wait = async || {
+        for caller in &mut left_alone {
+            assert!(caller.now_or_never().is_none());
+        }
+        waiters(&locks, "key").await == Some(4)
+    };
+    eventually(DEADLINE, "they wait", all_wait).await;
+    holder.release().await.unwrap();
+    is_clean(closing(&locks)).await;
+    for caller in left_alone {
+        assert!(caller.await.unwrap_err().is_closed());
+    }
 }
 
 async fn a_body_that_takes_too_long_is_ended_as_by_a_loss(locks: Locks) {
@@ -285,6 +311,26 @@ async fn a_process_that_waits_leaves_the_queue() {
     assert!(waiting.await.unwrap().unwrap_err().is_closed());
     let entries = async || server.ask("HLEN reentry:entries:{key}:key").await;
     assert_eq!(entries().await, "0");
+    holder.release().await.unwrap();
+}
+
+/// The request of a caller left alone is in flight, or it has a place in the queue.
+#[tokio::test]
+async fn what_the_store_has_of_callers_left_alone_is_given_up() {
+    let server = RedisServer::start().await;
+    let [locks, other] = [connect(&server).await, connect(&server).await];
+    let holder = other.lock("key").await.unwrap();
+    let mut waits = Box::pin(locks.with_lock("key", async {}));
+    assert!((&mut waits).now_or_never().is_none());
+    let has_place = async || server.ask("EXISTS reentry:queue:{key}:key").await == "1";
+    eventually(DEADLINE, "it has a place", has_place).await;
+    let mut asks = Box::pin(locks.with_lock("free", async {}));
+    assert!((&mut asks).now_or_never().is_none());
+    is_clean(closing(&locks)).await;
+    assert_eq!(server.ask("HLEN reentry:entries:{key}:key").await, "0");
+    assert_eq!(server.ask("EXISTS free").await, "0");
+    assert!(waits.await.unwrap_err().is_closed());
+    assert!(asks.await.unwrap_err().is_closed());
     holder.release().await.unwrap();
 }
 

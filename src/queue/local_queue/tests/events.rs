@@ -280,3 +280,8 @@ pub(super) fn contended() -> Event {
 pub(super) fn free() -> Event {
     Box::new(|_| Some(Input::MaybeFree))
 }
+
+/// The `Locks` is closed.
+pub(super) fn close() -> Event {
+    Box::new(|_| Some(Input::Close))
+}

@@ -224,3 +224,43 @@ fn a_waiter_that_comes_back_is_another_one() {
         ])
         .released_by(C);
 }
+
+/// None of them may ever be polled again. What the store may have of them is released.
+#[test]
+fn those_who_wait_when_it_is_closed_are_refused() {
+    Story::of(NOTIFY)
+        .goes([
+            (join(A), "acquire A"),
+            (busy(), ""),
+            (join(B), ""),
+            (close(), "refuse B: closed; release A; refuse A: closed"),
+            (free(), ""),
+        ])
+        .ends();
+    Story::of(NOTIFY)
+        .goes([
+            (join(A), "acquire A"),
+            (close(), "refuse A: closed"),
+            (held(), "release A"),
+            (free(), ""),
+        ])
+        .ends();
+    Story::of(NOTIFY)
+        .held_by(A)
+        .goes([(join(B), ""), (close(), "refuse B: closed"), (idle(), "")])
+        .released_by(A);
+}
+
+#[test]
+fn a_grant_that_is_not_claimed_when_it_is_closed_is_taken_back() {
+    Story::of(NOTIFY)
+        .goes([
+            (join(A), "acquire A"),
+            (join(B), ""),
+            (held(), "grant A"),
+            (close(), "pass over A; refuse B: closed"),
+            (release(A), "release A"),
+            (free(), ""),
+        ])
+        .ends();
+}
