@@ -57,6 +57,9 @@ impl LockRequest {
     /// Acquires the lock only if it is free, regardless of [`wait`](Self::wait). Returns `None` if another call graph
     /// holds the lock, or waits for it in this process.
     ///
+    /// If this process is releasing the lock, for example after a guard was dropped, the attempt follows when the first
+    /// request of the release is answered.
+    ///
     /// A re-entry still waits for the store. See [`wait`](Self::wait).
     ///
     /// # Errors
@@ -143,8 +146,9 @@ impl IntoFuture for LockRequest {
 ///
 /// # Cancel safety
 ///
-/// Dropping the guard releases the lock in the background, even outside a runtime. If the runtime shuts down before
-/// that, the lock is held until its lease expires. Await [`release`](Self::release) before leaving `main`.
+/// Dropping the guard releases the lock in the background, even outside a runtime. A lock in memory is free at once. If
+/// the runtime shuts down before that, the lock is held until its lease expires. Await [`release`](Self::release) before
+/// leaving `main`.
 ///
 /// # Examples
 ///

@@ -51,7 +51,8 @@ impl<K> LockRequest<K> {
     }
 
     /// Makes one attempt, and none at all if other callers in this process already wait. If the lock cannot be acquired
-    /// immediately, the error is [`LockError::Busy`].
+    /// immediately, the error is [`LockError::Busy`]. If this process is releasing the lock, the attempt follows when the
+    /// first request of the release is answered.
     ///
     /// A re-entry still waits for the store. See [`wait`](Self::wait).
     ///

@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
+use std::thread;
 
 use tokio::runtime::Handle;
 
@@ -37,7 +38,8 @@ impl Drop for BackgroundTask {
 /// Work that continues in the background when its waiter is dropped.
 ///
 /// The work is polled inside its span. It continues on `runtime`, so that the waiter may be dropped on any thread.
-/// Without `runtime`, the work continues in the runtime in which the waiter is dropped.
+/// Without `runtime`, the work continues in the runtime in which the waiter is dropped. It is polled once when the
+/// waiter is dropped: so its request is sent before those that the same task sends next, and in memory it is done.
 pub(crate) struct Handover<T: Send + 'static> {
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     runtime: Option<Handle>,
@@ -87,10 +89,23 @@ impl<T: Send + 'static> Future for Handover<T> {
 
 impl<T: Send + 'static> Drop for Handover<T> {
     fn drop(&mut self) {
-        let runtime = self.runtime.take().or_else(|| Handle::try_current().ok());
+        let Some(mut work) = self.work.take() else {
+            return;
+        };
+        let present = Handle::try_current().ok();
         // Without a runtime the lease expires by itself.
-        if let (Some(work), Some(runtime)) = (self.work.take(), runtime) {
-            spawn(&runtime, self.span.around(work));
+        let Some(runtime) = self.runtime.take().or_else(|| present.clone()) else {
+            return;
+        };
+        // A second panic would end the process.
+        if !thread::panicking() {
+            let _inside = present.is_none().then(|| runtime.enter());
+            let mut cx = Context::from_waker(Waker::noop());
+            let polled = self.span.in_scope(|| work.as_mut().poll(&mut cx));
+            if polled.is_ready() {
+                return;
+            }
         }
+        spawn(&runtime, self.span.around(work));
     }
 }

@@ -27,18 +27,46 @@ pub(super) enum Progress {
     InLine,
 }
 
+/// How a caller finds the local queue.
+pub(super) enum Entering {
+    /// It was vacant.
+    Alone,
+    Occupied,
+    /// The caller is woken when a release is answered.
+    AfterRelease,
+}
+
 impl LocalQueues {
-    /// Enters a vacant local queue. Returns false if it is not vacant.
-    pub(super) fn enter_alone(&self, key: &LockKey, asking: LoneCaller) -> bool {
-        let slot = Slot::Alone(Alone::Asking(Box::new(asking)));
+    /// Enters a vacant local queue. A caller that makes only one attempt waits for a release before it, because no
+    /// second attempt would find the lock free.
+    pub(super) fn enter_alone(&self, key: &LockKey, asking: LoneCaller, waker: &Waker) -> Entering {
+        // A waker is cloned and dropped outside the mutex, because it may run foreign code.
+        let is_try = asking.waiter.asks_once;
+        let mut waker = is_try.then(|| waker.clone());
+        let asking = Slot::Alone(Alone::Asking(Box::new(asking)));
         let mut lines = self.lines.lock();
-        match lines.of.entry(key.clone()) {
+        let mut occupied = match lines.of.entry(key.clone()) {
             Entry::Vacant(vacant) => {
-                vacant.insert(slot);
-                true
+                vacant.insert(asking);
+                return Entering::Alone;
             }
-            Entry::Occupied(_) => false,
+            Entry::Occupied(occupied) => occupied,
+        };
+        let Slot::Alone(Alone::Releasing { tries, .. }) = occupied.get_mut() else {
+            return Entering::Occupied;
+        };
+        if is_try {
+            let tries = tries.get_or_insert_default();
+            let is_new = |waker: &mut Waker| !tries.iter().any(|known| known.will_wake(waker));
+            if let Some(waker) = waker.take_if(is_new) {
+                tries.push(waker);
+            }
+            return Entering::AfterRelease;
         }
+        let releasing = occupied.insert(asking);
+        drop(lines);
+        releasing.tries().for_each(Waker::wake);
+        Entering::Alone
     }
 
     /// Sends the request of a caller that has just entered a vacant local queue.

@@ -7,6 +7,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
+use smallvec::SmallVec;
 use tokio::runtime;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -167,16 +168,24 @@ impl Slot {
     /// Returns whether this hold has the lock in this process.
     pub(super) fn is_held_by(&self, hold: HoldId) -> bool {
         match self {
-            Self::Alone(Alone::Held { hold: holder, .. }) => *holder == hold,
-            Self::Alone(Alone::Asking(_)) => false,
+            Self::Alone(alone) => alone.is_held_by(hold),
             Self::Line(line) => line.queue.is_held_by(hold),
         }
+    }
+
+    /// The callers that wait for the first request of a release.
+    pub(super) fn tries(self) -> impl Iterator<Item = Waker> {
+        let tries = match self {
+            Self::Alone(Alone::Releasing { tries, .. }) => tries,
+            _ => None,
+        };
+        tries.into_iter().flat_map(|tries| *tries)
     }
 
     /// The number of callers that wait.
     pub(super) fn len(&self) -> usize {
         match self {
-            Self::Alone(Alone::Held { .. }) => 0,
+            Self::Alone(Alone::Held { .. } | Alone::Releasing { .. }) => 0,
             Self::Alone(Alone::Asking(_)) => 1,
             Self::Line(line) => line.queue.len(),
         }
@@ -195,6 +204,13 @@ pub(super) enum Alone {
         /// Whether another process may wait for the lock.
         is_contended: bool,
     },
+    /// The first request of a release is in flight. A caller that waits may send its own request meanwhile. One that
+    /// makes only one attempt is woken when the release is answered.
+    Releasing {
+        hold: HoldId,
+        /// Boxed, because there rarely is one.
+        tries: Option<Box<SmallVec<[Waker; 1]>>>,
+    },
 }
 
 /// A caller that requests a lock, while no other caller wants it.
@@ -209,6 +225,10 @@ pub(super) struct LoneCaller {
 }
 
 impl Alone {
+    pub(super) fn is_held_by(&self, hold: HoldId) -> bool {
+        matches!(self, Self::Held { hold: holder, .. } if *holder == hold)
+    }
+
     /// Returns the local queue for the time after another caller joins. Also returns the request in flight, unless its
     /// caller polls it. A caller that has sent a request is woken: from now on it waits like any other.
     fn line(&mut self, queueing: Queueing, effects: &mut Effects) -> (Line, Option<Acquiring>) {
@@ -222,6 +242,12 @@ impl Alone {
                 let holder = (*hold, *mode);
                 let queue = LocalQueue::held(queueing, holder, *handoffs, *is_contended);
                 (Line::new(queue), None)
+            }
+            Self::Releasing { tries, .. } => {
+                effects
+                    .wakers
+                    .extend(tries.take().into_iter().flat_map(|it| *it));
+                (Line::new(LocalQueue::new(queueing)), None)
             }
             Self::Asking(asking) => {
                 let queue = LocalQueue::asking(queueing, asking.waiter.clone());

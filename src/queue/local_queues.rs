@@ -74,6 +74,7 @@ impl LocalQueues {
                 }
                 return;
             }
+            Some(Slot::Alone(Alone::Releasing { .. })) => return,
             Some(_) => self.work(key, &mut lines, &mut effects, |line, effects| {
                 self.step(key, line, input, effects);
             }),
@@ -265,7 +266,7 @@ impl LocalQueues {
         let requests = Arc::clone(&self.requests);
         let report = self.report(key, |error| Reply::Unsure(Some(error)));
         let releasing = async move {
-            let released = requests.release(&report.key, &release, Some(&successor));
+            let released = requests.release(&report.key, &release, Some(&successor), || {});
             let (ended, answer) = released.await;
             report.read(answer);
             ended

@@ -1,6 +1,7 @@
 //! The end of a hold. The hold is removed from its local queue and released, and is counted until that is done.
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use super::effects::{Effects, Ending};
 use super::grant::Release;
@@ -37,10 +38,11 @@ impl LocalQueues {
     /// Removes a hold from its local queue.
     fn ending(&self, key: &LockKey, release: Release) -> Ending {
         let mut lines = self.lines.lock();
-        match lines.of.get(key) {
+        match lines.of.get_mut(key) {
             Some(Slot::Line(_)) => {}
-            Some(Slot::Alone(Alone::Held { hold, .. })) if *hold == release.hold => {
-                lines.of.remove(key);
+            Some(Slot::Alone(alone)) if alone.is_held_by(release.hold) => {
+                let (hold, tries) = (release.hold, None);
+                *alone = Alone::Releasing { hold, tries };
                 return Ending::Alone(release);
             }
             // Another hold has the lock, or requests it: this hold lost it before.
@@ -54,6 +56,22 @@ impl LocalQueues {
         let ending = effects.ending.take().unwrap_or(Ending::Alone(release));
         self.apply(key, effects, None);
         ending
+    }
+
+    /// Notes that the first request of a release is answered, or there will be none: the lock may be free.
+    fn released(&self, key: &LockKey, released: HoldId) {
+        let mut lines = self.lines.lock();
+        match lines.of.get(key) {
+            Some(Slot::Alone(Alone::Releasing { hold, .. })) if *hold == released => {
+                let slot = lines.of.remove(key);
+                drop(lines);
+                slot.into_iter().flat_map(Slot::tries).for_each(Waker::wake);
+            }
+            _ => {
+                drop(lines);
+                self.input(key, Input::MaybeFree);
+            }
+        }
     }
 
     /// Continues the end of a hold.
@@ -98,7 +116,10 @@ impl Releasing {
                 // The flight itself passes the answer to the local queue.
                 Ending::HandingOver(_, flight) => flight.await,
                 Ending::Alone(release) => {
-                    let (ended, _) = requests.release(key, release, None).await;
+                    let hold = release.hold;
+                    let answered = || queues.released(key, hold);
+                    let (ended, _) = requests.release(key, release, None, answered).await;
+                    // This is for a release that was repeated.
                     queues.input(key, Input::MaybeFree);
                     ended
                 }
@@ -115,6 +136,7 @@ impl Drop for Releasing {
             self.ending = None;
             // This release will not bring the lock to the first waiter.
             self.queues.input(&self.key, Input::Lost(self.hold));
+            self.queues.released(&self.key, self.hold);
             self.queues.desert(&self.key);
         }
         self.queues.activity().end();

@@ -193,16 +193,20 @@ impl Requests {
     /// `Gone` proves a loss only on the first attempt, because a repetition may meet its own success. It does so only
     /// before the deadline, because after it the lease may just have expired.
     ///
-    /// Every repetition names the same successor, because an earlier one may have given it the lock.
+    /// Every repetition names the same successor, because an earlier one may have given it the lock. `answered` is
+    /// called when the first attempt is answered, or has failed.
     pub(super) async fn release(
         self: &Arc<Self>,
         key: &LockKey,
         release: &Release,
         successor: Option<&Successor>,
+        answered: impl FnOnce() + Send,
     ) -> (Result<(), Failure>, Answer) {
         let moment = self.moment(key);
         let request = self.request(release, successor, moment.sent);
-        match self.try_release(key, &request, release, moment).await {
+        let first = self.try_release(key, &request, release, moment).await;
+        answered();
+        match first {
             (Ok(Presence::Gone), answer) if Instant::now() < release.deadline => {
                 (Err(Failure::Lost(LostReason::Gone)), answer)
             }

@@ -36,6 +36,8 @@ struct Counting {
     asked: AtomicU32,
     released: AtomicU32,
     renewed: AtomicU32,
+    /// Whether a release is not executed immediately.
+    is_release_slow: AtomicBool,
     /// Whether no release is answered.
     is_silent: AtomicBool,
     /// The failure of each release before it is executed.
@@ -92,6 +94,13 @@ impl Wire for Counting {
                     let failed = StoreError::new("release", &endpoint, effect, "it fails");
                     return Box::pin(async { Err(failed) });
                 }
+                if self.is_release_slow.load(Relaxed) {
+                    let carried = self.store.carry(request);
+                    return Box::pin(async {
+                        sleep(SECOND / 20).await;
+                        carried.await
+                    });
+                }
             }
             _ => {}
         }
@@ -127,6 +136,7 @@ impl Process {
             asked: AtomicU32::new(0),
             released: AtomicU32::new(0),
             renewed: AtomicU32::new(0),
+            is_release_slow: AtomicBool::new(false),
             is_silent: AtomicBool::new(false),
             failure: Mutex::default(),
             is_slow: AtomicBool::new(false),

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::alone::Progress;
+use super::alone::{Entering, Progress};
 use super::callers::Caller;
 use super::driver;
 use super::effects::Effects;
@@ -119,12 +119,16 @@ impl<'q> Wait<'q> {
     /// Continues without a local queue, as long as no other caller has joined.
     fn poll_alone(&mut self, cx: &mut Context<'_>) -> Progress {
         let progress = match self.stage {
-            WaitStage::New if self.enter_alone() => {
-                self.stage = WaitStage::Alone;
-                self.queues.ask_alone(self.key, self.wish, cx)
-            }
+            WaitStage::New => match self.enter_alone(cx.waker()) {
+                Entering::Alone => {
+                    self.stage = WaitStage::Alone;
+                    self.queues.ask_alone(self.key, self.wish, cx)
+                }
+                Entering::AfterRelease => return Progress::Pending,
+                Entering::Occupied => return Progress::InLine,
+            },
             WaitStage::Alone => self.queues.poll_alone(self.key, self.hold(), cx),
-            WaitStage::New | WaitStage::Joined(_) | WaitStage::Answered => return Progress::InLine,
+            WaitStage::Joined(_) | WaitStage::Answered => return Progress::InLine,
         };
         match progress {
             Progress::Pending => {}
@@ -137,15 +141,15 @@ impl<'q> Wait<'q> {
         progress
     }
 
-    /// Enters a local queue that is vacant. Returns false if it is not.
-    fn enter_alone(&self) -> bool {
+    /// Enters a local queue that is vacant.
+    fn enter_alone(&self, waker: &Waker) -> Entering {
         let asking = LoneCaller {
             waiter: Waiter::new(self.wish),
             runtime: self.runtime.id(),
             acquiring: None,
             waker: None,
         };
-        self.queues.enter_alone(self.key, asking)
+        self.queues.enter_alone(self.key, asking, waker)
     }
 
     /// Joins the local queue. Returns the request that is made for the caller immediately, and whether the caller is

@@ -117,14 +117,36 @@ fn a_waker_may_own_another_waiter() {
     drop(waiting);
 }
 
-/// The release is sent by another task, and the next acquisition comes before it.
+/// The release is sent when the guard is dropped, and not by a task after the next acquisition.
 #[tokio::test]
-async fn a_lock_that_is_dropped_and_taken_again_is_asked_for_once() -> Result<(), LockError> {
+async fn a_lock_that_is_dropped_and_taken_again_is_not_waited_for() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
-    for _ in 0..100 {
+    for count in 1..=100 {
         drop(process.locks.lock(KEY).acquire().await?);
+        let requests = [&process.store.asked, &process.store.released];
+        assert_eq!(requests.map(|it| it.load(Relaxed)), [count; 2]);
     }
-    assert_eq!(process.store.asked.load(Relaxed), 1);
+    Ok(())
+}
+
+/// It waits for the first request of the release before it.
+#[tokio::test(start_paused = true)]
+async fn a_try_after_a_release_in_flight_gets_the_lock() -> Result<(), LockError> {
+    let process = Process::with_heartbeat(SECOND);
+    process.store.is_release_slow.store(true, Relaxed);
+    drop(process.locks.lock(KEY).acquire().await?);
+    assert!(process.locks.lock(KEY).try_acquire().await?.is_some());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_does_not_wait_for_a_release_that_is_repeated() -> Result<(), LockError> {
+    let process = Process::with_heartbeat(SECOND);
+    process.store.is_silent.store(true, Relaxed);
+    drop(process.locks.lock(KEY).acquire().await?);
+    let began = Instant::now();
+    assert!(process.locks.lock(KEY).try_acquire().await?.is_none());
+    assert!(began.elapsed().is_zero(), "{:?}", began.elapsed());
     Ok(())
 }
 

@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
-use crate::support::{DEADLINE, depths, eventually, on_both_stores};
+use crate::support::{DEADLINE, RedisServer, connect, depths, eventually, on_both_stores};
+use futures_util::FutureExt;
 use reentry::{LockError, Locks, current_owner, held};
+use tokio::task::JoinSet;
 
 on_both_stores!(
     a_nested_guard_is_a_reentry,
@@ -14,6 +16,7 @@ on_both_stores!(
     a_scope_adds_no_depth_and_does_not_release,
     a_guard_moves_to_another_task,
     what_was_held_keeps_no_task_alive,
+    a_try_after_a_dropped_guard_gets_the_lock,
 );
 
 async fn a_nested_guard_is_a_reentry(locks: Locks) {
@@ -108,4 +111,65 @@ async fn what_was_held_keeps_no_task_alive(locks: Locks) {
     eventually(DEADLINE, "no task", async || tasks() == 0).await;
     assert_eq!((held.key(), held.depth()), ("key", 0));
     assert!(held.remaining().is_zero() && !held.is_lost());
+}
+
+/// Its release is on its way.
+async fn a_try_after_a_dropped_guard_gets_the_lock(locks: Locks) {
+    for _ in 0..20 {
+        drop(locks.lock("key").await.unwrap());
+        drop(locks.lock("key").try_acquire().await.unwrap().unwrap());
+        locks.lock("key").no_wait().run(async {}).await.unwrap();
+        let body = async {
+            drop(locks.lock("key").await.unwrap());
+        };
+        drop(locks.with_lock("key", body).await);
+        drop(
+            locks
+                .lock("key")
+                .shared()
+                .try_acquire()
+                .await
+                .unwrap()
+                .unwrap(),
+        );
+        let all = locks.lock_all(["a", "key"]);
+        drop(all.clone().try_acquire().await.unwrap().unwrap());
+        drop(all.try_acquire().await.unwrap().unwrap());
+        let permit = || locks.semaphore("permits", 2).try_acquire();
+        let both = (permit().await.unwrap(), permit().await.unwrap());
+        assert!(both.0.is_some() && both.1.is_some());
+        drop(both);
+        assert!(permit().await.unwrap().is_some());
+    }
+}
+
+/// Many requests are in flight, and the guards may be dropped by other threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tries_after_dropped_guards_get_their_locks_among_many_tasks() {
+    let server = RedisServer::start().await;
+    for locks in [connect(&server).await, Locks::in_memory()] {
+        let mut tasks = JoinSet::new();
+        for number in 0..16 {
+            let locks = locks.clone();
+            tasks.spawn(async move {
+                let key = number.to_string();
+                for _ in 0..20 {
+                    drop(locks.lock(&key).await.unwrap());
+                    let guard = locks.lock(&key).try_acquire().await.unwrap().unwrap();
+                    std::thread::spawn(move || drop(guard)).join().unwrap();
+                    assert!(locks.lock(&key).try_acquire().await.unwrap().is_some());
+                }
+            });
+        }
+        tasks.join_all().await;
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_guard_frees_a_lock_in_memory_at_once() {
+    let locks = Locks::in_memory();
+    let guard = locks.lock("key").await.unwrap();
+    drop(guard);
+    let tried = locks.lock("key").try_acquire().now_or_never();
+    assert!(tried.unwrap().unwrap().is_some());
 }
