@@ -20,6 +20,9 @@ mod neighbours;
 mod open;
 #[cfg(feature = "pool")]
 mod pool;
+#[cfg(test)]
+#[path = "../../tests/properties/durations.rs"]
+mod properties;
 mod shown;
 
 /// A builder that configures a [`Locks`](crate::Locks). [`Locks::builder`](crate::Locks::builder) returns one.

@@ -59,7 +59,7 @@ impl Queueing {
             Wake::Poll { interval, .. } => interval.max(self.heartbeat),
             Wake::Notify | Wake::Backoff => self.heartbeat,
         };
-        if let Some(outage) = self.outage.filter(|it| *it < 2 * pause) {
+        if let Some(outage) = self.outage.filter(|it| *it < pause.saturating_mul(2)) {
             let reason = format!(
                 "`outage` must be at least twice the {pause:?} between two requests, not {outage:?}"
             );

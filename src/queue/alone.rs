@@ -160,16 +160,16 @@ impl<'a> Polling<'a> {
         cx: &mut Context<'_>,
     ) -> Progress {
         let Self { queues, key, .. } = self;
-        let polled = queues.requests.poll_acquired(key, &mut acquiring, cx);
-        self.is_over = true;
-        match polled {
+        let progress = match queues.requests.poll_acquired(key, &mut acquiring, cx) {
             Poll::Pending => {
                 let waker = waker.filter(|waker| waker.will_wake(cx.waker()));
                 let waker = waker.unwrap_or_else(|| cx.waker().clone());
                 queues.rest(key, hold, acquiring, waker)
             }
             Poll::Ready(answer) => queues.conclude(key, hold, answer),
-        }
+        };
+        self.is_over = true;
+        progress
     }
 }
 

@@ -86,6 +86,13 @@ impl Callers {
         wakers.into_iter().map(|(_, waker)| waker).collect()
     }
 
+    /// Those that have no answer yet.
+    pub(super) fn waiting(&self) -> Vec<HoldId> {
+        let waiting = self.of.iter();
+        let waiting = waiting.filter(|(_, (_, caller))| caller.answer.is_none());
+        waiting.map(|(waiter, _)| *waiter).collect()
+    }
+
     /// The time of the first lookup. Its caller may have left in the meantime.
     pub(super) fn look_at(&self) -> Option<Instant> {
         self.looks.peek().map(|Reverse((due, ..))| *due)

@@ -162,6 +162,8 @@ impl LocalQueue {
             Input::Listening(_) => {}
             Input::Due => self.time_is_up(now, actions),
             Input::Close => self.close(now, actions),
+            #[cfg(test)]
+            Input::Panic => panic!("as it is to"),
         }
         self.go_on(now, actions);
     }

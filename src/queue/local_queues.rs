@@ -1,5 +1,6 @@
 //! The local queues of all keys: one map, one place that takes steps in it, and one that performs their effects.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::{fmt, mem};
@@ -123,7 +124,18 @@ impl LocalQueues {
             }
         }
         let mut actions = mem::take(&mut effects.actions);
-        line.queue.step(input, Instant::now(), &mut actions);
+        let now = Instant::now();
+        let step = AssertUnwindSafe(|| line.queue.step(input, now, &mut actions));
+        if catch_unwind(step).is_err() {
+            // A bug must not make the key unusable: its callers fail, and the next one finds a new queue.
+            actions.clear();
+            line.queue
+                .begin_anew(line.flight.is_some(), now, &mut actions);
+            for waiter in line.callers.waiting() {
+                let failed = Refusal::Failed(unanswered("a step of the local queue has panicked"));
+                line.answer(waiter, Err(failed), effects);
+            }
+        }
         for action in actions.drain(..) {
             self.perform(key, line, action, effects);
         }

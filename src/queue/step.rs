@@ -49,6 +49,9 @@ pub(super) enum Input {
     Due,
     /// No caller waits from now on.
     Close,
+    /// The step panics.
+    #[cfg(test)]
+    Panic,
 }
 
 /// A task that a step leaves to its caller.

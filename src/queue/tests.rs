@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 mod alone;
 mod ends;
 mod many;
+mod panics;
 
 use super::step::unanswered;
 use crate::base::error::{Effect, StoreError};

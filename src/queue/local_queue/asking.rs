@@ -7,6 +7,7 @@ use tokio::time::Instant;
 use super::{LocalQueue, RequestInFlight, RequestKind, Waiter};
 use crate::base::id::HoldId;
 use crate::base::option_types::Wake;
+use crate::base::timer::after;
 use crate::queue::step::{Action, Refusal};
 
 /// The maximum number of readers that share one request.
@@ -136,7 +137,7 @@ impl LocalQueue {
         if let Some(at) = &mut self.ask_at {
             // The next waiter may have a shorter heartbeat.
             if !is_failing && !matches!(self.queueing.wake, Wake::Poll { .. }) {
-                *at = (*at).min(now + heartbeat);
+                *at = (*at).min(after(now, heartbeat));
             }
             return;
         }
@@ -152,7 +153,7 @@ impl LocalQueue {
             _ if self.asks_at_once(now) => self.backoff.next_pause().min(heartbeat),
             _ => heartbeat,
         };
-        let at = now + pause;
+        let at = after(now, pause);
         self.ask_at = Some(self.free_at.map_or(at, |free| free.min(at)));
     }
 }

@@ -1,8 +1,10 @@
-//! The end of all waits at once: the `Locks` is closed.
+//! The end of all waits at once: the `Locks` is closed, or a step has panicked.
+
+use std::mem;
 
 use tokio::time::Instant;
 
-use super::LocalQueue;
+use super::{LocalQueue, Waiter};
 use crate::queue::step::{Action, Refusal};
 
 impl LocalQueue {
@@ -14,6 +16,31 @@ impl LocalQueue {
         // Beginning with the last one: the end of the first one, which the store may know, names no successor.
         for hold in waiters.into_iter().rev() {
             self.refuse(hold, Refusal::Closed, now, actions);
+        }
+    }
+
+    /// Begins anew after a step has panicked, in whatever state that has left the queue. What the store may have of the
+    /// waiters is released. The answer to the request in flight, if there is one, is still awaited.
+    pub(in crate::queue) fn begin_anew(
+        &mut self,
+        is_in_flight: bool,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        let fresh = Self::new(self.queueing);
+        let broken = mem::replace(self, fresh);
+        self.flight = broken.flight.filter(|_| is_in_flight);
+        for waiter in broken.waiters.iter().filter(|waiter| waiter.asked > 0) {
+            let waiter = Waiter {
+                unanswered: true,
+                ..waiter.clone()
+            };
+            match &mut self.flight {
+                Some(flight) if flight.waiters.contains(&waiter.request.hold) => {
+                    flight.left.push(waiter);
+                }
+                _ => actions.push(Action::Undo(waiter.release(now), None)),
+            }
         }
     }
 }

@@ -8,6 +8,7 @@ use super::{Holders, LocalQueue, RequestKind, Waiter};
 use crate::base::id::HoldId;
 use crate::base::option_types::Mode;
 use crate::base::options::Queueing;
+use crate::base::timer::after;
 use crate::queue::grant::{Grant, Release};
 use crate::queue::step::{Action, Heard};
 use crate::store::{AcquireRequest, Order, Successor};
@@ -67,7 +68,7 @@ impl LocalQueue {
         // If the order is strict, the next waiter takes its place in the store's queue now. After a reader, another
         // reader may enter.
         self.maybe_free = self.queueing.local_handoffs == 0 || mode == Mode::Shared;
-        let due = now + 2 * self.queueing.heartbeat(waiter.request.ttl);
+        let due = after(now, 2 * self.queueing.heartbeat(waiter.request.ttl));
         let at = self.unclaimed.partition_point(|(other, _)| *other <= due);
         self.unclaimed.insert(at, (due, waiter.request.hold));
     }

@@ -2,8 +2,9 @@
 
 use crate::support::rig::{KEY, RESPONSE_TIMEOUT};
 use crate::support::sweep::poll_times;
-use crate::support::{DEADLINE, Direction, Rig, within};
-use reentry::{LockError, LockInfo};
+use crate::support::{DEADLINE, Direction, RedisServer, Rig, until_waiting, within};
+use reentry::{LockError, LockInfo, Locks};
+use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
 type Seen = Result<Option<LockInfo>, LockError>;
@@ -75,4 +76,33 @@ fn a_request_fails_elsewhere_when_the_runtime_of_its_connection_ends() {
         assert!(failed.await.is_err());
         is_answered(&rig).await;
     });
+}
+
+/// No clock can add them to the present time.
+#[tokio::test]
+async fn endless_timeouts_are_no_limits() {
+    let server = RedisServer::start().await;
+    let builder = Locks::builder().url(server.url()).wait(Duration::MAX);
+    let builder = builder
+        .connect_timeout(Duration::MAX)
+        .response_timeout(Duration::MAX);
+    let builder = builder
+        .outage(Duration::MAX)
+        .report_waiting_after(Duration::MAX);
+    let locks = builder.build().await.unwrap();
+    let holder = locks.lock(KEY).await.unwrap();
+    let waiting = tokio::spawn(locks.with_lock(KEY, async {}));
+    until_waiting(&locks, KEY, 1).await;
+    holder.release().await.unwrap();
+    within(DEADLINE, "the waiter", waiting)
+        .await
+        .unwrap()
+        .unwrap();
+    locks
+        .lock_all([KEY, "stock:7"])
+        .run(async {})
+        .await
+        .unwrap();
+    let closed = locks.close_within(Duration::MAX);
+    assert!(within(DEADLINE, "it is closed", closed).await.is_clean());
 }
