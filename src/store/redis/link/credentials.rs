@@ -12,14 +12,17 @@ use futures_util::stream::unfold;
 use futures_util::{Stream, StreamExt};
 use redis::{BasicAuth, ErrorKind, RedisResult, StreamingCredentialsProvider};
 use tokio::sync::watch;
-use tokio::task::yield_now;
 
+use crate::base::backoff::Backoff;
 use crate::base::events::{self, Throttle};
 use crate::base::sync::Mutex;
-use crate::base::timer::timeout;
+use crate::base::timer::{sleep, timeout};
 
 /// The time for which a new connection waits for a provider while other credentials are known.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The longest pause, without the jitter, between a failure of a provider and the next question to it.
+const LONGEST: Duration = Duration::from_secs(1);
 
 /// The failure of a provider that gives nothing.
 const SILENT: &str = "no credentials within 1 s";
@@ -64,6 +67,7 @@ impl Credentials {
             warnings,
         } = &*self.0;
         let known = latest.lock().clone().map(Ok).filter(|_| is_first);
+        let mut backoff = Backoff::doubling(LONGEST);
         loop {
             let next = match &known {
                 Some(known) => timeout(PATIENCE, given.next()).await.map_err(|_| known),
@@ -88,7 +92,7 @@ impl Credentials {
                 return known.or(failed);
             }
             // A provider may fail again immediately.
-            yield_now().await;
+            sleep(backoff.next_pause()).await;
         }
     }
 }
@@ -150,6 +154,9 @@ impl StreamingCredentialsProvider for Watched {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+
     use futures_util::stream;
     use redis::RedisError;
 
@@ -180,7 +187,7 @@ mod tests {
         given.map(password).collect().await
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_failure_changes_nothing_where_there_are_credentials() {
         let script = vec![Some("one"), None, None, Some("two"), None];
         let credentials = Credentials::of(Script(script));
@@ -198,6 +205,38 @@ mod tests {
         assert_eq!(passwords(&ended).await, []);
         *ended.0.latest.lock() = Some(auth("one"));
         assert_eq!(passwords(&ended).await, [Some("one".to_owned())]);
+    }
+
+    /// A provider that has failed this often after its first credentials, each time immediately.
+    #[derive(Clone, Default)]
+    struct Failing(Arc<AtomicUsize>);
+
+    impl StreamingCredentialsProvider for Failing {
+        fn subscribe(&self) -> Given {
+            let failures = Arc::clone(&self.0);
+            let failing = stream::repeat_with(move || {
+                failures.fetch_add(1, Relaxed);
+                Err(failure())
+            });
+            Box::pin(stream::iter([Ok(auth("one"))]).chain(failing))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_provider_that_keeps_failing_is_asked_less_and_less_often() {
+        let failing = Failing::default();
+        let mut given = Credentials::of(failing.clone()).subscribe();
+        given.next().await.unwrap().unwrap();
+        let minute = Duration::from_secs(60);
+        assert!(
+            timeout(minute, given.next()).await.is_err(),
+            "it only fails"
+        );
+        let failures = failing.0.load(Relaxed);
+        assert!(
+            (30..80).contains(&failures),
+            "{failures} failures in a minute"
+        );
     }
 
     /// A provider that gives nothing.
