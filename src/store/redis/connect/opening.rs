@@ -35,8 +35,8 @@ use crate::store::redis::wire::names::TO_ALL;
 use crate::store::redis::wire::reply::Message;
 use crate::store::redis::wire::traffic::Traffic;
 
-/// The longest pause, without the jitter, between two attempts to subscribe.
-const LONGEST: Duration = Duration::from_secs(1);
+/// The longest pause, without the jitter, between two attempts to subscribe. With it no pause is longer than a second.
+const LONGEST: Duration = Duration::from_millis(500);
 
 impl Connector {
     pub(super) async fn open(
@@ -132,7 +132,7 @@ impl Connector {
             return subscribed?.into_reading();
         }
         Some(AbortOnDrop::spawn(async move {
-            let mut backoff = Backoff::doubling(LONGEST);
+            let mut backoff = pauses();
             loop {
                 sleep(backoff.next_pause()).await;
                 if let Break(subscribed) = subscribe(&messages, limit).await {
@@ -219,6 +219,11 @@ async fn subscribe(messages: &Messages, limit: Duration) -> ControlFlow<Option<S
     }
 }
 
+/// The pauses between the attempts to subscribe.
+const fn pauses() -> Backoff {
+    Backoff::doubling(LONGEST)
+}
+
 /// Returns whether the connection for requests has ended.
 fn has_ended(messages: &Messages, error: &RedisError) -> bool {
     let is_over = error.is_unrecoverable_error() || error.is_io_error();
@@ -234,5 +239,19 @@ fn is_refused(error: &RedisError) -> bool {
 async fn keep(reading: Option<AbortOnDrop>) {
     if let Some(_reading) = reading {
         pending().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subscription_refused_for_now_is_tried_every_second() {
+        let mut pauses = pauses();
+        for _ in 0..100 {
+            let pause = pauses.next_pause();
+            assert!(pause <= Duration::from_secs(1), "{pause:?}");
+        }
     }
 }
