@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use crate::support::proxy::Direction::ToServer;
 use crate::support::{Action, Cut, DEADLINE, Proxy, RedisServer, patient_at, within};
-use deadpool_redis::{Config, Runtime};
 use redis::{AsyncCommands, cmd};
 use reentry::{LockError, Locks};
 use tokio::sync::Barrier;
+
+mod checks;
 
 const KEY: &str = "order:42";
 
@@ -53,12 +54,9 @@ const SCRIPTS: [&str; 20] = [
     "+zscore",
 ];
 
-/// The commands for the message that a lock has moved to a waiter. Without them the waiter finds that out with its own
-/// request.
-const TELLING: [&str; 3] = ["+publish", "+subscribe", "&reentry:inbox:*"];
-
-/// The commands with which the pool checks a connection after a silence. Without them it opens another one instead.
-const CHECKING: [&str; 2] = ["+ping", "+unwatch"];
+/// The commands for the message that a lock has moved to a waiter, and for the check of the connection over which it
+/// comes. Without them the waiter finds that out with its own request.
+const TELLING: [&str; 4] = ["+publish", "+subscribe", "&reentry:inbox:*", "+ping"];
 
 // HELLO and AUTH need no permission. CLIENT SETINFO may be rejected, and the driver ignores that.
 
@@ -349,25 +347,6 @@ async fn a_deadlock_is_found_by_a_user_with_the_keys_for_it() {
         ground.permit(&permissions).await;
         let found = within(DEADLINE, "an end", ground.ring()).await.unwrap();
         assert_eq!(found, is_found, "{permissions:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_connection_that_fell_silent_is_checked_where_the_user_may_and_replaced_elsewhere() {
-    let ground = Ground::start().await;
-    for checking in [&CHECKING[..], &[]] {
-        let permissions = [&all_but("nothing")[..], checking].concat();
-        ground.permit(&permissions).await;
-        let pool = Config::from_url(ground.url())
-            .create_pool(Some(Runtime::Tokio1))
-            .unwrap();
-        drop(pool.get().await.unwrap());
-        let before = ground.proxy.connections();
-        let builder = Locks::builder().pool(pool).response_timeout(DEADLINE);
-        let locks = builder.build().await.unwrap();
-        locks.with_lock(KEY, async {}).await.unwrap();
-        let replaced = u64::from(checking.is_empty());
-        assert_eq!(ground.proxy.connections() - before, replaced);
     }
 }
 

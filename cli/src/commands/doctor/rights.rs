@@ -33,6 +33,7 @@ const NEEDS: [Need; 5] = [
                 "+subscribe &reentry:inbox:*",
             ),
             (&["INFO", "replication"], "+info"),
+            (&["PING"], "+ping"),
         ],
     },
     Need {

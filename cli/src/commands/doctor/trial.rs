@@ -20,7 +20,7 @@ const TTL: Duration = Duration::from_secs(5);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The commands that locks need, as the permissions in `docs/operations.md` allow them.
-const RIGHTS: &str = "+evalsha +eval +info +publish +subscribe +time +exists +del +pexpire +pexpireat +pttl +hget \
+const RIGHTS: &str = "+evalsha +eval +info +ping +publish +subscribe +time +exists +del +pexpire +pexpireat +pttl +hget \
     +hmget +hset +hincrby +hdel +hexists +hgetall +hlen +hscan +zadd +zmscore +zrange +zrem \
     +zremrangebyscore +zscore +get +set +client|setname";
 

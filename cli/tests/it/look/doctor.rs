@@ -170,6 +170,7 @@ async fn rights_that_are_missing_are_named_as_they_are_given() {
         ("-evalsha", "fail", "+evalsha"),
         ("-hkeys", "warn", "+hkeys"),
         ("-publish", "warn", "+publish"),
+        ("-ping", "warn", "+ping"),
         ("-subscribe", "warn", "+subscribe"),
         ("resetchannels", "warn", "&reentry:inbox:*"),
         (
