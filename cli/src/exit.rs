@@ -4,10 +4,10 @@
 //! |---|---|
 //! | 0 | success |
 //! | 1 | success with a negative result: there is no such lock, or something is wrong with the server |
-//! | 122 | the server is unreachable, or rejects the request |
+//! | 122 | Redis is unavailable: it does not respond, or rejects requests for now |
 //! | 123 | the lock was lost |
 //! | 124 | the lock was not acquired in time; `run --conflict-exit-code` changes it |
-//! | 125 | `reentry` itself failed: invalid arguments, or the system rejected a call |
+//! | 125 | `reentry` itself failed: invalid arguments, a wrong password or a missing permission, a key that holds something other than a lock, or the system rejected a call |
 //! | 126 | `run`: the command cannot be executed |
 //! | 127 | `run`: the command was not found |
 //! | others | `run`: the exit code of the command, or 128 + n if signal n killed it |

@@ -27,7 +27,7 @@ pub(crate) struct Unreachable;
 
 impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the store cannot be reached")
+        f.write_str("Redis is unavailable")
     }
 }
 

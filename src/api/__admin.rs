@@ -57,14 +57,14 @@ pub async fn glance(locks: &Locks, key: impl AsRef<str>) -> Result<Option<Listed
 /// Returns whether the server has rejected a request only because the user's key patterns do not cover its key.
 #[must_use]
 pub fn refuses_key(error: &LockError) -> bool {
-    matches!(error, LockError::Store { source, .. } if Store::refuses_key(source))
+    error.store_error().is_some_and(Store::refuses_key)
 }
 
 /// Renews a lock immediately, as its holder does periodically.
 ///
 /// # Errors
 ///
-/// [`LockError::Store`], or [`LockError::Lost`] if the store no longer has the hold.
+/// As for [`Locks::inspect`], or [`LockError::Lost`] if the store no longer has the hold.
 pub async fn renew(locks: &Locks, held: &Held) -> Result<(), LockError> {
     let key = locks.engine().open_key(held.key())?;
     let (hold, ttl) = (held.hold_id(), held.remaining());

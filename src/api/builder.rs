@@ -225,10 +225,9 @@ impl LocksBuilder {
     /// [`response_timeout`](Self::response_timeout).
     ///
     /// When the store has not responded to requests for the lock for this long, the acquisition ends with
-    /// [`Timeout`](crate::LockError::Timeout), even if some of its `wait` is left. For this error,
-    /// [`is_unavailable`](crate::LockError::is_unavailable) is true. So a service can let callers wait a minute for
-    /// each other, and still report an outage after some seconds. The limit does not apply to holds, which last as long
-    /// as their leases.
+    /// [`Unavailable`](crate::LockError::Unavailable), even if some of its `wait` is left. So a service can let callers
+    /// wait a minute for each other, and still report an outage after some seconds. The limit does not apply to holds,
+    /// which last as long as their leases.
     ///
     /// # Examples
     ///

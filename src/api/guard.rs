@@ -65,7 +65,7 @@ impl LockRequest {
     /// # Errors
     ///
     /// As for [`run`](Self::run), but never `Busy` or `Timeout`. If the store fails, or responds after the lease has
-    /// expired, the error is [`LockError::Store`].
+    /// expired, the error is [`LockError::Unavailable`].
     ///
     /// # Panics
     ///
@@ -239,7 +239,8 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`LockError::Lost`] if the lock was lost earlier, unless its [`OnLost`](crate::OnLost) is `KeepRunning`.
-    /// [`LockError::Store`] if the store rejects the release. Then the lock is held until its lease expires.
+    /// [`LockError::Misuse`] or [`LockError::Unavailable`] if the store rejects the release. Then the lock is held until
+    /// its lease expires.
     ///
     /// # Cancel safety
     ///

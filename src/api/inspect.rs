@@ -22,8 +22,8 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`]. [`LockError::Store`] if the store does not respond, or if the key holds something
-    /// other than a lock.
+    /// [`LockError::InvalidKey`]. [`LockError::Unavailable`] if the store does not respond. [`LockError::Misuse`] if the
+    /// key holds something other than a lock.
     ///
     /// # Cancel safety
     ///

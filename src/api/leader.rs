@@ -173,11 +173,11 @@ impl Campaign {
     /// # Errors
     ///
     /// - [`Closed`](LockError::Closed), [`InvalidKey`](LockError::InvalidKey) and [`Config`](LockError::Config).
-    /// - [`Store`](LockError::Store) and [`Unconfirmed`](LockError::Unconfirmed) if the store rejects the request
-    ///   permanently.
+    /// - [`Misuse`](LockError::Misuse) if the store will always reject the request, and
+    ///   [`Unavailable`](LockError::Unavailable) if the store, or a proxy in front of it, rejects this process.
     /// - [`AlreadyHeld`](LockError::AlreadyHeld) and [`Deadlock`](LockError::Deadlock) inside a call that holds locks.
     /// - [`Lost`](LockError::Lost) only with the reason [`Closed`](LostReason::Closed).
-    /// - Never [`Timeout`](LockError::Timeout).
+    /// - Never [`Timeout`](LockError::Timeout) or [`Unconfirmed`](LockError::Unconfirmed).
     ///
     /// # Panics
     ///
@@ -225,11 +225,12 @@ impl Campaign {
     }
 }
 
-/// Whether a campaign continues after this error of an acquisition: all attempts of `Wake::Poll` were made, or replicas
-/// are unavailable.
+/// Whether a campaign continues after this error of an acquisition: all attempts of `Wake::Poll` were made, the store
+/// did not respond for an `outage`, or replicas are unavailable.
 fn goes_on(error: &LockError) -> bool {
     match error {
         LockError::Timeout { .. } => true,
+        LockError::Unavailable { source, .. } => !source.is_refused(),
         LockError::Unconfirmed { source, .. } => {
             let source = source.as_ref();
             source.is_none_or(|source| !source.effect().is_rejected())

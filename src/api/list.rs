@@ -160,8 +160,8 @@ impl LockList {
     ///
     /// # Errors
     ///
-    /// [`LockError::Store`] if a server does not respond, or rejects the request. The next call requests the same page
-    /// again. [`LockError::Closed`] after [`close`](Locks::close).
+    /// [`LockError::Unavailable`] if a server does not respond, and [`LockError::Misuse`] if the user lacks a permission.
+    /// The next call requests the same page again. [`LockError::Closed`] after [`close`](Locks::close).
     ///
     /// # Cancel safety
     ///
@@ -202,7 +202,7 @@ impl LockList {
             .store()
             .scan(scan)
             .await
-            .map_err(|source| LockError::Store { key: None, source })?;
+            .map_err(|source| LockError::of_store(None, source))?;
         let mut page = self.glances(&names).await?;
         let holders = page.iter_mut().flat_map(|lock| &mut lock.info.holders);
         let store = self.engine.store();
@@ -266,7 +266,7 @@ impl LockList {
         while let Some(glanced) = glances.next().await {
             match glanced {
                 // `SCAN` ignores key patterns. A second request for this key would be rejected as well.
-                Err(LockError::Store { source, .. }) if Store::refuses_key(&source) => {}
+                Err(error) if error.store_error().is_some_and(Store::refuses_key) => {}
                 glanced => locks.extend(glanced?),
             }
         }

@@ -72,7 +72,7 @@ impl LockAllRequest {
     /// # Errors
     ///
     /// As for [`acquire`](Self::acquire), but never `Busy` or `Timeout`. If the store fails, or responds after the
-    /// lease has expired, the error is [`LockError::Store`].
+    /// lease has expired, the error is [`LockError::Unavailable`].
     ///
     /// # Panics
     ///
@@ -218,7 +218,8 @@ impl LockAllGuard {
     /// # Errors
     ///
     /// [`LockError::Lost`] if one of the locks was lost earlier, unless its [`OnLost`](crate::OnLost) is `KeepRunning`.
-    /// [`LockError::Store`] if the store rejects the release of a lock. Then that lock is held until its lease expires.
+    /// [`LockError::Misuse`] or [`LockError::Unavailable`] if the store rejects the release of a lock. Then that lock is
+    /// held until its lease expires.
     ///
     /// # Cancel safety
     ///

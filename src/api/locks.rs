@@ -67,13 +67,14 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// - [`Timeout`](LockError::Timeout) if the lock was not acquired in time.
+    /// - [`Timeout`](LockError::Timeout) if another caller held the lock until the `wait` was over.
+    /// - [`Unavailable`](LockError::Unavailable) if the store did not respond until then.
     /// - [`Deadlock`](LockError::Deadlock) if this call is inside a body that holds another lock, and was chosen to
     ///   break a ring of callers that wait for each other.
     /// - [`Lost`](LockError::Lost) if the lock was lost, as described above.
     /// - [`InvalidKey`](LockError::InvalidKey) and [`Config`](LockError::Config) before anything is sent.
-    /// - [`Store`](LockError::Store) if the store rejects the request, for example because the key holds something
-    ///   other than a lock.
+    /// - [`Misuse`](LockError::Misuse) if the store will always reject the request, for example because the key holds
+    ///   something other than a lock.
     ///
     /// # Panics
     ///
@@ -236,8 +237,8 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`], or [`LockError::Store`]. If the store does not respond, the lock may or may not have
-    /// been taken away. If the key holds something other than a lock, nothing was changed.
+    /// [`LockError::InvalidKey`]. [`LockError::Unavailable`] if the store does not respond. Then the lock may or may not
+    /// have been taken away. [`LockError::Misuse`] if the key holds something other than a lock, which was not changed.
     ///
     /// # Cancel safety
     ///
@@ -269,7 +270,7 @@ impl Locks {
 /// Returns the error of a request for `key`.
 pub(super) fn on(key: &LockKey) -> impl FnOnce(StoreError) -> LockError {
     let key = Some(key.name().to_owned());
-    move |source| LockError::Store { key, source }
+    move |source| LockError::of_store(key, source)
 }
 
 impl fmt::Debug for Locks {

@@ -145,8 +145,9 @@ impl WaitingList {
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`]. [`LockError::Store`] if the store does not respond, or rejects the request. The next
-    /// call requests the same page again. [`LockError::Closed`] after [`close`](Locks::close).
+    /// [`LockError::InvalidKey`]. [`LockError::Unavailable`] if the store does not respond, and [`LockError::Misuse`] if
+    /// the user lacks a permission. The next call requests the same page again. [`LockError::Closed`] after
+    /// [`close`](Locks::close).
     ///
     /// # Cancel safety
     ///

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-pub(crate) use crate::base::error_details::{AnswerFuture, Effect};
+pub(crate) use crate::base::error_details::{AnswerFuture, Effect, Mistake};
 pub use crate::base::error_details::{Blocked, LostReason, StoreError};
 use crate::base::holder::Holder;
 
@@ -18,11 +18,11 @@ use crate::base::holder::Holder;
 /// | error | ask | what to do | HTTP status |
 /// |---|---|---|---|
 /// | `Busy`, `Timeout` | [`is_contended`](Self::is_contended) | try again later: another caller holds the lock | 409 |
-/// | `Store`, `Unconfirmed`, `Timeout` with a source | [`is_unavailable`](Self::is_unavailable) | try again later: the store, or a replica, is unavailable | 503 |
+/// | `Unavailable`, `Unconfirmed` | [`is_unavailable`](Self::is_unavailable) | try again later: the store, or a replica, is unavailable | 503 |
 /// | `Closed`, `Lost` for that reason | [`is_closed`](Self::is_closed) | try another instance of the service: this one is shutting down | 503 |
 /// | `Deadlock` | [`is_deadlock`](Self::is_deadlock) | run the outermost section again | 409 |
 /// | `Lost` | [`is_lost`](Self::is_lost) | the body did not finish: check what it has done, then run it again | 500 |
-/// | `AlreadyHeld`, `Upgrade`, `InUse`, `InvalidKey`, `Config`, `NoLocks`, `AlreadyInstalled` | | fix the program | 500 |
+/// | `Misuse`, `AlreadyHeld`, `Upgrade`, `InUse`, `InvalidKey`, `Config`, `NoLocks`, `AlreadyInstalled` | [`is_misuse`](Self::is_misuse) | fix the program, or a setting: trying again is useless | 500 |
 ///
 /// In the repository, `cargo run --example axum_orders` runs a web service that returns these statuses, with one exception.
 /// It returns a 503 for a lost lock, because a second run is safe there.
@@ -55,8 +55,8 @@ use crate::base::holder::Holder;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// The lock could not be acquired in time. The `wait` was over, the attempts of [`Wake::Poll`](crate::Wake::Poll)
-    /// were used up, or the store did not respond for an [`outage`](crate::LocksBuilder::outage).
+    /// Another holder kept the lock until the `wait` was over, or until the attempts of
+    /// [`Wake::Poll`](crate::Wake::Poll) were used up.
     #[error("timed out waiting for the lock on `{key}` after {waited:.1?}{}", InTheWay(.holder, .others))]
     #[non_exhaustive]
     Timeout {
@@ -64,14 +64,10 @@ pub enum LockError {
         key: String,
         /// How long the caller waited.
         waited: Duration,
-        /// The holder of the lock shortly before the end of the wait. `None` if the store failed in the end, or did not
-        /// name the holder in time.
+        /// The holder of the lock shortly before the end of the wait. `None` if the store did not name it in time.
         holder: Option<Box<Holder>>,
         /// The number of other readers that shared the lock with the holder.
         others: usize,
-        /// The last error of the store, for example that it did not respond in time. `None` if the store responded in
-        /// the end.
-        source: Option<StoreError>,
     },
     /// Another hold has the lock, and the request does not wait.
     #[error("`{key}` is locked")]
@@ -152,15 +148,31 @@ pub enum LockError {
         /// What is wrong with the options.
         reason: String,
     },
-    /// The store failed in a way that waiting longer does not change.
-    #[error("{}", StoreFailed(.key, .source))]
+    /// The store failed, or did not respond: until the `wait` of an acquisition was over, for an
+    /// [`outage`](crate::LocksBuilder::outage), or to a request that does not wait. Try again later.
+    #[error("Redis is unavailable{}", OfRequest(.key))]
     #[non_exhaustive]
-    Store {
+    Unavailable {
         /// The key that was requested. `None` if the request was not for a single key, for example if no connection
         /// could be made.
         key: Option<String>,
-        /// The error of the store.
+        /// The last error of the store.
         source: StoreError,
+    },
+    /// A mistake in the program, or in a setting, which makes every repetition of the request useless. The key holds
+    /// something other than a lock (`WRONGTYPE`), the login is missing or wrong (`NOAUTH`, `WRONGPASS`), the user lacks
+    /// a permission (`NOPERM`), or the server rejects the request for another reason that stays.
+    ///
+    /// A holder whose login is rejected keeps its lock, and repeats its requests while its lease lasts.
+    #[error("{what}")]
+    #[non_exhaustive]
+    Misuse {
+        /// The key that was requested. `None` if the request was not for a single key.
+        key: Option<String>,
+        /// What is wrong, and what to do about it.
+        what: String,
+        /// The answer of the store, if it found the mistake.
+        source: Option<StoreError>,
     },
     /// The lock was acquired, but too few replicas confirmed it in time. See
     /// [`LocksBuilder::confirm`](crate::LocksBuilder::confirm). The lock was released before the body began.
@@ -171,8 +183,8 @@ pub enum LockError {
         key: String,
         /// The time within which the replicas had to confirm.
         within: Duration,
-        /// The last error of the server, if it did not report how many replicas have the lock. A permanent error ends
-        /// the wait immediately, for example if the user may not run `WAIT`.
+        /// The last error of the server, if it did not report how many replicas have the lock. If the user may not run
+        /// `WAIT`, the error is [`Misuse`](Self::Misuse), immediately.
         source: Option<StoreError>,
     },
     /// The [`Locks`](crate::Locks) is [closed](crate::Locks::close), and acquires no more locks.
@@ -207,23 +219,32 @@ impl LockError {
     /// holder.
     #[must_use]
     pub fn is_contended(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Timeout { source: None, .. })
+        matches!(self, Self::Busy { .. } | Self::Timeout { .. })
     }
 
     /// Returns whether the store or its replicas failed or did not respond, so that nothing is known about another
     /// holder.
     ///
-    /// Returns `false` for a lock that was held and lost. See [`is_lost`](Self::is_lost).
+    /// Returns `false` for a lock that was held and lost (see [`is_lost`](Self::is_lost)), and for a request that the
+    /// store will always reject (see [`is_misuse`](Self::is_misuse)).
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Unconfirmed { .. })
+    }
+
+    /// Returns whether the program, or a setting, must be fixed, so that it is useless to try again.
+    #[must_use]
+    pub fn is_misuse(&self) -> bool {
         matches!(
             self,
-            Self::Store { .. }
-                | Self::Unconfirmed { .. }
-                | Self::Timeout {
-                    source: Some(_),
-                    ..
-                }
+            Self::Misuse { .. }
+                | Self::AlreadyHeld { .. }
+                | Self::Upgrade { .. }
+                | Self::InUse { .. }
+                | Self::InvalidKey { .. }
+                | Self::Config { .. }
+                | Self::NoLocks { .. }
+                | Self::AlreadyInstalled
         )
     }
 
@@ -256,6 +277,27 @@ impl LockError {
         Self::Config { reason }
     }
 
+    /// The error of a request that the store has not executed.
+    pub(crate) fn of_store(key: Option<String>, source: StoreError) -> Self {
+        match source.mistake() {
+            Some(mistake) => Self::Misuse {
+                what: mistake.describe(key.as_deref()),
+                key,
+                source: Some(source),
+            },
+            None => Self::Unavailable { key, source },
+        }
+    }
+
+    /// The error of the store behind this one.
+    pub(crate) fn store_error(&self) -> Option<&StoreError> {
+        match self {
+            Self::Unavailable { source, .. } => Some(source),
+            Self::Misuse { source, .. } | Self::Unconfirmed { source, .. } => source.as_ref(),
+            _ => None,
+        }
+    }
+
     /// Returns the key that the error is about, without the prefix.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
@@ -271,7 +313,7 @@ impl LockError {
             | Self::Unconfirmed { key, .. }
             | Self::NoLocks { key, .. }
             | Self::InvalidKey { key, .. } => Some(key),
-            Self::Store { key, .. } => key.as_deref(),
+            Self::Unavailable { key, .. } | Self::Misuse { key, .. } => key.as_deref(),
             Self::Config { .. } | Self::AlreadyInstalled => None,
         }
     }
@@ -291,15 +333,14 @@ impl fmt::Display for InTheWay<'_> {
     }
 }
 
-/// A failed request for a lock or a connection, as a message.
-struct StoreFailed<'a>(&'a Option<String>, &'a StoreError);
+/// The request that failed, as the end of a message.
+struct OfRequest<'a>(&'a Option<String>);
 
-impl fmt::Display for StoreFailed<'_> {
+impl fmt::Display for OfRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(key) => write!(f, "the store request for `{key}` failed"),
-            None if self.1.is_refused() => f.write_str("the store rejected the request"),
-            None => f.write_str("the store cannot be reached"),
+            Some(key) => write!(f, ": the request for `{key}` failed"),
+            None => Ok(()),
         }
     }
 }
@@ -330,10 +371,7 @@ impl Failure {
         let key = key.to_owned();
         match self {
             Self::Lost(reason) => LockError::Lost { key, reason },
-            Self::Store(source) => LockError::Store {
-                key: Some(key),
-                source,
-            },
+            Self::Store(source) => LockError::of_store(Some(key), source),
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::base::process::Process;
 /// use std::error::Error;
 ///
 /// let away = Locks::connect("redis://127.0.0.1:1").await;
-/// let Err(LockError::Store { source, .. }) = away else { panic!("no server is there") };
+/// let Err(LockError::Unavailable { source, .. }) = away else { panic!("no server is there") };
 /// println!("{source}"); // connect failed at 127.0.0.1:1
 /// assert!(source.source().is_some());
 /// # Ok(())
@@ -39,7 +39,44 @@ struct StoreFault {
     step: &'static str,
     endpoint: Arc<str>,
     effect: Effect,
+    mistake: Option<Mistake>,
     cause: Box<dyn Error + Send + Sync>,
+}
+
+/// The mistake behind a failed request. Repeating the request is useless until the mistake is corrected, so it is no outage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mistake {
+    /// The key holds the data of another program.
+    NotALock,
+    /// The user lacks a permission.
+    Permission,
+    /// The user or the password is missing or wrong.
+    Login,
+    /// Another wrong setting, or a bug. The cause describes it.
+    Other,
+}
+
+impl Mistake {
+    /// Describes the mistake, and what to do about it.
+    pub(super) fn describe(self, key: Option<&str>) -> String {
+        match (self, key) {
+            (Self::NotALock, Some(key)) => format!(
+                "`{key}` holds something other than a lock: does another program use this key, for example with SET NX?"
+            ),
+            (Self::Permission, Some(key)) => format!(
+                "the Redis user lacks a permission for `{key}`: `reentry doctor` names what is missing"
+            ),
+            (Self::Permission, None) => {
+                "the Redis user lacks a permission: `reentry doctor` names what is missing"
+                    .to_owned()
+            }
+            (Self::Login, _) => {
+                "Redis rejects the login: check the user and the password".to_owned()
+            }
+            (Self::Other, Some(key)) => format!("Redis rejects the request for `{key}`"),
+            (Self::NotALock | Self::Other, None) => "Redis rejects the request".to_owned(),
+        }
+    }
 }
 
 /// The possible effect of a failed request, and whether it makes sense to send it again.
@@ -83,8 +120,21 @@ impl StoreError {
             step,
             endpoint,
             effect,
+            mistake: None,
             cause: cause.into(),
         }))
+    }
+
+    /// Adds the mistake behind the failure to an error that was just created.
+    pub(crate) fn with_mistake(mut self, mistake: Option<Mistake>) -> Self {
+        if let Some(fault) = Arc::get_mut(&mut self.0) {
+            fault.mistake = mistake;
+        }
+        self
+    }
+
+    pub(crate) fn mistake(&self) -> Option<Mistake> {
+        self.0.mistake
     }
 
     pub(crate) fn effect(&self) -> Effect {
@@ -115,6 +165,7 @@ impl fmt::Debug for StoreError {
             .field("step", &self.0.step)
             .field("endpoint", &self.0.endpoint)
             .field("effect", &self.0.effect)
+            .field("mistake", &self.0.mistake)
             .field("cause", &self.0.cause)
             .finish()
     }

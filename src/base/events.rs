@@ -66,9 +66,23 @@ pub(crate) fn waiting(key: &LockKey, hold: HoldId, waited: Duration, holder: Opt
     in_the_way!(warn, "waiting", key, hold, waited, holder);
 }
 
-/// Reports that the wait of a caller ends with an error. Without `holder`, the store failed.
+/// Reports that a caller has waited for another holder for too long.
 pub(crate) fn timed_out(key: &LockKey, hold: HoldId, waited: Duration, holder: Option<&Holder>) {
     in_the_way!(debug, "timed_out", key, hold, waited, holder);
+}
+
+/// Reports that an acquisition ends because the store failed, or did not respond.
+pub(crate) fn unavailable(keys: &str, waited: Duration, source: &StoreError) {
+    debug!(target: TARGET, key = keys, ?waited, error = chain(source), "unavailable");
+}
+
+/// Reports that an acquisition ends because of a mistake in the program or in a setting.
+pub(crate) fn misused(keys: &str, waited: Duration, error: &LockError) {
+    let error = match error.store_error() {
+        Some(source) => format!("{error}: {}", chain(source)),
+        None => error.to_string(),
+    };
+    debug!(target: TARGET, key = keys, ?waited, error, "misused");
 }
 
 /// Emits an event for a failure that affects many callers while the store is unavailable. Only some of these events are

@@ -14,6 +14,7 @@ use tracing::span::Id;
 use tracing::{Instrument, info_span};
 
 use crate::base::error::LockError;
+use crate::base::events;
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
 use crate::base::metrics;
@@ -162,6 +163,12 @@ impl<'a> Acquisition<'a> {
     pub(crate) fn noted<T>(&mut self, step: Result<T, LockError>) -> Result<T, LockError> {
         step.inspect_err(|error| {
             self.outcome = outcome(error);
+            let (keys, waited) = (names(self.keys), self.since.elapsed());
+            match error {
+                LockError::Unavailable { source, .. } => events::unavailable(&keys, waited, source),
+                LockError::Misuse { .. } => events::misused(&keys, waited, error),
+                _ => {}
+            }
             // A caller may only want to know whether the lock is free, so a busy lock is not a failure.
             if !matches!(error, LockError::Busy { .. }) {
                 self.span.fail(self.outcome);
@@ -192,14 +199,14 @@ fn outcome(error: &LockError) -> &'static str {
         LockError::Unconfirmed { .. } => "unconfirmed",
         LockError::Closed { .. } => "closed",
         LockError::Lost { .. } => "lost",
-        LockError::Store { .. } => "store",
-        // No request is sent for these.
-        LockError::AlreadyHeld { .. }
+        LockError::Unavailable { .. } => "unavailable",
+        LockError::Misuse { .. }
+        | LockError::AlreadyHeld { .. }
         | LockError::Upgrade { .. }
         | LockError::InUse { .. }
         | LockError::InvalidKey { .. }
         | LockError::Config { .. }
         | LockError::NoLocks { .. }
-        | LockError::AlreadyInstalled => "refused",
+        | LockError::AlreadyInstalled => "misuse",
     }
 }

@@ -143,8 +143,9 @@ impl Held {
     /// # Errors
     ///
     /// [`InUse`](LockError::InUse) if nested calls or spawned work are inside the lock. Then nothing has changed.
-    /// [`Lost`](LockError::Lost) if the lock was lost, or has been released. [`Store`](LockError::Store) if the store
-    /// rejects the request. While the store does not respond, the request is repeated until the lease expires.
+    /// [`Lost`](LockError::Lost) if the lock was lost, or has been released. [`Misuse`](LockError::Misuse) or
+    /// [`Unavailable`](LockError::Unavailable) if the store rejects the request. While the store does not respond, the
+    /// request is repeated until the lease expires.
     ///
     /// # Cancel safety
     ///

@@ -149,13 +149,12 @@ impl Refusal {
             Self::PassedOver => return None,
             Self::Busy => LockError::Busy { key: name },
             Self::Closed => LockError::Closed { key: name },
-            Self::Failed(source) => LockError::Store {
-                key: Some(name),
-                source,
-            },
-            Self::Late(source) => {
-                let (waited, seen) = (since.elapsed(), seen().filter(|_| source.is_none()));
-                let (holder, others) = seen.map_or((None, 0), |seen| {
+            Self::Failed(source) | Self::Late(Some(source)) => {
+                LockError::of_store(Some(name), source)
+            }
+            Self::Late(None) => {
+                let waited = since.elapsed();
+                let (holder, others) = seen().map_or((None, 0), |seen| {
                     let InTheWay { holder, others } = *seen;
                     (Some(Box::new(holder)), others)
                 });
@@ -165,7 +164,6 @@ impl Refusal {
                     waited,
                     holder,
                     others,
-                    source,
                 }
             }
         })

@@ -185,7 +185,7 @@ impl Server {
     /// let server = reentry::testing::Server::new();
     /// let locks = server.locks();
     /// server.pause();
-    /// let Err(LockError::Store { source, .. }) = locks.lock("order:42").no_wait().await else {
+    /// let Err(LockError::Unavailable { source, .. }) = locks.lock("order:42").no_wait().await else {
     ///     panic!("it cannot be known who has the lock");
     /// };
     /// assert!(source.is_outcome_unknown());

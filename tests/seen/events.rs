@@ -230,6 +230,43 @@ async fn a_caller_that_waits_for_long_tells_who_holds_the_lock() {
     assert!(error.starts_with(&expected), "{error}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_an_event_of_its_own() {
+    let (events, _guard) = Trace::of_this_test();
+    let server = Server::new();
+    let locks = server.locks();
+    server.stop();
+    let wait = Duration::from_secs(2);
+    for request in [locks.lock(KEY).wait(wait), locks.lock(KEY).no_wait()] {
+        assert!(request.await.is_err_and(|error| error.is_unavailable()));
+    }
+    let told = events.named("unavailable");
+    let waited: Vec<_> = told.iter().map(|event| &*event["waited"]).collect();
+    assert_eq!(waited, ["2s", "0ns"]);
+    for event in &told {
+        assert_eq!(event["key"], KEY);
+        assert!(event["error"].contains("connection refused"), "{event:?}");
+    }
+    assert!(events.named("timed_out").is_empty());
+}
+
+#[tokio::test]
+async fn a_mistake_is_an_event_of_its_own() {
+    let (events, _guard) = Trace::of_this_test();
+    let server = RedisServer::start().await;
+    server.ask("SET order:42 precious").await;
+    let locks = patient(&server).build().await.unwrap();
+    assert!(locks.lock(KEY).await.is_err_and(|error| error.is_misuse()));
+    let told = &events.named("misused")[0];
+    assert_eq!(told["key"], KEY);
+    for said in ["something other than a lock", "WRONGTYPE"] {
+        assert!(told["error"].contains(said), "{told:?}");
+    }
+    for other in ["timed_out", "unavailable", "acquire_retried"] {
+        assert!(events.named(other).is_empty(), "{other}");
+    }
+}
+
 /// The holder is looked up once in a heartbeat. A report says how long the lock has been held by then.
 #[tokio::test(start_paused = true)]
 async fn reports_come_after_spans_that_double() {

@@ -1,5 +1,6 @@
 //! What a task does with the locks: everything that a caller can do, at random.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -183,9 +184,13 @@ impl Program {
             Err(error) => {
                 let process = self.process;
                 self.ledger.note_error(process, &error);
-                let fine = match error {
+                let fine = match &error {
                     LockError::Busy { .. } | LockError::Timeout { .. } => true,
-                    LockError::Store { .. } => !self.climate.answers(),
+                    // The wait may be shorter than the way to the store and back.
+                    LockError::Unavailable { source, .. } => {
+                        let cause = source.source().map(ToString::to_string);
+                        !self.climate.answers() || cause.is_some_and(|it| it == "no answer yet")
+                    }
                     _ => false,
                 };
                 if !fine {

@@ -120,7 +120,7 @@ async fn sections(locks: &Locks, waits: &Waits) -> u32 {
                 assert!(waits.were_at_once(&cycle), "{cycle:?} of {waits:?}");
                 deadlocks += 1;
             }
-            Ok(()) | Err(LockError::Lost { .. } | LockError::Store { .. }) => {}
+            Ok(()) | Err(LockError::Lost { .. } | LockError::Unavailable { .. }) => {}
             Err(other) => panic!("{other:?}"),
         }
     }

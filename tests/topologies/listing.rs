@@ -68,7 +68,7 @@ async fn a_list_that_was_broken_off_by_a_failover_goes_on_at_the_new_primary() {
         match list.next_page().await {
             Ok(Some(page)) => keys.extend(page.into_iter().map(|lock| lock.key)),
             Ok(None) => break,
-            Err(LockError::Store { .. }) => {}
+            Err(LockError::Unavailable { .. }) => {}
             Err(other) => panic!("{other:?}"),
         }
     }

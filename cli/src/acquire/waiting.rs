@@ -95,5 +95,5 @@ impl<'a> Waiting<'a> {
 
 /// Whether the request may have been executed. Such an error is no rejection.
 fn is_unknown(error: &LockError) -> bool {
-    matches!(error, LockError::Store { source, .. } if source.is_outcome_unknown())
+    matches!(error, LockError::Unavailable { source, .. } if source.is_outcome_unknown())
 }

@@ -44,7 +44,7 @@ pub(crate) struct Args {
 const EXIT_CODES: &str = "\
 Exit codes:
     0    the input has ended, and the lock was released
-    122  the server is unreachable, or rejects the request
+    122  Redis is unavailable: it does not respond, or rejects requests for now
     123  the lock was lost
     124  the lock was not acquired within --timeout, or immediately with --nonblock
     125  reentry itself failed, for example because of invalid arguments

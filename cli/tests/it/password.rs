@@ -118,7 +118,7 @@ async fn all_servers_of_an_address_have_the_password_of_the_file() {
             assert_eq!(ended.code, Some(0), "{words:?} at {url}: {ended:?}");
         }
         let without = end_of(reentry_for(&url, &["run", "a", "--", "true"])).await;
-        assert_eq!(without.code, Some(122), "{without:?}");
+        assert_eq!(without.code, Some(125), "{without:?}");
     }
 }
 
@@ -166,7 +166,7 @@ async fn an_error_names_the_file_and_not_the_password() {
         &["--json", "ls"],
     ] {
         let ended = with(reentry_for(&url, words), &wrong).await;
-        assert_eq!(ended.code, Some(122), "{words:?}: {ended:?}");
+        assert_eq!(ended.code, Some(125), "{words:?}: {ended:?}");
         assert!(!ended.err.contains("hunter2"), "{ended:?}");
     }
     let url = address(&server, "app:hunter3@");

@@ -29,8 +29,8 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// [`LockError::Store`] if the server cannot be reached within the connect timeout of 2 s, or if it rejects the
-    /// credentials. [`LockError::Config`] for an invalid URL.
+    /// [`LockError::Unavailable`] if the server cannot be reached within the connect timeout of 2 s.
+    /// [`LockError::Misuse`] if it rejects the credentials. [`LockError::Config`] for an invalid URL.
     ///
     /// # Cancel safety
     ///
@@ -94,7 +94,8 @@ impl LocksBuilder {
     /// # Errors
     ///
     /// [`LockError::Config`], before anything is sent, for options that contradict each other, for an invalid URL, and
-    /// for a prefix with which no key is valid. [`LockError::Store`] if the server cannot be reached.
+    /// for a prefix with which no key is valid. [`LockError::Unavailable`] if the server cannot be reached, and
+    /// [`LockError::Misuse`] if it rejects the credentials.
     ///
     /// # Cancel safety
     ///
@@ -113,7 +114,7 @@ impl LocksBuilder {
     pub async fn build(self) -> Result<Locks, LockError> {
         let locks = self.build_lazy()?;
         let connected = locks.engine().store().connect().await;
-        connected.map_err(|source| LockError::Store { key: None, source })?;
+        connected.map_err(|source| LockError::of_store(None, source))?;
         Ok(locks)
     }
 
@@ -121,7 +122,7 @@ impl LocksBuilder {
     /// tries again until it succeeds. So a service can start before its Redis server.
     ///
     /// An acquisition that cannot reach the server tries again until its [`wait`](crate::LockRequest::wait) is over. If
-    /// the server rejects the credentials, the first acquisition fails with [`LockError::Store`].
+    /// the server rejects the credentials, the first acquisition fails with [`LockError::Misuse`].
     ///
     /// This method may be called outside a runtime.
     ///

@@ -78,7 +78,7 @@ mod tests {
     #[tokio::test]
     async fn a_url_beside_a_pool_is_checked_before_anything_is_sent() {
         for url in ["memory:", "localhost", "http://localhost"] {
-            // No server listens on this port. An attempt to connect would return `LockError::Store`.
+            // No server listens on this port. An attempt to connect would return `LockError::Unavailable`.
             let pool = Config::from_url("redis://127.0.0.1:1").create_pool(Some(Runtime::Tokio1));
             let builder = Locks::builder().url(url);
             let built = match pool {

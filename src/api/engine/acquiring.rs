@@ -305,10 +305,10 @@ impl<'a> AcquiringAll<'a> {
         failure: Option<StoreError>,
     ) -> Result<(), LockError> {
         match failure {
-            Some(source) if self.terms.wait == WaitLimit::Never => Err(LockError::Store {
-                key: key.map(|key| key.name().to_owned()),
-                source,
-            }),
+            Some(source) if self.terms.wait == WaitLimit::Never => {
+                let name = key.map(|key| key.name().to_owned());
+                Err(LockError::of_store(name, source))
+            }
             _ => Ok(()),
         }
     }

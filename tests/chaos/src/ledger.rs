@@ -108,10 +108,10 @@ pub(crate) enum Outcome {
     Lost(Reason),
     /// Another worker held the lock.
     Busy,
-    /// `true`: the store failed in the meantime.
-    Timeout(bool),
+    /// Another worker held the lock until the wait was over.
+    Timeout,
     /// The store failed.
-    Store,
+    Unavailable,
     /// Too few replicas had it in time, and it was released.
     Unconfirmed,
     /// It gave way, because callers waited for each other.

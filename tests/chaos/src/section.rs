@@ -128,8 +128,8 @@ fn outcome<T>(result: &Result<T, LockError>) -> Outcome {
         Ok(_) => Outcome::Done,
         Err(LockError::Lost { reason, .. }) => Outcome::Lost((*reason).into()),
         Err(LockError::Busy { .. }) => Outcome::Busy,
-        Err(LockError::Timeout { source, .. }) => Outcome::Timeout(source.is_some()),
-        Err(LockError::Store { .. }) => Outcome::Store,
+        Err(LockError::Timeout { .. }) => Outcome::Timeout,
+        Err(LockError::Unavailable { .. }) => Outcome::Unavailable,
         Err(LockError::Unconfirmed { .. }) => Outcome::Unconfirmed,
         Err(LockError::Deadlock { .. }) => Outcome::Deadlock,
         Err(error) => Outcome::Unexpected(format!("{error:?}")),
@@ -230,7 +230,7 @@ impl Section {
     pub(crate) async fn downgrade(&self) {
         self.site.write_now(What::Downgrades);
         match self.held.downgrade().await {
-            Ok(()) | Err(LockError::Lost { .. } | LockError::Store { .. }) => {}
+            Ok(()) | Err(LockError::Lost { .. } | LockError::Unavailable { .. }) => {}
             Err(error) => panic!("a downgrade: {error}"),
         }
     }

@@ -83,10 +83,9 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
     }
     for op in &history.ops {
         let kind = match &op.ended {
-            Some((_, Outcome::Store)) => "store",
+            Some((_, Outcome::Unavailable)) => "unavailable",
             Some((_, Outcome::Unconfirmed)) => "unconfirmed",
-            Some((_, Outcome::Timeout(true))) => "timeout while the store failed",
-            Some((_, Outcome::Timeout(false))) => "timeout",
+            Some((_, Outcome::Timeout)) => "timeout",
             Some((_, Outcome::Busy)) => "busy",
             Some((_, Outcome::Deadlock)) => "deadlock",
             Some((_, Outcome::Unexpected(_))) => "unexpected",

@@ -157,7 +157,9 @@ async fn a_request_left_alone_while_it_reconnects_blocks_no_other() {
     let locks = connect(&server).await;
     server.stop();
     let cannot_connect = async || match locks.inspect("key").await {
-        Err(reentry::LockError::Store { source, .. }) => source.to_string().contains("connect"),
+        Err(reentry::LockError::Unavailable { source, .. }) => {
+            source.to_string().contains("connect")
+        }
         _ => false,
     };
     eventually(DEADLINE, "the end of the connection", cannot_connect).await;

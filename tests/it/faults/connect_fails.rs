@@ -25,10 +25,8 @@ async fn refused(port: u16, options: impl FnOnce(LocksBuilder) -> LocksBuilder) 
     assert!(!format!("{builder:?}").contains("hush"), "{builder:?}");
     let connecting = within(DEADLINE, "an answer", builder.build());
     let error = connecting.await.expect_err("no server to connect to");
-    assert!(
-        matches!(error, LockError::Store { key: None, .. }),
-        "{error:?}"
-    );
+    assert_eq!(error.key(), None, "{error:?}");
+    assert_ne!(error.is_unavailable(), error.is_misuse(), "{error:?}");
     let told = all_of(&error);
     let endpoint = format!("127.0.0.1:{port}");
     assert!(
@@ -54,8 +52,10 @@ async fn a_server_that_is_silent_is_an_error_after_the_connect_timeout() {
     proxy.blackhole();
     let timeout = Duration::from_millis(200);
     let start = Instant::now();
-    refused(proxy.port(), |builder| builder.connect_timeout(timeout)).await;
+    let error = refused(proxy.port(), |builder| builder.connect_timeout(timeout)).await;
     assert!(start.elapsed() >= timeout);
+    assert!(error.is_unavailable(), "{error:?}");
+    assert_eq!(error.to_string(), "Redis is unavailable");
 }
 
 #[tokio::test]
@@ -65,7 +65,9 @@ async fn a_server_that_refuses_the_password_is_an_error_at_once() {
     let error = refused(server.port(), patient).await;
     assert!(all_of(&error).contains("WRONGPASS"), "{error:?}");
     // It is reachable, and has responded.
-    assert_eq!(error.to_string(), "the store rejected the request");
+    assert!(error.is_misuse(), "{error:?}");
+    let message = "Redis rejects the login: check the user and the password";
+    assert_eq!(error.to_string(), message);
 }
 
 #[tokio::test]

@@ -140,7 +140,10 @@ fn a_request_over_a_pool_outlives_the_runtime_that_polled_it() {
     assert!(other.block_on(async { (&mut asking).now_or_never().is_none() }));
     drop(other);
     let asked = home.block_on(async { within(DEADLINE, "an end", asking).await });
-    assert!(matches!(asked, Err(LockError::Store { .. })), "{asked:?}");
+    assert!(
+        matches!(asked, Err(LockError::Unavailable { .. })),
+        "{asked:?}"
+    );
     server.resume();
 }
 

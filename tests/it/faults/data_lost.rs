@@ -32,7 +32,7 @@ async fn a_lock_taken_away_is_lost_at_the_next_renewal_and_the_body_is_dropped()
 }
 
 #[tokio::test]
-async fn something_else_at_the_key_is_a_store_error_that_names_it_and_stays() {
+async fn something_else_at_the_key_is_a_misuse_that_names_it_and_stays() {
     let rig = Rig::start().await;
     for (put, kind) in [
         ("SET order:42 precious", "string"),
@@ -44,16 +44,33 @@ async fn something_else_at_the_key_is_a_store_error_that_names_it_and_stays() {
         // This is immediate, and not after the wait.
         let refused = within(DEADLINE / 2, "it is refused", locked).await;
         let error = refused.unwrap_err();
-        assert!(error.to_string().contains(KEY), "{error}");
-        let LockError::Store { key, source, .. } = error else {
-            panic!("not a store error, but {error:?}");
+        assert!(error.is_misuse() && !error.is_unavailable(), "{error:?}");
+        assert_eq!(
+            error.to_string(),
+            "`order:42` holds something other than a lock: does another program use this key, for example with SET NX?"
+        );
+        let LockError::Misuse {
+            key,
+            source: Some(source),
+            ..
+        } = error
+        else {
+            panic!("not a misuse, but {error:?}");
         };
         assert_eq!(key.as_deref(), Some(KEY));
         let cause = source.source().expect("what the server said").to_string();
         assert!(cause.contains("WRONGTYPE"), "{cause}");
-        assert!(rig.locks.inspect(KEY).await.is_err());
-        assert!(rig.locks.force_release(KEY).await.is_err());
-        assert!(rig.locks.lock(KEY).try_acquire().await.is_err());
+        for neighbour in [
+            rig.locks.inspect(KEY).await.map(drop),
+            rig.locks.force_release(KEY).await.map(drop),
+            rig.locks.lock(KEY).try_acquire().await.map(drop),
+            rig.locks.lock(KEY).shared().acquire().await.map(drop),
+            rig.locks.with_read_lock(KEY, async {}).await,
+            rig.locks.lock_all([KEY, "order:43"]).await.map(drop),
+        ] {
+            let error = neighbour.unwrap_err();
+            assert!(error.is_misuse() && !error.is_unavailable(), "{error:?}");
+        }
         assert_eq!(rig.server.ask("TYPE order:42").await, kind);
         assert_eq!(rig.server.ask("PTTL order:42").await, "-1");
         assert_eq!(rig.server.key_count().await, 1, "and nothing beside it");
@@ -70,7 +87,7 @@ async fn something_else_put_at_the_key_of_a_holder_is_not_overwritten() {
         rig.server.ask("SET order:42 precious").await;
         let inner = rig.locks.with_lock(KEY, async { never() });
         let error = inner.await.unwrap_err();
-        assert!(matches!(error, LockError::Store { .. }), "{error:?}");
+        assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
         pending::<()>().await;
     });
     let error = within(DEADLINE, "the loss is noticed", outer)
@@ -109,7 +126,7 @@ async fn of_several_keys_the_one_that_is_no_lock_is_named_and_none_is_taken() {
         let several = || rig.locks.lock_all(keys);
         for request in [several(), several().no_wait()] {
             let error = request.await.unwrap_err();
-            assert!(matches!(error, LockError::Store { .. }), "{error}");
+            assert!(matches!(error, LockError::Misuse { .. }), "{error}");
             assert_eq!(error.key(), Some(wrong), "{error}");
             let alone = async || rig.server.key_count().await == 1;
             eventually(DEADLINE, "nothing is taken", alone).await;

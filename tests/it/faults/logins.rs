@@ -47,7 +47,7 @@ async fn a_release_is_made_when_the_login_works_again() {
     let release = within(DEADLINE, "the release", guard.release()).await;
     release.unwrap();
     let refused = ground.locks.lock(KEY).no_wait().await.unwrap_err();
-    assert!(matches!(refused, LockError::Store { .. }), "{refused:?}");
+    assert!(matches!(refused, LockError::Misuse { .. }), "{refused:?}");
     ground.change_back().await;
     ground.until_free().await;
     assert!(ground.locks.close().await.is_clean());
@@ -73,7 +73,17 @@ async fn a_caller_that_has_nothing_is_refused_at_once() {
     ground.change_password().await;
     let refused = ground.locks.lock(KEY).wait_forever();
     let refused = within(DEADLINE, "the refusal", refused.acquire()).await;
-    let LockError::Store { source, .. } = refused.unwrap_err() else {
+    let error = refused.unwrap_err();
+    assert!(error.is_misuse() && !error.is_unavailable(), "{error:?}");
+    assert_eq!(
+        error.to_string(),
+        "Redis rejects the login: check the user and the password"
+    );
+    let LockError::Misuse {
+        source: Some(source),
+        ..
+    } = error
+    else {
         panic!("not of the store");
     };
     assert!(!source.is_outcome_unknown());

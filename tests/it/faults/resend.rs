@@ -53,7 +53,7 @@ async fn an_acquire_of_several_that_goes_wrong_on_its_way_takes_them_once() {
 /// It makes only one attempt, so it cannot know the outcome.
 #[tokio::test]
 async fn a_try_acquire_that_goes_wrong_on_its_way_leaves_nothing() {
-    let is_of_store = |error| assert!(matches!(error, LockError::Store { .. }), "{error}");
+    let is_of_store = |error| assert!(matches!(error, LockError::Unavailable { .. }), "{error}");
     with_each_fault(async |rig, fault| {
         strike(rig, fault);
         match rig.locks.lock(KEY).try_acquire().await {

@@ -223,7 +223,10 @@ async fn without_any_one_of_them_something_is_refused_at_once() {
         let refused = within(DEADLINE, missing, ground.everything()).await;
         ground.proxy.clear_rules();
         match refused {
-            Err(LockError::Store { source, .. }) => {
+            Err(LockError::Misuse {
+                source: Some(source),
+                ..
+            }) => {
                 let cause = source.source().expect("what the server said").to_string();
                 let refusal = ["NOPERM", "permission", "can't run this command"];
                 let told = refusal.iter().any(|words| cause.contains(words));
@@ -252,7 +255,7 @@ async fn locks_are_listed_with_four_permissions_more() {
         let permissions: Vec<_> = all_but("nothing").into_iter().chain(listing).collect();
         ground.permit(&permissions).await;
         let looked = within(DEADLINE, missing, ground.look()).await;
-        let is_refused = matches!(looked, Err(LockError::Store { .. }));
+        let is_refused = matches!(looked, Err(LockError::Misuse { .. }));
         assert_eq!(
             is_refused,
             LISTING[..3].contains(&missing),
@@ -285,7 +288,7 @@ async fn keys_that_the_user_may_not_touch_are_left_out_of_a_list() {
     }
     // An operation on a key that is given by its name is rejected.
     let named = locks.inspect("stock:7").await;
-    assert!(matches!(named, Err(LockError::Store { .. })), "{named:?}");
+    assert!(matches!(named, Err(LockError::Misuse { .. })), "{named:?}");
 }
 
 #[tokio::test]
@@ -307,7 +310,7 @@ async fn a_user_with_a_prefix_of_its_own_has_no_part_in_the_locks_of_others() {
         locks.force_release(key).await.map(drop),
     ] {
         assert!(
-            matches!(refused, Err(LockError::Store { .. })),
+            matches!(refused, Err(LockError::Misuse { .. })),
             "{refused:?}"
         );
     }
@@ -356,7 +359,8 @@ async fn a_user_who_may_not_enter_is_told_so_without_the_password() {
     ground.permit(&all_but("nothing")).await;
     let url = ground.url().replace("secret", "guess");
     let error = patient_at(url).build().await.unwrap_err();
-    assert!(matches!(error, LockError::Store { key: None, .. }));
+    assert!(matches!(error, LockError::Misuse { key: None, .. }));
+    assert!(error.is_misuse() && !error.is_unavailable(), "{error:?}");
     let chain = format!("{error} {error:?} {}", error.source().unwrap());
     assert!(
         chain.contains("127.0.0.1") && !chain.contains("guess"),
@@ -371,7 +375,8 @@ async fn a_refused_release_is_made_when_the_user_may_again() {
     let locks = ground.locks().await.unwrap();
     let guard = locks.lock(KEY).ttl(10 * DEADLINE).await.unwrap();
     let error = guard.release().await.unwrap_err();
-    assert!(!error.is_lost() && error.key() == Some(KEY), "{error:?}");
+    assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
+    assert_eq!(error.key(), Some(KEY));
     ground.server.ask("ACL SETUSER locker +del").await;
     let released = async || ground.server.key_count().await == 0;
     crate::support::eventually(DEADLINE, "it is released", released).await;

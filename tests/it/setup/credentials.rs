@@ -43,7 +43,7 @@ impl StreamingCredentialsProvider for Broken {
 async fn a_provider_without_credentials_is_an_error_that_says_so() {
     let server = RedisServer::start().await;
     let built = patient(&server).credentials(Broken).build().await;
-    let Err(LockError::Store { source, .. }) = built else {
+    let Err(LockError::Unavailable { source, .. }) = built else {
         panic!("{built:?}");
     };
     let cause = std::error::Error::source(&source).unwrap().to_string();

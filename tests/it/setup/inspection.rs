@@ -63,7 +63,10 @@ async fn odd_data_in_a_lock_is_shown_and_not_released_by_force() {
 /// Returns whether it says that there is no lock.
 fn is_refused(forced: Result<bool, LockError>) -> bool {
     let source = match forced {
-        Err(LockError::Store { source, .. }) => source.source().map(ToString::to_string),
+        Err(LockError::Misuse {
+            source: Some(source),
+            ..
+        }) => source.source().map(ToString::to_string),
         other => panic!("{other:?}"),
     };
     source.is_some_and(|said| said.contains("is no lock"))

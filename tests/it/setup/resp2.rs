@@ -147,7 +147,7 @@ async fn a_user_logs_in_with_the_password_of_the_url() {
         let wrong = patient_at(login(&server, "locker:wrong", query));
         let refused = wrong.build().await;
         assert!(
-            matches!(refused, Err(LockError::Store { .. })),
+            matches!(refused, Err(LockError::Misuse { .. })),
             "{refused:?}"
         );
     }
@@ -161,7 +161,7 @@ async fn a_password_that_is_missing_is_an_error_at_once() {
         let url = format!("redis://{}{query}", server.address());
         let refused = patient_at(url).build().await;
         assert!(
-            matches!(refused, Err(LockError::Store { .. })),
+            matches!(refused, Err(LockError::Misuse { .. })),
             "{refused:?}"
         );
     }

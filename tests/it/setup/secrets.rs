@@ -41,7 +41,7 @@ async fn a_server_that_says_nothing_is_given_up_in_time() {
         let error = builder.build().await.unwrap_err();
         let most = timeout.unwrap_or(Duration::from_secs(2)) + Duration::from_millis(10);
         assert!(start.elapsed() <= most, "{:?}", start.elapsed());
-        assert!(matches!(error, LockError::Store { .. }), "{error:?}");
+        assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
         let all = all_of(&error);
         assert!(all.contains(&address) && !all.contains(SECRET), "{all}");
     }

@@ -88,7 +88,10 @@ async fn a_program_without_its_certificate_is_not_let_in() {
     let authority = fs::read(server.ca_file()).unwrap();
     let stranger = patient_at(server.url()).certificates(Certificates::new().authority(authority));
     let built = within(DEADLINE, "an answer", stranger.build()).await;
-    assert!(matches!(built, Err(LockError::Store { .. })), "{built:?}");
+    assert!(
+        matches!(built, Err(LockError::Unavailable { .. })),
+        "{built:?}"
+    );
 }
 
 #[test]
@@ -120,5 +123,8 @@ async fn a_server_without_tls_is_not_spoken_to_in_plain() {
     let soon = Duration::from_millis(300);
     let connecting = Locks::builder().url(url).connect_timeout(soon).build();
     let error = within(DEADLINE, "an answer", connecting).await;
-    assert!(matches!(error, Err(LockError::Store { .. })), "{error:?}");
+    assert!(
+        matches!(error, Err(LockError::Unavailable { .. })),
+        "{error:?}"
+    );
 }

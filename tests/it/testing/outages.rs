@@ -25,7 +25,7 @@ async fn a_service_starts_before_its_server() {
         let start = Instant::now();
         let error = server.builder().build().await.unwrap_err();
         assert!(
-            matches!(error, LockError::Store { key: None, .. }),
+            matches!(error, LockError::Unavailable { key: None, .. }),
             "{error:?}"
         );
         assert_eq!(start.elapsed(), after);
@@ -85,7 +85,7 @@ async fn what_is_cut_off_is_executed_if_it_was_sent_before() {
         server.partition(&a);
         server.resume();
         let error = asking.await.unwrap().unwrap_err();
-        let LockError::Store { source, .. } = error else {
+        let LockError::Unavailable { source, .. } = error else {
             panic!("{error:?}");
         };
         assert!(source.is_outcome_unknown(), "it cannot know");

@@ -26,14 +26,14 @@ async fn every_node_is_told_the_password() {
     let locks = Locks::builder().servers(servers().password("wrong"));
     let locks = locks.wait(PATIENCE);
     let built = within(PATIENCE, "the refusal", locks.clone().build()).await;
-    assert!(matches!(&built, Err(LockError::Store { .. })), "{built:?}");
+    assert!(matches!(&built, Err(LockError::Misuse { .. })), "{built:?}");
     assert!(!format!("{:?}", built.unwrap_err()).contains("wrong"));
     // It is permanent: no caller waits for it to end.
     let refused = locks.build_lazy().unwrap();
     let refused = refused.lock(&keys[0]).acquire();
     let refused = within(PATIENCE / 2, "the refusal", refused).await;
     assert!(
-        matches!(&refused, Err(LockError::Store { .. })),
+        matches!(&refused, Err(LockError::Misuse { .. })),
         "{refused:?}"
     );
     until_nothing_is_left(&cluster).await;
@@ -105,7 +105,7 @@ async fn a_server_of_a_cluster_at_an_address_of_its_own_refuses_the_keys_of_othe
     for key in &keys[1..] {
         let refused = within(PATIENCE / 2, "the refusal", locks.with_lock(key, async {})).await;
         let error = refused.unwrap_err();
-        assert!(matches!(error, LockError::Store { .. }), "{error:?}");
+        assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
         let cause = error.source().and_then(|it| it.source()).unwrap();
         assert!(
             cause.to_string().contains("use `redis+cluster://`"),

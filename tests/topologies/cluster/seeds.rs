@@ -62,7 +62,7 @@ async fn an_error_names_the_servers_that_do_not_answer() {
         .map(|port| format!("127.0.0.1:{}", port.number));
     let built = with_seeds(seeds.iter().map(String::as_str)).build();
     let error = within(PATIENCE, "the refusal", built).await.unwrap_err();
-    let LockError::Store {
+    let LockError::Unavailable {
         key: None, source, ..
     } = &error
     else {
@@ -79,7 +79,11 @@ async fn a_server_that_is_no_node_is_an_error() {
     let server = RedisServer::start().await;
     let built = with_seeds([&*server.address()]).build();
     let error = within(PATIENCE, "the refusal", built).await.unwrap_err();
-    let LockError::Store { source, .. } = &error else {
+    let LockError::Misuse {
+        source: Some(source),
+        ..
+    } = &error
+    else {
         panic!("{error:?}");
     };
     let mut text = String::new();

@@ -115,7 +115,7 @@ async fn logins_that_are_refused_are_an_error_at_once() {
         let acquiring = within(DEADLINE, "an answer", locks.lock(KEY).acquire());
         for error in [builder.build().await.map(drop), acquiring.await.map(drop)] {
             let error = error.unwrap_err();
-            assert!(matches!(error, LockError::Store { .. }), "{error:?}");
+            assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
             let told = all_of(&error);
             assert!(told.contains(said), "{said}: {told}");
             for word in ["hush", "word\"", "man\""] {

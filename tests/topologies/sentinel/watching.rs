@@ -125,7 +125,7 @@ async fn a_first_connection_without_sentinels_is_an_error_that_names_them() {
     set.sentinels.iter().for_each(RedisServer::stop);
     let connecting = builder(&set).build();
     let error = within(DEADLINE, "an answer", connecting).await.unwrap_err();
-    let LockError::Store {
+    let LockError::Unavailable {
         key: None, source, ..
     } = &error
     else {
@@ -144,7 +144,7 @@ async fn a_first_connection_without_sentinels_is_an_error_that_names_them() {
     let error = within(DEADLINE, "the wait ends", waiting)
         .await
         .unwrap_err();
-    assert!(matches!(error, LockError::Timeout { .. }), "{error:?}");
+    assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -153,12 +153,12 @@ async fn a_name_that_the_sentinels_do_not_know_is_refused_at_once() {
     let addresses = set.sentinels.iter().map(RedisServer::address);
     let unknown = built_with(Servers::sentinel(addresses, "payments"));
     let error = unknown.clone().build().await.unwrap_err();
-    assert!(matches!(error, LockError::Store { .. }), "{error:?}");
+    assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
     // It is not tried again until the wait is over.
     let locks = unknown.wait_forever().build_lazy().unwrap();
     let acquiring = within(DEADLINE, "an answer", locks.lock(KEY).acquire());
     let error = acquiring.await.unwrap_err();
-    assert!(matches!(error, LockError::Store { .. }), "{error:?}");
+    assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
     let cause = error.source().and_then(Error::source).unwrap().to_string();
     assert!(cause.contains("no primary with this name"), "{cause}");
     assert!(format!("{error:?}").contains("payments"), "{error:?}");

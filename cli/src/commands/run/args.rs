@@ -64,7 +64,7 @@ impl Args {
 const EXIT_CODES: &str = "\
 Exit codes:
     the exit code of the command, or 128 + n if signal n killed it
-    122  the server is unreachable, or rejects the request
+    122  Redis is unavailable: it does not respond, or rejects requests for now
     123  the lock was lost, and the command was terminated
     124  the lock was not acquired within --timeout, or immediately with --nonblock
     125  reentry itself failed, for example because of invalid arguments

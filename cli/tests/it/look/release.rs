@@ -97,7 +97,7 @@ async fn the_hash_of_an_application_is_left_as_it_is() {
     let fields = server.ask("HGETALL user:1001").await;
     let words = ["release", "user:1001", "--force", "--yes"];
     let refused = run(&server.url(), &words).await;
-    assert_eq!(refused.code, Some(122), "{refused:?}");
+    assert_eq!(refused.code, Some(125), "{refused:?}");
     assert!(refused.err.contains("is no lock"), "{refused:?}");
     assert_eq!(server.ask("HGETALL user:1001").await, fields);
 }

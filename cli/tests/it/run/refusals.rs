@@ -72,7 +72,7 @@ async fn a_server_of_a_cluster_leads_to_the_address_of_the_cluster() {
             assert_eq!(code, Some(0), "{err}");
         } else {
             elsewhere += 1;
-            assert_eq!(code, Some(122), "{err}");
+            assert_eq!(code, Some(125), "{err}");
             assert!(err.contains("redis+cluster://"), "{err}");
         }
     }

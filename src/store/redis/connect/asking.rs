@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::Connector;
 use super::connection::Cause;
 use super::passage::Passage;
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{Effect, Mistake, StoreError};
 use crate::store::redis::wire::call::Way;
 use crate::store::redis::wire::failure::{self, OneOfCluster};
 use crate::store::redis::wire::question::Question;
@@ -63,7 +63,8 @@ impl Connector {
             Ok(reply) => self.common.read(connection, question, Some(call), reply),
             // No other server is asked here, so waiting is useless.
             Err(Cause::Driver(error)) if failure::leads_elsewhere(&error) => {
-                Err(connection.error(call.verb(), Effect::Refused, OneOfCluster(error)))
+                let error = connection.error(call.verb(), Effect::Refused, OneOfCluster(error));
+                Err(error.with_mistake(Some(Mistake::Other)))
             }
             Err(cause) => Err(connection.failed(call.verb(), cause)),
         }

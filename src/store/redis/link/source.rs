@@ -15,6 +15,7 @@ use super::protocol::connect;
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::{Elapsed, timeout};
 use crate::store::redis::wire::failure::{self, DriverError};
+use crate::store::redis::wire::mistake::mistake;
 use crate::store::redis::wire::reply::{Message, pushed};
 
 /// The timeouts of a connection.
@@ -168,12 +169,16 @@ impl Source for Address {
 
 /// The error of a connection that could not be opened. Nothing was executed, whatever the error says.
 pub(crate) fn refused(endpoint: &Arc<str>, error: RedisError) -> StoreError {
-    let effect = match failure::effect(&error) {
-        effect if effect.is_refused() => Effect::TurnedAway,
-        _ => Effect::None,
+    let effect = failure::effect(&error);
+    let mistake = mistake(&error, effect);
+    let effect = if effect.is_refused() {
+        Effect::TurnedAway
+    } else {
+        Effect::None
     };
-    match failure::closed_at_once(&error) {
+    let refused = match failure::closed_at_once(&error) {
         Some(cause) => StoreError::new("connect", endpoint, effect, cause),
         None => StoreError::new("connect", endpoint, effect, DriverError(error)),
-    }
+    };
+    refused.with_mistake(mistake)
 }

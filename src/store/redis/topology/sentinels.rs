@@ -20,13 +20,14 @@ use tokio::time::Instant;
 use self::sentinel::{Named, Sentinel, SentinelAnswer};
 use super::ask_most::{GRACE, ask_most};
 use crate::base::backoff::Backoff;
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{Effect, Mistake, StoreError};
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
 use crate::store::redis::link::abort_on_drop::AbortOnDrop;
 use crate::store::redis::link::address::{Address, Place, list};
 use crate::store::redis::link::source::{Opened, Opening, Receiver, Source, Timeouts};
 use crate::store::redis::wire::failure::{self, DriverError};
+use crate::store::redis::wire::mistake::mistake;
 
 mod sentinel;
 
@@ -239,19 +240,23 @@ impl Sentinels {
 
     /// The error when none of the sentinels names a primary.
     fn unnamed(&self, heard: SentinelAnswers, count: usize) -> StoreError {
-        let (refused, cause) = match heard.error {
-            Some(error) => (heard.refused, DriverError(error).into()),
+        let (refused, mistake, cause) = match heard.error {
+            Some(error) => {
+                let mistake = mistake(&error, failure::effect(&error));
+                (heard.refused, mistake, DriverError(error).into())
+            }
             None => {
                 let cause = "the sentinels know no primary with this name";
-                (heard.answers, Box::<dyn Error + Send + Sync>::from(cause))
+                let cause = Box::<dyn Error + Send + Sync>::from(cause);
+                (heard.answers, Some(Mistake::Other), cause)
             }
         };
-        let effect = if refused == count {
-            Effect::TurnedAway
+        let (effect, mistake) = if refused == count {
+            (Effect::TurnedAway, mistake)
         } else {
-            Effect::None
+            (Effect::None, None)
         };
-        StoreError::new("connect", &self.endpoint(), effect, cause)
+        StoreError::new("connect", &self.endpoint(), effect, cause).with_mistake(mistake)
     }
 
     /// Adds the sentinels that were named, and forgets those that no sentinel names any more. Returns whether there are

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
+use super::mistake::{is_unknown_command, mistake};
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::{Elapsed, timeout};
 
@@ -108,13 +109,6 @@ pub(crate) fn refuses_resp3(error: &RedisError) -> bool {
     }
 }
 
-/// Returns whether the server, or a proxy before it, does not have the command.
-pub(crate) fn is_unknown_command(error: &RedisError) -> bool {
-    let detail = error.detail().unwrap_or_default().to_ascii_lowercase();
-    let words = ["unknown command", "unsupported command"];
-    words.iter().any(|words| detail.contains(words))
-}
-
 /// Returns whether the user may not access a key of the request, in the words of Redis 6.2 ("one of the keys") or later
 /// ("a key"). Other missing permissions have the same code.
 pub(crate) fn refuses_key(error: &RedisError) -> bool {
@@ -177,7 +171,9 @@ pub(crate) async fn within<T>(
 
 /// The error of a step that has met an error of the driver.
 pub(crate) fn failed(step: &'static str, endpoint: &Arc<str>, error: RedisError) -> StoreError {
-    StoreError::new(step, endpoint, effect(&error), DriverError(error))
+    let effect = effect(&error);
+    let mistake = mistake(&error, effect);
+    StoreError::new(step, endpoint, effect, DriverError(error)).with_mistake(mistake)
 }
 
 /// An error of the driver as a text. The error repeats itself in its own sources, and its type is not part of the
@@ -259,6 +255,75 @@ mod tests {
         ] {
             assert_eq!(effect(&error(line)), Effect::Forbidden, "{line}");
         }
+    }
+
+    #[test]
+    fn a_mistake_is_told_from_an_outage() {
+        use crate::base::error::Mistake::{Login, NotALock, Other, Permission};
+        for (line, expected) in [
+            (
+                "-WRONGTYPE Operation against a key holding the wrong kind of value",
+                Some(NotALock),
+            ),
+            (
+                "-ERR Error running script (call to f_6b1b): @user_script:38: -WRONGTYPE Operation",
+                Some(NotALock),
+            ),
+            (
+                "-@user_script: 14: -WRONGTYPE Operation against a key",
+                Some(NotALock),
+            ),
+            (
+                "-ERR hash value is not an integer script: 6b1b, on @user_script:14.",
+                Some(NotALock),
+            ),
+            ("-NOLOCK the hash is no lock", Some(NotALock)),
+            (
+                "-NOPERM this user has no permissions to run the 'evalsha' command",
+                Some(Permission),
+            ),
+            ("-NOPERM No permissions to access a key", Some(Permission)),
+            (
+                "-ERR Error running script (call to f_6b1b): @user_script:3: The user executing the script can't run this command or subcommand script",
+                Some(Permission),
+            ),
+            ("-NOAUTH Authentication required.", Some(Login)),
+            (
+                "-WRONGPASS invalid username-password pair or user is disabled.",
+                Some(Login),
+            ),
+            ("-DENIED Redis is running in protected mode", Some(Login)),
+            (
+                "-ERR unknown command 'EVALSHA', with args beginning with:",
+                Some(Other),
+            ),
+            (
+                "-ERR This instance has cluster support disabled",
+                Some(Other),
+            ),
+            (
+                "-CROSSSLOT Keys in request don't hash to the same slot",
+                Some(Other),
+            ),
+            ("-ERR max number of clients reached", None),
+            ("-ERR upstream failure", None),
+            (
+                "-OOM command not allowed when used memory > 'maxmemory'.",
+                None,
+            ),
+            (
+                "-READONLY You can't write against a read only replica.",
+                None,
+            ),
+            ("-LOADING Redis is loading the dataset in memory", None),
+            ("-CLUSTERDOWN The cluster is down", None),
+            ("-MOVED 3999 127.0.0.1:6381", None),
+        ] {
+            let error = error(line);
+            assert_eq!(mistake(&error, effect(&error)), expected, "{line}");
+        }
+        let from_provider: RedisError = (ErrorKind::AuthenticationFailed, "no token today").into();
+        assert_eq!(mistake(&from_provider, effect(&from_provider)), None);
     }
 
     /// These faults can go away: a password is changed back, a proxy finds its server again.

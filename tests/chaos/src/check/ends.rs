@@ -66,7 +66,7 @@ fn outcome(op: &Op, verdict: &mut Verdict) {
         }
         (
             Some((_, true)),
-            Outcome::Store | Outcome::Unconfirmed | Outcome::Timeout(_) | Outcome::Busy,
+            Outcome::Unavailable | Outcome::Unconfirmed | Outcome::Timeout | Outcome::Busy,
         ) => {
             let what = format!("{} on {}: {outcome:?}", op.name(), op.key);
             verdict.add(Rule::ResultMasked, what);

@@ -278,7 +278,7 @@ fn a_wrong_depth_and_a_masked_result_are_found() {
     let mut records = vec![wants(0, 1), entered(0, 1, 5), valid(9, 1)];
     let (wanted, stored) = (2, 1);
     records.push(record(9, 1, What::Depth { wanted, stored }));
-    records.extend(ends(10, 1, Outcome::Store));
+    records.extend(ends(10, 1, Outcome::Unavailable));
     assert_eq!(
         rules(&history(vec![records])),
         [Rule::Depth, Rule::ResultMasked]
@@ -300,7 +300,7 @@ fn a_worker_that_hangs_or_gets_nothing_is_found() {
 #[test]
 fn a_wait_without_an_end_is_found() {
     let mut late = vec![wants(0, 1)];
-    late.push(record(7 * SECOND, 1, What::Ended(Outcome::Timeout(false))));
+    late.push(record(7 * SECOND, 1, What::Ended(Outcome::Timeout)));
     let mut late = history(vec![late]);
     assert_eq!(rules(&late), [Rule::Overstayed]);
     late.faults = vec![Fault {

@@ -98,7 +98,8 @@ impl Cluster {
             _ if !map.is_empty() => Ok(map),
             Some(error) => {
                 let (endpoint, effect) = (self.endpoint(), error.effect());
-                Err(StoreError::new("connect", &endpoint, effect, error))
+                let mistake = error.mistake();
+                Err(StoreError::new("connect", &endpoint, effect, error).with_mistake(mistake))
             }
             None => Err(self.failed("none of its servers responds")),
         };
