@@ -8,10 +8,12 @@ use std::slice::from_ref;
 use std::sync::Arc;
 
 use futures_util::future::{join_all, try_join_all};
+use tokio::select;
 use tokio::time::Instant;
 
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, Failure, LockError, LostReason, StoreError};
+use crate::base::option_types::Confirm;
 use crate::base::timer::{after, sleep, timeout_at};
 use crate::hold::hold::Hold;
 use crate::hold::renewable::{Asked, RenewReply, RenewRequest};
@@ -20,43 +22,74 @@ use crate::store::{Confirmation, Store};
 /// Waits until the replicas have a hold. It was acquired by a request before which its connection had this epoch. If
 /// the epoch has changed in the meantime, the hold is renewed, so that there is a new request to wait for.
 ///
-/// Fails if they do not have it in time, or cannot be asked. Then it may or may not be in the lock.
+/// Fails if they do not have it in time, or cannot be asked, and as soon as the hold is lost. Then it may or may not be
+/// in the lock.
 pub(crate) async fn taken(
     hold: &Arc<Hold>,
     store: &Arc<Store>,
-    mut epoch: Option<u64>,
+    epoch: Option<u64>,
 ) -> Result<(), LockError> {
     let Some(confirm) = hold.confirm else {
         return Ok(());
     };
-    let unconfirmed = |source| LockError::Unconfirmed {
-        key: hold.key().name().to_owned(),
-        within: confirm.within(),
-        source,
+    let mut failed = None;
+    let confirmed = select! {
+        biased;
+        _reason = hold.until_lost() => false,
+        confirmed = ask_replicas(hold, confirm, store, epoch, &mut failed) => confirmed,
     };
+    match (hold.lost(), failed) {
+        _ if confirmed => Ok(()),
+        // A lease that has expired is as if the replicas had taken too long.
+        (Some(reason), _) if reason != LostReason::Unconfirmed => Err(hold.lost_error(reason)),
+        (_, Some(error)) if error.mistake().is_some() => {
+            Err(Failure::Store(error).on(hold.key().name()))
+        }
+        (_, source) => Err(LockError::Unconfirmed {
+            key: hold.key().name().to_owned(),
+            within: confirm.within(),
+            source,
+        }),
+    }
+}
+
+/// Asks the replicas until they have a hold. Returns false if they do not have it in time, or cannot be asked. `failed`
+/// receives the last error.
+async fn ask_replicas(
+    hold: &Arc<Hold>,
+    confirm: Confirm,
+    store: &Arc<Store>,
+    mut epoch: Option<u64>,
+    failed: &mut Option<StoreError>,
+) -> bool {
     let until = after(Instant::now(), confirm.within());
     let mut backoff = Backoff::default();
-    let mut failed = None;
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() || hold.lost().is_some() {
-            return Err(unconfirmed(failed));
+            return false;
         }
         if let Some(epoch) = epoch {
             let confirmed = store.confirm(hold.key(), confirm.replicas, left, epoch);
             match confirmed.await {
-                Ok(Confirmation::Confirmed) => return Ok(()),
-                Ok(Confirmation::Late) => return Err(unconfirmed(None)),
-                Ok(Confirmation::Unknown) => {}
-                Err(error) if error.effect().is_rejected() => {
-                    return Err(unconfirmed(Some(error)));
+                Ok(Confirmation::Confirmed) => return true,
+                Ok(Confirmation::Late) => {
+                    *failed = None;
+                    return false;
                 }
-                Err(error) => failed = Some(error),
+                Ok(Confirmation::Unknown) => {}
+                Err(error) => {
+                    let is_final = error.effect().is_rejected();
+                    *failed = Some(error);
+                    if is_final {
+                        return false;
+                    }
+                }
             }
             sleep(backoff.next_pause().min(left)).await;
         }
         epoch = renew(hold, store, until).await.unwrap_or_else(|error| {
-            failed = Some(error);
+            *failed = Some(error);
             None
         });
     }

@@ -56,7 +56,10 @@ impl Engine {
         };
         let entry = acquiring.entry;
         if let Err(error) = acquisition.noted(acquired) {
-            if matches!(error, LockError::Unconfirmed { .. }) {
+            if matches!(
+                error,
+                LockError::Unconfirmed { .. } | LockError::Misuse { .. }
+            ) {
                 // The result of the release does not matter, because the release is repeated in the background.
                 let _ = Box::pin(entry.exit()).await;
             }

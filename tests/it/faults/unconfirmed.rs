@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use reentry::{LockError, Locks, Replicas};
+use reentry::{LockError, Locks, LostReason, Replicas};
 
 use crate::support::{DEADLINE, RedisServer, eventually, patient, within};
 
@@ -27,8 +27,8 @@ async fn a_user_who_may_not_confirm_is_told_why_at_once() {
         let is_free = async || server.leftovers().await.is_empty();
         eventually(DEADLINE, "the lock is free", is_free).await;
         let error = refused.unwrap_err();
-        assert!(matches!(error, LockError::Unconfirmed { .. }), "{error:?}");
-        assert!(error.is_unavailable());
+        assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
+        assert!(error.is_misuse() && !error.is_unavailable());
         let failed = error.source().unwrap();
         assert!(
             failed
@@ -49,7 +49,34 @@ async fn a_leader_that_can_never_be_confirmed_does_not_campaign_on() {
     let led = locks.leader("reports").run(async |_| ());
     let refused = within(DEADLINE, "it is refused", led).await;
     assert!(
-        matches!(refused, Err(LockError::Unconfirmed { .. })),
+        matches!(refused, Err(LockError::Misuse { .. })),
         "{refused:?}"
     );
+}
+
+/// It ends at once, and not after the time for the replicas.
+#[tokio::test]
+async fn a_lock_taken_away_while_replicas_are_awaited_is_lost() {
+    let server = RedisServer::start().await;
+    let other = patient(&server).build().await.unwrap();
+    let builder = patient(&server).confirm(Replicas::at_least(1), LONG);
+    let locks = builder.build().await.unwrap();
+    for (keys, by) in [
+        (&["a"][..], &other),
+        (&["a"], &locks),
+        (&["a", "b"], &other),
+    ] {
+        let acquiring = tokio::spawn(locks.lock_all(keys).acquire());
+        let is_held = async || by.inspect("a").await.unwrap().is_some();
+        eventually(DEADLINE, "it is acquired", is_held).await;
+        assert!(by.force_release("a").await.unwrap());
+        let ended = within(DEADLINE, "its end", acquiring).await.unwrap();
+        let error = ended.expect_err("it was taken away");
+        assert!(
+            matches!(&error, LockError::Lost { key, reason: LostReason::Gone, .. } if key == "a"),
+            "{error:?}"
+        );
+        let is_free = async || server.leftovers().await.is_empty();
+        eventually(DEADLINE, "the locks are free", is_free).await;
+    }
 }
