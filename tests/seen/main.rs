@@ -9,11 +9,13 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod alerts;
 mod events;
 mod measures;
 mod metrics;
 mod otel;
 mod page;
+mod prometheus;
 mod scrape;
 mod spans;
 mod trace;

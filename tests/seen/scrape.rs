@@ -1,10 +1,8 @@
 //! The metrics that a Prometheus finds, and those that the dashboard and the rules query.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::time::Duration;
 
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -13,6 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::page;
+use crate::prometheus::{alerts, path, promtool};
 use crate::support::{DEADLINE, RedisServer, eventually, patient};
 
 #[path = "../../examples/services/metrics.rs"]
@@ -21,25 +20,8 @@ mod example;
 
 const KEY: &str = "order:42";
 
-fn path(name: &str) -> PathBuf {
-    Path::new(page::FOLDER).join(name)
-}
-
 fn file(name: &str) -> String {
     fs::read_to_string(path(name)).unwrap()
-}
-
-/// The report of `promtool` about a file.
-fn promtool(args: [&str; 2], file: &Path) -> Output {
-    let mut command = Command::new("promtool");
-    command.args(args);
-    match args {
-        // It reads these from its input.
-        ["check", "metrics"] => command.stdin(File::open(file).unwrap()),
-        _ => command.arg(file),
-    };
-    let output = command.output();
-    output.expect("promtool; `cargo xtask test` installs it, as does `apt-get install prometheus`")
 }
 
 /// The metrics that a text names, without the suffixes of histograms.
@@ -128,19 +110,8 @@ fn the_rules_are_accepted_by_promtool() {
 }
 
 #[test]
-fn the_rules_fire_when_they_should() {
-    let cases = path("../../tests/seen/alerts_test.yml");
-    let tested = promtool(["test", "rules"], &cases);
-    assert!(tested.status.success(), "{tested:?}");
-}
-
-#[test]
 fn the_page_explains_every_alert() {
-    let rules = file("alerts.yml");
-    let alerts = rules
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("- alert: "));
-    for alert in alerts {
+    for alert in alerts() {
         assert!(page::text().contains(&format!("| `{alert}` |")), "{alert}");
     }
 }
