@@ -54,7 +54,7 @@ async fn nightly(
 #[derive(Clone)]
 enum Record {
     Memory(Arc<AtomicU64>),
-    Redis(redis::Client),
+    Redis(Arc<redis::Client>),
 }
 
 impl Record {
@@ -119,7 +119,7 @@ async fn main() -> Result<(), Failure> {
         rehearse().await;
         return Ok(());
     };
-    let record = Record::Redis(redis::Client::open(&*url)?);
+    let record = Record::Redis(redis::Client::open(&*url)?.into());
     // As long as another machine waits after the death of the one at work.
     let ttl = Duration::from_secs(2);
     let locks = Locks::builder().url(url).ttl(ttl).build_lazy()?;
@@ -154,7 +154,8 @@ async fn rehearse() {
     machines.join_all().await;
 }
 
-#[cfg(all(test, feature = "test-util"))]
+#[cfg(test)]
+#[cfg(feature = "test-util")]
 mod tests {
     use reentry::testing::Server;
     use tokio::join;
