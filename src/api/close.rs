@@ -9,6 +9,7 @@ use crate::api::engine::Engine;
 use crate::api::locks::Locks;
 use crate::base::error::LostReason;
 use crate::base::events;
+use crate::base::shown::Shown;
 use crate::base::timer::timeout;
 
 /// The time until the first event `closing`, which lists what keeps a `Locks` open. Each further event follows after
@@ -224,6 +225,6 @@ impl fmt::Display for CloseReport {
 /// Returns the number of keys and their names as text, or `None` if there are no keys.
 fn counted(keys: &[String], one: &str, several: &str) -> Option<String> {
     let words = if keys.len() == 1 { one } else { several };
-    let told = || format!("{} {words} ({})", keys.len(), keys.join(", "));
+    let told = || format!("{} {words} ({})", keys.len(), Shown(keys.join(", ")));
     (!keys.is_empty()).then(told)
 }

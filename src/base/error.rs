@@ -6,12 +6,13 @@ use std::time::Duration;
 pub(crate) use crate::base::error_details::{AnswerFuture, Effect, Mistake};
 pub use crate::base::error_details::{Blocked, LostReason, StoreError};
 use crate::base::holder::Holder;
+use crate::base::shown::Shown;
 
 /// The reason why a lock could not be acquired, kept or found.
 ///
-/// A variant about one lock contains its key as the caller wrote it, without the prefix. No message contains a
-/// password. The error of the store is the [`source`](std::error::Error::source). Print the whole chain of errors, as
-/// the usual error reporters do with `{:#}`.
+/// A variant about one lock contains its key as the caller wrote it, without the prefix. A message shows control
+/// characters of a key as U+FFFD, and contains no password. The error of the store is the
+/// [`source`](std::error::Error::source). Print the whole chain of errors, as the usual error reporters do with `{:#}`.
 ///
 /// # What to do
 ///
@@ -57,7 +58,7 @@ use crate::base::holder::Holder;
 pub enum LockError {
     /// Another holder kept the lock until the `wait` was over, or until the attempts of
     /// [`Wake::Poll`](crate::Wake::Poll) were used up.
-    #[error("timed out waiting for the lock on `{key}` after {waited:.1?}{}", InTheWay(.holder, .others))]
+    #[error("timed out waiting for the lock on `{}` after {waited:.1?}{}", Shown(.key), InTheWay(.holder, .others))]
     #[non_exhaustive]
     Timeout {
         /// The key of the lock.
@@ -70,7 +71,7 @@ pub enum LockError {
         others: usize,
     },
     /// Another hold has the lock, and the request does not wait.
-    #[error("`{key}` is locked")]
+    #[error("`{}` is locked", Shown(.key))]
     #[non_exhaustive]
     Busy {
         /// The key that was requested.
@@ -80,7 +81,7 @@ pub enum LockError {
     ///
     /// The body may have run at the same time as the next holder for a while. See
     /// [`FencingToken`](crate::FencingToken).
-    #[error("lost the lock on `{key}`: {reason}")]
+    #[error("lost the lock on `{}`: {reason}", Shown(.key))]
     #[non_exhaustive]
     Lost {
         /// The key that was held.
@@ -90,7 +91,7 @@ pub enum LockError {
     },
     /// An enclosing call holds the lock, and the request does not allow re-entry
     /// ([`Reentrancy::Forbid`](crate::Reentrancy::Forbid)).
-    #[error("`{key}` is already held by an enclosing call, and the request forbids re-entry")]
+    #[error("`{}` is already held by an enclosing call, and the request forbids re-entry", Shown(.key))]
     #[non_exhaustive]
     AlreadyHeld {
         /// The key that was requested.
@@ -101,7 +102,8 @@ pub enum LockError {
     ///
     /// Acquire the lock exclusively from the start, and [downgrade](crate::Held::downgrade) it.
     #[error(
-        "an enclosing call holds `{key}` as a reader, which cannot be upgraded: acquire it exclusively from the start"
+        "an enclosing call holds `{}` as a reader, which cannot be upgraded: acquire it exclusively from the start",
+        Shown(.key)
     )]
     #[non_exhaustive]
     Upgrade {
@@ -110,7 +112,7 @@ pub enum LockError {
     },
     /// The lock cannot be [downgraded](crate::Held::downgrade), because nested calls or spawned work are inside it. No
     /// request was sent.
-    #[error("`{key}` cannot be downgraded, because nested calls or spawned work are inside it")]
+    #[error("`{}` cannot be downgraded, because nested calls or spawned work are inside it", Shown(.key))]
     #[non_exhaustive]
     InUse {
         /// The key that is held.
@@ -123,7 +125,7 @@ pub enum LockError {
     /// Return this error from the bodies that hold the locks, so that the locks are released and the others acquire
     /// them. After that, the whole section may be run again. Sections that acquire their locks in the same order never
     /// deadlock.
-    #[error("gave up waiting for `{key}` because of a deadlock: {}", Ring(.cycle))]
+    #[error("gave up waiting for `{}` because of a deadlock: {}", Shown(.key), Ring(.cycle))]
     #[non_exhaustive]
     Deadlock {
         /// The key of the lock that the acquisition was waiting for.
@@ -133,7 +135,7 @@ pub enum LockError {
         cycle: Vec<Blocked>,
     },
     /// The key is not a valid name of a lock. No request was sent.
-    #[error("invalid key `{key}`: {reason}")]
+    #[error("invalid key `{}`: {reason}", Shown(.key))]
     #[non_exhaustive]
     InvalidKey {
         /// The key as the caller wrote it.
@@ -142,7 +144,7 @@ pub enum LockError {
         reason: &'static str,
     },
     /// The options contradict each other, or cannot be satisfied. No request was sent.
-    #[error("invalid options: {reason}")]
+    #[error("invalid options: {}", Shown(.reason))]
     #[non_exhaustive]
     Config {
         /// What is wrong with the options.
@@ -164,7 +166,7 @@ pub enum LockError {
     /// a permission (`NOPERM`), or the server rejects the request for another reason that stays.
     ///
     /// A holder whose login is rejected keeps its lock, and repeats its requests while its lease lasts.
-    #[error("{what}")]
+    #[error("{}", Shown(.what))]
     #[non_exhaustive]
     Misuse {
         /// The key that was requested. `None` if the request was not for a single key.
@@ -176,7 +178,7 @@ pub enum LockError {
     },
     /// The lock was acquired, but too few replicas confirmed it in time. See
     /// [`LocksBuilder::confirm`](crate::LocksBuilder::confirm). The lock was released before the body began.
-    #[error("too few replicas confirmed the lock on `{key}` within {within:?}")]
+    #[error("too few replicas confirmed the lock on `{}` within {within:?}", Shown(.key))]
     #[non_exhaustive]
     Unconfirmed {
         /// The key that was requested.
@@ -188,7 +190,7 @@ pub enum LockError {
         source: Option<StoreError>,
     },
     /// The [`Locks`](crate::Locks) is [closed](crate::Locks::close), and acquires no more locks.
-    #[error("the request for `{key}` was rejected, because the `Locks` is closed")]
+    #[error("the request for `{}` was rejected, because the `Locks` is closed", Shown(.key))]
     #[non_exhaustive]
     Closed {
         /// The key that was requested.
@@ -197,8 +199,9 @@ pub enum LockError {
     /// A function with `#[locked]` ran outside every [`Locks::scope`](crate::Locks::scope), and no
     /// [`Locks`](crate::Locks) is [installed](crate::Locks::install).
     #[error(
-        "`{function}` has no `Locks` to lock `{key}` with: call `Locks::install` at startup, or call the function \
-         inside `Locks::scope`"
+        "`{function}` has no `Locks` to lock `{}` with: call `Locks::install` at startup, or call the function \
+         inside `Locks::scope`",
+        Shown(.key)
     )]
     #[non_exhaustive]
     NoLocks {
@@ -339,7 +342,7 @@ struct OfRequest<'a>(&'a Option<String>);
 impl fmt::Display for OfRequest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Some(key) => write!(f, ": the request for `{key}` failed"),
+            Some(key) => write!(f, ": the request for `{}` failed", Shown(key)),
             None => Ok(()),
         }
     }

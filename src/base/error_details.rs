@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use crate::base::id::OwnerId;
 use crate::base::process::Process;
+use crate::base::shown::Shown;
 
 /// An error of the store: the connection failed, the server rejected the request, or its response cannot be read.
 ///
@@ -40,7 +41,7 @@ struct StoreFault {
     endpoint: Arc<str>,
     effect: Effect,
     mistake: Option<Mistake>,
-    cause: Box<dyn Error + Send + Sync>,
+    cause: Shown<Box<dyn Error + Send + Sync>>,
 }
 
 /// The mistake behind a failed request. Repeating the request is useless until the mistake is corrected, so it is no outage.
@@ -120,21 +121,8 @@ impl StoreError {
             step,
             endpoint,
             effect,
-            mistake: None,
-            cause: cause.into(),
-        }))
-    }
-
-    /// Adds the mistake behind the failure to an error that was just created.
-    pub(crate) fn with_mistake(mut self, mistake: Option<Mistake>) -> Self {
-        if let Some(fault) = Arc::get_mut(&mut self.0) {
-            fault.mistake = mistake;
-        }
-        self
-    }
-
-    pub(crate) fn mistake(&self) -> Option<Mistake> {
-        self.0.mistake
+    mistake: Option<Mistake>,
+    cause: Shown<Box<dyn Error + Send + Sync>>,
     }
 
     pub(crate) fn effect(&self) -> Effect {
@@ -155,7 +143,7 @@ impl StoreError {
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} failed at {}", self.0.step, self.0.endpoint)
+        write!(f, "{} failed at {}", self.0.step, Shown(&self.0.endpoint))
     }
 }
 
@@ -165,15 +153,15 @@ impl fmt::Debug for StoreError {
             .field("step", &self.0.step)
             .field("endpoint", &self.0.endpoint)
             .field("effect", &self.0.effect)
-            .field("mistake", &self.0.mistake)
-            .field("cause", &self.0.cause)
+    mistake: Option<Mistake>,
+    cause: Shown<Box<dyn Error + Send + Sync>>,
             .finish()
     }
 }
 
 impl Error for StoreError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        Some(&*self.0.cause)
+        Some(&self.0.cause)
     }
 }
 
@@ -272,6 +260,7 @@ impl fmt::Display for Blocked {
             Some(process) => write!(f, "{process} ({owner})")?,
             None => write!(f, "{owner}")?,
         }
+        let (holds, waits_for) = (Shown(holds), Shown(waits_for));
         write!(f, " holds `{holds}` and waits for `{waits_for}`")
     }
 }

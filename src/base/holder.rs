@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::base::id::OwnerId;
 use crate::base::process::Process;
+use crate::base::shown::Shown;
 
 /// A holder of a lock, as the store describes it: one field of the hash of the lock.
 ///
@@ -71,16 +72,16 @@ impl Holder {
 /// The holder in a message: `worker, pid 7 on host-3 (<hold id>) [label] for 2.1s`.
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let process = self.process.as_ref();
+        let (process, hold_id) = (self.process.as_ref(), Shown(&self.hold_id));
         match process.filter(|_| !self.is_here) {
-            Some(process) => write!(f, "{process} ({})", self.hold_id)?,
-            None => f.write_str(&self.hold_id)?,
+            Some(process) => write!(f, "{process} ({hold_id})")?,
+            None => write!(f, "{hold_id}")?,
         }
         if self.is_here {
             f.write_str(" in this process")?;
         }
         if let Some(label) = &self.label {
-            write!(f, " [{label}]")?;
+            write!(f, " [{}]", Shown(label))?;
         }
         if let Some(held_for) = self.held_for {
             write!(f, " for {held_for:.1?}")?;

@@ -17,6 +17,7 @@ pub(crate) mod neighbours;
 pub(crate) mod option_types;
 pub(crate) mod options;
 pub(crate) mod process;
+pub(crate) mod shown;
 pub(crate) mod span;
 pub(crate) mod suspension;
 pub(crate) mod sync;

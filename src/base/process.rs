@@ -8,6 +8,7 @@ use std::{env, fmt, process};
 
 use uuid::Uuid;
 
+use super::shown::{self, Shown};
 use super::sync::Mutex;
 
 /// The maximum length of a text in which a process describes itself, in characters. Longer texts are truncated.
@@ -179,7 +180,7 @@ impl fmt::Display for Process {
         let Self {
             name, host, pid, ..
         } = self;
-        write!(f, "{name}, pid {pid} on {host}")
+        write!(f, "{}, pid {pid} on {}", Shown(name), Shown(host))
     }
 }
 
@@ -192,16 +193,7 @@ fn program() -> Arc<str> {
 
 /// Returns a text that others may have written, in the form in which it is shown.
 pub(crate) fn shown(text: &str) -> String {
-    let is_shown = |letter: char| !letter.is_control() && !is_mark(letter);
-    let letters = text.chars().take(LONGEST);
-    letters
-        .map(|letter| if is_shown(letter) { letter } else { '\u{fffd}' })
-        .collect()
-}
-
-/// Whether a character changes the direction or the lines of the text around it.
-fn is_mark(letter: char) -> bool {
-    matches!(letter, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    text.chars().take(LONGEST).map(shown::shown).collect()
 }
 
 fn since_epoch(time: SystemTime) -> u64 {

@@ -1,6 +1,5 @@
 //! Locks in Redis.
 
-use std::error::Error;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
@@ -105,13 +104,13 @@ impl RedisStore {
 
     /// Returns whether the server has rejected a request because of its key alone.
     pub(crate) fn refuses_key(error: &StoreError) -> bool {
-        let cause = error.source().and_then(|it| it.downcast_ref());
+        let cause = error.cause().downcast_ref();
         cause.is_some_and(|DriverError(error)| failure::refuses_key(error))
     }
 
     /// Returns whether the server has rejected a request only because it names several keys.
     pub(crate) fn is_about_several_keys(error: &StoreError) -> bool {
-        let cause = error.source().and_then(|it| it.downcast_ref());
+        let cause = error.cause().downcast_ref();
         cause.is_some_and(|DriverError(error)| failure::is_about_several_keys(error))
     }
 

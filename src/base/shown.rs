@@ -1,0 +1,48 @@
+//! Texts that others may have written, in the form in which messages contain them. They give no orders to a terminal.
+
+use std::error::Error;
+use std::fmt::{self, Display, Write};
+
+#[cfg(test)]
+#[path = "../../tests/properties/shown.rs"]
+mod properties;
+
+/// A text in a message. Its control characters, and its marks that change the direction of a text, become U+FFFD.
+#[derive(Debug)]
+pub(crate) struct Shown<T>(pub(crate) T);
+
+impl<T: Display> Display for Shown<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(Cleaned(f), "{}", self.0)
+    }
+}
+
+/// An error whose message may quote others, for example a server.
+impl Error for Shown<Box<dyn Error + Send + Sync>> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.0.source()
+    }
+}
+
+struct Cleaned<'a, 'f>(&'a mut fmt::Formatter<'f>);
+
+impl Write for Cleaned<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let mut letters = text.chars().map(shown);
+        letters.try_for_each(|letter| self.0.write_char(letter))
+    }
+}
+
+/// A character in the form in which it is shown.
+pub(crate) fn shown(letter: char) -> char {
+    if letter.is_control() || is_mark(letter) {
+        char::REPLACEMENT_CHARACTER
+    } else {
+        letter
+    }
+}
+
+/// Whether a character changes the direction or the lines of the text around it.
+fn is_mark(letter: char) -> bool {
+    matches!(letter, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}

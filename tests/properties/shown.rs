@@ -1,0 +1,135 @@
+//! No message contains a control character, whatever text of others it quotes.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use proptest::{char, collection};
+
+use crate::base::error::{Blocked, Effect, LockError, LostReason, StoreError};
+use crate::base::holder::Holder;
+use crate::base::id::Owner;
+use crate::base::process::Process;
+
+/// One error of each kind, with the text wherever others may have written one.
+fn errors(text: &str) -> Vec<LockError> {
+    let (key, within) = (text.to_owned(), Duration::from_secs(1));
+    let source = StoreError::new("acquire", &Arc::from(text), Effect::Unknown, text);
+    let holder = Holder {
+        hold_id: key.clone(),
+        owner: None,
+        process: None,
+        label: Some(key.clone()),
+        is_here: false,
+        depth: 1,
+        held_for: None,
+        remaining: None,
+    };
+    let process = Process {
+        name: key.clone(),
+        host: key.clone(),
+        ..Process::this()
+    };
+    let of_process = Holder {
+        process: Some(process.clone()),
+        ..holder.clone()
+    };
+    let blocked = Blocked {
+        owner: Owner::new().id(),
+        process: Some(process),
+        holds: key.clone(),
+        waits_for: key.clone(),
+    };
+    let timeout = |holder: Option<Holder>, source| LockError::Timeout {
+        key: text.to_owned(),
+        waited: within,
+        holder: holder.map(Box::new),
+        others: 1,
+        source,
+    };
+    let reason = LostReason::Gone;
+    vec![
+        timeout(Some(holder), None),
+        timeout(Some(of_process), None),
+        timeout(None, Some(source.clone())),
+        LockError::Busy { key: key.clone() },
+        LockError::Lost {
+            key: key.clone(),
+            reason,
+        },
+        LockError::AlreadyHeld { key: key.clone() },
+        LockError::Upgrade { key: key.clone() },
+        LockError::InUse { key: key.clone() },
+        LockError::Deadlock {
+            key: key.clone(),
+            cycle: vec![blocked],
+        },
+        LockError::InvalidKey {
+            key: key.clone(),
+            reason: "it is",
+        },
+        LockError::config(key.clone()),
+        LockError::Store {
+            key: Some(key.clone()),
+            source: source.clone(),
+        },
+        LockError::Unconfirmed {
+            key: key.clone(),
+            within,
+            source: Some(source),
+        },
+        LockError::Closed { key: key.clone() },
+        LockError::NoLocks {
+            function: "ship",
+            key,
+        },
+    ]
+}
+
+/// The messages of an error and of its sources.
+fn messages(error: &LockError) -> Vec<String> {
+    let mut messages = vec![error.to_string()];
+    let mut source = error.source();
+    while let Some(error) = source {
+        messages.push(error.to_string());
+        source = error.source();
+    }
+    messages
+}
+
+fn gives_orders(message: &str) -> bool {
+    message
+        .contains(|letter: char| letter.is_control() || ('\u{2028}'..='\u{202e}').contains(&letter))
+}
+
+/// Texts in which such characters are frequent.
+fn any_text() -> impl Strategy<Value = String> {
+    let letter = prop_oneof![
+        any::<char>(),
+        char::range('\0', '\u{1f}'),
+        char::range('\u{7f}', '\u{9f}'),
+        char::range('\u{2028}', '\u{202e}'),
+    ];
+    collection::vec(letter, 0..20).prop_map(String::from_iter)
+}
+
+proptest! {
+    #[test]
+    fn no_error_gives_orders_to_a_terminal(text in any_text()) {
+        for error in errors(&text) {
+            for message in messages(&error) {
+                prop_assert!(!gives_orders(&message), "{error:?}: {message:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_printable_text_is_shown_as_it_is(text in "[a-z0-9:{}äß注🔒 -]{1,20}") {
+        for error in errors(&text) {
+            let shown = messages(&error).iter().any(|message| message.contains(&text));
+            prop_assert!(shown, "{error:?}");
+            prop_assert_eq!(super::Shown(&text).to_string(), text.clone());
+        }
+    }
+}
