@@ -196,8 +196,8 @@ impl CloseReport {
         self.in_flight
     }
 
-    /// Returns the keys of the locks whose release the store has rejected, sorted, without the prefix. Each of these
-    /// locks is held until its lease expires.
+    /// Returns the keys of the locks whose release failed, sorted, without the prefix. The store rejected the release, or
+    /// did not answer it in time. Each of these locks is held until its lease expires.
     #[must_use]
     pub fn abandoned(&self) -> &[String] {
         &self.abandoned
@@ -213,7 +213,7 @@ impl fmt::Display for CloseReport {
             1 => parts.push("1 acquisition or release is in flight".to_owned()),
             count => parts.push(format!("{count} acquisitions and releases are in flight")),
         }
-        let (one, several) = ("release was rejected", "releases were rejected");
+        let (one, several) = ("release failed", "releases failed");
         parts.extend(counted(&self.abandoned, one, several));
         if parts.is_empty() {
             return f.write_str("nothing is left");

@@ -121,8 +121,26 @@ impl StoreError {
             step,
             endpoint,
             effect,
-    mistake: Option<Mistake>,
-    cause: Shown<Box<dyn Error + Send + Sync>>,
+            mistake: None,
+            cause: Shown(cause.into()),
+        }))
+    }
+
+    /// Adds the mistake behind the failure to an error that was just created.
+    pub(crate) fn with_mistake(mut self, mistake: Option<Mistake>) -> Self {
+        if let Some(fault) = Arc::get_mut(&mut self.0) {
+            fault.mistake = mistake;
+        }
+        self
+    }
+
+    /// The error that the source shows.
+    pub(crate) fn cause(&self) -> &(dyn Error + 'static) {
+        &*self.0.cause.0
+    }
+
+    pub(crate) fn mistake(&self) -> Option<Mistake> {
+        self.0.mistake
     }
 
     pub(crate) fn effect(&self) -> Effect {
@@ -153,8 +171,8 @@ impl fmt::Debug for StoreError {
             .field("step", &self.0.step)
             .field("endpoint", &self.0.endpoint)
             .field("effect", &self.0.effect)
-    mistake: Option<Mistake>,
-    cause: Shown<Box<dyn Error + Send + Sync>>,
+            .field("mistake", &self.0.mistake)
+            .field("cause", &self.0.cause.0)
             .finish()
     }
 }

@@ -249,7 +249,8 @@ impl Requests {
         if request.end == End::Short {
             request.end = End::Full(Leftovers::default());
         }
-        let stands_until = after(Instant::now(), release.ttl);
+        // A process that stood still learns of the failure long after its request, and the lease may have ended.
+        let stands_until = after(failed.1.sent, release.ttl);
         let give_up = after(failed.1.sent, release.patience());
         let (mut backoff, mut soon) = (Backoff::default(), Backoff::slow(SOON));
         let mut repetition = None;

@@ -43,6 +43,8 @@ struct Counting {
     is_silent: AtomicBool,
     /// The failure of each release before it is executed.
     failure: Mutex<Option<Effect>>,
+    /// How late each of these failures is answered.
+    fails_after: Mutex<Duration>,
     /// Whether an acquire is not answered immediately.
     is_slow: AtomicBool,
     /// Whether the next acquire panics.
@@ -93,7 +95,13 @@ impl Wire for Counting {
                 if let Some(effect) = *self.failure.lock() {
                     let endpoint = Arc::from("nowhere");
                     let failed = StoreError::new("release", &endpoint, effect, "it fails");
-                    return Box::pin(async { Err(failed) });
+                    let after = *self.fails_after.lock();
+                    return Box::pin(async move {
+                        if !after.is_zero() {
+                            sleep(after).await;
+                        }
+                        Err(failed)
+                    });
                 }
                 if self.is_release_slow.load(Relaxed) {
                     let carried = self.store.carry(request);
@@ -140,6 +148,7 @@ impl Process {
             is_release_slow: AtomicBool::new(false),
             is_silent: AtomicBool::new(false),
             failure: Mutex::default(),
+            fails_after: Mutex::default(),
             is_slow: AtomicBool::new(false),
             is_to_panic: AtomicBool::new(false),
             meanwhile: Mutex::default(),
@@ -297,7 +306,7 @@ async fn a_release_that_is_refused_is_in_the_report_until_its_lease_has_ended()
     }
     let report = process.locks.close().await;
     assert_eq!(report.abandoned(), ["b"]);
-    assert_eq!(report.to_string(), "1 release was rejected (b)");
+    assert_eq!(report.to_string(), "1 release failed (b)");
     assert!(!report.is_clean());
     sleep(TTL).await;
     assert!(process.locks.close().await.is_clean());
@@ -335,11 +344,39 @@ async fn a_release_without_a_right_is_in_the_report() -> Result<(), LockError> {
     let report = process.locks.close().await;
     assert_eq!(
         report.to_string(),
-        format!("1 release was rejected ({KEY})")
+        format!("1 release failed ({KEY})")
     );
     *process.store.failure.lock() = None;
     sleep(SECOND).await;
     assert!(process.locks.close().await.is_clean());
+    Ok(())
+}
+
+/// A process that stood still sees the failure of a release whose lease has ended long ago.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_fails_after_its_lease_is_in_no_report() -> Result<(), LockError> {
+    for (late, abandoned) in [(TTL * 2, 0), (TTL / 2, 1)] {
+        for effect in [Effect::Refused, Effect::Unknown] {
+            let process = Process::with_heartbeat(SECOND);
+            let guard = process.locks.lock(KEY).acquire().await?;
+            *process.store.failure.lock() = Some(effect);
+            *process.store.fails_after.lock() = late;
+            drop(guard);
+            sleep(late + SECOND).await;
+            *process.store.failure.lock() = None;
+            let report = process.locks.close().await;
+            let abandoned = if effect == Effect::Refused {
+                abandoned
+            } else {
+                0
+            };
+            assert_eq!(
+                report.abandoned().len(),
+                abandoned,
+                "{effect:?} after {late:?}: {report}"
+            );
+        }
+    }
     Ok(())
 }
 
