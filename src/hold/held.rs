@@ -260,9 +260,9 @@ impl Held {
     ///
     /// While the future is awaited, a request is sent to the store immediately and after each
     /// [heartbeat](crate::LocksBuilder::heartbeat). With [`Wake::Notify`](crate::Wake::Notify), a message also reports
-    /// a process that arrives. An acquisition that does not wait, such as
-    /// [`try_acquire`](crate::LockRequest::try_acquire), is not detected. The future does not resolve after a release,
-    /// or while the store does not respond.
+    /// a process that arrives. An acquisition that does not wait is not detected: a
+    /// [`try_acquire`](crate::LockRequest::try_acquire), a reader beside readers, a permit while some are free. The
+    /// future does not resolve after a release, or while the store does not respond.
     ///
     /// # Cancel safety
     ///

@@ -1,6 +1,6 @@
 //! Holders that want to know whether others wait for their lock, which are callers of this process or other processes.
 //!
-//! A caller of this process is noticed when it joins the local queue. The store is asked immediately, and again after
+//! A caller of this process is noticed as soon as it has to wait. The store is asked immediately, and again after
 //! each heartbeat (`wanted.rs`). If waiters get messages, the store also notifies this process of the first other
 //! process that begins to wait.
 
@@ -17,7 +17,7 @@ use crate::base::sync::Mutex;
 /// The keys whose holders want to know whether others wait.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    /// The number of holders that want to know. A caller that joins a local queue reads it first.
+    /// The number of holders that want to know. A step of a local queue reads it first.
     count: AtomicUsize,
     keys: Mutex<HashMap<LockKey, OfKey, RandomState>>,
 }
@@ -35,7 +35,7 @@ impl Watched {
         self.count.load(Relaxed) == 0
     }
 
-    /// Notes that a caller or a process has joined the queue of this key, or may have.
+    /// Notes that a caller or a process waits for this key, or may.
     pub(super) fn note(&self, key: &LockKey) {
         if !self.is_empty() {
             let wakes = self.keys.lock().get(key).map(|of| Arc::clone(&of.wakes));
@@ -53,7 +53,7 @@ pub(super) struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     pub(super) fn begin(watched: &'a Watched, key: &'a LockKey) -> Self {
-        // This comes before the local queue is checked: a caller that joins it later sees the count.
+        // This comes before the local queue is checked: a later step sees the count.
         watched.count.fetch_add(1, Relaxed);
         let mut keys = watched.keys.lock();
         let of = keys.entry(key.clone()).or_default();

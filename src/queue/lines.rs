@@ -182,6 +182,11 @@ impl Slot {
         tries.into_iter().flat_map(|tries| *tries)
     }
 
+    /// Returns whether a caller waits until a holder in this process leaves.
+    pub(super) fn is_wanted(&self, now: Instant) -> bool {
+        matches!(self, Self::Line(line) if line.queue.is_wanted(now))
+    }
+
     /// The number of callers that wait.
     pub(super) fn len(&self) -> usize {
         match self {

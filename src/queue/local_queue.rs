@@ -10,9 +10,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::step::{Action, Answer, Heard, Input, Refusal};
-use super::waiter::{Outcome, RequestInFlight, RequestKind, Waiter};
+use super::waiter::{Outcome, RequestInFlight, RequestKind, Stage, Waiter};
 use crate::base::backoff::Backoff;
 use crate::base::id::HoldId;
+use crate::base::option_types::Mode;
 use crate::base::options::Queueing;
 use crate::store::HandoffMessage;
 
@@ -87,6 +88,25 @@ impl LocalQueue {
     /// The number of waiters.
     pub(super) fn len(&self) -> usize {
         self.waiters.len()
+    }
+
+    /// Returns whether a caller waits until a holder in this process leaves. One that makes a single attempt does not
+    /// wait. One that may share the lock with the holders waits only if the store has said so.
+    pub(super) fn is_wanted(&self, now: Instant) -> bool {
+        let is_exclusive = self.holders.is_exclusive(now);
+        self.waiters.iter().any(|waiter| {
+            let keeps_out = is_exclusive || waiter.mode == Mode::Exclusive;
+            !waiter.asks_once && (keeps_out || self.is_told_busy(waiter))
+        })
+    }
+
+    /// Returns whether the last request for a waiter has met another holder.
+    fn is_told_busy(&self, waiter: &Waiter) -> bool {
+        let hold = waiter.request.hold;
+        let mut flight = self.flight.iter();
+        let is_asking = flight.any(|flight| flight.waiters.contains(&hold));
+        let is_answered = waiter.asked > 0 && !is_asking && matches!(self.heard, Heard::Busy);
+        matches!(waiter.stage, Stage::Queued(_)) || is_answered
     }
 
     /// Returns whether nothing is left to remember.

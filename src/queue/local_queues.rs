@@ -82,6 +82,7 @@ impl LocalQueues {
         };
         drop(lines);
         self.apply(key, effects, None);
+        self.note_wanted(key);
     }
 
     /// Works on a local queue, if there is one.

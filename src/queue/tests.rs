@@ -14,6 +14,7 @@ mod alone;
 mod ends;
 mod many;
 mod panics;
+mod wanted;
 
 use super::step::unanswered;
 use crate::base::error::{Effect, StoreError};

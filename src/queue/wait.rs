@@ -178,7 +178,7 @@ impl<'q> Wait<'q> {
             (flight, is_answered)
         });
         self.queues.apply(self.key, effects, None);
-        self.queues.watched.note(self.key);
+        self.queues.note_wanted(self.key);
         joined
     }
 

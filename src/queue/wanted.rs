@@ -4,6 +4,8 @@ use std::future::pending;
 use std::pin::pin;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::LocalQueues;
 use super::contention::Watch;
 use crate::base::id::HoldId;
@@ -19,7 +21,7 @@ impl LocalQueues {
             let mut noted = pin!(watch.wakes.notified());
             // From here on no wake-up is missed.
             noted.as_mut().enable();
-            if self.len(key) > 0 {
+            if self.is_wanted(key) {
                 return;
             }
             let asked = self.store().ask(Contention {
@@ -35,6 +37,19 @@ impl LocalQueues {
             }
             // Without a response, the request is repeated after a heartbeat.
             let _ = timeout(heartbeat, noted).await;
+        }
+    }
+
+    fn is_wanted(&self, key: &LockKey) -> bool {
+        let lines = self.lines.lock();
+        let slot = lines.of.get(key);
+        slot.is_some_and(|slot| slot.is_wanted(Instant::now()))
+    }
+
+    /// Wakes the holders that want to know whether a caller of this process waits, if one does.
+    pub(super) fn note_wanted(&self, key: &LockKey) {
+        if !self.watched.is_empty() && self.is_wanted(key) {
+            self.watched.note(key);
         }
     }
 }

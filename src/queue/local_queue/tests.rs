@@ -15,3 +15,4 @@ mod replies;
 mod story;
 mod turns;
 mod waiters;
+mod wanted;
