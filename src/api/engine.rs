@@ -40,6 +40,8 @@ use crate::store::{ForceRelease, ForcedMessage, Holders as _, Inspect, Seen, Sna
 
 mod acquiring;
 mod entering;
+#[cfg(test)]
+mod tests;
 
 /// The state that the clones of one `Locks` share.
 pub(crate) struct Engine {

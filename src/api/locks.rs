@@ -18,6 +18,10 @@ use crate::hold::scope;
 /// not know each other's call graphs, even on the same server. A nested call through one of them does not re-enter a
 /// lock that was acquired through the other. It waits for that lock instead.
 ///
+/// A `Locks` belongs to the process that first uses it. To use one `Locks` in several forked processes, fork before
+/// that, and after [`build_lazy`](crate::LocksBuilder::build_lazy). A fork after the first use gets
+/// [`LockError::Config`].
+///
 /// # Examples
 ///
 /// ```

@@ -15,7 +15,8 @@ use super::process::ProcessId;
 pub(crate) mod properties;
 
 /// The identity of one call graph: a random UUID (version 4). All ids of one process begin with the same 48 bits, which
-/// identify the process, and have 74 random bits of their own.
+/// identify the process, and have 74 random bits of their own. These come from the operating system, so no fork makes
+/// them twice.
 ///
 /// It is created when a call graph acquires its first lock. Every lock that is acquired further down in this call graph
 /// has the same owner in Redis.

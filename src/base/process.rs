@@ -4,12 +4,17 @@
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use std::{env, fmt, process};
+use std::{env, fmt};
 
-use uuid::Uuid;
+use uuid::{Builder, Uuid};
 
+use self::pid::pid;
 use super::shown::{self, Shown};
 use super::sync::Mutex;
+
+mod pid;
+#[cfg(test)]
+pub(crate) use self::pid::in_a_fork;
 
 /// The maximum length of a text in which a process describes itself, in characters. Longer texts are truncated.
 const LONGEST: usize = 100;
@@ -25,9 +30,13 @@ const BITS: u32 = 48;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ProcessId(u64);
 
+/// The reason why a request is rejected in a fork of the process that used its `Locks` before.
+pub(crate) const FORKED: &str = "this `Locks` was used before the process was forked: build one in each process, or use \
+    it for the first time after the fork";
+
 /// This process. It is the same for all its `Locks`, because a call graph may use several.
 static THIS: LazyLock<This> = LazyLock::new(|| This {
-    id: ProcessId::of(Uuid::new_v4()),
+    seed: ProcessId::of(random_uuid()).0,
     begun: SystemTime::now(),
     host: hostname::get()
         .unwrap_or_default()
@@ -37,7 +46,8 @@ static THIS: LazyLock<This> = LazyLock::new(|| This {
 });
 
 struct This {
-    id: ProcessId,
+    /// The id, before the process id is mixed in.
+    seed: u64,
     begun: SystemTime,
     host: String,
     name: Mutex<Arc<str>>,
@@ -59,9 +69,10 @@ pub(crate) fn connection_name() -> String {
 }
 
 impl ProcessId {
-    /// The id of this process.
+    /// The id of this process. A forked process has another one than its parent, although it has a copy of all that its
+    /// parent had in memory. It needs no state of its own for that, so no lock that another thread held at the fork.
     pub(crate) fn this() -> Self {
-        THIS.id
+        Self(THIS.seed ^ u64::from(pid()))
     }
 
     /// The process that a UUID of this crate identifies.
@@ -73,11 +84,21 @@ impl ProcessId {
     /// A random UUID (version 4) that identifies this process.
     pub(crate) fn new_uuid() -> Uuid {
         let Self(id) = Self::this();
-        let (high, low) = Uuid::new_v4().as_u64_pair();
+        let (high, low) = random_uuid().as_u64_pair();
         let rest = u64::BITS - BITS;
         let high = id << rest | high & ((1 << rest) - 1);
         Uuid::from_u64_pair(high, low)
     }
+}
+
+/// A random UUID (version 4) with bits of the operating system. A generator in the memory of this process would be
+/// copied by a fork and with a snapshot of the machine. Then two processes would make the same ids.
+fn random_uuid() -> Uuid {
+    let mut bytes = [0; 16];
+    if let Err(error) = getrandom::fill(&mut bytes) {
+        panic!("the operating system has no random bits: {error}");
+    }
+    Builder::from_random_bytes(bytes).into_uuid()
 }
 
 /// Twelve hexadecimal digits, as at the beginning of the UUIDs.
@@ -125,7 +146,8 @@ pub struct Process {
     pub pid: u32,
     /// The version of this crate in the program.
     pub version: String,
-    /// When the process created its first [`Locks`](crate::Locks), on the clock of its host, in whole seconds.
+    /// When the process, or the one that it was forked from, created its first [`Locks`](crate::Locks), on the clock of
+    /// its host, in whole seconds.
     pub started: SystemTime,
 }
 
@@ -137,7 +159,7 @@ impl Process {
         Self {
             name: shown(&name),
             host: shown(&THIS.host),
-            pid: process::id(),
+            pid: pid(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: UNIX_EPOCH + Duration::from_secs(seconds),
         }
@@ -218,7 +240,17 @@ mod tests {
             let digits = uuid.simple().to_string();
             assert!(digits.starts_with(&ProcessId::this().to_string()));
         }
-        assert_ne!(ProcessId::of(Uuid::new_v4()), ProcessId::this());
+        assert_ne!(ProcessId::of(random_uuid()), ProcessId::this());
+    }
+
+    #[test]
+    fn a_fork_is_another_process() {
+        let (process, id) = (ProcessId::this(), ProcessId::new_uuid());
+        let (forked, forked_id) = in_a_fork(|| (ProcessId::this(), ProcessId::new_uuid()));
+        assert_eq!(ProcessId::of(id), process);
+        assert_eq!(ProcessId::of(forked_id), forked);
+        assert_ne!(forked, process);
+        assert_eq!(ProcessId::this(), process);
     }
 
     #[test]

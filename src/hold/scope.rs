@@ -10,6 +10,7 @@ use tokio::{task, task_local};
 
 use crate::base::id::{Owner, OwnerId};
 use crate::base::key::LockKey;
+use crate::base::process::ProcessId;
 use crate::base::span::Span;
 use crate::base::sync::Mutex;
 use crate::hold::held::Held;
@@ -181,6 +182,9 @@ pub(crate) fn held_in(locks: &LocksId, key: &str) -> Option<Held> {
 /// Returns the present call graph, or a new one if it holds no lock yet.
 pub(crate) fn call_graph() -> CallGraph {
     let graph = innermost().and_then(|frame| Some(frame.holds().first()?.graph()));
+    // A fork inside a body copies the call graph with the counter of its holds, so both processes would make the same
+    // ids.
+    let graph = graph.filter(|graph| graph.owner().id().process() == ProcessId::this());
     graph.unwrap_or_else(|| CallGraph::New(Owner::new()))
 }
 

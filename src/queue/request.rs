@@ -1,7 +1,7 @@
 //! The requests about a lock. An acquire is sent once, a release until it is answered.
 
 use std::future::poll_fn;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -39,7 +39,8 @@ const SOON: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Requests {
     store: Arc<Store>,
-    inbox: InboxId,
+    /// Made when it is first needed: forks that use a copy of an unused `Locks` have different ones.
+    inbox: OnceLock<InboxId>,
     neighbours: Option<Neighbours>,
     repetitions: Semaphore,
     /// Limits the warnings of failed acquires.
@@ -111,7 +112,7 @@ impl Requests {
     pub(super) fn new(store: Arc<Store>, neighbours: Option<Neighbours>) -> Self {
         Self {
             store,
-            inbox: InboxId::new(),
+            inbox: OnceLock::new(),
             neighbours,
             repetitions: Semaphore::new(REPETITIONS),
             failed_acquires: Throttle::default(),
@@ -125,7 +126,7 @@ impl Requests {
     }
 
     pub(super) fn inbox(&self) -> InboxId {
-        self.inbox
+        *self.inbox.get_or_init(InboxId::new)
     }
 
     /// Sends a request for the lock, once.
@@ -229,7 +230,7 @@ impl Requests {
         ReleaseRequest {
             hold: release.hold,
             mode: release.mode,
-            inbox: self.inbox,
+            inbox: self.inbox(),
             end: release.end(successor.copied(), sent),
             with_others: release.with_others,
         }

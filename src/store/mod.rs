@@ -14,6 +14,7 @@ use crate::base::id::{InboxId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::neighbours::Neighbours;
 use crate::base::option_types::{Mode, Replicas};
+use crate::base::process::ProcessId;
 
 #[cfg(test)]
 #[path = "../../tests/contract/mod.rs"]
@@ -87,7 +88,7 @@ impl Store {
     /// Executes a verb.
     pub(crate) fn ask<V: Verb>(&self, verb: V) -> AnswerFuture<V::Reply> {
         match self {
-            Self::Redis(redis) => redis.topology.ask(OfVerb(verb)),
+            Self::Redis(redis) => redis.ask(OfVerb(verb)),
             Self::Memory(memory) => memory.ask(move |state, now| verb.apply(state, now)),
             #[cfg(any(test, feature = "test-util"))]
             Self::Behind(wire) => wire::ask(wire, Request::of(verb)),
@@ -264,9 +265,14 @@ impl Store {
 
 /// Connections.
 impl Store {
+    /// Returns whether this process may use the store. A store in Redis belongs to the process that first used it.
+    pub(crate) fn belongs_to(&self, process: ProcessId) -> bool {
+        of_kind!(self, redis => redis.belongs_to(process), _wire => true, _ => true)
+    }
+
     /// Connects, unless there is a connection. A request without a connection does the same.
     pub(crate) fn connect(&self) -> AnswerFuture<()> {
-        of_kind!(self, redis => redis.topology.connect(), wire => wire.connect(), _ => Box::pin(async { Ok(()) }))
+        of_kind!(self, redis => redis.connect(), wire => wire.connect(), _ => Box::pin(async { Ok(()) }))
     }
 
     /// Closes the connections. Later requests fail.

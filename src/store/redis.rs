@@ -1,7 +1,8 @@
 //! Locks in Redis.
 
+use std::future::ready;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use self::connect::common::{Common, Outages};
 use self::inbox::Inbox;
@@ -10,9 +11,9 @@ use self::topology::Topology;
 use self::wire::failure::{self, DriverError};
 use super::records::{Holders, Listener};
 use super::records::{Scan, Scanned};
-use crate::base::error::AnswerFuture;
-use crate::base::error::StoreError;
+use crate::base::error::{AnswerFuture, Effect, StoreError};
 use crate::base::id::InboxId;
+use crate::base::process::{FORKED, ProcessId};
 
 pub(crate) mod batch;
 mod confirmer;
@@ -48,6 +49,8 @@ pub(crate) struct RedisStore {
     pub(super) common: Common,
     /// `None` without a URL: a pool does not say where its server is.
     inbox: Option<Inbox>,
+    /// The process that first used the store.
+    process: OnceLock<ProcessId>,
 }
 
 impl RedisStore {
@@ -94,12 +97,48 @@ impl RedisStore {
             topology,
             common,
             inbox,
+            process: OnceLock::new(),
         }
     }
 
+    /// Returns whether this process may use the store. The process that does so first is the only one.
+    ///
+    /// A fork copies the connections, and two processes must not read the responses of one socket. It also copies the
+    /// holds, which a copy must not release.
+    pub(crate) fn belongs_to(&self, process: ProcessId) -> bool {
+        *self.process.get_or_init(|| process) == process
+    }
+
+    /// Rejects a request in a fork of the process that has used the store.
+    fn unless_forked<T: Send + 'static>(
+        &self,
+        verb: &'static str,
+        ask: impl FnOnce() -> AnswerFuture<T>,
+    ) -> AnswerFuture<T> {
+        if self.belongs_to(ProcessId::this()) {
+            return ask();
+        }
+        let endpoint = self.topology.endpoint();
+        let error = StoreError::new(verb, &endpoint, Effect::Refused, FORKED);
+        Box::pin(ready(Err(error)))
+    }
+
+    pub(crate) fn connect(&self) -> AnswerFuture<()> {
+        self.unless_forked("connect", || self.topology.connect())
+    }
+
+    pub(crate) fn ask<Q>(&self, question: Q) -> AnswerFuture<Q::Reply>
+    where
+        Q: Question<Reply: Send + 'static> + Send + Sync + 'static,
+    {
+        self.unless_forked(question.verb(), || self.topology.ask(question))
+    }
+
     pub(crate) fn scan(&self, scan: Scan) -> AnswerFuture<Scanned> {
-        let (topology, common) = (self.topology.clone(), self.common.clone());
-        Box::pin(scan::scan(topology, common, scan))
+        self.unless_forked("scan", || {
+            let (topology, common) = (self.topology.clone(), self.common.clone());
+            Box::pin(scan::scan(topology, common, scan))
+        })
     }
 
     /// Returns whether the server has rejected a request because of its key alone.

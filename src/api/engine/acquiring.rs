@@ -20,6 +20,7 @@ use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::base::options::{Terms, WaitLimit};
+use crate::base::process::FORKED;
 use crate::hold::abort::unless_lost;
 use crate::hold::confirm::{is_behind, verified};
 use crate::hold::deadlock::unless_deadlock;
@@ -80,6 +81,10 @@ impl<'a> AcquiringAll<'a> {
     ///
     /// It is counted while it is polled. It may never be polled again: between two polls it counts only as what it has.
     pub(super) async fn acquire(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
+        // The local queues of a fork are copies too. A lock may be handed off in them without a request.
+        if !self.engine.store().belongs_to(self.hold.owner().process()) {
+            return Err(LockError::config(FORKED));
+        }
         let activity = self.engine.renewals.queues().activity();
         let mut acquiring = pin!(self.acquire_uncounted(keys));
         poll_fn(|cx| {

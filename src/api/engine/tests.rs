@@ -1,0 +1,71 @@
+//! A `Locks` in a fork of its process.
+
+use std::error::Error;
+
+use tokio::runtime::{Builder, Runtime};
+
+use crate::api::locks::Locks;
+use crate::base::error::LockError;
+use crate::base::process::{FORKED, ProcessId, in_a_fork};
+use crate::hold::scope;
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// A `Locks` whose server cannot be reached.
+fn away() -> Locks {
+    let locks = Locks::builder().url("redis://127.0.0.1:1");
+    locks.build_lazy().unwrap()
+}
+
+fn acquire(locks: &Locks) -> LockError {
+    let acquired = locks.lock("order:42").no_wait();
+    runtime().block_on(async { acquired.await.unwrap_err() })
+}
+
+#[test]
+fn a_used_locks_is_rejected_in_a_fork() {
+    let uses: [fn(&Locks) -> LockError; 2] = [acquire, |locks| {
+        runtime().block_on(locks.inspect("order:42")).unwrap_err()
+    }];
+    for used in uses {
+        let locks = away();
+        assert!(matches!(used(&locks), LockError::Store { .. }));
+        let acquired = in_a_fork(|| acquire(&locks));
+        assert!(
+            matches!(&acquired, LockError::Config { reason } if reason == FORKED),
+            "{acquired}"
+        );
+        let inspected = in_a_fork(|| runtime().block_on(locks.inspect("order:42")));
+        let Err(LockError::Store { source, .. }) = inspected else {
+            panic!("{inspected:?}");
+        };
+        assert!(source.is_refused());
+        assert_eq!(
+            source.source().map(ToString::to_string).as_deref(),
+            Some(FORKED)
+        );
+        // The process itself goes on.
+        assert!(matches!(acquire(&locks), LockError::Store { .. }));
+    }
+}
+
+#[test]
+fn an_unused_locks_belongs_to_the_fork_that_uses_it() {
+    let locks = away();
+    let acquired = in_a_fork(|| acquire(&locks));
+    assert!(matches!(acquired, LockError::Store { .. }), "{acquired}");
+    assert!(matches!(acquire(&locks), LockError::Config { .. }));
+}
+
+#[test]
+fn a_fork_inside_a_body_begins_a_call_graph_of_its_own() {
+    let locks = Locks::in_memory();
+    let owner = || scope::call_graph().owner().id();
+    let (nested, forked) = runtime()
+        .block_on(locks.with_lock("order:42", async { (owner(), in_a_fork(owner)) }))
+        .unwrap();
+    assert_eq!(nested.process(), ProcessId::this());
+    assert_ne!(forked.process(), nested.process());
+}
