@@ -343,10 +343,7 @@ async fn a_release_without_a_right_is_in_the_report() -> Result<(), LockError> {
     *process.store.failure.lock() = Some(Effect::Forbidden);
     assert!(guard.release().await.is_err());
     let report = process.locks.close().await;
-    assert_eq!(
-        report.to_string(),
-        format!("1 release failed ({KEY})")
-    );
+    assert_eq!(report.to_string(), format!("1 release failed ({KEY})"));
     *process.store.failure.lock() = None;
     sleep(SECOND).await;
     assert!(process.locks.close().await.is_clean());

@@ -11,7 +11,7 @@ use self::topology::Topology;
 use self::wire::failure::{self, DriverError};
 use super::records::{Holders, Listener};
 use super::records::{Scan, Scanned};
-use crate::base::error::{AnswerFuture, Effect, StoreError};
+use crate::base::error::{AnswerFuture, Effect, Mistake, StoreError};
 use crate::base::id::InboxId;
 use crate::base::process::{FORKED, ProcessId};
 
@@ -119,7 +119,8 @@ impl RedisStore {
             return ask();
         }
         let endpoint = self.topology.endpoint();
-        let error = StoreError::new(verb, &endpoint, Effect::Refused, FORKED);
+        let error = StoreError::new(verb, &endpoint, Effect::Refused, FORKED)
+            .with_mistake(Some(Mistake::Other));
         Box::pin(ready(Err(error)))
     }
 

@@ -41,18 +41,16 @@ fn errors(text: &str) -> Vec<LockError> {
         holds: key.clone(),
         waits_for: key.clone(),
     };
-    let timeout = |holder: Option<Holder>, source| LockError::Timeout {
+    let timeout = |holder: Holder| LockError::Timeout {
         key: text.to_owned(),
         waited: within,
-        holder: holder.map(Box::new),
+        holder: Some(Box::new(holder)),
         others: 1,
-        source,
     };
     let reason = LostReason::Gone;
     vec![
-        timeout(Some(holder), None),
-        timeout(Some(of_process), None),
-        timeout(None, Some(source.clone())),
+        timeout(holder),
+        timeout(of_process),
         LockError::Busy { key: key.clone() },
         LockError::Lost {
             key: key.clone(),
@@ -70,9 +68,14 @@ fn errors(text: &str) -> Vec<LockError> {
             reason: "it is",
         },
         LockError::config(key.clone()),
-        LockError::Store {
+        LockError::Unavailable {
             key: Some(key.clone()),
             source: source.clone(),
+        },
+        LockError::Misuse {
+            key: Some(key.clone()),
+            what: key.clone(),
+            source: Some(source.clone()),
         },
         LockError::Unconfirmed {
             key: key.clone(),

@@ -31,23 +31,20 @@ fn a_used_locks_is_rejected_in_a_fork() {
     }];
     for used in uses {
         let locks = away();
-        assert!(matches!(used(&locks), LockError::Store { .. }));
+        assert!(matches!(used(&locks), LockError::Unavailable { .. }));
         let acquired = in_a_fork(|| acquire(&locks));
         assert!(
             matches!(&acquired, LockError::Config { reason } if reason == FORKED),
             "{acquired}"
         );
         let inspected = in_a_fork(|| runtime().block_on(locks.inspect("order:42")));
-        let Err(LockError::Store { source, .. }) = inspected else {
+        let Err(misuse @ LockError::Misuse { .. }) = inspected else {
             panic!("{inspected:?}");
         };
-        assert!(source.is_refused());
-        assert_eq!(
-            source.source().map(ToString::to_string).as_deref(),
-            Some(FORKED)
-        );
+        let reason = misuse.source().and_then(Error::source);
+        assert_eq!(reason.map(ToString::to_string).as_deref(), Some(FORKED));
         // The process itself goes on.
-        assert!(matches!(acquire(&locks), LockError::Store { .. }));
+        assert!(matches!(acquire(&locks), LockError::Unavailable { .. }));
     }
 }
 
@@ -55,7 +52,10 @@ fn a_used_locks_is_rejected_in_a_fork() {
 fn an_unused_locks_belongs_to_the_fork_that_uses_it() {
     let locks = away();
     let acquired = in_a_fork(|| acquire(&locks));
-    assert!(matches!(acquired, LockError::Store { .. }), "{acquired}");
+    assert!(
+        matches!(acquired, LockError::Unavailable { .. }),
+        "{acquired}"
+    );
     assert!(matches!(acquire(&locks), LockError::Config { .. }));
 }
 

@@ -62,7 +62,10 @@ async fn those_who_wait_at_a_panic_fail_and_the_holder_does_not() -> Result<(), 
     one.queues.input(&one.key, Input::Panic);
     for waiting in waiting {
         let failed = one.has_lock(waiting).await;
-        assert!(matches!(failed, Err(LockError::Unavailable { .. })), "{failed:?}");
+        assert!(
+            matches!(failed, Err(LockError::Unavailable { .. })),
+            "{failed:?}"
+        );
     }
     let next = one.acquire();
     one.until_waiting(1).await;
@@ -84,6 +87,9 @@ async fn a_request_in_flight_at_a_panic_leaves_no_lock() -> Result<(), LockError
     one.until_waiting(1).await;
     one.queues.input(&one.key, Input::Panic);
     let failed = one.has_lock(asking).await;
-    assert!(matches!(failed, Err(LockError::Unavailable { .. })), "{failed:?}");
+    assert!(
+        matches!(failed, Err(LockError::Unavailable { .. })),
+        "{failed:?}"
+    );
     one.is_free().await
 }

@@ -20,7 +20,11 @@ pub(crate) fn mistake(error: &RedisError, effect: Effect) -> Option<Mistake> {
             let is_foreign = matches!(code, Some("WRONGTYPE" | "NOLOCK"))
                 || detail.contains("WRONGTYPE")
                 || detail.contains("is not an integer");
-            Some(if is_foreign { Mistake::NotALock } else { Mistake::Other })
+            Some(if is_foreign {
+                Mistake::NotALock
+            } else {
+                Mistake::Other
+            })
         }
     }
 }
