@@ -117,6 +117,7 @@ mod faults {
     mod connect_fails;
     mod connections;
     mod data_lost;
+    mod disk_full;
     mod forked;
     mod limits;
     mod logins;

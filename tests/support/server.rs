@@ -216,6 +216,22 @@ impl RedisServer {
         self.start_again().await;
     }
 
+    /// Makes all snapshots fail, as with a full disk. From then on the server rejects every write (MISCONF).
+    pub async fn fill_disk(&self) {
+        let mut connection = self.connection().await;
+        // The finished file cannot replace a folder of this name.
+        fs::create_dir_all(self.dir().join("dump.rdb")).expect("a folder");
+        let mut set = redis::cmd("CONFIG");
+        set.arg("SET").arg("save").arg("3600 1");
+        let () = set.query_async(&mut connection).await.expect("CONFIG SET");
+        self.ask("BGSAVE").await;
+        let failed = async || {
+            let state = self.ask("INFO persistence").await;
+            state.contains("rdb_last_bgsave_status:err")
+        };
+        eventually(DEADLINE, "the snapshot fails", failed).await;
+    }
+
     /// The process id, while it runs.
     pub fn pid(&self) -> Option<u32> {
         self.process().as_ref().map(Process::pid)

@@ -39,11 +39,12 @@ pub(crate) struct Clock {
     pub(crate) longest: Duration,
 }
 
-const SETTINGS: [&str; 6] = [
+const SETTINGS: [&str; 7] = [
     "maxmemory-policy",
     "min-replicas-to-write",
     "min-replicas-max-lag",
     "save",
+    "stop-writes-on-bgsave-error",
     "appendfsync",
     "cluster-node-timeout",
 ];

@@ -22,6 +22,7 @@ pub(crate) fn of_server(
         address(facts, is_of_cluster),
         memory(facts),
         persistence(facts),
+        disk(facts),
         replication(facts),
         clock(facts),
         latency(facts, response_timeout),
@@ -154,6 +155,28 @@ fn persistence(facts: &Facts) -> Option<Finding> {
             "set appendonly yes, or disable snapshots (save \"\")",
         ),
     })
+}
+
+/// Whether the server rejects all writes, because it could not write to its disk.
+fn disk(facts: &Facts) -> Option<Finding> {
+    const CHECK: &str = "disk";
+    let has_failed = |name| facts.info(name) == Some("err");
+    let stops = facts.setting("stop-writes-on-bgsave-error") != Some("no")
+        && facts.setting("save").is_none_or(|save| !save.is_empty());
+    let what = if facts.info("aof_enabled") == Some("1") && has_failed("aof_last_write_status") {
+        "the append-only file could not be written"
+    } else if stops && has_failed("rdb_last_bgsave_status") {
+        "the last snapshot failed, and stop-writes-on-bgsave-error is yes"
+    } else {
+        return None;
+    };
+    Some(Finding::warn(
+        CHECK,
+        format!(
+            "{what}: the server rejects all writes, so no lock can be acquired, and locks that are held are lost when their leases expire"
+        ),
+        "make room on its disk, check its log, and then BGSAVE",
+    ))
 }
 
 fn replication(facts: &Facts) -> Option<Finding> {

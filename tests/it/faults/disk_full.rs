@@ -1,0 +1,40 @@
+//! A server that cannot write to its disk, and so rejects every write (MISCONF).
+
+use std::error::Error;
+use std::future::pending;
+use std::time::Duration;
+
+use crate::support::{DEADLINE, RedisServer, patient, within};
+use reentry::{LockError, LostReason};
+
+const TTL: Duration = Duration::from_millis(900);
+
+/// Unlike a server out of memory, it rejects renewals as well.
+#[tokio::test]
+async fn a_full_disk_ends_holders_at_their_deadlines() {
+    let server = RedisServer::start().await;
+    let locks = patient(&server).ttl(TTL).build().await.unwrap();
+    let held = locks.with_lock("key", async {
+        server.fill_disk().await;
+        pending::<()>().await;
+    });
+    let lost = within(DEADLINE, "the lease expires", held).await;
+    let lost = lost.unwrap_err();
+    let is_over =
+        matches!(lost, LockError::Lost { reason, .. } if reason == LostReason::Unconfirmed);
+    assert!(is_over, "{lost:?}");
+
+    let waiting = locks.lock("other").wait(Duration::from_millis(100));
+    let error = waiting.acquire().await.unwrap_err();
+    let LockError::Timeout { source, .. } = &error else {
+        panic!("not a timeout, but {error:?}");
+    };
+    let said = source.as_ref().and_then(|source| source.source());
+    let said = said.expect("what the server said").to_string();
+    assert!(said.contains("MISCONF"), "{said}");
+
+    server
+        .ask("CONFIG SET stop-writes-on-bgsave-error no")
+        .await;
+    locks.with_lock("key", async {}).await.unwrap();
+}
