@@ -72,7 +72,7 @@ impl Mistake {
                     .to_owned()
             }
             (Self::Login, _) => {
-                "Redis rejects the login: check the user and the password".to_owned()
+                "Redis rejects the login: check the password and the user".to_owned()
             }
             (Self::Other, Some(key)) => format!("Redis rejects the request for `{key}`"),
             (Self::NotALock | Self::Other, None) => "Redis rejects the request".to_owned(),

@@ -66,7 +66,7 @@ async fn a_server_that_refuses_the_password_is_an_error_at_once() {
     assert!(all_of(&error).contains("WRONGPASS"), "{error:?}");
     // It is reachable, and has responded.
     assert!(error.is_misuse(), "{error:?}");
-    let message = "Redis rejects the login: check the user and the password";
+    let message = "Redis rejects the login: check the password and the user";
     assert_eq!(error.to_string(), message);
 }
 

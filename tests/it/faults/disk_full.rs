@@ -26,10 +26,10 @@ async fn a_full_disk_ends_holders_at_their_deadlines() {
 
     let waiting = locks.lock("other").wait(Duration::from_millis(100));
     let error = waiting.acquire().await.unwrap_err();
-    let LockError::Timeout { source, .. } = &error else {
-        panic!("not a timeout, but {error:?}");
+    let LockError::Unavailable { source, .. } = &error else {
+        panic!("not an outage, but {error:?}");
     };
-    let said = source.as_ref().and_then(|source| source.source());
+    let said = source.source();
     let said = said.expect("what the server said").to_string();
     assert!(said.contains("MISCONF"), "{said}");
 

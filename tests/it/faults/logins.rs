@@ -77,7 +77,7 @@ async fn a_caller_that_has_nothing_is_refused_at_once() {
     assert!(error.is_misuse() && !error.is_unavailable(), "{error:?}");
     assert_eq!(
         error.to_string(),
-        "Redis rejects the login: check the user and the password"
+        "Redis rejects the login: check the password and the user"
     );
     let LockError::Misuse {
         source: Some(source),

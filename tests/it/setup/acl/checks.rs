@@ -43,13 +43,16 @@ async fn without_ping_a_check_replaces_the_subscription() {
         let others = patient(&ground.server).build().await.unwrap();
         let _theirs = others.lock(KEY).await.unwrap();
         let waiting = tokio::spawn(locks.lock(KEY).acquire());
+        // As long as another caller waits, the process subscribes.
+        let _also_theirs = others.lock("order:43").await.unwrap();
+        let also_waiting = tokio::spawn(locks.lock("order:43").acquire());
         let is_subscribed = async || !ground.server.subscriptions().await.is_empty();
         eventually(DEADLINE, "a subscription", is_subscribed).await;
         ground.server.reset_stats().await;
-        // Its first request may follow from the subscription. The others are sent because they are due.
+        // The first requests may follow from the subscription. The others are sent because they are due.
         let asks_in_time = async || {
             let calls = ground.server.commandstats().await;
-            calls.get("evalsha").is_some_and(|count| *count > 3)
+            calls.get("evalsha").is_some_and(|count| *count > 8)
         };
         eventually(DEADLINE, "requests at heartbeats", asks_in_time).await;
         let before = ground.proxy.connections();
@@ -64,5 +67,6 @@ async fn without_ping_a_check_replaces_the_subscription() {
         eventually(DEADLINE, "a check", is_checked).await;
         assert_eq!(ground.proxy.connections() > before, missing == "+ping");
         drop(entered.unwrap().unwrap());
+        also_waiting.abort();
     }
 }
