@@ -38,12 +38,12 @@ impl Drop for BackgroundTask {
 /// Work that continues in the background when its waiter is dropped.
 ///
 /// The work is polled inside its span. It continues on `runtime`, so that the waiter may be dropped on any thread.
-/// Without `runtime`, the work continues in the runtime in which the waiter is dropped. It is polled once when the
-/// waiter is dropped: so its request is sent before those that the same task sends next, and in memory it is done.
+/// Without `runtime`, the work continues in the runtime in which the waiter is dropped.
 pub(crate) struct Handover<T: Send + 'static> {
     work: Option<Pin<Box<dyn Future<Output = T> + Send>>>,
     runtime: Option<Handle>,
     span: Span,
+    is_in_memory: bool,
 }
 
 impl<T: Send + 'static> Handover<T> {
@@ -56,7 +56,14 @@ impl<T: Send + 'static> Handover<T> {
             work: Some(Box::pin(work)),
             runtime,
             span,
+            is_in_memory: false,
         }
+    }
+
+    /// Work in memory needs no runtime: it is done when its waiter is dropped.
+    pub(crate) fn in_memory(mut self, is_in_memory: bool) -> Self {
+        self.is_in_memory = is_in_memory;
+        self
     }
 }
 
@@ -92,20 +99,18 @@ impl<T: Send + 'static> Drop for Handover<T> {
         let Some(mut work) = self.work.take() else {
             return;
         };
-        let present = Handle::try_current().ok();
-        // Without a runtime the lease expires by itself.
-        let Some(runtime) = self.runtime.take().or_else(|| present.clone()) else {
-            return;
-        };
         // A second panic would end the process.
-        if !thread::panicking() {
-            let _inside = present.is_none().then(|| runtime.enter());
+        if self.is_in_memory && !thread::panicking() {
             let mut cx = Context::from_waker(Waker::noop());
             let polled = self.span.in_scope(|| work.as_mut().poll(&mut cx));
             if polled.is_ready() {
                 return;
             }
         }
-        spawn(&runtime, self.span.around(work));
+        let runtime = self.runtime.take().or_else(|| Handle::try_current().ok());
+        // Without a runtime the lease expires by itself.
+        if let Some(runtime) = runtime {
+            spawn(&runtime, self.span.around(work));
+        }
     }
 }

@@ -248,7 +248,12 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        drop(self.leave());
+        let leavings = self.leave();
+        let queues = self.renewals.queues();
+        for hold in self.holds.iter().filter(|hold| hold.depth() == 0) {
+            queues.ends_soon(hold.key(), hold.id());
+        }
+        drop(leavings);
     }
 }
 

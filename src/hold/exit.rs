@@ -49,7 +49,8 @@ pub(super) fn end(hold: &Arc<Hold>, renewals: &Arc<RenewalSchedule>) -> Option<L
             of.end_span();
             of.outcome(released)
         });
-        Some(Handover::new(removed.runtime, span, left))
+        let is_in_memory = renewals.store().is_memory();
+        Some(Handover::new(removed.runtime, span, left).in_memory(is_in_memory))
     };
     // A release in flight is counted separately.
     queues.activity().end();

@@ -52,8 +52,14 @@ impl LocalQueues {
             }
             Entry::Occupied(occupied) => occupied,
         };
-        let Slot::Alone(Alone::Releasing { tries, .. }) = occupied.get_mut() else {
-            return Entering::Occupied;
+        let tries = match occupied.get_mut() {
+            Slot::Alone(Alone::Releasing { tries, .. }) => tries,
+            Slot::Alone(Alone::Held {
+                is_ending: true,
+                tries,
+                ..
+            }) if is_try => tries,
+            _ => return Entering::Occupied,
         };
         if is_try {
             let tries = tries.get_or_insert_default();
@@ -122,6 +128,8 @@ impl LocalQueues {
                     mode: grant.mode,
                     handoffs: 0,
                     is_contended: grant.is_contended,
+                    is_ending: false,
+                    tries: None,
                 };
                 let asking = mem::replace(alone, held);
                 drop(lines);

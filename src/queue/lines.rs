@@ -176,7 +176,7 @@ impl Slot {
     /// The callers that wait for the first request of a release.
     pub(super) fn tries(self) -> impl Iterator<Item = Waker> {
         let tries = match self {
-            Self::Alone(Alone::Releasing { tries, .. }) => tries,
+            Self::Alone(Alone::Held { tries, .. } | Alone::Releasing { tries, .. }) => tries,
             _ => None,
         };
         tries.into_iter().flat_map(|tries| *tries)
@@ -208,15 +208,17 @@ pub(super) enum Alone {
         handoffs: u32,
         /// Whether another process may wait for the lock.
         is_contended: bool,
+        /// Whether the hold has ended, and its release is on its way.
+        is_ending: bool,
+        tries: Tries,
     },
     /// The first request of a release is in flight. A caller that waits may send its own request meanwhile. One that
     /// makes only one attempt is woken when the release is answered.
-    Releasing {
-        hold: HoldId,
-        /// Boxed, because there rarely is one.
-        tries: Option<Box<SmallVec<[Waker; 1]>>>,
-    },
+    Releasing { hold: HoldId, tries: Tries },
 }
+
+/// The callers that make only one attempt, and wait for a release. Boxed, because there rarely is one.
+pub(super) type Tries = Option<Box<SmallVec<[Waker; 1]>>>;
 
 /// A caller that requests a lock, while no other caller wants it.
 pub(super) struct LoneCaller {
@@ -230,6 +232,18 @@ pub(super) struct LoneCaller {
 }
 
 impl Alone {
+    /// Notes that the first request of the release of this hold is sent. Returns false if it does not have the lock.
+    pub(super) fn release(&mut self, ended: HoldId) -> bool {
+        match self {
+            Self::Held { hold, tries, .. } if *hold == ended => {
+                let (hold, tries) = (ended, tries.take());
+                *self = Self::Releasing { hold, tries };
+                true
+            }
+            _ => false,
+        }
+    }
+
     pub(super) fn is_held_by(&self, hold: HoldId) -> bool {
         matches!(self, Self::Held { hold: holder, .. } if *holder == hold)
     }
@@ -243,7 +257,11 @@ impl Alone {
                 mode,
                 handoffs,
                 is_contended,
+                tries,
+                ..
             } => {
+                let tries = tries.take().into_iter().flat_map(|it| *it);
+                effects.wakers.extend(tries);
                 let holder = (*hold, *mode);
                 let queue = LocalQueue::held(queueing, holder, *handoffs, *is_contended);
                 (Line::new(queue), None)
@@ -312,6 +330,8 @@ impl Line {
             mode,
             handoffs,
             is_contended,
+            is_ending: false,
+            tries: None,
         })
     }
 

@@ -68,7 +68,11 @@ impl LocalQueues {
             })) => {
                 match input {
                     Input::Downgraded(downgraded) if downgraded == *hold => *mode = Mode::Shared,
-                    Input::Lost(lost) if lost == *hold => drop(lines.of.remove(key)),
+                    Input::Lost(lost) if lost == *hold => {
+                        let slot = lines.of.remove(key);
+                        drop(lines);
+                        slot.into_iter().flat_map(Slot::tries).for_each(Waker::wake);
+                    }
                     Input::Contended => *is_contended = true,
                     // Nothing else affects a hold whose lock no other caller wants.
                     _ => {}

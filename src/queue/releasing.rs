@@ -40,13 +40,12 @@ impl LocalQueues {
         let mut lines = self.lines.lock();
         match lines.of.get_mut(key) {
             Some(Slot::Line(_)) => {}
-            Some(Slot::Alone(alone)) if alone.is_held_by(release.hold) => {
-                let (hold, tries) = (release.hold, None);
-                *alone = Alone::Releasing { hold, tries };
+            Some(Slot::Alone(alone)) => {
+                // Otherwise another hold has the lock, or requests it: this hold lost it before.
+                alone.release(release.hold);
                 return Ending::Alone(release);
             }
-            // Another hold has the lock, or requests it: this hold lost it before.
-            _ => return Ending::Alone(release),
+            None => return Ending::Alone(release),
         }
         let mut effects = Effects::default();
         lines.change(key, &mut effects, |line, effects| {
@@ -56,6 +55,17 @@ impl LocalQueues {
         let ending = effects.ending.take().unwrap_or(Ending::Alone(release));
         self.apply(key, effects, None);
         ending
+    }
+
+    /// Notes that a task will release a hold that has ended. A caller that makes only one attempt waits for that.
+    pub(crate) fn ends_soon(&self, key: &LockKey, ended: HoldId) {
+        let mut lines = self.lines.lock();
+        if let Some(Slot::Alone(Alone::Held {
+            hold, is_ending, ..
+        })) = lines.of.get_mut(key)
+        {
+            *is_ending = *hold == ended;
+        }
     }
 
     /// Notes that the first request of a release is answered, or there will be none: the lock may be free.

@@ -275,6 +275,11 @@ impl Store {
         of_kind!(self, redis => redis.connect(), wire => wire.connect(), _ => Box::pin(async { Ok(()) }))
     }
 
+    /// Returns whether requests are answered at their first poll, and need no runtime.
+    pub(crate) fn is_memory(&self) -> bool {
+        matches!(self, Self::Memory(_))
+    }
+
     /// Closes the connections. Later requests fail.
     pub(crate) fn close(&self) {
         of_kind!(self, redis => redis.close(), wire => wire.close(), _ => ());
