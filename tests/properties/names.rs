@@ -4,6 +4,7 @@ use redis::ToRedisArgs;
 
 use super::Entries;
 use crate::base::error::LockError;
+use crate::base::shown::Shown;
 use crate::base::key::{LockKey, RESERVED};
 
 /// A name is accepted if and only if the keys next to the lock can be in its slot. Then they are, and no other lock has
@@ -45,7 +46,7 @@ fn accepted(prefix: &str, name: &str) -> Option<LockKey> {
             assert!(!valid, "{full:?} was refused: {error}");
             assert!(matches!(error, LockError::InvalidKey { .. }));
             assert_eq!(error.key(), Some(name));
-            assert!(error.to_string().contains(&format!("`{name}`")));
+            assert!(error.to_string().contains(&format!("`{}`", Shown(name))));
             None
         }
     }

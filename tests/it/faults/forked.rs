@@ -120,6 +120,10 @@ async fn a_fork_of_a_holder_neither_acquires_nor_releases() {
     );
     let inspected = parent.wait_for_line("inspect").await;
     assert!(inspected.starts_with(forked), "{inspected}");
-    parent.wait_for_line("release the store request").await;
+    let released = parent.wait_for_line("release").await;
+    assert!(
+        released.starts_with("Redis rejects the request"),
+        "{released}"
+    );
     assert_eq!(parent.wait_for_line("parent").await, "Ok(())");
 }
