@@ -19,7 +19,7 @@ use std::env;
 
 use redis::aio::MultiplexedConnection;
 use redis::{Client, Value, cmd};
-use reentry::{DepthSync, Locks};
+use reentry::Locks;
 use support::RedisServer;
 
 use self::bench::{Times, report};
@@ -58,17 +58,12 @@ async fn main() {
     let mut bare = Bare::connect(&server).await;
     let locks = Locks::connect(server.url()).await.unwrap();
     let outer = locks.lock("nested").await.unwrap();
-    let background = Locks::builder().url(server.url());
-    let background = background.depth_sync(DepthSync::Background);
-    let background = background.build().await.unwrap();
-    let outermost = background.lock("background").await.unwrap();
 
     let mut control = Times::new("two bare EVALSHA of our scripts (control)");
     let mut again = Times::new("the control once more");
     let mut classic = Times::new("two bare EVALSHA of the classic scripts");
     let mut with_lock = Times::new("with_lock");
     let mut nested = Times::new("nested with_lock (re-entry and exit)");
-    let mut behind = Times::new("the same, DepthSync::Background");
     for round in 0..rounds + 500 {
         if round == 500 {
             // The first rounds are the warm-up.
@@ -78,13 +73,12 @@ async fn main() {
                 &mut classic,
                 &mut with_lock,
                 &mut nested,
-                &mut behind,
             ] {
                 *times = Times::new(times.name);
             }
         }
-        for turn in 0..6 {
-            match (turn + round) % 6 {
+        for turn in 0..5 {
+            match (turn + round) % 5 {
                 0 => control.sample(bare.ours()).await,
                 1 => {
                     with_lock
@@ -93,23 +87,16 @@ async fn main() {
                 }
                 2 => classic.sample(bare.classic()).await,
                 3 => again.sample(bare.ours()).await,
-                4 => {
+                _ => {
                     let entry = async { locks.with_lock("nested", async {}).await.unwrap() };
                     outer.scope(nested.sample(entry)).await.unwrap();
-                }
-                _ => {
-                    let entry = async {
-                        let entry = background.with_lock("background", async {});
-                        entry.await.unwrap();
-                    };
-                    outermost.scope(behind.sample(entry)).await.unwrap();
                 }
             }
         }
     }
     report(
         "one key, nobody else",
-        &[&control, &again, &classic, &with_lock, &nested, &behind],
+        &[&control, &again, &classic, &with_lock, &nested],
     );
 }
 

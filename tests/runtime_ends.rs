@@ -15,7 +15,7 @@ use std::future::pending;
 use std::panic;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use reentry::{DepthSync, Locks};
+use reentry::Locks;
 use support::rig::{EVALSHA, KEY};
 use support::sweep::poll_times;
 use support::{DEADLINE, Direction, RedisServer, Rig, patient, within};
@@ -43,38 +43,33 @@ fn short_lived() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
+/// The runtime that began the change of the depth ends, and the guard's own runtime continues with it.
 #[test]
-fn an_entry_goes_on_when_the_runtime_of_the_one_before_has_ended() {
-    for depth_sync in [DepthSync::Awaited, DepthSync::Background] {
-        let (first, next) = (short_lived(), Runtime::new().unwrap());
-        let rig = next.block_on(Rig::start());
-        let guard = next.block_on(rig.locks.lock(KEY).acquire()).unwrap();
-        rig.proxy.hold(Direction::ToServer);
-        let mut begun = Box::pin(guard.scope(rig.locks.lock(KEY).acquire()));
-        assert!(first.block_on(poll_times(1, &mut begun)).is_none());
-        drop(first);
-        next.block_on(async {
-            rig.proxy
-                .wait_until_held(Direction::ToServer, EVALSHA)
-                .await;
-            let nested = rig.locks.lock(KEY).depth_sync(depth_sync);
-            let entered = async {
-                tokio::join!(guard.scope(nested.acquire()), async {
-                    rig.proxy.release(Direction::ToServer);
-                })
-            };
-            let (entered, ()) = within(DEADLINE, "an entry", entered).await;
-            let nested = entered.unwrap().unwrap();
-            rig.until_depth(3).await;
-            nested.release().await.unwrap();
-        });
-        drop(begun);
-        next.block_on(async {
-            rig.until_depth(1).await;
-            assert!(!guard.held().is_lost());
-            guard.release().await.unwrap();
-        });
-    }
+fn a_depth_follows_when_the_runtime_of_the_entry_has_ended() {
+    let (first, next) = (short_lived(), Runtime::new().unwrap());
+    let rig = next.block_on(Rig::start());
+    let guard = next.block_on(rig.locks.lock(KEY).acquire()).unwrap();
+    rig.proxy.hold(Direction::ToServer);
+    let entered = first.block_on(guard.scope(rig.locks.lock(KEY).acquire()));
+    let one = entered.unwrap().unwrap();
+    drop(first);
+    next.block_on(async {
+        rig.proxy
+            .wait_until_held(Direction::ToServer, EVALSHA)
+            .await;
+        let nested = guard.scope(rig.locks.lock(KEY).acquire());
+        let nested = within(DEADLINE, "an entry", nested).await.unwrap().unwrap();
+        rig.proxy.release(Direction::ToServer);
+        rig.until_depth(3).await;
+        nested.release().await.unwrap();
+    });
+    // There is no runtime here.
+    drop(one);
+    next.block_on(async {
+        rig.until_depth(1).await;
+        assert!(!guard.held().is_lost());
+        guard.release().await.unwrap();
+    });
 }
 
 /// The guard's own runtime lives, and takes over the release.

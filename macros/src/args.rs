@@ -14,7 +14,7 @@ use crate::function::Bindings;
 use crate::key::{Key, string};
 use crate::{duration, names};
 
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 12] = [
     "key",
     "locks",
     "held",
@@ -25,7 +25,6 @@ const NAMES: [&str; 13] = [
     "confirm",
     "on_lost",
     "reentrancy",
-    "depth_sync",
     "detect_deadlocks",
     "crate",
 ];

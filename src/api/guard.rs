@@ -60,8 +60,6 @@ impl LockRequest {
     /// If this process is releasing the lock, for example after a guard was dropped, the attempt follows when the first
     /// request of the release is answered.
     ///
-    /// A re-entry still waits for the store. See [`wait`](Self::wait).
-    ///
     /// # Errors
     ///
     /// As for [`run`](Self::run), but never `Busy` or `Timeout`. If the store fails, or responds after the lease has

@@ -67,8 +67,6 @@ impl LockAllRequest {
     /// Acquires the locks only if all of them are free, regardless of [`wait`](LockRequest::wait). Returns `None` if
     /// another call graph holds one of the locks, or waits for it in this process.
     ///
-    /// A re-entry still waits for the store. See [`wait`](LockRequest::wait).
-    ///
     /// # Errors
     ///
     /// As for [`acquire`](Self::acquire), but never `Busy` or `Timeout`. If the store fails, or responds after the

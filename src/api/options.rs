@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::builder::LocksBuilder;
 use super::request::LockRequest;
-use crate::base::option_types::{DepthSync, OnLost, Reentrancy, Replicas};
+use crate::base::option_types::{OnLost, Reentrancy, Replicas};
 use crate::base::options::WaitLimit;
 
 /// Defines the setters of options, for one request and as the default of a `Locks`, each with its documentation.
@@ -44,7 +44,8 @@ options! {
     /// The TTL must be more than twice the response time of the store. A shorter lease expires before its renewal is
     /// confirmed, and the lock is lost.
     ///
-    /// On a re-entry, the TTL may lengthen the lease of the hold, but never shortens it.
+    /// On a re-entry, the TTL may lengthen the lease of the hold, but never shortens it. The re-entry does not wait for
+    /// the longer lease.
     ///
     /// # Examples
     ///
@@ -77,9 +78,7 @@ options! {
     request:
     /// Sets how long to wait for the lock (default 60 s). Zero is the same as [`no_wait`](Self::no_wait).
     ///
-    /// A re-entry never waits for the lock. It waits for the store, at most for the
-    /// [response timeout](crate::LocksBuilder::response_timeout). With [`DepthSync::Background`], it does not wait at
-    /// all. The lock is held, regardless of the depth in the store.
+    /// A re-entry waits for nothing: the depth in the store follows.
     ///
     /// # Examples
     ///
@@ -307,38 +306,6 @@ options! {
     /// # }
     /// ```
     fn reentrancy(reentrancy: Reentrancy) => reentrancy = Some(reentrancy);
-    request:
-    /// Sets whether a nested entry and its exit wait for the store (default: they do).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let guard = locks.lock("order:42").await?;
-    /// let nested = locks.lock("order:42").depth_sync(reentry::DepthSync::Background);
-    /// let depth = guard.scope(nested.run(async { guard.held().depth() })).await??;
-    /// assert_eq!(depth, 2);
-    /// # Ok(())
-    /// # }
-    /// ```
-    builder:
-    /// Sets the default of [`LockRequest::depth_sync`] (nested entries and exits wait for the store).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use reentry::{DepthSync, Locks};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = Locks::builder().url("memory:").depth_sync(DepthSync::Background).build().await?;
-    /// let nested = locks.with_lock("order:42", async { locks.held("order:42").map(|held| held.depth()) });
-    /// assert_eq!(locks.with_lock("order:42", nested).await??, Some(2));
-    /// # Ok(())
-    /// # }
-    /// ```
-    fn depth_sync(depth_sync: DepthSync) => depth_sync = Some(depth_sync);
     request:
     /// Sets whether this request takes part in the deadlock search while it waits (default: `true`).
     ///

@@ -54,8 +54,6 @@ impl<K> LockRequest<K> {
     /// immediately, the error is [`LockError::Busy`]. If this process is releasing the lock, the attempt follows when the
     /// first request of the release is answered.
     ///
-    /// A re-entry still waits for the store. See [`wait`](Self::wait).
-    ///
     /// # Examples
     ///
     /// ```

@@ -135,11 +135,6 @@ pub(crate) fn depth_retried(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "depth_retried");
 }
 
-/// Reports that the store did not respond in time. The depth of the nested entry is sent to it in the background.
-pub(crate) fn depth_backgrounded(key: &LockKey, hold: HoldId) {
-    warn!(target: TARGET, key = key.as_str(), %hold, "depth_backgrounded");
-}
-
 pub(crate) fn downgraded(key: &LockKey, hold: HoldId) {
     debug!(target: TARGET, key = key.as_str(), %hold, "downgraded");
 }

@@ -116,32 +116,6 @@ pub enum Reentrancy {
     Forbid,
 }
 
-/// Whether nested entries and exits wait until the store has the new depth.
-///
-/// The option determines what other programs see in the hash, not who may enter. The lock itself is held in the
-/// meantime.
-///
-/// # Examples
-///
-/// ```
-/// use reentry::{DepthSync, Locks};
-///
-/// let builder = Locks::builder().url("memory:").depth_sync(DepthSync::Background);
-/// # assert!(builder.build_lazy().is_ok());
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum DepthSync {
-    /// Entries and exits wait, so that the depth in the store is exact while the nested body runs. Each costs a round
-    /// trip. While the store is unavailable, they continue after one response timeout, as with `Background`.
-    #[default]
-    Awaited,
-    /// Entries and exits do not wait. A background task updates the store, with one request for several changes if they
-    /// follow each other quickly. The depth in the store is exact again when the task has caught up. A loss of the lock
-    /// is also detected then.
-    Background,
-}
-
 /// How a waiter learns that the lock is free.
 ///
 /// In each process, only the first waiter for a key sends requests to the store. The others queue behind it. The first

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::base::error::LockError;
 use crate::base::neighbours::Neighbours;
 use crate::base::option_types::{
-    Confirm, DepthSync, Fairness, Handoff, Mode, OnLost, Reentrancy, Replicas, Wake,
+    Confirm, Fairness, Handoff, Mode, OnLost, Reentrancy, Replicas, Wake,
 };
 use crate::base::time::Grace;
 
@@ -122,7 +122,6 @@ pub(crate) struct Options {
     pub(crate) grace: Grace,
     pub(crate) on_lost: Option<OnLost>,
     pub(crate) reentrancy: Option<Reentrancy>,
-    pub(crate) depth_sync: Option<DepthSync>,
     pub(crate) mode: Mode,
     /// The number of permits, if the lock is a semaphore.
     pub(crate) permits: Option<u32>,
@@ -149,7 +148,6 @@ pub(crate) struct Terms {
     pub(crate) may_inherit: bool,
     pub(crate) on_lost: OnLost,
     pub(crate) reentrancy: Reentrancy,
-    pub(crate) depth_sync: DepthSync,
     pub(crate) mode: Mode,
     /// The number of permits, if the lock is a semaphore.
     pub(crate) permits: Option<u32>,
@@ -196,7 +194,6 @@ impl Options {
             may_inherit: max_hold.is_none() && self.min_hold.is_none(),
             on_lost: self.on_lost.or(defaults.on_lost).unwrap_or_default(),
             reentrancy: self.reentrancy.or(defaults.reentrancy).unwrap_or_default(),
-            depth_sync: self.depth_sync.or(defaults.depth_sync).unwrap_or_default(),
             mode: self.mode,
             permits: self.permits,
             takes: self.takes.unwrap_or(1),

@@ -4,24 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, mem};
 
-use futures_util::future::try_join_all;
+use futures_util::FutureExt;
 use tokio::runtime::Handle;
 
-use crate::base::background::Handover;
 use crate::base::error::{Failure, LockError};
 use crate::base::events;
 use crate::base::key::LockKey;
-use crate::base::option_types::{DepthSync, Mode};
+use crate::base::option_types::Mode;
 use crate::base::options::Terms;
 use crate::base::span::Span;
 use crate::hold::abort::must_abort;
 use crate::hold::depth::Remains;
-use crate::hold::exit::{Exit, Leaving, Leavings, end};
+use crate::hold::depth_mirror::DepthMirror;
+use crate::hold::exit::{Exit, Leavings, end};
 use crate::hold::group::Group;
 use crate::hold::hold::{CallGraph, Hold, Holds, Reentry};
 use crate::hold::label;
 use crate::hold::renewals::RenewalSchedule;
-use crate::hold::sync::{Follower, sync};
 use crate::queue::Grant;
 
 #[cfg(test)]
@@ -34,7 +33,6 @@ pub(crate) struct Entry {
     /// The number of holds that it began.
     begun: usize,
     renewals: Arc<RenewalSchedule>,
-    depth_sync: DepthSync,
     /// Whether it belongs to a guard.
     is_guards: bool,
 }
@@ -42,12 +40,11 @@ pub(crate) struct Entry {
 impl Entry {
     /// An entry that has no hold yet.
     #[inline]
-    pub(crate) fn new(renewals: &Arc<RenewalSchedule>, depth_sync: DepthSync) -> Self {
+    pub(crate) fn new(renewals: &Arc<RenewalSchedule>) -> Self {
         Self {
             holds: Holds::new(),
             begun: 0,
             renewals: Arc::clone(renewals),
-            depth_sync,
             is_guards: false,
         }
     }
@@ -74,7 +71,7 @@ impl Entry {
         self.renewals.push(hold, runtime);
         if grant.depth.depth != Some(1) {
             // The last change of the previous call graph was not answered.
-            self.sync_later(hold);
+            self.mirror_now(hold);
         }
         hold
     }
@@ -104,39 +101,15 @@ impl Entry {
         Ok(())
     }
 
-    /// Waits until the store has the new depths of the holds that were entered once more. It does not wait if the depth
-    /// is updated in the background.
-    ///
-    /// It also leaves the update to the background if the store has not responded within the response timeout, because
-    /// the lock is held until the lease expires.
-    pub(crate) async fn reentered(&self) -> Result<(), LockError> {
-        match &self.holds[..] {
-            [hold] => self.deepened(hold).await,
-            holds => {
-                let all = try_join_all(holds.iter().map(|hold| self.deepened(hold)));
-                Box::pin(all).await.map(drop)
+    /// Sends the new depths of the holds that were entered once more, and waits for no response.
+    pub(crate) fn reentered(&self) -> Result<(), LockError> {
+        for hold in &self.holds {
+            if let Some(reason) = hold.lost() {
+                return Err(hold.error(Failure::Lost(reason)));
             }
+            self.mirror_now(hold);
+            events::reentered(hold.key(), hold.id(), || hold.depth());
         }
-    }
-
-    async fn deepened(&self, hold: &Arc<Hold>) -> Result<(), LockError> {
-        let deepened = match hold.lost() {
-            Some(reason) => Err(Failure::Lost(reason)),
-            None if self.syncs_later(hold) => Ok(true),
-            None => {
-                sync(
-                    hold,
-                    self.renewals.store(),
-                    self.renewals.response_timeout(),
-                )
-                .await
-            }
-        };
-        if !deepened.map_err(|failure| hold.error(failure))? {
-            events::depth_backgrounded(hold.key(), hold.id());
-            self.sync_later(hold);
-        }
-        events::reentered(hold.key(), hold.id(), || hold.depth());
         Ok(())
     }
 
@@ -205,44 +178,39 @@ impl Entry {
         for hold in &self.holds {
             leavings.push(match hold.lessen(self.is_guards.into()) {
                 Remains::Nothing => end(hold, &self.renewals),
-                remains => self.follow(hold, remains),
+                Remains::Something => {
+                    self.mirror_later(hold);
+                    None
+                }
             });
         }
         leavings
     }
 
-    /// Updates the store to the depth that remains.
-    fn follow(&self, hold: &Arc<Hold>, remains: Remains) -> Option<Leaving> {
-        if remains != Remains::LessDepth || self.syncs_later(hold) {
-            return None;
+    /// Updates the store to the wanted depth. The first change is sent before this function returns.
+    fn mirror_now(&self, hold: &Arc<Hold>) {
+        if let Some(mirror) = DepthMirror::of(hold, self.renewals.queues()) {
+            let mut run = Box::pin(mirror.run());
+            if (&mut run).now_or_never().is_none() {
+                self.spawn(hold, run);
+            }
         }
-        let (of, renewals) = (Arc::clone(hold), Arc::clone(&self.renewals));
-        let work = async move {
-            let synced = sync(&of, renewals.store(), Duration::MAX).await;
-            of.outcome(synced.map(drop))
-        };
-        let runtime = self.renewals.runtime(hold);
-        Some(Handover::new(runtime, hold.span(), work))
     }
 
-    /// Lets a task update the store to the wanted depth, unless the caller waits for that. If the store is unavailable,
-    /// only one caller waits in vain.
-    fn syncs_later(&self, hold: &Arc<Hold>) -> bool {
-        let is_awaited = self.depth_sync == DepthSync::Awaited && !hold.is_store_away();
-        !is_awaited && (self.sync_later(hold) || self.depth_sync == DepthSync::Background)
+    /// Lets a task update the store to the wanted depth. An entry may be dropped where no timer can be armed, so
+    /// nothing is polled here.
+    fn mirror_later(&self, hold: &Arc<Hold>) {
+        if let Some(mirror) = DepthMirror::of(hold, self.renewals.queues()) {
+            self.spawn(hold, mirror.run());
+        }
     }
 
-    /// Lets a task update the store to the wanted depth. Returns false if there is no runtime for it.
-    fn sync_later(&self, hold: &Arc<Hold>) -> bool {
-        let Some(follower) = Follower::of(hold, self.renewals.queues()) else {
-            return true;
-        };
+    /// Without a runtime, the work is dropped, and the next entry or exit begins it again.
+    fn spawn(&self, hold: &Arc<Hold>, work: impl Future<Output = ()> + Send + 'static) {
         let runtime = self.renewals.runtime(hold);
-        let Some(runtime) = runtime.or_else(|| Handle::try_current().ok()) else {
-            return false;
-        };
-        drop(runtime.spawn(follower.run()));
-        true
+        if let Some(runtime) = runtime.or_else(|| Handle::try_current().ok()) {
+            drop(runtime.spawn(work));
+        }
     }
 }
 
@@ -261,7 +229,6 @@ impl fmt::Debug for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")
             .field("holds", &self.holds)
-            .field("depth_sync", &self.depth_sync)
             .finish_non_exhaustive()
     }
 }

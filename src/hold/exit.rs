@@ -148,7 +148,9 @@ impl Future for Exit {
         Poll::Ready(match ready!(work.poll(cx)) {
             Ok(left) => left,
             Err(Elapsed) => {
-                this.holds.iter().for_each(|hold| hold.note_unanswered());
+                for hold in this.holds.iter().filter(|hold| hold.depth() == 0) {
+                    events::release_backgrounded(hold.key(), hold.id());
+                }
                 Ok(())
             }
         })

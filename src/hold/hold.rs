@@ -254,17 +254,6 @@ impl Hold {
         })
     }
 
-    /// Returns whether a caller has waited in vain for the store to update the depth.
-    pub(super) fn is_store_away(&self) -> bool {
-        self.state.lock().depth.is_away
-    }
-
-    /// Notes that a caller has waited in vain for the store to update the depth after an exit.
-    pub(super) fn note_unanswered(&self) {
-        self.change(|state| state.depth.is_away = true);
-        events::release_backgrounded(&self.key, self.id);
-    }
-
     /// Adds one member. Returns false if the hold has ended: then it cannot be joined.
     pub(super) fn join(&self) -> bool {
         self.change(|state| state.depth.join())

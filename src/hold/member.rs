@@ -51,7 +51,7 @@ impl Member {
         let mut leavings = Leavings::default();
         leavings.push(match self.hold.leave() {
             Remains::Nothing => end(&self.hold, &self.renewals),
-            Remains::SameDepth | Remains::LessDepth => None,
+            Remains::Something => None,
         });
         leavings
     }

@@ -39,7 +39,6 @@ mod calls {
     mod call_graph;
     mod close;
     mod depth;
-    mod depth_background;
     mod exclusion;
     mod flat;
     mod futures;

@@ -11,7 +11,7 @@ use super::ledger::Ledger;
 use super::link::Link;
 use super::program::Program;
 use super::server::Server;
-use crate::{DepthSync, Handoff, Locks, Wake};
+use crate::{Handoff, Locks, Wake};
 
 const MAX_TASKS: usize = 4;
 
@@ -70,7 +70,6 @@ impl Process {
             .wake(wake)
             .local_handoffs(one_of(&[0, 1, 3, 16]))
             .handoff(one_of(&[Handoff::InStore, Handoff::InProcess]))
-            .depth_sync(one_of(&[DepthSync::Awaited, DepthSync::Background]))
             .behind(Arc::new(link.clone()), response_timeout);
         let reads = one_of(&[0, 20, 50, 90]);
         ledger.note(format_args!("p{number}: {ttl:?} {wake:?} {reads}"));
@@ -83,7 +82,6 @@ impl Process {
                 ledger: Arc::clone(ledger),
                 climate,
                 ttl,
-                response_timeout,
                 link: link.clone(),
                 wake,
                 heartbeat,

@@ -28,7 +28,6 @@ pub(super) struct Program {
     pub(super) ledger: Arc<Ledger>,
     pub(super) climate: Climate,
     pub(super) ttl: Duration,
-    pub(super) response_timeout: Duration,
     pub(super) link: Link,
     pub(super) wake: Wake,
     pub(super) heartbeat: Duration,

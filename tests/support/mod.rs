@@ -87,7 +87,9 @@ pub use sentinel::SentinelSet;
 pub use server::RedisServer;
 pub use stepped::SteppedServer;
 pub(crate) use stores::on_both_stores;
-pub use stores::{Section, connect, depths, patient, patient_at, until_waiting, waiters};
+pub use stores::{
+    Section, connect, depths, patient, patient_at, until_depths, until_waiting, waiters,
+};
 pub use tls::TlsRedisServer;
 pub use turns::{Stay, Turns, processes, queued, unhurried, until_queued};
 pub use wait::{DEADLINE, eventually, within};

@@ -1,11 +1,13 @@
 //! One case over both stores, and a section that notices two visitors at the same time.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use reentry::{Locks, LocksBuilder};
+use tokio::time::sleep;
 
 use super::server::RedisServer;
-use super::wait::{DEADLINE, eventually};
+use super::wait::{DEADLINE, eventually, within};
 
 /// Runs each `async fn case(locks: Locks)` as a separate test over the in-memory store (on paused time) and over a
 /// server of its own.
@@ -97,6 +99,17 @@ pub async fn depths(locks: &Locks, key: &str) -> Vec<u64> {
     let info = locks.inspect(key).await.expect("an answer of the store");
     let holders = info.map(|info| info.holders).unwrap_or_default();
     holders.iter().map(|holder| holder.depth).collect()
+}
+
+/// Waits until the store shows these depths. The depth follows the entries and exits, which do not wait for it.
+pub async fn until_depths(locks: &Locks, key: &str, wanted: &[u64]) {
+    let follow = async {
+        while depths(locks, key).await != wanted {
+            sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let what = format!("the depths of {key} are {wanted:?}");
+    within(DEADLINE, &what, follow).await;
 }
 
 /// The number of waiters for `key` in this process; `None` if the key is free.

@@ -32,11 +32,9 @@ impl Engine {
         let mut keys = self.keys(&keys.0)?;
         let terms = options.resolve(self.defaults)?;
         let runtime = present_runtime()?;
-        let mut entry = Entry::new(&self.renewals, terms.depth_sync);
+        let mut entry = Entry::new(&self.renewals);
         self.reenter(&mut entry, &mut keys, options.ttl, &terms)?;
-        if !entry.holds().is_empty() {
-            entry.reentered().await?;
-        }
+        entry.reentered()?;
         if keys.is_empty() {
             return Ok(entry);
         }

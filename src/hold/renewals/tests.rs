@@ -14,7 +14,7 @@ use crate::hold::hold::CallGraph;
 use crate::queue::Grant;
 use crate::store::Store;
 use crate::support::{DEADLINE, eventually};
-use crate::{DepthSync, LockError, Locks, LostReason};
+use crate::{LockError, Locks, LostReason};
 
 mod counting;
 mod many;
@@ -163,7 +163,7 @@ async fn depths_that_follow_in_the_background_leave_no_task() -> Result<(), Lock
     let locks = store.locks();
     let guard = locks.lock("key").acquire().await?;
     let before = alive();
-    let nested = || locks.lock("key").depth_sync(DepthSync::Background);
+    let nested = || locks.lock("key");
     let body = async {
         for _ in 0..100 {
             nested().run(async {}).await?;

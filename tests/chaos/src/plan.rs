@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reentry::{DepthSync, Handoff, Locks, LocksBuilder, Replicas, Wake};
+use reentry::{Handoff, Locks, LocksBuilder, Replicas, Wake};
 use serde::{Deserialize, Serialize};
 
 use crate::register::Place;
@@ -48,7 +48,6 @@ pub(crate) struct Mode {
     handoff: Handoff,
     local_handoffs: u32,
     wake: Wake,
-    depth_sync: DepthSync,
 }
 
 /// As with one server.
@@ -58,28 +57,24 @@ const MODES: [Mode; 5] = [
         handoff: Handoff::InStore,
         local_handoffs: 16,
         wake: Wake::Notify,
-        depth_sync: DepthSync::Awaited,
     },
     Mode {
         ttl: Duration::from_millis(600),
         handoff: Handoff::InProcess,
         local_handoffs: 16,
         wake: Wake::Notify,
-        depth_sync: DepthSync::Awaited,
     },
     Mode {
         ttl: Duration::from_millis(1200),
         handoff: Handoff::InStore,
         local_handoffs: 0,
         wake: Wake::Notify,
-        depth_sync: DepthSync::Background,
     },
     Mode {
         ttl: Duration::from_secs(2),
         handoff: Handoff::InProcess,
         local_handoffs: 2,
         wake: Wake::Backoff,
-        depth_sync: DepthSync::Background,
     },
     Mode {
         ttl: Duration::from_millis(900),
@@ -89,7 +84,6 @@ const MODES: [Mode; 5] = [
             interval: Duration::from_millis(20),
             attempts: None,
         },
-        depth_sync: DepthSync::Awaited,
     },
 ];
 
@@ -111,12 +105,6 @@ impl Mode {
             .handoff(self.handoff)
             .local_handoffs(self.local_handoffs)
             .wake(self.wake)
-            .depth_sync(self.depth_sync)
-    }
-
-    /// Returns whether the depth in the store is exact while a nested body runs.
-    pub(crate) fn depth_is_awaited(&self) -> bool {
-        self.depth_sync == DepthSync::Awaited
     }
 }
 

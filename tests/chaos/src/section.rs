@@ -186,7 +186,7 @@ impl Section {
         };
         site.client.ledger.write(at, site.op, entered);
         Section {
-            depth_is_known: site.client.mode.depth_is_awaited(),
+            depth_is_known: true,
             site,
             held,
             finished: false,
@@ -263,8 +263,8 @@ impl Section {
         self.site.write_now(What::Reentered);
     }
 
-    /// Compares the depth in the store with that of the section, if it is known to be exact. After an outage the store
-    /// may have it a little later than the entry.
+    /// Compares the depth in the store with that of the section, if it is known. The store has it a little later than the
+    /// entry.
     pub(crate) async fn compare_depth(&self) {
         if !self.depth_is_known {
             return;

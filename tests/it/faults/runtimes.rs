@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use crate::support::sweep::poll_times;
-use crate::support::{Cut, DEADLINE, Proxy, RedisServer, eventually, patient_at, within};
+use crate::support::{
+    Cut, DEADLINE, Proxy, RedisServer, eventually, patient_at, until_depths, within,
+};
 use reentry::{Locks, LostReason};
 use tokio::runtime::{Builder, Runtime};
 
@@ -25,15 +27,10 @@ async fn locks_on(url: &str) -> Locks {
     locks.unwrap()
 }
 
-async fn depth_of_nested(locks: &Locks) -> u64 {
-    let inner = locks.with_lock(KEY, async {
-        let info = locks.inspect(KEY).await.unwrap().unwrap();
-        info.holders[0].depth
-    });
-    locks
-        .with_lock(KEY, async { inner.await.unwrap() })
-        .await
-        .unwrap()
+async fn nest(locks: &Locks) {
+    let inner = locks.with_lock(KEY, until_depths(locks, KEY, &[2]));
+    let inner = locks.with_lock(KEY, async { inner.await.unwrap() });
+    inner.await.unwrap();
 }
 
 fn on_each_store(case: impl Fn(&str)) {
@@ -48,12 +45,11 @@ fn locks_go_on_in_the_next_runtime_when_the_one_that_connected_is_gone() {
     on_each_store(|url| {
         let first = runtime();
         let locks = first.block_on(locks_on(url));
-        assert_eq!(first.block_on(depth_of_nested(&locks)), 2);
+        first.block_on(nest(&locks));
         drop(first);
         for next in [runtime(), busy_runtime(), runtime()] {
             for _ in 0..3 {
-                let used = within(DEADLINE, "the lock works", depth_of_nested(&locks));
-                assert_eq!(next.block_on(used), 2);
+                next.block_on(within(DEADLINE, "the lock works", nest(&locks)));
             }
             assert!(next.block_on(locks.inspect(KEY)).unwrap().is_none());
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{join_all, pending};
 use reentry::testing::Server;
-use reentry::{FutureExt as _, LockError, Locks, OnLost};
+use reentry::{FutureExt as _, LockError, Locks, OnLost, held};
 use tokio::runtime::{Builder, Handle};
 use tokio::task::block_in_place;
 use tokio::time::advance;
@@ -21,12 +21,8 @@ const OTHER: &str = "stock:7";
 enum Found {
     /// When an inner body has ended, which is too late.
     AfterABody,
-    /// By a nested entry.
+    /// By the depth of a nested entry, and then by another entry.
     ByAnEntry,
-    /// By the exit of a nested entry.
-    ByAnExit,
-    /// By a nested guard.
-    ByAGuard,
     /// When the body in the scope of a nested guard has ended.
     AfterAScope,
     /// By work that has left its task, and is polled here.
@@ -38,11 +34,9 @@ enum Found {
 }
 
 impl Found {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 6] = [
         Self::AfterABody,
         Self::ByAnEntry,
-        Self::ByAnExit,
-        Self::ByAGuard,
         Self::AfterAScope,
         Self::ByAMember,
         Self::UnderAnother,
@@ -55,13 +49,11 @@ impl Found {
             Self::AfterABody => locks.with_lock(KEY, async { pass() }).await,
             Self::ByAnEntry => {
                 server.lose_data();
+                let lost = async {
+                    held(KEY).unwrap().lost().await;
+                };
+                locks.with_lock(KEY, lost).await?;
                 locks.with_lock(KEY, async {}).await
-            }
-            Self::ByAnExit => locks.with_lock(KEY, async { server.lose_data() }).await,
-            Self::ByAGuard => {
-                let guard = locks.lock(KEY).await?;
-                server.lose_data();
-                guard.release().await
             }
             Self::AfterAScope => {
                 let guard = locks.lock(KEY).await?;
@@ -134,7 +126,8 @@ fn a_nested_call_that_blocks_its_thread_is_told() {
         let nested = locks.clone();
         let (tell, told) = mpsc::channel();
         let body = async move {
-            let loses = nested.with_lock(KEY, async move { server.lose_data() });
+            server.lose_data();
+            let loses = nested.with_lock(KEY, pending::<()>());
             let blocked = block_in_place(|| Handle::current().block_on(loses));
             tell.send(blocked).unwrap();
         };

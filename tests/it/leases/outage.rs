@@ -281,8 +281,7 @@ async fn outputs_are_returned_and_the_locks_are_free_in_the_end(ground: Ground) 
     nested.unwrap().unwrap();
     assert_eq!(flat, Err(OutOfStock));
     released.unwrap();
-    // The nested body has two requests that are not answered.
-    ground.assert_within(end.elapsed(), 2 * RESPONSE_TIMEOUT);
+    ground.assert_within(end.elapsed(), RESPONSE_TIMEOUT);
     ground.end(&a).await;
     for key in ["body", "nested", "flat", "guard"] {
         is_free(&b, key).await;

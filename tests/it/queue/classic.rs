@@ -9,7 +9,7 @@ use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
 use crate::support::rig::KEY;
 use crate::support::{
     DEADLINE, RedisServer, Section, Turns, connect, eventually, patient, processes, unhurried,
-    until_queued, within,
+    until_depths, until_queued, within,
 };
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
@@ -149,6 +149,7 @@ async fn our_fields_look_like_theirs_and_count_as_theirs() {
     let mut connection = server.connection().await;
     let outer = locks.with_lock(KEY, async {
         let inner = locks.with_lock(KEY, async {
+            until_depths(&locks, KEY, &[2]).await;
             let fields: Vec<(String, String)> = connection.hgetall(KEY).await.unwrap();
             // The hash also has its token, which no classic program reads.
             let [(field, depth), (token, _)] = &fields[..] else {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::support::rig::KEY;
 use crate::support::{
-    DEADLINE, RedisServer, Turns, depths, eventually, processes, unhurried, waiters, within,
+    DEADLINE, RedisServer, Turns, depths, eventually, processes, unhurried, until_depths, waiters,
+    within,
 };
 use futures_util::FutureExt;
 use reentry::{Handoff, LockError, Locks, LostReason, held};
@@ -124,7 +125,7 @@ async fn a_guard_that_outlives_the_body_keeps_the_lock_from_the_next_member() {
     let nested = nested.await.unwrap();
     let mut turns = Turns::default();
     turns.come(&locks, "next").await;
-    assert_eq!(depths(&locks, KEY).await, [1]);
+    until_depths(&locks, KEY, &[1]).await;
     assert!(turns.so_far().is_empty());
     nested.release().await.unwrap();
     assert_eq!(turns.names().await, ["next"]);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::support::rig::KEY;
 use crate::support::turns::Turn;
 use crate::support::{
-    DEADLINE, RedisServer, Turns, depths, eventually, processes, unhurried, waiters, within,
+    DEADLINE, RedisServer, Turns, eventually, processes, unhurried, until_depths, waiters, within,
 };
 use futures_util::future::join_all;
 use reentry::{Handoff, Locks, LocksBuilder, held};
@@ -151,17 +151,17 @@ async fn members_re_enter_and_the_depth_in_the_store_is_theirs() {
     warm(&locks).await;
     let member = || async {
         assert_eq!(held(KEY).unwrap().depth(), 1);
-        assert_eq!(depths(&locks, KEY).await, [1]);
+        until_depths(&locks, KEY, &[1]).await;
         let token = held(KEY).unwrap().fencing_token();
         let inner = locks.with_lock(KEY, async {
             assert_eq!(held(KEY).unwrap().fencing_token(), token);
-            assert_eq!(depths(&locks, KEY).await, [2]);
-            let innermost = locks.with_lock(KEY, async { depths(&locks, KEY).await });
-            assert_eq!(innermost.await.unwrap(), [3]);
-            assert_eq!(depths(&locks, KEY).await, [2]);
+            until_depths(&locks, KEY, &[2]).await;
+            let innermost = locks.with_lock(KEY, until_depths(&locks, KEY, &[3]));
+            innermost.await.unwrap();
+            until_depths(&locks, KEY, &[2]).await;
         });
         inner.await.unwrap();
-        assert_eq!(depths(&locks, KEY).await, [1]);
+        until_depths(&locks, KEY, &[1]).await;
         held(KEY).unwrap().hold_id()
     };
     let members = join_all((0..5).map(|_| locks.with_lock(KEY, member()))).await;

@@ -1,11 +1,11 @@
-//! The cost of a lock for the server, as counted by the server. It is two EVALSHA for a lock, two for a re-entry, and
-//! one request for each turn, however many callers wait.
+//! The cost of a lock for the server, as counted by the server. It is two EVALSHA for a lock, at most two for a re-entry,
+//! and one request for each turn, however many callers wait.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::support::stats::Calls;
-use crate::support::{DEADLINE, RedisServer, connect, within};
+use crate::support::{DEADLINE, RedisServer, connect, eventually, until_depths, within};
 use reentry::Locks;
 
 /// The commands that the scripts of one uncontended lock call, and the calls of the scripts.
@@ -59,8 +59,12 @@ fn evalsha(calls: u64) -> Calls {
 
 /// After this, every script is loaded.
 async fn warmed_up(locks: &Locks) {
-    let nested = async { locks.with_lock("key", async {}).await };
-    locks.with_lock("key", nested).await.unwrap().unwrap();
+    let nested = async {
+        let inner = locks.with_lock("key", until_depths(locks, "key", &[2]));
+        inner.await.unwrap();
+        until_depths(locks, "key", &[1]).await;
+    };
+    locks.with_lock("key", nested).await.unwrap();
 }
 
 #[tokio::test]
@@ -114,16 +118,26 @@ async fn a_lock_over_a_given_pool_is_two_evalsha_too() {
 }
 
 #[tokio::test]
-async fn a_nested_entry_and_exit_are_two_more() {
+async fn a_nested_entry_and_exit_are_two_more_if_nothing_is_in_flight() {
     let server = RedisServer::start().await;
     let locks = connect(&server).await;
     warmed_up(&locks).await;
     let body = async {
+        let depth_is = async |depth: &str| {
+            let is = async || {
+                let values = server.ask("HVALS key").await;
+                values.lines().any(|value| value == depth)
+            };
+            eventually(DEADLINE, "the depth", is).await;
+        };
         let before = server.commandstats().await;
         for _ in 0..10 {
-            locks.with_lock("key", async {}).await.unwrap();
+            let nested = locks.with_lock("key", depth_is("2"));
+            nested.await.unwrap();
+            depth_is("1").await;
         }
-        let calls = server.calls_since(&before).await;
+        let mut calls = server.calls_since(&before).await;
+        calls.remove("hvals");
         assert_eq!(top_level(&calls), evalsha(20));
         // These are the depth, and the number of its change.
         assert_eq!((calls["hincrby"], calls["hset"]), (20, 20));

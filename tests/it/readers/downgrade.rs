@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::support::sweep::poll_times;
-use crate::support::{DEADLINE, depths, eventually, on_both_stores, until_waiting};
-use reentry::{DepthSync, FutureExt, Handoff, LockError, Locks, Mode, held};
+use crate::support::{DEADLINE, depths, eventually, on_both_stores, until_depths, until_waiting};
+use reentry::{FutureExt, Handoff, LockError, Locks, Mode, held};
 use tokio::task::JoinSet;
 
 /// Longer than the lease of a lock by default.
@@ -86,14 +86,12 @@ async fn nested_calls_and_spawned_work_are_in_the_way(locks: Locks) {
 
 /// The store does not know of its end yet.
 async fn a_nested_call_that_has_ended_is_not_in_the_way(locks: Locks) {
-    let request = || locks.lock("key").depth_sync(DepthSync::Background);
-    let guard = request().await.unwrap();
-    let nested = guard.scope(request().ttl(LONG).acquire());
+    let guard = locks.lock("key").await.unwrap();
+    let nested = guard.scope(locks.lock("key").ttl(LONG).acquire());
     nested.await.unwrap().unwrap().release().await.unwrap();
     guard.held().downgrade().await.unwrap();
     let reader = locks.lock("key").shared().no_wait().await.unwrap();
-    let known = async || depths(&locks, "key").await == [1, 1];
-    eventually(DEADLINE, "the depths are right", known).await;
+    until_depths(&locks, "key", &[1, 1]).await;
     reader.release().await.unwrap();
     guard.release().await.unwrap();
     assert!(locks.inspect("key").await.unwrap().is_none());
@@ -105,7 +103,7 @@ async fn nothing_is_exclusive_under_a_downgraded_lock(locks: Locks) {
         let write = locks.with_lock("key", async {}).await;
         assert!(matches!(write, Err(LockError::Upgrade { .. })), "{write:?}");
         locks.with_read_lock("key", async {}).await.unwrap();
-        assert_eq!(depths(&locks, "key").await, [1]);
+        until_depths(&locks, "key", &[1]).await;
     };
     locks.with_lock("key", body).await.unwrap();
     assert!(locks.inspect("key").await.unwrap().is_none());

@@ -2,7 +2,7 @@
 
 use crate::support::stats::Calls;
 use crate::support::turns::{processes, unhurried};
-use crate::support::{DEADLINE, RedisServer, Rig, connect, eventually, patient};
+use crate::support::{DEADLINE, RedisServer, Rig, connect, eventually, patient, until_depths};
 use reentry::{LockError, Locks};
 use std::time::{Duration, Instant};
 
@@ -24,8 +24,21 @@ async fn cost(server: &RedisServer, body: impl Future<Output = Result<(), LockEr
 
 /// After this, every script is loaded.
 async fn warmed_up(locks: &Locks) {
-    let nested = async { locks.with_lock("a", async {}).await };
-    locks.lock_all(KEYS).run(nested).await.unwrap().unwrap();
+    let nested = async {
+        let inner = locks.with_lock("a", until_depths(locks, "a", &[2]));
+        inner.await.unwrap();
+        until_depths(locks, "a", &[1]).await;
+    };
+    locks.lock_all(KEYS).run(nested).await.unwrap();
+}
+
+/// Waits for this depth without a script.
+async fn until_depth(server: &RedisServer, key: &str, depth: &str) {
+    let is = async || {
+        let values = server.ask(&format!("HVALS {key}")).await;
+        values.lines().any(|value| value == depth)
+    };
+    eventually(DEADLINE, "the depth", is).await;
 }
 
 #[tokio::test]
@@ -71,15 +84,27 @@ async fn several_locks_cost_no_more_scripts_than_they_need() {
     readers().await.unwrap();
     assert_eq!(cost(&server, readers()).await, 3 + 1);
     // These are one depth up and down, and two locks acquired and released.
-    let some = locks.lock_all(["c", "b", "a"]).run(async {});
+    let some = async {
+        let some = locks.lock_all(["c", "b", "a"]);
+        some.run(until_depth(&server, "b", "2")).await?;
+        until_depth(&server, "b", "1").await;
+        Ok(())
+    };
     let some = locks.with_lock("b", cost(&server, some)).await;
     assert_eq!(some.unwrap(), 4);
     // These are two changes of each depth, and none is acquired.
     let inside = async {
         let depths = ["a", "b"].map(|key| locks.held(key).unwrap().depth());
         assert_eq!(depths, [2, 2]);
+        until_depth(&server, "a", "2").await;
+        until_depth(&server, "b", "2").await;
     };
-    let all = locks.lock_all(["b", "a"]).run(inside);
+    let all = async {
+        locks.lock_all(["b", "a"]).run(inside).await?;
+        until_depth(&server, "a", "1").await;
+        until_depth(&server, "b", "1").await;
+        Ok(())
+    };
     let before = async { (server.commandstats().await, cost(&server, all).await) };
     let (before, all) = locks.lock_all(["a", "b"]).run(before).await.unwrap();
     let calls = server.calls_since(&before).await;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::{DEADLINE, depths, eventually, on_both_stores, until_waiting, within};
+use crate::support::{
+    DEADLINE, depths, eventually, on_both_stores, until_depths, until_waiting, within,
+};
 use reentry::{LockError, Locks, Reentrancy};
 
 on_both_stores!(
@@ -75,7 +77,7 @@ async fn what_is_held_is_re_entered_and_stays_held(locks: Locks) {
     let nested = async {
         let inner = locks.lock_all(["a", "b", "c"]).run(async {
             for (key, depth) in [("a", 1), ("b", 2), ("c", 1)] {
-                assert_eq!(depths(&locks, key).await, [depth], "{key}");
+                until_depths(&locks, key, &[depth]).await;
             }
             let owners = KEYS.map(|key| locks.held(key).unwrap().owner());
             assert!(owners.iter().all(|owner| *owner == owners[0]));

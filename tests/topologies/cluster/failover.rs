@@ -7,7 +7,7 @@ use super::kit::{
     PATIENCE, TTL, all_turns, caller, cut_lease, key_on, locks_in, until_nothing_is_left,
     until_queued, until_renewed, until_there,
 };
-use crate::support::{Cluster, Section, depths, processes, within};
+use crate::support::{Cluster, Section, processes, until_depths, within};
 use reentry::{LockError, LostReason};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,7 +42,7 @@ async fn survives(end: End) {
     let new = &cluster.nodes[replica];
     until_renewed(new, &key).await;
     let nested = guard.scope(holder.with_lock(&key, async {
-        assert_eq!(depths(&other, &key).await, [2]);
+        until_depths(&other, &key, &[2]).await;
     }));
     let nested = within(PATIENCE, "a nested entry", nested).await;
     nested.unwrap().unwrap();

@@ -7,8 +7,7 @@ use super::kit::{
     PATIENCE, all_turns, another_key_on, asking, caller, calls, cut_lease, errors, is_renewed,
     key_on, locks_in, until_error, until_nothing_is_left, until_queued, until_renewed, until_there,
 };
-use crate::support::{Cluster, Section, depths, eventually, processes, within};
-use futures_util::future::join;
+use crate::support::{Cluster, Section, depths, eventually, processes, until_depths, within};
 use reentry::{LockError, Locks, LostReason};
 use tokio::task::JoinHandle;
 
@@ -34,13 +33,14 @@ async fn a_lock_is_renewed_and_nested_where_its_slot_moves() {
     assert!(old.errors("ASK").await > 0);
 
     let before = new.errors("TRYAGAIN").await;
-    let nested = guard.scope(locks.with_lock(&key, async { depths(&other, &key).await }));
-    let finished = async {
+    // The depth follows after the move.
+    let nested = guard.scope(locks.with_lock(&key, async {
         until_error(&[new], "TRYAGAIN", before).await;
         moving.finish().await;
-    };
-    let (depths, ()) = within(PATIENCE, "a nested entry", join(nested, finished)).await;
-    assert_eq!(depths.unwrap().unwrap(), [2]);
+        until_depths(&other, &key, &[2]).await;
+    }));
+    let nested = within(PATIENCE, "a nested entry", nested).await;
+    nested.unwrap().unwrap();
     assert!(!guard.held().is_lost());
     guard.release().await.unwrap();
     // It learns of the move by its own request.

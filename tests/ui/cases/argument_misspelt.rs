@@ -20,7 +20,7 @@ async fn near_those(id: u64, locks: &Locks) -> Result<u64, LockError> {
     Ok(id)
 }
 
-#[locked("order:{id}", hold = "1m", lost = OnLost::Abort, depth = DepthSync::Background)]
+#[locked("order:{id}", hold = "1m", lost = OnLost::Abort)]
 async fn shortened(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }

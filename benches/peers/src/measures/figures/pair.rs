@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::Result;
-use reentry::{DepthSync, Locks};
+use reentry::Locks;
 
 use super::table::Table;
 use crate::bench::{Bench, turns};
@@ -21,11 +21,8 @@ pub(super) async fn times(bench: &Bench, table: &mut Table, rounds: usize) -> Re
     let classic_hold = classic.take("figures:classic:outer").await?;
     let locks = Locks::connect(&url).await?;
     let outer = locks.lock("figures:outer").acquire().await?;
-    let background = Locks::builder().url(&url);
-    let background = background.depth_sync(DepthSync::Background).build().await?;
-    let outermost = background.lock("figures:background").acquire().await?;
 
-    let mut samples: [Vec<f64>; 5] = Default::default();
+    let mut samples: [Vec<f64>; 4] = Default::default();
     for round in 0..WARM_UP + rounds {
         for turn in turns(samples.len(), round) {
             let start = Instant::now();
@@ -33,13 +30,9 @@ pub(super) async fn times(bench: &Bench, table: &mut Table, rounds: usize) -> Re
                 0 => classic.pair("figures:classic").await?,
                 1 => locks.with_lock("figures", async {}).await?,
                 2 => classic_hold.nested().await?,
-                3 => {
+                _ => {
                     let nested = locks.with_lock("figures:outer", async {});
                     outer.scope(nested).await??;
-                }
-                _ => {
-                    let nested = background.with_lock("figures:background", async {});
-                    outermost.scope(nested).await??;
                 }
             }
             if round >= WARM_UP {
@@ -48,14 +41,9 @@ pub(super) async fn times(bench: &Bench, table: &mut Table, rounds: usize) -> Re
         }
     }
     outer.release().await?;
-    outermost.release().await?;
-    let [classic, pair, classic_nested, nested, background] = samples.map(|times| median(&times));
+    let [classic, pair, classic_nested, nested] = samples.map(|times| median(&times));
     table.add("a pair, µs", &[("classic", classic), ("reentry", pair)]);
-    let nested = [
-        ("classic", classic_nested),
-        ("reentry", nested),
-        ("reentry-background", background),
-    ];
+    let nested = [("classic", classic_nested), ("reentry", nested)];
     table.add("a nested entry and its exit, µs", &nested);
     Ok(())
 }
