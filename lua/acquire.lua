@@ -1,12 +1,11 @@
 -- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
--- ARGV: 1 hold, 2 ttl; only of a caller that waits: 3 inbox, 4 lease, 5 life, 6 id, 7 preferred
+-- ARGV: 1 hold, 2 ttl; only of a caller that waits: 3 inbox, 4 lease, 5 life, 6 id
 -- returns the token: the lock was free, and this hold has it with a lease of the TTL; {1, token, lease in ms, time in µs}: this hold has the lock; {0, remaining ms or -1, time in µs}: another hold has the lock, or a process is ahead; {-1}: this hold has ended
 -- hold: the hold id. ttl: the TTL in ms. The token is the time in µs.
 -- inbox: the channel of the waiting process. lease: the lease in ms of a lock that is handed to it.
 -- life: how long its entry in the line is kept, in ms.
 -- id: the UUID of the inbox, if it gets a message when another process begins to wait while its process holds the lock;
 --   else ''.
--- preferred: '1' if the waiter goes before the readers; else '' or absent.
 
 -- The usual case, kept short: the lock is free, and its line is empty.
 if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
@@ -27,7 +26,7 @@ end
 
 local function general()
   local lock, line, entries = 1, 2, 3
-  local hold, ttl, inbox, lease, life, id, preferred = unpack(ARGV)
+  local hold, ttl, inbox, lease, life, id = unpack(ARGV)
   id = id ~= '' and id or nil
   -- include token
   -- include line
@@ -73,7 +72,7 @@ local function general()
         return {1, now, tonumber(ttl), now}
       end
     end
-    local is_first = inbox and stand(inbox, now, life, hold, lease, id, holder, preferred == '1')
+    local is_first = inbox and stand(inbox, now, life, hold, lease, id, holder)
     if ahead or is_shared then
       remaining = math.max(remaining, admit(now, not is_shared, now) or remaining)
     elseif is_first and holder and holder ~= inbox then

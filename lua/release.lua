@@ -8,9 +8,8 @@
 --   which will find a tombstone. ' nested' follows if the depth of the hold may have changed. Then the number of its
 --   last change is removed.
 -- successor: the hold id of the next holder in the process. ttl: its TTL in ms. The token is the time in µs.
--- place: 'pass lease life preferred'. pass: 1 if another process goes first, else 0. lease: the lease in ms of a lock
---   that is handed to the inbox. life: how long its entry is kept, in ms. preferred: 1 if it goes before the readers,
---   else 0.
+-- place: 'pass lease life'. pass: 1 if another process goes first, else 0. lease: the lease in ms of a lock
+--   that is handed to the inbox. life: how long its entry is kept, in ms.
 -- id: the UUID of the inbox, if it gets a message when another process begins to wait; else absent.
 
 -- The usual cases, kept short: the hold has the lock, and the line is empty. DEL comes first: Redis allows it when memory
@@ -81,7 +80,7 @@ end
 local function general()
   local lock, line, entries = 1, 2, 3
   local hold, inbox, successor, ttl, place, id = ARGV[1], unpack(ARGV, 3)
-  local pass, lease, life, preferred = string.match(place or '', '^(%S+) (%S+) (%S+) (%S+)$')
+  local pass, lease, life = string.match(place or '', '^(%S+) (%S+) (%S+)$')
   -- include line
   -- include members
 
@@ -109,7 +108,7 @@ local function general()
       end
       local ahead = pass == '1' and head(now)
       if ahead and ahead ~= inbox then
-        stand(inbox, now, life, successor, lease, id, nil, preferred == '1')
+        stand(inbox, now, life, successor, lease, id)
         return {1, 0, admit(now, true, token), now}
       end
       leave(inbox)
@@ -126,7 +125,7 @@ local function general()
       -- Requests may overtake each other. A successor that has the lock by now does not enter the line. Otherwise it
       -- would get the lock once more after its own release.
       if successor and redis.call('HEXISTS', KEYS[lock], successor) == 0 then
-        stand(inbox, now, life, successor, lease, id, nil, preferred == '1')
+        stand(inbox, now, life, successor, lease, id)
         local remaining = redis.call('PTTL', KEYS[lock])
         return {0, 0, remaining == -2 and 0 or remaining, now}
       end

@@ -1,8 +1,8 @@
 -- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
--- ARGV: 1 list, 2 ttl, 3 limit, 4 passes; only of readers that wait: 5 inbox, 6 lease, 7 life
+-- ARGV: 1 list, 2 ttl, 3 limit; only of readers that wait: 4 inbox, 5 lease, 6 life
 -- returns the token: the lock was free, and all the holds share it with a lease of the TTL; {1, token, remaining ms, time in µs, hold, …}: these holds share the lock, with a lease of the TTL, and the others wait; {0, remaining ms or -1, time in µs}: none of the holds has the lock; {-1}: all the holds have ended
 -- list: the hold ids, joined by commas. ttl: the TTL in ms. The token is the time in µs.
--- limit: the maximum number of holders; '' without a limit. passes: '1' if the readers go before waiting writers.
+-- limit: the maximum number of holders; '' without a limit.
 -- inbox: the channel of the waiting process. lease: the lease in ms of a lock that is handed to it.
 -- life: how long its entry in the line is kept, in ms.
 
@@ -35,7 +35,7 @@ end
 
 local function general()
   local lock, line, entries = 1, 2, 3
-  local list, ttl, limit, passes, inbox, lease, life = unpack(ARGV)
+  local list, ttl, limit, inbox, lease, life = unpack(ARGV)
   -- include token
   -- include line
   -- include members
@@ -60,12 +60,8 @@ local function general()
     is_free = is_free and not pause
     local is_open = is_free or is_shared
     if outside[1] then
-      local ahead, wish
-      if is_open then
-        ahead, wish = head(now)
-      end
-      -- The readers may pass waiting writers.
-      local is_next = is_open and (not ahead or ahead == inbox or (is_shared and passes == '1' and not wish[4]))
+      local ahead = is_open and head(now)
+      local is_next = is_open and (not ahead or ahead == inbox)
       if is_next and (is_free or fits(#outside, limit)) then
         if inbox then
           leave(inbox)
@@ -75,7 +71,7 @@ local function general()
       elseif inbox then
         local holder = not is_open and told(redis.call('HGET', KEYS[lock], 'mode'))
         local list = table.concat(outside, ',')
-        local is_first = stand(inbox, now, life, list, lease, 'r' .. limit, holder, passes == '1')
+        local is_first = stand(inbox, now, life, list, lease, 'r' .. limit, holder)
         if is_first and holder and holder ~= inbox then
           notify(holder, 'contended ')
         end

@@ -9,8 +9,8 @@
 -- pause: for how many ms the lock is left to them if a process waits. rest: how many ms after the pause the lock may be
 --   left to them again.
 -- successor: the hold id of the next holder in the process, which enters the line. inbox: the channel of its process.
--- place: 'lease life preferred'. lease: the lease in ms of a lock that is handed to the inbox. life: how long its entry
---   is kept, in ms. preferred: 1 if it goes before the readers, else 0.
+-- place: 'lease life'. lease: the lease in ms of a lock that is handed to the inbox. life: how long its entry
+--   is kept, in ms.
 -- id: the UUID of the inbox, if it gets a message when another process begins to wait; else absent.
 local lock, line, entries, vacated = 1, 2, 3, 4
 local hold, ends, channel, pause, rest, successor, inbox, place, id = unpack(ARGV)
@@ -38,8 +38,8 @@ local function clear()
     redis.call('HDEL', KEYS[entries], hold)
   end
   if successor then
-    local lease, life, preferred = string.match(place, '^(%S+) (%S+) (%S+)$')
-    stand(inbox, now, life, successor, lease, id, nil, preferred == '1')
+    local lease, life = string.match(place, '^(%S+) (%S+)$')
+    stand(inbox, now, life, successor, lease, id)
   end
   if is_waited_for then
     local left = redis.call('PTTL', KEYS[entries])

@@ -2,8 +2,7 @@
 -- the keys. Each command names its key as KEYS[…], as some services require.
 -- The line is a zset. Its members are, by score:
 --   below 0: the readers inside, r<hold> -> minus the end of the lease in ms
---   from 1: preferred processes, inbox -> order
---   from PLACES_FROM (2^40): other processes, inbox -> order
+--   from 1: the processes that wait, inbox -> order
 --   from TOMBSTONES_FROM (2^52): tombstones, x<hold> -> TOMBSTONES_FROM + the end of the tombstone in ms
 -- The entries are a hash: inbox -> what the process waits for; hold -> the sequence number of its last depth change.
 -- Each key of the line expires together with the last thing in it, and not before.
@@ -43,18 +42,14 @@ local function head(now)
   end
 end
 
--- Enters the line at its end, or after the last preferred process, or keeps the place of the inbox. Returns true if the
+-- Enters the line at its end, or keeps the place of the inbox. Returns true if the
 -- place is new and no process except the holder's was in the line. The suffix is the word after the lease in the entry.
-local function stand(inbox, now, life, holds, lease, suffix, holder, is_preferred)
+local function stand(inbox, now, life, holds, lease, suffix, holder)
   local is_first, order = false, redis.call('ZSCORE', KEYS[line], inbox)
   local left = redis.call('PTTL', KEYS[line])
-  if not order or (is_preferred and tonumber(order) >= PLACES_FROM) then
-    local least, most = PLACES_FROM, TOMBSTONES_FROM
-    if is_preferred then
-      least, most = 0, PLACES_FROM
-    end
-    local last = redis.call('ZRANGE', KEYS[line], '(' .. string.format('%.0f', most), least, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
-    redis.call('ZADD', KEYS[line], (last[2] or least) + 1, inbox)
+  if not order then
+    local last = redis.call('ZRANGE', KEYS[line], '(TOMBSTONES_FROM', 0, 'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES')
+    redis.call('ZADD', KEYS[line], (last[2] or 0) + 1, inbox)
     is_first = not last[1] or last[1] == holder
   end
   outlive(line, life, left)

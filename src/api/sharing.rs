@@ -1,10 +1,9 @@
 //! Locks that several callers hold together: readers, and the holders of permits.
 
-use crate::api::builder::LocksBuilder;
 use crate::api::locks::Locks;
 use crate::api::request::LockRequest;
 use crate::api::with_lock::WithLock;
-use crate::base::option_types::{Fairness, Mode};
+use crate::base::option_types::Mode;
 
 impl Locks {
     /// Runs `body` while sharing the lock `key` with other readers, and then leaves the lock.
@@ -99,28 +98,6 @@ impl LockRequest {
     /// ```
     pub fn permits(mut self, permits: u32) -> Self {
         self.options.takes = Some(permits);
-        self
-    }
-}
-
-impl LocksBuilder {
-    /// Sets the order in which readers and writers wait for one lock (default: first come, first served).
-    ///
-    /// Each `Locks` applies this rule to its own requests. So all `Locks` that share a lock should use the same rule.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// use reentry::{Fairness, Locks};
-    /// let builder = Locks::builder().url("memory:").fairness(Fairness::PreferWriters);
-    /// let locks = builder.build().await?;
-    /// # locks.with_read_lock("report:2026", async {}).await
-    /// # }
-    /// ```
-    pub fn fairness(mut self, fairness: Fairness) -> Self {
-        self.queueing.fairness = fairness;
         self
     }
 }

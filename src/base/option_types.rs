@@ -42,38 +42,6 @@ impl Mode {
     }
 }
 
-/// The order in which waiting readers and writers acquire a lock.
-///
-/// # Examples
-///
-/// ```
-/// use reentry::{Fairness, Locks};
-///
-/// let builder = Locks::builder().url("memory:").fairness(Fairness::PreferWriters);
-/// # assert!(builder.build_lazy().is_ok());
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Fairness {
-    /// First come, first served. No reader overtakes a waiting writer.
-    #[default]
-    Fifo,
-    /// Readers overtake all waiting writers. While readers keep arriving, a writer may wait for ever.
-    PreferReaders,
-    /// Writers overtake all waiting readers. While writers keep arriving, a reader may wait for ever.
-    PreferWriters,
-}
-
-impl Fairness {
-    /// Whether requests in this mode overtake the others.
-    pub(crate) fn prefers(self, mode: Mode) -> bool {
-        matches!(
-            (self, mode),
-            (Self::PreferReaders, Mode::Shared) | (Self::PreferWriters, Mode::Exclusive)
-        )
-    }
-}
-
 /// What happens to a body when its lock is lost.
 ///
 /// # Examples

@@ -7,9 +7,7 @@ use tokio::time::Instant;
 
 use crate::base::error::LockError;
 use crate::base::neighbours::Neighbours;
-use crate::base::option_types::{
-    Confirm, Fairness, Handoff, Mode, OnLost, Reentrancy, Replicas, Wake,
-};
+use crate::base::option_types::{Confirm, Handoff, Mode, OnLost, Reentrancy, Replicas, Wake};
 use crate::base::time::Grace;
 
 /// The options of the queues of one `Locks`.
@@ -20,7 +18,6 @@ pub(crate) struct Queueing {
     /// How many consecutive times a lock moves from one local waiter to the next while another process waits.
     pub(crate) local_handoffs: u32,
     pub(crate) handoff: Handoff,
-    pub(crate) fairness: Fairness,
     /// The time after which a waiting caller is reported.
     pub(crate) report_after: Duration,
     /// The longest time for which a caller waits without a response of the store. `None` for no limit.
@@ -36,7 +33,6 @@ impl Default for Queueing {
             heartbeat: Duration::from_secs(1),
             local_handoffs: 16,
             handoff: Handoff::default(),
-            fairness: Fairness::default(),
             report_after: Duration::from_secs(5),
             outage: None,
             neighbours: None,

@@ -131,7 +131,6 @@ impl LocalQueues {
             mode: terms.mode,
             limit: terms.permits,
             takes: terms.takes,
-            is_preferred: self.queueing.fairness.prefers(terms.mode),
             asks_once,
             grace: terms.grace,
             may_inherit: terms.may_inherit && terms.mode == Mode::Exclusive,
@@ -271,7 +270,6 @@ impl LocalQueues {
             life: 2 * heartbeat,
             tells: self.queueing.handoff == Handoff::InProcess
                 && self.queueing.wake == Wake::Notify,
-            is_preferred: self.queueing.fairness.prefers(terms.mode),
         })
     }
 }

@@ -239,8 +239,6 @@ pub(super) struct Wish {
     pub(super) limit: Option<u32>,
     /// The number of permits that it takes.
     pub(super) takes: u32,
-    /// Whether the caller goes before those that want the lock in the other mode.
-    pub(super) is_preferred: bool,
     /// Whether the caller waits no longer than for the request in flight.
     pub(super) asks_once: bool,
     /// The minimum time by which its lease must last longer in the store than in this process.
@@ -270,7 +268,6 @@ impl Wish {
                 },
                 ttl,
                 limit: self.limit,
-                passes: self.is_preferred,
                 entry,
             }),
         }

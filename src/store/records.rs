@@ -7,9 +7,6 @@ use std::time::Duration;
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::time::StoreTime;
 
-/// The order after which the places begin. The preferred places begin after 0.
-pub(crate) const PLACES_FROM: u64 = 1 << 40;
-
 /// The least score of a tombstone. No place has such a high order.
 pub(crate) const TOMBSTONES_FROM: u64 = 1 << 52;
 
@@ -32,9 +29,8 @@ pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 pub(crate) const MOST_FIELDS: u64 = 1_024;
 
 /// The limits with their names in the scripts. A life is in ms.
-pub(crate) fn limits_in_scripts() -> [(&'static str, u128); 7] {
+pub(crate) fn limits_in_scripts() -> [(&'static str, u128); 6] {
     [
-        ("PLACES_FROM", PLACES_FROM.into()),
         ("TOMBSTONES_FROM", TOMBSTONES_FROM.into()),
         ("INEXACT_FROM", INEXACT_FROM.into()),
         ("TOMBSTONE_LIFE", TOMBSTONE_LIFE.as_millis()),
@@ -54,8 +50,6 @@ pub(crate) struct QueueEntry {
     pub(crate) life: Duration,
     /// Whether the process gets a message, while it holds the lock, when another process begins to wait.
     pub(crate) tells: bool,
-    /// Whether it goes before the processes that want the lock in the other mode.
-    pub(crate) is_preferred: bool,
 }
 
 /// The message that a lock has moved to holds that were waiting.

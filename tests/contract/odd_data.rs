@@ -128,7 +128,7 @@ async fn an_entry_that_cannot_be_read_counts_as_a_dead_one() {
             world.take(holder, MINUTE).await;
             world.wait(head, MINUTE, own).await;
             let line = line.replace("LATER", "9000000000000000");
-            let () = put(&world, "ZADD", &[QUEUE, "5", "odd"]).await;
+            let () = put(&world, "ZADD", &[QUEUE, "0.5", "odd"]).await;
             let () = put(&world, "HSET", &[ENTRIES, "odd", &line]).await;
             world.wait(head, MINUTE, own).await;
             assert_eq!(world.waiting().await, 1, "{line}");

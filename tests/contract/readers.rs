@@ -36,7 +36,6 @@ pub(super) fn share_request(
         holds: holds.to_vec(),
         ttl,
         limit: None,
-        passes: false,
         entry,
     }
 }

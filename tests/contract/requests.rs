@@ -151,10 +151,6 @@ impl Cast {
                 ..acquire_request(hold, TTL)
             },
         };
-        let preferred = QueueEntry {
-            is_preferred: true,
-            ..entry
-        };
         let share = |holds: &[HoldId], entry, limit| Share {
             key: key.clone(),
             request: ShareRequest {
@@ -171,7 +167,6 @@ impl Cast {
         vec![
             sending(world, "acquire", acquire(hold, None)),
             sending(world, "wait", acquire(hold, Some(entry))),
-            sending(world, "wait in front", acquire(hold, Some(preferred))),
             sending(world, "acquire again", acquire(self.holder, None)),
             sending(
                 world,

@@ -153,17 +153,6 @@ async fn a_process_that_waits_is_not_overtaken_and_a_tombstone_of_another_does_n
     let answer = world.acquire_all(&keys, some_hold(), MINUTE).await;
     assert_eq!(answer, AcquireAllReply::Busy { first: 0 });
     world.leave(waiter, entry.inbox).await;
-    // A place among those who go first counts too.
-    world.take(holder, MINUTE).await;
-    let entry = QueueEntry {
-        is_preferred: true,
-        ..entry
-    };
-    world.wait(waiter, MINUTE, entry).await;
-    world.pass(2 * MINUTE).await;
-    let answer = world.acquire_all(&keys, some_hold(), MINUTE).await;
-    assert_eq!(answer, AcquireAllReply::Busy { first: 0 });
-    world.leave(waiter, entry.inbox).await;
     world.bury(some_hold()).await;
     world.take_all(&keys, some_hold(), MINUTE).await;
 }
@@ -178,11 +167,10 @@ async fn what_is_dead_in_a_line_keeps_no_lock_from_being_taken(mut world: World)
             world.bury(some_hold()).await;
         })
         .await;
-    for (key, is_preferred) in [(&keys[0], false), (&keys[2], true)] {
+    for key in [&keys[0], &keys[2]] {
         let (waiter, entry) = some_waiter();
         let entry = QueueEntry {
             life: 2 * MINUTE,
-            is_preferred,
             ..entry
         };
         world

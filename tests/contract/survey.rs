@@ -22,7 +22,6 @@ on_every_store!(
     of_many_readers_some_are_shown_and_all_are_counted,
     in_a_short_queue_the_living_are_counted_and_in_a_long_one_all,
     a_queue_is_shown_in_its_order,
-    those_who_go_first_are_shown_first,
 );
 
 impl World {
@@ -217,21 +216,6 @@ async fn a_queue_is_shown_in_its_order(world: World) {
     let alive: Vec<_> = queued.processes.iter().map(alive).collect();
     assert_eq!(alive, [false, true, false, false, true]);
     assert!(world.queue_behind(Some(all[4].order), 3).await.is_empty());
-}
-
-async fn those_who_go_first_are_shown_first(world: World) {
-    world.take(some_hold(), 90 * MINUTE).await;
-    let (writer, entry) = some_waiter();
-    world.wait(writer, MINUTE, entry).await;
-    let (preferred, mut entry) = some_waiter();
-    entry.is_preferred = true;
-    world.wait(preferred, MINUTE, entry).await;
-    let queue = world.queue_behind(None, 10).await;
-    let holds: Vec<_> = queue
-        .into_iter()
-        .flat_map(|process| process.holds)
-        .collect();
-    assert_eq!(holds, [preferred, writer]);
 }
 
 #[tokio::test]

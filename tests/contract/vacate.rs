@@ -93,7 +93,6 @@ async fn it_is_left_free_for_a_moment_and_then_goes_to_the_first_in_the_line() {
             holds: vec![some_hold()],
             ttl: MINUTE,
             limit: None,
-            passes: false,
             entry: None,
         },
     });

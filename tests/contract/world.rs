@@ -52,7 +52,6 @@ pub(crate) const fn entry_of(inbox: InboxId) -> QueueEntry {
         grant: GRANT,
         life: PLACE_LIFE,
         tells: false,
-        is_preferred: false,
     }
 }
 

@@ -75,8 +75,7 @@ impl Names {
                     holds: self.from(wish.hold, holds),
                     ttl: wish.ttl,
                     limit,
-                    passes: wish.is_preferred,
-                    entry: waits.map(|entry| self.entry(entry, wish)),
+                    entry: waits.map(|entry| self.entry(entry)),
                 };
                 store.ask(Share { key, request }).await.map(Reply::Shared)
             }
@@ -179,17 +178,16 @@ impl Names {
         AcquireRequest {
             hold: self.holds[hold],
             ttl,
-            entry: waits.map(|entry| self.entry(entry, wish)),
+            entry: waits.map(|entry| self.entry(entry)),
         }
     }
 
-    fn entry(&self, entry: Entry, wish: Wish) -> QueueEntry {
+    fn entry(&self, entry: Entry) -> QueueEntry {
         QueueEntry {
             inbox: self.inboxes[entry.inbox],
             grant: entry.grant,
             life: entry.life,
             tells: entry.inbox == 0,
-            is_preferred: wish.is_preferred,
         }
     }
 
@@ -209,7 +207,6 @@ impl Names {
                 grant: next.grant,
                 life: next.life,
                 tells: inbox == 0,
-                is_preferred: next.wish.is_preferred,
             },
             order: next.order,
         }

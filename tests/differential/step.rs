@@ -109,7 +109,6 @@ pub(super) enum WaitRequest {
 pub(super) struct Wish {
     pub(super) hold: usize,
     pub(super) ttl: Duration,
-    pub(super) is_preferred: bool,
 }
 
 /// A place in the queue.
@@ -133,12 +132,7 @@ impl Request {
     pub(super) fn of_each_kind() -> [Self; 16] {
         let (hold, inbox, ttl, mode) = (0, 0, MINUTE, Mode::Shared);
         let (next, waits) = (None, None);
-        let is_preferred = false;
-        let wish = Wish {
-            hold,
-            ttl,
-            is_preferred,
-        };
+        let wish = Wish { hold, ttl };
         let depth = Self::Depth {
             hold,
             mode,
@@ -228,9 +222,9 @@ fn any_request() -> impl Strategy<Value = Request> {
         // It is renewed before its downgrade has arrived.
         1 => any_span().prop_map(|ttl| Request::Keep {
             holds: 1,
-            wish: wish(0, ttl, false),
+            wish: Wish { hold: 0, ttl },
         }),
-        1 => any_span().prop_map(|ttl| Request::Downgrade(wish(0, ttl, false))),
+        1 => any_span().prop_map(|ttl| Request::Downgrade(Wish { hold: 0, ttl })),
         1 => (0..HOLDS, change).prop_map(|(hold, (target, seq, ttl, lengthen))| Request::Depth {
             hold,
             mode: mode_of(hold),
@@ -333,24 +327,12 @@ fn any_order() -> impl Strategy<Value = Order> {
     prop::sample::select(vec![Order::SuccessorFirst, Order::QueueFirst])
 }
 
-fn wish(hold: usize, ttl: Duration, is_preferred: bool) -> Wish {
-    Wish {
-        hold,
-        ttl,
-        is_preferred,
-    }
-}
-
 fn any_wish() -> impl Strategy<Value = Wish> {
-    let preferred = prop::bool::weighted(0.2);
-    (0..WRITERS, any_span(), preferred)
-        .prop_map(|(hold, ttl, preferred)| wish(hold, ttl, preferred))
+    (0..WRITERS, any_span()).prop_map(|(hold, ttl)| Wish { hold, ttl })
 }
 
 fn any_readers() -> impl Strategy<Value = Wish> {
-    let preferred = prop::bool::weighted(0.2);
-    (WRITERS..HOLDS, any_span(), preferred)
-        .prop_map(|(hold, ttl, preferred)| wish(hold, ttl, preferred))
+    (WRITERS..HOLDS, any_span()).prop_map(|(hold, ttl)| Wish { hold, ttl })
 }
 
 fn any_span() -> impl Strategy<Value = Duration> {

@@ -145,7 +145,6 @@ impl Client<'_> {
             mode: self.config.mode(hold),
             limit: self.config.limit(hold).map(u32::from),
             takes: 1,
-            is_preferred: false,
             asks_once: false,
             grace: crate::base::time::Grace::NONE,
             may_inherit: false,

@@ -11,7 +11,7 @@ use super::config::{Config, ticks};
 use super::hold::{Hold, Holds, Token};
 use super::message::{Acquired, Answer, Message};
 use crate::base::id::{FencingToken, HoldId, InboxId};
-use crate::base::option_types::{Fairness, Handoff, Wake};
+use crate::base::option_types::{Handoff, Wake};
 use crate::base::options::Queueing;
 use crate::queue::waiter::{Stage, Waiter};
 use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, StoreTime};
@@ -45,7 +45,6 @@ pub(crate) fn new(config: &Config) -> LocalQueue {
         heartbeat: TICK,
         local_handoffs: config.local_handoffs.into(),
         handoff: Handoff::InStore,
-        fairness: Fairness::Fifo,
         report_after: Duration::MAX,
         outage: None,
         neighbours: None,
@@ -83,7 +82,6 @@ pub(crate) fn request(hold: Hold) -> AcquireRequest {
             grant: span(ticks::GRANT),
             life: span(ticks::PLACE),
             tells: false,
-            is_preferred: false,
         }),
     }
 }

@@ -44,7 +44,7 @@
 //! - Messages arrive all the time, or are lost. There are no cohorts, `Wake::Poll`, waits with a limit, `no_wait`,
 //!   `max_hold`, `OnLost::KeepRunning`, inspect and force_release, and no classic programs. All TTLs are equal, except
 //!   that of the re-entry. No keys are deleted, so no earlier lock leaves anything in the line. There are no several
-//!   keys, and no `Fairness` except the first. Each reader is renewed by itself.
+//!   keys. Each reader is renewed by itself.
 //! - A caller that finds that its lease has expired before it was polled releases the lock, and sends no further
 //!   request. In the model, that is done by the next waiter.
 //! - Requests have no order on their connection, which allows more than can really happen.

@@ -39,7 +39,6 @@ fn release(ttl: Option<Duration>) -> ReleaseRequest {
                 grant: ttl,
                 life: ttl,
                 tells: false,
-                is_preferred: false,
             },
             order: Order::QueueFirst,
         };

@@ -19,13 +19,8 @@ pub(super) struct Waiters {
     joined: u64,
 }
 
-/// The position of a waiter. All waiters of a queue have the same [`Fairness`](crate::Fairness). So those that it
-/// prefers have one mode, and go before all others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    is_behind: bool,
-    joined: u64,
-}
+/// The position of a waiter.
+type Place = u64;
 
 impl Waiters {
     pub(super) fn len(&self) -> usize {
@@ -62,10 +57,7 @@ impl Waiters {
     /// Adds a waiter. Returns whether it is the first one.
     pub(super) fn add(&mut self, waiter: Waiter) -> bool {
         let hold = waiter.request.hold;
-        let place = Place {
-            is_behind: !waiter.is_preferred,
-            joined: self.joined,
-        };
+        let place = self.joined;
         self.joined += 1;
         let is_first = self.is_first(place);
         self.places.insert(hold, place);

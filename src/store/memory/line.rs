@@ -7,14 +7,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::id::{HoldId, InboxId};
-use crate::store::records::{PLACES_FROM, QueueEntry, SEQ_LIFE, TOMBSTONE_LIFE};
+use crate::store::records::{QueueEntry, SEQ_LIFE, TOMBSTONE_LIFE};
 
 #[derive(Debug, Default)]
 pub(crate) struct StoredLine {
     /// The content of the zset: the readers inside with the ends of their leases, the places in their order, and the
     /// tombstones with their ends.
     readers: Vec<(HoldId, Instant)>,
-    preferred: Vec<Standing>,
     places: Vec<Standing>,
     tombstones: HashMap<HoldId, Instant>,
     line_ends: Option<Instant>,
@@ -61,7 +60,6 @@ impl StoredLine {
         let is_over = |ends: Option<Instant>| ends.is_some_and(|ends| ends <= now);
         if is_over(self.line_ends) {
             self.readers.clear();
-            self.preferred.clear();
             self.places.clear();
             self.tombstones.clear();
         }
@@ -69,8 +67,7 @@ impl StoredLine {
             self.entries.clear();
             self.seqs.clear();
         }
-        let has_places = !self.preferred.is_empty() || !self.places.is_empty();
-        if self.readers.is_empty() && !has_places && self.tombstones.is_empty() {
+        if self.readers.is_empty() && self.places.is_empty() && self.tombstones.is_empty() {
             self.line_ends = None;
         }
         if self.entries.is_empty() && self.seqs.is_empty() {
@@ -89,7 +86,7 @@ impl StoredLine {
 
     /// Returns the first live process. Dead processes before it are removed.
     pub(crate) fn head(&mut self, now: Instant) -> Option<Process> {
-        while let Some(&Standing { inbox, .. }) = self.preferred.first().or(self.places.first()) {
+        while let Some(&Standing { inbox, .. }) = self.places.first() {
             let process = self.entries.get(&inbox);
             if let Some(process) = process.filter(|process| now < process.deadline) {
                 return Some(process.clone());
@@ -100,7 +97,6 @@ impl StoredLine {
     }
 
     pub(crate) fn leave(&mut self, inbox: InboxId) {
-        self.preferred.retain(|place| place.inbox != inbox);
         self.places.retain(|place| place.inbox != inbox);
         self.entries.remove(&inbox);
     }
@@ -127,8 +123,8 @@ impl StoredLine {
 
     /// Returns whether the process has a place, but no entry.
     pub(crate) fn is_forgotten(&self, inbox: InboxId) -> bool {
-        let mut places = self.preferred.iter().chain(&self.places);
-        places.any(|place| place.inbox == inbox) && !self.entries.contains_key(&inbox)
+        let has_place = self.places.iter().any(|place| place.inbox == inbox);
+        has_place && !self.entries.contains_key(&inbox)
     }
 
     // ---- the readers inside ----
@@ -193,7 +189,7 @@ impl StoredLine {
 
     /// The places of the processes, in their order, each with its entry if it has one.
     pub(crate) fn standing(&self) -> impl Iterator<Item = (Standing, Option<&Process>)> {
-        let places = self.preferred.iter().chain(&self.places);
+        let places = self.places.iter();
         places.map(|place| (*place, self.entries.get(&place.inbox)))
     }
 
@@ -213,13 +209,9 @@ impl StoredLine {
         holder: Option<InboxId>,
     ) -> bool {
         let QueueEntry {
-            inbox,
-            grant,
-            life,
-            is_preferred,
-            ..
+            inbox, grant, life, ..
         } = entry;
-        let before = self.place(inbox, is_preferred);
+        let before = self.place(inbox);
         let is_first = before.is_some_and(|last| last.is_none() || last == holder);
         let deadline = now + life;
         let process = Process {
@@ -236,20 +228,13 @@ impl StoredLine {
     }
 
     /// Enters the line at its end, unless the process is there. Returns the last process before it, if the place is new.
-    fn place(&mut self, inbox: InboxId, is_preferred: bool) -> Option<Option<InboxId>> {
-        let is_in = |places: &[Standing]| places.iter().any(|place| place.inbox == inbox);
-        if is_in(&self.preferred) || !is_preferred && is_in(&self.places) {
+    fn place(&mut self, inbox: InboxId) -> Option<Option<InboxId>> {
+        if self.places.iter().any(|place| place.inbox == inbox) {
             return None;
         }
-        self.places.retain(|place| place.inbox != inbox);
-        let (places, least) = if is_preferred {
-            (&mut self.preferred, 0)
-        } else {
-            (&mut self.places, PLACES_FROM)
-        };
-        let last = places.last().copied();
-        let order = last.map_or(least, |last| last.order) + 1;
-        places.push(Standing { inbox, order });
+        let last = self.places.last().copied();
+        let order = last.map_or(0, |last| last.order) + 1;
+        self.places.push(Standing { inbox, order });
         Some(last.map(|last| last.inbox))
     }
 

@@ -68,13 +68,7 @@ impl Verb for Acquire {
             return call;
         };
         let call = call.arg(entry.inbox.as_bytes()).millis(entry.grant);
-        let call = call.millis(entry.life).told(entry);
-        // The last argument follows the inbox that gets messages.
-        match (entry.is_preferred, entry.tells) {
-            (false, _) => call,
-            (true, true) => call.arg(1),
-            (true, false) => call.arg("").arg(1),
-        }
+        call.millis(entry.life).told(entry)
     }
 
     fn short(&self) -> Option<Short> {

@@ -192,11 +192,9 @@ impl Verb for Release {
             order,
         } = successor;
         let pass = u8::from(order == Order::QueueFirst);
-        let preferred = u8::from(entry.is_preferred);
         let [lease, life] = [entry.grant, entry.life].map(in_millis);
         let call = call.arg(Field(hold)).millis(ttl);
-        call.arg(format!("{pass} {lease} {life} {preferred}"))
-            .told(entry)
+        call.arg(format!("{pass} {lease} {life}")).told(entry)
     }
 
     fn goes_with_others(&self) -> bool {

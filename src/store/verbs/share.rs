@@ -23,8 +23,6 @@ pub(crate) struct ShareRequest {
     pub(crate) ttl: Duration,
     /// The maximum number of holders that may share the lock; `None` for any number. With a limit there is one hold.
     pub(crate) limit: Option<u32>,
-    /// Whether they enter a shared lock although others wait for it exclusively.
-    pub(crate) passes: bool,
     /// The way in which the process of the holds waits; `None` if it does not.
     pub(crate) entry: Option<QueueEntry>,
 }
@@ -50,12 +48,11 @@ impl Verb for Share {
             holds,
             ttl,
             limit,
-            passes,
             entry,
         } = &self.request;
         let limit = limit.map(|limit| limit.to_string()).unwrap_or_default();
         let call = Self::lua().on_lock(&self.key).arg(Fields(holds));
-        let call = call.millis(*ttl).arg(limit).arg(u8::from(*passes));
+        let call = call.millis(*ttl).arg(limit);
         match entry {
             Some(entry) => call
                 .arg(entry.inbox.as_bytes())
@@ -109,11 +106,7 @@ impl Share {
     /// free or shared.
     fn ask(&self, view: &mut View<'_>, holds: &[HoldId]) -> bool {
         let ShareRequest {
-            ttl,
-            limit,
-            passes,
-            entry,
-            ..
+            ttl, limit, entry, ..
         } = self.request;
         let mut is_shared = view.tidy();
         let is_free = !is_shared && view.lock().is_none();
@@ -128,10 +121,7 @@ impl Share {
         }
         let inbox = entry.map(|entry| entry.inbox);
         let ahead = if is_open { view.head() } else { None };
-        let is_next = ahead.is_none_or(|ahead| {
-            let is_writer = matches!(ahead.want, Want::Alone { .. });
-            Some(ahead.inbox) == inbox || is_shared && passes && is_writer
-        });
+        let is_next = ahead.is_none_or(|ahead| Some(ahead.inbox) == inbox);
         if is_open && is_next && (is_free || view.fits(outside.len(), limit)) {
             if let Some(inbox) = inbox {
                 view.line(|line| line.leave(inbox));

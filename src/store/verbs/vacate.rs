@@ -48,9 +48,8 @@ impl Verb for Vacate {
         if let Some(successor) = end.successor() {
             let entry = successor.entry;
             let [lease, life] = [entry.grant, entry.life].map(in_millis);
-            let preferred = u8::from(entry.is_preferred);
             call = call.arg(Field(successor.hold)).arg(inbox.as_bytes());
-            call = call.arg(format!("{lease} {life} {preferred}")).told(entry);
+            call = call.arg(format!("{lease} {life}")).told(entry);
         }
         let release = Release {
             key: self.key.clone(),

@@ -171,18 +171,9 @@ async fn a_permit_that_was_left_by_the_dead_goes_to_who_waited_first(world: Worl
         ..limited(dead, 2, None)
     };
     world.share_as(short).await;
-    let passes = true;
-    let waits = ShareRequest {
-        passes,
-        ..limited(first, 2, Some(entry))
-    };
-    world.share_as(waits).await;
+    world.share_as(limited(first, 2, Some(entry))).await;
     world.pass(2 * MINUTE).await;
-    let comes = ShareRequest {
-        passes,
-        ..limited(late, 2, None)
-    };
-    world.share_as(comes).await;
+    world.share_as(limited(late, 2, None)).await;
     assert!(world.is_read_by(&[one, first]).await);
 }
 

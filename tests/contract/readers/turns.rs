@@ -3,9 +3,9 @@
 use super::super::world::{
     GRANT, MINUTE, World, acquire_request, entry_of, near, some_hold, some_waiter, successor,
 };
-use super::{TTL, share_request};
+use super::TTL;
 use crate::base::id::InboxId;
-use crate::store::{AcquireReply, Order, Presence, QueueEntry, ShareRequest, Successor};
+use crate::store::{AcquireReply, Order, Presence, QueueEntry, Successor};
 
 on_every_store!(
     the_last_reader_moves_the_lock_on,
@@ -18,8 +18,6 @@ on_every_store!(
     a_reader_leaves_its_place_to_the_others_of_its_process,
     a_successor_waits_for_readers_that_go_first,
     tokens_grow_over_readers,
-    preferred_readers_pass_writers,
-    preferred_writers_go_before_readers,
 );
 
 async fn the_last_reader_moves_the_lock_on(world: World) {
@@ -175,53 +173,4 @@ async fn tokens_grow_over_readers(world: World) {
         world.leave(writer, entry.inbox).await;
         last = moved;
     }
-}
-
-fn preferred(entry: QueueEntry) -> QueueEntry {
-    QueueEntry {
-        is_preferred: true,
-        ..entry
-    }
-}
-
-async fn preferred_readers_pass_writers(world: World) {
-    let [reader, late] = [some_hold(), some_hold()];
-    let (writer, entry) = some_waiter();
-    let (next, place) = some_waiter();
-    let passing = |hold, entry| ShareRequest {
-        passes: true,
-        ..share_request(&[hold], TTL, entry)
-    };
-    world.read(&[reader], TTL).await;
-    world.wait(writer, TTL, entry).await;
-    world.share_as(passing(late, None)).await;
-    assert!(world.is_read_by(&[reader, late]).await);
-    world.unshare(late, place.inbox).await;
-    world.unshare(reader, place.inbox).await;
-    assert!(world.is_held(writer, GRANT).await);
-    // If it waits, it is ahead of the writers.
-    let (second, behind) = some_waiter();
-    world.wait(second, TTL, behind).await;
-    world.share_as(passing(next, Some(preferred(place)))).await;
-    world.leave(writer, entry.inbox).await;
-    assert!(world.is_read_by(&[next]).await);
-}
-
-async fn preferred_writers_go_before_readers(world: World) {
-    let first = some_hold();
-    let (reader, place) = some_waiter();
-    let (writer, entry) = some_waiter();
-    let (other, ordinary) = some_waiter();
-    world.take(first, TTL).await;
-    world.read_later(&[reader], place).await;
-    world.wait(other, TTL, ordinary).await;
-    world.wait(writer, TTL, preferred(entry)).await;
-    // An ordinary place becomes a preferred one.
-    world.wait(other, TTL, preferred(ordinary)).await;
-    world.release(first).await;
-    assert!(world.is_held(writer, GRANT).await);
-    world.leave(writer, entry.inbox).await;
-    assert!(world.is_held(other, GRANT).await);
-    world.leave(other, ordinary.inbox).await;
-    assert!(world.is_read_by(&[reader]).await);
 }

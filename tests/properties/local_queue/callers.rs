@@ -123,7 +123,6 @@ impl Shell {
             grant: (2 * heartbeat).min(ttl),
             life: 2 * heartbeat,
             tells: false,
-            is_preferred: false,
         });
         let request = AcquireRequest { hold, ttl, entry };
         self.callers.push((hold, Caller::Waits { asks_once }));
@@ -133,7 +132,6 @@ impl Shell {
             mode,
             limit: None,
             takes: 1,
-            is_preferred: false,
             asks_once,
             grace: crate::base::time::Grace::NONE,
             may_inherit,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::base::error::Effect;
-use crate::base::option_types::{Fairness, Handoff, Wake};
+use crate::base::option_types::{Handoff, Wake};
 use crate::base::options::Queueing;
 
 /// The possible events. A number selects one of the values to which the event can apply.
@@ -104,7 +104,6 @@ pub(super) fn any_queueing() -> impl Strategy<Value = Queueing> {
         wake,
         heartbeat: Duration::from_secs(1),
         local_handoffs,
-        fairness: Fairness::Fifo,
         handoff: Handoff::InProcess,
         report_after: Duration::MAX,
         outage: None,

@@ -160,7 +160,6 @@ fn enlist(
             grant: millis(GRANT),
             life: millis(GRANT),
             tells: may_inherit,
-            is_preferred: false,
         });
         let request = AcquireRequest {
             hold: hold(waiter),
@@ -168,12 +167,7 @@ fn enlist(
             entry,
         };
         story.requests.insert(waiter, request);
-        let is_preferred = story.queue.queueing.fairness.prefers(mode);
-        let wish = wish(request, mode, asks_once, may_inherit);
-        Some(Input::Join(Wish {
-            is_preferred,
-            ..wish
-        }))
+        Some(Input::Join(wish(request, mode, asks_once, may_inherit)))
     })
 }
 
@@ -188,7 +182,6 @@ pub(super) fn wish(
         mode,
         limit: None,
         takes: 1,
-        is_preferred: false,
         asks_once,
         grace: crate::base::time::Grace::NONE,
         may_inherit,

@@ -2,8 +2,6 @@
 
 use super::events::*;
 use super::story::*;
-use crate::base::option_types::Fairness;
-use crate::base::options::Queueing;
 
 #[test]
 fn readers_who_come_while_one_is_asked_for_enter_together() {
@@ -247,29 +245,12 @@ fn readers_enter_behind_a_writer_that_goes_on_as_a_reader() {
         .ends();
 }
 
-/// The local queue of a process follows the rule of its place in the store's queue.
 #[test]
-fn preferred_readers_go_before_writers_and_the_other_way_round() {
-    for (fairness, first) in [
-        (Fairness::Fifo, "acquire B"),
-        (Fairness::PreferReaders, "share CD"),
-        (Fairness::PreferWriters, "acquire B"),
-    ] {
-        let queueing = Queueing { fairness, ..NOTIFY };
-        let story = Story::of(queueing).named(format!("{fairness:?}"));
-        let _unfinished = story.held_by(A).goes([
-            (join(B), ""),
-            (read(C), ""),
-            (read(D), ""),
-            (lost(A), first),
-        ]);
-    }
-    let fairness = Fairness::PreferWriters;
-    let queueing = Queueing { fairness, ..NOTIFY };
-    let _unfinished = Story::of(queueing).held_by(A).goes([
-        (read(B), ""),
-        (join(C), ""),
-        (join(D), ""),
-        (lost(A), "acquire C"),
+fn readers_behind_a_writer_wait_for_its_turn() {
+    let _unfinished = Story::of(NOTIFY).held_by(A).goes([
+        (join(B), ""),
+        (read(C), ""),
+        (read(D), ""),
+        (lost(A), "acquire B"),
     ]);
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::id::HoldId;
-use crate::base::option_types::{Fairness, Handoff, Mode, Wake};
+use crate::base::option_types::{Handoff, Mode, Wake};
 use crate::base::options::Queueing;
 use crate::queue::grant::Grant;
 use crate::queue::local_queue::LocalQueue;
@@ -34,7 +34,6 @@ pub(super) const NOTIFY: Queueing = Queueing {
     heartbeat: millis(HEARTBEAT),
     local_handoffs: 16,
     handoff: Handoff::InStore,
-    fairness: Fairness::Fifo,
     report_after: Duration::MAX,
     outage: None,
     neighbours: None,

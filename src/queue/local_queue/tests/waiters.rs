@@ -10,29 +10,25 @@ use crate::queue::local_queue::Waiters;
 use crate::queue::waiter::Waiter;
 use crate::store::AcquireRequest;
 
-fn waiter(is_preferred: bool, asks_once: bool) -> Waiter {
+fn waiter(asks_once: bool) -> Waiter {
     let request = AcquireRequest {
         hold: Owner::new().next_hold(),
         ttl: millis(1),
         entry: None,
     };
-    let mut wish = wish(request, Mode::Exclusive, asks_once, false);
-    wish.is_preferred = is_preferred;
-    Waiter::new(wish)
+    Waiter::new(wish(request, Mode::Exclusive, asks_once, false))
 }
 
 proptest! {
-    /// It behaves like a list into which the preferred waiters are inserted one after the other.
     #[test]
-    fn they_are_a_list(steps in prop::collection::vec(any::<(bool, bool, bool, usize)>(), 0..100)) {
+    fn they_are_a_list(steps in prop::collection::vec(any::<(bool, bool, usize)>(), 0..100)) {
         let (mut waiters, mut list) = (Waiters::default(), Vec::<Waiter>::new());
-        for (joins, is_preferred, asks_once, at) in steps {
+        for (joins, asks_once, at) in steps {
             if joins || list.is_empty() {
-                let waiter = waiter(is_preferred, asks_once);
-                let behind = |other: &Waiter| is_preferred && !other.is_preferred;
-                let at = list.iter().position(behind).unwrap_or(list.len());
-                list.insert(at, waiter.clone());
-                prop_assert_eq!(waiters.add(waiter), at == 0);
+                let waiter = waiter(asks_once);
+                let is_first = list.is_empty();
+                list.push(waiter.clone());
+                prop_assert_eq!(waiters.add(waiter), is_first);
             } else {
                 let at = at % list.len();
                 let gone = list.remove(at);
