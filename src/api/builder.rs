@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::label::Labeller;
 use crate::base::metrics::Classifier;
-use crate::base::option_types::{Handoff, Wake};
+use crate::base::option_types::Handoff;
 use crate::base::options::{Options, Queueing};
 use crate::base::time::Grace;
 use crate::store::records::Enclosing;
@@ -220,9 +220,8 @@ impl LocksBuilder {
     }
 
     /// Limits how long an acquisition waits for a store that does not respond (default: as long as its
-    /// [`wait`](crate::LockRequest::wait)). The minimum is two heartbeats, and with [`Wake::Poll`] also two intervals,
-    /// because a waiter sends requests no more often. Make the limit longer than that by the
-    /// [`response_timeout`](Self::response_timeout).
+    /// [`wait`](crate::LockRequest::wait)). The minimum is 2 s, because a waiter may send only one request in a second.
+    /// Make the limit longer than that by the [`response_timeout`](Self::response_timeout).
     ///
     /// When the store has not responded to requests for the lock for this long, the acquisition ends with
     /// [`Unavailable`](crate::LockError::Unavailable), even if some of its `wait` is left. So a service can let callers
@@ -233,12 +232,11 @@ impl LocksBuilder {
     ///
     /// ```
     /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// // There is no server at this address.
     /// let builder = reentry::Locks::builder().url("redis://127.0.0.1:1");
-    /// let builder = builder.heartbeat(Duration::from_millis(50));
-    /// let locks = builder.outage(Duration::from_millis(200)).build_lazy()?;
+    /// let locks = builder.outage(Duration::from_secs(5)).build_lazy()?;
     /// let error = locks.lock("order:42").wait(Duration::from_secs(60)).await.unwrap_err();
     /// assert!(error.is_unavailable());
     /// # Ok(())
@@ -249,48 +247,10 @@ impl LocksBuilder {
         self
     }
 
-    /// Sets how waiters learn that a lock may be free (default: [`Wake::Notify`]).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use reentry::{Locks, Wake};
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let wake = Wake::Poll { interval: Duration::from_millis(50), attempts: Some(3) };
-    /// let locks = Locks::builder().url("memory:").wake(wake).build().await?;
-    /// let _elsewhere = locks.lock("order:42").await?;
-    /// assert!(locks.lock("order:42").await.unwrap_err().is_contended());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn wake(mut self, wake: Wake) -> Self {
-        self.queueing.wake = wake;
-        self
-    }
-
-    /// Sets the interval between two requests of a waiter that waits for a message (default 1 s; a third of its TTL if
-    /// that is shorter). Between 10 ms and 1 min.
-    ///
-    /// A lost message, a dead waiter and a subscription that hangs each delay a hand-off by at most two heartbeats. A
-    /// lock that has moved to another process has a lease of two heartbeats until its first renewal.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use reentry::{LockError, Locks};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), LockError> {
-    /// let builder = Locks::builder().url("memory:").heartbeat(Duration::from_millis(200));
-    /// assert!(builder.build().await.is_ok());
-    /// let builder = Locks::builder().url("memory:").heartbeat(Duration::ZERO);
-    /// assert!(matches!(builder.build().await, Err(LockError::Config { .. })));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn heartbeat(mut self, heartbeat: Duration) -> Self {
+    /// Replaces the longest interval between two requests of a waiter, for the tests of this crate: what a waiter does
+    /// must not depend on how long a test takes.
+    #[doc(hidden)]
+    pub fn __heartbeat(mut self, heartbeat: Duration) -> Self {
         self.queueing.heartbeat = heartbeat;
         self
     }

@@ -28,7 +28,6 @@ use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::label::Labeller;
 use crate::base::metrics::{self, Classifier};
-use crate::base::option_types::Wake;
 use crate::base::options::{Options, Queueing, Terms, WaitLimit};
 use crate::hold::deadlock::{Searches, Waiting};
 use crate::hold::hold::Hold;
@@ -82,10 +81,8 @@ impl Engine {
         metrics::describe();
         let searches = Searches::new(Arc::clone(&store));
         let renewals = RenewalSchedule::new(LocalQueues::new(store, queueing), response_timeout);
-        if queueing.wake == Wake::Notify {
-            let holders: Weak<RenewalSchedule> = Arc::downgrade(&renewals);
-            renewals.store().watch(holders);
-        }
+        let holders: Weak<RenewalSchedule> = Arc::downgrade(&renewals);
+        renewals.store().watch(holders);
         Arc::new(Self {
             id: LocksId::of(&renewals),
             prefix,

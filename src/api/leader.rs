@@ -225,11 +225,10 @@ impl Campaign {
     }
 }
 
-/// Whether a campaign continues after this error of an acquisition: all attempts of `Wake::Poll` were made, the store
-/// did not respond for an `outage`, or replicas are unavailable.
+/// Whether a campaign continues after this error of an acquisition: the store did not respond for an `outage`, or
+/// replicas are unavailable.
 fn goes_on(error: &LockError) -> bool {
     match error {
-        LockError::Timeout { .. } => true,
         LockError::Unavailable { source, .. } => !source.is_refused(),
         LockError::Unconfirmed { source, .. } => {
             let source = source.as_ref();

@@ -229,10 +229,9 @@ impl Locks {
     /// the lock away from 1,000 of them. Returns `false` if the lock is free.
     ///
     /// A holder of this `Locks` is informed immediately. A holder elsewhere is informed by a message. The message
-    /// cannot arrive over a pool, without [`Wake::Notify`](crate::Wake::Notify), or if it
-    /// is lost. Then the holder learns of the loss at its next renewal, or at its deadline, and may continue to work
-    /// until then. Use this method as an operator, or for a holder that is known to be dead. A hold that began after
-    /// this call examined the lock is not affected.
+    /// cannot arrive over a pool, and it may be lost. Then the holder learns of the loss at its next renewal, or at its
+    /// deadline, and may continue to work until then. Use this method as an operator, or for a holder that is known to
+    /// be dead. A hold that began after this call examined the lock is not affected.
     ///
     /// A key that holds something other than a lock is not changed. A lock is a hash whose fields are all
     /// `<uuid>:<number>`, as this crate and the classic scripts write them, each with a count of at least 1. The hash

@@ -309,8 +309,8 @@ options! {
     request:
     /// Sets whether this request takes part in the deadlock search while it waits (default: `true`).
     ///
-    /// The search applies to a request that has locks, and waits for longer than a quarter of a
-    /// [heartbeat](LocksBuilder::heartbeat). Such a request is inside a body that holds another lock of this
+    /// The search applies to a request that has locks, and waits for longer than a quarter of a heartbeat. The heartbeat
+    /// is 1 s, or a third of the TTL if that is shorter. Such a request is inside a body that holds another lock of this
     /// [`Locks`](crate::Locks), or has acquired some of [several](crate::Locks::lock_all) locks. It tells the store
     /// which locks these are, four times per heartbeat. If such requests form a ring, in any number of processes, one
     /// of them fails with [`LockError::Deadlock`](crate::LockError::Deadlock) within about two heartbeats. The others

@@ -7,7 +7,7 @@ use crate::api::engine::Engine;
 use crate::api::with_lock::{WithLock, WithLockFlat};
 use crate::base::error::LockError;
 use crate::base::key::{Keys, OneKey};
-use crate::base::options::{Options, WaitLimit};
+use crate::base::options::{Options, Retry, WaitLimit};
 
 /// A request for a lock, with its own options. [`Locks::lock`](crate::Locks::lock) returns one.
 ///
@@ -67,7 +67,32 @@ impl<K> LockRequest<K> {
     /// # }
     /// ```
     pub fn no_wait(mut self) -> Self {
-        self.options.wait = Some(WaitLimit::Never);
+        (self.options.wait, self.options.retry) = (Some(WaitLimit::Never), None);
+        self
+    }
+
+    /// Makes up to `attempts` single attempts, each as with [`no_wait`](Self::no_wait), and sleeps for `interval` between
+    /// them (default: one request, which waits in the queue). If the last attempt finds the lock busy as well, the error
+    /// is [`LockError::Busy`].
+    ///
+    /// It replaces [`wait`](Self::wait), takes no place in the queue, and is no part of the deadlock search. So callers
+    /// that wait go first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let _elsewhere = locks.lock("order:42").await?;
+    /// let tried = locks.lock("order:42").retry(3, Duration::from_millis(50)).await;
+    /// assert!(matches!(tried, Err(reentry::LockError::Busy { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn retry(mut self, attempts: u32, interval: Duration) -> Self {
+        self.options.retry = Some(Retry { attempts, interval });
         self
     }
 
@@ -112,8 +137,8 @@ impl<K> LockRequest<K> {
     /// [`LocksBuilder::labels`](crate::LocksBuilder::labels)).
     ///
     /// [`LockError::Timeout`], the event `waiting` and [`inspect`](crate::Locks::inspect) show the label next to the
-    /// process of the holder. A separate request stores it when the hold has lasted for a
-    /// [heartbeat](crate::LocksBuilder::heartbeat), and again every third of the TTL. A shorter hold sends nothing. The
+    /// process of the holder. A separate request stores it when the hold has lasted for a second, or for a third of the
+    /// TTL if that is shorter, and again every third of the TTL. A shorter hold sends nothing. The
     /// label is removed after the release, or expires with the lease. At most 100 characters are stored, and control
     /// characters are replaced. The value of the outermost acquisition applies.
     ///

@@ -56,8 +56,7 @@ use crate::base::shown::Shown;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Another holder kept the lock until the `wait` was over, or until the attempts of
-    /// [`Wake::Poll`](crate::Wake::Poll) were used up.
+    /// Another holder kept the lock until the `wait` was over.
     #[error("timed out waiting for the lock on `{}` after {waited:.1?}{}", Shown(.key), InTheWay(.holder, .others))]
     #[non_exhaustive]
     Timeout {

@@ -84,69 +84,6 @@ pub enum Reentrancy {
     Forbid,
 }
 
-/// How a waiter learns that the lock is free.
-///
-/// In each process, only the first waiter for a key sends requests to the store. The others queue behind it. The first
-/// waiter takes a place in the lock's queue in the store, and keeps it with one request per
-/// [heartbeat](crate::LocksBuilder::heartbeat). It requests the lock when the lease that it knows of expires.
-///
-/// # Examples
-///
-/// ```
-/// use reentry::{Locks, Wake};
-/// use std::time::Duration;
-///
-/// let poll = Wake::Poll { interval: Duration::from_millis(200), attempts: None };
-/// let builder = Locks::builder().url("memory:").wake(poll);
-/// # assert!(builder.build_lazy().is_ok());
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Wake {
-    /// The store sends a message, over one subscription per [`Locks`](crate::Locks). The subscription is opened when a
-    /// caller has to wait for the first time.
-    ///
-    /// Without a subscription, this is the same as `Backoff`: if a pool was given without a URL, if the server rejects
-    /// subscriptions, and while a broken subscription is being re-established. A lost message, or a subscription that
-    /// hangs, delays a hand-off by up to two heartbeats.
-    #[default]
-    Notify,
-    /// The waiter sends another request after an increasing delay with jitter, from 10 ms to 100 ms, or to the
-    /// heartbeat if that is shorter.
-    Backoff,
-    /// The waiter sends another request after a fixed interval, as the classic implementations do.
-    Poll {
-        /// The time between a response and the next request. Must not be zero.
-        ///
-        /// If the interval is longer than the heartbeat, the process takes no place in the queue. It acquires the lock
-        /// only when no other process waits.
-        interval: Duration,
-        /// How many requests one waiter sends before it fails with [`LockError::Timeout`](crate::LockError::Timeout).
-        /// With `None`, only `wait` limits them.
-        attempts: Option<u32>,
-    },
-}
-
-impl Wake {
-    /// Whether a waiter that has sent `asked` requests must give up.
-    pub(crate) fn is_exhausted(self, asked: u32) -> bool {
-        matches!(self, Self::Poll { attempts: Some(attempts), .. } if asked >= attempts)
-    }
-
-    pub(crate) fn check(self) -> Result<(), LockError> {
-        let zero = match self {
-            Self::Poll { interval, .. } if interval.is_zero() => "interval",
-            Self::Poll {
-                attempts: Some(0), ..
-            } => "attempts",
-            Self::Poll { .. } | Self::Backoff | Self::Notify => return Ok(()),
-        };
-        Err(LockError::config(format!(
-            "the {zero} of `Wake::Poll` must not be zero"
-        )))
-    }
-}
-
 /// How a lock moves from one call graph to the next one in the same process.
 ///
 /// # Examples
@@ -171,7 +108,7 @@ pub enum Handoff {
     ///
     /// - after a heartbeat;
     /// - after [`local_handoffs`](crate::LocksBuilder::local_handoffs), if another process waits, or if no message can
-    ///   announce such a process (see [`Wake`]);
+    ///   announce such a process;
     /// - when the renewal of the hold is due;
     /// - after a section shorter than the microsecond that the next token needs;
     /// - before a waiter with a different TTL or with a `max_hold`.

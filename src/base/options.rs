@@ -1,19 +1,18 @@
 //! The options and their defaults, and the only place where they are checked.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::base::error::LockError;
 use crate::base::neighbours::Neighbours;
-use crate::base::option_types::{Confirm, Handoff, Mode, OnLost, Reentrancy, Replicas, Wake};
+use crate::base::option_types::{Confirm, Handoff, Mode, OnLost, Reentrancy, Replicas};
 use crate::base::time::Grace;
 
 /// The options of the queues of one `Locks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Queueing {
-    pub(crate) wake: Wake,
+    /// The longest interval between two requests of a waiter, if there are no failures.
     pub(crate) heartbeat: Duration,
     /// How many consecutive times a lock moves from one local waiter to the next while another process waits.
     pub(crate) local_handoffs: u32,
@@ -29,7 +28,6 @@ pub(crate) struct Queueing {
 impl Default for Queueing {
     fn default() -> Self {
         Self {
-            wake: Wake::default(),
             heartbeat: Duration::from_secs(1),
             local_handoffs: 16,
             handoff: Handoff::default(),
@@ -41,28 +39,15 @@ impl Default for Queueing {
 }
 
 impl Queueing {
-    const HEARTBEATS: RangeInclusive<Duration> =
-        Duration::from_millis(10)..=Duration::from_secs(60);
-
     pub(crate) fn check(self) -> Result<(), LockError> {
-        if !Self::HEARTBEATS.contains(&self.heartbeat) {
-            let heartbeat = self.heartbeat;
-            let reason = format!("`heartbeat` must be between 10 ms and 1 min, not {heartbeat:?}");
-            return Err(LockError::config(reason));
-        }
-        // The longest interval between two requests of a waiter, if there are no failures.
-        let pause = match self.wake {
-            Wake::Poll { interval, .. } => interval.max(self.heartbeat),
-            Wake::Notify | Wake::Backoff => self.heartbeat,
-        };
-        if let Some(outage) = self.outage.filter(|it| *it < pause.saturating_mul(2)) {
+        let shortest = 2 * self.heartbeat;
+        if let Some(outage) = self.outage.filter(|it| *it < shortest) {
             let reason = format!(
-                "`outage` must be at least twice the {pause:?} between two requests, not {outage:?}"
+                "`outage` must be at least {shortest:?}, twice the time between two requests of a waiter, not {outage:?}"
             );
             return Err(LockError::config(reason));
         }
-        self.neighbours.map_or(Ok(()), Neighbours::check)?;
-        self.wake.check()
+        self.neighbours.map_or(Ok(()), Neighbours::check)
     }
 
     /// The heartbeat of a waiter with this TTL.
@@ -107,11 +92,19 @@ impl From<Duration> for WaitLimit {
     }
 }
 
+/// Single attempts, in place of a wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Retry {
+    pub(crate) attempts: u32,
+    pub(crate) interval: Duration,
+}
+
 /// The options as they were given: by the builder for all requests, or by one request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
     pub(crate) ttl: Option<Duration>,
     pub(crate) wait: Option<WaitLimit>,
+    pub(crate) retry: Option<Retry>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) min_hold: Option<Duration>,
     /// How much longer the lease lasts in the store than here, at least. It is the same for all requests of a `Locks`.
@@ -224,7 +217,11 @@ impl Options {
         grace: Grace,
     ) -> Option<String> {
         let shortest = max_hold.map_or(ttl, |max_hold| max_hold.min(ttl));
+        let is_void = |retry: Retry| retry.attempts == 0 || retry.interval.is_zero();
         let reason = match (self.min_hold, max_hold) {
+            _ if self.retry.is_some_and(is_void) => {
+                "neither the `attempts` nor the `interval` of `retry` may be zero".to_owned()
+            }
             _ if !(Self::MIN_TTL..=Self::MAX_TTL).contains(&ttl) => {
                 format!("`ttl` must be between 20 ms and 100 years, not {ttl:?}")
             }

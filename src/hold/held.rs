@@ -258,11 +258,10 @@ impl Held {
     /// Waits until another caller in this process, or another process, waits for the lock. So a long batch can let
     /// others in at a safe point, by a release and a new acquisition, which queues behind the others.
     ///
-    /// While the future is awaited, a request is sent to the store immediately and after each
-    /// [heartbeat](crate::LocksBuilder::heartbeat). With [`Wake::Notify`](crate::Wake::Notify), a message also reports
-    /// a process that arrives. An acquisition that does not wait is not detected: a
-    /// [`try_acquire`](crate::LockRequest::try_acquire), a reader beside readers, a permit while some are free. The
-    /// future does not resolve after a release, or while the store does not respond.
+    /// While the future is awaited, a request is sent to the store immediately and after each heartbeat (1 s, or a third
+    /// of the TTL if that is shorter). A message also reports a process that arrives. An acquisition that does not wait
+    /// is not detected: a [`try_acquire`](crate::LockRequest::try_acquire), a reader beside readers, a permit while some
+    /// are free. The future does not resolve after a release, or while the store does not respond.
     ///
     /// # Cancel safety
     ///

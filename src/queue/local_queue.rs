@@ -105,7 +105,7 @@ impl LocalQueue {
         let hold = waiter.request.hold;
         let mut flight = self.flight.iter();
         let is_asking = flight.any(|flight| flight.waiters.contains(&hold));
-        let is_answered = waiter.asked > 0 && !is_asking && matches!(self.heard, Heard::Busy);
+        let is_answered = waiter.was_asked && !is_asking && matches!(self.heard, Heard::Busy);
         matches!(waiter.stage, Stage::Queued(_)) || is_answered
     }
 
@@ -331,15 +331,8 @@ impl LocalQueue {
             }
             Outcome::Unknown(_) => self.maybe_free |= is_named,
         }
-        match self.waiters.get(hold) {
-            Some(waiter) if waiter.asks_once => {
-                self.refuse(hold, self.heard.refusal(), now, actions);
-            }
-            Some(waiter) if self.queueing.wake.is_exhausted(waiter.asked) => {
-                let refusal = Refusal::Late(self.heard.failure());
-                self.refuse(hold, refusal, now, actions);
-            }
-            _ => {}
+        if self.waiters.get(hold).is_some_and(|it| it.asks_once) {
+            self.refuse(hold, self.heard.refusal(), now, actions);
         }
     }
 

@@ -49,7 +49,7 @@ use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::option_types::{Handoff, Mode, Wake};
+use crate::base::option_types::{Handoff, Mode};
 use crate::base::options::{Terms, WaitLimit};
 use crate::base::timer::timeout_at;
 use crate::store::{AcquireRequest, HandoffMessage, Listener, QueueEntry};
@@ -126,7 +126,7 @@ impl LocalQueues {
             request: AcquireRequest {
                 hold,
                 ttl: terms.ttl,
-                entry: entry.flatten(),
+                entry,
             },
             mode: terms.mode,
             limit: terms.permits,
@@ -153,7 +153,7 @@ impl LocalQueues {
     /// changes.
     pub(super) fn listen(&self) -> bool {
         let listener: Weak<Self> = Weak::clone(&self.this);
-        self.queueing.wake == Wake::Notify && self.store().listen(self.requests.inbox(), listener)
+        self.store().listen(self.requests.inbox(), listener)
     }
 
     /// The number of callers that wait in this process, without the holder.
@@ -254,23 +254,18 @@ impl LocalQueues {
         lines.of.get_key_value(key).map(|(key, _)| key.clone())
     }
 
-    /// The entry of a waiter with this TTL in the store's queue; `None` if it sends requests too rarely to keep one.
+    /// The entry of a waiter with this TTL in the store's queue.
     ///
     /// A lock that moves to the waiter has a short lease until it is renewed, and an entry has a short life. So a dead
     /// process delays the others by two heartbeats at most.
-    fn entry(&self, terms: Terms) -> Option<QueueEntry> {
+    fn entry(&self, terms: Terms) -> QueueEntry {
         let heartbeat = self.queueing.heartbeat(terms.ttl);
-        let asks = match self.queueing.wake {
-            Wake::Poll { interval, .. } => interval,
-            Wake::Notify | Wake::Backoff => Duration::ZERO,
-        };
-        (asks <= heartbeat).then(|| QueueEntry {
+        QueueEntry {
             inbox: self.requests.inbox(),
             grant: (2 * heartbeat + terms.grace.duration()).min(terms.ttl),
             life: 2 * heartbeat,
-            tells: self.queueing.handoff == Handoff::InProcess
-                && self.queueing.wake == Wake::Notify,
-        })
+            tells: self.queueing.handoff == Handoff::InProcess,
+        }
     }
 }
 

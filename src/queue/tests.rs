@@ -156,7 +156,7 @@ impl Process {
             meanwhile: Mutex::default(),
             listener: Mutex::default(),
         });
-        let locks = Locks::builder().ttl(TTL).heartbeat(heartbeat);
+        let locks = Locks::builder().ttl(TTL).__heartbeat(heartbeat);
         let locks = locks.behind(Arc::clone(&store), SECOND);
         Self { store, locks }
     }
@@ -257,6 +257,7 @@ async fn no_wait_does_not_wait_for_a_release_that_is_repeated() -> Result<(), Lo
 }
 
 /// Waiters in other processes get the lock as soon as the server is available again.
+/// Only the caller of a guard learns of it (P13).
 #[tokio::test(start_paused = true)]
 async fn a_refused_release_does_not_cost_the_output() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);

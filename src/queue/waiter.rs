@@ -37,8 +37,8 @@ pub(super) enum Stage {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct Waiter {
     pub(super) wish: Wish,
-    /// The number of requests that were sent for the waiter.
-    pub(super) asked: u32,
+    /// Whether a request was sent for the waiter.
+    pub(super) was_asked: bool,
     pub(super) stage: Stage,
     /// Whether an acquire of the waiter was never answered. Then its end needs a tombstone.
     pub(super) unanswered: bool,
@@ -107,7 +107,7 @@ impl Waiter {
     pub(super) fn new(wish: Wish) -> Self {
         Self {
             wish,
-            asked: 0,
+            was_asked: false,
             stage: Stage::Waiting,
             unanswered: false,
         }

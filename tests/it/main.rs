@@ -90,6 +90,7 @@ mod queue {
     mod moves;
     mod neighbours;
     mod outage;
+    mod retries;
     mod runtimes;
     mod spawned;
     mod timeouts;

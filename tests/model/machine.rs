@@ -11,7 +11,7 @@ use super::config::{Config, ticks};
 use super::hold::{Hold, Holds, Token};
 use super::message::{Acquired, Answer, Message};
 use crate::base::id::{FencingToken, HoldId, InboxId};
-use crate::base::option_types::{Handoff, Wake};
+use crate::base::option_types::Handoff;
 use crate::base::options::Queueing;
 use crate::queue::waiter::{Stage, Waiter};
 use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, StoreTime};
@@ -41,7 +41,6 @@ static INBOX: LazyLock<InboxId> = LazyLock::new(InboxId::new);
 /// A process that receives messages.
 pub(crate) fn new(config: &Config) -> LocalQueue {
     let mut queue = LocalQueue::new(Queueing {
-        wake: Wake::Notify,
         heartbeat: TICK,
         local_handoffs: config.local_handoffs.into(),
         handoff: Handoff::InStore,
@@ -189,7 +188,7 @@ pub(crate) fn normalize(queue: &mut LocalQueue) {
     queue.holders.each_until(whole);
     queue.backoff.reset();
     each_waiter(queue, |waiter| {
-        waiter.asked = 0;
+        waiter.was_asked = false;
         if let Stage::Queued(clock) = &mut waiter.stage {
             // Only the difference between the two clocks counts.
             let ahead = clock.at.micros + micros(now() - clock.sent);

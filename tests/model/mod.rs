@@ -41,8 +41,8 @@
 //! - A step of a process is atomic, as it is under the mutex of the local queues. The work of the shell around it is
 //!   not modelled: wakers, the driver as a task, its start and its end.
 //! - A tombstone outlives every request. So does the number of a depth change.
-//! - Messages arrive all the time, or are lost. There are no cohorts, `Wake::Poll`, waits with a limit, `no_wait`,
-//!   `max_hold`, `OnLost::KeepRunning`, inspect and force_release, and no classic programs. All TTLs are equal, except
+//! - Messages arrive all the time, or are lost. There are no cohorts, waits with a limit, `no_wait`, `max_hold`,
+//!   `OnLost::KeepRunning`, inspect and force_release, and no classic programs. All TTLs are equal, except
 //!   that of the re-entry. No keys are deleted, so no earlier lock leaves anything in the line. There are no several
 //!   keys. Each reader is renewed by itself.
 //! - A caller that finds that its lease has expired before it was polled releases the lock, and sends no further

@@ -8,7 +8,7 @@ use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 
 use super::LocksBuilder;
-use crate::{LockError, LockRequest, Locks, Neighbours, Replicas, Wake};
+use crate::{LockError, LockRequest, Locks, Neighbours, Replicas};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -23,10 +23,6 @@ fn durations() -> impl Strategy<Value = Duration> {
 }
 
 fn built(builder: LocksBuilder, option: usize, value: Duration) -> LocksBuilder {
-    let poll = |interval| Wake::Poll {
-        interval,
-        attempts: None,
-    };
     match option {
         0 => builder.ttl(value),
         1 => builder.wait(value),
@@ -36,10 +32,8 @@ fn built(builder: LocksBuilder, option: usize, value: Duration) -> LocksBuilder 
         5 => builder.connect_timeout(value),
         6 => builder.response_timeout(value),
         7 => builder.outage(value),
-        8 => builder.heartbeat(value),
-        9 => builder.report_waiting_after(value),
-        10 => builder.wake(poll(value)),
-        11 => builder.neighbours(Neighbours::polling(value)),
+        8 => builder.report_waiting_after(value),
+        9 => builder.neighbours(Neighbours::polling(value)),
         _ => builder.neighbours(Neighbours::polling(SECOND / 20).every(value)),
     }
 }
@@ -50,6 +44,7 @@ fn requested(request: LockRequest, option: usize, value: Duration) -> LockReques
         1 => request.wait(value),
         2 => request.max_hold(value),
         3 => request.min_hold(value),
+        4 => request.retry(3, value),
         _ => request.confirm(Replicas::all(), value),
     }
 }
@@ -94,8 +89,8 @@ proptest! {
 
     #[test]
     fn no_duration_panics(
-        options in vec((0usize..13, durations()), 0..3),
-        own in vec((0usize..5, durations()), 0..3),
+        options in vec((0usize..11, durations()), 0..3),
+        own in vec((0usize..6, durations()), 0..3),
         limit in durations(),
     ) {
         let mut runtime = Builder::new_current_thread();

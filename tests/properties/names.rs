@@ -4,8 +4,8 @@ use redis::ToRedisArgs;
 
 use super::Entries;
 use crate::base::error::LockError;
-use crate::base::shown::Shown;
 use crate::base::key::{LockKey, RESERVED};
+use crate::base::shown::Shown;
 
 /// A name is accepted if and only if the keys next to the lock can be in its slot. Then they are, and no other lock has
 /// any of them. A prefix after which some name is accepted is accepted.

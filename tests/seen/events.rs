@@ -160,7 +160,7 @@ async fn a_deadlock_is_told_with_the_ring_and_once() {
 #[tokio::test]
 async fn a_search_that_the_server_refuses_is_told_once() -> Result<(), LockError> {
     let server = RedisServer::start().await;
-    let builder = patient(&server).heartbeat(Duration::from_millis(40));
+    let builder = patient(&server).__heartbeat(Duration::from_millis(40));
     let locks = builder.build().await?;
     let (events, _guard) = Trace::of_this_test();
     let wanted = locks.lock("b").await?;

@@ -39,8 +39,8 @@ async fn meet_everything(
     metrics: &PrometheusHandle,
 ) -> Result<(), LockError> {
     let heartbeat = Duration::from_millis(50);
-    let locks = patient(server).heartbeat(heartbeat).build().await?;
-    let other: Locks = patient(server).heartbeat(heartbeat).build().await?;
+    let locks = patient(server).__heartbeat(heartbeat).build().await?;
+    let other: Locks = patient(server).__heartbeat(heartbeat).build().await?;
     // A wait, a hand-off, a re-entry, and a renewal.
     let guard = locks.lock(KEY).ttl(Duration::from_secs(1)).await?;
     guard.scope(locks.with_lock(KEY, async {})).await??;

@@ -3,8 +3,8 @@
 //! real connection would show.
 
 use std::fmt;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -41,6 +41,8 @@ struct Connection {
     /// The fate of every request, if it is not random.
     fate: Mutex<Option<Fate>>,
     mailbox: Mutex<Option<Arc<Mailbox>>>,
+    /// Whether the server refuses subscriptions.
+    has_no_messages: AtomicBool,
 }
 
 /// The time at which a request may be executed a second time.
@@ -72,6 +74,7 @@ impl Link {
             requests: AtomicU64::new(0),
             fate: Mutex::default(),
             mailbox: Mutex::default(),
+            has_no_messages: AtomicBool::new(false),
         }))
     }
 
@@ -91,6 +94,11 @@ impl Link {
         if let Some(mailbox) = &*self.0.mailbox.lock() {
             mailbox.deafen();
         }
+    }
+
+    /// The process never gets a message, and knows that.
+    pub(super) fn refuse_messages(&self) {
+        self.0.has_no_messages.store(true, Relaxed);
     }
 
     /// From now on every request has this fate. `None` leaves it to the climate again.
@@ -243,6 +251,9 @@ impl store::Wire for Link {
     }
 
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
+        if self.0.has_no_messages.load(Relaxed) {
+            return false;
+        }
         let mut mailbox = self.0.mailbox.lock();
         if mailbox.is_none() {
             let opened = Arc::new(Mailbox::new(Arc::downgrade(&self.0.wire), listener));

@@ -11,7 +11,7 @@ use super::ledger::Ledger;
 use super::link::Link;
 use super::program::Program;
 use super::server::Server;
-use crate::{Handoff, Locks, Wake};
+use crate::{Handoff, Locks};
 
 const MAX_TASKS: usize = 4;
 
@@ -50,29 +50,20 @@ impl Process {
         let ms = Duration::from_millis;
         let ttl = one_of(&[ms(300), ms(1_000), ms(5_000), ms(30_000)]);
         let response_timeout = one_of(&[ms(200), ms(1_000)]);
-        let interval = one_of(&[ms(20), ms(100), ms(400)]);
-        let polls = Wake::Poll {
-            interval,
-            attempts: None,
-        };
-        let wake = one_of(&[
-            Wake::Notify,
-            Wake::Notify,
-            Wake::Notify,
-            Wake::Backoff,
-            polls,
-        ]);
         let link = Link::new(server, ledger, climate, response_timeout);
+        let has_messages = !one_in(5);
+        if !has_messages {
+            link.refuse_messages();
+        }
         let locks = Locks::builder()
             .ttl(ttl)
-            .heartbeat(heartbeat)
+            .__heartbeat(heartbeat)
             .grace(one_of(&[Duration::ZERO, ttl / 12]))
-            .wake(wake)
             .local_handoffs(one_of(&[0, 1, 3, 16]))
             .handoff(one_of(&[Handoff::InStore, Handoff::InProcess]))
             .behind(Arc::new(link.clone()), response_timeout);
         let reads = one_of(&[0, 20, 50, 90]);
-        ledger.note(format_args!("p{number}: {ttl:?} {wake:?} {reads}"));
+        ledger.note(format_args!("p{number}: {ttl:?} {has_messages} {reads}"));
         let mut tasks = JoinSet::new();
         for _ in 0..fastrand::usize(1..=MAX_TASKS) {
             let program = Program {
@@ -83,7 +74,6 @@ impl Process {
                 climate,
                 ttl,
                 link: link.clone(),
-                wake,
                 heartbeat,
                 reads,
                 end,

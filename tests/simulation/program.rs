@@ -11,7 +11,7 @@ use super::ledger::{Inside, Ledger, Wish};
 use super::link::Link;
 use super::server::Server;
 use crate::support::sweep::poll_at_most;
-use crate::{LockError, LockGuard, LockRequest, Locks, OnLost, Wake, held};
+use crate::{LockError, LockGuard, LockRequest, Locks, OnLost, held};
 
 mod members;
 mod nested;
@@ -29,7 +29,6 @@ pub(super) struct Program {
     pub(super) climate: Climate,
     pub(super) ttl: Duration,
     pub(super) link: Link,
-    pub(super) wake: Wake,
     pub(super) heartbeat: Duration,
     /// The percentage of requests that are those of readers.
     pub(super) reads: u32,
@@ -108,19 +107,18 @@ impl Program {
             messages, flaps, ..
         } = self.climate;
         let receives = self.link.receives();
-        let delay = match self.wake {
-            Wake::Notify if receives && !messages && !flaps => Some(way),
+        let delay = if receives && !messages && !flaps {
+            way
+        } else if (receives || self.link.is_broken()) && !messages {
             // It sends a request by itself as soon as it knows that no message arrives.
-            Wake::Notify if (receives || self.link.is_broken()) && !messages => {
-                Some(longest_pause + way)
-            }
-            Wake::Notify | Wake::Backoff => Some(2 * self.heartbeat + way),
-            Wake::Poll { .. } => None,
+            longest_pause + way
+        } else {
+            2 * self.heartbeat + way
         };
         let since = Instant::now();
         Wish {
             since,
-            delay,
+            delay: Some(delay),
             on_lost: OnLost::Abort,
         }
     }

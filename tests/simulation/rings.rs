@@ -148,7 +148,7 @@ async fn live(climate: Climate) -> u32 {
         .iter()
         .map(|link| {
             let builder = Locks::builder().ttl(Duration::from_secs(5));
-            let builder = builder.heartbeat(Duration::from_millis(200));
+            let builder = builder.__heartbeat(Duration::from_millis(200));
             builder.behind(Arc::new(link.clone()), RESPONSE_TIMEOUT)
         })
         .collect();

@@ -71,7 +71,7 @@ impl Ground {
         let neighbours = Neighbours::polling(interval).every(2 * interval);
         let builder = Ground::builder(&server.url()).neighbours(neighbours);
         // The line of a lock that is left free lasts as long as the places in it.
-        Ground::with(builder.heartbeat(50 * interval), Some(server)).await
+        Ground::with(builder.__heartbeat(50 * interval), Some(server)).await
     }
 
     /// A server of its own, behind a network that causes this fault in a request of each future. In the first round it

@@ -21,7 +21,7 @@ pub const RARELY: Duration = Duration::from_secs(20);
 
 /// Locks on `server` whose waiters send a request when an event occurs, and not because time passes.
 pub fn unhurried(server: &RedisServer) -> LocksBuilder {
-    patient(server).ttl(TTL).heartbeat(RARELY)
+    patient(server).ttl(TTL).__heartbeat(RARELY)
 }
 
 /// `N` processes on one server.

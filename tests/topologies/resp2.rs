@@ -12,7 +12,7 @@ use crate::support::{
 };
 
 async fn outlive_a_failover_behind_sentinels(set: &SentinelSet, servers: Servers) {
-    let [holder, waiter] = processes(&built_with(servers).heartbeat(RARELY)).await;
+    let [holder, waiter] = processes(&built_with(servers).__heartbeat(RARELY)).await;
     let guard = holder.lock(KEY).await.unwrap();
     let mut turns = Turns::default();
     turns.request(waiter.lock(KEY), "waiter");
@@ -48,7 +48,7 @@ async fn locks_outlive_a_failover_where_sentinels_are_asked_in_resp2() {
 
 async fn outlive_a_failover_in_a_cluster(cluster: &Cluster, query: &str) {
     let url = format!("redis+cluster://{}{query}", cluster.seeds());
-    let [holder, waiter] = processes(&patient_at(url).wait(PATIENCE).heartbeat(RARELY)).await;
+    let [holder, waiter] = processes(&patient_at(url).wait(PATIENCE).__heartbeat(RARELY)).await;
     let mut turns = Turns::default();
     for name in ["before", "after"] {
         let owner = cluster.owner_of(KEY).await;

@@ -21,7 +21,7 @@ impl LocksBuilder {
     /// return that connection to the pool.
     ///
     /// A pool does not expose its client. Set the [`url`](Self::url) as well, so that a message informs waiters when it
-    /// is their turn. Without a URL they poll, as with [`Wake::Backoff`](crate::Wake::Backoff).
+    /// is their turn. Without a URL they send requests after pauses of 10 to 100 ms.
     ///
     /// # Examples
     ///

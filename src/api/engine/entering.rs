@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::Either;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
@@ -11,9 +12,10 @@ use super::{Engine, present_runtime};
 use crate::base::error::LockError;
 use crate::base::key::{Keys, LockKey};
 use crate::base::option_types::Reentrancy;
-use crate::base::options::{Options, Terms, WaitLimit};
+use crate::base::options::{Options, Retry, Terms, WaitLimit};
 use crate::base::span::Acquisition;
 use crate::base::suspension;
+use crate::base::timer::timeout;
 use crate::hold::entry::Entry;
 use crate::hold::hold::Holds;
 use crate::hold::scope;
@@ -22,8 +24,44 @@ use crate::hold::scope;
 type LockKeys = SmallVec<[LockKey; 1]>;
 
 impl Engine {
+    /// Enters once, or makes single attempts until one succeeds.
+    pub(crate) fn enter(
+        self: Arc<Self>,
+        keys: Keys,
+        options: Options,
+        label: Option<Arc<str>>,
+    ) -> impl Future<Output = Result<Entry, LockError>> {
+        match options.retry {
+            None => Either::Left(self.enter_once(keys, options, label)),
+            Some(retry) => Either::Right(Box::pin(self.retry(keys, options, label, retry))),
+        }
+    }
+
+    async fn retry(
+        self: Arc<Self>,
+        keys: Keys,
+        options: Options,
+        label: Option<Arc<str>>,
+        Retry { attempts, interval }: Retry,
+    ) -> Result<Entry, LockError> {
+        let wait = Some(WaitLimit::Never);
+        let options = Options { wait, ..options };
+        let attempt = || Arc::clone(&self).enter_once(keys.clone(), options, label.clone());
+        for _ in 1..attempts {
+            match attempt().await {
+                Err(LockError::Busy { .. }) => {
+                    // The next attempt finds that the `Locks` is closed.
+                    let closed = self.renewals.queues().activity().until_closed();
+                    let _ = timeout(interval, closed).await;
+                }
+                entered => return entered,
+            }
+        }
+        attempt().await
+    }
+
     /// Re-enters the locks that enclosing calls hold, and acquires the others: all of them, or none.
-    pub(crate) async fn enter(
+    async fn enter_once(
         self: Arc<Self>,
         keys: Keys,
         options: Options,

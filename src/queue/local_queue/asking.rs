@@ -6,7 +6,6 @@ use tokio::time::Instant;
 
 use super::{LocalQueue, RequestInFlight, RequestKind, Waiter};
 use crate::base::id::HoldId;
-use crate::base::option_types::Wake;
 use crate::base::timer::after;
 use crate::queue::step::{Action, Refusal};
 
@@ -38,7 +37,9 @@ impl LocalQueue {
         actions.push(Action::Ask(first.wish.ask(|| holds.clone())));
         for hold in &holds {
             let asking = self.waiters.get_mut(*hold);
-            asking.into_iter().for_each(|waiter| waiter.asked += 1);
+            asking
+                .into_iter()
+                .for_each(|waiter| waiter.was_asked = true);
         }
         self.fly(holds, RequestKind::Acquire { in_time });
     }
@@ -101,7 +102,7 @@ impl LocalQueue {
         } else {
             0
         };
-        let is_new = |waiter: &&Waiter| waiter.asks_once && waiter.asked == 0;
+        let is_new = |waiter: &&Waiter| waiter.asks_once && !waiter.was_asked;
         let joining = self.waiters.iter().take(joins).filter(is_new);
         let joining: Vec<_> = joining.map(|waiter| waiter.request.hold).collect();
         self.maybe_free |= !joining.is_empty();
@@ -122,9 +123,7 @@ impl LocalQueue {
     fn asks_at_once(&self, now: Instant) -> bool {
         // Readers inside let others of their process in, and a writer takes its place in the store's queue before
         // others do. In strict order it does so whenever it joins, not when the lock is released.
-        !self.holders.is_exclusive(now)
-            || self.queueing.local_handoffs == 0
-            || matches!(self.queueing.wake, Wake::Poll { .. })
+        !self.holders.is_exclusive(now) || self.queueing.local_handoffs == 0
     }
 
     /// Sets the time at which the first waiter sends a request.
@@ -136,22 +135,22 @@ impl LocalQueue {
         let is_failing = self.heard.is_failure();
         if let Some(at) = &mut self.ask_at {
             // The next waiter may have a shorter heartbeat.
-            if !is_failing && !matches!(self.queueing.wake, Wake::Poll { .. }) {
+            if !is_failing {
                 *at = (*at).min(after(now, heartbeat));
             }
             return;
         }
-        let pause = match self.queueing.wake {
-            Wake::Poll { interval, .. } => interval,
-            _ if is_failing => self.backoff.next_pause(),
-            Wake::Notify if self.listens => {
-                // The pauses grow from the time at which messages stop.
-                self.backoff.reset();
-                heartbeat
-            }
+        let pause = if is_failing {
+            self.backoff.next_pause()
+        } else if self.listens {
+            // The pauses grow from the time at which messages stop.
+            self.backoff.reset();
+            heartbeat
+        } else if self.asks_at_once(now) {
             // Without a request in each heartbeat, the place in the store's queue is lost.
-            _ if self.asks_at_once(now) => self.backoff.next_pause().min(heartbeat),
-            _ => heartbeat,
+            self.backoff.next_pause().min(heartbeat)
+        } else {
+            heartbeat
         };
         let at = after(now, pause);
         self.ask_at = Some(self.free_at.map_or(at, |free| free.min(at)));

@@ -30,7 +30,7 @@ impl LocalQueue {
         let fresh = Self::new(self.queueing);
         let broken = mem::replace(self, fresh);
         self.flight = broken.flight.filter(|_| is_in_flight);
-        for waiter in broken.waiters.iter().filter(|waiter| waiter.asked > 0) {
+        for waiter in broken.waiters.iter().filter(|waiter| waiter.was_asked) {
             let waiter = Waiter {
                 unanswered: true,
                 ..waiter.clone()

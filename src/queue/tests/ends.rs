@@ -241,7 +241,7 @@ fn a_waiter_without_timers_panics_itself() -> Result<(), LockError> {
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_another_one_has_replaced_is_not_handed_off() -> Result<(), LockError> {
     let mut process = Process::with_heartbeat(SECOND);
-    let builder = Locks::builder().ttl(TTL).heartbeat(SECOND);
+    let builder = Locks::builder().ttl(TTL).__heartbeat(SECOND);
     let builder = builder.handoff(Handoff::InProcess);
     process.locks = builder.behind(Arc::clone(&process.store), SECOND);
     let first = process.locks.lock(KEY).acquire().await?;

@@ -123,5 +123,3 @@ async fn a_release_that_fails_after_its_lease_is_in_no_report() -> Result<(), Lo
     }
     Ok(())
 }
-
-/// Only the caller of a guard learns of it (P13).

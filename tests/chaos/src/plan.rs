@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reentry::{Handoff, Locks, LocksBuilder, Replicas, Wake};
+use reentry::{Handoff, Locks, LocksBuilder, Replicas};
 use serde::{Deserialize, Serialize};
 
 use crate::register::Place;
@@ -26,7 +26,6 @@ pub(crate) fn permits(key: &str) -> Option<u32> {
     (key == SEMAPHORE).then_some(PERMITS)
 }
 
-pub(crate) const HEARTBEAT: Duration = Duration::from_millis(200);
 pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_millis(250);
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -47,7 +46,6 @@ pub(crate) struct Mode {
     pub(crate) ttl: Duration,
     handoff: Handoff,
     local_handoffs: u32,
-    wake: Wake,
 }
 
 /// As with one server.
@@ -56,34 +54,26 @@ const MODES: [Mode; 5] = [
         ttl: Duration::from_millis(900),
         handoff: Handoff::InStore,
         local_handoffs: 16,
-        wake: Wake::Notify,
     },
     Mode {
         ttl: Duration::from_millis(600),
         handoff: Handoff::InProcess,
         local_handoffs: 16,
-        wake: Wake::Notify,
     },
     Mode {
         ttl: Duration::from_millis(1200),
         handoff: Handoff::InStore,
         local_handoffs: 0,
-        wake: Wake::Notify,
     },
     Mode {
         ttl: Duration::from_secs(2),
         handoff: Handoff::InProcess,
         local_handoffs: 2,
-        wake: Wake::Backoff,
     },
     Mode {
         ttl: Duration::from_millis(900),
         handoff: Handoff::InStore,
         local_handoffs: 2,
-        wake: Wake::Poll {
-            interval: Duration::from_millis(20),
-            attempts: None,
-        },
     },
 ];
 
@@ -99,12 +89,10 @@ impl Mode {
             .url(url)
             .ttl(self.ttl)
             .wait(topology.wait())
-            .heartbeat(HEARTBEAT)
             .response_timeout(RESPONSE_TIMEOUT)
             .connect_timeout(CONNECT_TIMEOUT)
             .handoff(self.handoff)
             .local_handoffs(self.local_handoffs)
-            .wake(self.wake)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{RedisServer, connect, on_both_stores};
-use reentry::{LockError, LockRequest, Locks, LocksBuilder, Wake, held};
+use reentry::{LockError, LockRequest, Locks, LocksBuilder, held};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -96,7 +96,7 @@ async fn a_bad_option_of_a_reentry_is_refused_and_leaves_the_hold_alone(locks: L
 }
 
 /// Requests with contradicting options.
-fn bad_requests(locks: &Locks) -> [LockRequest; 5] {
+fn bad_requests(locks: &Locks) -> [LockRequest; 7] {
     let request = || locks.lock("key");
     [
         request().ttl(Duration::ZERO),
@@ -104,6 +104,8 @@ fn bad_requests(locks: &Locks) -> [LockRequest; 5] {
         request().ttl(Duration::MAX),
         request().ttl(9 * SECOND).max_hold(2 * SECOND),
         request().max_hold(Duration::ZERO),
+        request().retry(0, SECOND),
+        request().retry(3, Duration::ZERO),
     ]
 }
 
@@ -127,14 +129,11 @@ async fn nothing_is_sent_for_bad_keys_and_options() {
 #[tokio::test]
 async fn a_builder_refuses_what_cannot_be_before_it_connects() {
     let nowhere = || Locks::builder().url("redis://127.0.0.1:1");
-    let poll = |interval, attempts| Wake::Poll { interval, attempts };
-    let builders: [LocksBuilder; 11] = [
+    let builders: [LocksBuilder; 9] = [
         Locks::builder(),
         nowhere().ttl(Duration::ZERO),
         nowhere().ttl(Duration::from_millis(19)),
         nowhere().ttl(Duration::MAX),
-        nowhere().wake(poll(Duration::ZERO, None)),
-        nowhere().wake(poll(SECOND, Some(0))),
         nowhere().connect_timeout(Duration::ZERO),
         nowhere().response_timeout(Duration::ZERO),
         Locks::builder().url("not a url"),

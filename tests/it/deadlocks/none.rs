@@ -153,7 +153,7 @@ async fn a_record_of_a_process_that_has_died_makes_nobody_a_victim() {
 #[tokio::test]
 async fn a_classic_holder_is_the_end_of_every_walk() {
     let server = RedisServer::start().await;
-    let [locks] = processes(&patient(&server).heartbeat(SECOND / 5)).await;
+    let [locks] = processes(&patient(&server).__heartbeat(SECOND / 5)).await;
     let mut connection = server.connection().await;
     let classic = "4f0e1d2c-0000-4000-8000-000000000000:1";
     classic_lock(&mut connection, "b", classic, 60_000).await;

@@ -28,7 +28,13 @@ async fn a_ring_in_memory_ends_within_two_heartbeats() {
     for heartbeat in [SECOND / 100, SECOND, 9 * SECOND] {
         for (processes, members) in [(1, 2), (2, 2), (3, 3), (3, 8)] {
             let server = Server::new();
-            let process = || server.builder().heartbeat(heartbeat).build_lazy().unwrap();
+            let process = || {
+                server
+                    .builder()
+                    .__heartbeat(heartbeat)
+                    .build_lazy()
+                    .unwrap()
+            };
             let all: Vec<Locks> = (0..processes).map(|_| process()).collect();
             let members: Vec<_> = all.iter().cycle().take(members).cloned().collect();
             let begun = Instant::now();
@@ -42,7 +48,7 @@ async fn a_ring_in_memory_ends_within_two_heartbeats() {
 #[tokio::test]
 async fn a_ring_of_processes_ends_with_one_victim() {
     let server = RedisServer::start().await;
-    let builder = |heartbeat| patient(&server).heartbeat(Duration::from_millis(heartbeat));
+    let builder = |heartbeat| patient(&server).__heartbeat(Duration::from_millis(heartbeat));
     let [one, other] = processes(&builder(200)).await;
     let [fast] = processes(&builder(100)).await;
     let [slow] = processes(&builder(800)).await;

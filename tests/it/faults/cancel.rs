@@ -2,12 +2,10 @@
 //! waiter asleep. This is also true while its request is lost, cut off or executed twice. The polls are those of real
 //! wake-ups. `sweep` of the simulation has more futures, neighbours and faults.
 
-use std::time::Duration;
-
 use crate::support::rig::FAULTS;
 use crate::support::sweep::{Ground, KEY, poll_times, released_at};
-use crate::support::{DEADLINE, eventually, until_waiting, within};
-use reentry::{LockGuard, Locks, Wake};
+use crate::support::{DEADLINE, eventually};
+use reentry::{LockGuard, Locks};
 use tokio::task::yield_now;
 
 /// Runs without a fault and with each of them.
@@ -165,22 +163,4 @@ async fn an_inner_body_may_be_dropped_after_any_poll_and_the_outer_goes_on() {
             break;
         }
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_waiter_that_gives_up_between_two_questions_lets_the_next_one_ask_at_once() {
-    let wake = Wake::Poll {
-        interval: Duration::from_secs(60),
-        attempts: None,
-    };
-    let locks = Locks::builder().url("memory:").wake(wake).wait_forever();
-    let locks = locks.build().await.unwrap();
-    let _holder = locks.lock(KEY).await.unwrap();
-    let [first, second] = [1, 2].map(|_| tokio::spawn(locks.with_lock(KEY, body())));
-    until_waiting(&locks, KEY, 2).await;
-    // The lock becomes free, and no message notifies this process.
-    assert!(locks.force_release(KEY).await.unwrap());
-    first.abort();
-    let entered = within(Duration::from_secs(1), "the second enters", second).await;
-    entered.unwrap().unwrap();
 }

@@ -14,7 +14,7 @@ use tokio::join;
 const HEARTBEAT: Duration = Duration::from_secs(60);
 
 fn unhurried_at(url: &str) -> LocksBuilder {
-    let builder = patient_at(url).ttl(10 * HEARTBEAT).heartbeat(HEARTBEAT);
+    let builder = patient_at(url).ttl(10 * HEARTBEAT).__heartbeat(HEARTBEAT);
     builder.local_handoffs(0).wait_forever()
 }
 

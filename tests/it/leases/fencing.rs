@@ -8,11 +8,11 @@ use crate::support::Direction::ToClient;
 use crate::support::rig::KEY;
 use crate::support::turns::TTL;
 use crate::support::{
-    Action, Proxy, RedisServer, Turns, connect, on_both_stores, patient, processes, until_queued,
-    until_waiting,
+    Action, DEADLINE, Proxy, RedisServer, Turns, connect, on_both_stores, patient, processes,
+    until_queued, until_waiting,
 };
 use redis::AsyncCommands;
-use reentry::{FencingToken, Handoff, Locks, Wake, held};
+use reentry::{FencingToken, Handoff, Locks, held};
 use tokio::task::JoinSet;
 
 on_both_stores!(
@@ -85,8 +85,8 @@ async fn a_lock_that_moves_has_the_token_after_the_stored_one_where_the_clock_is
     assert!(u64::from(token(&one).await) < ahead);
 }
 
-/// There are waiters with messages, without messages, and with polling, and waiters that share a hold, whose tokens are
-/// counted in memory.
+/// There are waiters with messages, and waiters that know that they get none, or do not know it. Others share a hold, and
+/// their tokens are counted in memory.
 #[tokio::test]
 async fn tokens_increase_among_processes_of_every_kind() {
     let server = RedisServer::start().await;
@@ -96,10 +96,12 @@ async fn tokens_increase_among_processes_of_every_kind() {
     let heartbeat = Duration::from_millis(300);
     let builder = patient(&server)
         .ttl(TTL)
-        .heartbeat(heartbeat)
+        .__heartbeat(heartbeat)
         .local_handoffs(2);
-    let interval = Duration::from_millis(5);
-    let attempts = None;
+    let pool = deadpool_redis::Config::from_url(server.url())
+        .create_pool(Some(deadpool_redis::Runtime::Tokio1))
+        .unwrap();
+    let without_messages = Locks::builder().pool(pool).response_timeout(DEADLINE);
     let kinds = [
         builder.clone(),
         builder.clone().url(proxy.url()),
@@ -108,8 +110,7 @@ async fn tokens_increase_among_processes_of_every_kind() {
             .clone()
             .handoff(Handoff::InProcess)
             .local_handoffs(1_000),
-        builder.clone().wake(Wake::Backoff),
-        builder.clone().wake(Wake::Poll { interval, attempts }),
+        without_messages.ttl(TTL).wait(DEADLINE),
     ];
     let [holder] = processes(&builder).await;
     let guard = holder.lock(KEY).await.unwrap();

@@ -210,15 +210,11 @@ async fn work_that_panics_or_is_dropped_leaves_no_leader() {
     }
 }
 
-/// This also covers a candidate with a limited number of attempts.
+/// This also covers a candidate whose acquisitions end with an outage.
 #[tokio::test(start_paused = true)]
 async fn it_campaigns_while_the_store_is_away_or_another_one_leads() {
     let server = Server::new();
-    let wake = reentry::Wake::Poll {
-        interval: SECOND,
-        attempts: Some(3),
-    };
-    let locks = server.builder().wake(wake).build().await.unwrap();
+    let locks = server.builder().outage(3 * SECOND).build().await.unwrap();
     let elsewhere = server.locks().lock(KEY).await.unwrap();
     let leading = tokio::spawn(locks.leader(KEY).run(|_| async {}));
     sleep(3_600 * SECOND).await;

@@ -69,7 +69,7 @@ async fn a_classic_program_gets_in_when_our_queue_has_run_empty() {
 async fn a_classic_program_that_overtakes_our_queue_is_waited_for() {
     let server = RedisServer::start().await;
     let heartbeat = Duration::from_millis(500);
-    let [holder, waiting] = processes(&patient(&server).heartbeat(heartbeat)).await;
+    let [holder, waiting] = processes(&patient(&server).__heartbeat(heartbeat)).await;
     let mut turns = Turns::default();
     let mut classic = server.connection().await;
     let guard = holder.lock(KEY).await.unwrap();
@@ -103,10 +103,10 @@ async fn a_queue_and_classic_programs_take_turns_without_an_overlap() {
     const TURNS: u32 = 10;
     let server = RedisServer::start().await;
     let heartbeat = Duration::from_millis(250);
-    let [one, other] = processes(&patient(&server).heartbeat(heartbeat)).await;
+    let [one, other] = processes(&patient(&server).__heartbeat(heartbeat)).await;
     let [grouped]: [Locks; 1] = processes(
         &patient(&server)
-            .heartbeat(heartbeat)
+            .__heartbeat(heartbeat)
             .handoff(Handoff::InProcess),
     )
     .await;

@@ -21,7 +21,9 @@ async fn sent(server: &RedisServer, before: &Calls) -> u64 {
 /// Locks whose heartbeat is longer than a test.
 async fn timeless(server: &RedisServer, handoff: Handoff) -> Locks {
     let builder = patient(server).ttl(Duration::from_secs(600));
-    let builder = builder.heartbeat(Duration::from_secs(60)).handoff(handoff);
+    let builder = builder
+        .__heartbeat(Duration::from_secs(60))
+        .handoff(handoff);
     let locks = builder.build().await.unwrap();
     locks.with_lock("warm", async {}).await.unwrap();
     locks
@@ -110,7 +112,11 @@ async fn many_waiters_ask_as_often_as_one_heart_beats() {
     let heartbeat = Duration::from_millis(200);
     let server = RedisServer::start().await;
     let holder = timeless(&server, Handoff::InStore).await;
-    let locks = patient(&server).heartbeat(heartbeat).build().await.unwrap();
+    let locks = patient(&server)
+        .__heartbeat(heartbeat)
+        .build()
+        .await
+        .unwrap();
     let guard = holder.lock("key").await.unwrap();
     let mut waiting = JoinSet::new();
     for _ in 0..32 {

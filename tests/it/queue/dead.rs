@@ -22,7 +22,7 @@ async fn role_that_waits() {
         return;
     };
     let builder = patient_at(role.var("REDIS_URL")).ttl(TTL).wait_forever();
-    let locks = builder.heartbeat(HEARTBEAT).build().await.unwrap();
+    let locks = builder.__heartbeat(HEARTBEAT).build().await.unwrap();
     let body = async {
         let held = held(KEY).unwrap();
         role.say(format!("entered {}", held.fencing_token()));
@@ -43,7 +43,7 @@ struct Ground {
 impl Ground {
     async fn start() -> Ground {
         let server = RedisServer::start().await;
-        let builder = patient(&server).ttl(TTL).heartbeat(HEARTBEAT);
+        let builder = patient(&server).ttl(TTL).__heartbeat(HEARTBEAT);
         let [holder, next] = processes(&builder).await;
         Ground {
             server,

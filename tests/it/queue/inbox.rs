@@ -27,7 +27,7 @@ fn over_pool(server: &RedisServer) -> LocksBuilder {
 
 /// A process in strict order. Each of its waiters gets the lock by a message, or by its own request.
 fn process(server: &RedisServer) -> LocksBuilder {
-    let builder = over_pool(server).ttl(10 * HEARTBEAT).heartbeat(HEARTBEAT);
+    let builder = over_pool(server).ttl(10 * HEARTBEAT).__heartbeat(HEARTBEAT);
     builder.local_handoffs(0).wait_forever()
 }
 
@@ -118,7 +118,7 @@ async fn an_inbox_that_hangs_is_noticed_and_made_anew() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
     let heartbeat = Duration::from_millis(500);
-    let builder = patient(&server).ttl(HEARTBEAT).heartbeat(heartbeat);
+    let builder = patient(&server).ttl(HEARTBEAT).__heartbeat(heartbeat);
     let [other] = processes(&builder).await;
     let builder = builder.url(proxy.url()).wait(DEADLINE);
     let [waiting] = processes(&builder.response_timeout(RESPONSE_TIMEOUT)).await;

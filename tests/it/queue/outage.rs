@@ -18,7 +18,7 @@ const EACH: usize = 25;
 fn builder(server: &RedisServer) -> LocksBuilder {
     let builder = patient(server).ttl(TTL);
     builder
-        .heartbeat(Duration::from_millis(500))
+        .__heartbeat(Duration::from_millis(500))
         .local_handoffs(4)
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use reentry::{Handoff, LockError, LockGuard, LocksBuilder, Wake};
+use reentry::{Handoff, LockError, LockGuard, Locks, LocksBuilder};
 use tokio::task::JoinHandle;
 
 use crate::support::rig::KEY;
@@ -14,7 +14,7 @@ use crate::support::{
 /// A heartbeat so long that nothing is noticed because of it within a test.
 fn rarely(server: &RedisServer) -> LocksBuilder {
     let minute = Duration::from_secs(60);
-    patient(server).heartbeat(minute).ttl(10 * minute)
+    patient(server).__heartbeat(minute).ttl(10 * minute)
 }
 
 /// A task that ends when the lock is wanted.
@@ -66,13 +66,10 @@ async fn a_caller_of_the_same_process_is_known_at_once() {
 #[tokio::test]
 async fn without_messages_a_heartbeat_finds_it() {
     let server = RedisServer::start().await;
-    let polls = Wake::Poll {
-        interval: Duration::from_millis(20),
-        attempts: None,
-    };
-    let builder = patient(&server)
-        .heartbeat(Duration::from_millis(50))
-        .wake(polls);
+    let pool = deadpool_redis::Config::from_url(server.url());
+    let pool = pool.create_pool(Some(deadpool_redis::Runtime::Tokio1));
+    let builder = Locks::builder().pool(pool.unwrap());
+    let builder = builder.response_timeout(DEADLINE).wait(DEADLINE);
     let [holder, other] = processes(&builder).await;
     let guard = holder.lock(KEY).await.unwrap();
     let wanted = wanted(&guard);
@@ -86,7 +83,7 @@ async fn without_messages_a_heartbeat_finds_it() {
 #[tokio::test]
 async fn a_reader_gives_way_to_a_writer() {
     let server = RedisServer::start().await;
-    let builder = patient(&server).heartbeat(Duration::from_millis(50));
+    let builder = patient(&server).__heartbeat(Duration::from_millis(50));
     let [one, other] = processes(&builder).await;
     let guard = one.lock(KEY).shared().await.unwrap();
     let writer = tokio::spawn(other.with_lock(KEY, async {}));
@@ -97,7 +94,7 @@ async fn a_reader_gives_way_to_a_writer() {
 #[tokio::test]
 async fn a_lock_that_nobody_wants_or_that_is_released_is_not_wanted() {
     let server = RedisServer::start().await;
-    let builder = patient(&server).heartbeat(Duration::from_millis(20));
+    let builder = patient(&server).__heartbeat(Duration::from_millis(20));
     let locks = builder.build().await.unwrap();
     let guard = locks.lock(KEY).await.unwrap();
     let before = server.commandstats().await;

@@ -104,7 +104,7 @@ async fn a_renewal_of_readers_that_lost_their_lock_leaves_a_classic_lease_alone(
 async fn readers_who_wait_for_a_classic_program_enter_when_it_has_left() {
     let rig = Rig::build(|builder| {
         let minute = Duration::from_secs(60);
-        builder.ttl(minute).heartbeat(Duration::from_millis(250))
+        builder.ttl(minute).__heartbeat(Duration::from_millis(250))
     })
     .await;
     let mut classic = rig.server.connection().await;

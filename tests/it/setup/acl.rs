@@ -174,7 +174,7 @@ impl Ground {
 
     /// Two callers that each hold what the other one wants. Returns whether one of them had to give way.
     async fn ring(&self) -> Result<bool, LockError> {
-        let builder = patient_at(self.url()).heartbeat(Duration::from_millis(100));
+        let builder = patient_at(self.url()).__heartbeat(Duration::from_millis(100));
         let locks = builder.wait(Duration::from_secs(1)).build().await?;
         let both = Barrier::new(2);
         let nest = async |outer: &str, inner: &str| {

@@ -9,7 +9,9 @@ const BEAT: Duration = Duration::from_millis(20);
 
 /// A heartbeat that is very short, and leases that outlive a test.
 fn builder(server: &RedisServer) -> LocksBuilder {
-    patient(server).heartbeat(BEAT).ttl(Duration::from_secs(60))
+    patient(server)
+        .__heartbeat(BEAT)
+        .ttl(Duration::from_secs(60))
 }
 
 async fn label(locks: &Locks) -> Option<String> {
@@ -66,7 +68,7 @@ async fn a_label_lasts_as_long_as_the_lease_and_is_stored_again() {
 #[tokio::test]
 async fn a_hold_that_is_shorter_than_a_heartbeat_sends_nothing_for_its_label() {
     let server = RedisServer::start().await;
-    let locks = patient(&server).heartbeat(Duration::from_secs(60));
+    let locks = patient(&server).__heartbeat(Duration::from_secs(60));
     let locks = locks.ttl(Duration::from_secs(600)).build().await.unwrap();
     locks.with_lock("report", async {}).await.unwrap();
     let before = server.commandstats().await;

@@ -15,7 +15,7 @@ use reentry::{LockError, Locks, LocksBuilder};
 const HEARTBEAT: Duration = Duration::from_secs(60);
 
 fn unhurried_at(url: &str) -> LocksBuilder {
-    let builder = patient_at(url).ttl(10 * HEARTBEAT).heartbeat(HEARTBEAT);
+    let builder = patient_at(url).ttl(10 * HEARTBEAT).__heartbeat(HEARTBEAT);
     builder.wait_forever()
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use crate::support::{RedisServer, patient};
-use reentry::{LockError, Locks, Wake};
+use reentry::{LockError, Locks};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
@@ -51,14 +51,10 @@ async fn a_server_that_says_nothing_is_given_up_in_time() {
 async fn no_password_shows_in_anything_that_can_be_printed() {
     let server = RedisServer::start_with(&["--requirepass", SECRET]).await;
     assert!(server.url().contains(SECRET));
-    let poll = Wake::Poll {
-        interval: Duration::from_millis(1),
-        attempts: Some(1),
-    };
-    let builder = patient(&server).wake(poll);
+    let builder = patient(&server);
     let mut shown = vec![debug(&builder)];
     let locks = builder.build().await.unwrap();
-    let request = locks.lock("key");
+    let request = locks.lock("key").retry(1, Duration::from_millis(1));
     let body = locks.with_lock("key", async {});
     shown.extend([debug(&locks), debug(&request), debug(&body)]);
     shown.push(debug(

@@ -176,7 +176,7 @@ async fn an_outage_is_not_counted_while_another_key_is_waited_for() {
     let server = RedisServer::start().await;
     let other = connect(&server).await;
     let outage = Duration::from_millis(400);
-    let builder = patient(&server).heartbeat(Duration::from_millis(100));
+    let builder = patient(&server).__heartbeat(Duration::from_millis(100));
     let locks = builder.outage(outage).build().await.unwrap();
     let guard = other.lock("a").await.unwrap();
     let waiting = tokio::spawn(locks.lock_all(["a", "b"]).wait(DEADLINE).acquire());

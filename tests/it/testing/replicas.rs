@@ -36,7 +36,7 @@ async fn a_lock_goes_to_the_other_replica_by_message_and_not_at_a_heartbeat() {
     let replica = || {
         server
             .builder()
-            .heartbeat(60 * SECOND)
+            .__heartbeat(60 * SECOND)
             .build_lazy()
             .unwrap()
     };

@@ -7,7 +7,7 @@ use super::request::Request;
 use super::shell::{Caller, Flight, Record, Shell, choose};
 use crate::base::error::Effect;
 use crate::base::id::Owner;
-use crate::base::option_types::{Mode, Wake};
+use crate::base::option_types::Mode;
 use crate::queue::step::Input;
 use crate::queue::step::Wish;
 use crate::store::{AcquireRequest, QueueEntry};
@@ -114,11 +114,7 @@ impl Shell {
         let hold = Owner::new().next_hold();
         let ttl = Duration::from_millis(if is_short { 600 } else { 3_000 });
         let heartbeat = self.queueing.heartbeat(ttl);
-        let asks = match self.queueing.wake {
-            Wake::Poll { interval, .. } => interval,
-            Wake::Notify | Wake::Backoff => Duration::ZERO,
-        };
-        let entry = (!asks_once && asks <= heartbeat).then_some(QueueEntry {
+        let entry = (!asks_once).then_some(QueueEntry {
             inbox: self.inbox,
             grant: (2 * heartbeat).min(ttl),
             life: 2 * heartbeat,

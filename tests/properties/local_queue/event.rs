@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::base::error::Effect;
-use crate::base::option_types::{Handoff, Wake};
+use crate::base::option_types::Handoff;
 use crate::base::options::Queueing;
 
 /// The possible events. A number selects one of the values to which the event can apply.
@@ -87,21 +87,7 @@ pub(super) fn any_event() -> impl Strategy<Value = Event> {
 }
 
 pub(super) fn any_queueing() -> impl Strategy<Value = Queueing> {
-    let poll = |millis, attempts| Wake::Poll {
-        interval: Duration::from_millis(millis),
-        attempts,
-    };
-    let wakes = vec![
-        Wake::Notify,
-        Wake::Backoff,
-        poll(300, None),
-        poll(300, Some(3)),
-        // These are too rare for a place in the queue.
-        poll(5_000, None),
-    ];
-    let wakes = prop::sample::select(wakes);
-    (wakes, prop::sample::select(vec![0, 1, 16])).prop_map(|(wake, local_handoffs)| Queueing {
-        wake,
+    prop::sample::select(vec![0, 1, 16]).prop_map(|local_handoffs| Queueing {
         heartbeat: Duration::from_secs(1),
         local_handoffs,
         handoff: Handoff::InProcess,

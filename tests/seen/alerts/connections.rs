@@ -31,7 +31,7 @@ async fn messages_that_are_lost_are_an_alarm() -> Result<(), LockError> {
         let mut scrapes = Scrapes::of_this_test();
         let server = RedisServer::start().await;
         let heartbeat = if are_lost { SECOND / 20 } else { DEADLINE / 4 };
-        let build = || patient(&server).heartbeat(heartbeat).build();
+        let build = || patient(&server).__heartbeat(heartbeat).build();
         let (one, other) = (build().await?, build().await?);
         if are_lost {
             server.ask("ACL SETUSER default -publish").await;

@@ -124,8 +124,8 @@ async fn a_hand_off_costs_what_it_costs_on_one_server() {
     let server = RedisServer::start().await;
     let key = key_on(&cluster, 1).await;
     let heartbeat = crate::support::turns::RARELY;
-    let one = processes(&patient(&server).heartbeat(heartbeat)).await;
-    let many = processes(&patient_in(&cluster).heartbeat(heartbeat)).await;
+    let one = processes(&patient(&server).__heartbeat(heartbeat)).await;
+    let many = processes(&patient_in(&cluster).__heartbeat(heartbeat)).await;
     // The inboxes are open after this.
     turns(&one, &key, &server).await;
     turns(&many, &key, &cluster.nodes[1]).await;

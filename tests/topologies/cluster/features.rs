@@ -48,7 +48,7 @@ async fn readers_and_permits_are_shared_on_every_node() {
 async fn a_ring_over_several_nodes_is_found() {
     let cluster = Cluster::start().await;
     let heartbeat = Duration::from_millis(300);
-    let processes: [_; 3] = processes(&patient_in(&cluster).heartbeat(heartbeat)).await;
+    let processes: [_; 3] = processes(&patient_in(&cluster).__heartbeat(heartbeat)).await;
     let keys = keys(&cluster).await;
     let all_hold = Barrier::new(3);
     let nest = |(at, locks): (usize, &reentry::Locks)| {

@@ -94,7 +94,7 @@ async fn until_moved(cluster: &Cluster, from: usize) {
 #[tokio::test]
 async fn a_message_comes_from_another_node() {
     let cluster = without_failovers().await;
-    let [holder, waiter] = processes(&patient_in(&cluster).heartbeat(RARELY)).await;
+    let [holder, waiter] = processes(&patient_in(&cluster).__heartbeat(RARELY)).await;
     // A waiter on a connection that is opened for its request would send one more.
     connect_everywhere(&cluster, [&holder, &waiter]).await;
     let apart = apart(&cluster, &holder, &waiter).await;
@@ -111,7 +111,7 @@ async fn a_message_comes_from_another_node() {
 #[tokio::test]
 async fn an_inbox_whose_node_dies_is_opened_elsewhere() {
     let cluster = Cluster::start().await;
-    let [holder, waiter] = processes(&locks_in(&cluster).heartbeat(RARELY)).await;
+    let [holder, waiter] = processes(&locks_in(&cluster).__heartbeat(RARELY)).await;
     let apart = apart(&cluster, &holder, &waiter).await;
     cluster.nodes[apart.inbox].stop();
     until_moved(&cluster, apart.inbox).await;
@@ -152,7 +152,7 @@ async fn an_inbox_whose_node_is_silent_is_opened_elsewhere() {
 #[tokio::test]
 async fn the_end_of_an_inbox_concerns_the_locks_of_its_node() {
     let cluster = without_failovers().await;
-    let [holder, waiter] = processes(&patient_in(&cluster).heartbeat(RARELY)).await;
+    let [holder, waiter] = processes(&patient_in(&cluster).__heartbeat(RARELY)).await;
     connect_everywhere(&cluster, [&holder, &waiter]).await;
     let mut held = Vec::new();
     for node in 0..3 {

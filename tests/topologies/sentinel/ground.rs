@@ -41,7 +41,7 @@ pub(crate) fn built_with(servers: Servers) -> LocksBuilder {
 
 /// Locks whose waiters send requests because of events, and not because time passes.
 pub(super) fn unhurried(set: &SentinelSet) -> LocksBuilder {
-    builder(set).heartbeat(RARELY)
+    builder(set).__heartbeat(RARELY)
 }
 
 /// Waits until the running replicas have what was written on the primary.

@@ -9,7 +9,7 @@ use crate::queue::waiter::Waiter;
 
 #[test]
 fn where_one_caller_asks() {
-    for queueing in [NOTIFY, BACKOFF, STRICT] {
+    for queueing in [NOTIFY, STRICT] {
         let story = Story::of(queueing).goes([(join(A), "acquire A")]);
         let waiter = Waiter::new(wish(story.requests[&A], Mode::Exclusive, false, false));
         let late = LocalQueue::asking(queueing, waiter);
@@ -23,7 +23,7 @@ fn where_one_caller_asks() {
 
 #[test]
 fn where_a_hold_has_the_lock() {
-    for queueing in [NOTIFY, BACKOFF, STRICT] {
+    for queueing in [NOTIFY, STRICT] {
         let story = Story::of(queueing).held_by(A);
         let holder = (hold(A), Mode::Exclusive);
         assert_eq!(story.queue.held_alone(), Some((holder, 0, true)));

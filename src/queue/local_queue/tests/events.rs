@@ -103,22 +103,17 @@ pub(super) fn join(waiter: char) -> Event {
 
 /// A caller that waits, with this TTL.
 pub(super) fn join_with(waiter: char, ttl: u64) -> Event {
-    enlist(waiter, Mode::Exclusive, millis(ttl), false, true, false)
+    enlist(waiter, Mode::Exclusive, millis(ttl), false, false)
 }
 
 /// A caller that waits, with this TTL, and may continue the hold of another one.
 pub(super) fn join_heir(waiter: char, ttl: u64) -> Event {
-    enlist(waiter, Mode::Exclusive, millis(ttl), true, true, false)
-}
-
-/// A caller that waits, and sends requests too rarely for a place in the store's queue.
-pub(super) fn join_outside(waiter: char) -> Event {
-    enlist(waiter, Mode::Exclusive, millis(TTL), false, false, false)
+    enlist(waiter, Mode::Exclusive, millis(ttl), true, false)
 }
 
 /// A caller that does not wait.
 pub(super) fn ask_once(waiter: char) -> Event {
-    enlist(waiter, Mode::Exclusive, millis(TTL), false, false, true)
+    enlist(waiter, Mode::Exclusive, millis(TTL), false, true)
 }
 
 /// A reader that waits.
@@ -128,17 +123,12 @@ pub(super) fn read(waiter: char) -> Event {
 
 /// A reader that waits, with this TTL.
 pub(super) fn read_with(waiter: char, ttl: u64) -> Event {
-    enlist(waiter, Mode::Shared, millis(ttl), false, true, false)
-}
-
-/// A reader that waits, and sends requests too rarely for a place in the store's queue.
-pub(super) fn read_outside(waiter: char) -> Event {
-    enlist(waiter, Mode::Shared, millis(TTL), false, false, false)
+    enlist(waiter, Mode::Shared, millis(ttl), false, false)
 }
 
 /// A reader that does not wait.
 pub(super) fn read_once(waiter: char) -> Event {
-    enlist(waiter, Mode::Shared, millis(TTL), false, false, true)
+    enlist(waiter, Mode::Shared, millis(TTL), false, true)
 }
 
 /// From now on a hold shares its lock.
@@ -146,16 +136,9 @@ pub(super) fn downgrade(holder: char) -> Event {
     Box::new(move |_| Some(Input::Downgraded(hold(holder))))
 }
 
-fn enlist(
-    waiter: char,
-    mode: Mode,
-    ttl: Duration,
-    may_inherit: bool,
-    has_entry: bool,
-    asks_once: bool,
-) -> Event {
+fn enlist(waiter: char, mode: Mode, ttl: Duration, may_inherit: bool, asks_once: bool) -> Event {
     Box::new(move |story| {
-        let entry = has_entry.then(|| QueueEntry {
+        let entry = (!asks_once).then(|| QueueEntry {
             inbox: InboxId::new(),
             grant: millis(GRANT),
             life: millis(GRANT),

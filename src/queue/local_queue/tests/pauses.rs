@@ -2,29 +2,20 @@
 
 use super::events::*;
 use super::story::*;
-use crate::base::option_types::Wake;
-use crate::base::options::Queueing;
-
-const fn poll(interval: u64, attempts: Option<u32>) -> Queueing {
-    let interval = millis(interval);
-    Queueing {
-        wake: Wake::Poll { interval, attempts },
-        ..NOTIFY
-    }
-}
 
 /// A has sent a request, and another process holds the lock.
-fn a_waits(queueing: Queueing) -> Story {
-    Story::of(queueing).goes([
-        (listens(queueing.wake == Wake::Notify), ""),
-        (join(A), "acquire A"),
-        (busy(), ""),
-    ])
+fn a_waits() -> Story {
+    Story::of(NOTIFY).goes([(join(A), "acquire A"), (busy(), "")])
+}
+
+/// The same, and messages can arrive.
+fn a_listens() -> Story {
+    Story::of(NOTIFY).goes([(listens(true), ""), (join(A), "acquire A"), (busy(), "")])
 }
 
 #[test]
 fn a_waiter_that_listens_asks_once_in_a_heartbeat() {
-    a_waits(NOTIFY)
+    a_listens()
         .goes([
             (early(999), ""),
             (due(1), "acquire A"),
@@ -41,16 +32,14 @@ fn a_waiter_that_listens_asks_once_in_a_heartbeat() {
 
 #[test]
 fn the_subscription_is_checked_only_if_a_message_should_have_come() {
-    a_waits(NOTIFY)
+    a_listens()
         .goes([(free(), "acquire A"), (held(), "grant A")])
         .released_by(A);
-    for queueing in [BACKOFF, poll(1_000, None)] {
-        a_waits(queueing)
-            .goes([(due_within(10..=1_000), "acquire A"), (held(), "grant A")])
-            .released_by(A);
-    }
+    a_waits()
+        .goes([(due_within(10..=1_000), "acquire A"), (held(), "grant A")])
+        .released_by(A);
     // The message arrived.
-    a_waits(NOTIFY)
+    a_listens()
         .goes([
             (due(1_000), "acquire A"),
             (message(A), ""),
@@ -83,29 +72,26 @@ const PAUSES: [(u64, u64); 8] = [
 
 #[test]
 fn a_waiter_that_is_told_nothing_asks_after_pauses_that_grow() {
-    for queueing in [NOTIFY, BACKOFF] {
-        let asked = Story::of(queueing).goes([(join(A), "acquire A"), (busy(), "")]);
-        let story = PAUSES.into_iter().fold(asked, |story, (least, most)| {
-            story.goes([(due_within(least..=most), "acquire A"), (busy(), "")])
-        });
-        // The pauses of the next waiter begin with the shortest again.
-        story
-            .goes([
-                (join(B), ""),
-                (leave(A), "release A to B"),
-                (busy(), "acquire B"),
-                (busy(), ""),
-                (due_within(10..=20), "acquire B"),
-                (refused(), "release B; refuse B: failed"),
-                (free(), ""),
-            ])
-            .ends();
-    }
+    let story = PAUSES.into_iter().fold(a_waits(), |story, (least, most)| {
+        story.goes([(due_within(least..=most), "acquire A"), (busy(), "")])
+    });
+    // The pauses of the next waiter begin with the shortest again.
+    story
+        .goes([
+            (join(B), ""),
+            (leave(A), "release A to B"),
+            (busy(), "acquire B"),
+            (busy(), ""),
+            (due_within(10..=20), "acquire B"),
+            (refused(), "release B; refuse B: failed"),
+            (free(), ""),
+        ])
+        .ends();
 }
 
 #[test]
 fn pauses_end_with_the_heartbeat() {
-    Story::of(BACKOFF)
+    Story::of(NOTIFY)
         .goes([
             (join_with(A, 36), "acquire A"),
             (busy(), ""),
@@ -121,7 +107,7 @@ fn pauses_end_with_the_heartbeat() {
 
 #[test]
 fn while_the_store_fails_a_waiter_that_listens_pauses_as_well() {
-    a_waits(NOTIFY)
+    a_listens()
         .goes([
             (due(1_000), "acquire A"),
             (failed(), ""),
@@ -143,7 +129,7 @@ fn while_the_store_fails_a_waiter_that_listens_pauses_as_well() {
 
 #[test]
 fn a_waiter_asks_sooner_when_messages_come_no_more() {
-    a_waits(NOTIFY)
+    a_listens()
         .goes([
             (listens(true), ""),
             (early(300), ""),
@@ -169,10 +155,10 @@ fn a_waiter_asks_sooner_when_messages_come_no_more() {
 
 #[test]
 fn a_waiter_asks_when_the_lease_ends_that_the_store_told_of() {
-    for (queueing, remaining) in [(NOTIFY, 300), (BACKOFF, 5), (poll(700, None), 300)] {
-        Story::of(queueing)
+    for (has_messages, remaining) in [(true, 300), (false, 5)] {
+        Story::of(NOTIFY)
             .goes([
-                (listens(queueing.wake == Wake::Notify), ""),
+                (listens(has_messages), ""),
                 (join(A), "acquire A"),
                 (busy_for(remaining), ""),
                 (early(remaining), ""),
@@ -189,7 +175,7 @@ fn a_waiter_asks_when_the_lease_ends_that_the_store_told_of() {
             .ends();
     }
     // The reply to the request before the last one does not count.
-    a_waits(BACKOFF)
+    a_waits()
         .goes([
             (due_within(10..=20), "acquire A"),
             (busy_for(5), ""),
@@ -209,88 +195,6 @@ fn a_waiter_asks_when_the_lease_ends_that_the_store_told_of() {
             (due(6), "acquire A"),
             (leave(A), ""),
             (refused(), "release A"),
-            (free(), ""),
-        ])
-        .ends();
-}
-
-#[test]
-fn a_waiter_that_polls_asks_in_fixed_intervals() {
-    a_waits(poll(700, None))
-        .goes([
-            (due(700), "acquire A"),
-            (busy(), ""),
-            (due(700), "acquire A"),
-            (unanswered(), ""),
-            (due(700), "acquire A"),
-            (held(), "grant A (unanswered)"),
-        ])
-        .released_by(A);
-    // This is also true behind a holder of its own process.
-    Story::of(poll(700, None))
-        .held_by(A)
-        .goes([
-            (join(B), "acquire B"),
-            (busy(), ""),
-            (due(700), "acquire B"),
-            (busy(), ""),
-            (release(A), "release A to B"),
-            (held(), "grant B"),
-        ])
-        .released_by(B);
-}
-
-#[test]
-fn a_waiter_without_a_place_in_the_queue_is_no_successor() {
-    Story::of(poll(5_000, None))
-        .held_by(A)
-        .goes([
-            (join_outside(B), "acquire B"),
-            (busy(), ""),
-            (release(A), "release A"),
-            (free(), "acquire B"),
-            (busy(), ""),
-            (due(5_000), "acquire B"),
-            (busy(), ""),
-            // The store knows nothing of the waiter.
-            (leave(B), ""),
-        ])
-        .ends();
-}
-
-#[test]
-fn a_waiter_that_has_asked_as_often_as_it_may_is_too_late() {
-    let lasts = [
-        ("busy", busy(), "release A; refuse A: late"),
-        (
-            "not executed",
-            failed(),
-            "release A; refuse A: late and failed",
-        ),
-        (
-            "no answer",
-            unanswered(),
-            "release A (tombstone); refuse A: late and failed",
-        ),
-        ("refused", refused(), "release A; refuse A: failed"),
-    ];
-    for (name, last, done) in lasts {
-        a_waits(poll(700, Some(2)))
-            .named(name)
-            .goes([(due(700), "acquire A"), (last, done), (free(), "")])
-            .ends();
-    }
-    a_waits(poll(700, Some(2)))
-        .goes([(due(700), "acquire A"), (held(), "grant A")])
-        .released_by(A);
-    // Each waiter counts for itself. A waiter that is named has not sent a request.
-    Story::of(poll(700, Some(1)))
-        .goes([
-            (join(A), "acquire A"),
-            (join(B), ""),
-            (busy(), "release A to B; refuse A: late"),
-            (busy(), "acquire B"),
-            (busy(), "release B; refuse B: late"),
             (free(), ""),
         ])
         .ends();

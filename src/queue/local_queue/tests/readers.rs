@@ -209,24 +209,6 @@ fn a_reader_that_asks_once_enters_beside_others() {
         .ends();
 }
 
-/// The reader before it waits for the next poll, and this reader must not wait as long.
-#[test]
-fn a_reader_that_asks_once_does_not_wait_for_the_pause_of_another() {
-    Story::of(NOTIFY)
-        .goes([
-            (read_outside(A), "share A"),
-            (shared("A"), "grant A"),
-            (enter(A), ""),
-            (read_outside(B), "share B"),
-            (shared(""), ""),
-            (read_once(C), "share BC"),
-            (shared(""), "refuse C: busy"),
-            (leave(B), ""),
-            (release(A), "unshare A"),
-        ])
-        .ends();
-}
-
 #[test]
 fn readers_enter_behind_a_writer_that_goes_on_as_a_reader() {
     Story::of(NOTIFY)

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::id::HoldId;
-use crate::base::option_types::{Handoff, Mode, Wake};
+use crate::base::option_types::{Handoff, Mode};
 use crate::base::options::Queueing;
 use crate::queue::grant::Grant;
 use crate::queue::local_queue::LocalQueue;
@@ -30,17 +30,12 @@ const HEARTBEAT: u64 = 1_000;
 pub(super) const GRANT: u64 = 2 * HEARTBEAT;
 
 pub(super) const NOTIFY: Queueing = Queueing {
-    wake: Wake::Notify,
     heartbeat: millis(HEARTBEAT),
     local_handoffs: 16,
     handoff: Handoff::InStore,
     report_after: Duration::MAX,
     outage: None,
     neighbours: None,
-};
-pub(super) const BACKOFF: Queueing = Queueing {
-    wake: Wake::Backoff,
-    ..NOTIFY
 };
 /// The queueing that is strictly in the order of the store's queue.
 pub(super) const STRICT: Queueing = Queueing {

@@ -35,33 +35,27 @@ fn a_writer_is_wanted_by_all_who_wait_and_by_no_attempt() {
 
 #[test]
 fn a_reader_is_wanted_by_those_who_cannot_share_with_it() {
-    for (other, name) in [
-        (read as fn(char) -> Event, "in the queue"),
-        (read_outside, "outside"),
-    ] {
-        Story::of(NOTIFY)
-            .named(name)
-            .goes([
-                (read(A), "share A"),
-                (shared("A"), "grant A"),
-                (enter(A), ""),
-                (is_wanted(false), ""),
-                (other(B), "share B"),
-                (is_wanted(false), ""),
-                // The permits are taken, or a writer of another process waits.
-                (busy(), ""),
-                (is_wanted(true), ""),
-                (leave(B), if name == "outside" { "" } else { "unshare B" }),
-                (is_wanted(false), ""),
-                // A writer never shares.
-                (join(C), "acquire C"),
-                (is_wanted(true), ""),
-                (leave(C), ""),
-                (busy(), "release C"),
-                (release(A), "unshare A"),
-            ])
-            .ends();
-    }
+    Story::of(NOTIFY)
+        .goes([
+            (read(A), "share A"),
+            (shared("A"), "grant A"),
+            (enter(A), ""),
+            (is_wanted(false), ""),
+            (read(B), "share B"),
+            (is_wanted(false), ""),
+            // The permits are taken, or a writer of another process waits.
+            (busy(), ""),
+            (is_wanted(true), ""),
+            (leave(B), "unshare B"),
+            (is_wanted(false), ""),
+            // A writer never shares.
+            (join(C), "acquire C"),
+            (is_wanted(true), ""),
+            (leave(C), ""),
+            (busy(), "release C"),
+            (release(A), "unshare A"),
+        ])
+        .ends();
 }
 
 #[test]

@@ -38,7 +38,7 @@ async fn without_ping_a_check_replaces_the_subscription() {
         let ground = Ground::start().await;
         ground.permit(&all_but(missing)).await;
         let builder = patient_at(ground.url()).wait_forever();
-        let locks = builder.heartbeat(Duration::from_millis(50));
+        let locks = builder.__heartbeat(Duration::from_millis(50));
         let locks = locks.build().await.unwrap();
         let others = patient(&ground.server).build().await.unwrap();
         let _theirs = others.lock(KEY).await.unwrap();
