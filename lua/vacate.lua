@@ -1,19 +1,15 @@
 -- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line, 4 vacated (hash): whether the lock was recently left free
--- ARGV: 1 hold, 2 ends, 3 channel, 4 pause, 5 rest; only with a successor: 6 successor, 7 inbox, 8 place, 9 id
--- returns 1 the hold has left, and no process waits; {pause, time in µs}: the hold has left, and the lock is left to others for so many ms; 0 nothing has changed, and the release must follow
+-- ARGV: 1 hold, 2 ends, 3 channel, 4 pause, 5 rest
+-- returns 1 the hold has left, and the lock is free; 0 nothing has changed, and the release must follow
 -- hold: the hold id.
--- ends: how the hold ends: 'full' or 'hand'. After it, ' unanswered' follows if an acquire of the hold may still
+-- ends: how the hold ends: 'full'. After it, ' unanswered' follows if an acquire of the hold may still
 --   arrive, which will find a tombstone. ' nested' follows if the depth of the hold may have changed. Then the number
 --   of its last change is removed.
 -- channel: the channel on which programs of another kind are notified that the lock is free.
 -- pause: for how many ms the lock is left to them if a process waits. rest: how many ms after the pause the lock may be
 --   left to them again.
--- successor: the hold id of the next holder in the process, which enters the line. inbox: the channel of its process.
--- place: 'lease life'. lease: the lease in ms of a lock that is handed to the inbox. life: how long its entry
---   is kept, in ms.
--- id: the UUID of the inbox, if it gets a message when another process begins to wait; else absent.
 local lock, line, entries, vacated = 1, 2, 3, 4
-local hold, ends, channel, pause, rest, successor, inbox, place, id = unpack(ARGV)
+local hold, ends, channel, pause, rest = unpack(ARGV)
 -- include token
 -- include line
 
@@ -22,8 +18,7 @@ if redis.call('HEXISTS', KEYS[lock], hold) == 0 then
 end
 local now = clock()
 local is_read, ahead = pcall(head, now)
-local is_waited_for = ahead or successor
-if not is_read or (is_waited_for and redis.call('EXISTS', KEYS[vacated]) == 1) then
+if not is_read or (ahead and redis.call('EXISTS', KEYS[vacated]) == 1) then
   return 0
 end
 -- DEL comes first: Redis allows it when memory is full, and then every write after it. A failure after DEL does not
@@ -37,11 +32,7 @@ local function clear()
   if string.find(ends, ' nested', 1, true) then
     redis.call('HDEL', KEYS[entries], hold)
   end
-  if successor then
-    local lease, life = string.match(place, '^(%S+) (%S+)$')
-    stand(inbox, now, life, successor, lease, id)
-  end
-  if is_waited_for then
+  if ahead then
     local left = redis.call('PTTL', KEYS[entries])
     redis.call('HSET', KEYS[entries], 'pause', string.format('%.0f', now + pause * 1000))
     outlive(entries, pause, left)
@@ -54,4 +45,4 @@ if not pcall(clear) then
   pcall(clear)
 end
 redis.pcall('PUBLISH', channel, '0')
-return is_waited_for and {tonumber(pause), now} or 1
+return 1

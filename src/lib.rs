@@ -54,7 +54,7 @@ pub use self::base::holder::Holder;
 pub use self::base::id::{FencingToken, HoldId, OwnerId, ParseHoldIdError};
 pub use self::base::key::{OneKey, SeveralKeys};
 pub use self::base::neighbours::Neighbours;
-pub use self::base::option_types::{Handoff, Mode, OnLost, Reentrancy, Replicas};
+pub use self::base::option_types::{Mode, OnLost, Reentrancy, Replicas};
 pub use self::base::process::Process;
 pub use self::hold::held::Held;
 pub use self::hold::scope::{current, current_owner, held};

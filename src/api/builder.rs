@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use crate::base::label::Labeller;
 use crate::base::metrics::Classifier;
-use crate::base::option_types::Handoff;
 use crate::base::options::{Options, Queueing};
 use crate::base::time::Grace;
 use crate::store::records::Enclosing;
@@ -255,39 +254,24 @@ impl LocksBuilder {
         self
     }
 
-    /// Sets how many consecutive times a lock moves from one waiter to the next in this process while another process
-    /// waits (default 16). With 0, it moves to the process that has waited longest.
+    /// Sets how many times in a row a lock passes from caller to caller inside this process while another process waits
+    /// (default 16).
+    ///
+    /// Such a turn takes no request. While no other process waits, there is no limit. With 0, every caller goes through
+    /// the store, and the next one is always that of the process that has waited longest.
     ///
     /// # Examples
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::builder().url("memory:").local_handoffs(0).build().await?;
+    /// let locks = reentry::Locks::builder().url("memory:").turns(0).build().await?;
     /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn local_handoffs(mut self, count: u32) -> Self {
-        self.queueing.local_handoffs = count;
-        self
-    }
-
-    /// Sets how a lock moves from one waiter to the next in this process (default: [`Handoff::InStore`]).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use reentry::{Handoff, Locks};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = Locks::builder().url("memory:").handoff(Handoff::InProcess).build().await?;
-    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn handoff(mut self, handoff: Handoff) -> Self {
-        self.queueing.handoff = handoff;
+    pub fn turns(mut self, count: u32) -> Self {
+        self.queueing.turns = count;
         self
     }
 

@@ -84,7 +84,7 @@ pub struct LockInfo {
     /// The last token that the store gave to the present hold. `None` if another program holds the lock, or if the
     /// store no longer has the token.
     ///
-    /// It is usually the token of the holder. With [`Handoff::InProcess`](crate::Handoff::InProcess), call graphs of
+    /// It is usually the token of the holder. Call graphs of
     /// one process may share the hold. Then it is the token of the first of them, and the call graphs that continue the
     /// hold have greater tokens. So use it to distinguish holds. For a resource, use
     /// [`Held::fencing_token`](crate::Held::fencing_token).

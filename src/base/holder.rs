@@ -50,9 +50,8 @@ pub struct Holder {
     /// keeps the hold. It is 0 if another program has written a value that is not a number of entries.
     pub depth: u64,
     /// How long the lock has been held, on the server's clock. For readers, the time counts from the first of them, or
-    /// from the writer that has become a reader. If call graphs share a hold
-    /// ([`Handoff::InProcess`](crate::Handoff::InProcess)), it counts from the first of them. `None` for another
-    /// program, and if the clock was set back.
+    /// from the writer that has become a reader. If callers of one process follow each other under one hold, it
+    /// counts from the first of them. `None` for another program, and if the clock was set back.
     pub held_for: Option<Duration>,
     /// How long the lease of this reader lasts unless it is renewed. `None` if the lock is held exclusively.
     pub remaining: Option<Duration>,

@@ -156,8 +156,6 @@ impl Stopwatch {
 pub(crate) enum Via {
     /// The lock was free when it was requested.
     Request,
-    /// The release of another hold of this process named the waiter.
-    Release,
     /// Another call graph of this process handed the lock over in memory.
     Memory,
     /// Another process sent a message.
@@ -171,7 +169,6 @@ impl Via {
     fn label(self) -> Option<&'static str> {
         match self {
             Self::Request => None,
-            Self::Release => Some("release"),
             Self::Memory => Some("memory"),
             Self::Message => Some("message"),
             Self::Heartbeat => Some("heartbeat"),

@@ -84,39 +84,6 @@ pub enum Reentrancy {
     Forbid,
 }
 
-/// How a lock moves from one call graph to the next one in the same process.
-///
-/// # Examples
-///
-/// ```
-/// use reentry::{Handoff, Locks};
-///
-/// let builder = Locks::builder().url("memory:").handoff(Handoff::InProcess);
-/// # assert!(builder.build_lazy().is_ok());
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Handoff {
-    /// In the store, in the request that releases the lock. An inspection of the lock shows every holder.
-    #[default]
-    InStore,
-    /// In memory, without a request, while the lease lasts.
-    ///
-    /// A group of call graphs that follow each other shares one hold in the store, with its
-    /// [hold id](crate::Held::hold_id) and its lease. Each call graph has its own fencing token. The group continues as
-    /// long as no other process waits. It ends:
-    ///
-    /// - after a heartbeat;
-    /// - after [`local_handoffs`](crate::LocksBuilder::local_handoffs), if another process waits, or if no message can
-    ///   announce such a process;
-    /// - when the renewal of the hold is due;
-    /// - after a section shorter than the microsecond that the next token needs;
-    /// - before a waiter with a different TTL or with a `max_hold`.
-    ///
-    /// See Dice, Marathe and Shavit, [*Lock Cohorting*](https://doi.org/10.1145/2145816.2145848), 2012.
-    InProcess,
-}
-
 /// The number of replicas of the server that must have a lock before it counts. Used by
 /// [`LocksBuilder::confirm`](crate::LocksBuilder::confirm).
 ///

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::base::error::LockError;
 use crate::base::neighbours::Neighbours;
-use crate::base::option_types::{Confirm, Handoff, Mode, OnLost, Reentrancy, Replicas};
+use crate::base::option_types::{Confirm, Mode, OnLost, Reentrancy, Replicas};
 use crate::base::time::Grace;
 
 /// The options of the queues of one `Locks`.
@@ -15,8 +15,7 @@ pub(crate) struct Queueing {
     /// The longest interval between two requests of a waiter, if there are no failures.
     pub(crate) heartbeat: Duration,
     /// How many consecutive times a lock moves from one local waiter to the next while another process waits.
-    pub(crate) local_handoffs: u32,
-    pub(crate) handoff: Handoff,
+    pub(crate) turns: u32,
     /// The time after which a waiting caller is reported.
     pub(crate) report_after: Duration,
     /// The longest time for which a caller waits without a response of the store. `None` for no limit.
@@ -29,8 +28,7 @@ impl Default for Queueing {
     fn default() -> Self {
         Self {
             heartbeat: Duration::from_secs(1),
-            local_handoffs: 16,
-            handoff: Handoff::default(),
+            turns: 16,
             report_after: Duration::from_secs(5),
             outage: None,
             neighbours: None,

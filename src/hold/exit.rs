@@ -37,7 +37,6 @@ pub(super) fn end(hold: &Arc<Hold>, renewals: &Arc<RenewalSchedule>) -> Option<L
     } else {
         let release = Release {
             min_hold,
-            gives_way,
             with_others: hold.group().is_some(),
             ..grant.release()
         };

@@ -14,7 +14,7 @@ use super::grant::Grant;
 use super::lines::{Alone, LoneCaller, Slot};
 use super::local_queues::LocalQueues;
 use super::request::Acquiring;
-use super::step::{Answer, Input, Reply, Wish};
+use super::step::{Answer, Input, Wish};
 use super::waiter::Outcome;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
@@ -184,7 +184,7 @@ impl<'a> Polling<'a> {
 impl Drop for Polling<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            let answer = self.queues.no_answer(self.key, Reply::Unanswered);
+            let answer = self.queues.no_answer(self.key);
             self.queues.input(self.key, Input::Answered(answer));
         }
     }

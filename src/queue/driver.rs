@@ -79,7 +79,7 @@ impl Driver {
         {
             let answered = async {
                 match flight {
-                    Some(flight) => drop(flight.await),
+                    Some(flight) => flight.await,
                     None => pending().await,
                 }
             };

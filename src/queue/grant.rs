@@ -1,8 +1,8 @@
 //! A lock that was acquired, on its way to the caller that enters it. It comes from the store, or from the call graph
 //! that held it before. The file also has its fencing tokens, and its end.
 //!
-//! With `Handoff::InProcess` several call graphs have one hold, one after the other. Each passes it to the next as a
-//! grant. They share nothing, and nothing renews the hold on the way.
+//! Several call graphs of a process have one hold, one after the other. Each passes it to the next as a grant. They
+//! share nothing, and nothing renews the hold on the way.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::base::id::{FencingToken, HoldId};
 use crate::base::metrics::Via;
 use crate::base::option_types::Mode;
 use crate::base::time::LeaseTimes;
-use crate::store::{End, Leftovers, StoreTime, Successor, TOMBSTONE_LIFE};
+use crate::store::{End, Leftovers, StoreTime, TOMBSTONE_LIFE};
 
 /// A lock that was acquired and is not entered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +87,6 @@ impl Grant {
             ttl: self.lease.ttl,
             since: self.tokens.since(),
             min_hold: None,
-            gives_way: false,
             with_others: false,
         }
     }
@@ -187,8 +186,6 @@ pub(crate) struct Release {
     pub(crate) since: Option<Instant>,
     /// The minimum time for which the lock is held, even if the hold ends earlier.
     pub(crate) min_hold: Option<Duration>,
-    /// Whether the hold ends because of a deadlock. Then the lock is for waiters in other processes.
-    pub(crate) gives_way: bool,
     /// Whether other holds end with it.
     pub(crate) with_others: bool,
 }
@@ -204,18 +201,17 @@ impl Release {
     }
 
     /// Returns how the hold ends, if its first release is sent now.
-    pub(super) fn end(&self, successor: Option<Successor>, now: Instant) -> End {
+    pub(super) fn end(&self, now: Instant) -> End {
         let leftovers = Leftovers {
             unanswered: self.unanswered,
             nested: self.nested,
         };
         // The acquire or the grant has removed the place in the queue, and none returns while the lease lasts.
         let may_wait = !self.open || now >= self.deadline;
-        match (successor, self.min_hold) {
-            (Some(successor), _) => End::HandTo(successor, leftovers),
-            (None, Some(min_hold)) => End::Retain(min_hold, leftovers),
-            (None, None) if may_wait || leftovers != Leftovers::default() => End::Full(leftovers),
-            (None, None) => End::Short,
+        match self.min_hold {
+            Some(min_hold) => End::Retain(min_hold, leftovers),
+            None if may_wait || leftovers != Leftovers::default() => End::Full(leftovers),
+            None => End::Short,
         }
     }
 }

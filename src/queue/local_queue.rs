@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::step::{Action, Answer, Heard, Input, Refusal};
-use super::waiter::{Outcome, RequestInFlight, RequestKind, Stage, Waiter};
+use super::waiter::{Outcome, RequestInFlight, Stage, Waiter};
 use crate::base::backoff::Backoff;
 use crate::base::id::HoldId;
 use crate::base::option_types::Mode;
@@ -157,9 +157,11 @@ impl LocalQueue {
                     self.add_holder(hold, until, &next, now);
                 }
             }
-            Input::Release(release) => {
-                let successor = self.end(&release);
-                actions.push(Action::Release(release, successor));
+            Input::Release(hold) => self.end(hold),
+            Input::Released(hold) => {
+                self.holders.remove(hold);
+                // A request that was sent behind the release finds what the release has done.
+                self.maybe_free |= self.flight.is_none() || !self.listens;
             }
             Input::Downgraded(hold) => {
                 self.holders.downgrade(hold);
@@ -237,9 +239,7 @@ impl LocalQueue {
     }
 
     fn undo(&mut self, waiter: &Waiter, now: Instant, actions: &mut Vec<Action>) {
-        let release = waiter.release(now);
-        let successor = self.end(&release);
-        actions.push(Action::Undo(release, successor));
+        actions.push(Action::Undo(waiter.release(now)));
     }
 
     fn refuse(&mut self, hold: HoldId, refusal: Refusal, now: Instant, actions: &mut Vec<Action>) {
@@ -265,14 +265,13 @@ impl LocalQueue {
             let mut outcome = waiter.learn(answer.to(at), flight.message.as_deref(), now);
             if let Outcome::Held(grant) = &mut outcome {
                 grant.is_contended |= flight.is_contended;
-                grant.via = flight.kind.via(grant.via);
+                grant.via = flight.via(grant.via);
             }
             self.hear(&outcome);
             outcomes.push((*hold, outcome));
         }
         let is_held = |(_, outcome): &(_, Outcome)| matches!(outcome, Outcome::Held(_));
-        let should_have_been_told =
-            flight.kind == (RequestKind::Acquire { in_time: true }) && flight.message.is_none();
+        let should_have_been_told = flight.in_time && flight.message.is_none();
         if should_have_been_told && outcomes.iter().any(is_held) {
             actions.push(Action::CheckSubscription);
         }
@@ -281,7 +280,7 @@ impl LocalQueue {
         for (hold, outcome) in outcomes {
             let mut left = flight.left.iter();
             let Some(left) = left.find(|waiter| waiter.request.hold == hold) else {
-                self.settle(hold, flight.kind, outcome, now, actions);
+                self.settle(hold, outcome, now, actions);
                 continue;
             };
             match outcome {
@@ -294,42 +293,24 @@ impl LocalQueue {
     fn hear(&mut self, outcome: &Outcome) {
         match outcome {
             Outcome::Held(_) | Outcome::Moved | Outcome::Busy { .. } => self.heard = Heard::Busy,
-            Outcome::Unknown(Some(error)) | Outcome::Refused(error) => {
+            Outcome::Unknown(error) | Outcome::Refused(error) => {
                 self.heard = Heard::Failure(error.clone());
             }
-            Outcome::Unknown(None) => {}
         }
     }
 
     /// Processes the answer for a waiter in the queue.
-    fn settle(
-        &mut self,
-        hold: HoldId,
-        kind: RequestKind,
-        outcome: Outcome,
-        now: Instant,
-        actions: &mut Vec<Action>,
-    ) {
-        let is_named = matches!(kind, RequestKind::Release { .. });
+    fn settle(&mut self, hold: HoldId, outcome: Outcome, now: Instant, actions: &mut Vec<Action>) {
         match outcome {
-            Outcome::Held(grant) => {
-                let handoffs = match kind {
-                    RequestKind::Acquire { .. } => 0,
-                    RequestKind::Release { handoffs } => handoffs,
-                };
-                return self.grant(grant, handoffs, now, actions);
-            }
+            Outcome::Held(grant) => return self.grant(grant, now, actions),
             Outcome::Moved => return self.ask_anew(actions),
             Outcome::Refused(error) => {
                 return self.refuse(hold, Refusal::Failed(error), now, actions);
             }
             Outcome::Busy { remaining } => {
                 self.free_at = remaining.and_then(|span| now.checked_add(span + EXPIRY_SLACK));
-                // A waiter in the store's queue gets a message when its turn comes. Any other waiter must send a
-                // request.
-                self.maybe_free |= is_named && !self.listens;
             }
-            Outcome::Unknown(_) => self.maybe_free |= is_named,
+            Outcome::Unknown(_) => {}
         }
         if self.waiters.get(hold).is_some_and(|it| it.asks_once) {
             self.refuse(hold, self.heard.refusal(), now, actions);
@@ -354,7 +335,7 @@ impl LocalQueue {
         for hold in &message.holds {
             let told = self.waiters.get(*hold);
             match told.map(|waiter| waiter.moved(&message, epoch, now)) {
-                Some(Outcome::Held(grant)) => self.grant(grant, 0, now, actions),
+                Some(Outcome::Held(grant)) => self.grant(grant, now, actions),
                 Some(_) => self.ask_anew(actions),
                 None => {}
             }

@@ -10,19 +10,18 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::contention::Watched;
-use super::effects::{Effects, Ending};
-use super::grant::{Grant, Release};
+use super::effects::Effects;
+use super::grant::Grant;
 use super::lines::{Alone, Line, Lines, Slot};
 use super::request::{Acquiring, Flight, Requests};
 use super::step::{Action, Answer, Input, Refusal, Reply, unanswered};
 use crate::base::activity::Activity;
-use crate::base::error::StoreError;
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::base::options::Queueing;
 use crate::base::sync::Mutex;
 use crate::base::{background, events};
-use crate::store::{Store, Successor};
+use crate::store::Store;
 
 /// The local queues of one `Locks`.
 pub(crate) struct LocalQueues {
@@ -68,7 +67,7 @@ impl LocalQueues {
             })) => {
                 match input {
                     Input::Downgraded(downgraded) if downgraded == *hold => *mode = Mode::Shared,
-                    Input::Lost(lost) if lost == *hold => {
+                    Input::Lost(lost) | Input::Released(lost) if lost == *hold => {
                         let slot = lines.of.remove(key);
                         drop(lines);
                         slot.into_iter().flat_map(Slot::tries).for_each(Waker::wake);
@@ -164,13 +163,7 @@ impl LocalQueues {
                 line.flight = Some(asking);
                 effects.signal = line.signal();
             }
-            Action::Release(release, successor) => {
-                effects.ending = Some(self.releasing(key, line, release, successor));
-            }
-            Action::Undo(release, successor) => {
-                let ending = self.releasing(key, line, release, successor);
-                effects.undoing.push(ending);
-            }
+            Action::Undo(release) => effects.undoing.push(release),
             Action::Grant(waiter, grant) => {
                 line.answer(waiter, Ok(grant), effects);
             }
@@ -210,10 +203,9 @@ impl LocalQueues {
             events::acquire_undone(key, release.hold);
             background::spawn(runtime, queues.release(key, release));
         }
-        for ending in effects.undoing {
-            let hold = ending.hold();
-            events::acquire_undone(key, hold);
-            background::spawn(runtime, queues.finish(key, ending));
+        for release in effects.undoing {
+            events::acquire_undone(key, release.hold);
+            background::spawn(runtime, queues.finish(key, release));
         }
     }
 
@@ -259,56 +251,31 @@ impl LocalQueues {
         acquire: impl FnOnce(&Requests, &LockKey) -> Acquiring + Send + 'static,
     ) -> Flight {
         let requests = Arc::clone(&self.requests);
-        let report = self.report(key, Reply::Unanswered);
+        let report = self.report(key);
         let acquiring = async move {
             let acquiring = acquire(&requests, &report.key);
             let answer = requests.acquired(&report.key, acquiring).await;
             report.read(answer);
-            Ok(())
         };
         acquiring.boxed().shared()
     }
 
-    /// The release of a hold. With a successor it is the request in flight from now on.
-    fn releasing(
-        &self,
-        key: &LockKey,
-        line: &mut Line,
-        release: Release,
-        successor: Option<Successor>,
-    ) -> Ending {
-        let Some(successor) = successor else {
-            return Ending::Alone(release);
-        };
-        let requests = Arc::clone(&self.requests);
-        let report = self.report(key, |error| Reply::Unsure(Some(error)));
-        let releasing = async move {
-            let released = requests.release(&report.key, &release, Some(&successor), || {});
-            let (ended, answer) = released.await;
-            report.read(answer);
-            ended
-        };
-        let flight = releasing.boxed().shared();
-        line.flight = Some(flight.clone());
-        Ending::HandingOver(release.hold, flight)
-    }
-
     /// The answer to a request in flight that has no answer, and will get none.
-    pub(super) fn no_answer(&self, key: &LockKey, reply: fn(StoreError) -> Reply) -> Answer {
+    pub(super) fn no_answer(&self, key: &LockKey) -> Answer {
         let epoch = self.store().connection_epoch(key);
         Answer {
             sent: Instant::now(),
             sent_epoch: epoch,
             epoch,
-            reply: reply(unanswered("the request was given up")),
+            reply: Reply::Unanswered(unanswered("the request was given up")),
         }
     }
 
-    fn report(&self, key: &LockKey, unread: fn(StoreError) -> Reply) -> AnswerReport {
+    fn report(&self, key: &LockKey) -> AnswerReport {
         AnswerReport {
             queues: Weak::clone(&self.this),
             key: key.clone(),
-            unread: Some(unread),
+            is_read: false,
         }
     }
 }
@@ -318,12 +285,12 @@ impl LocalQueues {
 struct AnswerReport {
     queues: Weak<LocalQueues>,
     key: LockKey,
-    unread: Option<fn(StoreError) -> Reply>,
+    is_read: bool,
 }
 
 impl AnswerReport {
     fn read(mut self, answer: Answer) {
-        self.unread = None;
+        self.is_read = true;
         if let Some(queues) = self.queues.upgrade() {
             queues.input(&self.key, Input::Answered(answer));
         }
@@ -332,8 +299,10 @@ impl AnswerReport {
 
 impl Drop for AnswerReport {
     fn drop(&mut self) {
-        if let (Some(unread), Some(queues)) = (self.unread, self.queues.upgrade()) {
-            let answer = queues.no_answer(&self.key, unread);
+        if !self.is_read
+            && let Some(queues) = self.queues.upgrade()
+        {
+            let answer = queues.no_answer(&self.key);
             queues.input(&self.key, Input::Answered(answer));
         }
     }

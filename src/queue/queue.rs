@@ -2,7 +2,8 @@
 //!
 //! Callers that want the same key wait for it in one local queue of their process, first come, first served. Only the
 //! first of them sends requests to the store, where it is in the queue for the whole process. While the process holds
-//! the lock, no waiter sends requests: the release names the first one as its successor.
+//! the lock, no waiter sends requests: the last exit of a call graph hands the lock to the first waiter in memory. If it
+//! may not, it releases the lock, and the first waiter sends its request right behind the release.
 //!
 //! The local queue of a key is a machine (`local_queue.rs`): it processes what happens, and returns what must be done.
 //! The map of all local queues (`local_queues.rs`) is the one place that gives it input and executes its actions. A
@@ -12,20 +13,18 @@
 //!
 //! # Invariants
 //!
-//! 1. For each key there is at most one request in flight that may bring a waiter the lock: its acquire, or
-//!    a release that names it as successor.
+//! 1. For each key there is at most one acquire in flight.
 //! 2. The answer to a request belongs to the local queue, not to a task. It is processed once, by whichever task polls
 //!    the request to its end. Nothing depends on which task that is.
 //! 3. No request is made for a waiter that has left. A request that was made before is answered first. Then what it has
 //!    brought is released.
-//! 4. A release that names a successor is repeated with the same successor until it is answered or given up.
-//! 5. A message is processed after the answer to the request that was in flight when the message arrived.
-//! 6. A waiter that is granted the lock and does not claim it within two heartbeats is passed over.
-//! 7. A waiter that makes only one attempt stays in the local queue until one request is answered: its own, or the one
+//! 4. A message is processed after the answer to the acquire that was in flight when the message arrived.
+//! 5. A waiter that is granted the lock and does not claim it within two heartbeats is passed over.
+//! 6. A waiter that makes only one attempt stays in the local queue until one acquire is answered: its own, or the one
 //!    that was in flight when it joined.
-//! 8. A request in flight is polled by its caller, by the task of its release, or by the driver. A local queue with
-//!    other work has a driver. The end of a runtime takes its tasks with it. Then the driver continues with the
-//!    request, or a caller on another runtime starts a driver. If there is neither, the request is given up.
+//! 7. A request in flight is polled by its caller or by the driver. A local queue with other work has a driver. The end
+//!    of a runtime takes its tasks with it. Then a caller on another runtime starts a driver, which continues with the
+//!    request.
 //!
 //! # Lock order
 //!
@@ -49,7 +48,7 @@ use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::option_types::{Handoff, Mode};
+use crate::base::option_types::Mode;
 use crate::base::options::{Terms, WaitLimit};
 use crate::base::timer::timeout_at;
 use crate::store::{AcquireRequest, HandoffMessage, Listener, QueueEntry};
@@ -193,7 +192,7 @@ impl LocalQueues {
     ///
     /// The next waiter must want the same TTL, and have no `max_hold`.
     pub(crate) fn hand_off(&self, key: &LockKey, turn: Grant) -> bool {
-        if self.queueing.handoff == Handoff::InStore || turn.mode == Mode::Shared {
+        if self.queueing.turns == 0 || turn.mode == Mode::Shared {
             return false;
         }
         let now = Instant::now();
@@ -264,7 +263,7 @@ impl LocalQueues {
             inbox: self.requests.inbox(),
             grant: (2 * heartbeat + terms.grace.duration()).min(terms.ttl),
             life: 2 * heartbeat,
-            tells: self.queueing.handoff == Handoff::InProcess,
+            tells: true,
         }
     }
 }

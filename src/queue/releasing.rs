@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::effects::{Effects, Ending};
 use super::grant::Release;
 use super::lines::{Alone, Slot};
 use super::local_queues::LocalQueues;
@@ -16,17 +15,17 @@ impl LocalQueues {
     /// Ends a hold. Fails if the lock turns out to have been lost before. Also fails if it could not be released at all
     /// and is held until its lease expires.
     ///
-    /// The release is sent at the first poll, and names the first waiter, which need not send a request before. If the
-    /// future is dropped early, because its runtime ends, no waiter on another runtime waits for it.
+    /// The release is sent at the first poll, and the request of the first waiter right behind it.
     pub(crate) fn release(
         self: &Arc<Self>,
         key: &LockKey,
         release: Release,
     ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
-        let mut releasing = Releasing::new(self, key, release.hold);
+        let releasing = self.finish(key, release);
+        let (queues, key) = (Arc::clone(self), key.clone());
         async move {
-            let ending = releasing.queues.ending(&releasing.key, release);
-            releasing.end(ending).await
+            queues.ended(&key, release.hold);
+            releasing.await
         }
     }
 
@@ -36,25 +35,15 @@ impl LocalQueues {
     }
 
     /// Removes a hold from its local queue.
-    fn ending(&self, key: &LockKey, release: Release) -> Ending {
+    fn ended(&self, key: &LockKey, hold: HoldId) {
         let mut lines = self.lines.lock();
-        match lines.of.get_mut(key) {
-            Some(Slot::Line(_)) => {}
-            Some(Slot::Alone(alone)) => {
-                // Otherwise another hold has the lock, or requests it: this hold lost it before.
-                alone.release(release.hold);
-                return Ending::Alone(release);
-            }
-            None => return Ending::Alone(release),
+        if let Some(Slot::Alone(alone)) = lines.of.get_mut(key) {
+            // Otherwise another hold has the lock, or requests it: this hold lost it before.
+            alone.release(hold);
+            return;
         }
-        let mut effects = Effects::default();
-        lines.change(key, &mut effects, |line, effects| {
-            self.step(key, line, Input::Release(release), effects);
-        });
         drop(lines);
-        let ending = effects.ending.take().unwrap_or(Ending::Alone(release));
-        self.apply(key, effects, None);
-        ending
+        self.input(key, Input::Release(hold));
     }
 
     /// Notes that a task will release a hold that has ended. A caller that makes only one attempt waits for that.
@@ -77,32 +66,35 @@ impl LocalQueues {
                 drop(lines);
                 slot.into_iter().flat_map(Slot::tries).for_each(Waker::wake);
             }
-            _ => {
+            Some(Slot::Line(_) | Slot::Alone(Alone::Held { .. })) => {
                 drop(lines);
-                self.input(key, Input::MaybeFree);
+                self.input(key, Input::Released(released));
             }
+            // The request of a lone caller was sent behind the release, and finds what the release has done.
+            Some(Slot::Alone(_)) | None => {}
         }
     }
 
-    /// Continues the end of a hold.
+    /// Releases a hold that was removed from its local queue.
     pub(super) fn finish(
         self: &Arc<Self>,
         key: &LockKey,
-        ending: Ending,
+        release: Release,
     ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
-        let mut releasing = Releasing::new(self, key, ending.hold());
-        async move { releasing.end(ending).await }
+        let releasing = Releasing::new(self, key, release.hold);
+        async move {
+            let Releasing { queues, key, hold } = &releasing;
+            let answered = || queues.released(key, *hold);
+            queues.requests.release(key, &release, answered).await
+        }
     }
 }
 
-/// The release of a hold, for the task that polls it.
+/// Counts a release, and reports its end to the local queue, also if the task that polls it ends.
 struct Releasing {
     queues: Arc<LocalQueues>,
     key: LockKey,
     hold: HoldId,
-    /// The end of the hold, when it is known.
-    ending: Option<Ending>,
-    has_ended: bool,
 }
 
 impl Releasing {
@@ -112,43 +104,14 @@ impl Releasing {
             queues: Arc::clone(queues),
             key: key.clone(),
             hold,
-            ending: None,
-            has_ended: false,
-        }
-    }
-
-    fn end(&mut self, ending: Ending) -> impl Future<Output = Result<(), Failure>> + Send {
-        let ending = self.ending.insert(ending);
-        let (queues, key) = (&self.queues, &self.key);
-        let (requests, has_ended) = (&queues.requests, &mut self.has_ended);
-        async move {
-            let ended = match ending {
-                // The flight itself passes the answer to the local queue.
-                Ending::HandingOver(_, flight) => flight.await,
-                Ending::Alone(release) => {
-                    let hold = release.hold;
-                    let answered = || queues.released(key, hold);
-                    let (ended, _) = requests.release(key, release, None, answered).await;
-                    // This is for a release that was repeated.
-                    queues.input(key, Input::MaybeFree);
-                    ended
-                }
-            };
-            *has_ended = true;
-            ended
         }
     }
 }
 
 impl Drop for Releasing {
     fn drop(&mut self) {
-        if !self.has_ended {
-            self.ending = None;
-            // This release will not bring the lock to the first waiter.
-            self.queues.input(&self.key, Input::Lost(self.hold));
-            self.queues.released(&self.key, self.hold);
-            self.queues.desert(&self.key);
-        }
+        // This is for a release that was repeated, or given up.
+        self.queues.released(&self.key, self.hold);
         self.queues.activity().end();
     }
 }

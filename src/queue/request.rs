@@ -25,7 +25,7 @@ use crate::base::neighbours::Neighbours;
 use crate::base::timer::{after, sleep};
 use crate::store::{
     self, Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, Leftovers,
-    Presence, ReleaseReply, ReleaseRequest, Share, Store, Successor,
+    Presence, ReleaseRequest, Share, Store,
 };
 
 /// The maximum number of releases that are repeated at a time, because repetitions must not keep a slow server slow.
@@ -49,9 +49,8 @@ pub(super) struct Requests {
     pub(super) abandoned: Abandoned,
 }
 
-/// The request in flight of a local queue. Its answer is an input of the local queue, whichever task polls it. The
-/// output of a release says how the hold has ended.
-pub(super) type Flight = Shared<BoxFuture<'static, Result<(), Failure>>>;
+/// The request in flight of a local queue. Its answer is an input of the local queue, whichever task polls it.
+pub(super) type Flight = Shared<BoxFuture<'static, ()>>;
 
 /// An acquire in flight.
 pub(super) struct Acquiring {
@@ -189,49 +188,42 @@ impl Requests {
         Poll::Ready(self.answer(key, Moment { sent, epoch }, reply))
     }
 
-    /// Ends a hold, and returns what has become of the successor.
+    /// Ends a hold.
     ///
     /// `Gone` proves a loss only on the first attempt, because a repetition may meet its own success. It does so only
     /// before the deadline, because after it the lease may just have expired.
     ///
-    /// Every repetition names the same successor, because an earlier one may have given it the lock. `answered` is
-    /// called when the first attempt is answered, or has failed.
+    /// `answered` is called when the first attempt is answered, or has failed.
     pub(super) async fn release(
         self: &Arc<Self>,
         key: &LockKey,
         release: &Release,
-        successor: Option<&Successor>,
         answered: impl FnOnce() + Send,
-    ) -> (Result<(), Failure>, Answer) {
-        let moment = self.moment(key);
-        let request = self.request(release, successor, moment.sent);
-        let first = self.try_release(key, &request, release, moment).await;
+    ) -> Result<(), Failure> {
+        let sent = Instant::now();
+        let request = self.request(release, sent);
+        let first = self.try_release(key, &request, release).await;
         answered();
         match first {
-            (Ok(Presence::Gone), answer) if Instant::now() < release.deadline => {
-                (Err(Failure::Lost(LostReason::Gone)), answer)
+            Ok(Presence::Gone) if Instant::now() < release.deadline => {
+                Err(Failure::Lost(LostReason::Gone))
             }
-            (Ok(_), answer) => (Ok(()), answer),
+            Ok(_) => Ok(()),
             // Boxed, because it is rarely needed.
-            (Err(error), answer) => {
-                let failed = (error, answer);
+            Err(error) => {
+                let failed = (sent, error);
                 Box::pin(self.repeat(key, release, request, failed, Caller::Waiting)).await
             }
         }
     }
 
     /// The request that ends a hold, if it is sent at `sent`.
-    fn request(
-        &self,
-        release: &Release,
-        successor: Option<&Successor>,
-        sent: Instant,
-    ) -> ReleaseRequest {
+    fn request(&self, release: &Release, sent: Instant) -> ReleaseRequest {
         ReleaseRequest {
             hold: release.hold,
             mode: release.mode,
             inbox: self.inbox(),
-            end: release.end(successor.copied(), sent),
+            end: release.end(sent),
             with_others: release.with_others,
         }
     }
@@ -243,20 +235,19 @@ impl Requests {
         key: &LockKey,
         release: &Release,
         mut request: ReleaseRequest,
-        mut failed: (StoreError, Answer),
+        (sent, mut error): (Instant, StoreError),
         caller: Caller,
-    ) -> (Result<(), Failure>, Answer) {
+    ) -> Result<(), Failure> {
         // The outcome of the first attempt is unknown.
         if request.end == End::Short {
             request.end = End::Full(Leftovers::default());
         }
         // A process that stood still learns of the failure long after its request, and the lease may have ended.
-        let stands_until = after(failed.1.sent, release.ttl);
-        let give_up = after(failed.1.sent, release.patience());
+        let stands_until = after(sent, release.ttl);
+        let give_up = after(sent, release.patience());
         let (mut backoff, mut soon) = (Backoff::default(), Backoff::slow(SOON));
         let mut repetition = None;
         loop {
-            let (error, answer) = failed;
             let pause = match error.effect() {
                 Effect::None => soon.next_pause(),
                 _ => backoff.next_pause(),
@@ -264,25 +255,23 @@ impl Requests {
             if error.effect() == Effect::Refused || Instant::now() + pause >= give_up {
                 events::release_abandoned(key, request.hold, &error);
                 self.abandoned.add(key, stands_until);
-                return (Err(Failure::Store(error)), answer);
+                return Err(Failure::Store(error));
             }
             events::release_retried(key, request.hold, &error, &self.failed_releases);
             if error.effect() == Effect::Forbidden && caller == Caller::Waiting {
                 self.abandoned.add(key, stands_until);
-                let failed = (error.clone(), answer.clone());
-                self.repeat_later(key, *release, request, failed, stands_until);
-                return (Err(Failure::Store(error)), answer);
+                self.repeat_later(key, *release, request, (sent, error.clone()), stands_until);
+                return Err(Failure::Store(error));
             }
             sleep(pause).await;
             // The turn is returned only after the pause, so that all pauses together limit the rate. After an answer
             // the next repetition follows immediately.
             drop(repetition.take());
             repetition = self.repetitions.acquire().await.ok();
-            let moment = self.moment(key);
-            failed = match self.try_release(key, &request, release, moment).await {
-                (Ok(_), answer) => return (Ok(()), answer),
-                (Err(error), answer) => (error, answer),
-            };
+            match self.try_release(key, &request, release).await {
+                Ok(_) => return Ok(()),
+                Err(failed) => error = failed,
+            }
         }
     }
 
@@ -291,54 +280,41 @@ impl Requests {
         self: &Arc<Self>,
         key: &LockKey,
         release: Release,
-        mut request: ReleaseRequest,
-        failed: (StoreError, Answer),
+        request: ReleaseRequest,
+        failed: (Instant, StoreError),
         stands_until: Instant,
     ) {
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
-        if let End::HandTo(_, leftovers) = request.end {
-            request.end = End::Full(leftovers);
-        }
         let (requests, key) = (Arc::clone(self), key.clone());
         // Boxed, because it is started by a repetition itself.
         let repeating: BoxFuture<'static, ()> = Box::pin(async move {
             let repeated = requests.repeat(&key, &release, request, failed, Caller::Informed);
-            if let (Ok(()), _) = repeated.await {
+            if repeated.await.is_ok() {
                 requests.abandoned.remove(&key, stands_until);
             }
         });
         background::spawn(&runtime, repeating);
     }
 
-    /// Sends a release once. `moment` is the present one. The answer is about the successor.
+    /// Sends a release once.
     async fn try_release(
         &self,
         key: &LockKey,
         request: &ReleaseRequest,
         release: &Release,
-        moment: Moment,
-    ) -> (Result<Presence, StoreError>, Answer) {
+    ) -> Result<Presence, StoreError> {
         let releasing: BoxFuture<'_, _> = match (self.neighbours, release.permits) {
             (None, 1) => self.store.release(key, *request),
             (Some(neighbours), 1) => self.store.vacate(key, *request, neighbours),
             (_, permits) => Box::pin(self.release_permits(key, *request, permits)),
         };
-        let (released, reply) = match releasing.await {
-            Ok(ReleaseReply {
-                presence,
-                successor,
-            }) => {
-                if presence == Presence::Present {
-                    events::released(key, request.hold, release.since);
-                }
-                let reply = successor.map_or(Reply::Unsure(None), Reply::Acquire);
-                (Ok(presence), reply)
-            }
-            Err(error) => (Err(error.clone()), Reply::Unsure(Some(error))),
-        };
-        (released, self.answer(key, moment, reply))
+        let released = releasing.await;
+        if let Ok(Presence::Present) = released {
+            events::released(key, request.hold, release.since);
+        }
+        released
     }
 
     /// Releases all permits of a hold. The hold was in the lock if all of them were.
@@ -347,7 +323,7 @@ impl Requests {
         key: &LockKey,
         request: ReleaseRequest,
         permits: u32,
-    ) -> Result<ReleaseReply, StoreError> {
+    ) -> Result<Presence, StoreError> {
         let each = request.hold.of_permits(permits).map(|hold| {
             let request = ReleaseRequest {
                 hold,
@@ -356,9 +332,13 @@ impl Requests {
             };
             self.store.release(key, request)
         });
-        let mut released = try_join_all(each).await?.into_iter();
-        let gone = released.find(|reply| reply.presence == Presence::Gone);
-        Ok(gone.unwrap_or(Presence::Present.into()))
+        let released = try_join_all(each).await?;
+        let is_gone = released.contains(&Presence::Gone);
+        Ok(if is_gone {
+            Presence::Gone
+        } else {
+            Presence::Present
+        })
     }
 
     fn answer(&self, key: &LockKey, moment: Moment, reply: Reply) -> Answer {

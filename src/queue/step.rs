@@ -12,7 +12,7 @@ use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::base::time::Grace;
-use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, ShareRequest, Successor};
+use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, ShareRequest};
 
 /// An event for the machine.
 #[derive(Clone, Debug)]
@@ -33,14 +33,16 @@ pub(super) enum Input {
         waiter: HoldId,
         until: Instant,
     },
-    /// A hold ends.
-    Release(Release),
+    /// A hold ends. Its release is sent after this step, and before the request that the step may make.
+    Release(HoldId),
     /// A hold shares from now on the lock that it had exclusively.
     Downgraded(HoldId),
     /// A hold has lost its lock.
     Lost(HoldId),
-    /// The lock may be free: a release was answered, or messages may have been missed.
+    /// The lock may be free: messages may have been missed.
     MaybeFree,
+    /// The release of a hold was answered, or is given up.
+    Released(HoldId),
     /// Another process has begun to wait for the lock that this process has.
     Contended,
     /// Says whether messages can arrive from now on.
@@ -59,11 +61,8 @@ pub(super) enum Input {
 pub(super) enum Action {
     /// Sends a request for the lock. The answer is an input.
     Ask(Ask),
-    /// Ends the hold of the input. The release is sent until the store has responded or the TTL is over. With a
-    /// successor the answer is an input. Without one the input is [`Input::MaybeFree`].
-    Release(Release, Option<Successor>),
     /// Ends the hold of a waiter that has left: no caller waits for it.
-    Undo(Release, Option<Successor>),
+    Undo(Release),
     /// Grants a waiter its lock.
     Grant(HoldId, Grant),
     /// Rejects a waiter.
@@ -92,8 +91,6 @@ pub(super) enum Reply {
     Share(Vec<AcquireReply>),
     /// No answer to an acquire.
     Unanswered(StoreError),
-    /// No answer about the successor that a release has named.
-    Unsure(Option<StoreError>),
     /// The rejection of a request: nothing was executed, and a repetition is useless.
     Refused(StoreError),
 }
@@ -111,7 +108,8 @@ impl Answer {
         match &self.reply {
             Reply::Share(replies) => {
                 let reply = replies.get(at).copied();
-                let reply = reply.map_or(Reply::Unsure(None), Reply::Acquire);
+                let missing = || Reply::Unanswered(unanswered("no answer for this reader"));
+                let reply = reply.map_or_else(missing, Reply::Acquire);
                 Self { reply, ..*self }
             }
             _ => self.clone(),

@@ -261,7 +261,7 @@ impl<'q> Wait<'q> {
         };
         if let Some(asking) = flight {
             // The request brings the only answer that there can be.
-            drop(ready!(Pin::new(asking).poll(cx)));
+            ready!(Pin::new(asking).poll(cx));
             *flight = None;
         }
         let mut answer = self.take_answer();

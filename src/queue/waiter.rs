@@ -57,7 +57,8 @@ impl Deref for Waiter {
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct RequestInFlight {
     pub(super) waiters: Vec<HoldId>,
-    pub(super) kind: RequestKind,
+    /// Whether it was sent only because it was due. If it brings the lock, a message should have arrived.
+    pub(super) in_time: bool,
     /// The waiters that have left. The answer for them is undone.
     pub(super) left: Vec<Waiter>,
     /// A message to the waiters, which arrived before the answer. The answer is older, and is processed first.
@@ -67,24 +68,13 @@ pub(super) struct RequestInFlight {
     pub(super) is_contended: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(test, derive(Hash))]
-pub(super) enum RequestKind {
-    /// An acquire of the waiter. `in_time` means that it was sent only because it was due. If such an acquire brings
-    /// the lock, a message should have arrived.
-    Acquire { in_time: bool },
-    /// The release of another hold, which names the waiter as its successor. The number is that of hand-offs in a row
-    /// including this one.
-    Release { handoffs: u32 },
-}
-
-impl RequestKind {
+impl RequestInFlight {
     /// The way in which a waiter learns of a lock that the answer, or the message before it, has brought.
-    pub(super) fn via(self, told: Via) -> Via {
-        match self {
-            Self::Release { .. } if told == Via::Request => Via::Release,
-            Self::Acquire { in_time: true } if told == Via::Request => Via::Heartbeat,
-            Self::Acquire { .. } | Self::Release { .. } => told,
+    pub(super) fn via(&self, told: Via) -> Via {
+        if self.in_time && told == Via::Request {
+            Via::Heartbeat
+        } else {
+            told
         }
     }
 }
@@ -99,7 +89,7 @@ pub(super) enum Outcome {
     },
     /// The lock has moved to the waiter, but only another request can find out for how long.
     Moved,
-    Unknown(Option<StoreError>),
+    Unknown(StoreError),
     Refused(StoreError),
 }
 
@@ -161,10 +151,6 @@ impl Waiter {
                 if error.effect() == Effect::Unknown {
                     self.note_unanswered();
                 }
-                Outcome::Unknown(Some(error))
-            }
-            Reply::Unsure(error) => {
-                self.suspect();
                 Outcome::Unknown(error)
             }
         };
@@ -189,7 +175,7 @@ impl Waiter {
         // The server may still hold the lock for the waiter, and only another request can find out for how long.
         self.note_unanswered();
         let error = unanswered("the answer came after the lease had ended");
-        Outcome::Unknown(Some(error))
+        Outcome::Unknown(error)
     }
 
     /// Processes a message that the lock has moved to this waiter.
@@ -213,10 +199,6 @@ impl Waiter {
 
     fn note_unanswered(&mut self) {
         self.unanswered = true;
-        self.suspect();
-    }
-
-    fn suspect(&mut self) {
         if self.stage == Stage::Waiting {
             self.stage = Stage::Unsure;
         }
@@ -262,7 +244,6 @@ impl Waiter {
             ttl: self.request.ttl,
             since: None,
             min_hold: None,
-            gives_way: false,
             with_others: false,
         }
     }

@@ -42,9 +42,7 @@ pub(crate) use self::verbs::depth::{DepthChange, SetDepth};
 pub(crate) use self::verbs::described::{Label, Unlabel};
 pub(crate) use self::verbs::inspect::{ForceRelease, Inspect, QueueLength, Seen, Snapshot};
 pub(crate) use self::verbs::list::{Glance, Queue, Queued, QueuedProcess};
-pub(crate) use self::verbs::release::{
-    End, Leftovers, Order, Release, ReleaseReply, ReleaseRequest, Retain, Successor,
-};
+pub(crate) use self::verbs::release::{End, Leftovers, Release, ReleaseRequest, Retain};
 pub(crate) use self::verbs::renew::{Keep, Renew, RenewAnswer};
 #[cfg(test)]
 pub(crate) use self::verbs::several::HoldOf;
@@ -97,15 +95,10 @@ impl Store {
 
     /// Ends a hold of either mode. If its `min_hold` is not over yet, the lock stays held until then, and its lease
     /// expires.
-    pub(crate) fn release(
-        &self,
-        key: &LockKey,
-        request: ReleaseRequest,
-    ) -> AnswerFuture<ReleaseReply> {
+    pub(crate) fn release(&self, key: &LockKey, request: ReleaseRequest) -> AnswerFuture<Presence> {
         let key = key.clone();
         if request.mode == Mode::Shared {
-            let released = self.ask(Unshare { key, request });
-            return Box::pin(async move { released.await.map(ReleaseReply::from) });
+            return self.ask(Unshare { key, request });
         }
         let release = Release { key, request };
         let End::Retain(min_hold, _) = request.end else {
@@ -118,7 +111,7 @@ impl Store {
         let released = self.ask(release);
         Box::pin(async move {
             if retained.await? {
-                return Ok(ReleaseReply::from(Presence::Present));
+                return Ok(Presence::Present);
             }
             released.await
         })
@@ -130,7 +123,7 @@ impl Store {
         key: &LockKey,
         request: ReleaseRequest,
         neighbours: Neighbours,
-    ) -> AnswerFuture<ReleaseReply> {
+    ) -> AnswerFuture<Presence> {
         if request.mode == Mode::Shared || matches!(request.end, End::Retain(..)) {
             return self.release(key, request);
         }
@@ -142,8 +135,8 @@ impl Store {
         });
         Box::pin(async move {
             match vacated.await {
-                Ok(Some(reply)) => Ok(reply),
-                Ok(None) => store.release(&key, request).await,
+                Ok(true) => Ok(Presence::Present),
+                Ok(false) => store.release(&key, request).await,
                 // The user may have no permission for the key of this request.
                 Err(error) if error.is_refused() => store.release(&key, request).await,
                 Err(error) => Err(error),

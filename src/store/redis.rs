@@ -36,7 +36,7 @@ pub(crate) use self::link::source::Timeouts;
 pub(crate) use self::topology::login::Login;
 pub(crate) use self::topology::servers::Origin;
 pub use self::topology::servers::Servers;
-pub(crate) use self::wire::call::{Call, Script, in_millis, script};
+pub(crate) use self::wire::call::{Call, Script, script};
 pub(crate) use self::wire::names::slot_of_waits;
 pub(crate) use self::wire::question::{Question, Short, ShortWish};
 pub(crate) use self::wire::reply::Unexpected;

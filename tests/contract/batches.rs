@@ -12,8 +12,7 @@ use super::world::{
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::store::{
-    Acquire, AcquireReply, AcquireRequest, End, Inspect, Presence, QueueEntry, ReleaseReply, Share,
-    Store,
+    Acquire, AcquireReply, AcquireRequest, End, Inspect, Presence, QueueEntry, Share, Store,
 };
 use crate::support::{DEADLINE, within};
 
@@ -34,7 +33,7 @@ async fn acquire(store: &Store, key: &LockKey, hold: HoldId) -> AcquireReply {
         .expect("an answer")
 }
 
-async fn release(store: &Store, key: &LockKey, hold: HoldId) -> ReleaseReply {
+async fn release(store: &Store, key: &LockKey, hold: HoldId) -> Presence {
     let released = store.release(key, release_request(hold, End::Short));
     released.await.expect("an answer")
 }
@@ -76,7 +75,7 @@ async fn requests_that_are_made_at_once_are_one_call() {
             .iter()
             .map(|(key, hold)| release(&world.store, key, *hold));
         let released = join_all(released).await;
-        assert!(released.iter().all(|it| it.presence == Presence::Present));
+        assert!(released.iter().all(|it| *it == Presence::Present));
         // 32 and 8.
         assert_eq!((taken - before, calls(&world).await - taken), (2, 2));
     };
@@ -120,8 +119,8 @@ async fn each_request_of_a_batch_has_its_own_outcome() {
             "{acquired:?}"
         );
         assert!(acquired[3].as_ref().is_ok_and(is_held), "{acquired:?}");
-        assert_eq!(released.presence, Presence::Present);
-        assert_eq!(gone.presence, Presence::Gone);
+        assert_eq!(released, Presence::Present);
+        assert_eq!(gone, Presence::Gone);
         // These are the batch, and separately each request that has changed nothing in it.
         assert_eq!(calls(&world).await - before, 1 + 5);
         let inspected = store.ask(Inspect::of(&waited)).await.expect("an answer");
@@ -188,7 +187,7 @@ async fn locks_of_different_terms_are_taken_by_different_calls() {
 
 async fn leave(store: &Store, key: &LockKey, hold: HoldId) -> Presence {
     let left = store.release(key, shared_release(hold, End::Short));
-    left.await.expect("an answer").presence
+    left.await.expect("an answer")
 }
 
 async fn leave_together(world: &World, holds: &[HoldId]) -> Vec<Presence> {
@@ -294,7 +293,7 @@ async fn each_reader_of_a_batch_has_its_own_outcome() {
         assert_eq!(left, [present, present, gone, present]);
         assert!(is_held(&acquired), "{acquired:?}");
         assert!(failed.is_err(), "{failed:?}");
-        assert_eq!(released.presence, present);
+        assert_eq!(released, present);
         // These are the batch, and separately the reader of odd data, the one that is gone, and the two behind which a
         // process waits.
         assert_eq!(calls(&world).await - before, 1 + 4);
@@ -354,7 +353,7 @@ async fn no_batch_names_two_slots_of_a_cluster() {
             .iter()
             .map(|(key, hold)| release(&world.store, key, *hold));
         let released = join_all(released).await;
-        assert!(released.iter().all(|it| it.presence == Presence::Present));
+        assert!(released.iter().all(|it| *it == Presence::Present));
     };
     within(DEADLINE, "the case", case).await;
 }

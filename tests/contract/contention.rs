@@ -3,18 +3,15 @@
 use std::time::Duration;
 
 use super::inbox::Inbox;
-use super::world::{
-    MINUTE, NESTED, PLACE_LIFE, World, entry_of, release_request, some_hold, some_waiter, successor,
-};
+use super::world::{MINUTE, PLACE_LIFE, World, entry_of, some_hold, some_waiter};
 use crate::base::id::HoldId;
-use crate::store::{AcquireReply, Contended, Contention, End, QueueEntry};
+use crate::store::{AcquireReply, Contended, Contention, QueueEntry};
 
 on_every_store!(
     the_holder_is_told_of_the_first_that_comes,
     the_holder_is_told_of_a_reader_that_comes,
     a_holder_that_does_not_want_to_know_is_not_told,
     a_waiter_of_the_same_process_is_no_news,
-    a_successor_is_told_in_its_turn,
     a_process_that_the_lock_has_moved_to_is_told_in_its_turn,
     an_answer_says_whether_another_process_may_wait,
     a_holder_that_asks_is_told_of_the_next_that_comes,
@@ -98,21 +95,6 @@ async fn a_waiter_of_the_same_process_is_no_news(world: World) {
     assert_eq!(told(&world, &mut inbox).await, 1);
 }
 
-async fn a_successor_is_told_in_its_turn(world: World) {
-    let mut inbox = world.inbox().await;
-    let hold = take(&world, &inbox).await;
-    let next = successor(some_hold(), TTL, telling(&inbox));
-    let handed = world.hand_over(hold, next).await;
-    assert!(matches!(handed.successor, Some(AcquireReply::Held { .. })));
-    // This is also so if the release takes the general way.
-    let last = successor(some_hold(), TTL, telling(&inbox));
-    let release = release_request(next.hold, End::HandTo(last, NESTED));
-    let handed = world.end(release).await;
-    assert!(matches!(handed.successor, Some(AcquireReply::Held { .. })));
-    come(&world).await;
-    assert_eq!(told(&world, &mut inbox).await, 1);
-}
-
 async fn a_process_that_the_lock_has_moved_to_is_told_in_its_turn(world: World) {
     let mut inbox = world.inbox().await;
     let holder = some_hold();
@@ -131,14 +113,8 @@ async fn an_answer_says_whether_another_process_may_wait(world: World) {
     };
     let first = some_hold();
     assert!(!is_contended(Some(world.acquire(first, TTL).await)));
-    world.pass(Duration::from_millis(1)).await;
-    let second = successor(some_hold(), TTL, some_waiter().1);
-    let handed = world.hand_over(first, second).await;
-    assert!(!is_contended(handed.successor));
     come(&world).await;
-    let third = successor(some_hold(), TTL, some_waiter().1);
-    let handed = world.hand_over(second.hold, third).await;
-    assert!(is_contended(handed.successor));
+    assert!(is_contended(Some(world.acquire(first, TTL).await)));
 }
 
 /// Sends the question for a hold whose process did not want messages when it acquired the lock.

@@ -3,20 +3,16 @@
 use std::time::Duration;
 
 use super::inbox::Inbox;
-use super::world::{
-    GRANT, MINUTE, World, acquire_request, entry_of, some_hold, some_waiter, successor,
-};
+use super::world::{GRANT, MINUTE, World, acquire_request, entry_of, some_hold, some_waiter};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::store::{AcquireReply, AcquireRequest, Order, StoreTime, Successor};
+use crate::store::{AcquireReply, AcquireRequest, StoreTime};
 
 on_every_store!(
     a_message_says_what_the_lock_shows,
     a_message_names_a_key_of_any_bytes,
     a_release_tells_the_next_process_alone,
     a_waiter_that_leaves_a_lock_it_was_given_tells_the_next,
-    queue_first_tells_the_head_and_not_the_successor,
-    a_successor_is_answered_and_not_told,
     force_tells_the_next_process,
     a_free_lock_that_moves_tells_its_head,
     a_head_that_takes_the_lock_itself_is_not_told,
@@ -133,31 +129,6 @@ async fn a_waiter_that_leaves_a_lock_it_was_given_tells_the_next(world: World) {
     assert_eq!(told(&world, &mut other).await, [second]);
 }
 
-async fn queue_first_tells_the_head_and_not_the_successor(world: World) {
-    let holder = some_hold();
-    let [(first, mut one), (_, mut other)] = two_waiters(&world, holder).await;
-    let mut own = world.inbox().await;
-    let next = Successor {
-        order: Order::QueueFirst,
-        ..successor(some_hold(), TTL, entry_of(own.id))
-    };
-    world.hand_over(holder, next).await;
-    assert_eq!(told(&world, &mut one).await, [first]);
-    assert_eq!(told(&world, &mut other).await, []);
-    assert_eq!(told(&world, &mut own).await, []);
-}
-
-async fn a_successor_is_answered_and_not_told(world: World) {
-    let holder = some_hold();
-    let [(first, mut one), (_, mut other)] = two_waiters(&world, holder).await;
-    let next = successor(first, TTL, entry_of(one.id));
-    world.hand_over(holder, next).await;
-    world.hand_over(holder, next).await;
-    assert!(world.is_held(first, TTL).await);
-    assert_eq!(told(&world, &mut one).await, []);
-    assert_eq!(told(&world, &mut other).await, []);
-}
-
 async fn force_tells_the_next_process(world: World) {
     let holder = some_hold();
     let [(first, mut one), (_, mut other)] = two_waiters(&world, holder).await;
@@ -193,8 +164,7 @@ async fn a_head_that_takes_the_lock_itself_is_not_told(world: World) {
 async fn leaving_the_queue_sends_no_message(world: World) {
     let [(first, mut one), (second, mut other)] = two_waiters(&world, some_hold()).await;
     world.leave(first, one.id).await;
-    let next = successor(some_hold(), TTL, entry_of(other.id));
-    world.hand_over(second, next).await;
+    world.leave(second, other.id).await;
     assert_eq!(told(&world, &mut one).await, []);
     assert_eq!(told(&world, &mut other).await, []);
 }

@@ -3,12 +3,12 @@
 
 use redis::{FromRedisValue, ToRedisArgs, cmd};
 
-use super::world::{GRANT, MINUTE, World, some_hold, some_waiter, successor};
+use super::world::{GRANT, MINUTE, World, some_hold, some_waiter};
 use crate::base::error::Effect;
 use crate::base::id::HoldId;
 use crate::store::records::INEXACT_FROM;
 use crate::store::verbs::inspect::SHOWN;
-use crate::store::{AcquireReply, ForceRelease, Order, Presence, Snapshot};
+use crate::store::{AcquireReply, ForceRelease, Presence, Snapshot};
 
 mod random;
 
@@ -51,24 +51,15 @@ async fn a_token_that_cannot_be_read_counts_as_none() {
         assert!(again > before && again.0 < INEXACT_FROM, "{odd}: {again}");
         assert_eq!(world.seen().await.token, Some(again), "{odd}");
 
-        for step in ["hand over", "release", "force"] {
+        for step in ["release", "force"] {
             let () = put(&world, "HSET", &[LOCK, "mode", odd]).await;
             let holder: HoldId = world.holders().await[0].0.parse().expect("a hold");
             let (next, beside) = some_waiter();
-            match step {
-                "hand over" => drop(
-                    world
-                        .hand_over(holder, successor(next, MINUTE, beside))
-                        .await,
-                ),
-                _ => {
-                    world.wait(next, MINUTE, beside).await;
-                    if step == "release" {
-                        world.release(holder).await;
-                    } else {
-                        assert!(world.force_release(world.seen().await).await, "{odd}");
-                    }
-                }
+            world.wait(next, MINUTE, beside).await;
+            if step == "release" {
+                world.release(holder).await;
+            } else {
+                assert!(world.force_release(world.seen().await).await, "{odd}");
             }
             let token = world.seen().await.token;
             assert!(
@@ -123,7 +114,7 @@ const LINES: [&str; 9] = [
 async fn an_entry_that_cannot_be_read_counts_as_a_dead_one() {
     let world = World::on_redis().await;
     for line in LINES {
-        for step in ["release", "hand over", "force", "ask"] {
+        for step in ["release", "force", "ask"] {
             let (holder, (head, own)) = (some_hold(), some_waiter());
             world.take(holder, MINUTE).await;
             world.wait(head, MINUTE, own).await;
@@ -132,25 +123,17 @@ async fn an_entry_that_cannot_be_read_counts_as_a_dead_one() {
             let () = put(&world, "HSET", &[ENTRIES, "odd", &line]).await;
             world.wait(head, MINUTE, own).await;
             assert_eq!(world.waiting().await, 1, "{line}");
-            let (next, beside) = some_waiter();
             match step {
                 "release" => assert_eq!(world.release(holder).await, Presence::Present),
                 "force" => assert!(world.force_release(world.seen().await).await),
-                "ask" => {
+                _ => {
                     let _: i64 = put(&world, "DEL", &[LOCK]).await;
                     world.acquire(some_hold(), MINUTE).await;
-                }
-                _ => {
-                    let mut next = successor(next, MINUTE, beside);
-                    next.order = Order::QueueFirst;
-                    let released = world.hand_over(holder, next).await;
-                    assert_eq!(released.presence, Presence::Present);
                 }
             }
             assert!(world.is_held(head, GRANT).await, "{step}: {line}");
             assert_eq!(put::<i64>(&world, "HEXISTS", &[ENTRIES, "odd"]).await, 0);
             world.release(head).await;
-            world.release(next).await;
             assert_eq!(world.inspect().await, None);
         }
     }
@@ -280,15 +263,7 @@ async fn what_has_another_type_beside_the_lock_is_removed() {
                 "depth" => assert_eq!(world.depth(hold, 2, 1).await, Presence::Present),
                 "wait" => world.wait(next, MINUTE, beside).await,
                 "release" => assert_eq!(world.release(hold).await, Presence::Present),
-                "force" => assert!(world.force_release(world.seen().await).await),
-                _ => {
-                    let released = world.hand_over(hold, successor(next, MINUTE, beside)).await;
-                    assert_eq!(released.presence, Presence::Present);
-                    assert!(matches!(
-                        released.successor,
-                        Some(AcquireReply::Held { .. })
-                    ));
-                }
+                _ => assert!(world.force_release(world.seen().await).await),
             }
             // After that it is a lock like any other.
             while let Some(seen) = world.inspect().await.map(Snapshot::seen) {

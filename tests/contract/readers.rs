@@ -91,7 +91,7 @@ impl World {
             inbox,
             ..shared_release(hold, FULL)
         };
-        self.end(request).await.presence
+        self.end(request).await
     }
 
     /// The readers inside, with their remaining leases.
@@ -177,7 +177,7 @@ async fn the_lock_lasts_as_long_as_its_last_reader(world: World) {
         world.read(&[long], TTL).await;
         assert!(near(world.remaining().await, TTL));
         let leaves = world.end(shared_release(long, end)).await;
-        assert_eq!(leaves.presence, Presence::Present);
+        assert_eq!(leaves, Presence::Present);
         assert!(near(world.remaining().await, 3 * MINUTE));
         world.pass(4 * MINUTE).await;
         assert_eq!(world.inspect().await, None);
@@ -201,7 +201,7 @@ async fn a_dead_reader_keeps_no_writer_out(world: World) {
 async fn a_reader_that_ended_is_not_let_in(world: World) {
     let [ended, other] = [some_hold(), some_hold()];
     let request_of_end = shared_release(ended, End::Full(UNANSWERED));
-    assert_eq!(world.end(request_of_end).await.presence, Presence::Gone);
+    assert_eq!(world.end(request_of_end).await, Presence::Gone);
     let alone = world.share_as(share_request(&[ended], TTL, None)).await;
     assert_eq!(alone, [AcquireReply::Ended]);
     let both = world

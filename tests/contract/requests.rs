@@ -9,8 +9,7 @@ use redis::cmd;
 use super::readers::{share_request, shared_release};
 use super::waits::wait;
 use super::world::{
-    FULL, MINUTE, NESTED, UNANSWERED, World, acquire_request, field_of, release_request, some_hold,
-    some_waiter, successor,
+    FULL, MINUTE, NESTED, World, acquire_request, field_of, release_request, some_hold, some_waiter,
 };
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
@@ -22,9 +21,8 @@ use crate::store::verbs::described::Describe;
 use crate::store::{
     Acquire, AcquireAll, AcquireRequest, AnswerFuture, ChangeWaits, ClaimVictim, Contention,
     DepthChange, Downgrade, End, ForceRelease, Glance, HoldsIn, Inspect, Keep, Label, Leftovers,
-    Order, PublishWait, Queue, QueueEntry, QueueLength, ReleaseRequest, Renew, Retain, Seen,
-    SetDepth, Share, ShareRequest, StoreTime, Successor, Unshare, Vacate, Verb, WaitChange,
-    WaitsOf,
+    PublishWait, Queue, QueueEntry, QueueLength, ReleaseRequest, Renew, Retain, Seen, SetDepth,
+    Share, ShareRequest, StoreTime, Unshare, Vacate, Verb, WaitChange, WaitsOf,
 };
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -239,12 +237,6 @@ impl Cast {
             unanswered: true,
             nested: true,
         };
-        let (next, entry) = self.late;
-        let next = successor(next, TTL, entry);
-        let last = Successor {
-            order: Order::QueueFirst,
-            ..next
-        };
         let release = |hold, end| crate::store::Release {
             key: world.key.clone(),
             request: release_request(hold, end),
@@ -256,8 +248,6 @@ impl Cast {
         };
         let mut left = release(self.waiter.0, FULL);
         left.request = leave(self.waiter, left.request);
-        let mut handed = release(self.waiter.0, End::HandTo(next, Leftovers::default()));
-        handed.request = leave(self.waiter, handed.request);
         let unshare = |request| Unshare {
             key: world.key.clone(),
             request,
@@ -275,7 +265,6 @@ impl Cast {
                 token: None,
             },
         };
-        let vacated = End::HandTo(next, UNANSWERED);
         vec![
             sending(world, "release", release(self.holder, End::Short)),
             sending(world, "release all", release(self.holder, FULL)),
@@ -285,21 +274,9 @@ impl Cast {
                 release(self.holder, End::Full(NESTED)),
             ),
             sending(world, "release both", release(self.holder, End::Full(both))),
-            sending(
-                world,
-                "hand over",
-                release(self.holder, End::HandTo(next, NESTED)),
-            ),
-            sending(
-                world,
-                "queue first",
-                release(self.holder, End::HandTo(last, both)),
-            ),
             sending(world, "leave", left),
-            sending(world, "hand the place over", handed),
             sending(world, "retain", retain),
             sending(world, "vacate", self.vacate(world, End::Full(both))),
-            sending(world, "vacate and wait", self.vacate(world, vacated)),
             sending(world, "unshare", reader(End::Short)),
             sending(world, "unshare all", reader(FULL)),
             sending(world, "unshare both", reader(End::Full(both))),

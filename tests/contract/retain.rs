@@ -8,7 +8,7 @@ use super::world::{
     MINUTE, UNANSWERED, World, acquire_request, entry_of, near, release_request, some_hold,
 };
 use crate::base::id::{HoldId, InboxId};
-use crate::store::{AcquireReply, End, Leftovers, Presence, ReleaseReply};
+use crate::store::{AcquireReply, End, Leftovers, Presence};
 
 on_every_store!(
     a_released_lock_stands_until_it_was_held_for_so_long,
@@ -24,9 +24,7 @@ on_every_store!(
 impl World {
     async fn retain(&self, hold: HoldId, min_hold: Duration) -> Presence {
         let end = End::Retain(min_hold, Leftovers::default());
-        let ended = self.end(release_request(hold, end)).await;
-        assert_eq!(ended.successor, None);
-        ended.presence
+        self.end(release_request(hold, end)).await
     }
 }
 
@@ -83,11 +81,7 @@ async fn a_tombstone_refuses_an_acquire_that_comes_late(world: World) {
     let hold = some_hold();
     world.take(hold, 9 * MINUTE).await;
     let request = release_request(hold, End::Retain(MINUTE, UNANSWERED));
-    let kept = ReleaseReply {
-        presence: Presence::Present,
-        successor: None,
-    };
-    assert_eq!(world.end(request).await, kept);
+    assert_eq!(world.end(request).await, Presence::Present);
     let late = acquire_request(hold, 9 * MINUTE);
     assert_eq!(world.ask(late).await, AcquireReply::Ended);
     assert!(near(world.remaining().await, MINUTE));

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::world::{MINUTE, World, entry_of, field_of, some_hold, some_waiter, successor};
+use super::world::{MINUTE, World, entry_of, field_of, some_hold, some_waiter};
 use crate::base::id::{FencingToken, HoldId};
-use crate::store::{AcquireReply, Order, Successor};
+use crate::store::AcquireReply;
 
 on_every_store!(
     tokens_grow_with_every_kind_of_move,
@@ -27,16 +27,11 @@ async fn tokens_grow_with_every_kind_of_move(world: World) {
     let late = some_waiter();
     world.wait(head.0, TTL, head.1).await;
 
-    world.hand_over(taker, successor(next, TTL, own)).await;
-    tokens.push(shown(&world, next).await);
-    world.release(next).await;
+    world.release(taker).await;
     tokens.push(shown(&world, head.0).await);
     world.wait(passed.0, TTL, passed.1).await;
-    let behind = Successor {
-        order: Order::QueueFirst,
-        ..successor(forced.0, TTL, forced.1)
-    };
-    world.hand_over(head.0, behind).await;
+    world.wait(forced.0, TTL, forced.1).await;
+    world.release(head.0).await;
     tokens.push(shown(&world, passed.0).await);
     world.force_release(world.seen().await).await;
     tokens.push(shown(&world, forced.0).await);
@@ -67,20 +62,11 @@ async fn the_answer_the_message_and_the_lock_agree_on_the_token(world: World) {
     let first = told[0].token;
     assert_eq!(world.take(next, TTL).await, first);
     assert_eq!(shown(&world, next).await, first);
-
-    let last = some_hold();
-    let named = successor(last, TTL, entry_of(inbox.id));
-    let Some(AcquireReply::Held { token, .. }) = world.hand_over(next, named).await.successor
-    else {
-        panic!("a successor without the lock");
-    };
-    assert_eq!(world.take(last, TTL).await, token);
-    assert_eq!(shown(&world, last).await, token);
 }
 
 /// So call graphs that continue a hold in memory know which numbers the clock has passed.
 async fn a_token_is_told_with_the_time_and_is_not_ahead_of_it(world: World) {
-    let (holder, next, last) = (some_hold(), some_hold(), some_hold());
+    let (holder, next) = (some_hold(), some_hold());
     let mut inbox = world.inbox().await;
     let before = world.acquire(holder, TTL).await;
     let AcquireReply::Held { token, at, .. } = before else {
@@ -98,11 +84,4 @@ async fn a_token_is_told_with_the_time_and_is_not_ahead_of_it(world: World) {
     world.release(holder).await;
     let told = world.received(&mut inbox).await;
     assert_eq!(told[0].token.0, told[0].at.micros);
-    world.pass(Duration::from_millis(1)).await;
-    let named = successor(last, TTL, entry_of(inbox.id));
-    let released = world.hand_over(next, named).await;
-    let Some(AcquireReply::Held { token, at, .. }) = released.successor else {
-        panic!("a successor without the lock");
-    };
-    assert_eq!(token.0, at.micros);
 }

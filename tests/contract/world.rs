@@ -12,8 +12,8 @@ use crate::base::option_types::Mode;
 use crate::store::verbs::inspect::SeenHolder;
 use crate::store::{
     Acquire, AcquireReply, AcquireRequest, DepthChange, End, ForceRelease, HandoffMessage, HoldOf,
-    Inspect, Leftovers, MemoryStore, Order, Presence, QueueEntry, ReleaseReply, ReleaseRequest,
-    Renew, RenewAnswer, Seen, SetDepth, Snapshot, Store, Successor, Verb,
+    Inspect, Leftovers, MemoryStore, Presence, QueueEntry, ReleaseRequest, Renew, RenewAnswer,
+    Seen, SetDepth, Snapshot, Store, Verb,
 };
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
@@ -69,16 +69,6 @@ pub(crate) fn acquire_request(hold: HoldId, ttl: Duration) -> AcquireRequest {
     }
 }
 
-/// The hold that must get the lock next, before every other waiter.
-pub(crate) fn successor(hold: HoldId, ttl: Duration, entry: QueueEntry) -> Successor {
-    Successor {
-        hold,
-        ttl,
-        entry,
-        order: Order::SuccessorFirst,
-    }
-}
-
 /// The end of a hold that can have left at most a place.
 pub(crate) const FULL: End = End::Full(Leftovers {
     unanswered: false,
@@ -97,16 +87,12 @@ pub(crate) const NESTED: Leftovers = Leftovers {
     nested: true,
 };
 
-/// A release by the process of the successor, or by one that has no place in any line.
+/// A release by a process that has no place in any line.
 pub(crate) fn release_request(hold: HoldId, end: End) -> ReleaseRequest {
-    let inbox = match end {
-        End::HandTo(successor, _) => successor.entry.inbox,
-        _ => InboxId::new(),
-    };
     ReleaseRequest {
         hold,
         mode: Mode::Exclusive,
-        inbox,
+        inbox: InboxId::new(),
         end,
         with_others: false,
     }
@@ -126,7 +112,7 @@ pub(crate) async fn release_each(store: &Store, holds: &[HoldOf], with_others: b
             ..release_request(*hold, End::Short)
         };
         let released = store.release(key, request).await;
-        released.is_ok_and(|released| released.presence == Presence::Present)
+        released.is_ok_and(|released| released == Presence::Present)
     });
     join_all(released).await
 }
@@ -265,13 +251,13 @@ impl World {
 
     /// A release after which no acquire of the hold can still be in flight.
     pub(crate) async fn release(&self, hold: HoldId) -> Presence {
-        self.end(release_request(hold, FULL)).await.presence
+        self.end(release_request(hold, FULL)).await
     }
 
     /// A release after which an acquire of the hold may still arrive.
     pub(crate) async fn bury(&self, hold: HoldId) -> Presence {
         let request = release_request(hold, End::Full(UNANSWERED));
-        self.end(request).await.presence
+        self.end(request).await
     }
 
     /// A release by the process of an inbox that has no other waiter.
@@ -280,16 +266,10 @@ impl World {
             inbox,
             ..release_request(hold, FULL)
         };
-        self.end(request).await.presence
+        self.end(request).await
     }
 
-    /// A release that names the hold that must get the lock next.
-    pub(crate) async fn hand_over(&self, hold: HoldId, successor: Successor) -> ReleaseReply {
-        let end = End::HandTo(successor, Leftovers::default());
-        self.end(release_request(hold, end)).await
-    }
-
-    pub(crate) async fn end(&self, request: ReleaseRequest) -> ReleaseReply {
+    pub(crate) async fn end(&self, request: ReleaseRequest) -> Presence {
         let release = self.store.release(&self.key, request);
         release.await.expect("release")
     }

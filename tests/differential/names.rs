@@ -1,7 +1,7 @@
 //! The meaning of the numbers in the requests, and how a request is sent.
 
 use super::reply::Reply;
-use super::step::{Entry, HOLDS, INBOXES, KEYS, Next, Request, Wish};
+use super::step::{Entry, HOLDS, INBOXES, KEYS, Request, Wish};
 use super::waits;
 use crate::base::error::StoreError;
 use crate::base::id::{FencingToken, HoldId, InboxId};
@@ -9,7 +9,7 @@ use crate::base::key::LockKey;
 use crate::store::contract::world::{release_each, some_hold};
 use crate::store::{
     Acquire, AcquireAll, AcquireRequest, DepthChange, Downgrade, End, HoldOf, Keep, QueueEntry,
-    ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Store, StoreTime, Successor,
+    ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Store, StoreTime,
 };
 
 /// These are new in each case, except for the inboxes, which stay open.
@@ -121,16 +121,8 @@ impl Names {
                 mode,
                 inbox,
                 leftovers,
-                next,
             } => {
-                let end = match (next, leftovers) {
-                    (Some(next), leftovers) => {
-                        let next = self.successor(inbox, next);
-                        End::HandTo(next, leftovers.unwrap_or_default())
-                    }
-                    (None, Some(leftovers)) => End::Full(leftovers),
-                    (None, None) => End::Short,
-                };
+                let end = leftovers.map_or(End::Short, End::Full);
                 let request = ReleaseRequest {
                     hold: self.holds[hold],
                     mode,
@@ -138,7 +130,7 @@ impl Names {
                     end,
                     with_others: false,
                 };
-                store.release(&key, request).await.map(Reply::Released)
+                store.release(&key, request).await.map(Reply::Presence)
             }
             Request::AcquireAll { wish } => {
                 let acquired = store.ask(AcquireAll {
@@ -195,20 +187,5 @@ impl Names {
     fn from(&self, first: usize, count: usize) -> Vec<HoldId> {
         let holds = self.holds[first..].iter().take(count);
         holds.copied().collect()
-    }
-
-    fn successor(&self, inbox: usize, next: Next) -> Successor {
-        let Wish { hold, ttl, .. } = next.wish;
-        Successor {
-            hold: self.holds[hold],
-            ttl,
-            entry: QueueEntry {
-                inbox: self.inboxes[inbox],
-                grant: next.grant,
-                life: next.life,
-                tells: inbox == 0,
-            },
-            order: next.order,
-        }
     }
 }

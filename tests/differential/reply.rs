@@ -5,8 +5,7 @@ use std::time::Duration;
 use super::waits::WaitReply;
 use crate::base::id::FencingToken;
 use crate::store::{
-    AcquireAllReply, AcquireReply, HandoffMessage, Presence, ReleaseReply, RenewAnswer, Snapshot,
-    StoreTime,
+    AcquireAllReply, AcquireReply, HandoffMessage, Presence, RenewAnswer, Snapshot, StoreTime,
 };
 
 /// The text in place of a part that was removed.
@@ -19,7 +18,6 @@ pub(super) enum Reply {
     /// The numbers of the holds.
     Gone(Vec<usize>),
     Presence(Presence),
-    Released(ReleaseReply),
     AcquiredAll(AcquireAllReply),
     Renewed(Vec<RenewAnswer>),
     ReleasedAll(Vec<bool>),
@@ -41,11 +39,7 @@ pub(super) struct Parts {
 impl Reply {
     pub(super) fn parts(mut self) -> Parts {
         let (span, token) = match &mut self {
-            Self::Acquired(acquired)
-            | Self::Released(ReleaseReply {
-                successor: Some(acquired),
-                ..
-            }) => take_acquired(acquired),
+            Self::Acquired(acquired) => take_acquired(acquired),
             // The lock of the first key is inspected right after.
             Self::AcquiredAll(AcquireAllReply::Held { at, locks }) => {
                 at.micros = 0;

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use crate::base::option_types::Mode;
+use crate::store::Leftovers;
 use crate::store::contract::world::{MINUTE, NESTED};
-use crate::store::{Leftovers, Order};
 
 /// The number of each of them. A request refers to one by its number.
 pub(super) const KEYS: usize = 2;
@@ -59,9 +59,8 @@ pub(super) enum Request {
         hold: usize,
         mode: Mode,
         inbox: usize,
-        /// `None` for a short end, if there is no successor.
+        /// `None` for a short end.
         leftovers: Option<Leftovers>,
-        next: Option<Next>,
     },
     /// Requests for several keys begin with the key of the step.
     AcquireAll {
@@ -119,19 +118,10 @@ pub(super) struct Entry {
     pub(super) life: Duration,
 }
 
-/// The successor of a hold, which waits in the inbox of that hold.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Next {
-    pub(super) wish: Wish,
-    pub(super) grant: Duration,
-    pub(super) life: Duration,
-    pub(super) order: Order,
-}
-
 impl Request {
     pub(super) fn of_each_kind() -> [Self; 16] {
         let (hold, inbox, ttl, mode) = (0, 0, MINUTE, Mode::Shared);
-        let (next, waits) = (None, None);
+        let waits = None;
         let wish = Wish { hold, ttl };
         let depth = Self::Depth {
             hold,
@@ -146,7 +136,6 @@ impl Request {
             mode,
             inbox,
             leftovers: Some(NESTED),
-            next,
         };
         let (life, by, is_late) = (ttl, 0, true);
         let publish = WaitRequest::Publish {
@@ -213,7 +202,7 @@ fn any_request() -> impl Strategy<Value = Request> {
     let leftovers =
         any::<[bool; 2]>().prop_map(|[unanswered, nested]| Leftovers { unanswered, nested });
     let leftovers = prop::option::of(leftovers);
-    let release = (0..HOLDS, 0..INBOXES, leftovers, any_next());
+    let release = (0..HOLDS, 0..INBOXES, leftovers);
     let holds = || [0..HOLDS, 0..HOLDS];
     prop_oneof![
         4 => any_acquire(),
@@ -237,14 +226,13 @@ fn any_request() -> impl Strategy<Value = Request> {
         2 => (holds(), 1..=KEYS, any_span())
             .prop_map(|(holds, count, ttl)| Request::Renew { holds, count, ttl }),
         1 => holds().prop_map(|holds| Request::ReleaseAll { holds }),
-        4 => release.prop_map(|(hold, inbox, leftovers, next)| {
+        4 => release.prop_map(|(hold, inbox, leftovers)| {
             let mode = mode_of(hold);
             Request::Release {
                 hold,
                 mode,
                 inbox,
                 leftovers,
-                next: next.filter(|_| mode == Mode::Exclusive),
             }
         }),
         3 => any_wait_request().prop_map(Request::Wait),
@@ -310,21 +298,6 @@ fn mode_of(hold: usize) -> Mode {
         1..WRITERS => Mode::Exclusive,
         _ => Mode::Shared,
     }
-}
-
-fn any_next() -> impl Strategy<Value = Option<Next>> {
-    let next = (any_wish(), any_span(), any_span(), any_order());
-    let next = next.prop_map(|(wish, grant, life, order)| Next {
-        wish,
-        grant: grant.min(wish.ttl),
-        life,
-        order,
-    });
-    prop::option::of(next)
-}
-
-fn any_order() -> impl Strategy<Value = Order> {
-    prop::sample::select(vec![Order::SuccessorFirst, Order::QueueFirst])
 }
 
 fn any_wish() -> impl Strategy<Value = Wish> {

@@ -7,20 +7,72 @@ use super::hold::Hold;
 use super::machine;
 use super::message::Verb;
 use super::mutation::Mutation;
-use super::process::Tenure;
+use super::process::{Stage, Tenure};
+use super::state::State;
 use crate::base::option_types::Mode;
 
 impl Client<'_> {
-    /// The body ends, or is dropped because the lock was lost.
+    /// The body ends. The next waiter goes on with its hold in memory, or it is released.
     pub(crate) fn leave(&mut self, hold: Hold) {
-        self.end(hold, true);
+        if !self.hand_off(hold) {
+            self.end(hold, true);
+        }
     }
 
     fn end(&mut self, hold: Hold, open: bool) {
         if let Some(tenure) = self.state.tenure(hold) {
-            let Tenure { won, mode, seq, .. } = *tenure;
-            self.release(hold, mode, won, seq > 0, open);
+            let (won, mode) = (tenure.left(), tenure.mode);
+            self.release(hold, mode, won, open);
         }
+    }
+
+    /// As `LocalQueues::hand_off`: the machine says who is next.
+    fn hand_off(&mut self, hold: Hold) -> bool {
+        let Some(&mut tenure) = self.state.tenure(hold) else {
+            return false;
+        };
+        let lock = self.state.store.lock.as_ref();
+        let is_ahead = lock.is_none_or(|lock| lock.ahead);
+        let is_open = tenure.won.left > 0 && !tenure.lengthen && !is_ahead;
+        if tenure.mode == Mode::Shared || !is_open || self.config.turns == 0 {
+            return false;
+        }
+        let queue = &self.state.process(hold).queue;
+        let next = if self.breaks(Mutation::TurnsHaveNoEnd) {
+            queue.waiters.first().map(|first| first.request.hold)
+        } else {
+            queue.heir(machine::span(tenure.ttl), false)
+        };
+        let Some(next) = next.filter(|_| queue.is_held_by(machine::id(hold))) else {
+            return false;
+        };
+        let waiter = machine::hold(next);
+        let mut won = tenure.left();
+        won.waiter = waiter;
+        won.turns += 1;
+        won.token += u8::from(!self.breaks(Mutation::TurnKeepsItsToken));
+        let State { store, ledger, .. } = &mut *self.state;
+        // The clock has passed the token, unless it was set back since the server gave the first one.
+        ledger.excused |= ledger.set_back;
+        if !ledger.set_back {
+            store.clock = store.clock.max(won.token);
+        }
+        ledger.given = ledger.given.max(won.token);
+        self.call_off(hold);
+        *self.state.stage_mut(waiter) = Stage::Over;
+        *self.state.stage_mut(hold) = Stage::Granted(won);
+        let until = machine::now() + machine::span(won.left);
+        let hold_id = machine::id(hold);
+        let hand_off = Input::HandOff {
+            hold: hold_id,
+            waiter: next,
+            until,
+        };
+        self.step(hold.process, hand_off);
+        if !self.config.slow_polls {
+            self.poll(hold);
+        }
+        true
     }
 
     /// The watchdog notices that the lock is lost, and the body is dropped.

@@ -7,7 +7,7 @@ use super::super::{Action, Answer, Input};
 use super::config::{Config, ticks};
 use super::hold::{Hold, Holds};
 use super::machine::{self, left, now, span};
-use super::message::{Acquired, End, Message, Request, Successor, Verb};
+use super::message::{End, Message, Request, Verb};
 use super::mutation::Mutation;
 use super::process::{Stage, Tenure, Won};
 use super::state::State;
@@ -16,7 +16,7 @@ use crate::queue::grant::Grant;
 use crate::queue::grant::Release;
 use crate::queue::step::{Ask, Wish};
 use crate::queue::step::{Reply, unanswered};
-use crate::store::{self, Leftovers, Order};
+use crate::store;
 
 /// The processes. A mutation is applied where its rule is, or where it can be circumvented.
 pub(crate) struct Client<'s> {
@@ -79,22 +79,23 @@ impl Client<'_> {
                 let limit = limit.transpose().expect("a limit of the model");
                 self.send(holds[0], Verb::Share { holds: all, limit });
             }
-            Action::Release(release, successor) | Action::Undo(release, successor) => {
-                self.send_release(release, successor);
-            }
+            Action::Undo(release) => self.send_release(release),
             Action::Grant(waiter, grant) => {
                 let hold = machine::hold(waiter);
-                *self.state.stage_mut(hold) = Stage::Granted(won(grant));
+                *self.state.stage_mut(hold) = Stage::Granted(won(hold, grant));
                 return Some(hold);
             }
-            Action::PassOver(waiter) => self.give_back(machine::hold(waiter)),
+            Action::PassOver(waiter) => {
+                let granted = self.state.granted_to(machine::hold(waiter));
+                granted.into_iter().for_each(|hold| self.give_back(hold));
+            }
             Action::Refuse(waiter, refusal) => unreachable!("{waiter:?}: {refusal:?}"),
             Action::CheckSubscription => {}
         }
         None
     }
 
-    fn send_release(&mut self, release: Release, successor: Option<store::Successor>) {
+    fn send_release(&mut self, release: Release) {
         let hold = machine::hold(release.hold);
         let stage = self.state.stage_mut(hold);
         if *stage == Stage::Over {
@@ -102,19 +103,8 @@ impl Client<'_> {
             return;
         }
         *stage = Stage::Releasing;
-        // No task waits any more for what the watchdog has in flight. It may still be executed.
-        let others = |request: &&mut Request| request.hold == hold && request.awaited;
-        for request in self.state.requests.iter_mut().filter(others) {
-            request.awaited &= matches!(request.verb, Verb::Acquire | Verb::Share { .. });
-        }
-        let end = match release.end(successor, now()) {
-            store::End::HandTo(successor, leftovers) => {
-                let successor = Successor {
-                    hold: machine::hold(successor.hold),
-                    pass: successor.order == Order::QueueFirst,
-                };
-                End::HandTo(successor, leftovers)
-            }
+        self.call_off(hold);
+        let end = match release.end(now()) {
             store::End::Short => End::Short,
             store::End::Full(leftovers) | store::End::Retain(_, leftovers) => End::Full(leftovers),
         };
@@ -128,8 +118,15 @@ impl Client<'_> {
         );
     }
 
-    /// Every release without a successor is short.
-    fn shortened(&self, end: End) -> End {
+    /// No task waits any more for what the watchdog of a body has in flight. It may still be executed.
+    pub(crate) fn call_off(&mut self, hold: Hold) {
+        let others = |request: &&mut Request| request.hold == hold && request.awaited;
+        for request in self.state.requests.iter_mut().filter(others) {
+            request.awaited &= matches!(request.verb, Verb::Acquire | Verb::Share { .. });
+        }
+    }
+
+    pub(crate) fn shortened(&self, end: End) -> End {
         match end {
             End::Full(_) if self.breaks(Mutation::ShortReleaseAlways) => End::Short,
             _ => end,
@@ -147,7 +144,7 @@ impl Client<'_> {
             takes: 1,
             asks_once: false,
             grace: crate::base::time::Grace::NONE,
-            may_inherit: false,
+            may_inherit: self.config.mode(hold) == Mode::Exclusive,
         });
         self.step(hold.process, join);
     }
@@ -158,13 +155,13 @@ impl Client<'_> {
             return;
         };
         let entered = Input::Entered {
-            waiter: machine::id(hold),
+            waiter: machine::id(won.waiter),
             hold: machine::id(hold),
         };
         if won.left == 0 {
             // It must no longer be entered, and is released.
             self.step(hold.process, entered);
-            return self.release(hold, self.config.mode(hold), won, false, true);
+            return self.release(hold, self.config.mode(hold), won, true);
         }
         let mode = self.config.mode(hold);
         let ledger = &mut self.state.ledger;
@@ -176,8 +173,8 @@ impl Client<'_> {
             won,
             ttl: ticks::TTL,
             wanted: 1,
-            stored: Some(1),
-            seq: 0,
+            stored: won.stored,
+            seq: won.seq,
             changing: false,
             renewing: false,
             lengthen: false,
@@ -185,15 +182,15 @@ impl Client<'_> {
             downgrading: false,
         });
         self.step(hold.process, entered);
+        self.sync(hold);
     }
 
     /// A waiter is dropped, or a grant that was not entered, or a body.
     pub(crate) fn drop_future(&mut self, hold: Hold) {
         match *self.state.stage_mut(hold) {
             Stage::Waiting => {
-                let process = self.state.process(hold);
-                let is_named = process.is_named(hold);
-                let forgets = is_named && self.breaks(Mutation::DroppedSuccessorIsForgotten);
+                let is_asked_for = self.state.process(hold).is_asked_for(hold);
+                let forgets = is_asked_for && self.breaks(Mutation::DroppedWaiterIsForgotten);
                 let stage = if forgets { Stage::Over } else { Stage::Leaving };
                 *self.state.stage_mut(hold) = stage;
                 self.step(hold.process, Input::Leave(machine::id(hold)));
@@ -206,27 +203,28 @@ impl Client<'_> {
     /// A grant is not entered.
     fn give_back(&mut self, hold: Hold) {
         if let Stage::Granted(won) = *self.state.stage_mut(hold) {
-            self.step(hold.process, Input::Leave(machine::id(hold)));
-            self.release(hold, self.config.mode(hold), won, false, true);
+            self.step(hold.process, Input::Leave(machine::id(won.waiter)));
+            self.release(hold, self.config.mode(hold), won, true);
         }
     }
 
-    pub(crate) fn release(&mut self, hold: Hold, mode: Mode, won: Won, nested: bool, open: bool) {
+    pub(crate) fn release(&mut self, hold: Hold, mode: Mode, won: Won, open: bool) {
         let release = Release {
             hold: machine::id(hold),
             mode,
             permits: 1,
             unanswered: won.unanswered,
-            nested,
+            nested: won.seq > 0,
             open,
             deadline: now() + span(won.left),
             ttl: span(ticks::TTL),
             since: None,
             min_hold: None,
-            gives_way: false,
             with_others: false,
         };
-        self.step(hold.process, Input::Release(release));
+        self.send_release(release);
+        // The machine sends the request of the next waiter right behind it.
+        self.step(hold.process, Input::Release(machine::id(hold)));
     }
 
     // ---- answers and messages ----
@@ -247,22 +245,10 @@ impl Client<'_> {
         self.step(process, Input::Answered(answer));
     }
 
-    /// The release of a hold is answered. This is also the answer to the request for the successor.
-    pub(crate) fn released(
-        &mut self,
-        hold: Hold,
-        age: u8,
-        successor: Option<Successor>,
-        acquired: Option<Acquired>,
-    ) {
+    /// The release of a hold is answered.
+    pub(crate) fn released(&mut self, hold: Hold) {
         *self.state.stage_mut(hold) = Stage::Over;
-        if successor.is_none() {
-            return self.step(hold.process, Input::MaybeFree);
-        }
-        let reply = acquired.map_or(Reply::Unsure(None), |acquired| {
-            Reply::Acquire(machine::reply(acquired, age))
-        });
-        self.answered(hold.process, age, reply);
+        self.step(hold.process, Input::Released(machine::id(hold)));
     }
 
     pub(crate) fn hear(&mut self, message: Message) {
@@ -276,7 +262,7 @@ impl Client<'_> {
         }
         if is_asked_for && self.breaks(Mutation::MessageOvertakesAnswer) {
             // The machine continues as if the answer had been processed.
-            self.answered(process, 0, Reply::Unsure(None));
+            self.state.process_mut(process).queue.flight = None;
         }
         let (message, epoch) = (handoff, 0);
         self.step(process, Input::Handoff { message, epoch });
@@ -285,37 +271,20 @@ impl Client<'_> {
     // ---- no answer ----
 
     /// An acquire is given up.
-    pub(crate) fn unanswered(&mut self, hold: Hold) {
+    pub(crate) fn unanswered(&mut self, process: u8) {
         let reply = Reply::Unanswered(unanswered("no answer"));
-        self.answered(hold.process, 0, reply);
-    }
-
-    /// The release has no answer. It is sent again, and names the same successor.
-    pub(crate) fn release_again(&mut self, hold: Hold, end: End) {
-        let renames = self.breaks(Mutation::SuccessorIsReplaced);
-        let Some(named) = end.successor().filter(|_| renames) else {
-            let end = self.shortened(end.repeated());
-            return self.send(hold, Verb::Release { end });
-        };
-        let Leftovers { unanswered, nested } = end.leftovers();
-        self.state.process_mut(hold.process).queue.flight = None;
-        let stage = self.state.stage_mut(named.hold);
-        if *stage == Stage::Leaving {
-            *stage = Stage::Over;
-        }
-        let won = Won {
-            token: 0,
-            left: 0,
-            unanswered,
-        };
-        self.release(hold, Mode::Exclusive, won, nested, false);
+        self.answered(process, 0, reply);
     }
 }
 
-fn won(grant: Grant) -> Won {
+fn won(waiter: Hold, grant: Grant) -> Won {
     Won {
+        waiter,
+        turns: 0,
         token: u8::try_from(grant.tokens.token().0).expect("a token of the model"),
         left: left(grant.lease.deadline),
         unanswered: grant.unanswered,
+        stored: Some(1),
+        seq: 0,
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Config {
     /// a semaphore with this maximum number of holders.
     processes: &'static [&'static str],
     /// The number of times in a row that the lock is handed off inside a process.
-    pub(crate) local_handoffs: u8,
+    pub(crate) turns: u8,
     /// Whether a caller may be slow to poll a future that has been granted the lock.
     pub(crate) slow_polls: bool,
     pub(crate) chances: Chances,
@@ -76,7 +76,7 @@ impl Config {
     pub(crate) fn of(processes: &'static [&'static str]) -> Self {
         Self {
             processes,
-            local_handoffs: 1,
+            turns: 1,
             slow_polls: false,
             chances: Chances::default(),
             mutation: None,
@@ -112,10 +112,7 @@ impl Config {
 
     /// Another process always goes first.
     pub(crate) fn strict(self) -> Self {
-        Self {
-            local_handoffs: 0,
-            ..self
-        }
+        Self { turns: 0, ..self }
     }
 
     pub(crate) fn slow_polls(self) -> Self {
@@ -155,7 +152,7 @@ impl Config {
 impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.processes.join(" "))?;
-        if self.local_handoffs == 0 {
+        if self.turns == 0 {
             f.write_str(" in strict order")?;
         }
         if self.slow_polls {

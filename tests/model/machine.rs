@@ -11,7 +11,6 @@ use super::config::{Config, ticks};
 use super::hold::{Hold, Holds, Token};
 use super::message::{Acquired, Answer, Message};
 use crate::base::id::{FencingToken, HoldId, InboxId};
-use crate::base::option_types::Handoff;
 use crate::base::options::Queueing;
 use crate::queue::waiter::{Stage, Waiter};
 use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, StoreTime};
@@ -42,8 +41,7 @@ static INBOX: LazyLock<InboxId> = LazyLock::new(InboxId::new);
 pub(crate) fn new(config: &Config) -> LocalQueue {
     let mut queue = LocalQueue::new(Queueing {
         heartbeat: TICK,
-        local_handoffs: config.local_handoffs.into(),
-        handoff: Handoff::InStore,
+        turns: config.turns.into(),
         report_after: Duration::MAX,
         outage: None,
         neighbours: None,

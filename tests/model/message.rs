@@ -52,21 +52,13 @@ pub(crate) enum Verb {
 pub(crate) enum End {
     Short,
     Full(Leftovers),
-    HandTo(Successor, Leftovers),
 }
 
 impl End {
     pub(crate) fn leftovers(self) -> Leftovers {
         match self {
             Self::Short => Leftovers::default(),
-            Self::Full(leftovers) | Self::HandTo(_, leftovers) => leftovers,
-        }
-    }
-
-    pub(crate) fn successor(self) -> Option<Successor> {
-        match self {
-            Self::HandTo(successor, _) => Some(successor),
-            Self::Short | Self::Full(_) => None,
+            Self::Full(leftovers) => leftovers,
         }
     }
 
@@ -74,16 +66,9 @@ impl End {
     pub(crate) fn repeated(self) -> Self {
         match self {
             Self::Short => Self::Full(Leftovers::default()),
-            end => end,
+            Self::Full(_) => self,
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Successor {
-    pub(crate) hold: Hold,
-    /// Whether another process goes first.
-    pub(crate) pass: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -97,8 +82,6 @@ pub(crate) enum Answer {
     },
     /// Whether the hold was in the lock.
     Present(bool),
-    /// The outcome for the successor, if the store knows it.
-    Released(Option<Acquired>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

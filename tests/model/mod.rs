@@ -19,8 +19,8 @@
 //!   events to it and executes its actions, as `src/queue/local_queues.rs` does. `machine.rs` translates holds and
 //!   times, and brings the state of the machine into a form that can be compared. So the code of the crate decides what
 //!   follows when a waiter sends a request, gets a message, is granted the lock, or leaves at any moment and is undone.
-//!   It also decides about a release that names a successor and is repeated, messages that arrive before an answer, and
-//!   a grant that its caller does not claim.
+//!   It also decides who continues a hold in memory, about messages that arrive before an answer, and about a grant that
+//!   its caller does not claim.
 //! - **A body** (`body.rs`). This covers the local deadline, renewals, loss, re-entry and exit with their changes of
 //!   the depth, and a longer lease.
 //! - **The network** (`network.rs`). Requests, responses and messages arrive in any order and at any time. A request
@@ -41,8 +41,9 @@
 //! - A step of a process is atomic, as it is under the mutex of the local queues. The work of the shell around it is
 //!   not modelled: wakers, the driver as a task, its start and its end.
 //! - A tombstone outlives every request. So does the number of a depth change.
-//! - Messages arrive all the time, or are lost. There are no cohorts, waits with a limit, `no_wait`, `max_hold`,
-//!   `OnLost::KeepRunning`, inspect and force_release, and no classic programs. All TTLs are equal, except
+//! - Messages arrive all the time, or are lost. No message says that another process has begun to wait, so turns in
+//!   memory always have a bound. They are not ended by the time, either. There are no waits with a limit, `no_wait`,
+//!   `max_hold`, `OnLost::KeepRunning`, inspect and force_release, and no classic programs. All TTLs are equal, except
 //!   that of the re-entry. No keys are deleted, so no earlier lock leaves anything in the line. There are no several
 //!   keys. Each reader is renewed by itself.
 //! - A caller that finds that its lease has expired before it was polled releases the lock, and sends no further

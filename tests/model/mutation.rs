@@ -15,12 +15,10 @@ pub(crate) enum Mutation {
     RenewShortens,
     /// A release deletes the lock, even that of another hold.
     ReleaseOfAny,
-    /// A release without a successor notifies no process.
+    /// A release notifies no process.
     ReleaseWakesNone,
     /// A release notifies the head of the queue before it knows that the lock moves.
     ToldTooEarly,
-    /// A hold that has the lock is given a place in the queue.
-    SuccessorStandsTwice,
     /// The place in the queue remains when the lock has moved there.
     PlaceStaysWhenGranted,
     /// A dead place at the head is neither removed nor passed over.
@@ -35,13 +33,17 @@ pub(crate) enum Mutation {
     MessageOvertakesAnswer,
     /// Only messages make a waiter repeat its request.
     HeartbeatNeverAsks,
-    /// A successor that was dropped while its release was in flight is not released.
-    DroppedSuccessorIsForgotten,
+    /// A waiter that was dropped while its request was in flight is not released.
+    DroppedWaiterIsForgotten,
+    /// A lock that passes on in memory keeps its token.
+    TurnKeepsItsToken,
+    /// A lock passes on in memory although its turns are used up and another process may wait.
+    TurnsHaveNoEnd,
     /// A lock that moves has the time as its token, whatever the stored one is.
     MovesByTheClock,
     /// The number of the last depth change remains when its hold is released.
     NumberStays,
-    /// A release without a successor is short, even if it is repeated or the lock is lost.
+    /// Every release is short, even if it is repeated or the lock is lost.
     ShortReleaseAlways,
     /// Readers renew the lock, and not their own leases.
     ReadersRenewPlainly,
@@ -71,6 +73,4 @@ pub(crate) enum Mutation {
     LeavingPermitAdmitsNone,
     /// A permit that leaves the line lets in no permit behind it.
     LeavingWaiterAdmitsNone,
-    /// A release that is repeated names the waiter that is first by then.
-    SuccessorIsReplaced,
 }

@@ -46,10 +46,7 @@ impl Client<'_> {
                 let replies = machine::replies(holds, answer, age);
                 self.answered(hold.process, age, Reply::Share(replies));
             }
-            (Verb::Unshare { .. }, Some(_)) => self.released(hold, age, None, None),
-            (Verb::Release { end }, Some(Answer::Released(acquired))) => {
-                self.released(hold, age, end.successor(), acquired);
-            }
+            (Verb::Unshare { .. } | Verb::Release { .. }, Some(_)) => self.released(hold),
             (Verb::Renew { ttl } | Verb::Keep { ttl }, Some(Answer::Present(present))) => {
                 self.renewed(hold, age, ttl, present);
             }
@@ -70,12 +67,15 @@ impl Client<'_> {
             ..request
         });
         match verb {
-            Verb::Acquire | Verb::Share { .. } => self.unanswered(hold),
+            Verb::Acquire | Verb::Share { .. } => self.unanswered(hold.process),
             Verb::Unshare { end } => {
                 let end = end.repeated();
                 self.send(hold, Verb::Unshare { end });
             }
-            Verb::Release { end } => self.release_again(hold, end),
+            Verb::Release { end } => {
+                let end = self.shortened(end.repeated());
+                self.send(hold, Verb::Release { end });
+            }
             Verb::Renew { .. }
             | Verb::Keep { .. }
             | Verb::Downgrade { .. }

@@ -1,6 +1,6 @@
 //! The state of a process.
 
-use super::super::{LocalQueue, RequestKind};
+use super::super::LocalQueue;
 use super::hold::{Hold, Token};
 use super::machine;
 use crate::base::option_types::Mode;
@@ -33,14 +33,22 @@ pub(crate) enum Stage {
     Over,
 }
 
-/// A lock that was acquired.
+/// A lock that was acquired. The caller that has it may be another one than the first of the hold: then it goes on as
+/// that one, and its own hold is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Won {
+    /// The caller to which the machine granted it.
+    pub(crate) waiter: Hold,
+    /// The number of callers that had the hold before.
+    pub(crate) turns: u8,
     pub(crate) token: Token,
     /// The time until the local deadline.
     pub(crate) left: u8,
     /// Whether an acquire of it was never answered.
     pub(crate) unanswered: bool,
+    /// The depth in the store, as far as it was confirmed, and the number of its last change.
+    pub(crate) stored: Option<u8>,
+    pub(crate) seq: u8,
 }
 
 /// The knowledge of a body's hold about its lock.
@@ -72,12 +80,6 @@ impl Process {
         flight.is_some_and(|flight| flight.waiters.contains(&machine::id(hold)))
     }
 
-    /// Returns whether the release of another hold in flight names this waiter.
-    pub(crate) fn is_named(&self, hold: Hold) -> bool {
-        let requests = self.queue.flight.as_ref().map(|flight| flight.kind);
-        self.is_asked_for(hold) && matches!(requests, Some(RequestKind::Release { .. }))
-    }
-
     /// Returns whether the time of the driver has been reached.
     pub(crate) fn is_due(&self) -> bool {
         let due = self.queue.due();
@@ -86,6 +88,16 @@ impl Process {
 }
 
 impl Tenure {
+    /// What the next caller goes on with, or the release ends.
+    pub(crate) fn left(&self) -> Won {
+        let Self { stored, seq, .. } = *self;
+        Won {
+            stored,
+            seq,
+            ..self.won
+        }
+    }
+
     /// Returns whether the watchdog may send a renewal, because a part of the lease has passed.
     pub(crate) fn renewal_is_due(&self) -> bool {
         let left = self.won.left;

@@ -57,7 +57,12 @@ fn backing(_: &Protocol, state: &State) -> bool {
         lock.is_some_and(|lock| {
             let member = lock.member(hold);
             let lease = member.map(|member| member.own.unwrap_or(lock.lease));
-            lock.token == tenure.won.token && lease >= Some(tenure.won.left)
+            // The tokens of further turns are only known in memory.
+            let is_its = match tenure.won.turns {
+                0 => lock.token == tenure.won.token,
+                _ => lock.token < tenure.won.token,
+            };
+            is_its && lease >= Some(tenure.won.left)
         })
     })
 }
@@ -124,9 +129,10 @@ fn progress(model: &Protocol, state: &State) -> bool {
     !calm::waits(model, state) || calm::outlook(model, state).ends_well
 }
 
-/// P10: no reader enters past another process that waits.
-fn fairness(_: &Protocol, state: &State) -> bool {
-    !state.ledger.overtaken
+/// P10: no reader enters past another process that waits, and the turns of a process have an end.
+fn fairness(model: &Protocol, state: &State) -> bool {
+    let most = model.config.turns;
+    !state.ledger.overtaken && state.valid().all(|(_, tenure)| tenure.won.turns <= most)
 }
 
 /// A lock that readers share exists for other programs no longer than its readers do. A late plain renewal may lengthen

@@ -135,6 +135,13 @@ impl State {
         }
     }
 
+    /// The hold that was granted to this caller, and that the caller has not entered.
+    pub(crate) fn granted_to(&self, waiter: Hold) -> Option<Hold> {
+        let is_its = |stage| matches!(stage, Stage::Granted(won) if won.waiter == waiter);
+        let mut holds = self.holds();
+        holds.find_map(|(hold, stage)| is_its(stage).then_some(hold))
+    }
+
     /// The bodies that run, and the knowledge of each about its lock.
     pub(crate) fn tenures(&self) -> impl Iterator<Item = (Hold, Tenure)> {
         self.holds().filter_map(|(hold, stage)| match stage {

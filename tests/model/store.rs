@@ -2,7 +2,7 @@
 
 use super::config::{Config, ticks};
 use super::hold::{Hold, Holds, Token};
-use super::message::{Acquired, Answer, End, Message, Request, Successor, Verb};
+use super::message::{Acquired, Answer, End, Message, Request, Verb};
 use super::mutation::Mutation;
 use super::state::{Lock, Member, Place, State, Want};
 use crate::store::Leftovers;
@@ -29,7 +29,7 @@ pub(crate) fn execute(config: &Config, state: &mut State, request: &Request) -> 
             lengthen,
         } => Answer::Present(script.depth(hold, target, seq, lengthen)),
         Verb::Renew { ttl } => Answer::Present(script.renew(hold, ttl)),
-        Verb::Release { end } => Answer::Released(script.release(hold, end, request.age)),
+        Verb::Release { end } => Answer::Present(script.release(hold, end)),
     }
 }
 
@@ -137,7 +137,7 @@ impl Script<'_> {
 
     // release.lua
 
-    fn release(&mut self, hold: Hold, end: End, outward: u8) -> Option<Acquired> {
+    fn release(&mut self, hold: Hold, end: End) -> bool {
         let any = self.breaks(Mutation::ReleaseOfAny);
         let lock = &mut self.state.store.lock;
         let stored = lock.take_if(|lock| lock.member(hold).is_some() || any);
@@ -145,59 +145,25 @@ impl Script<'_> {
         let released = stored.is_some();
         self.state.ledger.lapsed &= !released;
         self.clear(hold, end);
-        let successor = end.successor();
-        let waited = !self.state.store.queue.is_empty();
         if released {
-            // The lock moves to the successor, or to the process that has waited longest.
-            let others_first = successor.is_none_or(|successor| successor.pass);
-            let ahead = if waited && others_first {
-                self.head()
-            } else {
-                None
-            };
-            return match (ahead, successor) {
-                (Some(_), None) => {
-                    if !self.breaks(Mutation::ReleaseWakesNone) {
-                        self.admit(stored, None);
-                    }
-                    None
-                }
-                (Some(place), Some(successor)) if place.holds.process != hold.process => {
-                    self.stand(Holds::one(successor.hold), Want::Alone);
-                    self.admit(stored, None);
-                    Some(Acquired::Busy { outward })
-                }
-                (_, Some(successor)) => {
-                    self.leave(hold.process);
-                    Some(self.take(successor.hold, ticks::TTL, stored))
-                }
-                (None, None) => None,
-            };
+            // The lock moves to the process that has waited longest.
+            if !self.breaks(Mutation::ReleaseWakesNone) && self.head().is_some() {
+                self.admit(stored, None);
+            }
+            return true;
         }
         if self.breaks(Mutation::ToldTooEarly) {
             self.tell_head();
         }
-        if end == End::Short {
-            // It names no inbox.
-            return None;
-        }
-        // It may only have waited: its place in the line goes to the successor.
+        // It may only have waited. A short end names no inbox.
         let mut places = self.state.store.queue.iter();
-        if !places.any(|place| place.holds == Holds::one(hold)) {
-            return None;
-        }
-        // A successor that already has the lock must not also wait for it. It sends a request, and finds out.
-        let twice = self.breaks(Mutation::SuccessorStandsTwice);
-        let mut waits = |next: &Successor| twice || self.field(next.hold).is_none();
-        let Some(successor) = successor.filter(|next| waits(next)) else {
+        if end != End::Short && places.any(|place| place.holds == Holds::one(hold)) {
             self.leave(hold.process);
             if self.tidy() && !self.breaks(Mutation::LeavingWriterAdmitsNone) {
                 self.admit(None, None);
             }
-            return None;
-        };
-        self.stand(Holds::one(successor.hold), Want::Alone);
-        Some(Acquired::Busy { outward })
+        }
+        false
     }
 
     /// Removes the remains of a hold, or leaves its tombstone.

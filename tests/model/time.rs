@@ -21,11 +21,11 @@ pub(crate) fn pass(config: &Config, state: &mut State) {
             *own = own.saturating_sub(1);
         }
         if lock.lease == 0 {
-            // It expires by the clock from which its token came.
+            // It expires by the clock from which its token came. The turns in memory were shorter than its lease.
             store.clock = match config.mutation {
                 Some(Mutation::TokensStartAgain) => 0,
                 _ if lock.ahead => store.clock,
-                _ => store.clock.max(lock.token),
+                _ => store.clock.max(ledger.given),
             };
             store.lock = None;
             ledger.lapsed = true;
@@ -111,19 +111,15 @@ pub(crate) fn normalize(state: &mut State) {
 fn relevant_age(request: &Request) -> u8 {
     let counts = match request.answer {
         None => true,
-        Some(Answer::Acquired(acquired) | Answer::Released(Some(acquired))) => {
-            matches!(acquired, Acquired::Held { .. })
-        }
-        Some(Answer::Released(None)) => false,
+        Some(Answer::Acquired(acquired)) => matches!(acquired, Acquired::Held { .. }),
         Some(Answer::Shared { inside, .. }) => !inside.is_empty(),
         Some(Answer::Present(present)) => present,
     };
     match request.verb {
         _ if !counts || !request.awaited => 0,
         Verb::Acquire | Verb::Share { .. } => ticks::TTL,
-        Verb::Unshare { .. } => 0,
+        Verb::Release { .. } | Verb::Unshare { .. } => 0,
         Verb::Keep { ttl } | Verb::Downgrade { ttl } => ttl,
-        Verb::Release { end } => end.successor().map_or(0, |_| ticks::TTL),
         Verb::Renew { ttl } => ttl,
         Verb::Depth { lengthen, .. } => u8::from(lengthen) * ticks::LONG_TTL,
     }
@@ -158,11 +154,8 @@ fn each_token(state: &mut State, mut visit: impl FnMut(&mut Token)) {
         visit(&mut message.token);
     }
     for request in &mut state.requests {
-        if let Some(
-            Answer::Acquired(Acquired::Held { token })
-            | Answer::Released(Some(Acquired::Held { token }))
-            | Answer::Shared { token, .. },
-        ) = &mut request.answer
+        if let Some(Answer::Acquired(Acquired::Held { token }) | Answer::Shared { token, .. }) =
+            &mut request.answer
         {
             visit(token);
         }

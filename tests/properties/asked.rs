@@ -10,8 +10,7 @@ use crate::base::option_types::Mode;
 use crate::store::redis::Unexpected;
 use crate::store::{
     Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, ForceRelease, Inspect,
-    Leftovers, Order, Presence, QueueEntry, Release, ReleaseReply, ReleaseRequest, Renew,
-    RenewAnswer, Retain, Seen, Snapshot, Successor, Unshare, Verb,
+    Presence, Release, ReleaseRequest, Renew, RenewAnswer, Retain, Seen, Snapshot, Unshare, Verb,
 };
 
 type Read<T> = Result<T, Unexpected>;
@@ -28,28 +27,12 @@ fn of_several(count: usize) -> Vec<(LockKey, HoldId)> {
     vec![(key(), hold()); count]
 }
 
-fn release(ttl: Option<Duration>) -> ReleaseRequest {
-    let inbox = InboxId::new();
-    let hand_to = |ttl| {
-        let successor = Successor {
-            hold: hold(),
-            ttl,
-            entry: QueueEntry {
-                inbox,
-                grant: ttl,
-                life: ttl,
-                tells: false,
-            },
-            order: Order::QueueFirst,
-        };
-        End::HandTo(successor, Leftovers::default())
-    };
-    let end = ttl.map_or(End::Short, hand_to);
+fn release() -> ReleaseRequest {
     ReleaseRequest {
         hold: hold(),
         mode: Mode::Exclusive,
-        inbox,
-        end,
+        inbox: InboxId::new(),
+        end: End::Short,
         with_others: false,
     }
 }
@@ -65,14 +48,13 @@ pub(super) fn acquired(reply: Value, ttl: Duration) -> Read<AcquireReply> {
     Acquire { key, request }.read(reply)
 }
 
-/// A release with a successor that wants a lease of `ttl`, if there is one.
-pub(super) fn released(reply: Value, ttl: Option<Duration>) -> Read<ReleaseReply> {
-    let (key, request) = (key(), release(ttl));
+pub(super) fn released(reply: Value) -> Read<Presence> {
+    let (key, request) = (key(), release());
     Release { key, request }.read(reply)
 }
 
 pub(super) fn flag(reply: Value) -> Read<bool> {
-    let (key, request) = (key(), release(None));
+    let (key, request) = (key(), release());
     let retain = Retain {
         min_hold: Duration::ZERO,
         release: Release { key, request },
@@ -81,7 +63,7 @@ pub(super) fn flag(reply: Value) -> Read<bool> {
 }
 
 pub(super) fn presence(reply: Value) -> Read<Presence> {
-    let (key, request) = (key(), release(None));
+    let (key, request) = (key(), release());
     Unshare { key, request }.read(reply)
 }
 

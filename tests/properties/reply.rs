@@ -27,26 +27,6 @@ pub(crate) fn reply(reply: &Value) {
             "{reply:?} as {acquired:?}"
         );
     }
-    for ttl in [None, Some(TTL)] {
-        if let Ok(released) = released(reply.clone(), ttl) {
-            let present = released.presence == Presence::Present;
-            let says = match (reply, ints.as_deref()) {
-                (Value::Int(token), _) if *token > 1 => {
-                    present && ttl.is_some() && says_taken(*token, released.successor)
-                }
-                (Value::Int(flag), _) => {
-                    *flag == i64::from(present) && released.successor.is_none()
-                }
-                (_, Some(&[flag])) => flag == i64::from(present) && released.successor.is_none(),
-                (_, Some([flag, rest @ ..])) => {
-                    *flag == i64::from(present)
-                        && released.successor.is_some_and(|next| says(rest, next))
-                }
-                _ => false,
-            };
-            assert!(says, "{reply:?} as {released:?}");
-        }
-    }
     (1..=3).for_each(|count| reply_of_several::check(reply, ints.as_deref(), count));
     let truth = match reply {
         Value::Int(0) => Some(false),
@@ -54,8 +34,9 @@ pub(crate) fn reply(reply: &Value) {
         _ => None,
     };
     assert_eq!(flag(reply.clone()).ok(), truth);
-    let here = presence(reply.clone()).ok();
-    assert_eq!(here.map(|it| it == Presence::Present), truth);
+    for here in [presence(reply.clone()), released(reply.clone())] {
+        assert_eq!(here.ok().map(|it| it == Presence::Present), truth);
+    }
     if let Ok(fields) = fields(reply.clone()) {
         let fields = fields.into_iter().map(Value::BulkString);
         assert_eq!(*reply, Value::Array(fields.collect()));
@@ -205,7 +186,7 @@ mod tests {
 
     use super::*;
     use crate::base::id::{FencingToken, Owner};
-    use crate::store::{ReleaseReply, StoreTime};
+    use crate::store::StoreTime;
 
     fn array(ints: &[i64]) -> Value {
         Value::Array(ints.iter().copied().map(Value::Int).collect())
@@ -318,12 +299,6 @@ mod tests {
                 let busy = AcquireReply::Busy { remaining, now };
                 let value = array(&[0, spelt, micros]);
                 prop_assert_eq!(acquired(value, TTL).ok(), Some(busy));
-                let value = array(&[1, 0, spelt, micros]);
-                let queued = ReleaseReply {
-                    presence: Presence::Present,
-                    successor: Some(busy),
-                };
-                prop_assert_eq!(released(value, Some(TTL)).ok(), Some(queued));
             }
         }
 
@@ -332,8 +307,7 @@ mod tests {
         fn a_token_that_is_too_great_is_refused(token in 1i64 << 53.., micros in 0..=i64::MAX) {
             prop_assert!(acquired(Value::Int(token), TTL).is_err());
             prop_assert!(acquired(array(&[1, token, 5, micros]), TTL).is_err());
-            prop_assert!(released(Value::Int(token), Some(TTL)).is_err());
-            prop_assert!(released(array(&[1, 1, token, 5, micros]), Some(TTL)).is_err());
+            prop_assert!(released(Value::Int(token)).is_err());
             let shown = [5, 0, token, 0, micros].map(Value::Int);
             prop_assert!(snapshot(Value::Array(shown.into())).is_err());
             let hold = Owner::new().next_hold();

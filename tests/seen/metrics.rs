@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use reentry::{Handoff, LockError, Locks};
+use reentry::{LockError, Locks};
 use tokio::time::{sleep, timeout};
 
 use crate::measures::Measures;
@@ -73,7 +73,7 @@ async fn each_acquisition_is_counted_by_what_it_came_to() -> Result<(), LockErro
 #[tokio::test(start_paused = true)]
 async fn a_turn_in_memory_is_a_hold_of_its_own() -> Result<(), LockError> {
     let measures = Measures::of_this_test();
-    let locks = Locks::builder().url("memory:").handoff(Handoff::InProcess);
+    let locks = Locks::builder().url("memory:");
     let locks = locks.build().await?;
     // This is shorter than a heartbeat, after which the lock goes through the store.
     let short = Duration::from_millis(250);

@@ -11,7 +11,7 @@ use super::ledger::Ledger;
 use super::link::Link;
 use super::program::Program;
 use super::server::Server;
-use crate::{Handoff, Locks};
+use crate::Locks;
 
 const MAX_TASKS: usize = 4;
 
@@ -59,8 +59,7 @@ impl Process {
             .ttl(ttl)
             .__heartbeat(heartbeat)
             .grace(one_of(&[Duration::ZERO, ttl / 12]))
-            .local_handoffs(one_of(&[0, 1, 3, 16]))
-            .handoff(one_of(&[Handoff::InStore, Handoff::InProcess]))
+            .turns(one_of(&[0, 1, 3, 16]))
             .behind(Arc::new(link.clone()), response_timeout);
         let reads = one_of(&[0, 20, 50, 90]);
         ledger.note(format_args!("p{number}: {ttl:?} {has_messages} {reads}"));

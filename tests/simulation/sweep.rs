@@ -18,7 +18,7 @@ use super::link::Link;
 use super::run::simulated;
 use super::server::Server;
 use crate::support::sweep::poll_at_most;
-use crate::{FutureExt, Handoff, LockError, Locks, OnLost};
+use crate::{FutureExt, LockError, Locks, OnLost};
 
 const KEY: &str = "swept";
 
@@ -273,13 +273,12 @@ async fn drop_after(
     make: fn(Locks) -> Swept,
     (trouble, onset): (Trouble, Onset),
     company: Company,
-    handoff: Handoff,
 ) -> Result<bool, String> {
     let server = Arc::new(Server::new());
     let ledger = Ledger::new(Climate::CALM);
     let process = || {
         let link = Link::new(&server, &ledger, Climate::CALM, RESPONSE_TIMEOUT);
-        let builder = Locks::builder().ttl(TTL).handoff(handoff);
+        let builder = Locks::builder().ttl(TTL);
         (
             link.clone(),
             builder.behind(Arc::new(link), RESPONSE_TIMEOUT),
@@ -348,14 +347,9 @@ async fn drop_after(
 }
 
 /// Drops one future after every poll. Returns the number of drops.
-fn sweep(
-    (name, make): Make,
-    trouble: (Trouble, Onset),
-    company: Company,
-    handoff: Handoff,
-) -> usize {
+fn sweep((name, make): Make, trouble: (Trouble, Onset), company: Company) -> usize {
     for polls in 1.. {
-        match simulated(7, drop_after(polls, make, trouble, company, handoff)) {
+        match simulated(7, drop_after(polls, make, trouble, company)) {
             Ok(true) => return polls,
             Ok(false) if polls >= REPEATS && trouble.0.is_silent() => return polls,
             Ok(false) => {}
@@ -365,7 +359,7 @@ fn sweep(
     unreachable!("some poll completes it, or it repeats itself")
 }
 
-fn sweep_all(companies: &[Company], handoff: Handoff) {
+fn sweep_all(companies: &[Company]) {
     let mut drops = 0;
     for &future in FUTURES {
         for &company in companies {
@@ -373,7 +367,7 @@ fn sweep_all(companies: &[Company], handoff: Handoff) {
                 for onset in ONSETS {
                     // Late responses arrive after the time in which the future is not polled, as lost ones do.
                     if onset != Onset::LeftAlone || !trouble.is_late() {
-                        drops += sweep(future, (trouble, onset), company, handoff);
+                        drops += sweep(future, (trouble, onset), company);
                     }
                 }
             }
@@ -384,13 +378,5 @@ fn sweep_all(companies: &[Company], handoff: Handoff) {
 
 #[test]
 fn any_future_may_be_dropped_whatever_is_wrong() {
-    sweep_all(&COMPANIES, Handoff::InStore);
-}
-
-/// Only callers of one process create one.
-#[test]
-fn any_future_may_be_dropped_whatever_is_wrong_in_a_cohort() {
-    use Company::{Behind, BetweenElsewhere, BetweenHere, Readers};
-    let companies = [Behind, BetweenElsewhere, BetweenHere, Readers];
-    sweep_all(&companies, Handoff::InProcess);
+    sweep_all(&COMPANIES);
 }

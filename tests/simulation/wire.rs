@@ -68,11 +68,8 @@ impl Wire {
         } else if let Some((Downgrade { key, hold, .. }, Presence::Present)) = both(request, reply)
         {
             self.ledger.downgraded(key.as_str(), *hold);
-        } else if let Some((Release { key, request }, reply)) = both(request, reply) {
+        } else if let Some((Release { key, request }, _)) = both(request, reply) {
             self.ledger.released(key.as_str(), request.hold);
-            if let (Some(successor), Some(reply)) = (request.end.successor(), &reply.successor) {
-                given(key, successor.hold, reply);
-            }
         } else if let Some((Retain { release, .. }, true)) = both(request, reply) {
             let Release { key, request } = release;
             self.ledger.released(key.as_str(), request.hold);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::reentry::{Handoff, Locks};
+use ::reentry::{Locks};
 use anyhow::Result;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -30,8 +30,6 @@ pub(crate) enum Kind {
     RedissonProtocol,
     /// This project.
     Reentry,
-    /// This project, with hand-offs from task to task in memory.
-    ReentryInProcess,
     /// rslock with its defaults.
     Rslock,
     /// rslock, tuned.
@@ -59,7 +57,6 @@ impl Kind {
             Kind::RslockTuned
                 | Kind::AsyncRedisLockTuned
                 | Kind::RdsLockTuned
-                | Kind::ReentryInProcess
         )
     }
 
@@ -105,10 +102,6 @@ impl Kind {
             Kind::Blpop => Arc::new(blpop::Blpop::connect(url).await?),
             Kind::RedissonProtocol => Arc::new(redisson_protocol::Client::connect(url).await?),
             Kind::Reentry => Arc::new(reentry::Reentry::build(Locks::builder().url(url)).await?),
-            Kind::ReentryInProcess => {
-                let builder = Locks::builder().url(url).handoff(Handoff::InProcess);
-                Arc::new(reentry::Reentry::build(builder).await?)
-            }
             Kind::Rslock => Arc::new(rslock::Rslock::new(url, Defaults)),
             Kind::RslockTuned => Arc::new(rslock::Rslock::new(url, Tuned)),
             Kind::AsyncRedisLock => {

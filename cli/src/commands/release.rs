@@ -19,7 +19,7 @@ use crate::{connect, output};
 /// next renewal. It may continue to work until then.
 ///
 /// The holds are shown first, and only those are ended. A hold that begins later is not affected. Of several readers,
-/// those that are still there are ended. A hold is ended as the server knows it. With Handoff::InProcess, the callers
+/// those that are still there are ended. A hold is ended as the server knows it. The callers
 /// of one process share one hold, one after another. So the caller that loses the lock may have entered after the hold
 /// was shown.
 ///

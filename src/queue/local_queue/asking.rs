@@ -4,10 +4,10 @@ use std::mem;
 
 use tokio::time::Instant;
 
-use super::{LocalQueue, RequestInFlight, RequestKind, Waiter};
+use super::{LocalQueue, RequestInFlight, Waiter};
 use crate::base::id::HoldId;
 use crate::base::timer::after;
-use crate::queue::step::{Action, Refusal};
+use crate::queue::step::Action;
 
 /// The maximum number of readers that share one request.
 const LONGEST_RUN: usize = 16;
@@ -41,7 +41,7 @@ impl LocalQueue {
                 .into_iter()
                 .for_each(|waiter| waiter.was_asked = true);
         }
-        self.fly(holds, RequestKind::Acquire { in_time });
+        self.fly(holds, in_time);
     }
 
     /// Sends a request immediately, or after the request that is in flight.
@@ -63,12 +63,12 @@ impl LocalQueue {
     }
 
     /// Puts a request for these waiters in flight. The times that were noted for the next request are outdated.
-    pub(super) fn fly(&mut self, waiters: Vec<HoldId>, kind: RequestKind) {
+    fn fly(&mut self, waiters: Vec<HoldId>, in_time: bool) {
         self.maybe_free = false;
         (self.ask_at, self.free_at) = (None, None);
         self.flight = Some(RequestInFlight {
             waiters,
-            kind,
+            in_time,
             left: Vec::new(),
             message: None,
             is_contended: false,
@@ -91,13 +91,11 @@ impl LocalQueue {
 
     /// Rejects the waiters that make only one attempt. They stay no longer than the request in flight.
     fn refuse_hasty(&mut self, now: Instant, actions: &mut Vec<Action>) {
-        let is_asking =
-            |flight: &RequestInFlight| matches!(flight.kind, RequestKind::Acquire { .. });
-        if self.waiters.hasty().next().is_none() || self.flight.as_ref().is_some_and(is_asking) {
+        if self.waiters.hasty().next().is_none() || self.flight.is_some() {
             return;
         }
         // Readers join those of their process who are inside, after they have sent a request.
-        let joins = if self.flight.is_none() && self.holders.is_shared(now) {
+        let joins = if self.holders.is_shared(now) {
             self.run_length()
         } else {
             0
@@ -109,21 +107,18 @@ impl LocalQueue {
         let hasty = self.waiters.hasty();
         let hasty: Vec<_> = hasty.filter(|hold| !joining.contains(hold)).collect();
         for hold in hasty {
-            let refusal = match self.flight {
-                // A release will bring the first waiter the lock, however long that takes.
-                Some(_) => Refusal::Busy,
-                None => self.heard.refusal(),
-            };
-            self.refuse(hold, refusal, now, actions);
+            self.refuse(hold, self.heard.refusal(), now, actions);
         }
     }
 
-    /// Returns whether the first waiter sends a request although none is due. It does not if a release in this process
-    /// will bring it the lock.
+    /// Returns whether the first waiter sends a request although none is due. It does not while a call graph of this
+    /// process has the lock, which will hand it off in memory, or release it and let the waiter send its request.
     fn asks_at_once(&self, now: Instant) -> bool {
         // Readers inside let others of their process in, and a writer takes its place in the store's queue before
         // others do. In strict order it does so whenever it joins, not when the lock is released.
-        !self.holders.is_exclusive(now) || self.queueing.local_handoffs == 0
+        !self.holders.is_exclusive(now)
+            || self.queueing.turns == 0
+            || self.queueing.neighbours.is_some()
     }
 
     /// Sets the time at which the first waiter sends a request.

@@ -39,7 +39,7 @@ impl LocalQueue {
                 Some(flight) if flight.waiters.contains(&waiter.request.hold) => {
                     flight.left.push(waiter);
                 }
-                _ => actions.push(Action::Undo(waiter.release(now), None)),
+                _ => actions.push(Action::Undo(waiter.release(now))),
             }
         }
     }

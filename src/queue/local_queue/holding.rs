@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Holders, LocalQueue, RequestKind, Waiter};
+use super::{Holders, LocalQueue, Waiter};
 use crate::base::id::HoldId;
 use crate::base::option_types::Mode;
 use crate::base::options::Queueing;
 use crate::base::timer::after;
-use crate::queue::grant::{Grant, Release};
+use crate::queue::grant::Grant;
 use crate::queue::step::{Action, Heard};
-use crate::store::{AcquireRequest, Order, Successor};
+use crate::store::AcquireRequest;
 
 impl LocalQueue {
     /// Returns whether this hold has the lock in this process, as far as is known.
@@ -32,23 +32,17 @@ impl LocalQueue {
         let is_asked_for = flight.is_some_and(|flight| flight.waiters.contains(&hold));
         let is_known = first.is_known() || is_asked_for;
         let fits = first.may_inherit && first.request.ttl == ttl && !is_known;
-        let most = self.queueing.local_handoffs;
+        let most = self.queueing.turns;
         let is_alone = self.listens && !self.is_contended;
         let may_stay = !is_late && (self.handoffs < most || (most > 0 && is_alone));
         (fits && may_stay).then_some(hold)
     }
 
-    pub(super) fn grant(
-        &mut self,
-        grant: Grant,
-        handoffs: u32,
-        now: Instant,
-        actions: &mut Vec<Action>,
-    ) {
+    pub(super) fn grant(&mut self, grant: Grant, now: Instant, actions: &mut Vec<Action>) {
         let Some(waiter) = self.remove(grant.hold) else {
             return;
         };
-        (self.handoffs, self.is_contended) = (handoffs, grant.is_contended);
+        (self.handoffs, self.is_contended) = (0, grant.is_contended);
         self.add_holder(grant.hold, grant.lease.deadline, &waiter, now);
         actions.push(Action::Grant(grant.hold, grant));
     }
@@ -67,7 +61,7 @@ impl LocalQueue {
         (self.ask_at, self.free_at) = (None, None);
         // If the order is strict, the next waiter takes its place in the store's queue now. After a reader, another
         // reader may enter.
-        self.maybe_free = self.queueing.local_handoffs == 0 || mode == Mode::Shared;
+        self.maybe_free = self.queueing.turns == 0 || mode == Mode::Shared;
         let due = after(now, 2 * self.queueing.heartbeat(waiter.request.ttl));
         let at = self.unclaimed.partition_point(|(other, _)| *other <= due);
         self.unclaimed.insert(at, (due, waiter.request.hold));
@@ -82,37 +76,13 @@ impl LocalQueue {
         }
     }
 
-    /// Ends a hold. Returns who gets the lock next, unless the store decides that. Only a writer has a successor, and
-    /// only a writer can be one. Readers at the head send their request immediately instead.
-    pub(super) fn end(&mut self, release: &Release) -> Option<Successor> {
-        self.holders.remove(release.hold);
-        if release.min_hold.is_some() {
-            // The lock stays held until then, so no waiter gets it next: the first one sends a request.
-            return None;
-        }
-        let first = self.waiters.first().filter(|_| self.flight.is_none())?;
-        if release.mode == Mode::Shared {
-            return None;
-        }
-        if first.mode == Mode::Shared {
-            self.maybe_free = true;
-            return None;
-        }
-        let AcquireRequest { hold, ttl, entry } = first.request;
-        let entry = entry?;
-        let may_stay = !release.gives_way && self.handoffs < self.queueing.local_handoffs;
-        let (order, handoffs) = if may_stay {
-            (Order::SuccessorFirst, self.handoffs + 1)
-        } else {
-            (Order::QueueFirst, 0)
-        };
-        self.fly(vec![hold], RequestKind::Release { handoffs });
-        Some(Successor {
-            hold,
-            ttl,
-            entry,
-            order,
-        })
+    /// Ends a hold. If it was exclusive, the first waiter sends its request right behind the release. If its request is in
+    /// flight already, it enters the store's queue, to which the release moves the lock, or finds the lock free. So do
+    /// those behind a reader.
+    pub(super) fn end(&mut self, hold: HoldId) {
+        let was_exclusive = matches!(self.holders, Holders::Writer(writer, _) if writer == hold);
+        self.holders.remove(hold);
+        self.maybe_free |= was_exclusive && self.flight.is_none();
     }
 }
 

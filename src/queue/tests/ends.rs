@@ -9,7 +9,6 @@ use tokio::runtime::Handle;
 use tokio::task::yield_now;
 
 use super::*;
-use crate::Handoff;
 use crate::store::{ForceRelease, Inspect, Snapshot};
 use crate::support::waiters;
 
@@ -242,7 +241,6 @@ fn a_waiter_without_timers_panics_itself() -> Result<(), LockError> {
 async fn a_hold_that_another_one_has_replaced_is_not_handed_off() -> Result<(), LockError> {
     let mut process = Process::with_heartbeat(SECOND);
     let builder = Locks::builder().ttl(TTL).__heartbeat(SECOND);
-    let builder = builder.handoff(Handoff::InProcess);
     process.locks = builder.behind(Arc::clone(&process.store), SECOND);
     let first = process.locks.lock(KEY).acquire().await?;
     let [next, last] = [(); 2].map(|()| tokio::spawn(process.locks.lock(KEY).acquire()));

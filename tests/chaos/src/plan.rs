@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reentry::{Handoff, Locks, LocksBuilder, Replicas};
+use reentry::{Locks, LocksBuilder, Replicas};
 use serde::{Deserialize, Serialize};
 
 use crate::register::Place;
@@ -44,36 +44,30 @@ pub(crate) const MANY_KEYS: u32 = 10_000;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mode {
     pub(crate) ttl: Duration,
-    handoff: Handoff,
-    local_handoffs: u32,
+    turns: u32,
 }
 
 /// As with one server.
 const MODES: [Mode; 5] = [
     Mode {
         ttl: Duration::from_millis(900),
-        handoff: Handoff::InStore,
-        local_handoffs: 16,
+        turns: 16,
     },
     Mode {
         ttl: Duration::from_millis(600),
-        handoff: Handoff::InProcess,
-        local_handoffs: 16,
+        turns: 16,
     },
     Mode {
         ttl: Duration::from_millis(1200),
-        handoff: Handoff::InStore,
-        local_handoffs: 0,
+        turns: 0,
     },
     Mode {
         ttl: Duration::from_secs(2),
-        handoff: Handoff::InProcess,
-        local_handoffs: 2,
+        turns: 2,
     },
     Mode {
         ttl: Duration::from_millis(900),
-        handoff: Handoff::InStore,
-        local_handoffs: 2,
+        turns: 2,
     },
 ];
 
@@ -91,8 +85,7 @@ impl Mode {
             .wait(topology.wait())
             .response_timeout(RESPONSE_TIMEOUT)
             .connect_timeout(CONNECT_TIMEOUT)
-            .handoff(self.handoff)
-            .local_handoffs(self.local_handoffs)
+            .turns(self.turns)
     }
 }
 

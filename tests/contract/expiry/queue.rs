@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use redis::AsyncCommands;
 
-use super::super::world::{MINUTE, PLACE_LIFE, World, some_hold, some_waiter, successor};
+use super::super::world::{MINUTE, PLACE_LIFE, World, some_hold, some_waiter};
 use super::{LOCK, is_fresh, keys, life};
-use crate::store::{Order, Successor};
 
 const QUEUE: &str = "reentry:queue:{app:order}:app:order";
 const ENTRIES: &str = "reentry:entries:{app:order}:app:order";
@@ -18,7 +17,7 @@ async fn a_queue_disappears_with_the_last_that_waits() {
     let world = World::on_redis().await;
     let (mut holder, mut connection) = (some_hold(), world.server().connection.clone());
     world.take(holder, TTL).await;
-    for way in ["granted", "taken", "succeeded", "left", "dead"] {
+    for way in ["granted", "taken", "left", "dead"] {
         let (next, entry) = some_waiter();
         world.wait(next, TTL, entry).await;
         for key in [QUEUE, ENTRIES] {
@@ -29,10 +28,6 @@ async fn a_queue_disappears_with_the_last_that_waits() {
             "taken" => {
                 let _: () = connection.del(LOCK).await.expect("DEL");
                 world.queue(next, TTL, entry).await;
-            }
-            "succeeded" => {
-                let next = successor(next, TTL, entry);
-                world.hand_over(holder, next).await;
             }
             "left" => drop(world.leave(next, entry.inbox).await),
             _ => {
@@ -81,26 +76,17 @@ async fn no_key_is_without_an_expiry_wherever_a_lock_moves() {
         world.wait(head.0, TTL, head.1).await;
         world.wait(other.0, TTL, other.1).await;
         check("wait").await;
-        let passing = Successor {
-            order: Order::QueueFirst,
-            ..successor(next.0, TTL, next.1)
-        };
-        world.hand_over(holder, passing).await;
-        check("queue first").await;
-        world
-            .hand_over(head.0, successor(holder, TTL, head.1))
-            .await;
-        check("hand-over").await;
-        world
-            .hand_over(other.0, successor(head.0, TTL, other.1))
-            .await;
+        world.wait(next.0, TTL, next.1).await;
+        world.release(holder).await;
+        check("a lock that moved").await;
+        world.leave(other.0, other.1.inbox).await;
         check("a place that was left").await;
         world.force_release(world.seen().await).await;
         check("force_release").await;
         world.pass(TTL + MINUTE).await;
         world.acquire(holder, TTL).await;
-        check("a lock that moved when it was asked for").await;
-        world.release(next.0).await;
+        check("a lock that was asked for when its lease was over").await;
+        world.release(holder).await;
         check("release").await;
         assert_eq!(world.inspect().await, None);
     }

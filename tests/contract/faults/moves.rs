@@ -5,19 +5,18 @@ use std::time::Duration;
 
 use super::super::world::{
     FULL, GRANT, MINUTE, UNANSWERED, World, acquire_request, field_of, release_request, some_hold,
-    some_waiter, successor,
+    some_waiter,
 };
 use super::{WRITES, ask};
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::HoldId;
 use crate::store::{
-    Acquire, AcquireRequest, End, ForceRelease, Leftovers, Order, Presence, QueueEntry,
-    ReleaseRequest, Seen, Successor,
+    Acquire, AcquireRequest, End, ForceRelease, Presence, QueueEntry, ReleaseRequest, Seen,
 };
 
 const TTL: Duration = MINUTE.saturating_mul(9);
 
-/// A lock that is held, one process that waits for it, and the next of the holder's process.
+/// A lock that is held, one process that waits for it, and one that comes next.
 struct Queue {
     holder: HoldId,
     head: (HoldId, QueueEntry),
@@ -64,41 +63,15 @@ impl Queue {
 }
 
 /// Every operation that moves a lock or a place in its queue, and `ask` for a lock that has expired.
-const MOVES: [&str; 7] = [
-    "hand over",
-    "queue first",
-    "release",
-    "force",
-    "wait",
-    "leave",
-    "ask",
-];
+const MOVES: [&str; 6] = ["short release", "release", "force", "wait", "leave", "ask"];
 
 async fn step(world: &World, queue: &Queue, step: &str) -> Result<(), StoreError> {
     let (store, key) = (&world.store, &world.key);
-    let (hold, entry) = queue.next;
-    let next = successor(hold, TTL, entry);
     match step {
-        "hand over" => store
-            .release(
-                key,
-                queue.release_request(End::HandTo(next, Leftovers::default())),
-            )
+        "short release" => store
+            .release(key, queue.release_request(End::Short))
             .await
             .map(drop),
-        "queue first" => {
-            let next = Successor {
-                order: Order::QueueFirst,
-                ..next
-            };
-            store
-                .release(
-                    key,
-                    queue.release_request(End::HandTo(next, Leftovers::default())),
-                )
-                .await
-                .map(drop)
-        }
         "release" => store
             .release(key, queue.release_request(FULL))
             .await
@@ -106,8 +79,10 @@ async fn step(world: &World, queue: &Queue, step: &str) -> Result<(), StoreError
         "force" => queue.force(world).await.map(drop),
         "leave" => {
             let (hold, entry) = queue.head;
-            let next = Successor { entry, ..next };
-            let request = release_request(hold, End::HandTo(next, Leftovers::default()));
+            let request = ReleaseRequest {
+                inbox: entry.inbox,
+                ..release_request(hold, FULL)
+            };
             store.release(key, request).await.map(drop)
         }
         _ => {
@@ -149,7 +124,7 @@ async fn a_move_that_dies_at_any_write_leaves_no_lock_without_an_expiry() {
 async fn a_lock_moves_also_where_nothing_may_be_published() {
     let world = World::on_redis().await;
     for deny in ["-publish", "resetchannels"] {
-        for of in ["queue first", "release", "force", "ask"] {
+        for of in ["short release", "release", "force", "ask"] {
             let () = ask(&world, "ACL SETUSER default +@all allchannels").await;
             let () = ask(&world, "FLUSHALL").await;
             let queue = Queue::form(&world).await;
@@ -168,22 +143,19 @@ async fn a_lock_moves_also_where_nothing_may_be_published() {
 #[tokio::test]
 async fn a_full_server_still_moves_its_locks() {
     let world = World::on_redis().await;
-    for of in ["hand over", "queue first", "release", "force", "leave"] {
+    for of in ["short release", "release", "force", "leave"] {
         let () = ask(&world, "CONFIG SET maxmemory 0").await;
         let () = ask(&world, "FLUSHALL").await;
         let queue = Queue::form(&world).await;
         let () = ask(&world, "CONFIG SET maxmemory 1").await;
         let outcome = step(&world, &queue, of).await;
         assert!(outcome.is_ok(), "{of}: {outcome:?}");
-        let ((head, _), (next, _)) = (queue.head, queue.next);
-        let (holder, lease, waiting) = match of {
-            "hand over" => (next, TTL, 1),
-            "queue first" => (head, GRANT, 1),
-            "leave" => (queue.holder, TTL, 1),
-            _ => (head, GRANT, 0),
+        let (holder, lease) = match of {
+            "leave" => (queue.holder, TTL),
+            _ => (queue.head.0, GRANT),
         };
         assert!(world.is_held(holder, lease).await, "{of}");
-        assert_eq!(world.waiting().await, waiting, "{of}");
+        assert_eq!(world.waiting().await, 0, "{of}");
     }
 }
 
@@ -234,7 +206,7 @@ async fn a_release_that_cannot_move_the_lock_is_a_release() {
         "publish",
     ];
     for denied in after {
-        for of in ["hand over", "queue first", "release", "force", "alone"] {
+        for of in ["short release", "release", "force", "alone"] {
             let () = ask(&world, "ACL SETUSER default +@all").await;
             let () = ask(&world, "FLUSHALL").await;
             let queue = Queue::form(&world).await;
@@ -243,30 +215,22 @@ async fn a_release_that_cannot_move_the_lock_is_a_release() {
             }
             let deny = format!("ACL SETUSER default +@all -{denied}");
             let () = ask(&world, &deny).await;
-            let (key, next) = (&world.key, successor(queue.next.0, TTL, queue.next.1));
-            let next = Successor {
-                order: if of == "queue first" {
-                    Order::QueueFirst
-                } else {
-                    Order::SuccessorFirst
-                },
-                ..next
-            };
             let ended = match of {
-                // It begins with a read command.
-                "force" if denied == "hexists" => continue,
+                // They begin with a read command.
+                "force" | "short release" if denied == "hexists" => continue,
                 "force" => {
                     let forced = queue.force(&world).await;
                     forced.map(|ended| !ended.is_empty())
                 }
                 _ => {
                     let end = match of {
-                        "alone" => End::HandTo(next, Leftovers::default()),
+                        "alone" => FULL,
                         "release" => End::Full(UNANSWERED),
-                        _ => End::HandTo(next, UNANSWERED),
+                        _ => End::Short,
                     };
-                    let released = world.store.release(key, queue.release_request(end)).await;
-                    released.map(|released| released.presence == Presence::Present)
+                    let request = queue.release_request(end);
+                    let released = world.store.release(&world.key, request).await;
+                    released.map(|released| released == Presence::Present)
                 }
             };
             assert_eq!(ended.ok(), Some(true), "{of} without {denied}");

@@ -11,11 +11,11 @@ use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::option_types::Mode;
 use crate::store::contract::readers::{share_request, shared_release};
 use crate::store::contract::world::{
-    MINUTE, UNANSWERED, World, acquire_request, entry_of, release_request, some_hold, successor,
+    MINUTE, UNANSWERED, World, acquire_request, entry_of, release_request, some_hold,
 };
 use crate::store::{
     Acquire, AcquireRequest, DepthChange, Downgrade, End, ForceRelease, Inspect, Keep, Leftovers,
-    Order, ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Snapshot,
+    ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Snapshot,
 };
 
 const CASES: u32 = 300;
@@ -231,12 +231,15 @@ async fn operation(
             store.ask(Renew { holds, ttl }).await.map(drop)
         }
         4 | 5 => {
-            let mut next = successor(some_hold(), MINUTE, entry);
-            if step == 5 {
-                next.order = Order::QueueFirst;
-            }
-            let request = release_request(hold, End::HandTo(next, UNANSWERED));
-            store.release(&key, request).await.map(drop)
+            let end = if step == 4 {
+                End::Short
+            } else {
+                End::Full(UNANSWERED)
+            };
+            store
+                .release(&key, release_request(hold, end))
+                .await
+                .map(drop)
         }
         6 => {
             let holds = [hold, some_hold()];

@@ -1,11 +1,9 @@
 //! Readers, writers and the line: the order of their turns.
 
-use super::super::world::{
-    GRANT, MINUTE, World, acquire_request, entry_of, near, some_hold, some_waiter, successor,
-};
+use super::super::world::{GRANT, MINUTE, World, entry_of, near, some_hold, some_waiter};
 use super::TTL;
 use crate::base::id::InboxId;
-use crate::store::{AcquireReply, Order, Presence, QueueEntry, Successor};
+use crate::store::{Presence, QueueEntry};
 
 on_every_store!(
     the_last_reader_moves_the_lock_on,
@@ -16,7 +14,6 @@ on_every_store!(
     a_writer_that_died_lets_the_readers_behind_it_in,
     a_reader_that_was_let_in_and_never_came_is_gone_after_its_grant,
     a_reader_leaves_its_place_to_the_others_of_its_process,
-    a_successor_waits_for_readers_that_go_first,
     tokens_grow_over_readers,
 );
 
@@ -134,28 +131,6 @@ async fn a_reader_leaves_its_place_to_the_others_of_its_process(world: World) {
     assert!(world.is_read_by(&[two]).await);
     world.unshare(two, entry.inbox).await;
     assert_eq!(world.inspect().await, None);
-}
-
-async fn a_successor_waits_for_readers_that_go_first(world: World) {
-    let writer = some_hold();
-    let (reader, place) = some_waiter();
-    let (next, entry) = some_waiter();
-    world.take(writer, TTL).await;
-    world.read_later(&[reader], place).await;
-    let behind = Successor {
-        order: Order::QueueFirst,
-        ..successor(next, TTL, entry)
-    };
-    let released = world.hand_over(writer, behind).await;
-    let waits = matches!(released.successor, Some(AcquireReply::Busy { remaining: Some(left), .. }) if near(left, GRANT));
-    assert!(waits, "{released:?}");
-    assert!(world.is_read_by(&[reader]).await);
-    world.unshare(reader, place.inbox).await;
-    assert!(world.is_held(next, GRANT).await);
-    assert!(matches!(
-        world.ask(acquire_request(next, TTL)).await,
-        AcquireReply::Held { .. }
-    ));
 }
 
 async fn tokens_grow_over_readers(world: World) {

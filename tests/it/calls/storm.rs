@@ -10,7 +10,7 @@ use crate::support::dice::Dice;
 use crate::support::sweep::poll_at_most;
 use crate::support::{DEADLINE, Section, depths, eventually, waiters, within};
 use futures_util::future::BoxFuture;
-use reentry::{Handoff, LockError, Locks, held};
+use reentry::{LockError, Locks, held};
 use tokio::task::{JoinSet, yield_now};
 
 const TASKS: u64 = 12;
@@ -127,34 +127,32 @@ fn member(locks: Locks, section: Arc<AtomicU64>, seed: u64) -> BoxFuture<'static
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn members_on_many_threads_have_their_lock_to_themselves() {
-    for handoff in [Handoff::InStore, Handoff::InProcess] {
-        let builder = Locks::builder().url("memory:").handoff(handoff);
-        let locks = builder.build().await.unwrap();
-        let section = Arc::<AtomicU64>::default();
-        let mut tasks = JoinSet::new();
-        for seed in 0..TASKS * u64::from(TURNS) {
-            let (locks, section) = (locks.clone(), Arc::clone(&section));
-            tasks.spawn(async move {
-                let nested = locks.clone();
-                let body = async {
-                    let mut children = Vec::new();
-                    let token = u64::from(held("key").unwrap().fencing_token());
-                    section.store(token, Ordering::SeqCst);
-                    for child in 0..=seed % 3 {
-                        let seed = seed * 3 + child;
-                        let child = member(nested.clone(), Arc::clone(&section), seed);
-                        children.push(reentry::spawn(child));
-                    }
-                    yield_now().await;
-                    children
-                };
-                for child in locks.with_lock("key", body).await.unwrap() {
-                    child.await.unwrap().unwrap();
+    let builder = Locks::builder().url("memory:");
+    let locks = builder.build().await.unwrap();
+    let section = Arc::<AtomicU64>::default();
+    let mut tasks = JoinSet::new();
+    for seed in 0..TASKS * u64::from(TURNS) {
+        let (locks, section) = (locks.clone(), Arc::clone(&section));
+        tasks.spawn(async move {
+            let nested = locks.clone();
+            let body = async {
+                let mut children = Vec::new();
+                let token = u64::from(held("key").unwrap().fencing_token());
+                section.store(token, Ordering::SeqCst);
+                for child in 0..=seed % 3 {
+                    let seed = seed * 3 + child;
+                    let child = member(nested.clone(), Arc::clone(&section), seed);
+                    children.push(reentry::spawn(child));
                 }
-            });
-        }
-        within(3 * DEADLINE, "the end of the storm", tasks.join_all()).await;
-        let is_free = async || depths(&locks, "key").await.is_empty();
-        eventually(DEADLINE, "a free lock", is_free).await;
+                yield_now().await;
+                children
+            };
+            for child in locks.with_lock("key", body).await.unwrap() {
+                child.await.unwrap().unwrap();
+            }
+        });
     }
+    within(3 * DEADLINE, "the end of the storm", tasks.join_all()).await;
+    let is_free = async || depths(&locks, "key").await.is_empty();
+    eventually(DEADLINE, "a free lock", is_free).await;
 }

@@ -8,7 +8,7 @@ use crate::support::{
     waiters, within,
 };
 use futures_util::FutureExt;
-use reentry::{Handoff, Locks, Replicas, held};
+use reentry::{Locks, Replicas, held};
 
 on_both_stores!(
     a_nested_entry_left_alone_blocks_no_other_entry,
@@ -73,24 +73,20 @@ async fn a_waiter_left_alone_keeps_no_other_process_waiting() {
     let server = RedisServer::start().await;
     let patient = || patient(&server).ttl(10 * DEADLINE).build();
     let (here, there) = (patient().await.unwrap(), patient().await.unwrap());
-    for handoff in [Handoff::InStore, Handoff::InProcess] {
-        let builder = crate::support::patient(&server)
-            .ttl(10 * DEADLINE)
-            .handoff(handoff);
-        let locks = builder.build().await.unwrap();
-        // A key without a known token has no cohorts.
-        here.with_lock("key", async {}).await.unwrap();
-        let guard = locks.lock("key").await.unwrap();
-        let mut left_alone = Box::pin(locks.with_lock("key", async {}));
-        assert!((&mut left_alone).now_or_never().is_none());
-        let elsewhere = tokio::spawn(there.with_lock("key", async {}));
-        let waits = async || waiters(&there, "key").await == Some(1);
-        eventually(DEADLINE, "the other process to wait", waits).await;
-        guard.release().await.unwrap();
-        let entered = within(DEADLINE, "the other process", elsewhere).await;
-        entered.unwrap().unwrap();
-        drop(left_alone);
-    }
+    let builder = crate::support::patient(&server).ttl(10 * DEADLINE);
+    let locks = builder.build().await.unwrap();
+    // A key without a known token has no cohorts.
+    here.with_lock("key", async {}).await.unwrap();
+    let guard = locks.lock("key").await.unwrap();
+    let mut left_alone = Box::pin(locks.with_lock("key", async {}));
+    assert!((&mut left_alone).now_or_never().is_none());
+    let elsewhere = tokio::spawn(there.with_lock("key", async {}));
+    let waits = async || waiters(&there, "key").await == Some(1);
+    eventually(DEADLINE, "the other process to wait", waits).await;
+    guard.release().await.unwrap();
+    let entered = within(DEADLINE, "the other process", elsewhere).await;
+    entered.unwrap().unwrap();
+    drop(left_alone);
 }
 
 /// It has the lock, and its replicas are awaited.

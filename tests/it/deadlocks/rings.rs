@@ -7,7 +7,7 @@ use crate::support::turns::processes;
 use crate::support::{DEADLINE, RedisServer, eventually, patient, until_waiting, within};
 use futures_util::future::join_all;
 use reentry::testing::Server;
-use reentry::{Handoff, LockError, Locks, current_owner};
+use reentry::{LockError, Locks, current_owner};
 use tokio::join;
 use tokio::sync::Barrier;
 use tokio::time::Instant;
@@ -160,7 +160,7 @@ async fn a_waiter_behind_another_one_of_its_process_closes_a_ring() {
 async fn a_ring_through_a_lock_that_was_handed_off_in_memory_is_found() {
     let server = Server::new();
     let other = server.locks();
-    let cohort = server.builder().handoff(Handoff::InProcess);
+    let cohort = server.builder();
     let cohort = cohort.build().await.unwrap();
     let first = cohort.lock("a").await.unwrap();
     let field = first.held().hold_id();

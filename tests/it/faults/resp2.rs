@@ -15,7 +15,7 @@ const HEARTBEAT: Duration = Duration::from_secs(60);
 
 fn unhurried_at(url: &str) -> LocksBuilder {
     let builder = patient_at(url).ttl(10 * HEARTBEAT).__heartbeat(HEARTBEAT);
-    builder.local_handoffs(0).wait_forever()
+    builder.turns(0).wait_forever()
 }
 
 async fn until_subscribed(server: &RedisServer, count: usize) {

@@ -12,7 +12,7 @@ use crate::support::{
     until_queued, until_waiting,
 };
 use redis::AsyncCommands;
-use reentry::{FencingToken, Handoff, Locks, held};
+use reentry::{FencingToken, Locks, held};
 use tokio::task::JoinSet;
 
 on_both_stores!(
@@ -94,10 +94,7 @@ async fn tokens_increase_among_processes_of_every_kind() {
     // Only a message of a subscription contains this.
     proxy.on_every(ToClient, b"$7\r\nmessage\r\n", Action::Lose);
     let heartbeat = Duration::from_millis(300);
-    let builder = patient(&server)
-        .ttl(TTL)
-        .__heartbeat(heartbeat)
-        .local_handoffs(2);
+    let builder = patient(&server).ttl(TTL).__heartbeat(heartbeat).turns(2);
     let pool = deadpool_redis::Config::from_url(server.url())
         .create_pool(Some(deadpool_redis::Runtime::Tokio1))
         .unwrap();
@@ -105,11 +102,7 @@ async fn tokens_increase_among_processes_of_every_kind() {
     let kinds = [
         builder.clone(),
         builder.clone().url(proxy.url()),
-        builder.clone().handoff(Handoff::InProcess),
-        builder
-            .clone()
-            .handoff(Handoff::InProcess)
-            .local_handoffs(1_000),
+        builder.clone().turns(1_000),
         without_messages.ttl(TTL).wait(DEADLINE),
     ];
     let [holder] = processes(&builder).await;

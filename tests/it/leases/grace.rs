@@ -4,28 +4,24 @@ use std::future::pending;
 use std::time::Duration;
 
 use reentry::testing::Server;
-use reentry::{Handoff, LockError, Locks, LostReason};
+use reentry::{LockError, Locks, LostReason};
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
 const KEY: &str = "order:42";
 
 /// Two replicas with leases of 12 s, and a grace of 3 s for the requests that a body has sent.
-fn replicas(server: &Server, handoff: Handoff) -> [Locks; 2] {
+fn replicas(server: &Server) -> [Locks; 2] {
     [(); 2].map(|()| {
         let builder = server.builder().ttl(12 * SECOND).grace(3 * SECOND);
-        builder
-            .handoff(handoff)
-            .wait(60 * SECOND)
-            .build_lazy()
-            .unwrap()
+        builder.wait(60 * SECOND).build_lazy().unwrap()
     })
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_body_ends_so_long_before_another_one_can_begin() {
     let server = Server::new();
-    let [cut_off, other] = replicas(&server, Handoff::InStore);
+    let [cut_off, other] = replicas(&server);
     let body = async {
         server.partition(&cut_off);
         pending::<()>().await;
@@ -53,20 +49,18 @@ async fn a_body_ends_so_long_before_another_one_can_begin() {
 /// A lock that moves has a short lease at first, and the grace is added to it.
 #[tokio::test(start_paused = true)]
 async fn a_lock_that_has_moved_is_kept_and_renewed() {
-    for handoff in [Handoff::InStore, Handoff::InProcess] {
-        let server = Server::new();
-        let [one, other] = replicas(&server, handoff);
-        let guard = one.lock(KEY).await.unwrap();
-        let next = tokio::spawn(other.lock(KEY).acquire());
-        sleep(5 * SECOND).await;
-        guard.release().await.unwrap();
-        let guard = next.await.unwrap().unwrap();
-        assert!(guard.held().remaining() > SECOND, "{:?}", guard.held());
-        sleep(30 * SECOND).await;
-        assert!(!guard.held().is_lost());
-        assert!(guard.held().remaining() <= 9 * SECOND);
-        guard.release().await.unwrap();
-    }
+    let server = Server::new();
+    let [one, other] = replicas(&server);
+    let guard = one.lock(KEY).await.unwrap();
+    let next = tokio::spawn(other.lock(KEY).acquire());
+    sleep(5 * SECOND).await;
+    guard.release().await.unwrap();
+    let guard = next.await.unwrap().unwrap();
+    assert!(guard.held().remaining() > SECOND, "{:?}", guard.held());
+    sleep(30 * SECOND).await;
+    assert!(!guard.held().is_lost());
+    assert!(guard.held().remaining() <= 9 * SECOND);
+    guard.release().await.unwrap();
 }
 
 #[tokio::test]

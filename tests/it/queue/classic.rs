@@ -13,7 +13,7 @@ use crate::support::{
 };
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
-use reentry::{Handoff, HoldId, Locks, held};
+use reentry::{HoldId, Locks, held};
 use tokio::task::JoinSet;
 
 const CLASSIC: &str = "9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:1";
@@ -32,35 +32,33 @@ async fn poll_until_locked(connection: &mut MultiplexedConnection, holder: &str)
 /// The lock is never free between two holders of this crate, whichever way it passes from one to the next.
 #[tokio::test]
 async fn a_classic_program_gets_in_when_our_queue_has_run_empty() {
-    for handoff in [Handoff::InStore, Handoff::InProcess] {
-        let server = RedisServer::start().await;
-        let builder = unhurried(&server).handoff(handoff).local_handoffs(2);
-        let [holder, one, other] = processes(&builder).await;
-        let guard = holder.lock(KEY).await.unwrap();
-        let mut turns = Turns::default();
-        for number in 0..10 {
-            turns.come(&one, &format!("a{number}")).await;
-            turns.come(&other, &format!("b{number}")).await;
-        }
-        until_queued(&server, 2).await;
-        let before = server.commandstats().await;
-        let mut classic = server.connection().await;
-        let poller = tokio::spawn(async move {
-            poll_until_locked(&mut classic, CLASSIC).await;
-            classic
-        });
-        let polls = async || server.calls_since(&before).await.contains_key("eval");
-        eventually(DEADLINE, "it polls", polls).await;
-        guard.release().await.unwrap();
-        let mut classic = within(DEADLINE, "its turn", poller).await.unwrap();
-        assert_eq!(turns.so_far().len(), 20, "it came after all of ours");
-        // The callers of this crate stay out while it is inside.
-        let refused = one.lock(KEY).try_acquire().await.unwrap();
-        assert!(refused.is_none());
-        let unlocked = classic_unlock(&mut classic, KEY, CLASSIC, TTL_MS).await;
-        assert_eq!(unlocked, Unlocked::Freed);
-        turns.all().await;
+    let server = RedisServer::start().await;
+    let builder = unhurried(&server).turns(2);
+    let [holder, one, other] = processes(&builder).await;
+    let guard = holder.lock(KEY).await.unwrap();
+    let mut turns = Turns::default();
+    for number in 0..10 {
+        turns.come(&one, &format!("a{number}")).await;
+        turns.come(&other, &format!("b{number}")).await;
     }
+    until_queued(&server, 2).await;
+    let before = server.commandstats().await;
+    let mut classic = server.connection().await;
+    let poller = tokio::spawn(async move {
+        poll_until_locked(&mut classic, CLASSIC).await;
+        classic
+    });
+    let polls = async || server.calls_since(&before).await.contains_key("eval");
+    eventually(DEADLINE, "it polls", polls).await;
+    guard.release().await.unwrap();
+    let mut classic = within(DEADLINE, "its turn", poller).await.unwrap();
+    assert_eq!(turns.so_far().len(), 20, "it came after all of ours");
+    // The callers of this crate stay out while it is inside.
+    let refused = one.lock(KEY).try_acquire().await.unwrap();
+    assert!(refused.is_none());
+    let unlocked = classic_unlock(&mut classic, KEY, CLASSIC, TTL_MS).await;
+    assert_eq!(unlocked, Unlocked::Freed);
+    turns.all().await;
 }
 
 /// It takes the lock when a lease of this crate has expired and the queue has not moved on yet, and goes before the
@@ -104,12 +102,7 @@ async fn a_queue_and_classic_programs_take_turns_without_an_overlap() {
     let server = RedisServer::start().await;
     let heartbeat = Duration::from_millis(250);
     let [one, other] = processes(&patient(&server).__heartbeat(heartbeat)).await;
-    let [grouped]: [Locks; 1] = processes(
-        &patient(&server)
-            .__heartbeat(heartbeat)
-            .handoff(Handoff::InProcess),
-    )
-    .await;
+    let [grouped]: [Locks; 1] = processes(&patient(&server).__heartbeat(heartbeat)).await;
     let section = Arc::new(Section::default());
     let mut tasks = JoinSet::new();
     for locks in [one, other, grouped] {

@@ -1,4 +1,4 @@
-//! The failures of `Handoff::InProcess`. A loss or a drop affects only one member. The next one continues, or sends its
+//! The failures of hand-offs in memory. A loss or a drop affects only one member. The next one continues, or sends its
 //! own request.
 
 use std::future::pending;
@@ -10,7 +10,7 @@ use crate::support::{
     within,
 };
 use futures_util::FutureExt;
-use reentry::{Handoff, LockError, Locks, LostReason, held};
+use reentry::{LockError, Locks, LostReason, held};
 use tokio::sync::oneshot;
 
 /// A TTL that is short enough for early renewals, and much longer than the pauses of a busy machine.
@@ -18,7 +18,7 @@ const LEASE: Duration = Duration::from_secs(6);
 
 async fn ground() -> (RedisServer, Locks, Locks) {
     let server = RedisServer::start().await;
-    let builder = unhurried(&server).ttl(LEASE).handoff(Handoff::InProcess);
+    let builder = unhurried(&server).ttl(LEASE);
     let [locks, elsewhere] = processes(&builder).await;
     // If no token of the key is known, an acquisition gets only one, and forms no group.
     locks.with_lock(KEY, async {}).await.unwrap();

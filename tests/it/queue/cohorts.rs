@@ -1,5 +1,4 @@
-//! `Handoff::InProcess`: call graphs that follow each other share one hold in the store, and are distinguished by their
-//! tokens.
+//! Call graphs of one process that follow each other share one hold in the store, and are distinguished by their tokens.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -12,12 +11,12 @@ use crate::support::{
     DEADLINE, RedisServer, Turns, eventually, processes, unhurried, until_depths, waiters, within,
 };
 use futures_util::future::join_all;
-use reentry::{Handoff, Locks, LocksBuilder, held};
+use reentry::{Locks, LocksBuilder, held};
 use tokio::runtime::Handle;
 use tokio::task::{JoinSet, yield_now};
 
 fn cohort(server: &RedisServer) -> LocksBuilder {
-    unhurried(server).handoff(Handoff::InProcess)
+    unhurried(server)
 }
 
 /// The turns in groups that show the same hold.
@@ -216,7 +215,7 @@ async fn token(locks: &Locks) -> u64 {
 async fn groups_of_any_size_give_greater_tokens_after_flushall() {
     let server = RedisServer::start().await;
     for handoffs in [10_000, u32::MAX] {
-        let [locks] = processes(&cohort(&server).local_handoffs(handoffs)).await;
+        let [locks] = processes(&cohort(&server).turns(handoffs)).await;
         let (first, second) = (token(&locks).await, token(&locks).await);
         server.ask("FLUSHALL").await;
         let third = token(&locks).await;
@@ -226,8 +225,8 @@ async fn groups_of_any_size_give_greater_tokens_after_flushall() {
 
 #[tokio::test(start_paused = true)]
 async fn groups_of_any_size_give_greater_tokens_after_the_last_one_is_forgotten() {
-    let builder = Locks::builder().url("memory:").handoff(Handoff::InProcess);
-    let locks = builder.local_handoffs(u32::MAX).build().await.unwrap();
+    let builder = Locks::builder().url("memory:");
+    let locks = builder.turns(u32::MAX).build().await.unwrap();
     let mut tokens = Vec::new();
     for minutes in [0, 1, 11, 90] {
         tokio::time::sleep(Duration::from_secs(60 * minutes)).await;

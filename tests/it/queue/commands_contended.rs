@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::stats::Calls;
 use crate::support::{DEADLINE, RedisServer, eventually, patient, waiters};
-use reentry::{Handoff, Locks};
+use reentry::Locks;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -19,11 +19,9 @@ async fn sent(server: &RedisServer, before: &Calls) -> u64 {
 }
 
 /// Locks whose heartbeat is longer than a test.
-async fn timeless(server: &RedisServer, handoff: Handoff) -> Locks {
+async fn timeless(server: &RedisServer) -> Locks {
     let builder = patient(server).ttl(Duration::from_secs(600));
-    let builder = builder
-        .__heartbeat(Duration::from_secs(60))
-        .handoff(handoff);
+    let builder = builder.__heartbeat(Duration::from_secs(60));
     let locks = builder.build().await.unwrap();
     locks.with_lock("warm", async {}).await.unwrap();
     locks
@@ -47,20 +45,9 @@ async fn drain(server: &RedisServer, locks: &Locks, tasks: usize) -> u64 {
 }
 
 #[tokio::test]
-async fn a_section_that_is_handed_off_costs_one_request() {
-    let server = RedisServer::start().await;
-    let locks = timeless(&server, Handoff::InStore).await;
-    drain(&server, &locks, 8).await;
-    for tasks in [8, 32, 128] {
-        // These are a release for the guard, and one for each of them.
-        assert_eq!(drain(&server, &locks, tasks).await, tasks as u64 + 1);
-    }
-}
-
-#[tokio::test]
 async fn a_section_that_is_handed_off_in_memory_costs_a_seventeenth_of_one() {
     let server = RedisServer::start().await;
-    let locks = timeless(&server, Handoff::InProcess).await;
+    let locks = timeless(&server).await;
     drain(&server, &locks, 8).await;
     for tasks in [32, 128] {
         let requests = drain(&server, &locks, tasks).await;
@@ -74,7 +61,7 @@ async fn contend(tasks: usize, most: f64) {
     let server = RedisServer::start().await;
     let mut processes = Vec::new();
     for _ in 0..4 {
-        processes.push(timeless(&server, Handoff::InStore).await);
+        processes.push(timeless(&server).await);
     }
     let mut running = JoinSet::new();
     let before = server.commandstats().await;
@@ -111,7 +98,7 @@ async fn processes_with_one_task_send_about_three_commands_for_each_section() {
 async fn many_waiters_ask_as_often_as_one_heart_beats() {
     let heartbeat = Duration::from_millis(200);
     let server = RedisServer::start().await;
-    let holder = timeless(&server, Handoff::InStore).await;
+    let holder = timeless(&server).await;
     let locks = patient(&server)
         .__heartbeat(heartbeat)
         .build()

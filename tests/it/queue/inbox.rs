@@ -28,7 +28,7 @@ fn over_pool(server: &RedisServer) -> LocksBuilder {
 /// A process in strict order. Each of its waiters gets the lock by a message, or by its own request.
 fn process(server: &RedisServer) -> LocksBuilder {
     let builder = over_pool(server).ttl(10 * HEARTBEAT).__heartbeat(HEARTBEAT);
-    builder.local_handoffs(0).wait_forever()
+    builder.turns(0).wait_forever()
 }
 
 /// The number of waiters in each of the two.

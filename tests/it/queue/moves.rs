@@ -68,7 +68,7 @@ async fn a_release_moves_the_lock_to_one_waiter_and_wakes_no_other() {
 #[tokio::test]
 async fn a_process_that_waits_has_its_turn_after_so_many_local_hand_offs() {
     let server = RedisServer::start().await;
-    let [many, one] = processes(&unhurried(&server).local_handoffs(3)).await;
+    let [many, one] = processes(&unhurried(&server).turns(3)).await;
     warm(&many).await;
     let guard = many.lock(KEY).await.unwrap();
     let mut turns = Turns::default();
@@ -92,7 +92,7 @@ async fn a_process_that_waits_has_its_turn_after_so_many_local_hand_offs() {
 #[tokio::test]
 async fn in_strict_order_the_waiters_of_all_processes_have_their_turns_as_they_came() {
     let server = RedisServer::start().await;
-    let [holder, one, other] = processes(&unhurried(&server).local_handoffs(0)).await;
+    let [holder, one, other] = processes(&unhurried(&server).turns(0)).await;
     let guard = holder.lock(KEY).await.unwrap();
     let mut turns = Turns::default();
     let names = ["a1", "b1", "a2", "b2", "a3", "b3"];

@@ -14,7 +14,7 @@ use crate::support::{
 };
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, cmd};
-use reentry::{Handoff, Locks, LocksBuilder, Neighbours};
+use reentry::{Locks, LocksBuilder, Neighbours};
 use tokio::task::JoinSet;
 
 const CLASSIC: &str = "9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:1";
@@ -90,15 +90,9 @@ impl Contention {
 /// Without the option it never enters: see the page *migrating* of the guide.
 #[tokio::test]
 async fn a_program_that_polls_gets_in_beside_contending_processes() {
-    for (count, callers, handoff) in [
-        (1, 2, Handoff::InStore),
-        (1, 2, Handoff::InProcess),
-        (2, 1, Handoff::InStore),
-        (2, 2, Handoff::InProcess),
-        (4, 1, Handoff::InStore),
-    ] {
+    for (count, callers) in [(1, 2), (2, 1), (2, 2), (4, 1)] {
         let server = RedisServer::start().await;
-        let builder = patient(&server).handoff(handoff);
+        let builder = patient(&server);
         let all: [Locks; 4] = processes(&builder.neighbours(Neighbours::polling(INTERVAL))).await;
         let contention = Contention::of(&all[..count], callers);
         let mut classic = server.connection().await;

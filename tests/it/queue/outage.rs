@@ -17,9 +17,7 @@ const EACH: usize = 25;
 
 fn builder(server: &RedisServer) -> LocksBuilder {
     let builder = patient(server).ttl(TTL);
-    builder
-        .__heartbeat(Duration::from_millis(500))
-        .local_handoffs(4)
+    builder.__heartbeat(Duration::from_millis(500)).turns(4)
 }
 
 /// Lets the waiters of both processes join. Each of them checks in the store, during its turn, whether it is really the

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::rig::KEY;
 use crate::support::sweep::poll_times;
 use crate::support::{DEADLINE, Rig, eventually, waiters, within};
-use reentry::{Handoff, Locks, LocksBuilder};
+use reentry::{Locks, LocksBuilder};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{sleep, timeout};
 
@@ -68,7 +68,7 @@ fn a_hold_that_is_handed_off_outlives_the_runtime_of_the_member_before() {
     for shut_down in [true, false] {
         let (first, next) = (still(), running());
         let builder = Locks::builder().ttl(2 * SECOND);
-        let locks = in_memory(&next, builder.handoff(Handoff::InProcess));
+        let locks = in_memory(&next, builder);
         // A key without a known token has no groups.
         next.block_on(locks.with_lock(KEY, async {})).unwrap();
         next.block_on(async { sleep(SECOND / 100).await });

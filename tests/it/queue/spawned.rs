@@ -5,7 +5,7 @@ use crate::support::stats::Calls;
 use crate::support::{
     DEADLINE, RedisServer, Turns, connect, depths, processes, unhurried, waiters, within,
 };
-use reentry::{Handoff, JoinSetExt, Locks, held};
+use reentry::{JoinSetExt, Locks, held};
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, yield_now};
 
@@ -56,9 +56,10 @@ async fn members_cost_no_request() {
 }
 
 /// A waiter of the same process joins, the parent leaves, and then its last member.
-async fn next_after_a_member(handoff: Handoff) -> (bool, u64) {
+#[tokio::test]
+async fn a_lock_with_members_is_handed_off_by_the_last_of_them() {
     let server = RedisServer::start().await;
-    let [locks] = processes(&unhurried(&server).handoff(handoff)).await;
+    let [locks] = processes(&unhurried(&server)).await;
     warmed_up(&locks).await;
     let mut turns = Turns::default();
     let (go_on, may_go_on) = oneshot::channel::<()>();
@@ -78,16 +79,7 @@ async fn next_after_a_member(handoff: Handoff) -> (bool, u64) {
     let seen = turns.all().await;
     assert_eq!(seen.len(), 1);
     assert!(seen[0].token > first.fencing_token());
-    (
-        seen[0].hold == first.hold_id(),
-        evalshas(&server, &before).await,
-    )
-}
-
-#[tokio::test]
-async fn a_lock_with_members_is_not_handed_off() {
-    // It is handed off in memory, by the last member. The one request is the release of the next turn.
-    assert_eq!(next_after_a_member(Handoff::InProcess).await, (true, 1));
-    // It is handed off by the release of the last member, which names the next one.
-    assert_eq!(next_after_a_member(Handoff::InStore).await, (false, 2));
+    assert_eq!(seen[0].hold, first.hold_id());
+    // The one request is the release of the next turn.
+    assert_eq!(evalshas(&server, &before).await, 1);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use reentry::{Handoff, LockError, LockGuard, Locks, LocksBuilder};
+use reentry::{LockError, LockGuard, Locks, LocksBuilder};
 use tokio::task::JoinHandle;
 
 use crate::support::rig::KEY;
@@ -33,23 +33,21 @@ async fn give_way(guard: LockGuard, waiting: JoinHandle<Result<(), LockError>>) 
 /// The holder is notified by a message, and in no other way: its next request is a minute away.
 #[tokio::test]
 async fn a_process_that_comes_is_known_by_a_message() {
-    for handoff in [Handoff::InStore, Handoff::InProcess] {
-        let server = RedisServer::start().await;
-        let [holder, other] = processes(&rarely(&server).handoff(handoff)).await;
-        let guard = holder.lock(KEY).await.unwrap();
-        let before = server.commandstats().await;
-        let wanted = wanted(&guard);
-        let asked = async || server.calls_since(&before).await.contains_key("evalsha");
-        eventually(DEADLINE, "the holder has asked", asked).await;
-        let open = async || server.subscriptions().await.len() == 1;
-        eventually(DEADLINE, "its inbox is open", open).await;
-        let waiting = tokio::spawn(other.with_lock(KEY, async {}));
-        within(DEADLINE, "it is wanted", wanted).await.unwrap();
-        // A later call learns it from the store.
-        within(DEADLINE, "it is still wanted", guard.held().wanted()).await;
-        give_way(guard, waiting).await;
-        assert_eq!(server.key_count().await, 0);
-    }
+    let server = RedisServer::start().await;
+    let [holder, other] = processes(&rarely(&server)).await;
+    let guard = holder.lock(KEY).await.unwrap();
+    let before = server.commandstats().await;
+    let wanted = wanted(&guard);
+    let asked = async || server.calls_since(&before).await.contains_key("evalsha");
+    eventually(DEADLINE, "the holder has asked", asked).await;
+    let open = async || server.subscriptions().await.len() == 1;
+    eventually(DEADLINE, "its inbox is open", open).await;
+    let waiting = tokio::spawn(other.with_lock(KEY, async {}));
+    within(DEADLINE, "it is wanted", wanted).await.unwrap();
+    // A later call learns it from the store.
+    within(DEADLINE, "it is still wanted", guard.held().wanted()).await;
+    give_way(guard, waiting).await;
+    assert_eq!(server.key_count().await, 0);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::sweep::poll_times;
 use crate::support::{DEADLINE, depths, eventually, on_both_stores, until_depths, until_waiting};
-use reentry::{FutureExt, Handoff, LockError, Locks, Mode, held};
+use reentry::{FutureExt, LockError, Locks, Mode, held};
 use tokio::task::JoinSet;
 
 /// Longer than the lease of a lock by default.
@@ -135,7 +135,7 @@ async fn a_downgrade_goes_on_when_it_is_dropped(locks: Locks) {
 /// The store does not know the second token when the lock becomes shared.
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_after_a_hand_off_in_memory_brings_the_later_token() {
-    let locks = Locks::builder().url("memory:").handoff(Handoff::InProcess);
+    let locks = Locks::builder().url("memory:");
     let locks = locks.build().await.unwrap();
     let first = locks.lock("key").await.unwrap();
     let before = first.held().clone();

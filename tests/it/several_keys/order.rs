@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{DEADLINE, Section, eventually, on_both_stores, until_waiting, within};
-use reentry::{Handoff, Locks, held};
+use reentry::{Locks, held};
 
 on_both_stores!(
     callers_in_this_process_are_not_overtaken,
@@ -53,7 +53,7 @@ async fn a_caller_that_comes_during_the_request_is_next(locks: Locks) {
 /// Each lock is released in the store, and the next caller has a hold of its own.
 #[tokio::test(start_paused = true)]
 async fn several_locks_are_never_handed_off_in_memory() {
-    let locks = Locks::builder().url("memory:").handoff(Handoff::InProcess);
+    let locks = Locks::builder().url("memory:");
     let locks = locks.build().await.unwrap();
     let hold = || async { held("b").unwrap().hold_id() };
     // This is long enough for a token of its own.

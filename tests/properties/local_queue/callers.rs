@@ -71,22 +71,20 @@ impl Shell {
             }
             Event::Silence => self.answer(Some(Effect::Unknown)),
             Event::Fail(effect) => {
-                let acquires = |flight: &Flight| {
-                    flight.reply.is_none() && !matches!(flight.request, Request::Release(..))
-                };
-                if self.flight.as_ref().is_some_and(acquires) {
+                let is_open = |flight: &Flight| flight.reply.is_none();
+                if self.flight.as_ref().is_some_and(is_open) {
                     self.answer(Some(effect));
                 }
             }
             Event::Haunt(at) => match choose(&mut self.ghosts, at) {
                 Some(Request::Acquire(request)) => drop(self.store.acquire(request, self.now)),
                 Some(Request::Share(request)) => drop(self.store.share(&request, self.now)),
-                Some(Request::Release(..)) | None => {}
+                None => {}
             },
             Event::Finish(at) => {
                 if let Some(release) = choose(&mut self.releases, at) {
-                    self.store.release(release, None, self.now);
-                    self.step(Input::MaybeFree);
+                    self.store.release(release, self.now);
+                    self.step(Input::Released(release.hold));
                 }
             }
             Event::Message(at) => {

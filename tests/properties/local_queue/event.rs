@@ -5,7 +5,6 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::base::error::Effect;
-use crate::base::option_types::Handoff;
 use crate::base::options::Queueing;
 
 /// The possible events. A number selects one of the values to which the event can apply.
@@ -34,7 +33,7 @@ pub(super) enum Event {
     Fail(Effect),
     /// A request without a response is executed after all.
     Haunt(usize),
-    /// A release that names no successor is answered.
+    /// A release is answered.
     Finish(usize),
     Message(usize),
     LoseMessage(usize),
@@ -87,10 +86,9 @@ pub(super) fn any_event() -> impl Strategy<Value = Event> {
 }
 
 pub(super) fn any_queueing() -> impl Strategy<Value = Queueing> {
-    prop::sample::select(vec![0, 1, 16]).prop_map(|local_handoffs| Queueing {
+    prop::sample::select(vec![0, 1, 16]).prop_map(|turns| Queueing {
         heartbeat: Duration::from_secs(1),
-        local_handoffs,
-        handoff: Handoff::InProcess,
+        turns,
         report_after: Duration::MAX,
         outage: None,
         neighbours: None,

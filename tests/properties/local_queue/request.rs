@@ -1,14 +1,12 @@
 //! The requests of which one is in flight at a time.
 
 use crate::base::id::HoldId;
-use crate::queue::grant::Release;
-use crate::store::{AcquireRequest, ShareRequest, Successor};
+use crate::store::{AcquireRequest, ShareRequest};
 
 #[derive(Clone, Debug)]
 pub(super) enum Request {
     Acquire(AcquireRequest),
     Share(ShareRequest),
-    Release(Release, Successor),
 }
 
 impl Request {
@@ -17,7 +15,6 @@ impl Request {
         match self {
             Self::Acquire(request) => vec![request.hold],
             Self::Share(request) => request.holds.clone(),
-            Self::Release(_, successor) => vec![successor.hold],
         }
     }
 
@@ -25,7 +22,6 @@ impl Request {
         match self {
             Self::Acquire(request) => request.entry.is_some(),
             Self::Share(request) => request.entry.is_some(),
-            Self::Release(..) => true,
         }
     }
 }

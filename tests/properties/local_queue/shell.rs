@@ -83,7 +83,7 @@ pub(super) struct Shell {
     pub(super) now: Instant,
     pub(super) epoch: u64,
     pub(super) flight: Option<Flight>,
-    /// Releases that name no successor.
+    /// The releases in flight.
     pub(super) releases: Vec<Release>,
     /// The requests without a response that may still be executed.
     pub(super) ghosts: Vec<Request>,
@@ -140,7 +140,7 @@ impl Shell {
     pub(super) fn release(&mut self, hold: HoldId) {
         let Record { grant, mode, .. } = self.records[&hold];
         let grant = grant.unwrap();
-        self.step(Input::Release(Release {
+        self.send(Release {
             mode,
             permits: 1,
             hold,
@@ -151,9 +151,16 @@ impl Shell {
             ttl: grant.lease.ttl,
             since: None,
             min_hold: None,
-            gives_way: false,
             with_others: false,
-        }));
+        });
+        self.step(Input::Release(hold));
+    }
+
+    fn send(&mut self, release: Release) {
+        let record = self.records.get_mut(&release.hold).unwrap();
+        record.releases += 1;
+        assert_eq!(release.unanswered, record.unanswered, "{release:?}");
+        self.releases.push(release);
     }
 
     // ---- the request in flight ----
@@ -164,9 +171,6 @@ impl Shell {
             reply.get_or_insert_with(|| match request {
                 Request::Acquire(request) => Reply::Acquire(store.acquire(*request, now)),
                 Request::Share(request) => Reply::Share(store.share(request, now)),
-                Request::Release(release, successor) => {
-                    store.release(*release, Some(*successor), now)
-                }
             });
         }
     }
@@ -186,7 +190,6 @@ impl Shell {
         let (waiters, has_entry) = (request.waiters(), request.has_entry());
         let reply = match (failure, request) {
             (None, _) => reply.unwrap(),
-            (Some(effect), Request::Release(..)) => Reply::Unsure(Some(error(effect))),
             (Some(Effect::Refused), _) => Reply::Refused(error(Effect::Refused)),
             (Some(effect), request) => {
                 if effect == Effect::Unknown && reply.is_none() {
@@ -224,7 +227,6 @@ impl Shell {
             Reply::Unanswered(error) if error.effect() == Effect::Unknown => {
                 (record.is_known, record.unanswered) = (true, true);
             }
-            Reply::Unsure(_) => record.is_known = true,
             Reply::Acquire(AcquireReply::Ended) => panic!("{hold} was asked for after its end"),
             Reply::Unanswered(_) | Reply::Refused(_) | Reply::Share(_) => {}
         }
@@ -281,18 +283,7 @@ impl Shell {
                 assert!(first.eq(request.holds.iter().copied()), "{request:?}");
                 self.fly(Request::Share(request));
             }
-            Action::Release(release, successor) | Action::Undo(release, successor) => {
-                let record = self.records.get_mut(&release.hold).unwrap();
-                record.releases += 1;
-                assert_eq!(release.unanswered, record.unanswered, "{release:?}");
-                match successor {
-                    Some(successor) => {
-                        assert_eq!(Some(successor.hold), self.first());
-                        self.fly(Request::Release(release, successor));
-                    }
-                    None => self.releases.push(release),
-                }
-            }
+            Action::Undo(release) => self.send(release),
             Action::Grant(waiter, grant) => {
                 self.may_enter(waiter);
                 assert!(grant.hold == waiter && self.now < grant.lease.deadline);
@@ -366,11 +357,7 @@ impl Shell {
         let is_active = waiting > 0 || unclaimed > 0 || in_flight;
         assert_eq!(self.machine.is_active(), is_active, "{self:?}");
         // Waiters that make only one attempt wait for a request.
-        let flight = self.flight.as_ref().map(|flight| &flight.request);
-        assert!(
-            hasty == 0 || matches!(flight, Some(Request::Acquire(_) | Request::Share(_))),
-            "{self:?}"
-        );
+        assert!(hasty == 0 || in_flight, "{self:?}");
     }
 }
 

@@ -9,10 +9,8 @@ use tokio::time::Instant;
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::option_types::Mode;
 use crate::queue::grant::Release;
-use crate::queue::step::Reply;
 use crate::store::{
-    AcquireReply, AcquireRequest, HandoffMessage, Order, QueueEntry, ShareRequest, StoreTime,
-    Successor,
+    AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, ShareRequest, StoreTime,
 };
 
 const LEASE_OF_ANOTHER: Duration = Duration::from_secs(2);
@@ -126,50 +124,30 @@ impl Store {
         true
     }
 
-    /// Ends a hold, and returns the outcome for the successor.
-    pub(super) fn release(
-        &mut self,
-        release: Release,
-        successor: Option<Successor>,
-        now: Instant,
-    ) -> Reply {
+    pub(super) fn release(&mut self, release: Release, now: Instant) {
         let hold = release.hold;
         self.ended.insert(hold);
         if release.unanswered {
             self.tombstones.insert(hold);
         }
         self.expire(now);
-        let reply = if self.is_in(hold) {
+        if self.is_in(hold) {
             self.inside.retain(|inside| inside.hold != Some(hold));
-            match successor {
-                Some(next) => Some(self.move_on(next, now)),
-                None => {
-                    self.admit(now);
-                    None
-                }
-            }
+            self.admit(now);
         } else {
-            self.depart(hold, successor, now)
-        };
-        reply.map_or(Reply::Unsure(None), Reply::Acquire)
+            self.depart(hold, now);
+        }
     }
 
     /// The hold may only have waited.
-    fn depart(
-        &mut self,
-        hold: HoldId,
-        successor: Option<Successor>,
-        now: Instant,
-    ) -> Option<AcquireReply> {
+    fn depart(&mut self, hold: HoldId, now: Instant) {
         let waits = |(process, _): &(Process, Mode)| match process {
             Process::Ours(holds, _) => holds.contains(&hold),
             Process::Another => false,
         };
-        let at = self.queue.iter().position(waits)?;
-        if let Some(next) = successor {
-            self.stand(vec![next.hold], Mode::Exclusive, next.entry);
-            return Some(self.busy(now));
-        }
+        let Some(at) = self.queue.iter().position(waits) else {
+            return;
+        };
         if let (Process::Ours(holds, _), _) = &mut self.queue[at] {
             holds.retain(|other| *other != hold);
             if holds.is_empty() {
@@ -179,7 +157,6 @@ impl Store {
         if !self.inside.is_empty() {
             self.admit(now);
         }
-        None
     }
 
     /// Makes another process take the lock, or wait for it.
@@ -288,16 +265,6 @@ impl Store {
                 }
             }
         }
-    }
-
-    /// A writer has left, and names the next one.
-    fn move_on(&mut self, next: Successor, now: Instant) -> AcquireReply {
-        if next.order == Order::QueueFirst && !self.is_next() {
-            self.stand(vec![next.hold], Mode::Exclusive, next.entry);
-            self.admit(now);
-            return self.busy(now);
-        }
-        self.take(next.hold, Mode::Exclusive, next.ttl, now)
     }
 
     fn held(&self, lease: Duration, now: Instant) -> AcquireReply {

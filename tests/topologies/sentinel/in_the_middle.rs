@@ -8,7 +8,6 @@ use super::ground::{
 };
 use crate::support::rig::KEY;
 use crate::support::{SentinelSet, Turns, eventually, processes, until_queued, within};
-use reentry::Handoff;
 use tokio::sync::oneshot;
 
 /// The primary is stalled until another one has replaced it. Then it continues, and executes the requests that it had
@@ -138,16 +137,14 @@ async fn a_renewal_is_made_in_the_new_primary() {
 async fn a_lock_goes_on_in_its_process() {
     let set = SentinelSet::start().await;
     let mut all = Vec::new();
-    for handoff in [Handoff::InStore, Handoff::InProcess] {
-        let builder = unhurried(&set).handoff(handoff);
-        let locks = builder.prefix(format!("{handoff:?}:")).build().await;
-        let locks = locks.unwrap();
-        let guard = locks.lock(KEY).await.unwrap();
-        let mut turns = Turns::default();
-        turns.come(&locks, "next").await;
-        turns.come(&locks, "last").await;
-        all.push((guard, turns));
-    }
+    let builder = unhurried(&set);
+    let locks = builder.prefix(format!("{handoff:?}:")).build().await;
+    let locks = locks.unwrap();
+    let guard = locks.lock(KEY).await.unwrap();
+    let mut turns = Turns::default();
+    turns.come(&locks, "next").await;
+    turns.come(&locks, "last").await;
+    all.push((guard, turns));
     until_replicated(&set, 0).await;
     set.nodes[0].pause();
     let turns: Vec<_> = all.into_iter().map(|(_guard, turns)| turns).collect();

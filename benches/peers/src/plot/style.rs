@@ -40,7 +40,7 @@ impl Chart {
 
 pub(super) fn colour(contestant: &str) -> RGBColor {
     match Kind::from_str(contestant, false) {
-        Ok(Kind::Reentry | Kind::ReentryInProcess) => RGBColor(31, 99, 191),
+        Ok(Kind::Reentry) => RGBColor(31, 99, 191),
         Ok(Kind::Classic | Kind::InProcessQueue | Kind::Blpop | Kind::RedissonProtocol)
         | Err(_) => RGBColor(90, 90, 90),
         Ok(_) => RGBColor(178, 178, 178),

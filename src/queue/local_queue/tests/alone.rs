@@ -34,12 +34,11 @@ fn where_a_hold_has_the_lock() {
 #[test]
 fn where_the_lock_went_from_one_to_the_next() {
     let story = Story::of(NOTIFY).held_by(A).goes([
-        (join(B), ""),
-        (release(A), "release A to B"),
-        (held(), "grant B"),
-        (enter(B), ""),
+        (join_heir(B, TTL), ""),
+        (hand_off(A, B), ""),
+        (enter_turn(B, A), ""),
     ]);
-    let holder = (hold(B), Mode::Exclusive);
+    let holder = (hold(A), Mode::Exclusive);
     assert_eq!(story.queue.held_alone(), Some((holder, 1, true)));
     assert_eq!(story.queue, LocalQueue::held(NOTIFY, holder, 1, true));
 }

@@ -101,24 +101,23 @@ fn one_behind_a_waiter_that_rests_is_told_what_was_heard_last() {
 }
 
 #[test]
-fn one_behind_a_release_that_names_another_is_refused_at_once() {
+fn one_behind_a_request_for_another_shares_its_answer() {
     Story::of(NOTIFY)
         .held_by(A)
         .goes([
             (join(B), ""),
-            (release(A), "release A to B"),
-            (ask_once(C), "refuse C: busy"),
-            (held(), "grant B"),
+            (release(A), "acquire B"),
+            (ask_once(C), ""),
+            (held(), "grant B; refuse C: busy"),
         ])
         .released_by(B);
-    // The release of a waiter that has left names the next one that waits, however long that takes.
     Story::of(NOTIFY)
         .goes([
             (join(A), "acquire A"),
             (join(B), ""),
             (ask_once(C), ""),
             (leave(A), ""),
-            (busy(), "release A to B; refuse C: busy"),
+            (busy(), "release A; refuse C: busy; acquire B"),
             (held(), "grant B"),
         ])
         .released_by(B);
@@ -141,7 +140,7 @@ fn one_behind_a_local_holder_asks_if_no_other_waits() {
             (ask_once(B), "acquire B"),
             (held(), "grant B"),
             (lost(A), ""),
-            (release(A), "release A"),
+            (release(A), ""),
         ])
         .released_by(B);
     Story::of(NOTIFY)
@@ -149,7 +148,7 @@ fn one_behind_a_local_holder_asks_if_no_other_waits() {
         .goes([
             (join(B), ""),
             (ask_once(C), "refuse C: busy"),
-            (release(A), "release A to B"),
+            (release(A), "acquire B"),
             (held(), "grant B"),
         ])
         .released_by(B);
@@ -218,7 +217,10 @@ fn one_that_goes_lets_the_next_waiter_ask() {
         .goes([
             (ask_once(A), "acquire A"),
             (join(B), ""),
-            (unanswered(), "release A (tombstone) to B; refuse A: failed"),
+            (
+                unanswered(),
+                "release A (tombstone); refuse A: failed; acquire B",
+            ),
             (held(), "grant B"),
         ])
         .released_by(B);

@@ -7,7 +7,6 @@ pub(super) use super::replies::*;
 use super::story::*;
 use crate::base::id::InboxId;
 use crate::base::option_types::Mode;
-use crate::queue::grant::{Grant, Release};
 use crate::queue::step::{Input, Wish};
 use crate::store::{AcquireRequest, QueueEntry};
 
@@ -24,16 +23,10 @@ impl Story {
 
     /// The lock is released, and nothing is left.
     pub(super) fn released_by(self, holder: char) {
-        let expected = match self.grants.get(&holder) {
-            Some(Grant {
-                unanswered: true, ..
-            }) => format!("release {holder} (tombstone)"),
-            _ => format!("release {holder}"),
-        };
         let rows = [
             (enter(holder), ""),
-            (release(holder), &*expected),
-            (free(), ""),
+            (release(holder), ""),
+            (released(holder), ""),
         ];
         self.goes(rows).ends();
     }
@@ -215,44 +208,26 @@ pub(super) fn hand_off(of: char, waiter: char) -> Event {
     })
 }
 
+/// The release of a hold is sent.
 pub(super) fn release(holder: char) -> Event {
-    end(holder, false)
+    Box::new(move |_| Some(Input::Release(hold(holder))))
 }
 
-/// The release of a lock that a victim of a deadlock leaves.
-pub(super) fn give_way(holder: char) -> Event {
-    end(holder, true)
-}
-
-fn end(holder: char, gives_way: bool) -> Event {
-    Box::new(move |story| {
-        let grant = story.grants[&holder];
-        Some(Input::Release(Release {
-            hold: grant.hold,
-            mode: grant.mode,
-            permits: 1,
-            unanswered: grant.unanswered,
-            nested: false,
-            open: true,
-            deadline: grant.lease.deadline,
-            ttl: grant.lease.ttl,
-            since: None,
-            min_hold: None,
-            gives_way,
-            with_others: false,
-        }))
-    })
+/// The release of a hold is answered, or is given up.
+pub(super) fn released(holder: char) -> Event {
+    Box::new(move |_| Some(Input::Released(hold(holder))))
 }
 
 pub(super) fn lost(holder: char) -> Event {
     Box::new(move |_| Some(Input::Lost(hold(holder))))
 }
 
-/// A release that names no successor is answered.
+/// Another process has begun to wait.
 pub(super) fn contended() -> Event {
     Box::new(|_| Some(Input::Contended))
 }
 
+/// The lock may be free.
 pub(super) fn free() -> Event {
     Box::new(|_| Some(Input::MaybeFree))
 }

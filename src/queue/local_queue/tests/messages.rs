@@ -108,42 +108,6 @@ fn a_message_that_cannot_be_read_is_a_reason_to_ask() {
 }
 
 #[test]
-fn a_message_to_a_successor_is_read_after_the_answer_to_the_release() {
-    let answers = [
-        ("busy", busy(), "grant B"),
-        ("held", held(), "grant B"),
-        ("nothing told", unsure(), "acquire B"),
-        ("given up", abandoned(), "acquire B"),
-    ];
-    for (name, answer, done) in answers {
-        let story = Story::of(NOTIFY).named(name).held_by(A).goes([
-            (join(B), ""),
-            (release(A), "release A to B"),
-            (message(B), ""),
-            (answer, done),
-        ]);
-        match done {
-            "acquire B" => story.goes([(held(), "grant B")]).released_by(B),
-            _ => story.released_by(B),
-        }
-    }
-    // The waiter was in the queue before. It evaluates the message with the answer that it got there.
-    for answer in [unsure(), abandoned()] {
-        Story::of(NOTIFY)
-            .held_by(A)
-            .goes([
-                (join(B), ""),
-                (due(1_000), "acquire B"),
-                (busy(), ""),
-                (release(A), "release A to B"),
-                (message(B), ""),
-                (answer, "grant B"),
-            ])
-            .released_by(B);
-    }
-}
-
-#[test]
 fn a_message_to_a_hold_that_does_not_wait_is_of_no_use() {
     Story::of(NOTIFY)
         .held_by(A)

@@ -5,10 +5,7 @@ use super::story::*;
 use crate::base::options::Queueing;
 
 /// At most two hand-offs in a row.
-const TWO: Queueing = Queueing {
-    local_handoffs: 2,
-    ..NOTIFY
-};
+const TWO: Queueing = Queueing { turns: 2, ..NOTIFY };
 
 #[test]
 fn in_strict_order_a_waiter_asks_at_once_behind_a_local_holder() {
@@ -19,12 +16,12 @@ fn in_strict_order_a_waiter_asks_at_once_behind_a_local_holder() {
             (join(B), "acquire B"),
             (join(C), ""),
             (busy(), ""),
-            (release(A), "release A to the queue, then B"),
+            (release(A), "acquire B"),
             (busy(), ""),
             (message(B), "grant B; acquire C"),
             (enter(B), ""),
             (busy(), ""),
-            (release(B), "release B to the queue, then C"),
+            (release(B), "acquire C"),
             (held(), "grant C"),
         ])
         .released_by(C);
@@ -36,7 +33,7 @@ fn in_strict_order_a_release_may_come_before_the_answer() {
         .held_by(A)
         .goes([
             (join(B), "acquire B"),
-            (release(A), "release A"),
+            (release(A), ""),
             (free(), ""),
             (busy(), "acquire B"),
             (held(), "grant B"),
@@ -45,85 +42,39 @@ fn in_strict_order_a_release_may_come_before_the_answer() {
 }
 
 #[test]
-fn after_so_many_handoffs_another_process_goes_first() {
-    Story::of(TWO)
-        .held_by(A)
-        .goes([
-            (join(B), ""),
-            (join(C), ""),
-            (join(D), ""),
-            (join(E), ""),
-            (join(F), ""),
-            (release(A), "release A to B"),
-            (held(), "grant B"),
-            (enter(B), ""),
-            (release(B), "release B to C"),
-            (held(), "grant C"),
-            (enter(C), ""),
-            (release(C), "release C to the queue, then D"),
-            // No other process waits. The count begins again.
-            (held(), "grant D"),
-            (enter(D), ""),
-            (release(D), "release D to E"),
-            (held(), "grant E"),
-            (enter(E), ""),
-            (release(E), "release E to F"),
-            (held(), "grant F"),
-        ])
-        .released_by(F);
-}
-
-#[test]
-fn a_lock_that_comes_from_another_process_is_the_first_of_a_row() {
+fn a_lock_that_comes_from_the_store_begins_a_new_row_of_turns() {
     let used_up = || {
         Story::of(TWO).held_by(A).goes([
             (listens(true), ""),
-            (join(B), ""),
-            (join(C), ""),
-            (join(D), ""),
-            (release(A), "release A to B"),
-            (held(), "grant B"),
-            (enter(B), ""),
-            (release(B), "release B to C"),
+            (join_heir(B, TTL), ""),
+            (join_heir(C, TTL), ""),
+            (join_heir(D, TTL), ""),
+            (join_heir(E, TTL), ""),
+            (hand_off(A, B), ""),
+            (enter_turn(B, A), ""),
+            (hand_off(A, C), ""),
+            (enter_turn(C, A), ""),
+            (heir(TTL, None), ""),
+            (release(A), "acquire D"),
         ])
     };
-    let ways = [
-        ("by a message", message(C), "grant C"),
-        ("by a question", free(), "acquire C"),
-    ];
-    for (name, event, done) in ways {
-        let story = used_up().named(name).goes([(busy(), ""), (event, done)]);
-        let story = match done {
-            "acquire C" => story.goes([(held(), "grant C")]),
-            _ => story,
-        };
-        story
-            .goes([
-                (enter(C), ""),
-                (release(C), "release C to D"),
-                (held(), "grant D"),
-            ])
-            .released_by(D);
-    }
-}
-
-#[test]
-fn an_own_question_does_not_count_as_a_handoff() {
-    Story::of(TWO)
-        .held_by(A)
+    used_up()
+        .named("by a message")
         .goes([
-            (join(B), ""),
-            (release(A), "release A to B"),
-            (unsure(), "acquire B"),
-            (held(), "grant B"),
-            (join(C), ""),
-            (join(D), ""),
-            (enter(B), ""),
-            (release(B), "release B to C"),
-            (held(), "grant C"),
-            (enter(C), ""),
-            (release(C), "release C to D"),
+            (busy(), ""),
+            (message(D), "grant D"),
+            (enter(D), ""),
+            (heir(TTL, Some(E)), ""),
+            (leave(E), ""),
+        ])
+        .released_by(D);
+    used_up()
+        .named("by an answer")
+        .goes([
             (held(), "grant D"),
+            (enter(D), ""),
+            (heir(TTL, Some(E)), ""),
+            (leave(E), ""),
         ])
         .released_by(D);
 }
@@ -158,7 +109,7 @@ fn a_turn_that_is_not_come_for_is_passed_over() {
             (join_heir(B, TTL), ""),
             (hand_off(A, B), ""),
             (due(2_000), "pass over B"),
-            (release(A), "release A"),
+            (release(A), ""),
             (free(), ""),
         ])
         .ends();
@@ -169,7 +120,7 @@ fn a_turn_that_is_not_come_for_is_passed_over() {
             (join(C), ""),
             (hand_off(A, B), ""),
             (leave(B), ""),
-            (release(A), "release A to C"),
+            (release(A), "acquire C"),
             (held(), "grant C"),
         ])
         .released_by(C);
@@ -263,7 +214,7 @@ fn turns_count_as_handoffs() {
             (hand_off(A, C), ""),
             (enter_turn(C, A), ""),
             (heir(TTL, None), ""),
-            (release(A), "release A to the queue, then D"),
+            (release(A), "acquire D"),
             (held(), "grant D"),
         ])
         .released_by(D);
@@ -313,7 +264,7 @@ fn the_next_turn_goes_through_the_store_once_another_process_has_come() {
         .goes([
             (contended(), ""),
             (heir(TTL, None), ""),
-            (release(A), "release A to the queue, then D"),
+            (release(A), "acquire D"),
             (held(), "grant D"),
         ])
         .released_by(D);
@@ -337,7 +288,7 @@ fn another_process_that_came_before_the_answer_was_read_is_not_forgotten() {
             (hand_off(A, C), ""),
             (enter_turn(C, A), ""),
             (heir(TTL, None), ""),
-            (release(A), "release A to the queue, then D"),
+            (release(A), "acquire D"),
             (held(), "grant D"),
         ])
         .released_by(D);
@@ -351,18 +302,21 @@ fn another_process_that_came_before_a_release_was_answered_is_not_forgotten() {
             (join_heir(B, TTL), ""),
             (join_heir(C, TTL), ""),
             (join_heir(D, TTL), ""),
+            (join_heir(E, TTL), ""),
             (listens(true), ""),
-            (release(A), "release A to B"),
+            (release(A), "acquire B"),
             (contended(), ""),
             (held(), "grant B"),
             (enter(B), ""),
             (hand_off(B, C), ""),
             (enter_turn(C, B), ""),
+            (hand_off(B, D), ""),
+            (enter_turn(D, B), ""),
             (heir(TTL, None), ""),
-            (release(B), "release B to the queue, then D"),
-            (held(), "grant D"),
+            (release(B), "acquire E"),
+            (held(), "grant E"),
         ])
-        .released_by(D);
+        .released_by(E);
 }
 
 /// No message would report another process.
@@ -372,7 +326,7 @@ fn the_turns_are_bounded_while_no_message_comes_in() {
         .goes([
             (listens(false), ""),
             (heir(TTL, None), ""),
-            (release(A), "release A to the queue, then D"),
+            (release(A), "acquire D"),
             (held(), "grant D"),
         ])
         .released_by(D);
@@ -385,7 +339,7 @@ fn once_in_every_heartbeat_a_turn_goes_through_the_store() {
         .goes([
             (heir(TTL, Some(D)), ""),
             (late_heir(TTL, None), ""),
-            (release(A), "release A to the queue, then D"),
+            (release(A), "acquire D"),
             (held(), "grant D"),
         ])
         .released_by(D);

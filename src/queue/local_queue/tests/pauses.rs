@@ -79,8 +79,7 @@ fn a_waiter_that_is_told_nothing_asks_after_pauses_that_grow() {
     story
         .goes([
             (join(B), ""),
-            (leave(A), "release A to B"),
-            (busy(), "acquire B"),
+            (leave(A), "release A; acquire B"),
             (busy(), ""),
             (due_within(10..=20), "acquire B"),
             (refused(), "release B; refuse B: failed"),

@@ -100,16 +100,6 @@ pub(super) fn refused() -> Event {
     answered(|_| Reply::Refused(error(Effect::Refused)))
 }
 
-/// A release was answered, and the answer says nothing about the successor.
-pub(super) fn unsure() -> Event {
-    answered(|_| Reply::Unsure(None))
-}
-
-/// A release was given up.
-pub(super) fn abandoned() -> Event {
-    answered(|_| Reply::Unsure(Some(error(Effect::Unknown))))
-}
-
 fn error(effect: Effect) -> StoreError {
     StoreError::new("acquire", &Arc::from("the store"), effect, "a test")
 }

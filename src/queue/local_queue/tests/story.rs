@@ -1,5 +1,5 @@
 //! The language of the tables. A story begins with an empty queue and ends with one. Each row of it is an event, and
-//! the actions that follow as a text: `acquire A`, `release A to B`, `grant A`.
+//! the actions that follow as a text: `acquire A`, `release A`, `grant A`.
 //!
 //! Waiters and holds are letters. Each has a TTL of 30 s unless it says otherwise, and a heartbeat of 1 s.
 
@@ -9,19 +9,18 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::id::HoldId;
-use crate::base::option_types::{Handoff, Mode};
+use crate::base::option_types::Mode;
 use crate::base::options::Queueing;
 use crate::queue::grant::Grant;
 use crate::queue::local_queue::LocalQueue;
 use crate::queue::step::{Action, Ask, Input, Refusal};
-use crate::store::{AcquireRequest, Order, StoreTime, Successor};
+use crate::store::{AcquireRequest, StoreTime};
 
 pub(super) const A: char = 'A';
 pub(super) const B: char = 'B';
 pub(super) const C: char = 'C';
 pub(super) const D: char = 'D';
 pub(super) const E: char = 'E';
-pub(super) const F: char = 'F';
 
 /// A time in milliseconds, as all times of a story.
 pub(super) const TTL: u64 = 30_000;
@@ -31,17 +30,13 @@ pub(super) const GRANT: u64 = 2 * HEARTBEAT;
 
 pub(super) const NOTIFY: Queueing = Queueing {
     heartbeat: millis(HEARTBEAT),
-    local_handoffs: 16,
-    handoff: Handoff::InStore,
+    turns: 16,
     report_after: Duration::MAX,
     outage: None,
     neighbours: None,
 };
 /// The queueing that is strictly in the order of the store's queue.
-pub(super) const STRICT: Queueing = Queueing {
-    local_handoffs: 0,
-    ..NOTIFY
-};
+pub(super) const STRICT: Queueing = Queueing { turns: 0, ..NOTIFY };
 
 pub(super) const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -165,18 +160,17 @@ impl Story {
                 self.fly();
                 text
             }
-            Action::Release(release, successor) | Action::Undo(release, successor) => {
+            Action::Undo(release) => {
                 let tombstone = if release.unanswered {
                     " (tombstone)"
                 } else {
                     ""
                 };
-                let next = successor.map_or(String::new(), |successor| self.succeed(successor));
                 let verb = match release.mode {
                     Mode::Shared => "unshare",
                     _ => "release",
                 };
-                format!("{verb} {}{tombstone}{next}", letter(release.hold))
+                format!("{verb} {}{tombstone}", letter(release.hold))
             }
             Action::Grant(hold, grant) => {
                 let waiter = letter(hold);
@@ -206,27 +200,6 @@ impl Story {
             }
             Action::PassOver(hold) => format!("pass over {}", letter(hold)),
             Action::CheckSubscription => "check".to_owned(),
-        }
-    }
-
-    fn succeed(&mut self, successor: Successor) -> String {
-        let Successor {
-            hold,
-            ttl,
-            entry,
-            order,
-        } = successor;
-        let waiter = letter(hold);
-        let request = AcquireRequest {
-            hold,
-            ttl,
-            entry: Some(entry),
-        };
-        assert_eq!(Some(&request), self.requests.get(&waiter));
-        self.fly();
-        match order {
-            Order::SuccessorFirst => format!(" to {waiter}"),
-            Order::QueueFirst => format!(" to the queue, then {waiter}"),
         }
     }
 

@@ -53,7 +53,7 @@ fn a_reader_is_wanted_by_those_who_cannot_share_with_it() {
             (is_wanted(true), ""),
             (leave(C), ""),
             (busy(), "release C"),
-            (release(A), "unshare A"),
+            (release(A), ""),
         ])
         .ends();
 }
@@ -69,7 +69,7 @@ fn a_failing_store_is_no_caller_that_waits() {
             (failed(), ""),
             (is_wanted(false), ""),
             (leave(B), ""),
-            (release(A), "unshare A"),
+            (release(A), ""),
         ])
         .ends();
 }

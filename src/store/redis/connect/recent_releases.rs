@@ -56,7 +56,6 @@ impl EndedHold {
     pub(crate) fn of(question: &impl Question, call: Option<Call>) -> Option<Self> {
         let releases = ["release", "unshare", "retain"];
         if question.verb() == "vacate" {
-            // The successor is omitted, because it may have had the lock in the meantime.
             return Some(Self::Call(Box::new(call?.otherwise()?.clone())));
         }
         if !releases.contains(&question.verb()) {

@@ -53,7 +53,7 @@ pub(super) async fn throughput(bench: &Bench, table: &mut Table, rounds: usize) 
 
 /// A queue of one process drains.
 pub(super) async fn drain(bench: &Bench, table: &mut Table, rounds: usize) -> Result<()> {
-    let kinds = [Kind::InProcessQueue, Kind::Reentry, Kind::ReentryInProcess];
+    let kinds = [Kind::InProcessQueue, Kind::Reentry];
     let contestants = connect(bench, kinds).await?;
     let bare = Classic::connect(&bench.server.url()).await?;
     let mut times = vec![Vec::new(); contestants.len()];
@@ -69,7 +69,7 @@ pub(super) async fn drain(bench: &Bench, table: &mut Table, rounds: usize) -> Re
     }
     let trip = median(&trips);
     let values = |scale: f64| {
-        let names = ["in-process-queue", "reentry", "reentry-in-process"];
+        let names = ["in-process-queue", "reentry"];
         let values = times.iter().map(|times| median(times) / scale);
         names.into_iter().zip(values).collect::<Vec<_>>()
     };
