@@ -8,6 +8,7 @@
 //! | `servers` | the servers one by one, for commands that examine each of them |
 //! | `output` | the output: text for a person, or JSON |
 //! | `acquire` | the locks of `run` and `hold`, and the wait for them |
+//! | `look` | the locks that servers have: page by page, or one with its queue |
 //! | `signals` | the signals that this process receives, and their senders |
 //! | `text` | text of other programs on a terminal |
 //! | `view` | a lock as the program shows it |
@@ -23,6 +24,7 @@ mod args;
 mod commands;
 mod connect;
 mod exit;
+mod look;
 mod output;
 mod password;
 mod progress;

@@ -37,12 +37,33 @@ impl fmt::Display for Unreachable {
 ///
 /// [`Unreachable`] if no server in the address responds.
 pub(crate) async fn all(global: &Global) -> anyhow::Result<Vec<Server>> {
+    all_of(Seeds::of(&connect::builder(global)?)?, global).await
+}
+
+/// The servers of `--url` to which requests for locks go.
+///
+/// # Errors
+///
+/// As for [`all`].
+pub(crate) async fn primaries(global: &Global) -> anyhow::Result<Vec<Server>> {
+    let seeds = Seeds::of(&connect::builder(global)?)?;
+    let is_one = matches!(seeds, Seeds::Server(_));
+    let mut servers = all_of(seeds, global).await?;
+    servers.retain(|server| *server.role() == Role::Primary);
+    if is_one {
+        // A replica names its primary, to which no request goes.
+        servers.truncate(1);
+    }
+    Ok(servers)
+}
+
+async fn all_of(seeds: Seeds, global: &Global) -> anyhow::Result<Vec<Server>> {
     let timeouts = Timeouts {
         connect: global.connect_timeout,
         response: global.response_timeout,
     };
     let new = |role: &Role, info| Server::new(role.clone(), info, timeouts);
-    let servers = match Seeds::of(&connect::builder(global)?)? {
+    let servers = match seeds {
         Seeds::Server(info) => new(&Role::Primary, info).around().await,
         Seeds::Sentinels {
             primary,

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use reentry::{HoldId, Holder, ListedLock, LockInfo, Mode, Process, WaitingProcess};
+use reentry::{Holder, LockInfo, Mode, Process};
 use serde::Serialize;
 
 use crate::text::{cut, printable};
@@ -61,12 +61,6 @@ pub(crate) struct ProcessView {
     pub(crate) version: String,
     /// Seconds since 1970.
     pub(crate) started: u64,
-}
-
-impl From<ListedLock> for LockView {
-    fn from(lock: ListedLock) -> Self {
-        Self::new(lock.key, lock.holders, lock.info)
-    }
 }
 
 impl LockView {
@@ -161,19 +155,6 @@ impl From<Holder> for HolderView {
             label: holder.label,
             depth: holder.depth,
             lease_left_ms: holder.remaining.map(millis),
-        }
-    }
-}
-
-impl From<WaitingProcess> for WaitingView {
-    fn from(process: WaitingProcess) -> Self {
-        Self {
-            id: process.id,
-            process: process.process.map(ProcessView::from),
-            mode: mode(process.mode),
-            holds: process.holds.iter().map(HoldId::to_string).collect(),
-            alive: process.alive_for.is_some(),
-            alive_for_ms: process.alive_for.map(millis),
         }
     }
 }

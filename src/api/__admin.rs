@@ -1,20 +1,25 @@
 //! The functions that the command `reentry` needs in addition to the public interface. They are not part of that
 //! interface, and may change in any release. `reentry-cli` depends on exactly one version of this crate.
 
-use redis::{ConnectionInfo, RedisError};
+use std::collections::HashMap;
+
+use futures_util::{StreamExt, stream};
+use redis::{ConnectionInfo, RedisError, ToRedisArgs};
+use uuid::Uuid;
 
 use crate::api::builder::LocksBuilder;
 use crate::api::inspect::{DESCRIBED_WITHIN, LockInfo};
-use crate::api::list::{self, ListedLock};
 use crate::api::locks::{Locks, on};
 use crate::base::error::{LockError, LostReason};
-use crate::base::id::HoldId;
+use crate::base::id::{HoldId, OwnerId};
+use crate::base::process::{Process, ProcessId};
 use crate::hold::held::Held;
-use crate::store::records::Enclosing;
+use crate::store::records::{Enclosing, TOMBSTONES_FROM};
 use crate::store::redis::Origin;
 use crate::store::redis::link::address::Address;
 use crate::store::redis::wire::failure;
-use crate::store::{Renew, RenewAnswer, Seen, Store, verbs};
+use crate::store::redis::wire::names::Entries;
+use crate::store::{Inspect, QueueLength, Renew, RenewAnswer, Seen, Store, verbs};
 
 /// Every script with its verb, exactly as it is sent.
 pub fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -37,21 +42,93 @@ pub fn inside<K: AsRef<str>>(
     builder
 }
 
-/// The state of one lock as a [list](Locks::list) shows it. The cost is bounded, however many processes wait. Returns
-/// `None` if the lock is free, or if the key does not look like a lock.
+/// The number of locks that are read concurrently. The server may process all these requests before it serves the next
+/// client.
+const AT_ONCE: usize = 16;
+
+/// The keys of a lock in Redis.
+#[derive(Debug)]
+pub struct Keys {
+    /// The hash with the holders.
+    pub lock: String,
+    /// The sorted set with the processes that wait, and the leases of readers below 0.
+    pub line: String,
+    /// The hash with what each of these processes waits for.
+    pub entries: String,
+}
+
+/// The least score in a line that is not the place of a process.
+pub const PLACES_END: u64 = TOMBSTONES_FROM;
+
+/// Returns the keys of a lock.
+///
+/// # Errors
+///
+/// As for [`Locks::inspect`], without a request.
+pub fn keys(locks: &Locks, key: &str) -> Result<Keys, LockError> {
+    let key = locks.engine().open_key(key)?;
+    Ok(Keys {
+        lock: key.as_str().to_owned(),
+        line: key.line().to_owned(),
+        entries: String::from_utf8_lossy(&Entries(&key).to_redis_args().concat()).into_owned(),
+    })
+}
+
+/// Returns whether a field of a hash has the form of a holder.
+#[must_use]
+pub fn is_hold(field: &str) -> bool {
+    OwnerId::of_field(field).is_some()
+}
+
+/// The states of several locks, each with its key, and without labels. The waiting processes of a lock are counted only
+/// where the flag says so. A lock is omitted if it is free, or if the user's key patterns do not cover it.
 ///
 /// # Errors
 ///
 /// As for [`Locks::inspect`].
-pub async fn glance(locks: &Locks, key: impl AsRef<str>) -> Result<Option<ListedLock>, LockError> {
-    let key = locks.engine().open_key(key.as_ref())?;
-    let mut lock = list::glance(locks.engine(), key.clone()).await?;
-    if let Some(lock) = &mut lock {
-        let store = locks.engine().store();
-        let holders = &mut lock.info.holders;
-        store.describe_lock(&key, holders, DESCRIBED_WITHIN).await;
+pub async fn inspect_all(
+    locks: &Locks,
+    keys: impl IntoIterator<Item = (String, bool)>,
+) -> Result<Vec<(String, LockInfo)>, LockError> {
+    let engine = locks.engine();
+    let inspected = keys.into_iter().map(async |(name, counts)| {
+        let key = engine.open_key(&name)?;
+        let queue = match counts {
+            true => QueueLength::Counted,
+            false => QueueLength::NotCounted,
+        };
+        let inspect = Inspect {
+            key: key.clone(),
+            queue,
+        };
+        match engine.store().ask(inspect).await.map_err(on(&key)) {
+            // A second request for this key would be rejected as well.
+            Err(error) if refuses_key(&error) => Ok(None),
+            inspected => Ok(inspected?.map(|seen| (name, LockInfo::new(engine, &key, seen)))),
+        }
+    });
+    let mut inspected = stream::iter(inspected).buffered(AT_ONCE);
+    let mut infos = Vec::new();
+    while let Some(info) = inspected.next().await {
+        infos.extend(info?);
     }
-    Ok(lock)
+    let holders = infos.iter_mut().flat_map(|(_, info)| &mut info.holders);
+    let store = engine.store();
+    store.describe_holders(holders, DESCRIBED_WITHIN).await;
+    Ok(infos)
+}
+
+/// The processes with these inboxes, as far as the store knows them.
+pub async fn processes(locks: &Locks, inboxes: &[String]) -> HashMap<String, Process> {
+    let id = |inbox: &str| Uuid::try_parse(inbox).ok().map(ProcessId::of);
+    let ids = inboxes.iter().filter_map(|inbox| id(inbox));
+    let known = locks.engine().store().processes(ids, DESCRIBED_WITHIN);
+    let known = known.await;
+    let named = inboxes.iter().filter_map(|inbox| {
+        let process = known.get(id(inbox)?)?;
+        Some((inbox.clone(), process.clone()))
+    });
+    named.collect()
 }
 
 /// Returns whether the server has rejected a request only because the user's key patterns do not cover its key.

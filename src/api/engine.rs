@@ -133,11 +133,6 @@ impl Engine {
         Ok(())
     }
 
-    /// The prefix of all keys in the store.
-    pub(super) fn prefix(&self) -> &str {
-        &self.prefix
-    }
-
     /// Returns the content of a lock in the store, or `None` if it is free.
     pub(super) async fn look(&self, key: &LockKey) -> Result<Option<Snapshot>, StoreError> {
         self.store().ask(Inspect::of(key)).await

@@ -17,8 +17,9 @@ pub(super) const DESCRIBED_WITHIN: Duration = Duration::from_secs(1);
 impl Locks {
     /// Returns the present holder and the waiters of the lock, or `None` if it is free.
     ///
-    /// The server examines the processes that wait. If 1,000 processes wait, this blocks it for 2 ms or more.
-    /// [`list`](Self::list) and [`list_waiting`](Self::list_waiting) show a lock at a bounded cost.
+    /// The server examines the processes that wait. If 1,000 processes wait, this blocks it for 2 ms or more. Of more
+    /// processes, or of a key with more fields, it examines only a part. The commands `reentry ls` and `reentry show`
+    /// list the locks of a server and the processes that wait for one.
     ///
     /// # Errors
     ///

@@ -52,10 +52,6 @@ impl Locks {
         &self.engine
     }
 
-    pub(super) fn shared_engine(&self) -> Arc<Engine> {
-        Arc::clone(&self.engine)
-    }
-
     /// Runs `body` while holding the lock `key`, and then releases the lock.
     ///
     /// If an enclosing call holds the key through this `Locks`, the lock is re-entered without waiting. Otherwise the

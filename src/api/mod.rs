@@ -12,14 +12,12 @@ pub(crate) mod in_current_call;
 pub(crate) mod inspect;
 pub(crate) mod installed;
 pub(crate) mod leader;
-pub(crate) mod list;
 pub(crate) mod lock_all;
 pub(crate) mod locks;
 mod options;
 pub(crate) mod request;
 mod sharing;
 pub(crate) mod spawn;
-pub(crate) mod waiting_list;
 pub(crate) mod with_lock;
 
 pub mod __admin;

@@ -9,7 +9,7 @@ use crate::base::shown::Shown;
 
 /// A holder of a lock, as the store describes it: one field of the hash of the lock.
 ///
-/// [`Locks::inspect`](crate::Locks::inspect) and [`Locks::list`](crate::Locks::list) show all holders of a lock.
+/// [`Locks::inspect`](crate::Locks::inspect) shows all holders of a lock.
 /// [`LockError::Timeout`](crate::LockError::Timeout) contains the holder that the caller was waiting for, as it was at
 /// most a heartbeat earlier.
 ///
@@ -42,7 +42,7 @@ pub struct Holder {
     /// program.
     pub process: Option<Process>,
     /// The label of the hold, if it has one and has lasted a heartbeat. See
-    /// [`LockRequest::label`](crate::LockRequest::label). `None` in a [list](crate::Locks::list).
+    /// [`LockRequest::label`](crate::LockRequest::label).
     pub label: Option<String>,
     /// Whether the hold belongs to this process and to the same [`Locks`](crate::Locks).
     pub is_here: bool,

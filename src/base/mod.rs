@@ -7,7 +7,6 @@ pub(crate) mod error;
 pub(crate) mod error_details;
 pub(crate) mod events;
 pub(crate) mod fence;
-pub(crate) mod glob;
 pub(crate) mod holder;
 pub(crate) mod id;
 pub(crate) mod key;

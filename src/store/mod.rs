@@ -8,7 +8,6 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use self::records::{Scan, Scanned};
 use crate::base::error::StoreError;
 use crate::base::id::{InboxId, OwnerId};
 use crate::base::key::LockKey;
@@ -41,7 +40,6 @@ pub(crate) use self::verbs::contention::{Contended, Contention};
 pub(crate) use self::verbs::depth::{DepthChange, SetDepth};
 pub(crate) use self::verbs::described::{Label, Unlabel};
 pub(crate) use self::verbs::inspect::{ForceRelease, Inspect, QueueLength, Seen, Snapshot};
-pub(crate) use self::verbs::list::{Glance, Queue, Queued, QueuedProcess};
 pub(crate) use self::verbs::release::{End, Leftovers, Release, ReleaseRequest, Retain};
 pub(crate) use self::verbs::renew::{Keep, Renew, RenewAnswer};
 #[cfg(test)]
@@ -177,20 +175,6 @@ impl Store {
         match self {
             Self::Redis(redis) => redis.topology.confirm(key, replicas, within, epoch),
             _ => Box::pin(async { Ok(Confirmation::Confirmed) }),
-        }
-    }
-
-    /// Returns some of the names of the keys that may be locks. A whole scan returns at least once each key that exists
-    /// during the whole scan. It may also return other keys.
-    pub(crate) fn scan(&self, scan: Scan) -> AnswerFuture<Scanned> {
-        match self {
-            Self::Redis(redis) => redis.scan(scan),
-            Self::Memory(memory) => memory.ask(move |state, now| state.scan(&scan, now)),
-            #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => {
-                let request = Request::new("scan", scan, |scan, state, now| state.scan(&scan, now));
-                wire::ask(wire, request)
-            }
         }
     }
 

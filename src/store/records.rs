@@ -1,5 +1,5 @@
 //! The values that the verbs, both stores and their callers share. They are the limits of the scripts, the messages of
-//! a store, the places in a queue, the published waits, and the parts of a scan.
+//! a store, the places in a queue, the published waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,58 +164,4 @@ pub(crate) struct SeenWait {
     pub(crate) stamp: StoreTime,
     /// The lifetime of the record, counted from then.
     pub(crate) life: Duration,
-}
-
-/// The request for a part of the keys.
-#[derive(Clone, Debug)]
-pub(crate) struct Scan {
-    /// The pattern of the keys in the store, with the prefix.
-    pub(crate) pattern: Arc<str>,
-    /// The approximate number of keys to look at.
-    pub(crate) count: usize,
-    pub(crate) from: Cursor,
-}
-
-/// The place at which a scan continues.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Cursor {
-    /// The servers that have been scanned.
-    pub(crate) done: Vec<Arc<str>>,
-    /// The server that is being scanned.
-    pub(crate) present: Option<ServerCursor>,
-}
-
-/// The place at which a scan continues on one server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ServerCursor {
-    pub(crate) server: Arc<str>,
-    /// The replication ID for which `place` is valid.
-    pub(crate) replication_id: Arc<str>,
-    pub(crate) place: ScanPlace,
-    /// The number of keys at the beginning, if it is known.
-    pub(crate) keys: Option<u64>,
-    /// The number of keys that have been scanned.
-    pub(crate) seen: u64,
-}
-
-/// A place among the keys of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ScanPlace {
-    /// The server's own number for the place.
-    Named(u64),
-    /// The place after this key.
-    Behind(String),
-}
-
-/// The reply to a [`Scan`]: a part of the keys.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Scanned {
-    /// The keys in the store, with the prefix.
-    pub(crate) names: Vec<String>,
-    /// The number of keys that are omitted because they are not text. This crate has no lock of such a name.
-    pub(crate) unnamed: u64,
-    /// The place of the next part; `None` at the end.
-    pub(crate) next: Option<Cursor>,
-    /// The fraction of all keys that has been scanned, from 0 to 1. It is an estimate.
-    pub(crate) progress: f64,
 }

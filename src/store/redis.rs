@@ -10,7 +10,6 @@ use self::link::source::Source;
 use self::topology::Topology;
 use self::wire::failure::{self, DriverError};
 use super::records::{Holders, Listener};
-use super::records::{Scan, Scanned};
 use crate::base::error::{AnswerFuture, Effect, Mistake, StoreError};
 use crate::base::id::InboxId;
 use crate::base::process::{FORKED, ProcessId};
@@ -22,7 +21,6 @@ mod inbox;
 mod introduction;
 pub(crate) mod link;
 mod replication_id;
-mod scan;
 mod topology;
 pub(crate) mod wire;
 
@@ -133,13 +131,6 @@ impl RedisStore {
         Q: Question<Reply: Send + 'static> + Send + Sync + 'static,
     {
         self.unless_forked(question.verb(), || self.topology.ask(question))
-    }
-
-    pub(crate) fn scan(&self, scan: Scan) -> AnswerFuture<Scanned> {
-        self.unless_forked("scan", || {
-            let (topology, common) = (self.topology.clone(), self.common.clone());
-            Box::pin(scan::scan(topology, common, scan))
-        })
     }
 
     /// Returns whether the server has rejected a request because of its key alone.

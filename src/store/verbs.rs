@@ -17,7 +17,6 @@ pub(crate) mod contention;
 pub(crate) mod depth;
 pub(crate) mod described;
 pub(crate) mod inspect;
-pub(crate) mod list;
 pub(crate) mod release;
 pub(crate) mod renew;
 pub(crate) mod scripts;

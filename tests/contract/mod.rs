@@ -61,7 +61,6 @@ mod requests;
 mod retain;
 pub(super) mod server;
 mod several;
-mod survey;
 mod take;
 mod tokens;
 mod vacate;
@@ -73,7 +72,7 @@ mod on_one_server {
     use super::server::Server;
     use super::{
         contention, depth, end, forced, lease, leave, messages, moves, queue, readers, retain,
-        several, survey, take, tokens, waits,
+        several, take, tokens, waits,
     };
 
     /// A cluster rejects a script that names keys of several slots, and redirects.
@@ -106,6 +105,5 @@ mod on_one_server {
         readers::turns::on_one_server(server).await;
         waits::on_one_server(server).await;
         several::on_one_server(server).await;
-        survey::on_one_server(server).await;
     }
 }

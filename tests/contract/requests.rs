@@ -20,9 +20,9 @@ use crate::store::redis::Script;
 use crate::store::verbs::described::Describe;
 use crate::store::{
     Acquire, AcquireAll, AcquireRequest, AnswerFuture, ChangeWaits, ClaimVictim, Contention,
-    DepthChange, Downgrade, End, ForceRelease, Glance, HoldsIn, Inspect, Keep, Label, Leftovers,
-    PublishWait, Queue, QueueEntry, QueueLength, ReleaseRequest, Renew, Retain, Seen, SetDepth,
-    Share, ShareRequest, StoreTime, Unshare, Vacate, Verb, WaitChange, WaitsOf,
+    DepthChange, Downgrade, End, ForceRelease, HoldsIn, Inspect, Keep, Label, Leftovers,
+    PublishWait, QueueEntry, QueueLength, ReleaseRequest, Renew, Retain, Seen, SetDepth, Share,
+    ShareRequest, StoreTime, Unshare, Vacate, Verb, WaitChange, WaitsOf,
 };
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -297,11 +297,6 @@ impl Cast {
             key: key.clone(),
             queue,
         };
-        let queue = Queue {
-            key: key.clone(),
-            after: None,
-            count: 10,
-        };
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.expect("a time after 1970") - Duration::from_secs(1);
         let publish = WaitChange::Publish(PublishWait {
@@ -324,8 +319,6 @@ impl Cast {
             sending(world, "contention", contention),
             sending(world, "inspect", inspect(QueueLength::Counted)),
             sending(world, "find the holder", inspect(QueueLength::NotCounted)),
-            sending(world, "glance", Glance { key: key.clone() }),
-            sending(world, "queue", queue),
             sending(world, "holds", holds),
             sending(world, "waits", WaitsOf { hold }),
             sending(world, "publish", ChangeWaits(vec![publish])),

@@ -33,7 +33,6 @@ mod cluster {
 mod confirmation;
 #[cfg(feature = "credentials")]
 mod credentials;
-mod listing;
 mod processes;
 mod releases;
 mod resp2;

@@ -85,10 +85,12 @@ impl<'a> Waiting<'a> {
     }
 
     async fn say_holder(&self, key: &str) {
-        let seen = __admin::glance(self.locks, key).await.ok().flatten();
-        let holder = seen
-            .map(LockView::from)
-            .map_or(String::new(), |lock| format!(", {}", lock.held_by()));
+        let seen = self.locks.inspect(key).await.ok().flatten();
+        let holder = seen.map_or(String::new(), |info| {
+            let count = info.holders.len() as u64;
+            let lock = LockView::new(key.to_owned(), count, info);
+            format!(", {}", lock.held_by())
+        });
         say(&format!("waiting for `{}`{holder}", printable(key)));
     }
 }

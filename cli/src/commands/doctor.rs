@@ -25,6 +25,7 @@ use self::finding::{Finding, Level, Report, Section};
 use self::trial::Trial;
 use crate::args::{Global, duration};
 use crate::exit::Exit;
+use crate::look::Look;
 use crate::servers::{self, Role, Server};
 use crate::{connect, output};
 
@@ -52,8 +53,10 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     // Its errors say more about a connection than those of the locks.
     let servers = servers::all(global).await?;
+    let locks = connect::locks(global).await?;
     let trial = Trial {
-        locks: connect::locks(global).await?,
+        look: Look::new(locks.clone(), global).await?,
+        locks,
         other: connect::locks(global).await?,
         prefix: global.prefix.clone(),
         named: args.key,

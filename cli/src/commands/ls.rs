@@ -2,11 +2,9 @@
 
 use std::io::{self, ErrorKind, Write};
 
-use reentry::Locks;
-
 use crate::args::Global;
-use crate::connect;
 use crate::exit::Exit;
+use crate::look::Look;
 use crate::progress::Progress;
 use crate::text::{cells, json, padded, printable};
 use crate::top::{Order, Top};
@@ -38,10 +36,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
-    let locks = connect::locks(global).await?;
+    let look = Look::connect(global).await?;
     let listed = match args.sort {
-        Some(order) => sorted(&locks, &args, order, global).await,
-        None => as_they_come(&locks, &args, global).await,
+        Some(order) => sorted(&look, &args, order, global).await,
+        None => as_they_come(&look, &args, global).await,
     };
     match listed {
         // The reader has closed the pipe.
@@ -55,14 +53,14 @@ fn is_closed(error: &anyhow::Error) -> bool {
     error.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
-async fn as_they_come(locks: &Locks, args: &Args, global: &Global) -> anyhow::Result<()> {
-    let (mut list, mut progress) = (locks.list(&args.pattern), Progress::new());
+async fn as_they_come(look: &Look, args: &Args, global: &Global) -> anyhow::Result<()> {
+    let (mut list, mut progress) = (look.list(&args.pattern), Progress::new());
     let mut table = Table::new(global.json);
     let mut left = args.limit.unwrap_or(usize::MAX);
     while left > 0
         && let Some(page) = list.next_page().await?
     {
-        let page: Vec<_> = page.into_iter().map(LockView::from).take(left).collect();
+        let page: Vec<_> = page.into_iter().take(left).collect();
         left -= page.len();
         if !page.is_empty() {
             progress.clear();
@@ -75,13 +73,13 @@ async fn as_they_come(locks: &Locks, args: &Args, global: &Global) -> anyhow::Re
     Ok(())
 }
 
-async fn sorted(locks: &Locks, args: &Args, order: Order, global: &Global) -> anyhow::Result<()> {
-    let (mut list, mut progress) = (locks.list(&args.pattern), Progress::new());
+async fn sorted(look: &Look, args: &Args, order: Order, global: &Global) -> anyhow::Result<()> {
+    let (mut list, mut progress) = (look.list(&args.pattern), Progress::new());
     let mut top = Top::new(order, args.limit.unwrap_or(SORTED));
     let mut count = 0;
     while let Some(page) = list.next_page().await? {
         count += page.len();
-        page.into_iter().for_each(|lock| top.put(lock.into()));
+        page.into_iter().for_each(|lock| top.put(lock));
         progress.show(|| said(list.progress(), count));
     }
     progress.clear();

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use reentry::__admin;
 use serde::Serialize;
 
 use crate::args::Global;
 use crate::exit::Exit;
+use crate::look::Look;
+use crate::output;
 use crate::text::{cut, json, padded, printable};
 use crate::view::{LockView, ProcessView, WaitingView, short};
-use crate::{connect, output};
 
 /// The width of a waiting process, in cells. It is the width of an ID, which is shown for an unknown process.
 const WAITER: usize = 36;
@@ -39,24 +39,9 @@ struct Shown {
 }
 
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
-    let locks = connect::locks(global).await?;
-    let lock = match __admin::glance(&locks, &args.key).await? {
-        Some(lock) => Some(LockView::from(lock)),
-        // A key that does not look like a lock may be the lock of another program, which still excludes others.
-        None => locks.inspect(&args.key).await?.map(|info| {
-            let count = info.holders.len() as u64;
-            LockView::new(args.key.clone(), count, info)
-        }),
-    };
-    let mut pages = locks.list_waiting(&args.key).page(args.limit.clamp(1, 50));
-    let mut queue = Vec::new();
-    while let Some(page) = pages.next_page().await? {
-        queue.extend(page.into_iter().map(WaitingView::from));
-        if queue.len() >= args.limit {
-            break;
-        }
-    }
-    queue.truncate(args.limit);
+    let look = Look::connect(global).await?;
+    let lock = look.one(&args.key).await?;
+    let (queue, places) = look.queue(&args.key, args.limit).await?;
     let exit = match lock {
         Some(_) => Exit::Success,
         None => Exit::No,
@@ -64,7 +49,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     let shown = Shown {
         lock,
         queue,
-        places: pages.places(),
+        places,
         key: args.key,
     };
     let text = if global.json {

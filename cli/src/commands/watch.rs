@@ -20,7 +20,6 @@ use std::time::Duration;
 use anyhow::bail;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
-use reentry::Locks;
 use tokio::select;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -29,10 +28,11 @@ use tokio::time::{MissedTickBehavior, interval};
 use self::state::{Action, News, State};
 use crate::args::{Global, duration};
 use crate::exit::Exit;
+use crate::look::Look;
+use crate::servers;
 #[cfg(unix)]
 use crate::signals::Signals;
 use crate::top::Order;
-use crate::{connect, servers};
 
 /// The minimum time between two draws of the screen.
 const FRAME: Duration = Duration::from_millis(100);
@@ -60,7 +60,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
             "`watch` needs a terminal: use `reentry ls`, with or without `--json`, which prints the same once"
         );
     }
-    let locks = connect::locks(global).await?;
+    let look = Look::connect(global).await?;
     let server = match &servers::all(global).await?[..] {
         [one] => one.address().to_owned(),
         several => format!("{} servers", several.len()),
@@ -68,7 +68,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     let told = told_to_end()?;
     let mut terminal = ratatui::try_init()?;
     let watched = select! {
-        watched = watch(&mut terminal, &locks, &args, &server) => watched.map(|()| Exit::Success),
+        watched = watch(&mut terminal, &look, &args, &server) => watched.map(|()| Exit::Success),
         number = told => Ok(Exit::Signal(number)),
     };
     let restored = ratatui::try_restore();
@@ -100,10 +100,10 @@ struct Sweeping {
 }
 
 impl Sweeping {
-    fn begin(locks: &Locks, pattern: &str, interval: Duration) -> Self {
+    fn begin(look: &Look, pattern: &str, interval: Duration) -> Self {
         let (heard, news) = mpsc::channel(64);
         let (on_screen, seen) = watch::channel(Arc::from([]));
-        let sweep = sweep::sweep(locks.clone(), pattern.to_owned(), interval, seen, heard);
+        let sweep = sweep::sweep(look.clone(), pattern.to_owned(), interval, seen, heard);
         Self {
             news,
             on_screen,
@@ -120,12 +120,12 @@ impl Drop for Sweeping {
 
 async fn watch(
     terminal: &mut DefaultTerminal,
-    locks: &Locks,
+    look: &Look,
     args: &Args,
     server: &str,
 ) -> anyhow::Result<()> {
     let mut state = State::new(&args.pattern, args.sort);
-    let mut sweeping = Sweeping::begin(locks, state.pattern(), args.interval);
+    let mut sweeping = Sweeping::begin(look, state.pattern(), args.interval);
     let mut pressed = events();
     let mut frames = interval(FRAME);
     frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -151,7 +151,7 @@ async fn watch(
                     Action::Quit => return Ok(()),
                     Action::Sweep => {
                         state.begin();
-                        sweeping = Sweeping::begin(locks, state.pattern(), args.interval);
+                        sweeping = Sweeping::begin(look, state.pattern(), args.interval);
                     }
                 }
             }

@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue,
-    ProtocolVersion, RedisError, Value, cmd,
+    ProtocolVersion, RedisError, ToRedisArgs, Value, cmd,
 };
 use reentry::__admin::{closed_at_once, refuses_resp3};
 use tokio::sync::Mutex;
@@ -120,7 +120,10 @@ impl Server {
     /// # Errors
     ///
     /// There is no connection, or no response.
-    pub(crate) async fn ask<T: FromRedisValue>(&self, words: &[&str]) -> anyhow::Result<Answer<T>> {
+    pub(crate) async fn ask<T: FromRedisValue>(
+        &self,
+        words: &[impl ToRedisArgs],
+    ) -> anyhow::Result<Answer<T>> {
         let mut command = Cmd::new();
         command.arg(words);
         let (mut connection, _) = self.connected().await?;

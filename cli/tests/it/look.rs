@@ -6,6 +6,7 @@ mod doctor;
 mod foreign;
 mod kit;
 mod ls;
+mod odd;
 mod release;
 pub(crate) mod screen;
 mod show;

@@ -74,11 +74,6 @@ impl ReplicationId {
         Some(replication_id)
     }
 
-    /// The ID itself.
-    pub(crate) fn id(&self) -> &Arc<str> {
-        &self.id
-    }
-
     /// Returns whether the server still has this ID. If so, its present replicas are counted.
     pub(crate) fn goes_on(&self, now: &Replication) -> bool {
         let goes_on = self.id == now.id;

@@ -139,7 +139,7 @@ impl Verb for Inspect {
 }
 
 /// Reads the content of a lock from the reply of a script.
-pub(super) fn snapshot(reply: Value) -> Result<Option<Snapshot>, Unexpected> {
+fn snapshot(reply: Value) -> Result<Option<Snapshot>, Unexpected> {
     parse(&reply).ok_or(Unexpected(reply))
 }
 
@@ -196,7 +196,7 @@ fn holder(values: &[Value; 3]) -> Option<SeenHolder> {
     })
 }
 
-pub(super) fn mode(is_shared: bool) -> Mode {
+fn mode(is_shared: bool) -> Mode {
     if is_shared {
         Mode::Shared
     } else {
@@ -205,7 +205,7 @@ pub(super) fn mode(is_shared: bool) -> Mode {
 }
 
 /// The content of a lock in memory.
-pub(super) fn look(state: &mut State, key: &LockKey, now: Instant) -> Option<Snapshot> {
+fn look(state: &mut State, key: &LockKey, now: Instant) -> Option<Snapshot> {
     let mut view = state.view(key, now);
     let at = view.time();
     let waiting = view.line(|line| line.waiting(now));

@@ -1,13 +1,13 @@
 //! All scripts, for the code that loads or checks each of them.
 
 use super::{
-    Verb, acquire, contention, depth, described, inspect, list, release, renew, several, share,
-    vacate, waits,
+    Verb, acquire, contention, depth, described, inspect, release, renew, several, share, vacate,
+    waits,
 };
 use crate::store::redis::{Script, batch};
 
 /// All scripts of verbs, and the one that executes many short requests.
-pub(crate) fn scripts() -> [&'static Script; 23] {
+pub(crate) fn scripts() -> [&'static Script; 21] {
     [
         acquire::Acquire::lua(),
         contention::Contention::lua(),
@@ -16,10 +16,8 @@ pub(crate) fn scripts() -> [&'static Script; 23] {
         inspect::ForceRelease::lua(),
         inspect::Inspect::lua(),
         renew::Keep::lua(),
-        list::Glance::lua(),
         described::Describe::lua(),
         described::Label::lua(),
-        list::Queue::lua(),
         release::Release::lua(),
         release::Retain::lua(),
         renew::Renew::lua(),

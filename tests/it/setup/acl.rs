@@ -162,16 +162,6 @@ impl Ground {
         locks.with_read_lock(key, async {}).await
     }
 
-    /// Lists the locks, and the processes that wait.
-    async fn look(&self) -> Result<(), LockError> {
-        let locks = self.locks().await?;
-        let _guard = locks.lock(KEY).await?;
-        let mut list = locks.list("order:*");
-        let page = list.next_page().await?.expect("a page");
-        assert_eq!((page.len(), &*page[0].key), (1, KEY));
-        locks.list_waiting(KEY).next_page().await.map(drop)
-    }
-
     /// Two callers that each hold what the other one wants. Returns whether one of them had to give way.
     async fn ring(&self) -> Result<bool, LockError> {
         let builder = patient_at(self.url()).__heartbeat(Duration::from_millis(100));
@@ -260,52 +250,6 @@ async fn without_any_one_of_them_something_is_refused_at_once() {
             Err(other) => panic!("without {missing}: {other:?}"),
         }
     }
-}
-
-/// Without the first three the operations are rejected. Without the last one the progress is unknown.
-#[tokio::test]
-async fn locks_are_listed_with_four_permissions_more() {
-    const LISTING: [&str; 4] = ["+scan", "+hkeys", "+zcount", "+dbsize"];
-    let ground = Ground::start().await;
-    for missing in ["nothing"].into_iter().chain(LISTING) {
-        let listing = LISTING.into_iter().filter(|it| *it != missing);
-        let permissions: Vec<_> = all_but("nothing").into_iter().chain(listing).collect();
-        ground.permit(&permissions).await;
-        let looked = within(DEADLINE, missing, ground.look()).await;
-        let is_refused = matches!(looked, Err(LockError::Misuse { .. }));
-        assert_eq!(
-            is_refused,
-            LISTING[..3].contains(&missing),
-            "{missing}: {looked:?}"
-        );
-    }
-}
-
-/// `SCAN` still returns all names.
-#[tokio::test]
-async fn keys_that_the_user_may_not_touch_are_left_out_of_a_list() {
-    let ground = Ground::start().await;
-    let listing = ["+scan", "+hkeys", "+zcount"];
-    let permissions: Vec<_> = all_but("nothing").into_iter().chain(listing).collect();
-    ground.permit(&permissions).await;
-    let others = patient_at(ground.server.url()).build().await.unwrap();
-    let _theirs = others.lock("stock:7").await.unwrap();
-    let locks = ground.locks().await.unwrap();
-    let _ours = locks.lock(KEY).await.unwrap();
-    for (pattern, expected) in [("*", &[KEY][..]), ("stock:*", &[])] {
-        let (mut list, mut keys) = (locks.list(pattern).page(1), Vec::new());
-        let listing = async {
-            while let Some(page) = list.next_page().await? {
-                keys.extend(page.into_iter().map(|lock| lock.key));
-            }
-            Ok::<_, LockError>(())
-        };
-        within(DEADLINE, pattern, listing).await.unwrap();
-        assert_eq!(keys, expected, "{pattern}");
-    }
-    // An operation on a key that is given by its name is rejected.
-    let named = locks.inspect("stock:7").await;
-    assert!(matches!(named, Err(LockError::Misuse { .. })), "{named:?}");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use rustdoc_types::{Attribute, Crate, Id, Item, ItemEnum};
 use std::collections::BTreeSet;
 
 /// The exceptions from the rules, and the reasons.
-const EXCEPTIONS: [(&str, Rule, &str); 4] = [
+const EXCEPTIONS: [(&str, Rule, &str); 2] = [
     (
         "LockGuard",
         Rule::Clone,
@@ -14,16 +14,6 @@ const EXCEPTIONS: [(&str, Rule, &str); 4] = [
         "LockAllGuard",
         Rule::Clone,
         "a clone would release the locks twice",
-    ),
-    (
-        "LockList",
-        Rule::Clone,
-        "it has already read some of its pages",
-    ),
-    (
-        "WaitingList",
-        Rule::Clone,
-        "it has already read some of its pages",
     ),
 ];
 
@@ -54,14 +44,7 @@ const RULES: [Rule; 6] = [
 ];
 
 /// The ends of names of types that do nothing before they are used, or that end something when they are dropped.
-const MUST_USE_NAMES: [&str; 6] = [
-    "Builder",
-    "Request",
-    "Guard",
-    "Campaign",
-    "LockList",
-    "WaitingList",
-];
+const MUST_USE_NAMES: [&str; 4] = ["Builder", "Request", "Guard", "Campaign"];
 
 /// The violations, one per line, in the order of the names. An exception that is not needed is also a violation.
 ///

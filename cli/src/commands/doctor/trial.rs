@@ -9,6 +9,7 @@ use tokio::time::sleep;
 use super::facts::ask;
 use super::finding::Finding;
 use super::server::short_micros;
+use crate::look::Look;
 use crate::servers::Server;
 
 const CHECK: &str = "locks";
@@ -30,6 +31,7 @@ const KEYS: u32 = 256;
 /// The locks of two processes, and the key that they try.
 pub(crate) struct Trial {
     pub(crate) locks: Locks,
+    pub(crate) look: Look,
     pub(crate) other: Locks,
     pub(crate) prefix: String,
     /// The key that the user named.
@@ -99,7 +101,7 @@ impl Trial {
     }
 
     /// Returns how long the second process waited for the lock after its release, and whether the lock was listed.
-    async fn hand_off(&self, key: &str) -> Result<(Duration, Result<(), LockError>), LockError> {
+    async fn hand_off(&self, key: &str) -> Result<(Duration, anyhow::Result<()>), LockError> {
         let guard = self.locks.lock(key).ttl(TTL).no_wait().await?;
         let nested = guard.scope(self.locks.lock(key).ttl(TTL).no_wait().acquire());
         nested.await??.release().await?;
@@ -111,7 +113,7 @@ impl Trial {
             while is_held() && __admin::answered(&self.other, key).transpose()?.is_none() {
                 sleep(LOOK).await;
             }
-            let listed = listed(&self.locks, key).await;
+            let listed = listed(&self.look, key).await;
             let begun = Instant::now();
             guard.release().await?;
             Ok((begun, listed))
@@ -143,22 +145,19 @@ impl Trial {
     }
 }
 
-async fn listed(locks: &Locks, key: &str) -> Result<(), LockError> {
-    __admin::glance(locks, key).await?;
-    locks.list_waiting(key).next_page().await?;
-    locks.list(key).next_page().await.map(drop)
+async fn listed(look: &Look, key: &str) -> anyhow::Result<()> {
+    look.one(key).await?;
+    look.queue(key, 1).await?;
+    look.list(key).next_page().await.map(drop)
 }
 
-fn listing(listed: Result<(), LockError>) -> Finding {
+fn listing(listed: anyhow::Result<()>) -> Finding {
     const CHECK: &str = "user";
     match listed {
         Ok(()) => Finding::ok(CHECK, "the user has the permissions for lists"),
         Err(error) => Finding::warn(
             CHECK,
-            format!(
-                "`reentry ls`, `show` and `watch` are rejected: {:#}",
-                anyhow::Error::new(error)
-            ),
+            format!("`reentry ls`, `show` and `watch` are rejected: {error:#}"),
             "+scan +hkeys +zcount +dbsize",
         ),
     }

@@ -157,9 +157,7 @@ impl Call {
 
     /// Returns whether it only reads, so that a replica could answer it.
     pub(crate) fn only_reads(&self) -> bool {
-        let reads = [
-            "inspect", "glance", "queue", "holds", "look", "process", "scan", "dbsize",
-        ];
+        let reads = ["inspect", "holds", "look", "process"];
         reads.contains(&self.verb)
     }
 

@@ -14,7 +14,6 @@ use super::{Cluster, Known, Node, QUIET};
 use crate::base::error::StoreError;
 use crate::base::key::SLOTS;
 use crate::base::timer::{sleep, sleep_until, timeout};
-use crate::store::redis::connect::Connector;
 use crate::store::redis::introduction;
 use crate::store::redis::link::address::Place;
 use crate::store::redis::link::source::Source;
@@ -25,15 +24,6 @@ use crate::store::redis::wire::call::Call;
 const ASKED: usize = 5;
 
 impl Cluster {
-    /// The servers that have slots, by their places.
-    pub(in crate::store::redis) async fn primaries(
-        self: &Arc<Self>,
-    ) -> Result<Vec<(Arc<str>, Arc<Connector>)>, StoreError> {
-        let nodes = self.learnt_nodes().await?.into_iter();
-        let named = nodes.map(|node| (node.place.to_string().into(), Arc::clone(&node.connector)));
-        Ok(named.collect())
-    }
-
     /// Learns the map in the background. If that fails, it is tried again when the map proves wrong again.
     pub(in crate::store::redis) fn learn_soon(self: &Arc<Self>) {
         let cluster = Arc::clone(self);
