@@ -58,7 +58,7 @@ async fn a_server_gives_no_orders() {
     for form in [&["ls"][..], &["--json", "ls"]] {
         let ended = end_of(reentry_for(&url, form)).await;
         assert_ne!(ended.code, Some(0));
-        assert!(ended.err.contains("it is\u{fffd}"), "{ended:?}");
+        assert!(ended.err.contains("it is"), "{ended:?}");
         assert!(!has_orders(&ended.err), "{ended:?}");
     }
 }
