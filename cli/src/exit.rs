@@ -24,7 +24,7 @@ use reentry::LockError;
 use rustix::process::{Pid, getpid};
 use serde_json::json;
 
-use crate::servers::Unreachable;
+use crate::servers::{Unreachable, rejects_login};
 use crate::text::{self, printable};
 
 /// The way in which the program ends.
@@ -65,7 +65,11 @@ impl Exit {
             _ => Self::Failed,
         };
         if error.is::<Unreachable>() {
-            return Self::Server;
+            let said = error.chain().find_map(|error| error.downcast_ref());
+            return match said {
+                Some(said) if rejects_login(said) => Self::Failed,
+                _ => Self::Server,
+            };
         }
         let mut chain = error.chain();
         let said = chain.find_map(|error| error.downcast_ref());

@@ -15,7 +15,9 @@ use reentry::__admin::Seeds;
 use tokio::task::JoinSet;
 
 use self::server::Timeouts;
-pub(crate) use self::server::{Answer, Fields, Protocol, Role, Server, accepted, fields};
+pub(crate) use self::server::{
+    Answer, Fields, Protocol, Role, Server, accepted, fields, rejects_login,
+};
 use crate::args::Global;
 use crate::connect;
 

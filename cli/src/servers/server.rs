@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, FromRedisValue,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue,
     ProtocolVersion, RedisError, ToRedisArgs, Value, cmd,
 };
 use reentry::__admin::{closed_at_once, refuses_resp3};
@@ -160,8 +160,7 @@ impl Server {
             Ok(connected) => connected,
             Err(_elapsed) => return Err(silence(limit).context(self.failed("command"))),
         };
-        let connected =
-            connected.map_err(|error| reason(&error).context(self.failed("connect")))?;
+        let connected = connected.map_err(|error| reason(error).context(self.failed("connect")))?;
         Ok(present.insert(connected).clone())
     }
 
@@ -210,14 +209,23 @@ async fn open(mut info: ConnectionInfo) -> Result<MultiplexedConnection, RedisEr
 }
 
 /// The reason why a connection was rejected.
-fn reason(error: &RedisError) -> anyhow::Error {
+fn reason(error: RedisError) -> anyhow::Error {
+    if rejects_login(&error) {
+        return error.into();
+    }
     let text = error.to_string();
     if text.contains("max number of clients") {
         return anyhow!(
             "the server has no free connection: raise its `maxclients`, or close connections that `CLIENT LIST` shows"
         );
     }
-    anyhow!(closed_at_once(error).map_or(text, str::to_owned))
+    anyhow!(closed_at_once(&error).map_or(text, str::to_owned))
+}
+
+/// Whether the server has responded that the user or the password is wrong.
+pub(crate) fn rejects_login(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::AuthenticationFailed
+        || matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
 }
 
 /// The response of a server that does not reject the command.
