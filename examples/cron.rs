@@ -37,8 +37,8 @@ async fn nightly(
     night: u64,
     job: impl Future<Output = Result<(), Failure>>,
 ) -> Result<bool, Failure> {
-    let turn = locks.lock("job:nightly").wait_forever();
-    turn.run_flat(async {
+    let turn = locks.lock("job:nightly").wait(Duration::MAX);
+    turn.try_run(async {
         if record.last_night().await? >= night {
             return Ok(false);
         }

@@ -44,7 +44,7 @@ pub(crate) async fn with_both<T>(
         inner.release().await?;
         Ok(output)
     };
-    locks.with_lock_flat(key, both).await
+    locks.try_with_lock(key, both).await
 }
 
 /// The locks of the old programs.

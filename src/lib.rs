@@ -36,21 +36,17 @@ pub use self::api::close::CloseReport;
 #[cfg(feature = "credentials")]
 #[cfg_attr(docsrs, doc(cfg(feature = "credentials")))]
 pub use self::api::credentials;
-pub use self::api::driver;
-pub use self::api::futures;
 pub use self::api::guard::LockGuard;
 pub use self::api::in_current_call::FutureExt;
 pub use self::api::inspect::LockInfo;
 pub use self::api::leader::{Campaign, Term};
-pub use self::api::lock_all::{LockAllGuard, LockAllRequest};
 pub use self::api::locks::Locks;
 pub use self::api::request::LockRequest;
-pub use self::api::spawn::{JoinSetExt, spawn, spawn_blocking};
+pub use self::api::spawn::{spawn, spawn_blocking};
 pub use self::base::error::{Blocked, LockError, LostReason, StoreError};
 pub use self::base::fence::FenceSql;
 pub use self::base::holder::Holder;
 pub use self::base::id::{FencingToken, HoldId, OwnerId, ParseHoldIdError};
-pub use self::base::key::{OneKey, SeveralKeys};
 pub use self::base::neighbours::Neighbours;
 pub use self::base::option_types::{Mode, OnLost, Reentrancy, Replicas};
 pub use self::base::process::Process;

@@ -6,12 +6,12 @@ use reentry::{LockError, Locks, locked};
 
 #[locked("order:{id}", locks = Locks::in_memory())]
 async fn elsewhere(id: u32, here: &Locks) -> Result<bool, LockError> {
-    Ok(here.held("order:1").is_some())
+    Ok(here.inspect("order:1").await?.is_some())
 }
 
 #[locked("order:{id}")]
 async fn ship(id: u32, on: &Locks) -> Result<bool, LockError> {
-    Ok(on.held("order:1").is_some())
+    Ok(on.inspect("order:1").await?.is_some())
 }
 
 #[tokio::test]

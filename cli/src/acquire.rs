@@ -112,7 +112,7 @@ pub(crate) async fn take(
 /// Leaves after a loss. The lease of a single lock is over, so there is nothing to release: the program ends immediately. Of
 /// several locks the others are still held.
 pub(crate) async fn leave_lost(lock: Lock) {
-    if let Lock::Several(..) = lock {
+    if lock.keys().len() > 1 {
         let _ = timeout(FAREWELL, lock.release()).await;
     }
 }

@@ -52,7 +52,7 @@ async fn ship(locks: Locks, first: First) -> Result<(), LockError> {
         work("ships the order").await;
         Ok(())
     };
-    locks.with_lock_flat(KEY, body).await
+    locks.try_with_lock(KEY, body).await
 }
 
 /// Acquires the lock itself, whether or not its caller holds it.

@@ -186,7 +186,7 @@ impl Reader<'_> {
             let mistake = "`read` takes no value: write `read` alone to share the lock";
             self.errors.push(syn::Error::new(name.span(), mistake));
         } else if self.note_name(&name) {
-            self.arguments.setters.extend(quote!(.shared()));
+            self.arguments.setters.extend(quote!(.read()));
         }
         Ok(())
     }
@@ -254,7 +254,9 @@ impl Reader<'_> {
         let text = string(value).map(LitStr::value);
         Ok(match (&*name.to_string(), text.as_deref()) {
             ("wait", Some("none")) => quote_spanned!(value.span()=> .no_wait()),
-            ("wait", Some("forever")) => quote_spanned!(value.span()=> .wait_forever()),
+            ("wait", Some("forever")) => {
+                quote_spanned!(value.span()=> .wait(::core::time::Duration::MAX))
+            }
             _ => {
                 let duration = self.duration(name, value)?;
                 quote_spanned!(value.span()=> .#name(#duration))

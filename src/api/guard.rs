@@ -11,7 +11,6 @@ use smallvec::SmallVec;
 
 use crate::api::request::LockRequest;
 use crate::base::error::LockError;
-use crate::base::key::Keys;
 use crate::base::span::Span;
 use crate::hold::abort::{Failing, Loss};
 use crate::hold::entry::Entry;
@@ -20,14 +19,15 @@ use crate::hold::hold::Hold;
 use crate::hold::scope::{Inside, LocksId};
 
 impl LockRequest {
-    /// Acquires the lock as a guard.
+    /// Acquires the lock, or all the locks, as a guard.
     ///
     /// Inside a body that holds the same key, this is a re-entry. The guard itself provides no scope. Later calls
     /// re-enter the lock only through [`LockGuard::scope`].
     ///
     /// # Errors
     ///
-    /// As for [`run`](Self::run).
+    /// As for [`run`](Self::run). If one of several locks is lost while the caller waits for the others, the error is
+    /// [`LockError::Lost`], regardless of [`on_lost`](Self::on_lost).
     ///
     /// # Panics
     ///
@@ -51,11 +51,19 @@ impl LockRequest {
     /// # }
     /// ```
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
-        Guarded::acquire(self).await.map(LockGuard)
+        let locks = self.engine.id().clone();
+        let entered = self.engine.enter(self.keys, self.options, self.label);
+        let mut entry = match entered.await {
+            Ok(entry) => entry,
+            Err(error) => return Err(Failing::new(error).await),
+        };
+        entry.give_to_guard();
+        let held = entry.holds().iter().map(|hold| locks.held(hold)).collect();
+        Ok(LockGuard { locks, entry, held })
     }
 
     /// Acquires the lock only if it is free, regardless of [`wait`](Self::wait). Returns `None` if another call graph
-    /// holds the lock, or waits for it in this process.
+    /// holds the lock, or one of several locks, or waits for it in this process.
     ///
     /// If this process is releasing the lock, for example after a guard was dropped, the attempt follows when the first
     /// request of the release is answered.
@@ -87,7 +95,10 @@ impl LockRequest {
     /// ```
     #[doc(alias = "try_lock")]
     pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
-        unless_busy(self.no_wait().acquire().await)
+        match self.no_wait().acquire().await {
+            Err(LockError::Busy { .. }) => Ok(None),
+            acquired => acquired.map(Some),
+        }
     }
 }
 
@@ -105,11 +116,13 @@ impl IntoFuture for LockRequest {
     }
 }
 
-/// A guard that holds a lock until it is dropped or [released](Self::release).
+/// A guard that holds a lock, or several locks together, until it is dropped or [released](Self::release).
 ///
 /// A guard alone does not let nested calls re-enter the lock, because nothing ties it to a scope. Run the calls that
 /// should re-enter the lock inside [`scope`](Self::scope). A guard cannot stop the caller when the lock is lost. See
 /// [`Held::lost`].
+///
+/// If one of several locks is lost, all of them count as lost, and none of them is renewed after that.
 ///
 /// **Keep the guard in a variable.** `let _ = locks.lock("order:42").await?;` binds no variable. The guard is dropped,
 /// and the lock released, at the end of that statement. Write `let _guard = …` instead. No lint that is enabled by
@@ -163,10 +176,15 @@ impl IntoFuture for LockRequest {
 /// ```
 #[derive(Debug)]
 #[must_use = "the lock is released immediately if the guard is not kept: write `let _guard = …`, not `let _ = …`"]
-pub struct LockGuard(Guarded);
+pub struct LockGuard {
+    locks: LocksId,
+    entry: Entry,
+    /// The locks of the entry, in the same order.
+    held: SmallVec<[Held; 1]>,
+}
 
 impl LockGuard {
-    /// Returns the lock, as code inside it sees it.
+    /// Returns the lock, as code inside it sees it: of several locks, the first of [`all`](Self::all).
     ///
     /// # Examples
     ///
@@ -182,25 +200,42 @@ impl LockGuard {
     /// ```
     #[must_use]
     pub fn held(&self) -> &Held {
-        // One key has one hold.
-        &self.0.held[0]
+        // A request without a key is rejected, and each key has one hold.
+        &self.held[0]
+    }
+
+    /// Returns the locks, each once: first the re-entered locks, then the others in the order in which they were
+    /// acquired.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock_all(["account:1", "account:2", "account:1"]).await?;
+    /// assert_eq!(guard.all().len(), 2);
+    /// let second = guard.all().iter().find(|held| held.key() == "account:2");
+    /// assert!(second.is_some_and(|held| !held.is_lost()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn all(&self) -> &[Held] {
+        &self.held
     }
 
     /// Whether a loss ends the body of a [`scope`](Self::scope).
     pub(super) fn aborts_on_loss(&self) -> bool {
-        self.0
-            .entry
-            .holds()
-            .iter()
-            .any(|hold| hold.aborts_on_loss())
+        self.entry.holds().iter().any(|hold| hold.aborts_on_loss())
     }
 
-    /// Runs `body` under the lock. Nested calls re-enter the lock. The loss of the lock ends the body, as in
-    /// [`Locks::with_lock`](crate::Locks::with_lock). The lock is still held afterwards.
+    /// Runs `body` under the lock, or under all the locks. Nested calls re-enter them. A loss ends the body, as in
+    /// [`Locks::with_lock`](crate::Locks::with_lock). The guard still holds the locks afterwards.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the lock is lost before the body has finished.
+    /// [`LockError::Lost`] if a lock is lost before the body has finished.
     ///
     /// # Panics
     ///
@@ -228,15 +263,16 @@ impl LockGuard {
     /// # }
     /// ```
     pub fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
-        self.0.scope(body)
+        let span = self.entry.span().unless_elsewhere();
+        GuardScope::new(&self.locks, self.entry.holds(), span, body)
     }
 
-    /// Releases the lock, and waits for the store to confirm it, but no longer than the response timeout. After that,
-    /// the release continues in the background.
+    /// Releases the lock, or all the locks, and waits for the store to confirm it, but no longer than the response
+    /// timeout. After that, the release continues in the background.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the lock was lost earlier, unless its [`OnLost`](crate::OnLost) is `KeepRunning`.
+    /// [`LockError::Lost`] if a lock was lost earlier, unless its [`OnLost`](crate::OnLost) is `KeepRunning`.
     /// [`LockError::Misuse`] or [`LockError::Unavailable`] if the store rejects the release. Then the lock is held until
     /// its lease expires.
     ///
@@ -258,42 +294,6 @@ impl LockGuard {
     /// ```
     #[doc(alias = "unlock")]
     pub async fn release(self) -> Result<(), LockError> {
-        self.0.release().await
-    }
-}
-
-/// The common part of the guards of one lock and of several.
-#[derive(Debug)]
-pub(super) struct Guarded {
-    locks: LocksId,
-    entry: Entry,
-    /// The locks of the entry, in the same order.
-    pub(super) held: SmallVec<[Held; 1]>,
-}
-
-impl Guarded {
-    pub(super) async fn acquire<K: Into<Keys>>(request: LockRequest<K>) -> Result<Self, LockError> {
-        let locks = request.engine.id().clone();
-        let keys = request.keys.into();
-        let mut entry = match request
-            .engine
-            .enter(keys, request.options, request.label)
-            .await
-        {
-            Ok(entry) => entry,
-            Err(error) => return Err(Failing::new(error).await),
-        };
-        entry.give_to_guard();
-        let held = entry.holds().iter().map(|hold| locks.held(hold)).collect();
-        Ok(Self { locks, entry, held })
-    }
-
-    pub(super) fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
-        let span = self.entry.span().unless_elsewhere();
-        GuardScope::new(&self.locks, self.entry.holds(), span, body)
-    }
-
-    pub(super) async fn release(self) -> Result<(), LockError> {
         let released = match self.entry.lost() {
             Some(error) => Err(error),
             None => self.entry.exit().await,
@@ -305,40 +305,7 @@ impl Guarded {
     }
 }
 
-/// Returns `None` if a lock is busy.
-pub(super) fn unless_busy<T>(acquired: Result<T, LockError>) -> Result<Option<T>, LockError> {
-    match acquired {
-        Err(LockError::Busy { .. }) => Ok(None),
-        acquired => acquired.map(Some),
-    }
-}
-
-/// A future that runs a body under a guard, returned by [`LockGuard::scope`] and
-/// [`LockAllGuard::scope`](crate::LockAllGuard::scope).
-///
-/// # Panics
-///
-/// The future panics if it is polled after completion.
-///
-/// # Cancel safety
-///
-/// Dropping the future drops the body. The guard keeps the lock.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), reentry::LockError> {
-/// use reentry::Locks;
-/// use reentry::futures::GuardScope;
-///
-/// let locks = Locks::in_memory();
-/// let guard = locks.lock("order:42").acquire().await?;
-/// let scope: GuardScope<'_, _> = guard.scope(async { reentry::current().is_some() });
-/// assert!(scope.await?);
-/// # Ok(())
-/// # }
-/// ```
+/// A future that runs a body under a guard.
 #[pin_project]
 #[must_use = "futures do nothing unless awaited"]
 pub struct GuardScope<'a, F> {

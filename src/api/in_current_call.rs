@@ -32,8 +32,7 @@ pub trait FutureExt: Future + Sized {
     /// Each lock that the calling code runs under is held from this call until the future has ended or was dropped.
     /// This applies even while the future is not polled, and even if the call that acquired the lock has ended by then.
     /// Inside the future, nested calls re-enter these locks, and [`held`](crate::held()) and
-    /// [`current_owner`](crate::current_owner) return them and their owner. Locks that enclose the future where it is
-    /// polled come after them.
+    /// [`current`](crate::current()) return them. Locks that enclose the future where it is polled come after them.
     ///
     /// Keeping a lock costs no request. The store keeps the depth that results from the entries of the lock, but at
     /// least 1. The last entry or future of this kind that ends releases the lock.
@@ -49,10 +48,16 @@ pub trait FutureExt: Future + Sized {
     /// dropped, unless the lock was requested with [`OnLost::KeepRunning`](crate::OnLost). If several locks are lost,
     /// the error names the outermost lock.
     ///
+    /// # Panics
+    ///
+    /// The future panics if it is polled after completion. If it keeps a lock, it also panics if it is polled outside a
+    /// tokio runtime with timers.
+    ///
     /// # Cancel safety
     ///
     /// Dropping the returned future, polled or not, drops the inner future. If it was the last user of a lock, that
-    /// lock is released in the background.
+    /// lock is released in the background. If the runtime shuts down before that, the lock is held until its lease
+    /// expires.
     ///
     /// # Examples
     ///
@@ -85,35 +90,7 @@ pub trait FutureExt: Future + Sized {
 
 impl<F: Future> FutureExt for F {}
 
-/// A future that stays in the call graph in which it was created, returned by [`FutureExt::in_current_call`].
-///
-/// # Panics
-///
-/// The future panics if it is polled after completion. A future that keeps a lock also panics if it is polled outside a
-/// tokio runtime with timers.
-///
-/// # Cancel safety
-///
-/// Dropping this future, polled or not, drops the inner future. If it was the last user of a lock, that lock is
-/// released in the background. If the runtime shuts down before that, the lock is held until its lease expires.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), reentry::LockError> {
-/// use reentry::futures::InCurrentCall;
-/// use reentry::{FutureExt, Locks};
-///
-/// let locks = Locks::in_memory();
-/// let body = async {
-///     let work: InCurrentCall<_> = async { reentry::held("order:42").is_some() }.in_current_call();
-///     tokio::spawn(work).await.expect("no panic")
-/// };
-/// assert!(locks.with_lock("order:42", body).await??);
-/// # Ok(())
-/// # }
-/// ```
+/// A future that stays in the call graph in which it was created.
 #[pin_project]
 #[must_use = "futures do nothing unless awaited, and this one keeps the locks under which it was created"]
 pub struct InCurrentCall<F: Future> {

@@ -76,25 +76,7 @@ impl Locks {
     }
 }
 
-/// A future that runs a body with a [`Locks`] in scope, returned by [`Locks::scope`].
-///
-/// # Cancel safety
-///
-/// Dropping the future drops the body.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), reentry::LockError> {
-/// use reentry::Locks;
-/// use reentry::futures::LocksScope;
-///
-/// let scope: LocksScope<_> = Locks::in_memory().scope(async { 6 * 7 });
-/// assert_eq!(scope.await, 42);
-/// # Ok(())
-/// # }
-/// ```
+/// A future that runs a body with a [`Locks`] in scope.
 #[pin_project]
 #[must_use = "futures do nothing unless awaited"]
 pub struct LocksScope<F>(#[pin] TaskLocalFuture<Locks, F>);

@@ -10,7 +10,6 @@ use crate::api::locks::Locks;
 use crate::api::request::LockRequest;
 use crate::base::error::{LockError, LostReason};
 use crate::base::id::FencingToken;
-use crate::base::key::OneKey;
 use crate::base::option_types::{OnLost, Reentrancy, Replicas};
 use crate::hold::held::Held;
 
@@ -35,7 +34,7 @@ impl Locks {
     /// # }
     /// ```
     pub fn leader(&self, key: impl AsRef<str>) -> Campaign {
-        let request = self.lock(key).wait_forever();
+        let request = self.lock(key).wait(Duration::MAX);
         Campaign {
             request: request.reentrancy(Reentrancy::Forbid),
         }
@@ -63,7 +62,7 @@ impl Locks {
 #[derive(Clone, Debug)]
 #[must_use = "a campaign does nothing until it is run"]
 pub struct Campaign {
-    request: LockRequest<OneKey>,
+    request: LockRequest,
 }
 
 impl Campaign {
@@ -215,7 +214,7 @@ impl Campaign {
                 Ok(Some(_)) if is_lost => {}
                 Ok(Some(output)) => return Ok(output),
                 Ok(None) => {
-                    let key = request.keys.0;
+                    let key = request.keys.concat();
                     return Err(LockError::Closed { key });
                 }
                 Err(LockError::Lost { reason, .. }) if reason != LostReason::Closed => {}

@@ -3,14 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use smallvec::smallvec;
+
 use crate::api::engine::Engine;
-use crate::api::lock_all::LockAllRequest;
 use crate::api::request::LockRequest;
-use crate::api::with_lock::{WithLock, WithLockFlat};
+use crate::api::with_lock::{TryWithLock, WithLock};
 use crate::base::error::{LockError, StoreError};
-use crate::base::key::{LockKey, OneKey, SeveralKeys};
-use crate::hold::held::Held;
-use crate::hold::scope;
+use crate::base::key::LockKey;
 
 /// A handle to the locks of one Redis deployment.
 ///
@@ -78,12 +77,15 @@ impl Locks {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled in a tokio runtime without timers, or after completion. Outside a runtime, the
-    /// output is [`LockError::Config`].
+    /// The future panics if it is polled in a tokio runtime without timers, after completion, or outside a runtime once
+    /// it has begun. If the first poll is outside a runtime, the output is [`LockError::Config`].
     ///
     /// # Cancel safety
     ///
-    /// See [`WithLock`].
+    /// Nothing happens before the future is polled. Dropping it at any moment ends everything that it has begun. If it
+    /// is waiting, it loses its place in the queue. If the body is running, the body is dropped first, and then the lock
+    /// is released in the background. If the runtime shuts down before that, the lock is held until its lease expires.
+    /// Await the end of the body before leaving `main`.
     ///
     /// # Examples
     ///
@@ -120,7 +122,7 @@ impl Locks {
     ///
     /// # Cancel safety
     ///
-    /// See [`WithLock`].
+    /// As for `with_lock`.
     ///
     /// # Examples
     ///
@@ -129,7 +131,7 @@ impl Locks {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let locks = reentry::Locks::in_memory();
     /// let n = locks
-    ///     .with_lock_flat("order:42", async {
+    ///     .try_with_lock("order:42", async {
     ///         let n: u32 = "42".parse()?;
     ///         Ok::<_, Box<dyn std::error::Error>>(n)
     ///     })
@@ -138,12 +140,12 @@ impl Locks {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn with_lock_flat<F, T, E>(&self, key: impl AsRef<str>, body: F) -> WithLockFlat<F>
+    pub fn try_with_lock<F, T, E>(&self, key: impl AsRef<str>, body: F) -> TryWithLock<F>
     where
         F: Future<Output = Result<T, E>>,
         E: From<LockError>,
     {
-        self.lock(key).run_flat(body)
+        self.lock(key).try_run(body)
     }
 
     /// Returns a request for a lock, with its own options. Nothing is sent, and the key is not checked, before the
@@ -162,8 +164,8 @@ impl Locks {
     /// # }
     /// ```
     pub fn lock(&self, key: impl AsRef<str>) -> LockRequest {
-        let key = OneKey(key.as_ref().to_owned());
-        LockRequest::new(Arc::clone(&self.engine), key)
+        let keys = smallvec![key.as_ref().to_owned()];
+        LockRequest::new(Arc::clone(&self.engine), keys)
     }
 
     /// Returns a request for several locks that are acquired together: all of them, or none. Nothing is sent, and no
@@ -180,7 +182,7 @@ impl Locks {
     /// together.
     ///
     /// If one of the locks is lost, all of them are. [`LockError::Lost`] names the first lock that was lost, and the
-    /// others are released. Each lock has its own [fencing token](Held::fencing_token). Locks that were acquired by one
+    /// others are released. Each lock has its own [fencing token](crate::Held::fencing_token). Locks that were acquired by one
     /// request have the same token.
     ///
     /// # Examples
@@ -191,34 +193,15 @@ impl Locks {
     /// let locks = reentry::Locks::in_memory();
     /// let both = locks
     ///     .lock_all(["account:1", "account:2"])
-    ///     .run(async { locks.held("account:1").is_some() && locks.held("account:2").is_some() })
+    ///     .run(async { reentry::held("account:1").is_some() && reentry::held("account:2").is_some() })
     ///     .await?;
     /// assert!(both);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn lock_all<K: AsRef<str>>(&self, keys: impl IntoIterator<Item = K>) -> LockAllRequest {
+    pub fn lock_all<K: AsRef<str>>(&self, keys: impl IntoIterator<Item = K>) -> LockRequest {
         let keys = keys.into_iter().map(|key| key.as_ref().to_owned());
-        LockRequest::new(Arc::clone(&self.engine), SeveralKeys(keys.collect()))
-    }
-
-    /// Returns the innermost lock named `key` of this `Locks` that the calling code runs under.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let depth = locks.with_lock("order:42", async { locks.held("order:42").map(|held| held.depth()) });
-    /// assert_eq!(depth.await?, Some(1));
-    /// assert!(locks.held("order:42").is_none());
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn held(&self, key: impl AsRef<str>) -> Option<Held> {
-        scope::held_in(self.engine.id(), key.as_ref())
+        LockRequest::new(Arc::clone(&self.engine), keys.collect())
     }
 
     /// Takes the lock away from its present holder, or from its readers. If there are more than 1,000 readers, it takes

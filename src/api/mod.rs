@@ -4,15 +4,12 @@ pub(crate) mod builder;
 pub(crate) mod close;
 #[cfg(feature = "credentials")]
 pub mod credentials;
-pub mod driver;
 pub(crate) mod engine;
-pub mod futures;
 pub(crate) mod guard;
 pub(crate) mod in_current_call;
 pub(crate) mod inspect;
 pub(crate) mod installed;
 pub(crate) mod leader;
-pub(crate) mod lock_all;
 pub(crate) mod locks;
 mod options;
 pub(crate) mod request;

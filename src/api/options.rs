@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::builder::LocksBuilder;
 use super::request::LockRequest;
 use crate::base::option_types::{OnLost, Reentrancy, Replicas};
-use crate::base::options::WaitLimit;
 
 /// Defines the setters of options, for one request and as the default of a `Locks`, each with its documentation.
 macro_rules! options {
@@ -14,7 +13,7 @@ macro_rules! options {
         builder: $(#[$builder:meta])*
         fn $name:ident($($arg:ident: $type:ty),*) => $option:ident = $value:expr;
     )*) => {
-        impl<K> LockRequest<K> {
+        impl LockRequest {
             $(
                 $(#[$request])*
                 pub fn $name(mut self, $($arg: $type),*) -> Self {
@@ -77,6 +76,7 @@ options! {
     fn ttl(ttl: Duration) => ttl = Some(ttl);
     request:
     /// Sets how long to wait for the lock (default 60 s). Zero is the same as [`no_wait`](Self::no_wait).
+    /// [`Duration::MAX`] is no limit.
     ///
     /// A re-entry waits for nothing: the depth in the store follows.
     ///
@@ -109,44 +109,6 @@ options! {
     /// # }
     /// ```
     fn wait(wait: Duration) => wait = Some(wait.into());
-    request:
-    /// Waits for the lock without a limit.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let guard = locks.lock("order:42").await?;
-    /// let start = tokio::time::Instant::now();
-    /// tokio::spawn(async move {
-    ///     tokio::time::sleep(Duration::from_secs(300)).await;
-    ///     guard.release().await
-    /// });
-    /// locks.lock("order:42").wait_forever().await?;
-    /// assert!(start.elapsed() >= Duration::from_secs(300));
-    /// # Ok(())
-    /// # }
-    /// ```
-    builder:
-    /// Makes requests wait without a limit by default. See [`LockRequest::wait_forever`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::builder().url("memory:").wait_forever().build().await?;
-    /// let _elsewhere = locks.lock("order:42").await?;
-    /// let hour = Duration::from_secs(60 * 60);
-    /// assert!(tokio::time::timeout(hour, locks.lock("order:42").acquire()).await.is_err());
-    /// # Ok(())
-    /// # }
-    /// ```
-    fn wait_forever() => wait = Some(WaitLimit::Forever);
     request:
     /// Limits how long the lock may be held, counted from its acquisition (default: no limit). After that, it counts as
     /// lost. If `max_hold` equals the TTL, the lease is never renewed.
@@ -335,7 +297,7 @@ options! {
     ///         sleep(Duration::from_millis(100)).await;
     ///         inner.run(async {}).await
     ///     };
-    ///     locks.with_lock_flat(outer, body).await
+    ///     locks.try_with_lock(outer, body).await
     /// };
     /// // Each call holds the lock that the other one wants. One of them fails.
     /// let (one, other) = tokio::join!(nest("a", "b"), nest("b", "a"));

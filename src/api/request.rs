@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::engine::Engine;
-use crate::api::with_lock::{WithLock, WithLockFlat};
+use crate::api::with_lock::{TryWithLock, WithLock};
 use crate::base::error::LockError;
-use crate::base::key::{Keys, OneKey};
+use crate::base::key::Keys;
 use crate::base::options::{Options, Retry, WaitLimit};
 
-/// A request for a lock, with its own options. [`Locks::lock`](crate::Locks::lock) returns one.
+/// A request for a lock, for a permit, or for several locks together, with its own options.
+/// [`Locks::lock`](crate::Locks::lock), [`semaphore`](crate::Locks::semaphore) and
+/// [`lock_all`](crate::Locks::lock_all) return one. The options apply to all its locks.
 ///
 /// An option that is not set comes from the [`LocksBuilder`](crate::LocksBuilder). A request can be cloned and used
 /// again. Awaiting a request is the same as calling [`acquire`](Self::acquire). Keep the [guard](crate::LockGuard) that
@@ -28,20 +30,17 @@ use crate::base::options::{Options, Retry, WaitLimit};
 /// # Ok(())
 /// # }
 /// ```
-///
-/// `K` is the kind of request: for one key, or for several keys as in a [`LockAllRequest`](crate::LockAllRequest). Both
-/// have the same options and the same [`run`](Self::run).
 #[derive(Clone, Debug)]
 #[must_use = "a request does nothing until it is run, acquired or awaited"]
-pub struct LockRequest<K = OneKey> {
+pub struct LockRequest {
     pub(super) engine: Arc<Engine>,
-    pub(super) keys: K,
+    pub(super) keys: Keys,
     pub(super) options: Options,
     pub(super) label: Option<Arc<str>>,
 }
 
-impl<K> LockRequest<K> {
-    pub(crate) fn new(engine: Arc<Engine>, keys: K) -> Self {
+impl LockRequest {
+    pub(crate) fn new(engine: Arc<Engine>, keys: Keys) -> Self {
         Self {
             engine,
             keys,
@@ -169,12 +168,11 @@ impl<K> LockRequest<K> {
     ///
     /// # Panics
     ///
-    /// The future panics if it is polled in a tokio runtime without timers, or after completion. Outside a runtime, the
-    /// output is [`LockError::Config`].
+    /// As for [`Locks::with_lock`](crate::Locks::with_lock).
     ///
     /// # Cancel safety
     ///
-    /// See [`WithLock`].
+    /// As for [`Locks::with_lock`](crate::Locks::with_lock).
     ///
     /// # Examples
     ///
@@ -187,20 +185,11 @@ impl<K> LockRequest<K> {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn run<F: Future>(self, body: F) -> WithLock<F>
-    where
-        K: Into<Keys>,
-    {
-        WithLock::new(
-            self.engine,
-            self.keys.into(),
-            self.options,
-            self.label,
-            body,
-        )
+    pub fn run<F: Future>(self, body: F) -> WithLock<F> {
+        WithLock::new(self, body)
     }
 
-    /// Runs `body` under the lock. See [`Locks::with_lock_flat`](crate::Locks::with_lock_flat).
+    /// Runs `body` under the lock. See [`Locks::try_with_lock`](crate::Locks::try_with_lock).
     ///
     /// # Errors
     ///
@@ -213,7 +202,7 @@ impl<K> LockRequest<K> {
     ///
     /// # Cancel safety
     ///
-    /// See [`WithLock`].
+    /// As for [`Locks::with_lock`](crate::Locks::with_lock).
     ///
     /// # Examples
     ///
@@ -224,18 +213,17 @@ impl<K> LockRequest<K> {
     /// let n = locks
     ///     .lock("order:42")
     ///     .no_wait()
-    ///     .run_flat(async { Ok::<u32, Box<dyn std::error::Error>>("42".parse()?) })
+    ///     .try_run(async { Ok::<u32, Box<dyn std::error::Error>>("42".parse()?) })
     ///     .await?;
     /// assert_eq!(n, 42);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn run_flat<F, T, E>(self, body: F) -> WithLockFlat<F>
+    pub fn try_run<F, T, E>(self, body: F) -> TryWithLock<F>
     where
         F: Future<Output = Result<T, E>>,
         E: From<LockError>,
-        K: Into<Keys>,
     {
-        WithLockFlat::new(self.run(body))
+        TryWithLock::new(self.run(body))
     }
 }

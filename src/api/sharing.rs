@@ -2,46 +2,9 @@
 
 use crate::api::locks::Locks;
 use crate::api::request::LockRequest;
-use crate::api::with_lock::WithLock;
 use crate::base::option_types::Mode;
 
-impl Locks {
-    /// Runs `body` while sharing the lock `key` with other readers, and then leaves the lock.
-    ///
-    /// This is [`with_lock`](Self::with_lock) for a [`shared`](LockRequest::shared) lock. Any number of readers are
-    /// inside together, and no writer. If an enclosing call holds the key, shared or exclusively, the lock is
-    /// re-entered.
-    ///
-    /// # Errors
-    ///
-    /// As for `with_lock`.
-    ///
-    /// # Panics
-    ///
-    /// As for `with_lock`.
-    ///
-    /// # Cancel safety
-    ///
-    /// See [`WithLock`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let read = locks.with_read_lock("report:2026", async { /* read it */ });
-    /// let also = locks.with_read_lock("report:2026", async { /* at the same time */ });
-    /// tokio::try_join!(read, also)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn with_read_lock<F: Future>(&self, key: impl AsRef<str>, body: F) -> WithLock<F> {
-        self.lock(key).shared().run(body)
-    }
-}
-
-impl<K> LockRequest<K> {
+impl LockRequest {
     /// Shares the lock with other readers, as a reader (default: the lock is held exclusively).
     ///
     /// Any number of call graphs hold a shared lock together, each with its own lease. No call graph holds it
@@ -59,20 +22,18 @@ impl<K> LockRequest<K> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// let locks = reentry::Locks::in_memory();
-    /// let one = locks.lock("report:2026").shared().await?;
-    /// let both = locks.lock_all(["report:2025", "report:2026"]).shared().no_wait().await?;
+    /// let one = locks.lock("report:2026").read().await?;
+    /// let both = locks.lock_all(["report:2025", "report:2026"]).read().no_wait().await?;
     /// assert!(locks.lock("report:2026").no_wait().await.unwrap_err().is_contended());
     /// # drop((one, both));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn shared(mut self) -> Self {
+    pub fn read(mut self) -> Self {
         self.options.mode = Mode::Shared;
         self
     }
-}
 
-impl LockRequest {
     /// Sets how many permits of a [semaphore](crate::Locks::semaphore) the request acquires (default: 1). They belong
     /// to one hold, and are acquired and released together. A request waits until all of them are free, and takes none
     /// before.
@@ -140,39 +101,5 @@ impl Locks {
         request.options.mode = Mode::Shared;
         request.options.permits = Some(permits);
         request
-    }
-
-    /// Runs `body` with one of `permits` permits. See [`semaphore`](Self::semaphore).
-    ///
-    /// # Errors
-    ///
-    /// As for [`with_lock`](Self::with_lock). [`Config`](crate::LockError::Config) if `permits` is 0.
-    ///
-    /// # Panics
-    ///
-    /// As for `with_lock`.
-    ///
-    /// # Cancel safety
-    ///
-    /// See [`WithLock`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let page = locks.with_permit("downloads", 4, async { "a page" }).await?;
-    /// assert_eq!(page, "a page");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn with_permit<F: Future>(
-        &self,
-        key: impl AsRef<str>,
-        permits: u32,
-        body: F,
-    ) -> WithLock<F> {
-        self.semaphore(key, permits).run(body)
     }
 }

@@ -1,6 +1,6 @@
 //! Tasks that belong to the call graph of the code that spawns them.
 
-use tokio::task::{self, AbortHandle, JoinHandle, JoinSet};
+use tokio::task::{self, JoinHandle};
 
 use crate::api::in_current_call::FutureExt;
 use crate::base::error::LockError;
@@ -59,8 +59,8 @@ where
 /// Runs blocking work that belongs to the call graph of the caller. It is `tokio::task::spawn_blocking`, with the same
 /// locks as for [`spawn`].
 ///
-/// Inside the work, [`held`](crate::held()) and [`current_owner`](crate::current_owner) return the locks that the
-/// caller runs under, and their owner. `Handle::current().block_on(locks.with_lock(…))` re-enters the locks.
+/// Inside the work, [`held`](crate::held()) and [`current`](crate::current()) return the locks that the caller
+/// runs under. `Handle::current().block_on(locks.with_lock(…))` re-enters the locks.
 ///
 /// Blocking work cannot be dropped. Once it has begun, it runs to its end, whatever happens to the lock. Check
 /// [`Held::is_lost`](crate::Held::is_lost) between its steps. If the work was the last user of a lock, the lock is
@@ -109,82 +109,6 @@ where
 {
     let blocking = Blocking::new(work);
     task::spawn_blocking(move || blocking.run())
-}
-
-mod sealed {
-    pub trait Sealed {}
-
-    impl<T> Sealed for tokio::task::JoinSet<T> {}
-}
-
-/// An extension trait that this crate adds to tokio's [`JoinSet`].
-///
-/// The trait is sealed, so it cannot be implemented for other types.
-///
-/// # Examples
-///
-/// ```
-/// use reentry::JoinSetExt;
-/// use tokio::task::JoinSet;
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let locks = reentry::Locks::in_memory();
-/// let body = async {
-///     let mut tasks = JoinSet::new();
-///     for _ in 0..3 {
-///         tasks.spawn_in_call(async { reentry::held("order:42").is_some() });
-///     }
-///     tasks.spawn_blocking_in_call(|| reentry::held("order:42").is_some());
-///     tasks.join_all().await
-/// };
-/// for is_held in locks.with_lock("order:42", body).await? {
-///     assert!(is_held?);
-/// }
-/// # Ok(())
-/// # }
-/// ```
-pub trait JoinSetExt<T>: sealed::Sealed {
-    /// Spawns a task that belongs to the call graph of the caller, as [`spawn`] does.
-    ///
-    /// # Panics
-    ///
-    /// Panics outside a tokio runtime, as [`JoinSet::spawn`] does.
-    #[track_caller]
-    fn spawn_in_call<F>(&mut self, future: F) -> AbortHandle
-    where
-        F: Future<Output = T> + Send + 'static,
-        T: Send;
-
-    /// Runs blocking work that belongs to the call graph of the caller, as [`spawn_blocking`] does.
-    ///
-    /// # Panics
-    ///
-    /// Panics outside a tokio runtime, as [`JoinSet::spawn_blocking`] does.
-    #[track_caller]
-    fn spawn_blocking_in_call<F>(&mut self, work: F) -> AbortHandle
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send;
-}
-
-impl<T: 'static> JoinSetExt<T> for JoinSet<Result<T, LockError>> {
-    fn spawn_in_call<F>(&mut self, future: F) -> AbortHandle
-    where
-        F: Future<Output = T> + Send + 'static,
-        T: Send,
-    {
-        self.spawn(future.in_current_call())
-    }
-
-    fn spawn_blocking_in_call<F>(&mut self, work: F) -> AbortHandle
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send,
-    {
-        let blocking = Blocking::new(work);
-        self.spawn_blocking(move || blocking.run())
-    }
 }
 
 /// Blocking work that has not reached its thread yet.

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use pin_project::{pin_project, pinned_drop};
 
 use crate::api::engine::Engine;
+use crate::api::request::LockRequest;
 use crate::base::error::LockError;
 use crate::base::key::Keys;
 use crate::base::options::Options;
@@ -19,40 +20,9 @@ use crate::hold::scope::Inside;
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// A future that acquires a lock, runs a body under it, and releases the lock.
-/// [`Locks::with_lock`](crate::Locks::with_lock) and [`LockRequest::run`](crate::LockRequest::run) return it.
 ///
-/// The future borrows nothing from its [`Locks`](crate::Locks). It is `Send` if the body and its output are. Nothing
-/// happens before it is polled.
-///
-/// # Panics
-///
-/// The future panics if it is polled in a tokio runtime without timers, after completion, or outside a runtime once it
-/// has begun. If the first poll is outside a runtime, the output is [`LockError::Config`].
-///
-/// The future may continue in another runtime than the one in which it began, even after that runtime has ended.
-///
-/// # Cancel safety
-///
-/// Dropping the future at any moment ends everything that it has begun. If it is waiting, it loses its place in the
-/// queue. If the body is running, the body is dropped first, and then the lock is released in the background. If the
-/// runtime shuts down before that, the lock is held until its lease expires. Await the end of the body before leaving
-/// `main`.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), reentry::LockError> {
-/// use reentry::Locks;
-/// use reentry::futures::WithLock;
-///
-/// let locks = Locks::in_memory();
-/// // The future borrows nothing from its `Locks`, so it can be spawned as a task.
-/// let task: WithLock<_> = locks.with_lock("order:42", async { 6 * 7 });
-/// assert_eq!(tokio::spawn(task).await.expect("no panic")?, 42);
-/// # Ok(())
-/// # }
-/// ```
+/// It borrows nothing from its [`Locks`](crate::Locks), and may continue in another runtime than the one in which it
+/// began, even after that runtime has ended.
 #[pin_project(PinnedDrop, project = WithLockProjection)]
 #[must_use = "futures do nothing unless awaited"]
 pub struct WithLock<F: Future> {
@@ -97,13 +67,13 @@ enum WithLockState<F: Future> {
 }
 
 impl<F: Future> WithLock<F> {
-    pub(crate) fn new(
-        engine: Arc<Engine>,
-        keys: Keys,
-        options: Options,
-        label: Option<Arc<str>>,
-        body: F,
-    ) -> Self {
+    pub(crate) fn new(request: LockRequest, body: F) -> Self {
+        let LockRequest {
+            engine,
+            keys,
+            options,
+            label,
+        } = request;
         Self {
             engine,
             state: WithLockState::Idle {
@@ -233,43 +203,18 @@ impl<F: Future> fmt::Debug for WithLock<F> {
     }
 }
 
-/// A [`WithLock`] whose body returns a `Result`. [`Locks::with_lock_flat`](crate::Locks::with_lock_flat) returns it. A
-/// [`LockError`] is converted into the error type of the body.
-///
-/// # Panics
-///
-/// As for [`WithLock`].
-///
-/// # Cancel safety
-///
-/// As for [`WithLock`].
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), reentry::LockError> {
-/// use reentry::futures::WithLockFlat;
-/// use reentry::{LockError, Locks};
-///
-/// let locks = Locks::in_memory();
-/// let body = async { Ok::<_, LockError>(6 * 7) };
-/// let flat: WithLockFlat<_> = locks.with_lock_flat("order:42", body);
-/// assert_eq!(flat.await?, 42);
-/// # Ok(())
-/// # }
-/// ```
+/// A [`WithLock`] whose body returns a `Result`. A [`LockError`] is converted into the error type of the body.
 #[pin_project]
 #[must_use = "futures do nothing unless awaited"]
-pub struct WithLockFlat<F: Future>(#[pin] WithLock<F>);
+pub struct TryWithLock<F: Future>(#[pin] WithLock<F>);
 
-impl<F: Future> WithLockFlat<F> {
+impl<F: Future> TryWithLock<F> {
     pub(crate) fn new(inner: WithLock<F>) -> Self {
         Self(inner)
     }
 }
 
-impl<F, T, E> Future for WithLockFlat<F>
+impl<F, T, E> Future for TryWithLock<F>
 where
     F: Future<Output = Result<T, E>>,
     E: From<LockError>,
@@ -281,8 +226,8 @@ where
     }
 }
 
-impl<F: Future> fmt::Debug for WithLockFlat<F> {
+impl<F: Future> fmt::Debug for TryWithLock<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("WithLockFlat").field(&self.0).finish()
+        f.debug_tuple("TryWithLock").field(&self.0).finish()
     }
 }

@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use crate::base::error::LockError;
 use crate::base::metrics::Class;
@@ -187,47 +187,8 @@ fn crc16(crc: u16, byte: u8) -> u16 {
     })
 }
 
-/// The keys to lock.
-#[derive(Clone, Debug)]
-pub struct Keys(pub(crate) SmallVec<[String; 1]>);
-
-/// The key of a [`LockRequest`](crate::LockRequest) for one lock.
-///
-/// # Examples
-///
-/// ```
-/// use reentry::{LockRequest, Locks, OneKey};
-///
-/// let request: LockRequest<OneKey> = Locks::in_memory().lock("order:42");
-/// # drop(request);
-/// ```
-#[derive(Clone, Debug)]
-pub struct OneKey(pub(crate) String);
-
-/// The keys of a [`LockAllRequest`](crate::LockAllRequest).
-///
-/// # Examples
-///
-/// ```
-/// use reentry::{LockRequest, Locks, SeveralKeys};
-///
-/// let request: LockRequest<SeveralKeys> = Locks::in_memory().lock_all(["account:1", "account:2"]);
-/// # drop(request);
-/// ```
-#[derive(Clone, Debug)]
-pub struct SeveralKeys(pub(crate) Vec<String>);
-
-impl From<OneKey> for Keys {
-    fn from(key: OneKey) -> Self {
-        Self(smallvec![key.0])
-    }
-}
-
-impl From<SeveralKeys> for Keys {
-    fn from(keys: SeveralKeys) -> Self {
-        Self(keys.0.into())
-    }
-}
+/// The keys to lock. In most cases there is one.
+pub(crate) type Keys = SmallVec<[String; 1]>;
 
 #[cfg(test)]
 mod tests {

@@ -67,7 +67,6 @@ impl Queueing {
 pub(crate) enum WaitLimit {
     Never,
     AtMost(Duration),
-    Forever,
 }
 
 impl WaitLimit {
@@ -75,7 +74,7 @@ impl WaitLimit {
     pub(crate) fn limit(self, since: Instant) -> Option<Instant> {
         match self {
             Self::AtMost(wait) => since.checked_add(wait),
-            Self::Never | Self::Forever => None,
+            Self::Never => None,
         }
     }
 }

@@ -124,7 +124,7 @@ impl Held {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// let locks = reentry::Locks::in_memory();
-    /// let guard = locks.lock("report:2026").shared().await?;
+    /// let guard = locks.lock("report:2026").read().await?;
     /// assert_eq!(guard.held().mode(), reentry::Mode::Shared);
     /// # Ok(())
     /// # }
@@ -160,7 +160,7 @@ impl Held {
     /// let guard = locks.lock("report:2026").await?;
     /// // ... write the report, and then continue reading it.
     /// guard.held().downgrade().await?;
-    /// let other = locks.lock("report:2026").shared().no_wait().await?;
+    /// let other = locks.lock("report:2026").read().no_wait().await?;
     /// assert_eq!(other.held().fencing_token(), guard.held().fencing_token());
     /// # Ok(())
     /// # }

@@ -173,12 +173,6 @@ pub(crate) fn enclosing(locks: &LocksId, key: &LockKey) -> Option<Arc<Hold>> {
     find(|of, hold| of == locks && hold.key() == key).map(|(_, hold)| hold)
 }
 
-/// Returns the hold with the name `key` that an enclosing call has acquired through the same `Locks`.
-pub(crate) fn held_in(locks: &LocksId, key: &str) -> Option<Held> {
-    let (frame, hold) = find(|of, hold| of == locks && hold.key().name() == key)?;
-    Some(frame.locks.held(&hold))
-}
-
 /// Returns the present call graph, or a new one if it holds no lock yet.
 pub(crate) fn call_graph() -> CallGraph {
     let graph = innermost().and_then(|frame| Some(frame.holds().first()?.graph()));

@@ -176,7 +176,7 @@ impl Process {
 
     /// Makes a caller wait until it is aborted.
     fn wait(&self) -> JoinHandle<()> {
-        let waiting = self.locks.lock(KEY).wait_forever().acquire();
+        let waiting = self.locks.lock(KEY).wait(Duration::MAX).acquire();
         tokio::spawn(async move { drop(waiting.await) })
     }
 

@@ -28,7 +28,7 @@ pub(crate) fn connect(builder: LocksBuilder) -> Locks {
     let builder = builder
         .connect_timeout(patience)
         .response_timeout(patience)
-        .wait_forever();
+        .wait(Duration::MAX);
     runtime().block_on(builder.build()).expect("locks")
 }
 

@@ -116,7 +116,7 @@ async fn what_fails_for_many_is_warned_of_now_and_then() -> Result<(), LockError
     let mut guards = try_join_all(guards).await?;
     server.stop();
     guards.truncate(200);
-    let waiters = (0..20).map(|number| locks.lock(format!("other:{number}")).wait_forever());
+    let waiters = (0..20).map(|number| locks.lock(format!("other:{number}")).wait(Duration::MAX));
     let waiters = waiters.map(|waiter| tokio::spawn(waiter.acquire()));
     let waiters: Vec<_> = waiters.collect();
     tokio::time::sleep(Duration::from_secs(40)).await;
@@ -147,7 +147,7 @@ async fn a_deadlock_is_told_with_the_ring_and_once() {
             both.wait().await;
             locks.with_lock(inner, async {}).await
         };
-        locks.with_lock_flat(outer, body).await
+        locks.try_with_lock(outer, body).await
     };
     let (one, other) = tokio::join!(nest("a", "b"), nest("b", "a"));
     let error = one.and(other).unwrap_err();
@@ -167,7 +167,7 @@ async fn a_search_that_the_server_refuses_is_told_once() -> Result<(), LockError
     server
         .ask("ACL SETUSER default resetkeys ~a ~b ~reentry:queue:* ~reentry:entries:*")
         .await;
-    let waiting = locks.with_lock_flat("a", locks.with_lock("b", async {}));
+    let waiting = locks.try_with_lock("a", locks.with_lock("b", async {}));
     let release = async {
         let asked = async || {
             let calls = server.commandstats().await;
@@ -302,10 +302,10 @@ async fn a_renewal_tells_how_long_the_lease_lasts_from_then_on() {
     // Its renewal does not exceed the time for which it may be held.
     let ending = request("ending", 30).max_hold(35 * second).await.unwrap();
     // Readers of one lock with leases of their own.
-    let long = request("shared", 30).shared().await.unwrap();
-    let short = request("shared", 20).shared().await.unwrap();
+    let long = request("shared", 30).read().await.unwrap();
+    let short = request("shared", 20).read().await.unwrap();
     // The renewal of the first one also renews the other one, which is not due by then.
-    let [early, late] = ["together"; 2].map(|key| request(key, 30).shared());
+    let [early, late] = ["together"; 2].map(|key| request(key, 30).read());
     let early = early.await.unwrap();
     let several = locks.lock_all(["one", "other"]).ttl(30 * second);
     let several = several.await.unwrap();
@@ -324,7 +324,7 @@ async fn a_renewal_tells_how_long_the_lease_lasts_from_then_on() {
     assert_eq!(told_of, ["29.7s"; 4]);
     assert_eq!(told(ending.held()), "25s");
     assert_eq!(told(short.held()), "19.8s");
-    for held in several.iter() {
+    for held in several.all() {
         assert_eq!(told(held), "29.7s");
     }
 }

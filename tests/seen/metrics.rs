@@ -52,7 +52,7 @@ async fn each_acquisition_is_counted_by_what_it_came_to() -> Result<(), LockErro
     assert!(locks.lock(KEY).no_wait().await.is_err());
     assert!(locks.lock(KEY).wait(second).await.is_err());
     assert!(timeout(second, locks.lock(KEY).acquire()).await.is_err());
-    let waiting = tokio::spawn(locks.lock(KEY).wait_forever().acquire());
+    let waiting = tokio::spawn(locks.lock(KEY).wait(Duration::MAX).acquire());
     sleep(second).await;
     let measured = measures.totals();
     measured.assert("reentry_waiters{mode=exclusive}", 1.0);

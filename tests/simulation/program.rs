@@ -81,7 +81,7 @@ impl Program {
     fn request(&self, key: &str) -> LockRequest {
         let request = self.moded(key);
         if self.climate.answers() || one_in(2) {
-            request.wait_forever()
+            request.wait(Duration::MAX)
         } else {
             request
         }
@@ -91,7 +91,7 @@ impl Program {
     fn moded(&self, key: &str) -> LockRequest {
         let request = self.locks.lock(key);
         if fastrand::u32(0..100) < self.reads {
-            request.shared()
+            request.read()
         } else {
             request
         }
@@ -239,7 +239,7 @@ impl Program {
         let wish = self.wish();
         let request = self.locks.lock_all(KEYS);
         let request = if self.climate.answers() || one_in(2) {
-            request.wait_forever()
+            request.wait(Duration::MAX)
         } else {
             request
         };

@@ -106,7 +106,10 @@ async fn sections(locks: &Locks, waits: &Waits) -> u32 {
             sleep(millis(0..=100)).await;
             let waited = {
                 let _waits = waits.begin(outer, inner);
-                let section = locks.lock(inner).wait_forever().run(sleep(millis(0..=30)));
+                let section = locks
+                    .lock(inner)
+                    .wait(Duration::MAX)
+                    .run(sleep(millis(0..=30)));
                 timeout(patience, section).await
             };
             if waited.is_err() {
@@ -115,7 +118,7 @@ async fn sections(locks: &Locks, waits: &Waits) -> u32 {
             }
             waited.unwrap_or(Ok(()))
         };
-        match locks.lock(outer).wait_forever().run_flat(body).await {
+        match locks.lock(outer).wait(Duration::MAX).try_run(body).await {
             Err(LockError::Deadlock { cycle, .. }) => {
                 assert!(waits.were_at_once(&cycle), "{cycle:?} of {waits:?}");
                 deadlocks += 1;

@@ -53,13 +53,13 @@ const FUTURES: &[Make] = &[
     ("with_lock", |locks| {
         Box::pin(async move { drop(locks.with_lock(KEY, body()).await) })
     }),
-    ("with_lock_flat", |locks| {
+    ("try_with_lock", |locks| {
         Box::pin(async move {
             let body = async {
                 body().await;
                 Ok::<_, LockError>(())
             };
-            drop(locks.with_lock_flat(KEY, body).await);
+            drop(locks.try_with_lock(KEY, body).await);
         })
     }),
     ("nested", |locks| {
@@ -131,15 +131,18 @@ const FUTURES: &[Make] = &[
         })
     }),
     ("read", |locks| {
-        Box::pin(async move { drop(locks.with_read_lock(KEY, body()).await) })
+        Box::pin(async move { drop(locks.lock(KEY).read().run(body()).await) })
     }),
     ("reads", |locks| {
         Box::pin(async move {
             drop(tokio::join!(
-                locks.with_read_lock(KEY, body()),
-                locks.with_read_lock(KEY, locks.with_read_lock(KEY, body())),
-                locks.with_lock(KEY, locks.with_read_lock(KEY, body())),
-                locks.with_read_lock(KEY, body())
+                locks.lock(KEY).read().run(body()),
+                locks
+                    .lock(KEY)
+                    .read()
+                    .run(locks.lock(KEY).read().run(body())),
+                locks.with_lock(KEY, locks.lock(KEY).read().run(body())),
+                locks.lock(KEY).read().run(body())
             ));
         })
     }),
@@ -148,7 +151,7 @@ const FUTURES: &[Make] = &[
             let body = async {
                 let held = crate::held(KEY).expect("the body runs under its lock");
                 drop(held.downgrade().await);
-                drop(locks.with_read_lock(KEY, body()).await);
+                drop(locks.lock(KEY).read().run(body()).await);
             };
             drop(locks.with_lock(KEY, body).await);
         })
@@ -290,7 +293,7 @@ async fn drop_after(
         Company::HolderElsewhere | Company::BetweenElsewhere => vec![elsewhere.lock(KEY)],
         Company::BetweenHere => vec![here.lock(KEY)],
         Company::Readers => [&elsewhere, &here]
-            .map(|locks| locks.lock(KEY).shared())
+            .map(|locks| locks.lock(KEY).read())
             .into(),
     };
     for holder in holders {
@@ -307,13 +310,13 @@ async fn drop_after(
             vec![here.lock(KEY), elsewhere.lock(KEY)]
         }
         Company::Readers => [&here, &elsewhere]
-            .map(|locks| locks.lock(KEY).shared())
+            .map(|locks| locks.lock(KEY).read())
             .into(),
         _ => Vec::new(),
     };
     let mut behind: Vec<_> = behind
         .into_iter()
-        .map(|request| tokio::spawn(async move { request.wait_forever().run(body()).await }))
+        .map(|request| tokio::spawn(async move { request.wait(Duration::MAX).run(body()).await }))
         .collect();
     let mut swept = make(here.clone());
     let begins = || link.set_fate(Some(trouble.fate()));

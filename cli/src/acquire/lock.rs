@@ -6,16 +6,16 @@ use std::io::Write;
 use std::time::Duration;
 
 use humantime::format_duration;
-use reentry::{FencingToken, Held, HoldId, LockAllGuard, LockError, LockGuard, LockRequest, Locks};
+use reentry::{FencingToken, Held, HoldId, LockError, LockGuard, LockRequest, Locks};
 
 use super::enclosing::HeldKey;
 use super::options::Options;
 use crate::text::printable;
 
-pub(crate) enum Lock {
-    One(Box<LockGuard>),
-    /// With the keys in the order of the arguments, each once. The guard has an order that is the same in all processes.
-    Several(Box<LockAllGuard>, Vec<String>),
+pub(crate) struct Lock {
+    guard: LockGuard,
+    /// The keys in the order of the arguments, each once. The guard has an order that is the same in all processes.
+    keys: Vec<String>,
 }
 
 impl Lock {
@@ -29,25 +29,19 @@ impl Lock {
             let keys: Vec<_> = keys.iter().map(String::as_str).collect();
             say(&format!("waiting for {}", quoted(&keys)));
         }
-        Ok(match keys {
-            [key] => {
-                let request = with_options(one(locks, key, options), options);
-                Self::One(Box::new(request.acquire().await?))
-            }
-            keys => {
-                let request = with_options(locks.lock_all(keys), options);
-                let guard = Box::new(request.acquire().await?);
-                Self::Several(guard, each_once(keys))
-            }
-        })
+        let request = match (keys, options.permits) {
+            ([key], Some(permits)) => locks.semaphore(key, permits),
+            _ => locks.lock_all(keys),
+        };
+        let guard = with_options(request, options).acquire().await?;
+        let keys = each_once(keys);
+        Ok(Self { guard, keys })
     }
 
     /// The locks, each of them once, in the order of the arguments.
     fn held(&self) -> Vec<&Held> {
-        match self {
-            Self::One(guard) => vec![guard.held()],
-            Self::Several(guard, keys) => keys.iter().filter_map(|key| guard.held(key)).collect(),
-        }
+        let of = |key| self.guard.all().iter().find(|held| held.key() == key);
+        self.keys.iter().filter_map(|key| of(key)).collect()
     }
 
     /// The hold of the first lock, which is usually the hold of all of them.
@@ -76,11 +70,7 @@ impl Lock {
     /// Waits until one of the locks is lost.
     pub(crate) async fn lost(&self) -> LockError {
         let forever = future::pending::<Infallible>();
-        let ended = match self {
-            Self::One(guard) => guard.scope(forever).await,
-            Self::Several(guard, _) => guard.scope(forever).await,
-        };
-        match ended {
+        match self.guard.scope(forever).await {
             Ok(never) => match never {},
             Err(error) => error,
         }
@@ -88,11 +78,7 @@ impl Lock {
 
     /// The reason for which a lock is lost at this moment.
     pub(crate) async fn loss(&self) -> Option<LockError> {
-        let now = future::ready(());
-        match self {
-            Self::One(guard) => guard.scope(now).await.err(),
-            Self::Several(guard, _) => guard.scope(now).await.err(),
-        }
+        self.guard.scope(future::ready(())).await.err()
     }
 
     /// Prints on standard error which locks were acquired.
@@ -113,10 +99,7 @@ impl Lock {
     }
 
     pub(crate) async fn release(self) -> Result<(), LockError> {
-        match self {
-            Self::One(guard) => guard.release().await,
-            Self::Several(guard, _) => guard.release().await,
-        }
+        self.guard.release().await
     }
 }
 
@@ -130,23 +113,15 @@ fn each_once(keys: &[String]) -> Vec<String> {
     once
 }
 
-/// A request for the lock, or for a permit of it.
-fn one(locks: &Locks, key: &str, options: &Options) -> LockRequest {
-    match options.permits {
-        Some(permits) => locks.semaphore(key, permits),
-        None => locks.lock(key),
-    }
-}
-
-fn with_options<K>(request: LockRequest<K>, options: &Options) -> LockRequest<K> {
+fn with_options(request: LockRequest, options: &Options) -> LockRequest {
     let request = request.ttl(options.ttl);
     let request = match (options.nonblock, options.timeout) {
         (true, _) => request.no_wait(),
         (false, Some(timeout)) => request.wait(timeout),
-        (false, None) => request.wait_forever(),
+        (false, None) => request.wait(Duration::MAX),
     };
     let request = match options.shared {
-        true => request.shared(),
+        true => request.read(),
         false => request,
     };
     let request = match &options.label {

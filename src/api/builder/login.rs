@@ -13,13 +13,13 @@ impl LocksBuilder {
     ///
     /// The `Locks` opens its own connections, which can receive messages, with the client's address, login, database
     /// and TLS settings. They speak RESP3 if the server does, whatever the client's protocol is. The client's own
-    /// connections are not used. The client's type is also exported in [`driver`](crate::driver).
+    /// connections are not used.
     ///
     /// # Examples
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let client = reentry::driver::Client::open("redis://app:secret@localhost/2")?;
+    /// let client = redis::Client::open("redis://app:secret@localhost/2")?;
     /// let locks = reentry::Locks::builder().client(client).build_lazy()?;
     /// # drop(locks);
     /// # Ok(())

@@ -78,7 +78,7 @@ impl Locks {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let builder = reentry::Locks::builder().url("memory:").wait_forever();
+    /// let builder = reentry::Locks::builder().url("memory:").wait(std::time::Duration::MAX);
     /// assert!(builder.build().await?.inspect("order:42").await?.is_none());
     /// # Ok(())
     /// # }

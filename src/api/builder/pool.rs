@@ -12,8 +12,7 @@ use crate::base::error::{Effect, StoreError};
 use crate::store::redis::link::source::{Opened, Opening, Receiver, Source, Timeouts, refused};
 
 impl LocksBuilder {
-    /// Takes connections from a pool of `deadpool-redis` 0.23 that the program already has. Its types are also exported
-    /// in [`driver`](crate::driver).
+    /// Takes connections from a pool of `deadpool-redis` 0.23 that the program already has.
     ///
     /// One connection is taken out of the pool permanently, and serves all commands until it fails. Then another
     /// connection is taken. The connections of such a pool do not report when they are closed. So an idle hold learns
@@ -28,7 +27,7 @@ impl LocksBuilder {
     /// ```no_run
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use reentry::driver::{Config, Runtime};
+    /// use deadpool_redis::{Config, Runtime};
     ///
     /// let pool = Config::from_url("redis://localhost").create_pool(Some(Runtime::Tokio1))?;
     /// let locks = reentry::Locks::builder().pool(pool).build().await?;

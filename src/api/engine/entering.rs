@@ -67,7 +67,7 @@ impl Engine {
         options: Options,
         label: Option<Arc<str>>,
     ) -> Result<Entry, LockError> {
-        let mut keys = self.keys(&keys.0)?;
+        let mut keys = self.keys(&keys)?;
         let terms = options.resolve(self.defaults)?;
         let runtime = present_runtime()?;
         let mut entry = Entry::new(&self.renewals);

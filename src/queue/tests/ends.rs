@@ -4,6 +4,7 @@ use std::pin::{Pin, pin};
 use std::sync::mpsc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::task::yield_now;
@@ -176,7 +177,7 @@ fn a_waiter_on_a_runtime_that_has_ended_does_not_spin() -> Result<(), LockError>
     let polls = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&polls);
     ended.shutdown_background();
-    let request = locks.lock(KEY).wait_forever();
+    let request = locks.lock(KEY).wait(Duration::MAX);
     let waiting = thread::spawn(move || {
         let mut waiting = pin!(request.run(async {}));
         handle.block_on(std::future::poll_fn(|cx| {
@@ -200,7 +201,7 @@ fn a_waiter_goes_on_when_the_runtime_of_its_driver_has_ended() -> Result<(), Loc
     let process = next.block_on(async { Process::with_heartbeat(SECOND / 20) });
     let elsewhere = Locks::builder().behind(Arc::clone(&process.store), SECOND);
     let guard = next.block_on(elsewhere.lock(KEY).acquire())?;
-    let wait = || process.locks.lock(KEY).wait_forever().acquire();
+    let wait = || process.locks.lock(KEY).wait(Duration::MAX).acquire();
     let until_waiting = async |count| {
         let waits = async || waiters(&process.locks, KEY).await == Some(count);
         eventually(DEADLINE, "waiters", waits).await;
@@ -227,7 +228,7 @@ fn a_waiter_without_timers_panics_itself() -> Result<(), LockError> {
     let live = running();
     let locks = Locks::in_memory();
     let guard = live.block_on(locks.lock(KEY).acquire())?;
-    let request = locks.lock(KEY).wait_forever();
+    let request = locks.lock(KEY).wait(Duration::MAX);
     let waiting = thread::spawn(move || {
         let without_timers = Builder::new_current_thread().build().expect("a runtime");
         without_timers.block_on(request.run(async {}))

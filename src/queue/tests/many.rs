@@ -1,6 +1,8 @@
 //! Many callers of one process want one lock. An event of one of them requires no walk over the others. If each event
 //! required one, these tests would take minutes.
 
+use std::time::Duration;
+
 use futures_util::future::join_all;
 
 use super::*;
@@ -16,7 +18,7 @@ async fn many_have_their_turns_in_the_order_in_which_they_came() -> Result<(), L
     let turns: Vec<_> = (0..MANY)
         .map(|number| {
             let order = Arc::clone(&order);
-            let request = process.locks.lock(KEY).wait_forever();
+            let request = process.locks.lock(KEY).wait(Duration::MAX);
             tokio::spawn(request.run(async move { order.lock().push(number) }))
         })
         .collect();

@@ -64,7 +64,7 @@ pub(crate) async fn once(client: &Arc<Client>, key: &str) -> bool {
 fn shared(client: &Client, key: &str) -> LockRequest {
     match permits(key) {
         Some(permits) => client.locks.semaphore(key, permits),
-        None => client.locks.lock(key).shared(),
+        None => client.locks.lock(key).read(),
     }
 }
 

@@ -220,7 +220,7 @@ impl Section {
         let Site { client, key, .. } = &self.site;
         let request = client.locks.lock(key);
         if self.shares() {
-            request.shared()
+            request.read()
         } else {
             request
         }

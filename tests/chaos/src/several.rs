@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reentry::{LockAllRequest, OnLost, held};
+use reentry::{LockRequest, OnLost, held};
 use tokio::time::timeout;
 
 use crate::inside;
@@ -18,7 +18,7 @@ pub(crate) async fn turn(client: &Arc<Client>, dice: &mut Dice) {
     let shape = Shape::of_several(dice);
     let mut request = client.locks.lock_all(&keys).wait(wait);
     if dice.roll(3) == 0 {
-        request = request.shared();
+        request = request.read();
     }
     if dice.roll(10) == 0 {
         ttl = client.topology.scale() * millis(dice, 600, 2_000);
@@ -67,7 +67,7 @@ fn pick(dice: &mut Dice) -> Vec<&'static str> {
 async fn plain(
     client: &Arc<Client>,
     keys: &[&str],
-    request: LockAllRequest,
+    request: LockRequest,
     patience: Duration,
     shape: Shape,
     ttl: Duration,

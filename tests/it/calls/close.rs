@@ -53,9 +53,9 @@ async fn a_closed_one_takes_nothing_new(locks: Locks) {
     let refused = [
         clone.with_lock("key", async {}).await.unwrap_err(),
         clone.lock("key").no_wait().await.unwrap_err(),
-        clone.lock("key").shared().await.unwrap_err(),
+        clone.lock("key").read().await.unwrap_err(),
         clone.lock_all(["key", "key"]).await.unwrap_err(),
-        clone.with_permit("key", 2, async {}).await.unwrap_err(),
+        clone.semaphore("key", 2).run(async {}).await.unwrap_err(),
         clone.inspect("key").await.unwrap_err(),
         clone.force_release("key").await.unwrap_err(),
     ];
@@ -126,7 +126,7 @@ async fn callers_left_alone_keep_no_close_waiting(locks: Locks) {
     let mut left_alone: [BoxFuture<'_, Result<(), LockError>>; 4] = [
         locks.with_lock("key", async {}).boxed(),
         locks.lock("key").acquire().map_ok(drop).boxed(),
-        locks.with_read_lock("key", async {}).boxed(),
+        locks.lock("key").read().run(async {}).boxed(),
         locks.lock_all(["b", "key"]).run(async {}).boxed(),
     ];
     let all_wait = async || {

@@ -31,20 +31,20 @@ impl From<LockError> for Failure {
 
 async fn a_flat_call_returns_what_its_body_returns(locks: Locks) {
     let body = async { Ok::<_, Failure>(42) };
-    assert_eq!(locks.with_lock_flat("key", body).await, Ok(42));
+    assert_eq!(locks.try_with_lock("key", body).await, Ok(42));
     let body = async { Ok::<_, Failure>("text") };
-    assert_eq!(locks.lock("key").run_flat(body).await, Ok("text"));
+    assert_eq!(locks.lock("key").try_run(body).await, Ok("text"));
     assert!(locks.inspect("key").await.unwrap().is_none());
 }
 
 async fn the_body_s_own_error_stands(locks: Locks) {
     let body = async { Err::<(), _>(Failure::OutOfStock(7)) };
-    let result = locks.with_lock_flat("key", body).await;
+    let result = locks.try_with_lock("key", body).await;
     assert_eq!(result, Err(Failure::OutOfStock(7)));
     assert!(locks.inspect("key").await.unwrap().is_none());
     // This also covers the error of an inner call, through `?`.
-    let inner = || locks.with_lock_flat("key", async { Err::<(), _>(Failure::OutOfStock(8)) });
-    let outer = locks.with_lock_flat("key", async {
+    let inner = || locks.try_with_lock("key", async { Err::<(), _>(Failure::OutOfStock(8)) });
+    let outer = locks.try_with_lock("key", async {
         inner().await?;
         unreachable!("the inner call failed");
     });
@@ -55,30 +55,30 @@ async fn the_body_s_own_error_stands(locks: Locks) {
 async fn the_lock_s_errors_are_converted(locks: Locks) {
     let body = || async { Ok::<_, Failure>(()) };
     let guard = locks.lock("key").await.unwrap();
-    let busy = locks.lock("key").no_wait().run_flat(body()).await;
+    let busy = locks.lock("key").no_wait().try_run(body()).await;
     assert_eq!(busy, Err(Failure::Locked(Some("key".to_owned()))));
     guard.release().await.unwrap();
 
-    let invalid = locks.with_lock_flat("", body()).await;
+    let invalid = locks.try_with_lock("", body()).await;
     assert_eq!(invalid, Err(Failure::Other));
     let nested = locks.lock("key").reentrancy(Reentrancy::Forbid);
-    let refused = locks.with_lock_flat("key", nested.run_flat(body())).await;
+    let refused = locks.try_with_lock("key", nested.try_run(body())).await;
     assert_eq!(refused, Err(Failure::Other));
 
     let body = async {
         assert!(locks.force_release("key").await.unwrap());
         Ok::<_, Failure>(())
     };
-    assert_eq!(locks.with_lock_flat("key", body).await, Err(Failure::Lost));
+    assert_eq!(locks.try_with_lock("key", body).await, Err(Failure::Lost));
 }
 
 async fn a_flat_call_reenters_and_releases(locks: Locks) {
     let inner = || {
-        locks.with_lock_flat("key", async {
+        locks.try_with_lock("key", async {
             Ok::<_, LockError>(held("key").unwrap().depth())
         })
     };
-    let outer = locks.with_lock_flat("key", async { inner().await });
+    let outer = locks.try_with_lock("key", async { inner().await });
     assert_eq!(outer.await.unwrap(), 2);
     assert!(locks.inspect("key").await.unwrap().is_none());
 }
@@ -88,10 +88,10 @@ async fn a_boxed_error_keeps_the_lock_s_error_inside(locks: Locks) {
         let number: u32 = "not a number".parse()?;
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(number)
     };
-    let error = locks.with_lock_flat("key", body).await.unwrap_err();
+    let error = locks.try_with_lock("key", body).await.unwrap_err();
     assert!(error.is::<std::num::ParseIntError>());
     let body = async { Ok::<_, Box<dyn std::error::Error + Send + Sync>>(()) };
-    let error = locks.with_lock_flat("", body).await.unwrap_err();
+    let error = locks.try_with_lock("", body).await.unwrap_err();
     assert!(matches!(
         error.downcast_ref(),
         Some(LockError::InvalidKey { .. })

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use crate::support::on_both_stores;
-use reentry::futures::{GuardScope, WithLock, WithLockFlat};
 use reentry::{LockError, LockGuard, LockRequest, Locks, held};
 
 on_both_stores!(
@@ -14,8 +13,6 @@ on_both_stores!(
 fn send<T: Send>(value: T) -> T {
     value
 }
-
-fn is_send<T: Send>() {}
 
 fn send_and_sync<T: Send + Sync>() {}
 
@@ -30,14 +27,10 @@ async fn futures_are_send_where_their_bodies_are() {
     send_and_sync::<LockGuard>();
     send_and_sync::<LockError>();
     send_and_sync::<reentry::Held>();
-    type Body = std::future::Ready<Result<(), LockError>>;
-    is_send::<WithLock<Body>>();
-    is_send::<WithLockFlat<Body>>();
-    is_send::<GuardScope<'static, Body>>();
 
     let locks = Locks::in_memory();
     send(locks.with_lock("key", async {})).await.unwrap();
-    send(locks.with_lock_flat("key", async { Ok::<_, LockError>(()) }))
+    send(locks.try_with_lock("key", async { Ok::<_, LockError>(()) }))
         .await
         .unwrap();
     send(locks.inspect("key")).await.unwrap();
@@ -116,7 +109,7 @@ async fn nothing_happens_before_the_first_poll(locks: Locks) {
     let invalid = locks.with_lock("", async {});
     assert!(locks.inspect("key").await.unwrap().is_none());
     let guard = locks.lock("key").no_wait().await.unwrap();
-    drop::<(WithLock<_>, _)>((unpolled, acquire));
+    drop((unpolled, acquire));
     guard.release().await.unwrap();
     assert!(matches!(invalid.await, Err(LockError::InvalidKey { .. })));
 }

@@ -7,7 +7,7 @@
 )]
 
 use crate::support::{DEADLINE, depths, eventually, on_both_stores, until_depths};
-use reentry::{FutureExt, JoinSetExt, LockError, Locks, current_owner, held};
+use reentry::{FutureExt, LockError, Locks, current_owner, held};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet, LocalSet};
@@ -54,7 +54,7 @@ async fn a_child_is_inside_the_lock_of_its_parent(locks: Locks) {
         let hold = held(KEY).unwrap().hold_id();
         let task = async move {
             assert_eq!(held(KEY).unwrap().hold_id(), hold);
-            assert_eq!(nested.held(KEY).unwrap().depth(), 1);
+            assert_eq!(held(KEY).unwrap().depth(), 1);
             assert_eq!(depths(&nested, KEY).await, [1]);
             let inner = until_depths(&nested, KEY, &[2]);
             nested.with_lock(KEY, inner).await.unwrap();
@@ -129,9 +129,9 @@ async fn a_child_keeps_every_lock_around_it(locks: Locks) {
     let stores = [&locks, &locks, &elsewhere];
     let [outer, middle, inner] = KEYS;
     let body = async { child(async { KEYS.map(|key| held(key).unwrap().depth()) }) };
-    let body = locks.with_lock_flat(outer, locks.with_lock(outer, body));
-    let body = locks.with_lock_flat(middle, elsewhere.with_lock(inner, body));
-    let (task, go_on) = locks.with_lock_flat(outer, body).await.unwrap().unwrap();
+    let body = locks.try_with_lock(outer, locks.with_lock(outer, body));
+    let body = locks.try_with_lock(middle, elsewhere.with_lock(inner, body));
+    let (task, go_on) = locks.try_with_lock(outer, body).await.unwrap().unwrap();
     for (locks, key) in stores.iter().zip(KEYS) {
         until_depths(locks, key, &[1]).await;
     }
@@ -194,17 +194,16 @@ async fn children_of_a_join_set_are_inside(locks: Locks) {
         let mut tasks = JoinSet::new();
         for _ in 0..3 {
             let nested = nested.clone();
-            tasks.spawn_in_call(async move { nested.with_lock(KEY, async {}).await.is_ok() });
+            let child = async move { nested.with_lock(KEY, async {}).await.is_ok() };
+            tasks.spawn(child.in_current_call());
         }
-        tasks.spawn_blocking_in_call(|| held(KEY).is_some());
         tasks
     };
     let tasks = locks.with_lock(KEY, body).await.unwrap();
     for inside in tasks.join_all().await {
         assert!(inside.unwrap());
     }
-    // The blocking work may have been the last.
-    eventually(DEADLINE, "a free lock", async || is_free(&locks, KEY).await).await;
+    assert!(is_free(&locks, KEY).await);
 }
 
 async fn blocking_work_is_inside_and_re_enters(locks: Locks) {

@@ -23,7 +23,7 @@ pub(super) async fn nest(
         all.wait().await;
         inner.wait(LONG).run(async {}).await
     };
-    outer.run_flat(body).await
+    outer.try_run(body).await
 }
 
 /// Callers in one process, and callers in two.

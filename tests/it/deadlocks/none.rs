@@ -112,7 +112,7 @@ async fn a_ring_is_not_found_if_one_of_it_does_not_look() {
                 both.wait().await;
                 inner.run(async {}).await
             };
-            locks.lock(outer).run_flat(body).await
+            locks.lock(outer).try_run(body).await
         };
         let begun = Instant::now();
         let [detects, also] = requests;
@@ -138,7 +138,7 @@ async fn a_record_of_a_process_that_has_died_makes_nobody_a_victim() {
     let (locks, dies) = (server.locks(), server.locks());
     let outer = locks.lock("a").await.unwrap();
     let inner = dies.lock("a").wait(LONG).run(async {});
-    let dying = tokio::spawn(dies.lock("b").run_flat(inner));
+    let dying = tokio::spawn(dies.lock("b").try_run(inner));
     // Its record is published.
     sleep(SECOND).await;
     server.partition(&dies);
@@ -159,7 +159,7 @@ async fn a_classic_holder_is_the_end_of_every_walk() {
     classic_lock(&mut connection, "b", classic, 60_000).await;
     let before = server.commandstats().await;
     let inner = locks.lock("b").wait(LONG);
-    let waiting = tokio::spawn(locks.lock("a").run_flat(inner.run(async {})));
+    let waiting = tokio::spawn(locks.lock("a").try_run(inner.run(async {})));
     // These are the holds of the key and the waits of its holder, twice.
     let walked = async || {
         let calls = server.calls_since(&before).await;

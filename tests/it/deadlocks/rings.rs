@@ -89,7 +89,7 @@ async fn the_error_says_who_holds_what_and_waits_for_what() {
 async fn a_ring_through_a_reader_is_found() {
     for [readers, writer] in one_and_two_processes() {
         let all = Barrier::new(3);
-        let shared = || readers.lock("shared").shared();
+        let shared = || readers.lock("shared").read();
         let free = readers.lock("free");
         let other = nest(shared(), free, &all);
         let reads = nest(shared(), readers.lock("held"), &all);
@@ -105,7 +105,7 @@ async fn a_ring_through_a_reader_is_found() {
 async fn a_reader_behind_a_writer_waits_for_those_that_the_writer_waits_for() {
     let server = Server::new();
     let [first, writer, behind] = [server.locks(), server.locks(), server.locks()];
-    let reader = first.lock("shared").shared().await.unwrap();
+    let reader = first.lock("shared").read().await.unwrap();
     let waiting = tokio::spawn(writer.lock("shared").wait(LONG).run(async {}));
     until_waiting(&writer, "shared", 1).await;
     let both = Barrier::new(2);
@@ -118,7 +118,7 @@ async fn a_reader_behind_a_writer_waits_for_those_that_the_writer_waits_for() {
         reader.release().await.unwrap();
         result
     };
-    let other = nest(behind.lock("held"), behind.lock("shared").shared(), &both);
+    let other = nest(behind.lock("held"), behind.lock("shared").read(), &both);
     let (one, other) = join!(one, other);
     assert!(victim([one, other]).is_deadlock());
     waiting.await.unwrap().unwrap();
@@ -135,7 +135,7 @@ async fn a_waiter_behind_another_one_of_its_process_closes_a_ring() {
                 waits.wait().await;
                 here.lock("b").wait(LONG).run(async {}).await
             };
-            here.lock("a").run_flat(body).await
+            here.lock("a").try_run(body).await
         };
         let holder = async {
             let body = async {
@@ -198,7 +198,7 @@ async fn work_that_left_its_task_closes_a_ring() {
             let inner = locks.lock("b").wait(LONG).run(async {});
             reentry::spawn(inner).await.unwrap().and_then(|ended| ended)
         };
-        locks.lock("a").run_flat(body).await
+        locks.lock("a").try_run(body).await
     };
     let (one, other) = join!(one, nest(locks.lock("b"), locks.lock("a"), &both));
     assert!(is_ring(&victim([one, other]), 2));

@@ -29,7 +29,7 @@ async fn opposite(locks: &Locks, wanted: &str, holds: &Barrier) -> Result<(), Lo
         holds.wait().await;
         locks.lock(wanted).wait(LONG).run(async {}).await
     };
-    locks.lock("a").run_flat(body).await
+    locks.lock("a").try_run(body).await
 }
 
 /// Acquires all keys, as soon as the last one is held.
@@ -52,7 +52,7 @@ async fn several_locks_against_an_opposite_nesting_are_a_ring() {
             let holds = Barrier::new(2);
             let several = async {
                 match wanted {
-                    "outer" => here.lock("outer").run_flat(together(&here, &holds)).await,
+                    "outer" => here.lock("outer").try_run(together(&here, &holds)).await,
                     _ => together(&here, &holds).await,
                 }
             };
@@ -79,7 +79,7 @@ async fn a_victim_gives_back_all_that_it_had_taken() {
             sleep(SECOND).await;
             locks.lock("b").wait(LONG).run(async {}).await
         };
-        locks.lock("a").run_flat(body).await
+        locks.lock("a").try_run(body).await
     };
     let several = async {
         let result = locks.lock_all(ALL).wait(LONG).run(async {}).await;

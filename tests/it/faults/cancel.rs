@@ -58,7 +58,7 @@ async fn spawned(locks: Locks) {
 }
 
 async fn readers(locks: Locks) {
-    let read = || locks.with_read_lock(KEY, body());
+    let read = || locks.lock(KEY).read().run(body());
     drop(tokio::join!(read(), read(), section(locks.clone())));
 }
 

@@ -150,7 +150,7 @@ fn a_request_over_a_pool_outlives_the_runtime_that_polled_it() {
 /// Two processes with separate pools hand a lock off. Returns whether one subscribed in the meantime.
 async fn hand_over(server: &RedisServer, url: bool) -> bool {
     let process = async || {
-        let builder = over(pool(server)).wait_forever();
+        let builder = over(pool(server)).wait(Duration::MAX);
         let builder = if url {
             builder.url(server.url())
         } else {

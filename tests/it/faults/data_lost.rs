@@ -64,8 +64,8 @@ async fn something_else_at_the_key_is_a_misuse_that_names_it_and_stays() {
             rig.locks.inspect(KEY).await.map(drop),
             rig.locks.force_release(KEY).await.map(drop),
             rig.locks.lock(KEY).try_acquire().await.map(drop),
-            rig.locks.lock(KEY).shared().acquire().await.map(drop),
-            rig.locks.with_read_lock(KEY, async {}).await,
+            rig.locks.lock(KEY).read().acquire().await.map(drop),
+            rig.locks.lock(KEY).read().run(async {}).await,
             rig.locks.lock_all([KEY, "order:43"]).await.map(drop),
         ] {
             let error = neighbour.unwrap_err();

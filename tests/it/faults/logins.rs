@@ -71,7 +71,7 @@ async fn a_nested_call_goes_on_while_the_login_is_refused() {
 async fn a_caller_that_has_nothing_is_refused_at_once() {
     let ground = Ground::new().await;
     ground.change_password().await;
-    let refused = ground.locks.lock(KEY).wait_forever();
+    let refused = ground.locks.lock(KEY).wait(Duration::MAX);
     let refused = within(DEADLINE, "the refusal", refused.acquire()).await;
     let error = refused.unwrap_err();
     assert!(error.is_misuse() && !error.is_unavailable(), "{error:?}");

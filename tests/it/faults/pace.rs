@@ -16,7 +16,7 @@ const MANY: usize = 1_000;
 
 fn callers(locks: &Locks) -> Vec<JoinHandle<()>> {
     let call = |number| {
-        let turn = locks.lock(format!("key-{number}")).wait_forever();
+        let turn = locks.lock(format!("key-{number}")).wait(Duration::MAX);
         tokio::spawn(async move { turn.run(async {}).await.expect("its turn") })
     };
     (0..MANY).map(call).collect()

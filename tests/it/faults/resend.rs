@@ -141,7 +141,7 @@ async fn a_nested_exit_that_goes_wrong_on_its_way_counts_once_and_the_output_sta
 async fn a_share_that_goes_wrong_on_its_way_enters_once() {
     with_each_fault(async |rig, fault| {
         strike(rig, fault);
-        let read = || rig.locks.with_read_lock(KEY, async { rig.hash().await });
+        let read = || rig.locks.lock(KEY).read().run(async { rig.hash().await });
         let (one, other) = tokio::join!(read(), read());
         for inside in [one.unwrap(), other.unwrap()] {
             assert!(inside.len() <= 2, "{fault:?}: {inside:?}");
@@ -158,12 +158,12 @@ async fn a_share_that_goes_wrong_on_its_way_enters_once() {
 #[tokio::test]
 async fn an_end_that_goes_wrong_on_its_way_ends_that_reader_alone() {
     with_each_fault(async |rig, fault| {
-        let stays = rig.locks.lock(KEY).shared().await.unwrap();
+        let stays = rig.locks.lock(KEY).read().await.unwrap();
         let body = async {
             strike(rig, fault);
             "output"
         };
-        stands(rig.locks.with_read_lock(KEY, body).await, fault);
+        stands(rig.locks.lock(KEY).read().run(body).await, fault);
         rig.until_depth(1).await;
         assert!(rig.locks.lock(KEY).try_acquire().await.unwrap().is_none());
         stays.release().await.unwrap();
@@ -178,7 +178,7 @@ async fn a_downgrade_that_goes_wrong_on_its_way_shares_the_lock_once() {
         let token = writer.held().fencing_token();
         strike(rig, fault);
         writer.held().downgrade().await.unwrap();
-        let reader = rig.locks.lock(KEY).shared().no_wait().await.unwrap();
+        let reader = rig.locks.lock(KEY).read().no_wait().await.unwrap();
         assert_eq!(reader.held().fencing_token(), token, "{fault:?}");
         writer.release().await.unwrap();
         assert!(rig.locks.lock(KEY).try_acquire().await.unwrap().is_none());
@@ -191,7 +191,7 @@ async fn a_downgrade_that_goes_wrong_on_its_way_shares_the_lock_once() {
 #[tokio::test]
 async fn an_acquire_that_arrives_after_the_end_of_its_hold_lets_nobody_in() {
     let write = |request| request;
-    for request in [write, LockRequest::shared] {
+    for request in [write, LockRequest::read] {
         for is_gone in [false, true] {
             let rig = Rig::start().await;
             strike(&rig, Action::Hold);
@@ -213,7 +213,7 @@ async fn an_acquire_that_arrives_after_the_end_of_its_hold_lets_nobody_in() {
             rig.proxy.release(ToServer);
             rig.until_executed(executed, 1).await;
             assert_eq!(rig.hash().await, hash);
-            let beside = rig.locks.lock(KEY).shared().try_acquire().await.unwrap();
+            let beside = rig.locks.lock(KEY).read().try_acquire().await.unwrap();
             assert!(beside.is_none());
             next.release().await.unwrap();
             rig.until_free().await;

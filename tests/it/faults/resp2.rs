@@ -15,7 +15,7 @@ const HEARTBEAT: Duration = Duration::from_secs(60);
 
 fn unhurried_at(url: &str) -> LocksBuilder {
     let builder = patient_at(url).ttl(10 * HEARTBEAT).__heartbeat(HEARTBEAT);
-    builder.turns(0).wait_forever()
+    builder.turns(0).wait(Duration::MAX)
 }
 
 async fn until_subscribed(server: &RedisServer, count: usize) {
@@ -45,7 +45,11 @@ async fn a_connection_for_commands_that_is_cut_is_replaced() {
         let output = within(DEADLINE, "the body", locks.with_lock(KEY, nested)).await;
         assert_eq!(output.unwrap().unwrap(), 42);
         server.kill_other_connections().await;
-        let guard = within(DEADLINE, "a lock", locks.lock(KEY).wait_forever().acquire());
+        let guard = within(
+            DEADLINE,
+            "a lock",
+            locks.lock(KEY).wait(Duration::MAX).acquire(),
+        );
         guard.await.unwrap().release().await.unwrap();
     }
 }

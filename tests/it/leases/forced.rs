@@ -50,7 +50,7 @@ async fn all_readers_are_told_wherever_they_are() {
     server.until_listening(3).await;
     let mut guards = Vec::new();
     for locks in [&one, &one, &other] {
-        guards.push(locks.lock(KEY).shared().await.unwrap());
+        guards.push(locks.lock(KEY).read().await.unwrap());
     }
     assert!(operator.force_release(KEY).await.unwrap());
     for guard in &guards {

@@ -74,7 +74,7 @@ async fn it_holds_for_bodies_that_are_dropped_or_panic_and_for_guards() {
 #[tokio::test(start_paused = true)]
 async fn those_who_wait_get_in_when_it_is_over() {
     let locks = Locks::builder().url("memory:");
-    let locks = locks.wait_forever().build().await.unwrap();
+    let locks = locks.wait(Duration::MAX).build().await.unwrap();
     let start = Instant::now();
     let job = locks.lock(KEY).min_hold(HOUR);
     let first = tokio::spawn(job.run(async {}));
@@ -119,7 +119,7 @@ async fn each_of_several_locks_is_kept() {
 async fn what_contradicts_it_is_refused() {
     let locks = Locks::in_memory();
     let hourly = || locks.lock(KEY).min_hold(HOUR);
-    for request in [hourly().max_hold(HOUR / 2), hourly().shared()] {
+    for request in [hourly().max_hold(HOUR / 2), hourly().read()] {
         let refused = request.run(async {}).await;
         assert!(
             matches!(refused, Err(LockError::Config { .. })),

@@ -265,7 +265,7 @@ async fn outputs_are_returned_and_the_locks_are_free_in_the_end(ground: Ground) 
     };
     let body = a.with_lock("body", away());
     let nested = a.with_lock("nested", a.with_lock("nested", away()));
-    let flat = a.with_lock_flat("flat", async {
+    let flat = a.try_with_lock("flat", async {
         away().await;
         Err::<(), _>(OutOfStock)
     });

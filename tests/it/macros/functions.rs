@@ -126,7 +126,7 @@ mod forbidding {
         #[cfg(test)] _why: &str,
         locks: Locks,
     ) -> Outcome {
-        Ok(holds(format!("forbidding:{id}")) && locks.held("forbidding:1").is_some())
+        Ok(holds(format!("forbidding:{id}")) && locks.inspect("forbidding:1").await?.is_some())
     }
 }
 

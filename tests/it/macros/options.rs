@@ -22,33 +22,30 @@ impl Shop {
 
     #[locked("shop:{self.shared}", locks = self.locks, ttl = Self::TTL)]
     async fn by_field(&self) -> Result<bool, LockError> {
-        Ok(self
-            .locks
-            .held("shop:a")
-            .is_some_and(|held| held.remaining() <= Self::TTL))
+        Ok(held("shop:a").is_some_and(|held| held.remaining() <= Self::TTL))
     }
 
     #[locked(key = self.shared, locks = &self.locks)]
     async fn by_reference(&self) -> Result<bool, LockError> {
-        Ok(self.locks.held(self.shared).is_some())
+        Ok(self.locks.inspect(self.shared).await?.is_some())
     }
 }
 
 #[locked("{id}", locks = locks)]
 async fn by_arc(id: u32, locks: Arc<Locks>) -> Result<bool, LockError> {
-    Ok(locks.held("1").is_some())
+    Ok(locks.inspect("1").await?.is_some())
 }
 
 #[locked("{id}", locks = locks)]
 async fn by_mut(id: u32, locks: &mut Locks) -> Result<bool, LockError> {
-    Ok(locks.held("1").is_some())
+    Ok(locks.inspect("1").await?.is_some())
 }
 
 static LOCKS: LazyLock<Locks> = LazyLock::new(Locks::in_memory);
 
 #[locked("{id}", locks = *LOCKS)]
 async fn by_static(id: u32) -> Result<bool, LockError> {
-    Ok(LOCKS.held("1").is_some())
+    Ok(held("1").is_some())
 }
 
 #[tokio::test]
@@ -211,7 +208,7 @@ async fn a_deadlock_is_looked_for_unless_the_attribute_says_no() {
                 both.wait().await;
                 inner.await
             };
-            locks.with_lock_flat(key, body).await
+            locks.try_with_lock(key, body).await
         };
     let (one, other) = tokio::join!(
         outer("a", Box::pin(looks("b", &locks))),

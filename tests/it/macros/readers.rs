@@ -32,13 +32,13 @@ on_both_stores!(
 );
 
 async fn a_reader_shares_its_lock(locks: Locks) {
-    let guard = locks.lock("report:2026").shared().await.unwrap();
+    let guard = locks.lock("report:2026").read().await.unwrap();
     assert_eq!(read(&locks, 2026).await.unwrap(), Mode::Shared);
     guard.release().await.unwrap();
 }
 
 async fn a_reader_of_several_keys_shares_each_of_them(locks: Locks) {
-    let guard = locks.lock("report:2026").shared().await.unwrap();
+    let guard = locks.lock("report:2026").read().await.unwrap();
     let modes = read_both(&locks, 2025, 2026).await.unwrap();
     assert_eq!(modes, [Mode::Shared; 2]);
     guard.release().await.unwrap();

@@ -127,7 +127,7 @@ async fn a_waiter_with_another_ttl_or_an_end_of_its_own_is_no_member() {
         locks.lock(KEY).ttl(30 * second),
         locks.lock(KEY).max_hold(90 * second),
         locks.lock(KEY),
-        locks.lock(KEY).wait_forever(),
+        locks.lock(KEY).wait(Duration::MAX),
     ]
     .into_iter()
     .enumerate()

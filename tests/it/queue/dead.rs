@@ -21,7 +21,9 @@ async fn role_that_waits() {
     let Some(role) = child::role("role_that_waits") else {
         return;
     };
-    let builder = patient_at(role.var("REDIS_URL")).ttl(TTL).wait_forever();
+    let builder = patient_at(role.var("REDIS_URL"))
+        .ttl(TTL)
+        .wait(Duration::MAX);
     let locks = builder.__heartbeat(HEARTBEAT).build().await.unwrap();
     let body = async {
         let held = held(KEY).unwrap();

@@ -28,7 +28,7 @@ fn over_pool(server: &RedisServer) -> LocksBuilder {
 /// A process in strict order. Each of its waiters gets the lock by a message, or by its own request.
 fn process(server: &RedisServer) -> LocksBuilder {
     let builder = over_pool(server).ttl(10 * HEARTBEAT).__heartbeat(HEARTBEAT);
-    builder.turns(0).wait_forever()
+    builder.turns(0).wait(Duration::MAX)
 }
 
 /// The number of waiters in each of the two.
@@ -159,7 +159,7 @@ async fn a_subscription_that_dies_again_and_again_is_not_made_anew_at_once() {
     let server = RedisServer::start().await;
     let [here, there] = processes(&process(&server)).await;
     let guard = there.lock(KEY).await.unwrap();
-    let waiting = tokio::spawn(here.lock(KEY).wait_forever().run(async {}));
+    let waiting = tokio::spawn(here.lock(KEY).wait(Duration::MAX).run(async {}));
     let (mut start, mut kills) = (None, 0);
     while kills < 7 {
         let killed = server.kill_inboxes().await;

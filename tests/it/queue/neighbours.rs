@@ -118,7 +118,7 @@ async fn no_caller_of_ours_gets_a_lock_that_is_left_to_others() {
     guard.release().await.unwrap();
     assert!(third.inspect(KEY).await.unwrap().is_none(), "it is free");
     assert!(third.lock(KEY).try_acquire().await.unwrap().is_none());
-    let reader = third.lock(KEY).shared().try_acquire();
+    let reader = third.lock(KEY).read().try_acquire();
     assert!(reader.await.unwrap().is_none());
     assert!(!waiter.has_entered());
     let mut classic = server.connection().await;
@@ -250,7 +250,7 @@ async fn read_and_write_locks_of_redisson_exclude_ours() {
     stay_out().await;
     waiter.leave();
     turns.all().await;
-    let reader = one.lock(KEY).shared().await.unwrap();
+    let reader = one.lock(KEY).read().await.unwrap();
     stay_out().await;
     reader.release().await.unwrap();
     let [first, second] = [KEY, "order:43"].map(str::to_owned);
@@ -262,7 +262,7 @@ async fn read_and_write_locks_of_redisson_exclude_ours() {
         let locked = lock_in_mode(&mut theirs, KEY, CLASSIC, mode, TTL_MS).await;
         assert_eq!(locked, None, "{mode}");
         assert!(one.lock(KEY).try_acquire().await.unwrap().is_none());
-        let reading = one.lock(KEY).shared().try_acquire();
+        let reading = one.lock(KEY).read().try_acquire();
         assert!(reading.await.unwrap().is_none());
         let info = one.inspect(KEY).await.unwrap().unwrap();
         let holders: Vec<_> = info.holders.iter().map(|holder| holder.depth).collect();

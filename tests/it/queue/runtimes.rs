@@ -92,7 +92,7 @@ fn a_waiter_gets_in_although_the_driver_of_its_queue_stands_still() {
     let mut first = Box::pin(locks.with_lock(KEY, async {}));
     assert!(still.block_on(poll_times(1, &mut first)).is_none());
     let queued = locks.clone();
-    let second = running.spawn(async move { queued.lock(KEY).wait_forever().acquire().await });
+    let second = running.spawn(async move { queued.lock(KEY).wait(Duration::MAX).acquire().await });
     until_waiting(&running, &locks, 2);
     running.block_on(async {
         // It gives up, and its runtime is not driven again.
@@ -109,7 +109,7 @@ fn a_waiting_future_goes_on_in_another_runtime() {
     let (first, next) = (still(), running());
     let locks = Locks::in_memory();
     let holder = next.block_on(locks.lock(KEY).acquire()).unwrap();
-    let mut moved = Box::pin(locks.lock(KEY).wait_forever().acquire());
+    let mut moved = Box::pin(locks.lock(KEY).wait(Duration::MAX).acquire());
     assert!(first.block_on(poll_times(1, &mut moved)).is_none());
     drop(first);
     next.block_on(async {

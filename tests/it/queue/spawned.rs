@@ -5,7 +5,7 @@ use crate::support::stats::Calls;
 use crate::support::{
     DEADLINE, RedisServer, Turns, connect, depths, processes, unhurried, waiters, within,
 };
-use reentry::{JoinSetExt, Locks, held};
+use reentry::{FutureExt, Locks, held};
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, yield_now};
 
@@ -29,9 +29,9 @@ async fn members_cost_no_request() {
     let mut tasks = JoinSet::new();
     let body = async {
         for _ in 0..10 {
-            tasks.spawn_in_call(yield_now());
+            tasks.spawn(yield_now().in_current_call());
         }
-        tasks.spawn_blocking_in_call(|| {});
+        reentry::spawn_blocking(|| {}).await.unwrap().unwrap();
         while tasks.join_next().await.is_some() {}
     };
     locks.with_lock(KEY, body).await.unwrap();
@@ -42,10 +42,11 @@ async fn members_cost_no_request() {
     let (go_on, may_go_on) = oneshot::channel::<()>();
     let nested = locks.clone();
     let body = async {
-        tasks.spawn_in_call(async move {
+        let child = async move {
             may_go_on.await.unwrap();
             nested.with_lock(KEY, yield_now()).await.unwrap();
-        });
+        };
+        tasks.spawn(child.in_current_call());
     };
     locks.with_lock(KEY, body).await.unwrap();
     assert_eq!(evalshas(&server, &before).await, 1);

@@ -90,7 +90,7 @@ async fn who_does_not_wait_is_refused_at_once(locks: Locks) {
     let run: Result<(), _> = run.run(async { unreachable!("entered") }).await;
     assert!(matches!(run, Err(LockError::Busy { .. })));
     // This is so whatever it says about waiting.
-    let tried = locks.lock("key").wait_forever().try_acquire().await;
+    let tried = locks.lock("key").wait(Duration::MAX).try_acquire().await;
     assert!(tried.unwrap().is_none());
     guard.release().await.unwrap();
     assert!(locks.lock("key").try_acquire().await.unwrap().is_some());
@@ -163,7 +163,7 @@ async fn a_wait_of_nothing_asks_once(locks: Locks) {
 
 async fn a_wait_without_an_end_gets_there(locks: Locks) {
     let request = || locks.lock("key");
-    for endless in [request().wait_forever(), request().wait(Duration::MAX)] {
+    for endless in [request().wait(Duration::MAX), request().wait(Duration::MAX)] {
         let guard = endless.clone().await.unwrap();
         let waiter = tokio::spawn(endless.run(async {}));
         until_waiting(&locks, 1).await;

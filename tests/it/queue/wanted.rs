@@ -83,7 +83,7 @@ async fn a_reader_gives_way_to_a_writer() {
     let server = RedisServer::start().await;
     let builder = patient(&server).__heartbeat(Duration::from_millis(50));
     let [one, other] = processes(&builder).await;
-    let guard = one.lock(KEY).shared().await.unwrap();
+    let guard = one.lock(KEY).read().await.unwrap();
     let writer = tokio::spawn(other.with_lock(KEY, async {}));
     within(DEADLINE, "it is wanted", guard.held().wanted()).await;
     give_way(guard, writer).await;

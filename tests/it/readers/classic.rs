@@ -39,8 +39,8 @@ async fn is_untouched(rig: &Rig) {
 async fn a_classic_program_and_readers_exclude_each_other() {
     let rig = Rig::start().await;
     let mut classic = rig.server.connection().await;
-    let one = rig.locks.lock(KEY).shared().await.unwrap();
-    let other = rig.locks.lock(KEY).shared().await.unwrap();
+    let one = rig.locks.lock(KEY).read().await.unwrap();
+    let other = rig.locks.lock(KEY).read().await.unwrap();
     for reader in [one, other] {
         let left = lock(&mut classic).await;
         assert!(left.is_some_and(|left| left > 0), "{left:?}");
@@ -48,11 +48,11 @@ async fn a_classic_program_and_readers_exclude_each_other() {
     }
     assert_eq!(rig.server.key_count().await, 0);
     assert_eq!(lock(&mut classic).await, None);
-    let read = rig.locks.lock(KEY).shared().no_wait().await;
+    let read = rig.locks.lock(KEY).read().no_wait().await;
     assert!(read.is_err_and(|error| error.is_contended()));
     is_untouched(&rig).await;
     unlock(&mut classic).await;
-    rig.locks.with_read_lock(KEY, async {}).await.unwrap();
+    rig.locks.lock(KEY).read().run(async {}).await.unwrap();
 }
 
 #[tokio::test]
@@ -60,11 +60,11 @@ async fn no_reader_enters_beside_a_classic_program_by_a_stale_line() {
     let rig = Rig::start().await;
     let mut classic = rig.server.connection().await;
     let readers = [
-        rig.locks.lock(KEY).shared().await.unwrap(),
-        rig.locks.lock(KEY).shared().await.unwrap(),
+        rig.locks.lock(KEY).read().await.unwrap(),
+        rig.locks.lock(KEY).read().await.unwrap(),
     ];
     taken_away(&rig, &mut classic).await;
-    let read = rig.locks.lock(KEY).shared().no_wait().await;
+    let read = rig.locks.lock(KEY).read().no_wait().await;
     assert!(read.is_err_and(|error| error.is_contended()));
     let write = rig.locks.lock(KEY).no_wait().await;
     assert!(write.is_err_and(|error| error.is_contended()));
@@ -75,7 +75,7 @@ async fn no_reader_enters_beside_a_classic_program_by_a_stale_line() {
         is_untouched(&rig).await;
     }
     unlock(&mut classic).await;
-    rig.locks.with_read_lock(KEY, async {}).await.unwrap();
+    rig.locks.lock(KEY).read().run(async {}).await.unwrap();
     assert_eq!(rig.server.key_count().await, 0);
 }
 
@@ -83,7 +83,7 @@ async fn no_reader_enters_beside_a_classic_program_by_a_stale_line() {
 async fn a_renewal_of_readers_that_lost_their_lock_leaves_a_classic_lease_alone() {
     let rig = Rig::with_ttl(Duration::from_secs(3)).await;
     let mut classic = rig.server.connection().await;
-    let held = rig.locks.lock(KEY).shared().await.unwrap();
+    let held = rig.locks.lock(KEY).read().await.unwrap();
     rig.proxy.on_next(ToServer, EVALSHA, Action::Record);
     taken_away(&rig, &mut classic).await;
     let lost = held.held().clone();
@@ -109,7 +109,7 @@ async fn readers_who_wait_for_a_classic_program_enter_when_it_has_left() {
     .await;
     let mut classic = rig.server.connection().await;
     assert_eq!(lock(&mut classic).await, None);
-    let read = || tokio::spawn(rig.locks.with_read_lock(KEY, async {}));
+    let read = || tokio::spawn(rig.locks.lock(KEY).read().run(async {}));
     let readers = [read(), read()];
     let queued = async || crate::support::queued(&rig.server).await == 1;
     eventually(DEADLINE, "they wait", queued).await;

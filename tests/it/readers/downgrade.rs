@@ -29,7 +29,7 @@ async fn a_downgrade_lets_readers_in_and_keeps_writers_out(locks: Locks) {
         assert_eq!(guard.held().mode(), Mode::Shared);
     }
     assert_eq!(depths(&locks, "key").await, [1]);
-    let reader = locks.lock("key").shared().no_wait().await.unwrap();
+    let reader = locks.lock("key").read().no_wait().await.unwrap();
     for guard in [&guard, &reader] {
         assert_eq!(guard.held().fencing_token(), token);
     }
@@ -44,7 +44,7 @@ async fn readers_of_the_process_who_wait_enter(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
     let mut tasks = JoinSet::new();
     for n in 0..3 {
-        let request = locks.lock("key").shared();
+        let request = locks.lock("key").read();
         tasks.spawn(async move { request.run(async {}).await });
         until_waiting(&locks, "key", n + 1).await;
     }
@@ -73,7 +73,7 @@ async fn nested_calls_and_spawned_work_are_in_the_way(locks: Locks) {
     assert!(
         locks
             .lock("key")
-            .shared()
+            .read()
             .try_acquire()
             .await
             .unwrap()
@@ -90,7 +90,7 @@ async fn a_nested_call_that_has_ended_is_not_in_the_way(locks: Locks) {
     let nested = guard.scope(locks.lock("key").ttl(LONG).acquire());
     nested.await.unwrap().unwrap().release().await.unwrap();
     guard.held().downgrade().await.unwrap();
-    let reader = locks.lock("key").shared().no_wait().await.unwrap();
+    let reader = locks.lock("key").read().no_wait().await.unwrap();
     until_depths(&locks, "key", &[1, 1]).await;
     reader.release().await.unwrap();
     guard.release().await.unwrap();
@@ -102,7 +102,7 @@ async fn nothing_is_exclusive_under_a_downgraded_lock(locks: Locks) {
         held("key").unwrap().downgrade().await.unwrap();
         let write = locks.with_lock("key", async {}).await;
         assert!(matches!(write, Err(LockError::Upgrade { .. })), "{write:?}");
-        locks.with_read_lock("key", async {}).await.unwrap();
+        locks.lock("key").read().run(async {}).await.unwrap();
         until_depths(&locks, "key", &[1]).await;
     };
     locks.with_lock("key", body).await.unwrap();
@@ -125,7 +125,7 @@ async fn a_downgrade_goes_on_when_it_is_dropped(locks: Locks) {
     let held = guard.held().clone();
     drop(poll_times(1, held.downgrade()).await);
     let shared = async || {
-        let reader = locks.lock("key").shared().try_acquire().await.unwrap();
+        let reader = locks.lock("key").read().try_acquire().await.unwrap();
         reader.is_some()
     };
     eventually(DEADLINE, "readers enter", shared).await;
@@ -148,6 +148,6 @@ async fn a_downgrade_after_a_hand_off_in_memory_brings_the_later_token() {
     let token = second.held().fencing_token();
     assert!(token > before.fencing_token());
     second.held().downgrade().await.unwrap();
-    let reader = locks.lock("key").shared().await.unwrap();
+    let reader = locks.lock("key").read().await.unwrap();
     assert_eq!(reader.held().fencing_token(), token);
 }

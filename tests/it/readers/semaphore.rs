@@ -36,7 +36,7 @@ async fn no_more_than_so_many_are_inside(locks: Locks) {
                 }
                 inside.fetch_sub(1, SeqCst);
             };
-            locks.with_permit("key", 3, body).await
+            locks.semaphore("key", 3).run(body).await
         });
     }
     while let Some(done) = tasks.join_next().await {
@@ -67,9 +67,9 @@ async fn each_one_that_leaves_lets_the_next_in(locks: Locks) {
 async fn a_permit_is_not_shared_with_nested_calls(locks: Locks) {
     let body = async {
         let nested = async { depths(&locks, "key").await };
-        locks.with_permit("key", 2, nested).await.unwrap()
+        locks.semaphore("key", 2).run(nested).await.unwrap()
     };
-    assert_eq!(locks.with_permit("key", 2, body).await.unwrap(), [1, 1]);
+    assert_eq!(locks.semaphore("key", 2).run(body).await.unwrap(), [1, 1]);
 }
 
 async fn permits_and_locks_exclude_each_other(locks: Locks) {
@@ -90,7 +90,7 @@ async fn each_asker_goes_by_its_own_number(locks: Locks) {
     for permit in [permit, more] {
         permit.release().await.unwrap();
     }
-    let refused = locks.with_permit("key", 0, async {}).await;
+    let refused = locks.semaphore("key", 0).run(async {}).await;
     assert!(
         matches!(refused, Err(LockError::Config { .. })),
         "{refused:?}"

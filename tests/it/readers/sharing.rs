@@ -50,7 +50,7 @@ async fn readers_and_writers_never_meet(locks: Locks) {
                     inside.fetch_sub(step, SeqCst);
                 };
                 let request = locks.lock("key");
-                let request = if writes { request } else { request.shared() };
+                let request = if writes { request } else { request.read() };
                 request.run(body).await.unwrap();
             }
         });
@@ -64,7 +64,7 @@ async fn readers_and_writers_never_meet(locks: Locks) {
 
 /// Each reader shows its own hold.
 async fn a_read_that_does_not_wait_enters_beside_others_and_not_behind_a_writer(locks: Locks) {
-    let read = || locks.lock("key").shared().no_wait();
+    let read = || locks.lock("key").read().no_wait();
     let mut guards = Vec::new();
     for _ in 0..10 {
         guards.push(read().await.unwrap());
@@ -96,24 +96,32 @@ async fn a_read_that_does_not_wait_enters_beside_others_and_not_behind_a_writer(
 async fn a_read_under_a_read_is_the_same_hold(locks: Locks) {
     let nested = async {
         let outer = held("key").unwrap();
-        let inner = locks.with_read_lock("key", async { held("key").unwrap().hold_id() });
+        let inner = locks
+            .lock("key")
+            .read()
+            .run(async { held("key").unwrap().hold_id() });
         assert_eq!(inner.await.unwrap(), outer.hold_id());
         locks
-            .with_read_lock("key", async {
+            .lock("key")
+            .read()
+            .run(async {
                 until_depths(&locks, "key", &[2]).await;
             })
             .await
             .unwrap();
         until_depths(&locks, "key", &[1]).await;
     };
-    locks.with_read_lock("key", nested).await.unwrap();
+    locks.lock("key").read().run(nested).await.unwrap();
 }
 
 async fn a_read_under_a_write_stays_exclusive(locks: Locks) {
     let nested = async {
-        let mode = locks.with_read_lock("key", async { held("key").unwrap().mode() });
+        let mode = locks
+            .lock("key")
+            .read()
+            .run(async { held("key").unwrap().mode() });
         assert_eq!(mode.await.unwrap(), Mode::Exclusive);
-        let outside = tokio::spawn(locks.lock("key").shared().try_acquire());
+        let outside = tokio::spawn(locks.lock("key").read().try_acquire());
         assert!(outside.await.unwrap().unwrap().is_none());
     };
     locks.with_lock("key", nested).await.unwrap();
@@ -131,17 +139,17 @@ async fn a_write_under_a_read_is_refused_at_once(locks: Locks) {
         locks.with_lock("other", async {}).await.unwrap();
         assert_eq!(depths(&locks, "key").await, [1]);
     };
-    locks.with_read_lock("key", nested).await.unwrap();
+    locks.lock("key").read().run(nested).await.unwrap();
 }
 
 async fn tokens_tell_whether_a_writer_came_between(locks: Locks) {
     let token = async |shares: bool| {
         let request = locks.lock("key");
-        let request = if shares { request.shared() } else { request };
+        let request = if shares { request.read() } else { request };
         let body = async { held("key").unwrap().fencing_token() };
         request.run(body).await.unwrap()
     };
-    let reader = locks.lock("key").shared().await.unwrap();
+    let reader = locks.lock("key").read().await.unwrap();
     let first = reader.held().fencing_token();
     assert_eq!(token(true).await, first);
     reader.release().await.unwrap();
@@ -151,8 +159,8 @@ async fn tokens_tell_whether_a_writer_came_between(locks: Locks) {
 }
 
 async fn force_ends_all_readers(locks: Locks) {
-    let one = locks.lock("key").shared().await.unwrap();
-    let other = locks.lock("key").shared().await.unwrap();
+    let one = locks.lock("key").read().await.unwrap();
+    let other = locks.lock("key").read().await.unwrap();
     assert!(locks.force_release("key").await.unwrap());
     let writer = locks.lock("key").no_wait().await.unwrap();
     for guard in [one, other] {
@@ -164,13 +172,13 @@ async fn force_ends_all_readers(locks: Locks) {
 }
 
 async fn a_reader_that_is_dropped_leaves_the_others_inside(locks: Locks) {
-    let stays = locks.lock("key").shared().await.unwrap();
+    let stays = locks.lock("key").read().await.unwrap();
     let (inside, has_entered) = oneshot::channel();
     let body = async move {
         let _ = inside.send(());
         pending::<()>().await;
     };
-    let request = locks.lock("key").shared();
+    let request = locks.lock("key").read();
     let goes = tokio::spawn(async move { request.run(body).await });
     has_entered.await.unwrap();
     assert_eq!(depths(&locks, "key").await, [1, 1]);
@@ -188,10 +196,10 @@ async fn branches_below_one_reader_are_one_hold(locks: Locks) {
             most.fetch_max(held("key").unwrap().depth(), SeqCst);
             tokio::task::yield_now().await;
         };
-        locks.with_read_lock("key", body).await.unwrap();
+        locks.lock("key").read().run(body).await.unwrap();
     };
     let all = async { tokio::join!(branch(), branch(), branch()) };
-    locks.with_read_lock("key", all).await.unwrap();
+    locks.lock("key").read().run(all).await.unwrap();
     assert!(most.load(SeqCst) > 2);
     assert!(locks.inspect("key").await.unwrap().is_none());
 }
@@ -207,10 +215,10 @@ async fn evalsha(server: &RedisServer, before: &Calls) -> u64 {
 async fn readers_who_come_together_enter_by_few_requests() {
     let server = RedisServer::start().await;
     let locks = connect(&server).await;
-    locks.with_read_lock("key", async {}).await.unwrap();
+    locks.lock("key").read().run(async {}).await.unwrap();
     let before = server.commandstats().await;
     for _ in 0..10 {
-        locks.with_read_lock("key", async {}).await.unwrap();
+        locks.lock("key").read().run(async {}).await.unwrap();
     }
     assert_eq!(evalsha(&server, &before).await, 20);
     let before = server.commandstats().await;
@@ -219,7 +227,7 @@ async fn readers_who_come_together_enter_by_few_requests() {
     for _ in 0..32 {
         let inside = Arc::clone(&inside);
         let body = async move { inside.wait().await };
-        tasks.spawn(locks.with_read_lock("key", body));
+        tasks.spawn(locks.lock("key").read().run(body));
     }
     for done in tasks.join_all().await {
         done.unwrap();
@@ -234,10 +242,10 @@ async fn readers_who_come_together_enter_by_few_requests() {
 async fn a_writer_that_waits_no_longer_lets_the_readers_behind_it_in() {
     let server = Server::new();
     let [holder, writer, reader] = [server.locks(), server.locks(), server.locks()];
-    let inside = holder.lock("key").shared().await.unwrap();
+    let inside = holder.lock("key").read().await.unwrap();
     let write = tokio::spawn(writer.lock("key").acquire());
     sleep(Duration::from_millis(100)).await;
-    let read = tokio::spawn(reader.lock("key").shared().acquire());
+    let read = tokio::spawn(reader.lock("key").read().acquire());
     sleep(Duration::from_millis(100)).await;
     let begun = Instant::now();
     write.abort();
@@ -250,9 +258,9 @@ async fn a_writer_that_waits_no_longer_lets_the_readers_behind_it_in() {
 async fn a_reader_that_dies_keeps_a_writer_out_for_its_own_lease_alone() {
     let server = Server::new();
     let [dies, stays, writer] = [server.locks(), server.locks(), server.locks()];
-    let dead = tokio::spawn(dies.with_read_lock("key", pending::<()>()));
+    let dead = tokio::spawn(dies.lock("key").read().run(pending::<()>()));
     sleep(Duration::from_secs(1)).await;
-    let guard = stays.lock("key").shared().await.unwrap();
+    let guard = stays.lock("key").read().await.unwrap();
     server.partition(&dies);
     dead.abort();
     let living = async || {
@@ -275,7 +283,7 @@ async fn readers_and_permits_are_kept_while_they_stay() {
     let mut guards = Vec::new();
     for seconds in [3, 30, 30, 300] {
         let ttl = Duration::from_secs(seconds);
-        guards.push(locks.lock("key").shared().ttl(ttl).await.unwrap());
+        guards.push(locks.lock("key").read().ttl(ttl).await.unwrap());
     }
     guards.push(locks.semaphore("permits", 2).await.unwrap());
     guards.push(locks.lock("downgraded").await.unwrap());

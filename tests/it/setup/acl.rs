@@ -96,7 +96,7 @@ impl Ground {
 
     async fn locks(&self) -> Result<Locks, LockError> {
         // A waiter waits for ever here. A rejected operation must not.
-        patient_at(self.url()).wait_forever().build().await
+        patient_at(self.url()).wait(Duration::MAX).build().await
     }
 
     /// Every operation of the crate on a server, for the user `locker`. Returns whether the depth of a nested entry has
@@ -156,10 +156,10 @@ impl Ground {
     async fn readers(&self, locks: &Locks, key: &str) -> Result<(), LockError> {
         let writer = locks.lock(key).await?;
         writer.held().downgrade().await?;
-        let reader = locks.lock(key).shared().await?;
+        let reader = locks.lock(key).read().await?;
         writer.release().await?;
         reader.release().await?;
-        locks.with_read_lock(key, async {}).await
+        locks.lock(key).read().run(async {}).await
     }
 
     /// Two callers that each hold what the other one wants. Returns whether one of them had to give way.
@@ -172,7 +172,7 @@ impl Ground {
                 both.wait().await;
                 locks.with_lock(inner, async {}).await
             };
-            locks.with_lock_flat(outer, body).await
+            locks.try_with_lock(outer, body).await
         };
         let nested = tokio::join!(nest("order:1", "order:2"), nest("order:2", "order:1"));
         match nested.0.and(nested.1) {

@@ -10,7 +10,7 @@ use tokio::runtime::Builder;
 async fn a_service_starts_before_its_server() {
     let server = RedisServer::start().await;
     server.stop();
-    let locks = patient(&server).wait_forever().build_lazy().unwrap();
+    let locks = patient(&server).wait(Duration::MAX).build_lazy().unwrap();
     let waiting = locks.with_lock("key", async { 6 * 7 });
     let (output, ()) = tokio::join!(
         within(DEADLINE, "the lock is taken", waiting),

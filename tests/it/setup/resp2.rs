@@ -16,14 +16,14 @@ const HEARTBEAT: Duration = Duration::from_secs(60);
 
 fn unhurried_at(url: &str) -> LocksBuilder {
     let builder = patient_at(url).ttl(10 * HEARTBEAT).__heartbeat(HEARTBEAT);
-    builder.wait_forever()
+    builder.wait(Duration::MAX)
 }
 
 #[tokio::test]
 async fn processes_take_turns() {
     for (_server, url) in servers_in_resp2().await {
         let mut turns = Turns::default();
-        let contenders = processes::<3>(&patient_at(&*url).wait_forever()).await;
+        let contenders = processes::<3>(&patient_at(&*url).wait(Duration::MAX)).await;
         for number in 0..20 {
             for locks in &contenders {
                 turns.request(locks.lock(KEY), &number.to_string());
@@ -129,7 +129,7 @@ async fn a_user_logs_in_with_the_password_of_the_url() {
             "/2"
         };
         let locks = patient_at(login(&server, "locker:right", query));
-        let [holder, waiter] = processes(&locks.wait_forever()).await;
+        let [holder, waiter] = processes(&locks.wait(Duration::MAX)).await;
         let guard = holder.lock(KEY).await.unwrap();
         let waiting = tokio::spawn(waiter.lock(KEY).acquire());
         let known = async || {

@@ -58,7 +58,7 @@ async fn no_password_shows_in_anything_that_can_be_printed() {
     let body = locks.with_lock("key", async {});
     shown.extend([debug(&locks), debug(&request), debug(&body)]);
     shown.push(debug(
-        &locks.with_lock_flat("key", async { Ok::<_, LockError>(()) }),
+        &locks.try_with_lock("key", async { Ok::<_, LockError>(()) }),
     ));
     let guard = request.clone().await.unwrap();
     shown.extend([debug(&guard), debug(guard.held())]);

@@ -68,7 +68,7 @@ async fn random_transfers_of_three_processes_lose_nothing() {
             for _ in 0..SECTIONS / TASKS {
                 let mut all: Vec<_> = (0..ACCOUNTS).collect();
                 if dice.roll(8) == 0 {
-                    let sum = locks.lock_all(keys(&all)).shared().run(bank.sum());
+                    let sum = locks.lock_all(keys(&all)).read().run(bank.sum());
                     assert_eq!(sum.await.unwrap(), 0);
                 }
                 let count = 2 + dice.roll(2);

@@ -80,7 +80,7 @@ async fn several_locks_cost_no_more_scripts_than_they_need() {
     let many: Vec<_> = (0..70).map(|number| format!("key:{number}")).collect();
     assert_eq!(cost(&server, locks.lock_all(&many).run(async {})).await, 6);
     // Each reader enters separately, and they leave together.
-    let readers = || locks.lock_all(["a", "b", "c"]).shared().run(async {});
+    let readers = || locks.lock_all(["a", "b", "c"]).read().run(async {});
     readers().await.unwrap();
     assert_eq!(cost(&server, readers()).await, 3 + 1);
     // These are one depth up and down, and two locks acquired and released.
@@ -94,7 +94,7 @@ async fn several_locks_cost_no_more_scripts_than_they_need() {
     assert_eq!(some.unwrap(), 4);
     // These are two changes of each depth, and none is acquired.
     let inside = async {
-        let depths = ["a", "b"].map(|key| locks.held(key).unwrap().depth());
+        let depths = ["a", "b"].map(|key| reentry::held(key).unwrap().depth());
         assert_eq!(depths, [2, 2]);
         until_depth(&server, "a", "2").await;
         until_depth(&server, "b", "2").await;
@@ -122,7 +122,7 @@ async fn an_upgrade_among_several_keys_is_refused_and_sends_nothing() {
         assert!(matches!(upgrade, Err(LockError::Upgrade { key, .. }) if key == "b"));
         Ok(())
     };
-    let reading = locks.lock("b").shared().run(cost(&server, upgrade));
+    let reading = locks.lock("b").read().run(cost(&server, upgrade));
     let scripts = locks.with_lock("a", reading).await.unwrap();
     assert_eq!(scripts.unwrap(), 0);
 }
@@ -153,7 +153,7 @@ async fn several_locks_are_renewed_by_one_script_and_readers_by_one_each() {
     let rig = Rig::start().await;
     for (shares, renewal, in_each) in [(false, "hexists", 8), (true, "zadd", 1)] {
         let request = rig.locks.lock_all(KEYS);
-        let request = if shares { request.shared() } else { request };
+        let request = if shares { request.read() } else { request };
         let guard = request.await.unwrap();
         let before = rig.server.commandstats().await;
         rig.cut().await;
@@ -165,7 +165,7 @@ async fn several_locks_are_renewed_by_one_script_and_readers_by_one_each() {
         eventually(DEADLINE, "they are renewed", renewed).await;
         // It may have been sent more than once, while the connection was opened.
         assert_eq!(in_each * called("evalsha").await, called(renewal).await);
-        assert!(guard.iter().all(|held| !held.is_lost()));
+        assert!(guard.all().iter().all(|held| !held.is_lost()));
         guard.release().await.unwrap();
     }
 }

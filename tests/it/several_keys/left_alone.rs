@@ -5,7 +5,7 @@ use crate::support::{
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use reentry::{LockAllRequest, LockError, Locks, held};
+use reentry::{LockError, LockRequest, Locks, held};
 use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep};
@@ -50,20 +50,20 @@ async fn an_acquisition_of_several_left_alone_keeps_no_other_caller_waiting(lock
 
 /// It has the first lock, and waits for the second one.
 async fn locks_for_a_body_left_alone_are_given_up_and_taken_again(locks: Locks) {
-    let writers = || locks.lock_all(KEYS).ttl(60 * DEADLINE).wait_forever();
+    let writers = || locks.lock_all(KEYS).ttl(60 * DEADLINE).wait(Duration::MAX);
     let inside = || async {
         KEYS.iter()
             .all(|key| held(key).is_some_and(|it| !it.is_lost()))
     };
-    let guards = |request: LockAllRequest| async move {
+    let guards = |request: LockRequest| async move {
         let guard = request.acquire().await?;
-        Ok(guard.iter().all(|held| !held.is_lost()))
+        Ok(guard.all().iter().all(|held| !held.is_lost()))
     };
     let all: [BoxFuture<'_, Result<bool, LockError>>; 4] = [
         writers().run(inside()).boxed(),
-        writers().shared().run(inside()).boxed(),
+        writers().read().run(inside()).boxed(),
         guards(writers()).boxed(),
-        guards(writers().shared()).boxed(),
+        guards(writers().read()).boxed(),
     ];
     for mut left_alone in all {
         let holder = locks.lock(SECOND).await.unwrap();
@@ -88,7 +88,7 @@ async fn locks_for_a_body_left_alone_are_given_up_and_taken_again(locks: Locks) 
 async fn they_are_given_up_after_two_heartbeats() {
     let locks = Locks::in_memory();
     let holder = locks.lock(SECOND).await.unwrap();
-    let mut left_alone = Box::pin(locks.lock_all(KEYS).wait_forever().run(async {}));
+    let mut left_alone = Box::pin(locks.lock_all(KEYS).wait(Duration::MAX).run(async {}));
     assert!((&mut left_alone).now_or_never().is_none());
     holder.release().await.unwrap();
     let begun = Instant::now();
@@ -106,7 +106,7 @@ async fn they_are_given_up_after_two_heartbeats() {
 async fn an_acquisition_that_waits_keeps_what_it_has() {
     let locks = Locks::in_memory();
     let holder = locks.lock(SECOND).await.unwrap();
-    let waiting = tokio::spawn(locks.lock_all(KEYS).wait_forever().run(async {}));
+    let waiting = tokio::spawn(locks.lock_all(KEYS).wait(Duration::MAX).run(async {}));
     sleep(Duration::from_secs(600)).await;
     let first = locks.inspect(FIRST).await.unwrap().unwrap();
     assert!(locks.lock(FIRST).try_acquire().await.unwrap().is_none());

@@ -21,7 +21,7 @@ async fn the_loss_of_one_ends_the_body_and_frees_the_others() {
     let rig = Rig::start().await;
     for (lost, shares) in KEYS.into_iter().zip([false, true, false]) {
         let request = rig.locks.lock_all(KEYS);
-        let request = if shares { request.shared() } else { request };
+        let request = if shares { request.read() } else { request };
         let body = async {
             lose(&rig, lost).await;
             pending::<()>().await;
@@ -47,7 +47,7 @@ async fn the_loss_of_one_is_seen_at_each_of_them() {
     let request = rig.locks.lock_all(KEYS).on_lost(OnLost::KeepRunning);
     let body = async {
         lose(&rig, "b").await;
-        let view = |key| rig.locks.held(key).unwrap();
+        let view = |key| held(key).unwrap();
         let mut reasons = Vec::new();
         for key in KEYS {
             reasons.push(view(key).lost().await);
@@ -155,7 +155,7 @@ async fn one_that_was_downgraded_is_renewed_as_a_reader() {
     let locks = Locks::in_memory();
     let body = async {
         held("b").unwrap().downgrade().await.unwrap();
-        let reader = tokio::spawn(locks.with_read_lock("b", pending::<()>()));
+        let reader = tokio::spawn(locks.lock("b").read().run(pending::<()>()));
         tokio::time::sleep(30 * SECOND).await;
         reader.abort();
         let info = locks.inspect("b").await.unwrap().unwrap();

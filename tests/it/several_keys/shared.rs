@@ -13,9 +13,9 @@ on_both_stores!(
 );
 
 async fn readers_of_several_keys_are_inside_together(locks: Locks) {
-    let one = locks.lock_all(KEYS).shared().await.unwrap();
-    let other = locks.lock_all(["c", "b"]).shared().no_wait().await.unwrap();
-    assert!(one.iter().all(|held| held.mode() == Mode::Shared));
+    let one = locks.lock_all(KEYS).read().await.unwrap();
+    let other = locks.lock_all(["c", "b"]).read().no_wait().await.unwrap();
+    assert!(one.all().iter().all(|held| held.mode() == Mode::Shared));
     assert_eq!(depths(&locks, "b").await, [1, 1]);
     for key in KEYS {
         let write = locks.lock(key).no_wait().await.unwrap_err();
@@ -31,7 +31,7 @@ async fn readers_of_several_keys_are_inside_together(locks: Locks) {
 
 async fn a_writer_of_one_key_keeps_them_out_of_all(locks: Locks) {
     let writer = locks.lock("b").await.unwrap();
-    let read = locks.lock_all(KEYS).shared().no_wait().await.unwrap_err();
+    let read = locks.lock_all(KEYS).read().no_wait().await.unwrap_err();
     assert!(
         matches!(&read, LockError::Busy { key, .. } if key == "b"),
         "{read}"
@@ -41,7 +41,7 @@ async fn a_writer_of_one_key_keeps_them_out_of_all(locks: Locks) {
         writers.is_some()
     };
     eventually(DEADLINE, "what they had got is given back", free).await;
-    let read = tokio::spawn(locks.lock_all(KEYS).shared().run(async {}));
+    let read = tokio::spawn(locks.lock_all(KEYS).read().run(async {}));
     until_waiting(&locks, "b", 1).await;
     writer.release().await.unwrap();
     within(DEADLINE, "they enter", read).await.unwrap().unwrap();
@@ -49,8 +49,8 @@ async fn a_writer_of_one_key_keeps_them_out_of_all(locks: Locks) {
 
 async fn what_an_enclosing_call_has_is_re_entered_as_it_is(locks: Locks) {
     let modes = async {
-        let guard = locks.lock_all(KEYS).shared().await.unwrap();
-        let modes = KEYS.map(|key| guard.held(key).unwrap().mode());
+        let guard = locks.lock_all(KEYS).read().await.unwrap();
+        let modes = [0, 1, 2].map(|at| guard.all()[at].mode());
         guard.release().await.unwrap();
         modes
     };
@@ -65,9 +65,9 @@ async fn a_write_under_them_is_refused_at_once(locks: Locks) {
             matches!(&write, Err(LockError::Upgrade { key, .. }) if key == "b"),
             "{write:?}"
         );
-        locks.lock_all(KEYS).shared().run(async {}).await.unwrap();
+        locks.lock_all(KEYS).read().run(async {}).await.unwrap();
     };
-    let inside = locks.lock_all(KEYS).shared().run(inside);
+    let inside = locks.lock_all(KEYS).read().run(inside);
     inside.await.unwrap();
     assert!(locks.inspect("d").await.unwrap().is_none());
 }

@@ -155,7 +155,7 @@ async fn a_wait_that_ends_during_an_outage_is_no_timeout() {
 async fn a_forced_release_is_told_to_all_replicas() {
     let server = Server::new();
     let [a, b, operator] = [server.locks(), server.locks(), server.locks()];
-    let readers = [&a, &b].map(|locks| locks.lock(KEY).shared().acquire());
+    let readers = [&a, &b].map(|locks| locks.lock(KEY).read().acquire());
     let readers = try_join_all(readers).await.unwrap();
     let start = Instant::now();
     assert!(operator.force_release(KEY).await.unwrap());

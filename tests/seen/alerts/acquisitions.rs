@@ -157,7 +157,7 @@ async fn callers_that_wait_for_each_other_are_an_alarm() -> Result<(), LockError
                     both.wait().await;
                     locks.with_lock(inner, async {}).await
                 };
-                locks.with_lock_flat(outer, body).await
+                locks.try_with_lock(outer, body).await
             };
             let nested = tokio::join!(nest("a", "b"), nest("b", "a"));
             let error = nested.0.and(nested.1).unwrap_err();

@@ -1,5 +1,7 @@
 //! The alerts about connections and the messages over them.
 
+use std::time::Duration;
+
 use reentry::{LockError, LockInfo};
 
 use super::{KEY, SECOND};
@@ -62,7 +64,7 @@ async fn a_process_that_gets_no_messages_is_an_alarm() -> Result<(), LockError> 
         let mut scrapes = Scrapes::of_this_test();
         let server = RedisServer::start().await;
         server.ask("ACL SETUSER default -subscribe").await;
-        let locks = patient(&server).wait_forever().build().await?;
+        let locks = patient(&server).wait(Duration::MAX).build().await?;
         let _guard = patient(&server).build().await?.lock(KEY).await?;
         let waiting = tokio::spawn(locks.lock(KEY).acquire());
         for attempts in 1..=7 {

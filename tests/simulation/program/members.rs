@@ -10,7 +10,7 @@ use tokio::time::sleep;
 
 use super::{Inside, Program};
 use crate::simulation::climate::{millis, one_in};
-use crate::{JoinSetExt, LockError};
+use crate::{FutureExt, LockError};
 
 impl Program {
     /// A body that leaves work behind. Its section continues until all of that has ended.
@@ -25,11 +25,12 @@ impl Program {
                 let child = self.clone().work(key.to_owned(), Arc::clone(&inside));
                 let was_valid = Arc::<AtomicBool>::default();
                 let note = Arc::clone(&was_valid);
-                let child = children.spawn_in_call(async move {
+                let child = async move {
                     let (ended, inside) = child.await;
                     note.store(inside.is_valid(), Relaxed);
                     ended
-                });
+                };
+                let child = children.spawn(child.in_current_call());
                 valid_at_end.insert(child.id(), was_valid);
             }
             if one_in(2) {

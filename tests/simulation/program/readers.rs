@@ -10,7 +10,7 @@ impl Program {
         let request = self.locks.lock(key);
         let shares = held(key).is_some_and(|held| held.mode() == Mode::Shared);
         if shares || one_in(3) {
-            request.shared()
+            request.read()
         } else {
             request
         }
@@ -19,7 +19,7 @@ impl Program {
     /// Several readers that join together, and so enter with one request. Some of them leave early.
     pub(super) async fn read_together(&self, key: &str) {
         let read = || async {
-            let request = self.request(key).shared();
+            let request = self.request(key).read();
             let section = self.section(key, request);
             let ended = if one_in(4) && !self.climate.is_prompt() {
                 poll_at_most(fastrand::usize(1..20), section, || ()).await
@@ -96,7 +96,7 @@ impl Program {
             self.ledger
                 .violation(format_args!("{key}: a write under a read: {write:?}"));
         }
-        let read = self.locks.with_read_lock(key, self.stay(inside));
+        let read = self.locks.lock(key).read().run(self.stay(inside));
         read.await?;
         if one_in(4) {
             self.compare_depth(key).await;

@@ -63,8 +63,8 @@ async fn sections(locks: &Locks, keys: &[String]) {
         locks.lock(key).no_wait().run(async {}).await.unwrap();
         let nested = locks.with_lock(key, async {});
         locks.with_lock(key, nested).await.unwrap().unwrap();
-        locks.with_read_lock(key, async {}).await.unwrap();
-        locks.with_permit(key, 3, async {}).await.unwrap();
+        locks.lock(key).read().run(async {}).await.unwrap();
+        locks.semaphore(key, 3).run(async {}).await.unwrap();
         let guard = locks.lock(key).await.unwrap();
         assert!(locks.inspect(key).await.unwrap().is_some());
         let busy = locks.lock(key).no_wait().await.unwrap_err();

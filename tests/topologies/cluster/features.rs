@@ -18,8 +18,8 @@ async fn readers_and_permits_are_shared_on_every_node() {
     let [one, other] = processes(&patient_in(&cluster)).await;
     for key in keys(&cluster).await {
         let readers = [
-            one.lock(&key).shared().await.unwrap(),
-            other.lock(&key).shared().await.unwrap(),
+            one.lock(&key).read().await.unwrap(),
+            other.lock(&key).read().await.unwrap(),
         ];
         assert_eq!(one.inspect(&key).await.unwrap().unwrap().mode, Mode::Shared);
         let section = Arc::<Section>::default();
@@ -54,7 +54,7 @@ async fn a_ring_over_several_nodes_is_found() {
     let nest = |(at, locks): (usize, &reentry::Locks)| {
         let (outer, inner) = (locks.lock(&keys[at]), locks.lock(&keys[(at + 1) % 3]));
         let all_hold = &all_hold;
-        outer.run_flat(async move {
+        outer.try_run(async move {
             all_hold.wait().await;
             inner.run(async {}).await
         })

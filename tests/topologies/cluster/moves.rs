@@ -140,7 +140,7 @@ async fn is_broken_off(cluster: &Cluster, [locks, other]: &[Locks; 2], shared: b
         7
     };
     let request = if shared {
-        locks.lock(&key).shared()
+        locks.lock(&key).read()
     } else {
         locks.lock(&key)
     };

@@ -1,6 +1,7 @@
 //! Users, passwords and the number of the database, by URL and by builder.
 
 use std::error::Error;
+use std::time::Duration;
 
 use super::ground::{built_with, depth, servers, until_replicated};
 use crate::support::rig::KEY;
@@ -109,7 +110,7 @@ async fn logins_that_are_refused_are_an_error_at_once() {
         (right().username("hush"), "WRONGPASS"),
         (servers(&set).sentinel_password("man"), "NOAUTH"),
     ] {
-        let builder = built_with(wrong).wait_forever();
+        let builder = built_with(wrong).wait(Duration::MAX);
         assert!(!format!("{builder:?}").contains("man"), "{builder:?}");
         let locks: Locks = builder.clone().build_lazy().unwrap();
         let acquiring = within(DEADLINE, "an answer", locks.lock(KEY).acquire());

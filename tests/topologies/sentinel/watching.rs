@@ -155,7 +155,7 @@ async fn a_name_that_the_sentinels_do_not_know_is_refused_at_once() {
     let error = unknown.clone().build().await.unwrap_err();
     assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
     // It is not tried again until the wait is over.
-    let locks = unknown.wait_forever().build_lazy().unwrap();
+    let locks = unknown.wait(Duration::MAX).build_lazy().unwrap();
     let acquiring = within(DEADLINE, "an answer", locks.lock(KEY).acquire());
     let error = acquiring.await.unwrap_err();
     assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");

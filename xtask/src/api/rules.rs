@@ -4,18 +4,11 @@ use rustdoc_types::{Attribute, Crate, Id, Item, ItemEnum};
 use std::collections::BTreeSet;
 
 /// The exceptions from the rules, and the reasons.
-const EXCEPTIONS: [(&str, Rule, &str); 2] = [
-    (
-        "LockGuard",
-        Rule::Clone,
-        "a clone would release the lock twice",
-    ),
-    (
-        "LockAllGuard",
-        Rule::Clone,
-        "a clone would release the locks twice",
-    ),
-];
+const EXCEPTIONS: [(&str, Rule, &str); 1] = [(
+    "LockGuard",
+    Rule::Clone,
+    "a clone would release the lock twice",
+)];
 
 /// A requirement for public types. A future needs neither `Sync` nor `Clone`: it has one owner, which polls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 //! This project, called as its users call it.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use async_trait::async_trait;
 use reentry::{LockGuard, Locks, LocksBuilder};
@@ -18,7 +20,7 @@ impl Reentry {
 #[async_trait]
 impl Contestant for Reentry {
     async fn acquire(&self, key: &str) -> Result<Box<dyn Held>> {
-        Ok(Box::new(self.0.lock(key).wait_forever().acquire().await?))
+        Ok(Box::new(self.0.lock(key).wait(Duration::MAX).acquire().await?))
     }
 
     async fn section(&self, key: &str) -> Result<()> {

@@ -1,5 +1,7 @@
 //! The common code of these tests: locks that are held, and the program that shows them.
 
+use std::time::Duration;
+
 use reentry::{LockGuard, Locks, LocksBuilder};
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -22,7 +24,10 @@ pub(super) fn lines(ended: &Ended) -> Vec<Value> {
 }
 
 pub(super) fn builder(server: &RedisServer) -> LocksBuilder {
-    let builder = Locks::builder().url(server.url()).name("it").wait_forever();
+    let builder = Locks::builder()
+        .url(server.url())
+        .name("it")
+        .wait(Duration::MAX);
     builder.connect_timeout(DEADLINE).response_timeout(DEADLINE)
 }
 

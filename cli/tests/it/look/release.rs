@@ -75,7 +75,7 @@ async fn only_what_was_shown_is_ended() {
 async fn of_several_readers_those_are_ended_and_named_that_are_still_there() {
     let server = RedisServer::start().await;
     let locks = process(&server).await;
-    let reader = async || locks.lock("order:42").shared().await.unwrap();
+    let reader = async || locks.lock("order:42").read().await.unwrap();
     let (first, second, third) = (reader().await, reader().await, reader().await);
     let mut terminal = asked(&server);
     first.release().await.unwrap();

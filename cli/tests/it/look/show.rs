@@ -74,7 +74,7 @@ async fn readers_are_counted_and_some_are_named() {
     let locks = process(&server).await;
     let mut readers = Vec::new();
     for _ in 0..20 {
-        readers.push(locks.lock("report").shared().await.unwrap());
+        readers.push(locks.lock("report").read().await.unwrap());
     }
     let text = run(&server.url(), &["show", "report"]).await.out;
     assert!(

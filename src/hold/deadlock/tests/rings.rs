@@ -24,16 +24,16 @@ async fn nest(
     after: Duration,
     all: &Barrier,
 ) -> Result<(), LockError> {
-    let mut outer = locks.lock(outer).wait_forever();
+    let mut outer = locks.lock(outer).wait(Duration::MAX);
     if is_shared {
-        outer = outer.shared();
+        outer = outer.read();
     }
     let body = async {
         all.wait().await;
         sleep(after).await;
-        locks.lock(inner).wait_forever().run(async {}).await
+        locks.lock(inner).wait(Duration::MAX).run(async {}).await
     };
-    outer.run_flat(body).await
+    outer.try_run(body).await
 }
 
 /// The number of victims.
@@ -95,16 +95,16 @@ async fn whatever_rings_there_are_no_caller_waits_for_long() {
         let last = Mutex::new((Instant::now(), Duration::ZERO));
         let calls = plans.iter().map(async |(keys, is_shared, after)| {
             sleep(Duration::from_millis(*after)).await;
-            let mut outer = locks.lock(&keys[0]).wait_forever();
+            let mut outer = locks.lock(&keys[0]).wait(Duration::MAX);
             if *is_shared {
-                outer = outer.shared();
+                outer = outer.read();
             }
             let body = async {
                 sleep(Duration::from_millis(50)).await;
-                let inner = locks.lock(&keys[1]).wait_forever();
+                let inner = locks.lock(&keys[1]).wait(Duration::MAX);
                 inner.run(async {}).await
             };
-            let result = outer.run_flat(body).await;
+            let result = outer.try_run(body).await;
             let mut last = last.lock();
             let longest = last.1.max(last.0.elapsed());
             *last = (Instant::now(), longest);
@@ -149,7 +149,7 @@ async fn a_ring_through_locks_with_many_readers_ends() -> Result<(), LockError> 
     const READERS: usize = 500;
     let locks = Watched::new().locks();
     let keys = ["one", "other"].repeat(READERS);
-    let others = try_join_all(keys.iter().map(|key| locks.lock(*key).shared().acquire())).await?;
+    let others = try_join_all(keys.iter().map(|key| locks.lock(*key).read().acquire())).await?;
     let (both, begun) = (Barrier::new(2), Instant::now());
     let first = async {
         let zero = Duration::ZERO;
@@ -174,12 +174,12 @@ async fn long_walks_take_1024_looks_in_a_heartbeat_at_most() -> Result<(), LockE
         let store = Watched::new();
         let locks = store.locks();
         let wide = || locks.lock("wide");
-        let readers = try_join_all((0..400).map(|_| wide().shared().acquire())).await?;
+        let readers = try_join_all((0..400).map(|_| wide().read().acquire())).await?;
         let wanted = locks.lock("wanted").await?;
-        let behind = wanted.scope(wide().wait_forever().run(async {}));
+        let behind = wanted.scope(wide().wait(Duration::MAX).run(async {}));
         let others = join_all((0..waits).map(async |at| {
-            let inner = locks.lock("wanted").wait_forever().run(async {});
-            locks.lock(format!("own:{at}")).run_flat(inner).await
+            let inner = locks.lock("wanted").wait(Duration::MAX).run(async {});
+            locks.lock(format!("own:{at}")).try_run(inner).await
         }));
         let looks = async {
             // The first lookups of each walk have been made.
@@ -208,11 +208,11 @@ async fn persists(
 ) -> Result<u32, LockError> {
     let mut victims = 0;
     loop {
-        let guard = locks.lock(outer).wait_forever().await?;
+        let guard = locks.lock(outer).wait(Duration::MAX).await?;
         if victims == 0 {
             both.wait().await;
         }
-        let inner = locks.lock(inner).wait_forever();
+        let inner = locks.lock(inner).wait(Duration::MAX);
         match guard.scope(inner.run(async {})).await? {
             Ok(()) => break guard.release().await.map(|()| victims),
             Err(error) if error.is_deadlock() => victims += 1,

@@ -23,7 +23,7 @@ const MOMENT: Duration = Duration::from_millis(1);
 
 /// Requests a lock inside another one.
 async fn inside(outer: &LockGuard, locks: &Locks, inner: &str) -> Result<(), LockError> {
-    let request = locks.lock(inner).wait_forever();
+    let request = locks.lock(inner).wait(Duration::MAX);
     outer.scope(request.run(async {})).await?
 }
 
@@ -105,7 +105,7 @@ async fn processes_inside_of_locks_of_others_are_a_ring() -> Result<(), LockErro
     let started = async |outer: LockGuard, wanted: &str| {
         let (hold, key) = (outer.held().hold_id(), outer.held().key());
         let locks = __admin::inside(Locks::builder(), [(hold, key)]);
-        let ended = store.locks_of(locks).lock(wanted).wait_forever().await;
+        let ended = store.locks_of(locks).lock(wanted).wait(Duration::MAX).await;
         outer.release().await?;
         ended.map(drop)
     };
@@ -258,7 +258,7 @@ async fn a_wait_that_is_moved_out_of_a_body_takes_its_record_back() -> Result<()
     let locks = store.locks();
     let (outer, wanted) = (locks.lock("a").await?, locks.lock("b").await?);
     let hold = outer.held().hold_id();
-    let mut waiting = Box::pin(locks.lock("b").wait_forever().acquire());
+    let mut waiting = Box::pin(locks.lock("b").wait(Duration::MAX).acquire());
     let polled = async {
         tokio::select! {
             _ = &mut waiting => unreachable!("the lock is held"),

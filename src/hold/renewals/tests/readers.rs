@@ -6,7 +6,7 @@ use crate::store::{ForceRelease, Inspect};
 async fn readers(locks: &Locks, key: &str, ttls: &[Duration]) -> Vec<crate::LockGuard> {
     let mut guards = Vec::new();
     for ttl in ttls {
-        let guard = locks.lock(key).shared().ttl(*ttl).acquire().await;
+        let guard = locks.lock(key).read().ttl(*ttl).acquire().await;
         guards.push(guard.expect("a reader"));
         // Each would be due at a moment of its own.
         advance(MOMENT).await;

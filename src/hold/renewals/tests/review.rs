@@ -9,14 +9,7 @@ async fn a_thousand_readers_of_a_key_are_renewed_by_two_requests() {
     let locks = store.locks();
     let mut guards = Vec::new();
     for _ in 0..1_000 {
-        guards.push(
-            locks
-                .lock("key")
-                .shared()
-                .acquire()
-                .await
-                .expect("a reader"),
-        );
+        guards.push(locks.lock("key").read().acquire().await.expect("a reader"));
     }
     let renewed = store.renewed_within(TTL / 2).await;
     assert!(renewed <= 2, "{renewed}");
@@ -42,7 +35,7 @@ async fn a_late_renewal_of_several_gives_no_lease_to_one_that_was_downgraded() {
     store.is_late.store(true, Relaxed);
     // It is due after a second, and executed a tenth of a second later.
     crate::base::timer::sleep(SECOND + 50 * MOMENT).await;
-    let reader = guard.held("a").unwrap();
+    let reader = guard.all().iter().find(|held| held.key() == "a").unwrap();
     reader.downgrade().await.unwrap();
     // The lease that the store has for the reader ends after 3 s. In the meantime a writer of another process has
     // waited in the line.
@@ -70,7 +63,7 @@ async fn a_downgrade_that_is_refused_leaves_no_shared_lock_to_a_writer() {
         "what the review is about"
     );
     let stranger = store.locks();
-    let reader = stranger.lock("key").shared().no_wait().acquire().await;
+    let reader = stranger.lock("key").read().no_wait().acquire().await;
     assert!(
         reader.is_err() || guard.held().is_lost(),
         "a reader is inside with the writer"
@@ -82,10 +75,10 @@ async fn a_downgrade_that_is_refused_leaves_no_shared_lock_to_a_writer() {
 async fn a_reader_that_max_hold_covers_is_not_renewed_with_others() {
     let store = Counting::new();
     let locks = store.locks();
-    let long = locks.lock("key").shared().acquire().await.unwrap();
+    let long = locks.lock("key").read().acquire().await.unwrap();
     let short = locks
         .lock("key")
-        .shared()
+        .read()
         .max_hold(TTL)
         .acquire()
         .await
@@ -109,14 +102,7 @@ async fn a_store_that_is_slow_is_not_asked_for_each_reader() {
     let locks = store.locks();
     let mut guards = Vec::new();
     for _ in 0..400 {
-        guards.push(
-            locks
-                .lock("key")
-                .shared()
-                .acquire()
-                .await
-                .expect("a reader"),
-        );
+        guards.push(locks.lock("key").read().acquire().await.expect("a reader"));
     }
     store.is_silent.store(true, Relaxed);
     let renewed = store.renewed_within(TTL / 3 + 5 * SECOND).await;

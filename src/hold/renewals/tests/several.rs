@@ -1,13 +1,13 @@
 //! The holds of one acquisition are renewed together.
 
 use super::*;
-use crate::LockAllGuard;
+use crate::LockGuard;
 use crate::base::timer::sleep;
 
 /// Two locks. The second one was acquired five seconds after the first.
-async fn taken_one_by_one(locks: &Locks) -> LockAllGuard {
+async fn taken_one_by_one(locks: &Locks) -> LockGuard {
     let taken = locks.lock_all(["a", "b"]).acquire().await.unwrap();
-    let last = taken.iter().last().unwrap().key().to_owned();
+    let last = taken.all().last().unwrap().key().to_owned();
     taken.release().await.unwrap();
     let other = locks.lock(last).acquire().await.unwrap();
     let (taken, ()) = tokio::join!(locks.lock_all(["a", "b"]).acquire(), async {

@@ -9,7 +9,11 @@ async fn begins(is_gone: bool) -> (Result<(), LockError>, Option<Duration>) {
     let store = Counting::new();
     let (locks, elsewhere) = (store.locks(), store.locks());
     let taken = locks.lock_all(["a", "b"]).acquire().await.unwrap();
-    let order: Vec<_> = taken.iter().map(|held| held.key().to_owned()).collect();
+    let order: Vec<_> = taken
+        .all()
+        .iter()
+        .map(|held| held.key().to_owned())
+        .collect();
     taken.release().await.unwrap();
     let second = elsewhere.lock(&order[1]).acquire().await.unwrap();
     let first = async {

@@ -37,7 +37,7 @@ async fn without_ping_a_check_replaces_the_subscription() {
     for missing in ["nothing", "+ping"] {
         let ground = Ground::start().await;
         ground.permit(&all_but(missing)).await;
-        let builder = patient_at(ground.url()).wait_forever();
+        let builder = patient_at(ground.url()).wait(Duration::MAX);
         let locks = builder.__heartbeat(Duration::from_millis(50));
         let locks = locks.build().await.unwrap();
         let others = patient(&ground.server).build().await.unwrap();

@@ -45,7 +45,7 @@ pub(super) async fn peers(bench: &Bench, table: &mut Table, rounds: usize) -> Re
             let start = Instant::now();
             match turn {
                 0 => classic.section("figures:peers:classic", ready(())).await?,
-                1 => locks.with_read_lock("figures:peers", async {}).await?,
+                1 => locks.lock("figures:peers").read().run(async {}).await?,
                 2 => rslock.section("figures:peers:rslock").await?,
                 #[cfg(feature = "redisson")]
                 _ => redisson.read("figures:peers:redisson").await?,
@@ -100,7 +100,7 @@ async fn section(locks: &Locks, turn: usize) -> Result<()> {
         locks.with_lock("figures:readers:write", async {}).await?;
     } else {
         locks
-            .with_read_lock("figures:readers:read", async {})
+            .lock("figures:readers:read").read().run(async {})
             .await?;
     }
     Ok(())
@@ -125,7 +125,7 @@ pub(super) async fn crowd(bench: &Bench, table: &mut Table, rounds: usize) -> Re
                         if turn == 0 {
                             classic.section("figures:crowd:classic", body).await?;
                         } else {
-                            locks.with_read_lock("figures:crowd", body).await?;
+                            locks.lock("figures:crowd").read().run(body).await?;
                         }
                     }
                     anyhow::Ok(())
@@ -164,7 +164,7 @@ pub(super) async fn writer(bench: &Bench, table: &mut Table) -> Result<()> {
         tasks.spawn(async move {
             while !is_over.load(Relaxed) {
                 let body = tokio::task::yield_now();
-                locks.with_read_lock("figures:readers:writer", body).await?;
+                locks.lock("figures:readers:writer").read().run(body).await?;
             }
             Ok::<_, reentry::LockError>(())
         });
