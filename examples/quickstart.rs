@@ -21,8 +21,8 @@ async fn ship(locks: &Locks) -> Result<(), LockError> {
         .with_lock("order:42", async {
             if let Some(held) = reentry::current() {
                 println!(
-                    "shipping under {} at depth {}",
-                    held.hold_id(),
+                    "shipping under token {} at depth {}",
+                    held.fencing_token(),
                     held.depth()
                 );
             }

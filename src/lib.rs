@@ -46,12 +46,12 @@ pub use self::api::spawn::{spawn, spawn_blocking};
 pub use self::base::error::{Blocked, LockError, LostReason, StoreError};
 pub use self::base::fence::FenceSql;
 pub use self::base::holder::Holder;
-pub use self::base::id::{FencingToken, HoldId, OwnerId, ParseHoldIdError};
+pub use self::base::id::FencingToken;
 pub use self::base::neighbours::Neighbours;
-pub use self::base::option_types::{Mode, OnLost, Reentrancy, Replicas};
+pub use self::base::option_types::{OnLost, Reentrancy, Replicas};
 pub use self::base::process::Process;
 pub use self::hold::held::Held;
-pub use self::hold::scope::{current, current_owner, held};
+pub use self::hold::scope::{current, held};
 #[cfg(feature = "tls")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
 pub use self::store::redis::Certificates;

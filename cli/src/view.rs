@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use reentry::{Holder, LockInfo, Mode, Process};
+use reentry::{Holder, LockInfo, Process};
 use serde::Serialize;
 
 use crate::text::{cut, printable};
@@ -67,7 +67,7 @@ impl LockView {
     pub(crate) fn new(key: String, holder_count: u64, info: LockInfo) -> Self {
         Self {
             key,
-            mode: mode(info.mode),
+            mode: mode(info.is_shared),
             holder_count,
             held_for_ms: info.holders.first().and_then(|it| it.held_for).map(millis),
             holders: info.holders.into_iter().map(HolderView::from).collect(),
@@ -150,7 +150,7 @@ impl From<Holder> for HolderView {
     fn from(holder: Holder) -> Self {
         Self {
             hold_id: holder.hold_id,
-            owner: holder.owner.map(|owner| owner.to_string()),
+            owner: holder.owner,
             process: holder.process.map(ProcessView::from),
             label: holder.label,
             depth: holder.depth,
@@ -159,12 +159,8 @@ impl From<Holder> for HolderView {
     }
 }
 
-fn mode(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Exclusive => "exclusive",
-        Mode::Shared => "shared",
-        _ => "unknown",
-    }
+fn mode(is_shared: bool) -> &'static str {
+    if is_shared { "shared" } else { "exclusive" }
 }
 
 fn millis(span: Duration) -> u64 {

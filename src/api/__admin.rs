@@ -11,7 +11,6 @@ use crate::api::builder::LocksBuilder;
 use crate::api::inspect::{DESCRIBED_WITHIN, LockInfo};
 use crate::api::locks::{Locks, on};
 use crate::base::error::{LockError, LostReason};
-use crate::base::id::{HoldId, OwnerId};
 use crate::base::process::{Process, ProcessId};
 use crate::hold::held::Held;
 use crate::store::records::{Enclosing, TOMBSTONES_FROM};
@@ -20,6 +19,10 @@ use crate::store::redis::link::address::Address;
 use crate::store::redis::wire::failure;
 use crate::store::redis::wire::names::Entries;
 use crate::store::{Inspect, QueueLength, Renew, RenewAnswer, Seen, Store, verbs};
+
+pub use crate::base::id::{HoldId, OwnerId};
+pub use crate::hold::held::Ids;
+pub use crate::hold::scope::current_owner;
 
 /// Every script with its verb, exactly as it is sent.
 pub fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {

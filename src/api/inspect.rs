@@ -78,7 +78,7 @@ pub struct LockInfo {
     /// first 1,000 are shown.
     pub holders: Vec<Holder>,
     /// Whether the holders share the lock.
-    pub mode: Mode,
+    pub is_shared: bool,
     /// How long the lease lasts unless it is renewed. For readers, this is the longest of their leases. `None` for a
     /// lock without an expiry, which another program has acquired.
     pub remaining: Option<Duration>,
@@ -105,7 +105,7 @@ impl LockInfo {
         let is_here = |hold| engine.renewals().queues().is_held_by(key, hold);
         Self {
             holders: snapshot.shown(is_here).collect(),
-            mode: snapshot.mode,
+            is_shared: snapshot.mode == Mode::Shared,
             remaining: snapshot.remaining,
             token: snapshot.token,
             waiters: engine.waiters(key),

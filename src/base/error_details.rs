@@ -6,7 +6,6 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::base::id::OwnerId;
 use crate::base::process::Process;
 use crate::base::shown::Shown;
 
@@ -256,8 +255,8 @@ impl LostReason {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Blocked {
-    /// The call graph that waits.
-    pub owner: OwnerId,
+    /// The id of the call graph that waits, a UUID.
+    pub owner: String,
     /// The process of the call graph, as it described itself. `None` if the store does not know it.
     pub process: Option<Process>,
     /// The key that the call graph holds.

@@ -51,7 +51,7 @@ macro_rules! in_the_way {
             %hold,
             ?waited,
             held_by = holder.map(|holder| &*holder.hold_id),
-            owner = holder.and_then(|holder| holder.owner).map(display),
+            owner = holder.and_then(|holder| holder.owner.as_deref()),
             process = holder.and_then(|holder| holder.process.as_ref()).map(display),
             label = holder.and_then(|holder| holder.label.as_deref()),
             is_here = holder.map(|holder| holder.is_here),

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::base::id::OwnerId;
 use crate::base::process::Process;
 use crate::base::shown::Shown;
 
@@ -25,7 +24,6 @@ use crate::base::shown::Shown;
 /// let guard = locks.lock("order:42").await?;
 /// let late = locks.lock("order:42").wait(Duration::from_secs(2)).await;
 /// let Err(LockError::Timeout { holder: Some(holder), .. }) = late else { panic!("it is held") };
-/// assert_eq!(holder.owner, Some(guard.held().owner()));
 /// assert!(holder.is_here && holder.depth == 1);
 /// # Ok(())
 /// # }
@@ -33,11 +31,11 @@ use crate::base::shown::Shown;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The name of the field. It is a [`HoldId`](crate::HoldId) if this crate has written it. Bytes that are not UTF-8
+    /// The name of the field. It is `<owner>:<number>` if this crate has written it. Bytes that are not UTF-8
     /// are shown as U+FFFD.
     pub hold_id: String,
-    /// The call graph of the holder, if the field has the form `<uuid>:<integer>`. `None` for another program.
-    pub owner: Option<OwnerId>,
+    /// The id of the call graph of the holder, a UUID, if the field has the form `<uuid>:<integer>`. `None` for another program.
+    pub owner: Option<String>,
     /// The process of the holder, as it described itself. `None` if the store does not know it, for example for another
     /// program.
     pub process: Option<Process>,

@@ -20,38 +20,12 @@ pub(crate) mod properties;
 ///
 /// It is created when a call graph acquires its first lock. Every lock that is acquired further down in this call graph
 /// has the same owner in Redis.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), reentry::LockError> {
-/// let locks = reentry::Locks::in_memory();
-/// let order = locks.lock("order:42").acquire().await?;
-/// let stock = order.scope(locks.lock("stock:7").acquire()).await??;
-/// assert_eq!(stock.held().owner(), order.held().owner());
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OwnerId(Uuid);
 
 impl OwnerId {
-    /// Returns the UUID.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let guard = locks.lock("order:42").await?;
-    /// assert_eq!(guard.held().owner().as_uuid().get_version_num(), 4);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub const fn as_uuid(&self) -> Uuid {
+    #[cfg(test)]
+    pub(crate) const fn as_uuid(&self) -> Uuid {
         self.0
     }
 
@@ -86,17 +60,6 @@ impl fmt::Debug for OwnerId {
 ///
 /// It is unique for ever, and is the field of the hold in the Redis hash. Parsing accepts only the text that
 /// [`Display`](fmt::Display) prints.
-///
-/// # Examples
-///
-/// ```
-/// use reentry::HoldId;
-///
-/// let text = "4f0e1d2c-0000-4000-8000-000000000000:7";
-/// assert_eq!(text.parse::<HoldId>()?.to_string(), text);
-/// assert!("order:42".parse::<HoldId>().is_err());
-/// # Ok::<(), reentry::ParseHoldIdError>(())
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HoldId {
     owner: OwnerId,
@@ -105,45 +68,16 @@ pub struct HoldId {
 
 impl HoldId {
     /// Returns the call graph that the hold belongs to.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let guard = locks.lock("order:42").await?;
-    /// assert_eq!(guard.held().hold_id().owner(), guard.held().owner());
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub const fn owner(&self) -> OwnerId {
         self.owner
     }
 
-    /// Returns the number of the hold among the holds of its owner, counted from 1.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let guard = locks.lock("order:42").await?;
-    /// assert_eq!(guard.held().hold_id().number(), 1);
-    /// let nested = guard.scope(locks.lock("stock:7").acquire()).await??;
-    /// assert_eq!(nested.held().hold_id().number(), 2);
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub const fn number(&self) -> u64 {
+    /// The number of the hold among the holds of its owner, counted from 1.
+    pub(crate) const fn number(&self) -> u64 {
         self.number
     }
-}
 
-impl HoldId {
     /// The ids of a hold that takes this number of permits. Each permit has a field of the lock.
     pub(crate) fn of_permits(self, permits: u32) -> impl Iterator<Item = Self> {
         let Self { owner, number } = self;
@@ -182,15 +116,6 @@ impl fmt::Debug for HoldId {
 }
 
 /// The error of parsing a text that does not have the form `<uuid>:<integer>` of a [`HoldId`].
-///
-/// # Examples
-///
-/// ```
-/// use reentry::{HoldId, ParseHoldIdError};
-///
-/// let parsed: Result<HoldId, ParseHoldIdError> = "order:42".parse();
-/// assert_eq!(parsed.unwrap_err().to_string(), "a hold id must have the form `<uuid>:<integer>`");
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a hold id must have the form `<uuid>:<integer>`")]
 pub struct ParseHoldIdError(());

@@ -6,25 +6,8 @@ use std::time::Duration;
 use crate::base::error::LockError;
 
 /// The mode of a hold: exclusive, or shared with other readers.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), reentry::LockError> {
-/// use reentry::{Locks, Mode};
-///
-/// let locks = Locks::in_memory();
-/// let guard = locks.lock("report:2026").acquire().await?;
-/// assert_eq!(guard.held().mode(), Mode::Exclusive);
-/// guard.held().downgrade().await?;
-/// assert_eq!(guard.held().mode(), Mode::Shared);
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Mode {
+pub(crate) enum Mode {
     /// No other call graph holds the lock in any mode. The holder is a writer.
     #[default]
     Exclusive,

@@ -59,44 +59,6 @@ impl Held {
         self.hold.key().name()
     }
 
-    /// Returns the identity of the hold, which is its field in the Redis hash.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let guard = locks.lock("order:42").await?;
-    /// let info = locks.inspect("order:42").await?.unwrap();
-    /// assert_eq!(info.holders[0].hold_id, guard.held().hold_id().to_string());
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn hold_id(&self) -> HoldId {
-        self.hold.id()
-    }
-
-    /// Returns the call graph that holds the lock.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let guard = locks.lock("order:42").await?;
-    /// let inside = guard.scope(async { reentry::current_owner() }).await?;
-    /// assert_eq!(inside, Some(guard.held().owner()));
-    /// # Ok(())
-    /// # }
-    /// ```
-    #[must_use]
-    pub fn owner(&self) -> OwnerId {
-        self.hold.id().owner()
-    }
-
     /// Returns the token to send with every write to the resource that the lock protects.
     ///
     /// # Examples
@@ -116,7 +78,7 @@ impl Held {
         self.hold.token()
     }
 
-    /// Returns whether the lock is held exclusively, or shared with other readers.
+    /// Returns whether the lock is shared with other readers.
     ///
     /// # Examples
     ///
@@ -125,13 +87,13 @@ impl Held {
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// let locks = reentry::Locks::in_memory();
     /// let guard = locks.lock("report:2026").read().await?;
-    /// assert_eq!(guard.held().mode(), reentry::Mode::Shared);
+    /// assert!(guard.held().is_shared());
     /// # Ok(())
     /// # }
     /// ```
     #[must_use]
-    pub fn mode(&self) -> Mode {
-        self.hold.mode()
+    pub fn is_shared(&self) -> bool {
+        self.hold.mode() == Mode::Shared
     }
 
     /// Continues as a reader with a lock that is held exclusively. Other readers may enter from then on. No writer
@@ -255,6 +217,35 @@ impl Held {
         self.hold.lost().is_some()
     }
 
+    /// Fails if the lock was lost before it was released. Call it with `?` between the steps of work that the loss does
+    /// not end by itself, for example of a [guard](crate::LockGuard), or of blocking work.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Lost`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").max_hold(Duration::from_secs(60)).await?;
+    /// guard.held().check()?;
+    /// tokio::time::sleep(Duration::from_secs(61)).await;
+    /// assert!(guard.held().check().unwrap_err().is_lost());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn check(&self) -> Result<(), LockError> {
+        suspension::look();
+        match self.hold.lost() {
+            Some(reason) => Err(self.hold.lost_error(reason)),
+            None => Ok(()),
+        }
+    }
+
     /// Waits until another caller in this process, or another process, waits for the lock. So a long batch can let
     /// others in at a safe point, by a release and a new acquisition, which queues behind the others.
     ///
@@ -317,5 +308,22 @@ impl Held {
     /// ```
     pub async fn lost(&self) -> LostReason {
         self.hold.until_lost().await
+    }
+}
+
+/// The ids of a lock that is held, for tools and tests.
+pub trait Ids {
+    /// Returns the id of the hold, which is its field in the Redis hash.
+    fn hold_id(&self) -> HoldId;
+
+    /// Returns the call graph that holds the lock.
+    fn owner(&self) -> OwnerId {
+        self.hold_id().owner()
+    }
+}
+
+impl Ids for Held {
+    fn hold_id(&self) -> HoldId {
+        self.hold.id()
     }
 }

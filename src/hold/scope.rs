@@ -235,25 +235,6 @@ pub fn current() -> Option<Held> {
 }
 
 /// Returns the identity of the call graph that the calling code belongs to, or `None` while it holds no lock.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), reentry::LockError> {
-/// let locks = reentry::Locks::in_memory();
-/// assert_eq!(reentry::current_owner(), None);
-/// let (outer, inner) = locks
-///     .with_lock("order:42", async {
-///         let inner = locks.with_lock("stock:7", async { reentry::current_owner() }).await;
-///         (reentry::current_owner(), inner)
-///     })
-///     .await?;
-/// assert!(outer.is_some());
-/// assert_eq!(outer, inner?);
-/// # Ok(())
-/// # }
-/// ```
 #[must_use]
 pub fn current_owner() -> Option<OwnerId> {
     innermost().and_then(|frame| Some(frame.holds().first()?.owner()))

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::Store;
 use super::verbs::described::{Describe, ShowLabel};
 use crate::base::holder::Holder;
-use crate::base::id::HoldId;
+use crate::base::id::{HoldId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::process::{Process, ProcessId};
 use crate::base::timer::{after, timeout_at};
@@ -59,7 +59,7 @@ impl Store {
     ) {
         let holders = holders.into_iter();
         let mut holders: Vec<_> = holders
-            .filter_map(|holder| Some((holder.owner?.process(), holder)))
+            .filter_map(|holder| Some((OwnerId::of_field(&holder.hold_id)?.process(), holder)))
             .collect();
         let ids = holders.iter().map(|(id, _)| *id);
         let processes = self.processes(ids, within).await;

@@ -36,7 +36,7 @@ fn errors(text: &str) -> Vec<LockError> {
         ..holder.clone()
     };
     let blocked = Blocked {
-        owner: Owner::new().id(),
+        owner: Owner::new().id().to_string(),
         process: Some(process),
         holds: key.clone(),
         waits_for: key.clone(),

@@ -7,6 +7,7 @@ use crate::support::{
 };
 use crate::trace::Trace;
 use futures_util::future::try_join_all;
+use reentry::__admin::Ids as _;
 use reentry::testing::Server;
 use reentry::{Held, LockError, Locks, OnLost};
 use tokio::sync::Barrier;

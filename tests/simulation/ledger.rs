@@ -9,8 +9,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::climate::Climate;
+use crate::base::id::HoldId;
 use crate::base::sync::Mutex;
-use crate::{FencingToken, Held, HoldId, LockError, LostReason, Mode, OnLost};
+use crate::hold::held::Ids as _;
+use crate::{FencingToken, Held, LockError, LostReason, OnLost};
 
 /// A time that is longer than any release takes, and so longer than a lock may be in the store without a holder.
 const LONG: Duration = Duration::from_secs(25);
@@ -70,7 +72,7 @@ struct Section {
     process: usize,
     held: Held,
     /// The way in which it was entered.
-    mode: Mode,
+    reads: bool,
 }
 
 /// One outermost section. Dropping it leaves.
@@ -79,7 +81,7 @@ pub(super) struct Inside {
     ledger: Arc<Ledger>,
     number: u64,
     held: Held,
-    mode: Mode,
+    reads: bool,
     on_lost: OnLost,
 }
 
@@ -197,8 +199,7 @@ impl Ledger {
 
     /// Notes that a holder enters.
     pub(super) fn enter(self: &Arc<Self>, process: usize, held: &Held, wish: Wish) -> Inside {
-        let (token, mode) = (held.fencing_token().0, held.mode());
-        let reads = mode == Mode::Shared;
+        let (token, reads) = (held.fencing_token().0, held.is_shared());
         let (number, stall, belongs, fresh, grows, is_common) = {
             let mut state = self.state.lock();
             state.sections += 1;
@@ -229,13 +230,13 @@ impl Ledger {
                 number,
                 process,
                 held: held.clone(),
-                mode,
+                reads,
             });
             (number, stall, belongs, fresh, grows, is_common)
         };
         let name = held.key();
         self.note(format_args!(
-            "p{process} enters {name}, section {number}, {mode:?}"
+            "p{process} enters {name}, section {number}, a reader: {reads}"
         ));
         self.unless(belongs, || {
             format!("{name}: a token that its hold was not given")
@@ -260,7 +261,7 @@ impl Ledger {
             ledger: Arc::clone(self),
             number,
             held: held.clone(),
-            mode,
+            reads,
             on_lost: wish.on_lost,
         };
         inside.step();
@@ -320,8 +321,8 @@ fn is_valid(held: &Held) -> bool {
 
 impl Key {
     /// Returns whether it shares the lock, and the store knows that.
-    fn is_reader(&self, entered: Mode, held: &Held) -> bool {
-        entered == Mode::Shared || self.downgraded.contains(&held.hold_id())
+    fn is_reader(&self, reads: bool, held: &Held) -> bool {
+        reads || self.downgraded.contains(&held.hold_id())
     }
 }
 
@@ -336,7 +337,7 @@ impl Inside {
         let ledger = &self.ledger;
         let name = self.held.key();
         let token = self.held.fencing_token().0;
-        let (valid, writes) = (self.is_valid(), self.held.mode() == Mode::Exclusive);
+        let (valid, writes) = (self.is_valid(), !self.held.is_shared());
         ledger.unless(valid || self.on_lost == OnLost::KeepRunning, || {
             format!("{name}: section {} runs on after its lease", self.number)
         });
@@ -345,9 +346,9 @@ impl Inside {
             let Some(key) = state.keys.get_mut(name) else {
                 return;
             };
-            let shares = key.is_reader(self.mode, &self.held);
+            let shares = key.is_reader(self.reads, &self.held);
             let others = key.inside.iter().filter(|section| {
-                let excludes = !(shares && key.is_reader(section.mode, &section.held));
+                let excludes = !(shares && key.is_reader(section.reads, &section.held));
                 section.number != self.number && excludes && is_valid(&section.held)
             });
             let others: Vec<_> = others.map(|section| section.number).collect();

@@ -13,8 +13,10 @@ use super::link::Link;
 use super::run::simulated;
 use super::server::Server;
 use crate::base::error::Blocked;
+use crate::base::id::OwnerId;
 use crate::base::sync::Mutex;
-use crate::{LockError, Locks, OwnerId, current_owner};
+use crate::hold::scope::current_owner;
+use crate::{LockError, Locks};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
@@ -63,7 +65,7 @@ impl Waits {
         let waited = |blocked: &Blocked| {
             all.iter().rev().find(|waited| {
                 let keys = [waited.holds, waited.waits_for] == [&blocked.holds, &blocked.waits_for];
-                waited.owner == blocked.owner && keys
+                waited.owner.to_string() == blocked.owner && keys
             })
         };
         let ring: Option<Vec<_>> = ring.iter().map(waited).collect();

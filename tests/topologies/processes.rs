@@ -2,6 +2,7 @@
 
 use crate::cluster::kit::patient_in;
 use crate::support::{Cluster, DEADLINE, eventually};
+use reentry::__admin::Ids as _;
 
 /// The servers that have a description, by their numbers.
 async fn described(cluster: &Cluster) -> Vec<(usize, String)> {

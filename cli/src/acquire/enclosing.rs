@@ -3,7 +3,8 @@
 use std::env;
 use std::fmt::Display;
 
-use reentry::{FencingToken, HoldId, LockError, Locks, Mode};
+use reentry::__admin::HoldId;
+use reentry::{FencingToken, LockError, Locks};
 use serde::{Deserialize, Serialize};
 
 use crate::args::Global;
@@ -77,7 +78,7 @@ impl Enclosing {
                 key: key.clone(),
                 hold: outer.hold.clone(),
                 token: outer.token.or(info.token.map(u64::from)),
-                is_shared: info.mode == Mode::Shared,
+                is_shared: info.is_shared,
             }));
         }
         Ok(held)

@@ -6,7 +6,8 @@ use std::io::Write;
 use std::time::Duration;
 
 use humantime::format_duration;
-use reentry::{FencingToken, Held, HoldId, LockError, LockGuard, LockRequest, Locks};
+use reentry::__admin::{HoldId, Ids as _};
+use reentry::{FencingToken, Held, LockError, LockGuard, LockRequest, Locks};
 
 use super::enclosing::HeldKey;
 use super::options::Options;
@@ -40,8 +41,9 @@ impl Lock {
 
     /// The locks, each of them once, in the order of the arguments.
     fn held(&self) -> Vec<&Held> {
-        let of = |key| self.guard.all().iter().find(|held| held.key() == key);
-        self.keys.iter().filter_map(|key| of(key)).collect()
+        let keys = self.keys.iter();
+        keys.filter_map(|key| self.guard.all().iter().find(|held| held.key() == key))
+            .collect()
     }
 
     /// The hold of the first lock, which is usually the hold of all of them.

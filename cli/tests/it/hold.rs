@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use reentry::Mode;
 use rexpect::session::spawn_command;
 use rustix::process::Signal;
 use serde_json::Value;
@@ -65,7 +64,7 @@ async fn the_options_are_those_of_run() {
     let mut reader = hold(&server, &["--shared", "--label", "a note", "a"]);
     reader.line().await;
     let info = locks.inspect("a").await.unwrap().unwrap();
-    assert_eq!(info.mode, Mode::Shared);
+    assert!(info.is_shared);
     for (words, code) in [
         (&["-n", "a"][..], 124),
         (&["-w", "3s", "a"], 124),

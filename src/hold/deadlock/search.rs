@@ -177,7 +177,7 @@ fn blocked(cycle: &Cycle, key: &LockKey, processes: &Processes) -> Vec<Blocked> 
     let prefix = key.as_str().strip_suffix(key.name()).unwrap_or_default();
     let name = |key: &str| key.strip_prefix(prefix).unwrap_or(key).to_owned();
     let blocked = cycle.blocked().map(|(wait, holds)| Blocked {
-        owner: wait.id.owner(),
+        owner: wait.id.owner().to_string(),
         process: processes.get(wait.id.owner().process()).cloned(),
         holds: name(holds),
         waits_for: name(&wait.key),

@@ -66,7 +66,7 @@ impl Snapshot {
         self.holders.iter().map(move |seen| {
             let hold_id = String::from_utf8_lossy(&seen.field).into_owned();
             Holder {
-                owner: OwnerId::of_field(&hold_id),
+                owner: OwnerId::of_field(&hold_id).map(|owner| owner.to_string()),
                 process: None,
                 label: None,
                 is_here: hold_id.parse().is_ok_and(&is_here),

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use reentry::{FencingToken, Held, LockError, LockRequest, Locks, Mode as Sharing};
+use reentry::__admin::Ids as _;
+use reentry::{FencingToken, Held, LockError, LockRequest, Locks};
 use tokio::time::{Instant, sleep};
 
 use crate::clock::{self, nanos};
@@ -181,7 +182,7 @@ impl Section {
             token: u64::from(held.fencing_token()),
             hold: held.hold_id().to_string(),
             ttl: nanos(ttl),
-            shares: held.mode() == Sharing::Shared,
+            shares: held.is_shared(),
             life: life(&held),
         };
         site.client.ledger.write(at, site.op, entered);
@@ -212,7 +213,7 @@ impl Section {
     }
 
     fn shares(&self) -> bool {
-        self.held.mode() == Sharing::Shared
+        self.held.is_shared()
     }
 
     /// A request for the same lock inside it.

@@ -18,7 +18,8 @@ use crate::support::{
     waiters, within,
 };
 use futures_util::FutureExt;
-use reentry::{LockError, Locks, OwnerId, current_owner, held};
+use reentry::__admin::{OwnerId, current_owner};
+use reentry::{LockError, Locks, held};
 use tokio::join;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::LocalSet;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{DEADLINE, depths, eventually, on_both_stores, until_depths};
-use reentry::{LockError, Locks, Reentrancy, current_owner, held};
+use reentry::__admin::{Ids as _, current_owner};
+use reentry::{LockError, Locks, Reentrancy, held};
 use tokio::sync::Semaphore;
 
 on_both_stores!(
@@ -46,7 +47,7 @@ async fn what_is_held_shows_inside_and_nowhere_else(locks: Locks) {
         assert!(held("another").is_none());
         let info = locks.inspect("key").await.unwrap().unwrap();
         assert_eq!(info.holders[0].hold_id, seen.hold_id().to_string());
-        assert_eq!(info.holders[0].owner, Some(seen.owner()));
+        assert_eq!(info.holders[0].owner, Some(seen.owner().to_string()));
         assert_eq!(info.token, Some(seen.fencing_token()));
         seen
     };

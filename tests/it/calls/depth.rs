@@ -8,6 +8,7 @@ use crate::support::{DEADLINE, RedisServer, connect, eventually, on_both_stores,
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use redis::AsyncCommands;
+use reentry::__admin::Ids as _;
 use reentry::{LockError, Locks, held};
 use tokio::sync::Barrier;
 

@@ -7,7 +7,8 @@ use crate::support::{
     DEADLINE, RedisServer, connect, depths, eventually, on_both_stores, until_depths,
 };
 use futures_util::FutureExt;
-use reentry::{LockError, Locks, current_owner, held};
+use reentry::__admin::{Ids as _, current_owner};
+use reentry::{LockError, Locks, held};
 use tokio::task::JoinSet;
 
 on_both_stores!(

@@ -16,7 +16,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::support::{DEADLINE, on_both_stores, within};
-use reentry::{LockError, LockGuard, Locks, current_owner, held};
+use reentry::__admin::current_owner;
+use reentry::{LockError, LockGuard, Locks, held};
 use tokio::select;
 use tokio::sync::{Notify, oneshot};
 

@@ -7,7 +7,8 @@
 )]
 
 use crate::support::{DEADLINE, depths, eventually, on_both_stores, until_depths};
-use reentry::{FutureExt, LockError, Locks, current_owner, held};
+use reentry::__admin::{Ids as _, current_owner};
+use reentry::{FutureExt, LockError, Locks, held};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, JoinSet, LocalSet};

@@ -1,5 +1,6 @@
 //! The example `recursive`: its output as two tasks and as two processes. Ctrl-C leaves nothing behind.
 
+use reentry::__admin::Ids as _;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 

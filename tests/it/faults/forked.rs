@@ -6,7 +6,8 @@ use std::process::exit;
 use crate::support::child::Role;
 use crate::support::{Child, RedisServer, child, patient_at};
 use fork::{Fork, fork, waitpid};
-use reentry::{Locks, current_owner};
+use reentry::__admin::current_owner;
+use reentry::Locks;
 use tokio::runtime::{Builder, Runtime};
 
 const KEY: &str = "order:42";

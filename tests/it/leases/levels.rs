@@ -50,7 +50,7 @@ impl Found {
             Self::ByAnEntry => {
                 server.lose_data();
                 let lost = async {
-                    held(KEY).unwrap().lost().await;
+                    let _ = held(KEY).unwrap().lost().await;
                 };
                 locks.with_lock(KEY, lost).await?;
                 locks.with_lock(KEY, async {}).await

@@ -2,6 +2,7 @@
 
 use crate::support::on_both_stores;
 use async_trait::async_trait;
+use reentry::__admin::Ids as _;
 use reentry::{FencingToken, LockError, Locks, current, locked};
 
 #[locked("order:{id}", locks = locks, held = lock)]

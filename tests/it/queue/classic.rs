@@ -13,7 +13,8 @@ use crate::support::{
 };
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
-use reentry::{HoldId, Locks, held};
+use reentry::__admin::{HoldId, Ids as _};
+use reentry::{Locks, held};
 use tokio::task::JoinSet;
 
 const CLASSIC: &str = "9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:1";

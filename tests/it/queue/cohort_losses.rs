@@ -10,6 +10,7 @@ use crate::support::{
     within,
 };
 use futures_util::FutureExt;
+use reentry::__admin::Ids as _;
 use reentry::{LockError, Locks, LostReason, held};
 use tokio::sync::oneshot;
 

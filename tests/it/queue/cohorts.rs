@@ -11,6 +11,7 @@ use crate::support::{
     DEADLINE, RedisServer, Turns, eventually, processes, unhurried, until_depths, waiters, within,
 };
 use futures_util::future::join_all;
+use reentry::__admin::Ids as _;
 use reentry::{Locks, LocksBuilder, held};
 use tokio::runtime::Handle;
 use tokio::task::{JoinSet, yield_now};

@@ -9,6 +9,7 @@ use crate::support::turns::TTL;
 use crate::support::{
     DEADLINE, RedisServer, Section, eventually, patient, processes, queued, waiters, within,
 };
+use reentry::__admin::Ids as _;
 use reentry::{Locks, LocksBuilder, LostReason, held};
 use tokio::task::JoinSet;
 

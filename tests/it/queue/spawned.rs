@@ -5,6 +5,7 @@ use crate::support::stats::Calls;
 use crate::support::{
     DEADLINE, RedisServer, Turns, connect, depths, processes, unhurried, waiters, within,
 };
+use reentry::__admin::Ids as _;
 use reentry::{FutureExt, Locks, held};
 use tokio::sync::oneshot;
 use tokio::task::{JoinSet, yield_now};

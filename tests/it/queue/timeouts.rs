@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::support::rig::KEY;
 use crate::support::{RedisServer, Turns, processes, unhurried, until_queued, waiters};
+use reentry::__admin::Ids as _;
 use reentry::{LockError, Locks};
 use tokio::time::Instant;
 

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::support::{DEADLINE, RedisServer, eventually, patient};
+use reentry::__admin::Ids as _;
 use reentry::{LockError, Locks, Process};
 
 /// An owner whose process is [`RECORD`].

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{DEADLINE, Section, eventually, on_both_stores, until_waiting, within};
+use reentry::__admin::Ids as _;
 use reentry::{Locks, held};
 
 on_both_stores!(

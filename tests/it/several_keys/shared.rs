@@ -1,7 +1,7 @@
 //! Several locks that are shared: each as a single reader has it, and either all of them or none.
 
 use crate::support::{DEADLINE, depths, eventually, on_both_stores, until_waiting, within};
-use reentry::{LockError, Locks, Mode};
+use reentry::{LockError, Locks};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
@@ -15,7 +15,7 @@ on_both_stores!(
 async fn readers_of_several_keys_are_inside_together(locks: Locks) {
     let one = locks.lock_all(KEYS).read().await.unwrap();
     let other = locks.lock_all(["c", "b"]).read().no_wait().await.unwrap();
-    assert!(one.all().iter().all(|held| held.mode() == Mode::Shared));
+    assert!(one.all().iter().all(|held| held.is_shared()));
     assert_eq!(depths(&locks, "b").await, [1, 1]);
     for key in KEYS {
         let write = locks.lock(key).no_wait().await.unwrap_err();
@@ -48,14 +48,14 @@ async fn a_writer_of_one_key_keeps_them_out_of_all(locks: Locks) {
 }
 
 async fn what_an_enclosing_call_has_is_re_entered_as_it_is(locks: Locks) {
-    let modes = async {
+    let shared = async {
         let guard = locks.lock_all(KEYS).read().await.unwrap();
-        let modes = [0, 1, 2].map(|at| guard.all()[at].mode());
+        let shared = [0, 1, 2].map(|at| guard.all()[at].is_shared());
         guard.release().await.unwrap();
-        modes
+        shared
     };
-    let modes = locks.with_lock("b", modes).await.unwrap();
-    assert_eq!(modes, [Mode::Shared, Mode::Exclusive, Mode::Shared]);
+    let shared = locks.with_lock("b", shared).await.unwrap();
+    assert_eq!(shared, [true, false, true]);
 }
 
 async fn a_write_under_them_is_refused_at_once(locks: Locks) {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::support::{
     DEADLINE, depths, eventually, on_both_stores, until_depths, until_waiting, within,
 };
+use reentry::__admin::Ids as _;
 use reentry::{LockError, Locks, Reentrancy};
 
 on_both_stores!(

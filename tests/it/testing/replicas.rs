@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::support::{Section, waiters};
 use futures_util::future::try_join_all;
+use reentry::__admin::Ids as _;
 use reentry::testing::Server;
 use reentry::{LockError, Locks, LostReason};
 use tokio::join;
@@ -133,7 +134,7 @@ async fn a_timeout_names_the_holder_of_another_replica() {
         };
         let holder = holder.as_ref().unwrap();
         assert_eq!(holder.hold_id, guard.held().hold_id().to_string());
-        assert_eq!(holder.owner, Some(guard.held().owner()));
+        assert_eq!(holder.owner, Some(guard.held().owner().to_string()));
         assert!(!holder.is_here && *others == 0);
         let text = late.to_string();
         assert!(text.contains(": held by "), "{text}");

@@ -6,6 +6,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{Inside, Program};
 use crate::base::key::LockKey;
+use crate::hold::held::Ids as _;
 use crate::simulation::climate::{millis, one_in};
 use crate::store::Inspect;
 use crate::{LockError, held};

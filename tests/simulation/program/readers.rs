@@ -2,13 +2,13 @@
 
 use super::{Inside, Program, millis, one_in};
 use crate::support::sweep::poll_at_most;
-use crate::{LockError, LockGuard, LockRequest, Mode, held};
+use crate::{LockError, LockGuard, LockRequest, held};
 
 impl Program {
     /// A nested request. Under a shared lock it must share the lock.
     pub(super) fn again(&self, key: &str) -> LockRequest {
         let request = self.locks.lock(key);
-        let shares = held(key).is_some_and(|held| held.mode() == Mode::Shared);
+        let shares = held(key).is_some_and(|held| held.is_shared());
         if shares || one_in(3) {
             request.read()
         } else {
@@ -87,7 +87,7 @@ impl Program {
             held.downgrade().await?;
         }
         self.stay(inside).await;
-        if held.mode() != Mode::Shared {
+        if !held.is_shared() {
             self.ledger
                 .violation(format_args!("{key}: a downgrade has changed nothing"));
         }

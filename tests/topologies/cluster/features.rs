@@ -9,7 +9,7 @@ use super::kit::{
 };
 use crate::support::{Cluster, Section, depths, eventually, processes, within};
 use futures_util::future::join_all;
-use reentry::{LockError, LostReason, Mode};
+use reentry::{LockError, LostReason};
 use tokio::sync::Barrier;
 
 #[tokio::test]
@@ -21,7 +21,7 @@ async fn readers_and_permits_are_shared_on_every_node() {
             one.lock(&key).read().await.unwrap(),
             other.lock(&key).read().await.unwrap(),
         ];
-        assert_eq!(one.inspect(&key).await.unwrap().unwrap().mode, Mode::Shared);
+        assert!(one.inspect(&key).await.unwrap().unwrap().is_shared);
         let section = Arc::<Section>::default();
         let writers = [&one, &other].map(|locks| caller(locks, &key, &section));
         for reader in readers {

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use reentry::__admin::Ids as _;
 use reentry::LockGuard;
 use rexpect::session::spawn_command;
 use serde_json::json;

@@ -1,5 +1,6 @@
 //! `reentry release`.
 
+use reentry::__admin::Ids as _;
 use rexpect::session::{PtySession, spawn_command};
 
 use super::kit::{hold, lines, process, run};

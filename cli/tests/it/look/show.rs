@@ -1,5 +1,6 @@
 //! `reentry show`.
 
+use reentry::__admin::Ids as _;
 use serde_json::Value;
 
 use super::kit::{hold, lines, process, run, wait};

@@ -1,5 +1,6 @@
 //! The search on the in-memory store: when it publishes and walks, what that costs, and what it leaves behind.
 
+use crate::hold::held::Ids as _;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
