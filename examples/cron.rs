@@ -128,7 +128,7 @@ async fn main() -> Result<(), Failure> {
         () = machine(&locks, &record, &name, Duration::ZERO, u32::MAX) => {}
         _ = tokio::signal::ctrl_c() => println!("{name}: stopping"),
     }
-    println!("{name}: {}", locks.close().await);
+    println!("{name}: {}", locks.close(Duration::from_secs(1)).await);
     Ok(())
 }
 

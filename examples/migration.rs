@@ -208,7 +208,7 @@ async fn main() -> Result<(), Failure> {
             for turn in 1..=3 {
                 with_both(&locks, &old, "order:42", work(name, turn)).await?;
             }
-            locks.close().await;
+            locks.close(Duration::from_secs(1)).await;
             Ok(())
         });
     }

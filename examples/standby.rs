@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::future::pending;
 use std::time::Duration;
 
-use reentry::{LockError, Locks, Term};
+use reentry::{Held, LockError, Locks};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -37,7 +37,7 @@ async fn main() -> Result<(), LockError> {
         ended = replica(&locks, &name, |_tick| {}) => ended?,
         () = shutdown() => println!("{name}: stopping"),
     }
-    let report = locks.close_within(Duration::from_secs(1)).await;
+    let report = locks.close(Duration::from_secs(1)).await;
     println!("{name}: {report}");
     Ok(())
 }
@@ -46,21 +46,21 @@ async fn main() -> Result<(), LockError> {
 /// waiting cannot resolve.
 async fn replica(locks: &Locks, name: &str, ticked: impl Fn(u32)) -> Result<(), LockError> {
     println!("{name}: standing by");
-    let campaign = locks.leader("standby:report");
-    campaign.run(|term| job(name, term, &ticked)).await
+    let request = locks.lock("standby:report");
+    request.lead(|lock| job(name, lock, &ticked)).await
 }
 
-/// The job never ends by itself. It is dropped immediately when the leadership is lost.
-async fn job(name: &str, term: Term, ticked: impl Fn(u32)) {
+/// The job never ends by itself. It is dropped immediately when the lock is lost.
+async fn job(name: &str, lock: Held, ticked: impl Fn(u32)) {
     let _stepping_down = SteppingDown(name);
     for tick in 1.. {
-        println!("{name}: tick {tick} under token {}", term.fencing_token());
+        println!("{name}: tick {tick} under token {}", lock.fencing_token());
         ticked(tick);
         sleep(TICK).await;
     }
 }
 
-/// Prints a message at the end of a term, for whatever reason it ends.
+/// Prints a message when the job ends, for whatever reason.
 struct SteppingDown<'a>(&'a str);
 
 impl Drop for SteppingDown<'_> {

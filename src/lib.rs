@@ -39,7 +39,6 @@ pub use self::api::credentials;
 pub use self::api::guard::LockGuard;
 pub use self::api::in_current_call::FutureExt;
 pub use self::api::inspect::LockInfo;
-pub use self::api::leader::{Campaign, Term};
 pub use self::api::locks::Locks;
 pub use self::api::request::LockRequest;
 pub use self::api::spawn::{spawn, spawn_blocking};

@@ -81,7 +81,7 @@ pub(crate) async fn take(
         lock::tell_reentered(&reentered);
     }
     if wanted.is_empty() {
-        locks.close_within(FAREWELL).await;
+        locks.close(FAREWELL).await;
         return Ok(Taken::Reentered(reentered));
     }
     let lock = tokio::select! {
@@ -119,7 +119,7 @@ pub(crate) async fn leave_lost(lock: Lock) {
 
 /// Leaves the server after the release of these locks. Prints a message if the server did not respond to the release.
 pub(crate) async fn leave(locks: &Locks, keys: &[String], options: &Options, is_told: bool) {
-    let left = locks.close_within(FAREWELL).await;
+    let left = locks.close(FAREWELL).await;
     if !left.is_clean() && is_told && !options.quiet {
         lock::say_unanswered(keys, options.ttl);
     }
@@ -176,6 +176,5 @@ fn check_reentry(held: &[HeldKey], wish: &Wish<'_>) -> anyhow::Result<()> {
 
 /// Leaves the queue, and releases a lock that was acquired but whose response never arrived.
 async fn give_up(locks: &Locks) {
-    // No lock is held that `close_within` would have to end.
-    let _ = timeout(FAREWELL, locks.close()).await;
+    locks.close(FAREWELL).await;
 }

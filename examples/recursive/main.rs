@@ -116,7 +116,7 @@ async fn main() -> Result<(), Failure> {
         _ => Err("usage: recursive [--contender NAME]".into()),
     };
     // Ends the calls that are still running, and waits until all locks are released.
-    locks.close_within(Duration::ZERO).await;
+    locks.close(Duration::ZERO).await;
     ended
 }
 
@@ -124,7 +124,7 @@ async fn main() -> Result<(), Failure> {
 /// released.
 async fn close_at_ctrl_c(locks: Locks) {
     if ctrl_c().await.is_ok() {
-        locks.close_within(Duration::ZERO).await;
+        locks.close(Duration::ZERO).await;
     }
 }
 

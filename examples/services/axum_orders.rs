@@ -146,7 +146,7 @@ async fn serve(
     // 1. No further connection is accepted.
     drop(stop);
     // 2. Requests that wait for a lock fail now, and not at the end of their `wait`. Requests that hold a lock continue.
-    println!("locks closed: {}", locks.close_within(BODIES).await);
+    println!("locks closed: {}", locks.close(BODIES).await);
     // 3. A client that sends half a request, or does not read its response, delays the end by at most this time.
     match timeout(ANSWERS, server).await {
         Ok(ended) => ended??,
@@ -332,7 +332,7 @@ mod tests {
         let _elsewhere = other.locks.lock("order:43").await.unwrap();
         let end = async {
             sleep(TAKES / 2).await;
-            one.locks.close_within(BODIES).await
+            one.locks.close(BODIES).await
         };
         let (working, waiting, report) = join!(one.ship(42), one.ship(43), end);
         assert_eq!(working, StatusCode::OK);

@@ -154,7 +154,7 @@ async fn main() -> Result<(), Failure> {
     println!("listening on http://{}", listener.local_addr()?);
     let server = axum::serve(listener, app(locks.clone(), database));
     server.with_graceful_shutdown(signal::terminated()?).await?;
-    println!("{}", locks.close().await);
+    println!("{}", locks.close(Duration::from_secs(1)).await);
     Ok(())
 }
 

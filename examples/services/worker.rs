@@ -99,7 +99,7 @@ async fn run(locks: Locks, office: &Arc<Office>, end: impl Future<Output = ()>) 
     stop.cancel();
     workers.close();
     // 2. Jobs that wait for a lock return to the queue now. Jobs that hold a lock continue.
-    println!("locks closed: {}", locks.close_within(BODIES).await);
+    println!("locks closed: {}", locks.close(BODIES).await);
     // 3. Work that a job does after it has released its lock may take this time.
     if timeout(REST, workers.wait()).await.is_err() {
         println!("{} workers are still busy", workers.len());

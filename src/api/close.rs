@@ -20,52 +20,30 @@ const TOLD_AFTER: Duration = Duration::from_secs(5);
 const LOOKS: Duration = Duration::from_secs(1);
 
 impl Locks {
-    /// Acquires no more locks, and waits until all held locks are released.
+    /// Acquires no more locks, and waits until all held locks are released. After `limit`, it drops the bodies that are
+    /// still running, and releases their locks.
     ///
     /// After this call, acquisitions fail with [`LockError::Closed`](crate::LockError::Closed) in all clones, including
     /// acquisitions that already wait. Bodies finish. They can re-enter the locks that they hold, but acquire no
-    /// others. [Leaders](Self::leader) resign immediately. Background work, for example the release of a dropped guard,
-    /// is awaited. Then the connections are closed.
+    /// others. [Leaders](crate::LockRequest::lead) end immediately. Background work, for example the release of a
+    /// dropped guard, is awaited. Then the connections are closed.
     ///
     /// Without this call, background work ends with the runtime. For example, a lock whose guard is dropped in the last
     /// line of `main` is held until its lease expires.
     ///
-    /// This call waits for as long as a body runs, a guard is kept, or the store fails. So it never completes if it is
-    /// called inside a body, or while its caller keeps a guard, or a body that it no longer polls. After 5 s the event `closing` lists what the call is
-    /// waiting for. It is repeated each time the call has waited twice as long. The call does not wait for a guard
-    /// whose lock is lost. [`close_within`](Self::close_within) has a time limit.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future leaves the `Locks` closed. Background work continues.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let guard = locks.lock("order:42").await?;
-    /// drop(guard);
-    /// assert!(locks.close().await.is_clean());
-    /// assert!(locks.lock("order:42").await.unwrap_err().is_closed());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn close(&self) -> CloseReport {
-        self.engine().close(None).await
-    }
-
-    /// Closes as [`close`](Self::close) does, but after `limit` drops the bodies that are still running, and releases
-    /// their locks.
-    ///
-    /// Such a body ends as if its lock were lost, with [`LostReason::Closed`](crate::LostReason::Closed). The call
-    /// returns after at most `limit` plus, for the locks that are released then, the response timeout. The report lists
-    /// what is left. These locks are held until their leases expire:
+    /// A body that is dropped at the limit ends as if its lock were lost, with
+    /// [`LostReason::Closed`](crate::LostReason::Closed). The call returns after at most `limit` plus, for the locks that
+    /// are released then, the response timeout. The report lists what is left. These locks are held until their leases
+    /// expire:
     ///
     /// - the lock of a guard that is still kept;
     /// - the lock of a body with [`OnLost::KeepRunning`](crate::OnLost::KeepRunning);
     /// - a lock that the store did not release in time, or whose release it rejected.
+    ///
+    /// With [`Duration::MAX`] there is no limit. Then the call never completes if it is called inside a body, or while
+    /// its caller keeps a guard, or a body that it no longer polls. After 5 s the event `closing` lists what the call is
+    /// waiting for. It is repeated each time the call has waited twice as long. The call does not wait for a guard
+    /// whose lock is lost.
     ///
     /// A service calls this method as soon as it must shut down, and awaits its requests or jobs after that. So
     /// requests that wait for a lock do not delay the shutdown. In the repository, `cargo run --example axum_orders`
@@ -73,7 +51,7 @@ impl Locks {
     ///
     /// # Cancel safety
     ///
-    /// As for [`close`](Self::close).
+    /// Dropping the future leaves the `Locks` closed. Background work continues.
     ///
     /// # Examples
     ///
@@ -84,33 +62,28 @@ impl Locks {
     /// let locks = reentry::Locks::in_memory();
     /// let body = tokio::spawn(locks.with_lock("order:42", std::future::pending::<()>()));
     /// # tokio::task::yield_now().await;
-    /// let report = locks.close_within(Duration::from_millis(10)).await;
+    /// let report = locks.close(Duration::from_millis(10)).await;
     /// assert!(report.is_clean(), "{report}");
     /// let ended = body.await.expect("it does not panic");
     /// assert!(ended.unwrap_err().is_closed());
+    /// assert!(locks.lock("order:42").await.unwrap_err().is_closed());
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn close_within(&self, limit: Duration) -> CloseReport {
-        self.engine().close(Some(limit)).await
+    pub async fn close(&self, limit: Duration) -> CloseReport {
+        self.engine().close(limit).await
     }
 }
 
 impl Engine {
-    async fn close(&self, limit: Option<Duration>) -> CloseReport {
+    async fn close(&self, limit: Duration) -> CloseReport {
         let renewals = self.renewals();
         renewals.queues().close();
-        match limit {
-            None => self.until_over().await,
-            Some(limit) => {
-                if timeout(limit, self.until_over()).await.is_err() {
-                    let holds = renewals.holds();
-                    holds.iter().for_each(|hold| hold.lose(LostReason::Closed));
-                    let limit = renewals.response_timeout();
-                    // The report lists what is not done by then.
-                    let _ = timeout(limit, self.until_over()).await;
-                }
-            }
+        if timeout(limit, self.until_over()).await.is_err() {
+            let holds = renewals.holds();
+            holds.iter().for_each(|hold| hold.lose(LostReason::Closed));
+            // The report lists what is not done by then.
+            let _ = timeout(renewals.response_timeout(), self.until_over()).await;
         }
         let report = self.left();
         self.store().close();
@@ -165,7 +138,7 @@ impl Engine {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// let locks = reentry::Locks::in_memory();
-/// let report = locks.close().await;
+/// let report = locks.close(std::time::Duration::from_secs(1)).await;
 /// println!("{report}"); // nothing is left
 /// # assert_eq!(report.to_string(), "nothing is left");
 /// # }

@@ -215,7 +215,7 @@ pub enum LostReason {
     /// names the other lock.
     #[error("another lock that was acquired together with it was lost")]
     WithAnother,
-    /// [`Locks::close_within`](crate::Locks::close_within) ended the hold, and releases the lock.
+    /// [`Locks::close`](crate::Locks::close) ended the hold, and releases the lock.
     #[error("the `Locks` was closed")]
     Closed,
 }

@@ -256,7 +256,6 @@ async fn no_wait_does_not_wait_for_a_release_that_is_repeated() -> Result<(), Lo
     Ok(())
 }
 
-/// Waiters in other processes get the lock as soon as the server is available again.
 /// Only the caller of a guard learns of it (P13).
 #[tokio::test(start_paused = true)]
 async fn a_refused_release_does_not_cost_the_output() -> Result<(), LockError> {

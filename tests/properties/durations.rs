@@ -81,7 +81,7 @@ async fn set_all(options: Options, own: Options, limit: Duration) {
         error.is_contended() || error.is_lost() || is_invalid
     };
     assert!(used.as_ref().err().is_none_or(is_allowed), "{used:?}");
-    drop(timeout(SECOND, locks.close_within(limit)).await);
+    drop(timeout(SECOND, locks.close(limit)).await);
 }
 
 proptest! {

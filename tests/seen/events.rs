@@ -358,7 +358,7 @@ async fn a_close_that_waits_says_what_for() {
     let locks = locks.await.unwrap();
     let first = locks.lock(KEY).await.unwrap();
     let second = locks.lock("another").await.unwrap();
-    let closing = tokio::spawn(async move { locks.close().await });
+    let closing = tokio::spawn(async move { locks.close(Duration::MAX).await });
     let seconds = Duration::from_secs;
     tokio::time::sleep(seconds(12)).await;
     second.release().await.unwrap();

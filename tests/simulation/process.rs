@@ -100,7 +100,7 @@ impl Process {
         while let Some(ended) = self.tasks.join_next().await {
             ended.expect("a task that does not panic");
         }
-        self.locks.close().await;
+        self.locks.close(Duration::MAX).await;
     }
 
     /// Some of its connections end.

@@ -254,16 +254,16 @@ async fn a_server_without_replicas_confirms_nothing() {
 }
 
 #[tokio::test]
-async fn a_leader_that_is_not_confirmed_campaigns_on() {
+async fn a_leader_that_is_not_confirmed_waits_on() {
     let set = SentinelSet::start().await;
     let locks = primary(&set).await;
     let order = locks.lock("order:42").confirm(Replicas::all(), DEADLINE);
     is_had(order).await;
     set.nodes[1].pause();
-    let campaign = locks.leader("reports").confirm(Replicas::all(), SHORT);
-    let leading = tokio::spawn(campaign.run(async |_| 42));
+    let request = locks.lock("reports").confirm(Replicas::all(), SHORT);
+    let leading = tokio::spawn(request.lead(async |_| 42));
     let waited = async || set.nodes[0].commandstats().await.get("wait") >= Some(&3);
-    eventually(DEADLINE, "it has campaigned more than once", waited).await;
+    eventually(DEADLINE, "it has tried more than once", waited).await;
     assert!(!leading.is_finished());
     set.nodes[1].resume();
     let led = within(DEADLINE, "it leads", leading).await;

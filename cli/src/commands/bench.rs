@@ -75,7 +75,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     };
     let cleaned = classic.clean_up().await;
     for locks in &locks {
-        locks.close_within(Duration::from_secs(1)).await;
+        locks.close(Duration::from_secs(1)).await;
     }
     let report = report?;
     cleaned?;

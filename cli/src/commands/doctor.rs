@@ -18,8 +18,6 @@ mod trial;
 
 use std::time::Duration;
 
-use tokio::time::timeout;
-
 use self::facts::Facts;
 use self::finding::{Finding, Level, Report, Section};
 use self::trial::Trial;
@@ -78,7 +76,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     }
     for locks in [&trial.locks, &trial.other] {
         // A failed trial may have left keys.
-        let _ = timeout(global.response_timeout, locks.close()).await;
+        locks.close(global.response_timeout).await;
     }
     let report = Report::new(sections);
     output::print(global, &report)?;

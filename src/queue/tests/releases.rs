@@ -2,6 +2,7 @@
 
 use super::*;
 
+/// Waiters in other processes get the lock as soon as the server is available again.
 #[tokio::test(start_paused = true)]
 async fn a_release_that_reaches_no_server_is_repeated_soon() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
@@ -32,10 +33,10 @@ async fn a_release_that_is_turned_away_is_repeated() -> Result<(), LockError> {
     sleep(60 * SECOND).await;
     let released = process.store.released.load(Relaxed);
     assert!((60..=180).contains(&released), "{released}");
-    let held = process.locks.close_within(SECOND).await;
+    let held = process.locks.close(SECOND).await;
     assert_eq!(held.to_string(), "1 acquisition or release is in flight");
     *process.store.failure.lock() = None;
-    assert!(process.locks.close().await.is_clean());
+    assert!(process.locks.close(Duration::MAX).await.is_clean());
     Ok(())
 }
 
@@ -51,12 +52,12 @@ async fn a_release_that_is_refused_is_in_the_report_until_its_lease_has_ended()
         assert_eq!(guard.release().await.is_err(), refuses);
         sleep(if refuses { TTL / 3 * 2 } else { SECOND }).await;
     }
-    let report = process.locks.close().await;
+    let report = process.locks.close(Duration::MAX).await;
     assert_eq!(report.abandoned(), ["b"]);
     assert_eq!(report.to_string(), "1 release failed (b)");
     assert!(!report.is_clean());
     sleep(TTL).await;
-    assert!(process.locks.close().await.is_clean());
+    assert!(process.locks.close(Duration::MAX).await.is_clean());
     Ok(())
 }
 
@@ -77,7 +78,7 @@ async fn a_release_without_a_right_is_repeated_while_its_lease_lasts() -> Result
     let next = process.locks.lock(KEY).try_acquire().await?;
     assert!(next.is_some());
     drop(next);
-    assert!(process.locks.close().await.is_clean());
+    assert!(process.locks.close(Duration::MAX).await.is_clean());
     Ok(())
 }
 
@@ -88,11 +89,11 @@ async fn a_release_without_a_right_is_in_the_report() -> Result<(), LockError> {
     let guard = process.locks.lock(KEY).acquire().await?;
     *process.store.failure.lock() = Some(Effect::Forbidden);
     assert!(guard.release().await.is_err());
-    let report = process.locks.close().await;
+    let report = process.locks.close(Duration::MAX).await;
     assert_eq!(report.to_string(), format!("1 release failed ({KEY})"));
     *process.store.failure.lock() = None;
     sleep(SECOND).await;
-    assert!(process.locks.close().await.is_clean());
+    assert!(process.locks.close(Duration::MAX).await.is_clean());
     Ok(())
 }
 
@@ -108,7 +109,7 @@ async fn a_release_that_fails_after_its_lease_is_in_no_report() -> Result<(), Lo
             drop(guard);
             sleep(late + SECOND).await;
             *process.store.failure.lock() = None;
-            let report = process.locks.close().await;
+            let report = process.locks.close(Duration::MAX).await;
             let abandoned = if effect == Effect::Refused {
                 abandoned
             } else {

@@ -33,7 +33,7 @@ on_both_stores!(
 
 fn closing(locks: &Locks) -> JoinHandle<CloseReport> {
     let locks = locks.clone();
-    tokio::spawn(async move { locks.close().await })
+    tokio::spawn(async move { locks.close(Duration::MAX).await })
 }
 
 /// Waits until it accepts nothing new.
@@ -49,7 +49,7 @@ async fn is_clean(closing: JoinHandle<CloseReport>) {
 
 async fn a_closed_one_takes_nothing_new(locks: Locks) {
     let clone = locks.clone();
-    assert!(locks.close().await.is_clean());
+    assert!(locks.close(Duration::MAX).await.is_clean());
     let refused = [
         clone.with_lock("key", async {}).await.unwrap_err(),
         clone.lock("key").no_wait().await.unwrap_err(),
@@ -150,7 +150,7 @@ async fn a_body_that_takes_too_long_is_ended_as_by_a_loss(locks: Locks) {
         pending::<()>().await;
     }));
     entered.await.unwrap();
-    let report = within(DEADLINE, "it is closed", locks.close_within(SOON)).await;
+    let report = within(DEADLINE, "it is closed", locks.close(SOON)).await;
     assert!(report.is_clean(), "{report}");
     let error = body.await.unwrap().unwrap_err();
     let LockError::Lost { reason, .. } = &error else {
@@ -175,20 +175,20 @@ async fn spawned_work_is_waited_for(locks: Locks) {
 
 async fn closing_twice_is_the_same_as_once(locks: Locks) {
     drop(locks.lock("key").await.unwrap());
-    let reports = tokio::join!(locks.close(), locks.close_within(SOON));
+    let reports = tokio::join!(locks.close(Duration::MAX), locks.close(SOON));
     assert!(reports.0.is_clean() && reports.1.is_clean());
-    assert!(locks.close().await.is_clean());
+    assert!(locks.close(Duration::MAX).await.is_clean());
 }
 
 async fn a_close_that_is_dropped_leaves_it_closed(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
     {
-        let closing = poll_times(1, locks.close()).await;
+        let closing = poll_times(1, locks.close(Duration::MAX)).await;
         assert!(closing.is_none());
     }
     assert!(locks.lock("other").await.unwrap_err().is_closed());
     guard.release().await.unwrap();
-    assert!(locks.close().await.is_clean());
+    assert!(locks.close(Duration::MAX).await.is_clean());
 }
 
 /// The ways in which a program ends while it has a lock.
@@ -269,7 +269,7 @@ fn a_program_that_closes_at_its_end_leaves_no_lock() {
             runtime.block_on(async {
                 let locks = connect(&server).await;
                 end(&locks, ending).await;
-                let report = locks.close_within(SOON).await;
+                let report = locks.close(SOON).await;
                 assert!(report.is_clean(), "{ending}: {report}");
             });
             runtime.shutdown_background();
@@ -293,7 +293,7 @@ async fn it_closes_its_connections() {
     eventually(DEADLINE, "the inbox is open", subscribed).await;
     holder.release().await.unwrap();
     waiting.await.unwrap().unwrap();
-    assert!(locks.close().await.is_clean());
+    assert!(locks.close(Duration::MAX).await.is_clean());
     let closed = async || (clients().await, subscribers().await) == before;
     eventually(DEADLINE, "its connections are closed", closed).await;
 }
@@ -307,7 +307,7 @@ async fn a_process_that_waits_leaves_the_queue() {
     let waiting = tokio::spawn(locks.with_lock("key", async {}));
     let waits = async || server.ask("EXISTS reentry:queue:{key}:key").await == "1";
     eventually(DEADLINE, "it has a place", waits).await;
-    assert!(locks.close().await.is_clean());
+    assert!(locks.close(Duration::MAX).await.is_clean());
     assert!(waiting.await.unwrap().unwrap_err().is_closed());
     let entries = async || server.ask("HLEN reentry:entries:{key}:key").await;
     assert_eq!(entries().await, "0");
@@ -346,7 +346,7 @@ async fn what_cannot_be_ended_is_reported() {
         pending::<()>().await;
     }));
     entered.await.unwrap();
-    let report = locks.close_within(SOON).await;
+    let report = locks.close(SOON).await;
     assert_eq!(report.still_held(), ["a", "b"]);
     assert!(!report.is_clean());
     assert_eq!(guard.held().lost().await, LostReason::Closed);
@@ -360,7 +360,7 @@ async fn a_store_that_does_not_answer_does_not_keep_it() {
     let guard = rig.locks.lock("key").await.unwrap();
     rig.proxy.blackhole();
     drop(guard);
-    let report = within(DEADLINE, "it is closed", rig.locks.close_within(SOON)).await;
+    let report = within(DEADLINE, "it is closed", rig.locks.close(SOON)).await;
     assert!(
         report.still_held().is_empty() && report.in_flight() > 0,
         "{report}"

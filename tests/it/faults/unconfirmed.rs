@@ -44,9 +44,9 @@ async fn a_user_who_may_not_confirm_is_told_why_at_once() {
 }
 
 #[tokio::test]
-async fn a_leader_that_can_never_be_confirmed_does_not_campaign_on() {
+async fn a_leader_that_can_never_be_confirmed_gives_up() {
     let (_server, locks) = without("wait").await;
-    let led = locks.leader("reports").run(async |_| ());
+    let led = locks.lock("reports").lead(async |_| ());
     let refused = within(DEADLINE, "it is refused", led).await;
     assert!(
         matches!(refused, Err(LockError::Misuse { .. })),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::{Section, until_waiting};
 use reentry::testing::Server;
-use reentry::{LockError, Locks, OnLost, Term};
+use reentry::{Held, LockError, Locks, OnLost};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -16,29 +16,29 @@ const KEY: &str = "reports";
 const SECOND: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_secs(30);
 
-/// The candidate whose term has begun, and its token.
+/// The candidate that has begun to lead, and its token.
 type Terms = UnboundedReceiver<(usize, u64)>;
 
-/// Campaigns, and leads for ever.
-fn campaign(
+/// Waits until it leads, and leads for ever.
+fn candidate(
     locks: &Locks,
     name: usize,
     terms: &UnboundedSender<(usize, u64)>,
 ) -> JoinHandle<Result<(), LockError>> {
-    let (campaign, terms) = (locks.leader(KEY), terms.clone());
-    tokio::spawn(campaign.run(move |term| {
+    let (request, terms) = (locks.lock(KEY), terms.clone());
+    tokio::spawn(request.lead(move |term| {
         let _ = terms.send((name, term.fencing_token().into()));
         pending()
     }))
 }
 
-/// Three replicas that campaign, one after the other. The first one leads.
+/// Three candidates, one after the other. The first one leads.
 async fn three(server: &Server) -> (Vec<(Locks, JoinHandle<Result<(), LockError>>)>, Terms) {
     let (terms, mut begun) = unbounded_channel();
     let mut replicas = Vec::new();
     for name in 0..3 {
         let locks = server.locks();
-        let leading = campaign(&locks, name, &terms);
+        let leading = candidate(&locks, name, &terms);
         if name == 0 {
             assert_eq!(begun.recv().await.unwrap().0, 0);
         } else {
@@ -71,7 +71,7 @@ async fn one_that_is_closed_resigns_at_once_and_the_next_one_leads() {
     for next in [1, 2] {
         let (locks, leading) = replicas.remove(0);
         let closed = Instant::now();
-        let report = locks.close().await;
+        let report = locks.close(Duration::MAX).await;
         assert!(report.is_clean(), "{report}");
         let ended = leading.await.unwrap();
         assert!(ended.unwrap_err().is_closed());
@@ -93,7 +93,7 @@ async fn work_that_returns_resigns_and_its_output_is_returned() {
             section.visit().await;
             6 * 7
         };
-        locks.leader(KEY).run(work).await
+        locks.lock(KEY).lead(work).await
     };
     let (first, second) = tokio::join!(lead(&one), lead(&other));
     assert_eq!((first.unwrap(), second.unwrap()), (42, 42));
@@ -103,10 +103,10 @@ async fn work_that_returns_resigns_and_its_output_is_returned() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_loses_its_lock_is_dropped_and_campaigns_again() {
+async fn a_leader_that_loses_its_lock_is_dropped_and_leads_again() {
     let locks = Locks::in_memory();
     let (mut last, mut terms) = (0, 0);
-    let work = |term: Term| {
+    let work = |term: Held| {
         let token = term.fencing_token().into();
         assert!(token > last);
         last = token;
@@ -119,7 +119,7 @@ async fn a_leader_that_loses_its_lock_is_dropped_and_campaigns_again() {
             }
         }
     };
-    locks.leader(KEY).run(work).await.unwrap();
+    locks.lock(KEY).lead(work).await.unwrap();
     assert_eq!(terms, 5);
 }
 
@@ -131,7 +131,7 @@ async fn a_leader_that_is_cut_off_ends_before_another_one_leads() {
     let replicas = [server.locks(), server.locks()];
     let leading = replicas.clone().map(|locks| {
         let (section, terms) = (Arc::clone(&section), Arc::clone(&terms));
-        tokio::spawn(locks.leader(KEY).run(move |_| {
+        tokio::spawn(locks.lock(KEY).lead(move |_| {
             terms.fetch_add(1, Ordering::Relaxed);
             let section = Arc::clone(&section);
             // The section panics if two are inside.
@@ -155,14 +155,14 @@ async fn a_leader_that_is_cut_off_ends_before_another_one_leads() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_may_re_enter_the_lock_and_does_not_campaign_inside_of_it() {
+async fn work_may_re_enter_the_lock_and_does_not_lead_inside_of_it() {
     let locks = Locks::in_memory();
     let work = |_| async {
         let depth = locks.with_lock(KEY, async { reentry::held(KEY).map(|held| held.depth()) });
         assert_eq!(depth.await.unwrap(), Some(2));
-        locks.leader(KEY).run(|_| async {}).await
+        locks.lock(KEY).lead(|_| async {}).await
     };
-    let inner = locks.leader(KEY).run(work).await.unwrap();
+    let inner = locks.lock(KEY).lead(work).await.unwrap();
     assert!(
         matches!(inner, Err(LockError::AlreadyHeld { .. })),
         "{inner:?}"
@@ -173,7 +173,7 @@ async fn work_may_re_enter_the_lock_and_does_not_campaign_inside_of_it() {
 async fn on_request_the_work_goes_on_and_is_told_of_the_loss() {
     let locks = Locks::in_memory();
     let mut terms = 0;
-    let work = |term: Term| {
+    let work = |term: Held| {
         terms += 1;
         let (locks, number) = (&locks, terms);
         async move {
@@ -184,15 +184,15 @@ async fn on_request_the_work_goes_on_and_is_told_of_the_loss() {
             number
         }
     };
-    let campaign = locks.leader(KEY).on_lost(OnLost::KeepRunning);
-    assert_eq!(campaign.run(work).await.unwrap(), 3);
+    let request = locks.lock(KEY).on_lost(OnLost::KeepRunning);
+    assert_eq!(request.lead(work).await.unwrap(), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn work_that_panics_or_is_dropped_leaves_no_leader() {
     for panics in [true, false] {
         let locks = Locks::in_memory();
-        let leading = tokio::spawn(locks.leader(KEY).run(move |_| async move {
+        let leading = tokio::spawn(locks.lock(KEY).lead(move |_| async move {
             assert!(!panics, "on purpose");
             pending::<()>().await
         }));
@@ -212,11 +212,13 @@ async fn work_that_panics_or_is_dropped_leaves_no_leader() {
 
 /// This also covers a candidate whose acquisitions end with an outage.
 #[tokio::test(start_paused = true)]
-async fn it_campaigns_while_the_store_is_away_or_another_one_leads() {
+async fn it_waits_while_the_store_is_away_or_another_one_leads() {
     let server = Server::new();
     let locks = server.builder().outage(3 * SECOND).build().await.unwrap();
     let elsewhere = server.locks().lock(KEY).await.unwrap();
-    let leading = tokio::spawn(locks.leader(KEY).run(|_| async {}));
+    // The limits of a wait have no effect.
+    let request = locks.lock(KEY).no_wait().retry(2, SECOND);
+    let leading = tokio::spawn(request.lead(|_| async {}));
     sleep(3_600 * SECOND).await;
     assert!(!leading.is_finished());
     server.stop();

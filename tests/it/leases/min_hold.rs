@@ -51,7 +51,7 @@ async fn it_holds_for_bodies_that_are_dropped_or_panic_and_for_guards() {
             "closed" => {
                 let body = tokio::spawn(request.run(body));
                 tokio::task::yield_now().await;
-                let observer = locks.close_within(SECOND).await;
+                let observer = locks.close(SECOND).await;
                 assert!(observer.is_clean(), "{observer}");
                 assert!(body.await.unwrap().is_err());
                 continue;

@@ -83,7 +83,7 @@ async fn a_retry_ends_when_the_locks_are_closed() {
     sleep(SECOND).await;
     let closing = tokio::spawn({
         let locks = locks.clone();
-        async move { locks.close().await }
+        async move { locks.close(Duration::MAX).await }
     });
     let retried = retries.await.unwrap();
     assert!(matches!(retried, Err(LockError::Closed { .. })));

@@ -24,7 +24,7 @@ async fn a_guard_whose_lock_is_lost_does_not_keep_it() {
         };
         let closing = tokio::spawn({
             let locks = locks.clone();
-            async move { locks.close().await }
+            async move { locks.close(Duration::MAX).await }
         });
         sleep(10 * SECOND).await;
         assert!(!closing.is_finished(), "the lock is held");
@@ -45,7 +45,7 @@ async fn a_guard_of_several_locks_that_are_lost_does_not_keep_it() {
     let guard = locks.lock_all([KEY, "stock:7"]).await.unwrap();
     server.lose_data();
     sleep(20 * SECOND).await;
-    let report = locks.close().await;
+    let report = locks.close(Duration::MAX).await;
     // About the other one it knows only that its release was given up, and that its lease may still be valid.
     assert_eq!(report.still_held(), ["stock:7"]);
     drop(guard);
@@ -60,19 +60,19 @@ async fn a_body_that_runs_on_after_a_loss_is_waited_for() {
     let body = tokio::spawn(request.run(sleep(60 * SECOND)));
     yield_now().await;
     server.lose_data();
-    assert!(locks.close().await.is_clean());
+    assert!(locks.close(Duration::MAX).await.is_clean());
     assert!(body.is_finished());
 }
 
 /// The lock is held until its lease expires, although the guard has lost it.
 #[tokio::test(start_paused = true)]
-async fn what_close_within_has_taken_from_a_guard_is_told() {
+async fn what_closing_has_taken_from_a_guard_is_told() {
     let server = Server::new();
     let locks = server.locks();
     let guard = locks.lock(KEY).await.unwrap();
     let body = tokio::spawn(locks.with_lock("other", pending::<()>()));
     yield_now().await;
-    let report = locks.close_within(SECOND).await;
+    let report = locks.close(SECOND).await;
     assert_eq!(report.still_held(), [KEY]);
     assert!(body.await.unwrap().unwrap_err().is_closed());
     drop(guard);

@@ -80,7 +80,7 @@ async fn a_replica_that_is_closed_hands_over_and_takes_nothing_more() {
     let body = tokio::spawn(a.with_lock(KEY, pending::<()>()));
     tokio::task::yield_now().await;
     let waiting = tokio::spawn(b.lock(KEY).acquire());
-    let report = a.close_within(3 * SECOND).await;
+    let report = a.close(3 * SECOND).await;
     assert!(report.is_clean(), "{report}");
     let closed = Instant::now();
     drop(waiting.await.unwrap().unwrap());
@@ -100,7 +100,7 @@ async fn a_replica_that_closes_while_it_is_cut_off_says_what_is_left() {
     let guard = a.lock(KEY).await.unwrap();
     server.partition(&a);
     drop(guard);
-    let report = a.close_within(SECOND).await;
+    let report = a.close(SECOND).await;
     assert_eq!(report.in_flight(), 1, "{report}");
     server.heal(&a);
     // The release that is still tried finds that the store is closed.

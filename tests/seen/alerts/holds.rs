@@ -58,7 +58,7 @@ async fn losses_that_the_program_asked_for_are_no_alarm() -> Result<(), LockErro
         assert!(limited.await.is_err_and(|error| error.is_lost()));
         let running = tokio::spawn(locks.lock(KEY).run(sleep(MINUTE)));
         sleep(SECOND).await;
-        locks.close_within(SECOND).await;
+        locks.close(SECOND).await;
         assert!(running.await.expect("no panic").is_err());
         sleep(MINUTE).await;
         scrapes.scrape();

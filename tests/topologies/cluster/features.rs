@@ -122,7 +122,7 @@ async fn one_that_is_closed_or_dropped_leaves_no_connection() {
             all_turns([waiting]).await;
         }
         if is_closed {
-            assert!(locks.close().await.is_clean());
+            assert!(locks.close(Duration::MAX).await.is_clean());
             eventually(PATIENCE, "no connection is left", none).await;
             let before = connected().await;
             assert!(locks.inspect(&keys[0]).await.is_err());

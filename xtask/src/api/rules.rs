@@ -37,7 +37,7 @@ const RULES: [Rule; 6] = [
 ];
 
 /// The ends of names of types that do nothing before they are used, or that end something when they are dropped.
-const MUST_USE_NAMES: [&str; 4] = ["Builder", "Request", "Guard", "Campaign"];
+const MUST_USE_NAMES: [&str; 3] = ["Builder", "Request", "Guard"];
 
 /// The violations, one per line, in the order of the names. An exception that is not needed is also a violation.
 ///
