@@ -6,9 +6,6 @@ use std::path::Path;
 
 use crate::ROOT;
 
-/// Methods that are another form of an option.
-const FORMS: [&str; 2] = ["wait_forever", "no_wait"];
-
 fn text(file: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(file)).unwrap()
 }
@@ -35,7 +32,8 @@ fn in_api(text: &str, of: &str) -> BTreeSet<String> {
         let (_, name) = rest.split_once("::")?;
         name.split(['(', '<']).next()
     });
-    let names = names.filter(|name| !FORMS.contains(name));
+    // Another form of `wait`.
+    let names = names.filter(|name| *name != "no_wait");
     names.map(str::to_owned).collect()
 }
 
