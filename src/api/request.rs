@@ -186,7 +186,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn run<F: Future>(self, body: F) -> WithLock<F> {
-        WithLock::new(self, body)
+        WithLock::new(self.engine, self.keys, self.options, self.label, body)
     }
 
     /// Runs `body` under the lock. See [`Locks::try_with_lock`](crate::Locks::try_with_lock).

@@ -8,7 +8,6 @@ use std::task::{Context, Poll, ready};
 use pin_project::{pin_project, pinned_drop};
 
 use crate::api::engine::Engine;
-use crate::api::request::LockRequest;
 use crate::base::error::LockError;
 use crate::base::key::Keys;
 use crate::base::options::Options;
@@ -67,13 +66,13 @@ enum WithLockState<F: Future> {
 }
 
 impl<F: Future> WithLock<F> {
-    pub(crate) fn new(request: LockRequest, body: F) -> Self {
-        let LockRequest {
-            engine,
-            keys,
-            options,
-            label,
-        } = request;
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        keys: Keys,
+        options: Options,
+        label: Option<Arc<str>>,
+        body: F,
+    ) -> Self {
         Self {
             engine,
             state: WithLockState::Idle {
