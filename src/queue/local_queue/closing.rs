@@ -13,7 +13,7 @@ impl LocalQueue {
         let unclaimed = self.unclaimed.drain(..);
         actions.extend(unclaimed.map(|(_, waiter)| Action::PassOver(waiter)));
         let waiters: Vec<_> = self.waiters.iter().map(|it| it.request.hold).collect();
-        // Beginning with the last one: the end of the first one, which the store may know, names no successor.
+        // Beginning with the last one, so that none becomes the first, and sends a request.
         for hold in waiters.into_iter().rev() {
             self.refuse(hold, Refusal::Closed, now, actions);
         }
