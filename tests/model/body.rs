@@ -54,6 +54,7 @@ impl Client<'_> {
         let State { store, ledger, .. } = &mut *self.state;
         // The clock has passed the token, unless it was set back since the server gave the first one.
         ledger.excused |= ledger.set_back;
+        ledger.turned = true;
         if !ledger.set_back {
             store.clock = store.clock.max(won.token);
         }

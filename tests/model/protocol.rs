@@ -7,7 +7,7 @@ use super::client::Client;
 use super::config::Config;
 use super::hold::Hold;
 use super::message::Verb;
-use super::process::{Stage, Tenure};
+use super::process::Stage;
 use super::state::State;
 use super::step::Step;
 use super::time;
@@ -220,13 +220,8 @@ impl Client<'_> {
             Step::SetBack => {
                 self.state.chances.setbacks -= 1;
                 self.state.store.clock = 0;
-                // No turn in memory told the server of its token.
-                let has_turns = |(_, stage)| match stage {
-                    Stage::Granted(won) | Stage::Inside(Tenure { won, .. }) => won.turns > 0,
-                    _ => false,
-                };
-                let is_later = self.state.holds().any(has_turns);
-                self.state.ledger.excused |= is_later;
+                // The store does not know the tokens of turns in memory.
+                self.state.ledger.excused |= self.state.ledger.turned;
                 self.state.ledger.set_back = true;
             }
         }

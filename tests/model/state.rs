@@ -87,6 +87,8 @@ pub(crate) struct Ledger {
     /// Whether the clock was set back, and whether a token came from it since then that need not be greater.
     pub(crate) set_back: bool,
     pub(crate) excused: bool,
+    /// Whether the lock has passed on in memory since the store gave it last.
+    pub(crate) turned: bool,
     /// Whether a reader has entered past another process that was first in the line.
     pub(crate) overtaken: bool,
     /// Whether the store has let a permit in while as many holders as its limit were inside.

@@ -212,7 +212,7 @@ impl Script<'_> {
         };
         ledger.disorder |= token <= before;
         ledger.given = ledger.given.max(token);
-        ledger.lapsed = false;
+        (ledger.lapsed, ledger.turned) = (false, false);
         token
     }
 
