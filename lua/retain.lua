@@ -40,7 +40,7 @@ end
 -- read. In that case HSET would create a lock that never expires.
 redis.call('PEXPIREAT', KEYS[lock], string.format('%.0f', expires))
 if redis.call('EXISTS', KEYS[lock]) == 1 then
-  -- A late request of the hold must not find its field. Without either field, nobody would release the lock.
+  -- A late request of the hold must not find its field. Without either field, the lock would never be released.
   redis.call('HSET', KEYS[lock], kept, '1')
   redis.call('HDEL', KEYS[lock], hold)
 end
