@@ -102,7 +102,7 @@ async fn of_many_readers_some_are_listed_and_all_are_counted() {
     let locks = process(&server).await;
     let mut readers = Vec::new();
     for _ in 0..70 {
-        readers.push(locks.lock("report").shared().await.unwrap());
+        readers.push(locks.lock("report").read().await.unwrap());
     }
     let [report] = &listed(&server).await[..] else {
         panic!("one lock")
