@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::reentry::{Locks};
+use ::reentry::Locks;
 use anyhow::Result;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
@@ -54,9 +54,7 @@ impl Kind {
     pub(crate) fn alone(self) -> bool {
         !matches!(
             self,
-            Kind::RslockTuned
-                | Kind::AsyncRedisLockTuned
-                | Kind::RdsLockTuned
+            Kind::RslockTuned | Kind::AsyncRedisLockTuned | Kind::RdsLockTuned
         )
     }
 

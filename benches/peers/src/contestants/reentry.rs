@@ -20,7 +20,9 @@ impl Reentry {
 #[async_trait]
 impl Contestant for Reentry {
     async fn acquire(&self, key: &str) -> Result<Box<dyn Held>> {
-        Ok(Box::new(self.0.lock(key).wait(Duration::MAX).acquire().await?))
+        Ok(Box::new(
+            self.0.lock(key).wait(Duration::MAX).acquire().await?,
+        ))
     }
 
     async fn section(&self, key: &str) -> Result<()> {

@@ -100,7 +100,9 @@ async fn section(locks: &Locks, turn: usize) -> Result<()> {
         locks.with_lock("figures:readers:write", async {}).await?;
     } else {
         locks
-            .lock("figures:readers:read").read().run(async {})
+            .lock("figures:readers:read")
+            .read()
+            .run(async {})
             .await?;
     }
     Ok(())
@@ -164,7 +166,11 @@ pub(super) async fn writer(bench: &Bench, table: &mut Table) -> Result<()> {
         tasks.spawn(async move {
             while !is_over.load(Relaxed) {
                 let body = tokio::task::yield_now();
-                locks.lock("figures:readers:writer").read().run(body).await?;
+                locks
+                    .lock("figures:readers:writer")
+                    .read()
+                    .run(body)
+                    .await?;
             }
             Ok::<_, reentry::LockError>(())
         });
