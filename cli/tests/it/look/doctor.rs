@@ -22,14 +22,17 @@ async fn report(url: &str, words: &[&str]) -> (Option<i32>, Value) {
     (ended.code, report.unwrap_or_else(|| panic!("{ended:?}")))
 }
 
+/// The findings of a check.
+fn findings<'r>(report: &'r Value, check: &str) -> impl Iterator<Item = &'r Value> {
+    let sections = report["sections"].as_array().unwrap().iter();
+    let findings = sections.flat_map(|it| it["findings"].as_array().unwrap());
+    findings.filter(move |it| it["check"] == check)
+}
+
 /// The levels of the findings of a check.
 fn levels<'r>(report: &'r Value, check: &str) -> Vec<&'r str> {
-    let sections = report["sections"].as_array().unwrap();
-    let findings = sections
-        .iter()
-        .flat_map(|it| it["findings"].as_array().unwrap());
-    let of_check = findings.filter(|it| it["check"] == check);
-    of_check.map(|it| it["level"].as_str().unwrap()).collect()
+    let findings = findings(report, check);
+    findings.map(|it| it["level"].as_str().unwrap()).collect()
 }
 
 /// The roles of the servers, and their addresses.
@@ -51,12 +54,7 @@ fn in_roles<'s>(
 
 /// The texts of the findings of a check, and their advice.
 fn told(report: &Value, check: &str) -> String {
-    let sections = report["sections"].as_array().unwrap();
-    let findings = sections
-        .iter()
-        .flat_map(|it| it["findings"].as_array().unwrap());
-    let of_check = findings.filter(|it| it["check"] == check);
-    of_check
+    findings(report, check)
         .map(|it| format!("{} {}\n", it["what"], it["advice"]))
         .collect()
 }
