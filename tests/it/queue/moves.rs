@@ -83,9 +83,11 @@ async fn a_process_that_waits_has_its_turn_after_so_many_local_hand_offs() {
         "a1", "a2", "a3", "b", "a4", "a5", "a6", "a7", "a8", "a9", "a10",
     ];
     assert_eq!(turns.names().await, names);
-    // Each release is one request. Two of them cause messages: to the other process, and back.
-    assert_eq!(calls(&server, &before, "evalsha").await, 12);
-    assert_eq!(calls(&server, &before, "publish").await, 2);
+    // These are one release for each group of one holder and three turns, the release of the other process, and an
+    // acquire after each release that leaves waiters here. Two releases cause messages: to the other process, and back.
+    // The third message tells the other process that this one waits.
+    assert_eq!(calls(&server, &before, "evalsha").await, 6);
+    assert_eq!(calls(&server, &before, "publish").await, 3);
 }
 
 /// Two processes with three waiters each, which joined alternately.

@@ -40,8 +40,6 @@ fn a_release_on_a_runtime_that_is_left_holds_up_no_waiter_beyond_the_lease() {
         let options = |builder: LocksBuilder| builder.ttl(2 * SECOND).connect_timeout(4 * SECOND);
         let rig = next.block_on(Rig::build(options));
         let guard = first.block_on(rig.locks.lock(KEY).acquire()).unwrap();
-        let waiting = next.spawn(rig.locks.lock(KEY).wait(DEADLINE).run(async {}));
-        until_waiting(&next, &rig.locks, 1);
         next.block_on(async {
             rig.proxy.refuse().await;
             rig.cut().await;
@@ -55,6 +53,7 @@ fn a_release_on_a_runtime_that_is_left_holds_up_no_waiter_beyond_the_lease() {
         } else {
             Some((first, releasing))
         };
+        let waiting = next.spawn(rig.locks.lock(KEY).wait(DEADLINE).run(async {}));
         next.block_on(rig.proxy.accept());
         let entered = next.block_on(waiting).unwrap();
         drop(kept);

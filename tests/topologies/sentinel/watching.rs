@@ -1,7 +1,7 @@
 //! All sentinels are watched, whichever are added and removed.
 
 use super::ground::{
-    PATIENCE, builder, built_with, depth, outlives_a_failover, until_free, until_inboxes,
+    PATIENCE, builder, built_with, outlives_a_failover, until_depth, until_free, until_inboxes,
     until_replicated, until_taken_in, until_watched, watchers,
 };
 use crate::support::rig::KEY;
@@ -108,9 +108,8 @@ async fn locks_go_on_without_sentinels_and_follow_those_that_come_back() {
     let locks = builder(&set).build().await.unwrap();
     all_are_watched(&set, 1).await;
     set.sentinels.iter().for_each(RedisServer::stop);
-    let nested = locks.with_lock(KEY, async { depth(&set.nodes[0], KEY).await });
-    let entered = locks.with_lock(KEY, nested).await.unwrap();
-    assert_eq!(entered.unwrap(), 2);
+    let nested = locks.with_lock(KEY, until_depth(&set.nodes[0], 2));
+    locks.with_lock(KEY, nested).await.unwrap().unwrap();
 
     for sentinel in &set.sentinels {
         sentinel.start_again().await;
