@@ -17,7 +17,7 @@ fn numbers(page: &str) -> BTreeSet<String> {
 #[test]
 fn the_figures_of_the_guide_are_those_that_were_measured() {
     let (told, measured) = (numbers("guide/tuning.md"), numbers("performance.md"));
-    assert!(told.len() > 30, "{told:?}");
+    assert!(told.len() > 20, "{told:?}");
     let unknown: Vec<_> = told.difference(&measured).collect();
     assert!(unknown.is_empty(), "not in performance.md: {unknown:?}");
 }

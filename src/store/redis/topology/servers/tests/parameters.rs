@@ -59,7 +59,7 @@ fn two_databases_in_a_url_are_refused() {
 #[test]
 fn an_unknown_parameter_is_refused_by_its_name() {
     for url in EVERY_KIND {
-        for name in ["protocl", "DB", "database", "password", "sentinel-tls"] {
+        for name in ["protocols", "DB", "database", "password", "sentinel-tls"] {
             let said = refusal(&format!("{url}?db=0&{name}=secret"));
             assert!(said.contains(&format!("`{name}`")), "{url}: {said}");
             assert!(said.contains("`db`") && !said.contains("secret"), "{said}");
