@@ -79,6 +79,7 @@ impl Look {
     }
 
     /// These locks, on the present primaries.
+    #[cfg(feature = "watch")]
     pub(crate) async fn again(&self) -> anyhow::Result<Self> {
         Self::new(self.locks.clone(), &self.global).await
     }
