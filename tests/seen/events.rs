@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use crate::support::{
-    DEADLINE, RedisServer, Rig, eventually, patient, patient_at, servers_in_resp2,
+    DEADLINE, RedisServer, Rig, eventually, patient, patient_at, ring, servers_in_resp2,
 };
 use crate::trace::Trace;
 use futures_util::future::try_join_all;
 use reentry::__admin::Ids as _;
 use reentry::testing::Server;
 use reentry::{Held, LockError, Locks, OnLost};
-use tokio::sync::Barrier;
 
 const KEY: &str = "order:42";
 
@@ -142,16 +141,7 @@ async fn what_fails_for_many_is_warned_of_now_and_then() -> Result<(), LockError
 async fn a_deadlock_is_told_with_the_ring_and_once() {
     let (events, _guard) = Trace::of_this_test();
     let locks = Locks::in_memory();
-    let both = Barrier::new(2);
-    let nest = async |outer: &str, inner: &str| {
-        let body = async {
-            both.wait().await;
-            locks.with_lock(inner, async {}).await
-        };
-        locks.try_with_lock(outer, body).await
-    };
-    let (one, other) = tokio::join!(nest("a", "b"), nest("b", "a"));
-    let error = one.and(other).unwrap_err();
+    let error = ring(&locks, "a", "b").await.unwrap_err();
     let told = events.named("deadlock");
     assert_eq!(told.len(), 1);
     assert_eq!(told[0]["error"], error.to_string());

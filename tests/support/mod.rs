@@ -29,6 +29,7 @@
 //! | `subscriber` | the subscriber of one test for spans and events |
 //! | `stores` | [`on_both_stores`]: one case over both stores; [`connect`], [`Section`], [`depths`], [`waiters`] |
 //! | `rig` | [`Rig`]: a server, a proxy in front of it, and locks that connect through the proxy |
+//! | `rings` | [`ring`]: callers that wait for each other |
 //! | `sweep` | dropping a future after its n-th poll, for every n |
 //! | `turns` | several processes at one lock, and the [`Turns`] of their waiters |
 //! | `process`, `ports`, `admin`, `config`, `program` | parts that the other files use |
@@ -66,6 +67,7 @@ pub mod replication;
 pub mod resharding;
 pub mod resp2;
 pub mod rig;
+pub mod rings;
 pub mod sentinel;
 pub mod server;
 pub mod stats;
@@ -83,6 +85,7 @@ pub use database::DatabaseServer;
 pub use proxy::{Action, Cut, Direction, Proxy};
 pub use resp2::{WITHOUT_HELLO, servers_in_resp2};
 pub use rig::Rig;
+pub use rings::ring;
 pub use sentinel::SentinelSet;
 pub use server::RedisServer;
 pub use stepped::SteppedServer;

@@ -5,10 +5,9 @@ use std::error::Error;
 use std::time::Duration;
 
 use crate::support::proxy::Direction::ToServer;
-use crate::support::{Action, Cut, DEADLINE, Proxy, RedisServer, patient_at, within};
+use crate::support::{Action, Cut, DEADLINE, Proxy, RedisServer, patient_at, ring, within};
 use redis::{AsyncCommands, cmd};
 use reentry::{LockError, Locks};
-use tokio::sync::Barrier;
 
 mod checks;
 
@@ -166,16 +165,7 @@ impl Ground {
     async fn ring(&self) -> Result<bool, LockError> {
         let builder = patient_at(self.url()).__heartbeat(Duration::from_millis(100));
         let locks = builder.wait(Duration::from_secs(1)).build().await?;
-        let both = Barrier::new(2);
-        let nest = async |outer: &str, inner: &str| {
-            let body = async {
-                both.wait().await;
-                locks.with_lock(inner, async {}).await
-            };
-            locks.try_with_lock(outer, body).await
-        };
-        let nested = tokio::join!(nest("order:1", "order:2"), nest("order:2", "order:1"));
-        match nested.0.and(nested.1) {
+        match ring(&locks, "order:1", "order:2").await {
             Err(error) if error.is_deadlock() => Ok(true),
             Err(LockError::Timeout { .. }) => Ok(false),
             other => other.map(|()| false),

@@ -2,12 +2,11 @@
 
 use reentry::testing::Server;
 use reentry::{LockError, Locks};
-use tokio::sync::Barrier;
 use tokio::time::sleep;
 
 use super::{KEY, MINUTE, SECOND};
 use crate::prometheus::{Fires, Scrapes};
-use crate::support::{RedisServer, patient, patient_at};
+use crate::support::{RedisServer, patient, patient_at, ring};
 
 const STORE_FAILS: Fires<'_> = (
     "ReentryStoreFails",
@@ -151,16 +150,7 @@ async fn callers_that_wait_for_each_other_are_an_alarm() -> Result<(), LockError
     let locks = Locks::in_memory();
     for minute in 0..8 {
         if minute == 4 {
-            let both = Barrier::new(2);
-            let nest = async |outer: &str, inner: &str| {
-                let body = async {
-                    both.wait().await;
-                    locks.with_lock(inner, async {}).await
-                };
-                locks.try_with_lock(outer, body).await
-            };
-            let nested = tokio::join!(nest("a", "b"), nest("b", "a"));
-            let error = nested.0.and(nested.1).unwrap_err();
+            let error = ring(&locks, "a", "b").await.unwrap_err();
             assert!(error.is_deadlock(), "{error:?}");
         }
         sleep(MINUTE).await;
