@@ -183,11 +183,11 @@ pub(crate) fn failed(step: &'static str, endpoint: &Arc<str>, error: RedisError)
 pub(crate) struct DriverError(pub(crate) RedisError);
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
     /// The error that a server's line stands for.
-    fn error(line: &str) -> RedisError {
+    pub(in super::super) fn error(line: &str) -> RedisError {
         let reply = redis::parse_redis_value(format!("{line}\r\n").as_bytes());
         reply.unwrap().extract_error().unwrap_err()
     }

@@ -47,15 +47,9 @@ fn is_no_cluster(error: &RedisError) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::failure::effect;
+    use super::super::failure::{effect, tests::error};
     use super::*;
     use crate::base::error::Mistake::{Login, NotALock, Other, Permission};
-
-    /// The error that a server's line stands for.
-    fn error(line: &str) -> RedisError {
-        let reply = redis::parse_redis_value(format!("{line}\r\n").as_bytes());
-        reply.unwrap().extract_error().unwrap_err()
-    }
 
     #[test]
     fn a_mistake_is_told_from_an_outage() {
