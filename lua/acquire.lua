@@ -31,7 +31,6 @@ local function general()
   -- include token
   -- include line
   -- include members
-  -- include pause
 
   local function ask()
     -- A request that arrives after the end of its hold must not take the lock.
@@ -41,7 +40,7 @@ local function general()
     local now = clock()
     local is_shared = tidy(now)
     local remaining = redis.call('PTTL', KEYS[lock])
-    local ahead, holder, pause
+    local ahead, holder
     if remaining ~= -2 then
       local depth, stored = unpack(redis.call('HMGET', KEYS[lock], hold, 'mode'))
       holder = told(stored)
@@ -61,10 +60,7 @@ local function general()
       end
     else
       ahead = head(now)
-      pause = ahead and paused(now)
-      if pause then
-        ahead, remaining = nil, pause
-      elseif not ahead or ahead == inbox then
+      if not ahead or ahead == inbox then
         if ahead then
           leave(ahead)
         end

@@ -39,7 +39,6 @@ local function general()
   -- include token
   -- include line
   -- include members
-  -- include pause
 
   local function ask()
     -- A request that arrives after the end of its hold must not take the lock.
@@ -56,8 +55,6 @@ local function general()
       keep(inside, ttl, now)
       is_shared = true
     end
-    local pause = is_free and head(now) and paused(now)
-    is_free = is_free and not pause
     local is_open = is_free or is_shared
     if outside[1] then
       local ahead = is_open and head(now)
@@ -84,7 +81,7 @@ local function general()
     if inside[1] then
       return {1, shown(now), redis.call('PTTL', KEYS[lock]), now, unpack(inside)}
     end
-    return {0, pause or redis.call('PTTL', KEYS[lock]), now}
+    return {0, redis.call('PTTL', KEYS[lock]), now}
   end
 
   local done, reply = pcall(ask)

@@ -13,11 +13,9 @@ local function clock()
   return time[1] * 1000000 + time[2]
 end
 
--- With a place the pause ends as well (see the part pause). The pause is only for a lock that processes wait for.
--- Otherwise it would remain in the entries without them.
 local function leave(inbox)
   redis.call('ZREM', KEYS[line], inbox)
-  redis.call('HDEL', KEYS[entries], inbox, 'pause')
+  redis.call('HDEL', KEYS[entries], inbox)
 end
 
 -- Returns the first live process in the line and what it waits for. Removes the dead processes before it. Also removes

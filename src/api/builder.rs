@@ -15,7 +15,6 @@ use crate::store::redis::{Login, Servers};
 use crate::store::{Store, redis::Timeouts};
 
 mod login;
-mod neighbours;
 mod open;
 #[cfg(feature = "pool")]
 mod pool;

@@ -12,7 +12,6 @@ pub(crate) mod id;
 pub(crate) mod key;
 pub(crate) mod label;
 pub(crate) mod metrics;
-pub(crate) mod neighbours;
 pub(crate) mod option_types;
 pub(crate) mod options;
 pub(crate) mod process;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::error::LockError;
-use crate::base::neighbours::Neighbours;
 use crate::base::option_types::{Confirm, Mode, OnLost, Reentrancy, Replicas};
 use crate::base::time::Grace;
 
@@ -20,8 +19,6 @@ pub(crate) struct Queueing {
     pub(crate) report_after: Duration,
     /// The longest time for which a caller waits without a response of the store. `None` for no limit.
     pub(crate) outage: Option<Duration>,
-    /// The other kinds of programs that use the same locks.
-    pub(crate) neighbours: Option<Neighbours>,
 }
 
 impl Default for Queueing {
@@ -31,7 +28,6 @@ impl Default for Queueing {
             turns: 16,
             report_after: Duration::from_secs(5),
             outage: None,
-            neighbours: None,
         }
     }
 }
@@ -45,20 +41,12 @@ impl Queueing {
             );
             return Err(LockError::config(reason));
         }
-        self.neighbours.map_or(Ok(()), Neighbours::check)
+        Ok(())
     }
 
     /// The heartbeat of a waiter with this TTL.
     pub(crate) fn heartbeat(self, ttl: Duration) -> Duration {
         self.heartbeat.min(ttl / 3)
-    }
-
-    /// The time after which a waiter with this TTL sends a request although no message has arrived. Programs of another
-    /// kind send no messages. So a waiter sends requests as often as those programs do.
-    pub(crate) fn asks_every(self, ttl: Duration) -> Duration {
-        let heartbeat = self.heartbeat(ttl);
-        let interval = self.neighbours.map(|neighbours| neighbours.interval);
-        interval.map_or(heartbeat, |interval| interval.min(heartbeat))
     }
 }
 

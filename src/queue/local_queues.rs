@@ -36,7 +36,7 @@ pub(crate) struct LocalQueues {
 impl LocalQueues {
     pub(crate) fn new(store: Arc<Store>, queueing: Queueing) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
-            requests: Arc::new(Requests::new(store, queueing.neighbours)),
+            requests: Arc::new(Requests::new(store)),
             queueing,
             lines: Mutex::new(Lines::new(queueing)),
             watched: Watched::default(),

@@ -283,16 +283,6 @@ impl Listener for LocalQueues {
         }
     }
 
-    fn has_neighbours(&self) -> bool {
-        self.queueing.neighbours.is_some()
-    }
-
-    fn freed(&self, key: &str) {
-        if let Some(key) = self.known(key) {
-            self.input(&key, Input::MaybeFree);
-        }
-    }
-
     fn is_idle(&self) -> bool {
         let lines = self.lines.lock();
         self.watched.is_empty() && lines.of.values().all(|slot| slot.len() == 0)

@@ -21,7 +21,6 @@ use crate::base::events;
 use crate::base::events::Throttle;
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
-use crate::base::neighbours::Neighbours;
 use crate::base::timer::{after, sleep};
 use crate::store::{
     self, Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, Leftovers,
@@ -41,7 +40,6 @@ pub(super) struct Requests {
     store: Arc<Store>,
     /// Made when it is first needed: forks that use a copy of an unused `Locks` have different ones.
     inbox: OnceLock<InboxId>,
-    neighbours: Option<Neighbours>,
     repetitions: Semaphore,
     /// Limits the warnings of failed acquires.
     failed_acquires: Throttle,
@@ -108,11 +106,10 @@ impl Acquiring {
 }
 
 impl Requests {
-    pub(super) fn new(store: Arc<Store>, neighbours: Option<Neighbours>) -> Self {
+    pub(super) fn new(store: Arc<Store>) -> Self {
         Self {
             store,
             inbox: OnceLock::new(),
-            neighbours,
             repetitions: Semaphore::new(REPETITIONS),
             failed_acquires: Throttle::default(),
             failed_releases: Throttle::default(),
@@ -305,10 +302,9 @@ impl Requests {
         request: &ReleaseRequest,
         release: &Release,
     ) -> Result<Presence, StoreError> {
-        let releasing: BoxFuture<'_, _> = match (self.neighbours, release.permits) {
-            (None, 1) => self.store.release(key, *request),
-            (Some(neighbours), 1) => self.store.vacate(key, *request, neighbours),
-            (_, permits) => Box::pin(self.release_permits(key, *request, permits)),
+        let releasing: BoxFuture<'_, _> = match release.permits {
+            1 => self.store.release(key, *request),
+            permits => Box::pin(self.release_permits(key, *request, permits)),
         };
         let released = releasing.await;
         if let Ok(Presence::Present) = released {

@@ -11,7 +11,6 @@ use tokio::time::Instant;
 use crate::base::error::StoreError;
 use crate::base::id::{InboxId, OwnerId};
 use crate::base::key::LockKey;
-use crate::base::neighbours::Neighbours;
 use crate::base::option_types::{Mode, Replicas};
 use crate::base::process::ProcessId;
 
@@ -46,7 +45,6 @@ pub(crate) use self::verbs::renew::{Keep, Renew, RenewAnswer};
 pub(crate) use self::verbs::several::HoldOf;
 pub(crate) use self::verbs::several::{AcquireAll, AcquireAllReply, MOST_TOGETHER};
 pub(crate) use self::verbs::share::{Downgrade, Share, ShareRequest, Unshare};
-pub(crate) use self::verbs::vacate::Vacate;
 pub(crate) use self::verbs::waits::{
     ChangeWaits, ClaimVictim, HoldsIn, PublishWait, WaitChange, WaitsOf,
 };
@@ -112,33 +110,6 @@ impl Store {
                 return Ok(Presence::Present);
             }
             released.await
-        })
-    }
-
-    /// Ends a hold as [`release`](Self::release) does, and now and then lets programs of another kind have the lock.
-    pub(crate) fn vacate(
-        self: &Arc<Self>,
-        key: &LockKey,
-        request: ReleaseRequest,
-        neighbours: Neighbours,
-    ) -> AnswerFuture<Presence> {
-        if request.mode == Mode::Shared || matches!(request.end, End::Retain(..)) {
-            return self.release(key, request);
-        }
-        let (store, key) = (Arc::clone(self), key.clone());
-        let vacated = self.ask(Vacate {
-            key: key.clone(),
-            request,
-            neighbours,
-        });
-        Box::pin(async move {
-            match vacated.await {
-                Ok(true) => Ok(Presence::Present),
-                Ok(false) => store.release(&key, request).await,
-                // The user may have no permission for the key of this request.
-                Err(error) if error.is_refused() => store.release(&key, request).await,
-                Err(error) => Err(error),
-            }
         })
     }
 

@@ -20,22 +20,18 @@ pub(crate) const TOMBSTONE_LIFE: Duration = Duration::from_secs(600);
 /// The maximum time for which a depth change is remembered after the last one of its lock. The minimum is half of it.
 pub(crate) const SEQ_LIFE: Duration = TOMBSTONE_LIFE.saturating_mul(2);
 
-/// The longest time for which a free lock is left to polling programs.
-pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-
 /// The number of fields from which on a script reads only a part of a hash, and the number of expired readers that it
 /// removes. Any hash may be at the key of a lock, and the server does nothing else while a script runs. It is enough for
 /// all [holders that are shown](super::verbs::inspect::SHOWN).
 pub(crate) const MOST_FIELDS: u64 = 1_024;
 
 /// The limits with their names in the scripts. A life is in ms.
-pub(crate) fn limits_in_scripts() -> [(&'static str, u128); 6] {
+pub(crate) fn limits_in_scripts() -> [(&'static str, u128); 5] {
     [
         ("TOMBSTONES_FROM", TOMBSTONES_FROM.into()),
         ("INEXACT_FROM", INEXACT_FROM.into()),
         ("TOMBSTONE_LIFE", TOMBSTONE_LIFE.as_millis()),
         ("SEQ_LIFE", SEQ_LIFE.as_millis()),
-        ("LONGEST_PAUSE", LONGEST_PAUSE.as_millis()),
         ("MOST_FIELDS", MOST_FIELDS.into()),
     ]
 }
@@ -87,14 +83,6 @@ pub(crate) trait Listener: Send + Sync {
 
     /// Another process has begun to wait for a lock that this process holds.
     fn contended(&self, _key: &str) {}
-
-    /// Returns whether programs of another kind take the same locks, and report that one is free.
-    fn has_neighbours(&self) -> bool {
-        false
-    }
-
-    /// A program of another kind has freed a lock.
-    fn freed(&self, _key: &str) {}
 
     /// Returns whether no caller waits for a message.
     fn is_idle(&self) -> bool;

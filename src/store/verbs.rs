@@ -22,7 +22,6 @@ pub(crate) mod renew;
 pub(crate) mod scripts;
 pub(crate) mod several;
 pub(crate) mod share;
-pub(crate) mod vacate;
 pub(crate) mod waits;
 
 #[cfg(any(test, fuzzing))]

@@ -63,7 +63,6 @@ pub(super) mod server;
 mod several;
 mod take;
 mod tokens;
-mod vacate;
 mod waits;
 pub(super) mod world;
 

@@ -13,7 +13,6 @@ use super::world::{
 };
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
-use crate::base::neighbours::Neighbours;
 use crate::base::option_types::Mode;
 use crate::base::process::ProcessId;
 use crate::store::redis::Script;
@@ -22,19 +21,18 @@ use crate::store::{
     Acquire, AcquireAll, AcquireRequest, AnswerFuture, ChangeWaits, ClaimVictim, Contention,
     DepthChange, Downgrade, End, ForceRelease, HoldsIn, Inspect, Keep, Label, Leftovers,
     PublishWait, QueueEntry, QueueLength, ReleaseRequest, Renew, Retain, Seen, SetDepth, Share,
-    ShareRequest, StoreTime, Unshare, Vacate, Verb, WaitChange, WaitsOf,
+    ShareRequest, StoreTime, Unshare, Verb, WaitChange, WaitsOf,
 };
 
 const TTL: Duration = MINUTE.saturating_mul(9);
 
 /// The states of a lock. The last one is left by Redis before 7.2, whose clock goes on while a script runs.
-pub(super) const STATES: [&str; 10] = [
+pub(super) const STATES: [&str; 9] = [
     "free",
     "held",
     "nested",
     "waited for",
     "expired and waited for",
-    "left free for others",
     "shared",
     "shared and waited for",
     "with a dead reader",
@@ -110,20 +108,10 @@ impl Cast {
                 }
                 if state == "expired and waited for" {
                     world.pass(TTL + MINUTE).await;
-                } else if state == "left free for others" {
-                    world.send(cast.vacate(world, End::Short)).await;
                 }
             }
         }
         cast
-    }
-
-    fn vacate(&self, world: &World, end: End) -> Vacate {
-        Vacate {
-            key: world.key.clone(),
-            request: release_request(self.holder, end),
-            neighbours: Neighbours::polling(Duration::from_secs(10)).every(MINUTE),
-        }
     }
 
     /// All requests, to one of which the answer is polled.
@@ -276,7 +264,6 @@ impl Cast {
             sending(world, "release both", release(self.holder, End::Full(both))),
             sending(world, "leave", left),
             sending(world, "retain", retain),
-            sending(world, "vacate", self.vacate(world, End::Full(both))),
             sending(world, "unshare", reader(End::Short)),
             sending(world, "unshare all", reader(FULL)),
             sending(world, "unshare both", reader(End::Full(both))),

@@ -11,7 +11,7 @@
 //! | `deadlocks` | call graphs that wait for each other, and what finding them costs |
 //! | `faults` | dropped futures, lost and repeated requests, lost data |
 //! | `testing` | the server in memory for users' tests |
-//! | `setup` | permissions, secrets, TLS, neighbours, and the repository itself |
+//! | `setup` | permissions, secrets, TLS, and the repository itself |
 //! | `macros` | `#[locked]` |
 //! | `examples` | the examples that are services, and the first one, in separate processes |
 //!
@@ -88,7 +88,6 @@ mod queue {
     mod inbox;
     mod messages;
     mod moves;
-    mod neighbours;
     mod outage;
     mod retries;
     mod runtimes;

@@ -44,7 +44,6 @@ pub(crate) fn new(config: &Config) -> LocalQueue {
         turns: config.turns.into(),
         report_after: Duration::MAX,
         outage: None,
-        neighbours: None,
     });
     queue.listens = true;
     queue

@@ -8,7 +8,7 @@ use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 
 use super::LocksBuilder;
-use crate::{LockError, LockRequest, Locks, Neighbours, Replicas};
+use crate::{LockError, LockRequest, Locks, Replicas};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -32,9 +32,7 @@ fn built(builder: LocksBuilder, option: usize, value: Duration) -> LocksBuilder 
         5 => builder.connect_timeout(value),
         6 => builder.response_timeout(value),
         7 => builder.outage(value),
-        8 => builder.report_waiting_after(value),
-        9 => builder.neighbours(Neighbours::polling(value)),
-        _ => builder.neighbours(Neighbours::polling(SECOND / 20).every(value)),
+        _ => builder.report_waiting_after(value),
     }
 }
 
@@ -89,7 +87,7 @@ proptest! {
 
     #[test]
     fn no_duration_panics(
-        options in vec((0usize..11, durations()), 0..3),
+        options in vec((0usize..9, durations()), 0..3),
         own in vec((0usize..6, durations()), 0..3),
         limit in durations(),
     ) {

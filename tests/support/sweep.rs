@@ -9,7 +9,7 @@ use super::rig::{EVALSHA, RESPONSE_TIMEOUT};
 use super::server::RedisServer;
 use super::stores::patient_at;
 use super::wait::{DEADLINE, eventually, within};
-use reentry::{LockGuard, Locks, LocksBuilder, Neighbours};
+use reentry::{LockGuard, Locks, LocksBuilder};
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::Poll;
@@ -62,16 +62,6 @@ impl Ground {
     pub async fn on_redis() -> Ground {
         let server = RedisServer::start().await;
         Ground::on(&server.url(), Some(server)).await
-    }
-
-    /// A server of its own, on which the lock is repeatedly left to programs of another kind.
-    pub async fn with_neighbours() -> Ground {
-        let server = RedisServer::start().await;
-        let interval = Duration::from_millis(1);
-        let neighbours = Neighbours::polling(interval).every(2 * interval);
-        let builder = Ground::builder(&server.url()).neighbours(neighbours);
-        // The line of a lock that is left free lasts as long as the places in it.
-        Ground::with(builder.__heartbeat(50 * interval), Some(server)).await
     }
 
     /// A server of its own, behind a network that causes this fault in a request of each future. In the first round it

@@ -116,9 +116,7 @@ impl LocalQueue {
     fn asks_at_once(&self, now: Instant) -> bool {
         // Readers inside let others of their process in, and a writer takes its place in the store's queue before
         // others do. In strict order it does so whenever it joins, not when the lock is released.
-        !self.holders.is_exclusive(now)
-            || self.queueing.turns == 0
-            || self.queueing.neighbours.is_some()
+        !self.holders.is_exclusive(now) || self.queueing.turns == 0
     }
 
     /// Sets the time at which the first waiter sends a request.
@@ -126,7 +124,7 @@ impl LocalQueue {
         let Some(first) = self.waiters.first() else {
             return;
         };
-        let heartbeat = self.queueing.asks_every(first.request.ttl);
+        let heartbeat = self.queueing.heartbeat(first.request.ttl);
         let is_failing = self.heard.is_failure();
         if let Some(at) = &mut self.ask_at {
             // The next waiter may have a shorter heartbeat.

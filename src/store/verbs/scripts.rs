@@ -1,13 +1,12 @@
 //! All scripts, for the code that loads or checks each of them.
 
 use super::{
-    Verb, acquire, contention, depth, described, inspect, release, renew, several, share, vacate,
-    waits,
+    Verb, acquire, contention, depth, described, inspect, release, renew, several, share, waits,
 };
 use crate::store::redis::{Script, batch};
 
 /// All scripts of verbs, and the one that executes many short requests.
-pub(crate) fn scripts() -> [&'static Script; 21] {
+pub(crate) fn scripts() -> [&'static Script; 20] {
     [
         acquire::Acquire::lua(),
         contention::Contention::lua(),
@@ -25,7 +24,6 @@ pub(crate) fn scripts() -> [&'static Script; 21] {
         batch::lua(),
         share::Share::lua(),
         share::Unshare::lua(),
-        vacate::Vacate::lua(),
         waits::ChangeWaits::lua(),
         waits::ClaimVictim::lua(),
         waits::HoldsIn::lua(),

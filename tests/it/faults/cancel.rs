@@ -91,17 +91,6 @@ async fn waiting_may_be_dropped_after_any_poll() {
     sweep_waiting(&Ground::on_redis().await, 2, section).await;
 }
 
-/// Each end of a hold may need two requests.
-#[tokio::test]
-async fn a_lock_that_is_left_to_others_may_be_dropped_after_any_poll() {
-    let ground = Ground::with_neighbours().await;
-    for moment in [1, 2] {
-        sweep_waiting(&ground, moment, section).await;
-    }
-    assert!(ground.sweep(|| nested(ground.locks.clone())).await >= 2);
-    assert!(ground.sweep(|| guard(ground.locks.clone())).await >= 2);
-}
-
 #[tokio::test]
 async fn nested_bodies_may_be_dropped_after_any_poll() {
     sweep(nested).await;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
+use crate::support::redisson::lock_in_mode;
 use crate::support::rig::KEY;
 use crate::support::{
     DEADLINE, RedisServer, Section, Turns, connect, eventually, patient, processes, unhurried,
@@ -168,4 +169,47 @@ async fn our_fields_look_like_theirs_and_count_as_theirs() {
     });
     outer.await.unwrap();
     assert!(locks.inspect(KEY).await.unwrap().is_none());
+}
+
+/// This is so whichever way the lock came to its holder.
+#[tokio::test]
+async fn read_and_write_locks_of_redisson_exclude_ours() {
+    let server = RedisServer::start().await;
+    let [one, other] = processes(&unhurried(&server)).await;
+    let mut theirs = server.connection().await;
+    let writer = one.lock(KEY).await.unwrap();
+    let mut turns = Turns::default();
+    let mut waiter = turns.stay(other.lock(KEY), "waiter");
+    until_queued(&server, 1).await;
+    let mut stay_out = async || {
+        for mode in ["read", "write"] {
+            let busy = lock_in_mode(&mut theirs, KEY, CLASSIC, mode, TTL_MS).await;
+            assert!(busy.is_some(), "{mode}");
+        }
+    };
+    stay_out().await;
+    writer.release().await.unwrap();
+    waiter.entered().await;
+    stay_out().await;
+    waiter.leave();
+    turns.all().await;
+    let reader = one.lock(KEY).read().await.unwrap();
+    stay_out().await;
+    reader.release().await.unwrap();
+    let [first, second] = [KEY, "order:43"].map(str::to_owned);
+    let both = one.lock_all([first, second]).acquire().await.unwrap();
+    stay_out().await;
+    both.release().await.unwrap();
+
+    for mode in ["read", "write"] {
+        let locked = lock_in_mode(&mut theirs, KEY, CLASSIC, mode, TTL_MS).await;
+        assert_eq!(locked, None, "{mode}");
+        assert!(one.lock(KEY).try_acquire().await.unwrap().is_none());
+        let reading = one.lock(KEY).read().try_acquire();
+        assert!(reading.await.unwrap().is_none());
+        let info = one.inspect(KEY).await.unwrap().unwrap();
+        let holders: Vec<_> = info.holders.iter().map(|holder| holder.depth).collect();
+        assert_eq!(holders, [1], "{mode}: the mode is no holder");
+        let _: u32 = theirs.del(KEY).await.unwrap();
+    }
 }

@@ -91,6 +91,5 @@ pub(super) fn any_queueing() -> impl Strategy<Value = Queueing> {
         turns,
         report_after: Duration::MAX,
         outage: None,
-        neighbours: None,
     })
 }

@@ -19,7 +19,7 @@ struct Need {
 }
 
 /// The placeholder `ID` is replaced by a number that only the keys of this check have.
-const NEEDS: [Need; 5] = [
+const NEEDS: [Need; 4] = [
     Need {
         what: "messages",
         without: "waiters and holders get no messages, and have to poll",
@@ -71,14 +71,6 @@ const NEEDS: [Need; 5] = [
             ),
             (&["SCRIPT", "LOAD", "return 1"], "+script|load"),
         ],
-    },
-    Need {
-        what: "programs that use other libraries",
-        without: "waiters get no messages from Redisson, which matters only with `neighbours`",
-        commands: &[(
-            &["PSUBSCRIBE", "redisson_lock__channel:*"],
-            "+psubscribe &redisson_lock__channel:*",
-        )],
     },
 ];
 

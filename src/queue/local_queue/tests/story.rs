@@ -33,7 +33,6 @@ pub(super) const NOTIFY: Queueing = Queueing {
     turns: 16,
     report_after: Duration::MAX,
     outage: None,
-    neighbours: None,
 };
 /// The queueing that is strictly in the order of the store's queue.
 pub(super) const STRICT: Queueing = Queueing { turns: 0, ..NOTIFY };

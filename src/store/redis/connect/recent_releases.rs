@@ -55,9 +55,6 @@ impl EndedHold {
     /// The hold that a question ends, if it changes nothing else.
     pub(crate) fn of(question: &impl Question, call: Option<Call>) -> Option<Self> {
         let releases = ["release", "unshare", "retain"];
-        if question.verb() == "vacate" {
-            return Some(Self::Call(Box::new(call?.otherwise()?.clone())));
-        }
         if !releases.contains(&question.verb()) {
             return None;
         }

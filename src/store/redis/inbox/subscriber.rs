@@ -21,7 +21,6 @@ use crate::store::redis::link::abort_on_drop::AbortOnDrop;
 use crate::store::redis::link::messages::Subscribed;
 use crate::store::redis::link::source::{Receiver, Source, Timeouts, open};
 use crate::store::redis::wire::failure::{failed, within};
-use crate::store::redis::wire::names::ALL_NEIGHBOURS;
 use crate::store::redis::wire::reply::Message;
 
 /// The time without waiting callers after which the inbox is closed. It is closed after twice this time at the latest.
@@ -182,16 +181,7 @@ impl Subscriber {
         let opened = open(source, *timeouts, receiver).await?;
         let (channel, limit) = (self.id.to_string(), timeouts.response);
         let subscribed = opened.messages.subscribe(&[&channel], limit).await;
-        let failed = |it| failed("subscribe", &opened.endpoint, it);
-        let mut subscribed = subscribed.map_err(failed)?;
-        if self
-            .listener
-            .upgrade()
-            .is_some_and(|listener| listener.has_neighbours())
-        {
-            let added = subscribed.add(ALL_NEIGHBOURS, limit).await;
-            added.map_err(failed)?;
-        }
+        let subscribed = subscribed.map_err(|it| failed("subscribe", &opened.endpoint, it))?;
         events::connected(&opened.endpoint, Purpose::Messages);
         Ok((subscribed, opened.following))
     }
@@ -216,7 +206,6 @@ fn deliver(listener: Weak<dyn Listener>, ended: Arc<Notify>) -> Receiver {
         match message {
             Message::Handoff(message) => listener.handoff(message),
             Message::Contended(key) => listener.contended(&key),
-            Message::Freed(keys) => keys.iter().for_each(|key| listener.freed(key)),
             Message::Forced(_) => {}
         }
     };

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use redis::aio::{AsyncPushSender, MultiplexedConnection, PubSubSink, PubSubStream};
-use redis::{
-    Client, ConnectionInfo, Msg, ProtocolVersion, PushInfo, PushKind, RedisError, Value, cmd,
-};
+use redis::{Client, ConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisError, Value, cmd};
 
 use super::abort_on_drop::AbortOnDrop;
 use super::address::Address;
@@ -111,14 +109,6 @@ pub(super) fn in_resp2(address: &Address) -> ConnectionInfo {
 }
 
 impl Subscribed {
-    /// Subscribes to all channels of this pattern as well. The limit applies to the response.
-    pub(crate) async fn add(&mut self, pattern: &str, limit: Duration) -> Result<(), RedisError> {
-        match self {
-            Self::Beside(driver) => within(limit, driver.psubscribe(pattern)).await,
-            Self::Apart { requests, .. } => within(limit, requests.psubscribe(pattern)).await,
-        }
-    }
-
     /// Asks the server whether the connection of the subscription works.
     pub(crate) async fn ping(&mut self) -> Result<(), RedisError> {
         match self {
@@ -143,22 +133,10 @@ async fn read(mut stream: PubSubStream, pushes: Arc<dyn AsyncPushSender>) {
         let _ = pushes.send(PushInfo { kind, data });
     };
     while let Some(message) = stream.next().await {
-        let (kind, parts) = parts(&message);
-        pass_on(kind, parts);
+        let part = |part: &[u8]| Value::BulkString(part.to_vec());
+        let channel = message.get_channel_name().as_bytes();
+        let parts = [channel, message.get_payload_bytes()].map(part);
+        pass_on(PushKind::Message, parts.to_vec());
     }
     pass_on(PushKind::Disconnection, Vec::new());
-}
-
-/// The parts of a message, as in RESP3: its channel and its text. They follow the pattern if one was subscribed to.
-fn parts(message: &Msg) -> (PushKind, Vec<Value>) {
-    let part = |part: &[u8]| Value::BulkString(part.to_vec());
-    let channel = message.get_channel_name().as_bytes();
-    let parts = [channel, message.get_payload_bytes()].map(part);
-    match message.get_pattern::<Option<String>>() {
-        Ok(Some(pattern)) => {
-            let pattern = part(pattern.as_bytes());
-            (PushKind::PMessage, [vec![pattern], parts.to_vec()].concat())
-        }
-        _ => (PushKind::Message, parts.to_vec()),
-    }
 }

@@ -16,12 +16,6 @@ pub(crate) mod properties;
 /// The channel of the messages to all processes.
 pub(crate) const TO_ALL: &str = "reentry:inbox:all";
 
-/// The prefix of the channels of Redisson.
-const NEIGHBOURS: &str = "redisson_lock__channel:";
-
-/// The pattern of all of these channels.
-pub(crate) const ALL_NEIGHBOURS: &str = "redisson_lock__channel:*";
-
 /// The key of the hash with the entry of each process in the line, and the last depth changes. The key of the line
 /// itself is [`LockKey::line`].
 #[derive(Clone, Copy, Debug)]
@@ -35,33 +29,6 @@ impl ToRedisArgs for Entries<'_> {
         let _ = out.write_all(b"reentry:entries:");
         let _ = out.write_all(self.0.beside().as_bytes());
     }
-}
-
-/// The key of the hash that says that a lock was recently left free.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Vacated<'k>(pub(crate) &'k LockKey);
-
-impl ToRedisArgs for Vacated<'_> {
-    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
-        out.write_arg_fmt(format_args!("reentry:vacated:{}", self.0.beside()));
-    }
-}
-
-/// The channel on which Redisson reports that a lock is free. The braces are its hash tag, unless the key has one.
-pub(crate) fn channel_of_neighbours(key: &str) -> String {
-    if key.contains('{') {
-        format!("{NEIGHBOURS}{key}")
-    } else {
-        format!("{NEIGHBOURS}{{{key}}}")
-    }
-}
-
-/// The keys to which such a channel may belong.
-pub(crate) fn keys_of_neighbours(channel: &str) -> Option<impl Iterator<Item = &str>> {
-    let name = channel.strip_prefix(NEIGHBOURS)?;
-    let inside = name.strip_prefix('{').and_then(|it| it.strip_suffix('}'));
-    let inside = inside.filter(|key| !key.contains('{'));
-    Some(inside.into_iter().chain([name]))
 }
 
 /// The argument that names several holds, joined by commas.

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use redis::{FromRedisValue, PushInfo, PushKind, Value};
+use redis::{FromRedisValue, PushInfo, Value};
 
-use super::names::keys_of_neighbours;
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::time::StoreTime;
 use crate::store::records::INEXACT_FROM;
@@ -66,18 +65,10 @@ pub(crate) enum Message {
     Contended(String),
     /// Holds were ended by force: `forced`, holds, joined by commas, key.
     Forced(ForcedMessage),
-    /// A program of another kind has freed the lock of one of these keys.
-    Freed(Vec<String>),
 }
 
 /// Reads a message that the server has pushed.
 pub(crate) fn pushed(push: &PushInfo) -> Option<Message> {
-    if push.kind == PushKind::PMessage {
-        // It follows the pattern. The content of the message does not matter.
-        let channel = push.data.get(1).map(String::from_redis_value_ref)?.ok()?;
-        let keys = keys_of_neighbours(&channel)?.map(str::to_owned);
-        return Some(Message::Freed(keys.collect()));
-    }
     let text = push.data.get(1).map(String::from_redis_value_ref);
     message(&text?.ok()?)
 }
