@@ -1,4 +1,4 @@
--- KEYS: 1 description (string): of a process, or the label of a hold
+-- KEYS: 1 description (string)
 -- ARGV: none
--- returns the text; nothing if there is none
+-- returns the text in which a process has described itself; nothing if there is none
 return redis.call('GET', KEYS[1])

@@ -30,8 +30,6 @@ pub(crate) struct HolderView {
     /// The call graph; `None` if another program wrote something else.
     pub(crate) owner: Option<String>,
     pub(crate) process: Option<ProcessView>,
-    /// What the program says of the hold; not shown in a list.
-    pub(crate) label: Option<String>,
     pub(crate) depth: u64,
     /// The time until the lease of a reader expires.
     pub(crate) lease_left_ms: Option<u64>,
@@ -106,10 +104,7 @@ impl LockView {
     pub(crate) fn held_by(&self) -> String {
         let first = self.holders.first();
         let process = first.and_then(|first| first.process.as_ref());
-        let mut holder = process.map_or_else(|| self.holder(usize::MAX), |it| it.text.clone());
-        if let Some(label) = first.and_then(|first| first.label.as_ref()) {
-            holder = format!("{holder} [{label}]");
-        }
+        let holder = process.map_or_else(|| self.holder(usize::MAX), |it| it.text.clone());
         format!("held by {} for {}", printable(&holder), self.held_for())
     }
 
@@ -152,7 +147,6 @@ impl From<Holder> for HolderView {
             hold_id: holder.hold_id,
             owner: holder.owner,
             process: holder.process.map(ProcessView::from),
-            label: holder.label,
             depth: holder.depth,
             lease_left_ms: holder.remaining.map(millis),
         }

@@ -83,7 +83,7 @@ pub fn is_hold(field: &str) -> bool {
     OwnerId::of_field(field).is_some()
 }
 
-/// The states of several locks, each with its key, and without labels. The waiting processes of a lock are counted only
+/// The states of several locks, each with its key. The waiting processes of a lock are counted only
 /// where the flag says so. A lock is omitted if it is free, or if the user's key patterns do not cover it.
 ///
 /// # Errors

@@ -4,7 +4,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::base::label::Labeller;
 use crate::base::metrics::Classifier;
 use crate::base::options::{Options, Queueing};
 use crate::base::time::Grace;
@@ -60,7 +59,6 @@ pub struct LocksBuilder {
     connect_timeout: Option<Duration>,
     response_timeout: Option<Duration>,
     class: Classifier,
-    labels: Labeller,
 }
 
 /// Opens the store of one process.

@@ -26,7 +26,6 @@ use tokio::time::Instant;
 use crate::base::error::{LockError, StoreError};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::label::Labeller;
 use crate::base::metrics::{self, Classifier};
 use crate::base::options::{Options, Queueing, Terms, WaitLimit};
 use crate::hold::deadlock::{Searches, Waiting};
@@ -52,7 +51,6 @@ pub(crate) struct Engine {
     /// The holds that enclose the whole process.
     inside: Box<[Enclosing]>,
     class: Classifier,
-    labels: Labeller,
 }
 
 /// The parts of an engine that the builder sets.
@@ -64,7 +62,6 @@ pub(crate) struct Setup {
     pub(crate) queueing: Queueing,
     pub(crate) inside: Vec<Enclosing>,
     pub(crate) class: Classifier,
-    pub(crate) labels: Labeller,
 }
 
 impl Engine {
@@ -76,7 +73,6 @@ impl Engine {
             queueing,
             inside,
             class,
-            labels,
         } = setup;
         metrics::describe();
         let searches = Searches::new(Arc::clone(&store));
@@ -91,7 +87,6 @@ impl Engine {
             searches,
             inside: inside.into(),
             class,
-            labels,
         })
     }
 

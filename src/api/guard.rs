@@ -52,7 +52,7 @@ impl LockRequest {
     /// ```
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
         let locks = self.engine.id().clone();
-        let entered = self.engine.enter(self.keys, self.options, self.label);
+        let entered = self.engine.enter(self.keys, self.options);
         let mut entry = match entered.await {
             Ok(entry) => entry,
             Err(error) => return Err(Failing::new(error).await),

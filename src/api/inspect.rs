@@ -51,7 +51,7 @@ impl Locks {
         let mut info = LockInfo::new(self.engine(), &key, snapshot);
         let store = self.engine().store();
         let holders = &mut info.holders;
-        store.describe_lock(&key, holders, DESCRIBED_WITHIN).await;
+        store.describe_holders(holders, DESCRIBED_WITHIN).await;
         Ok(Some(info))
     }
 }

@@ -36,7 +36,6 @@ pub struct LockRequest {
     pub(super) engine: Arc<Engine>,
     pub(super) keys: Keys,
     pub(super) options: Options,
-    pub(super) label: Option<Arc<str>>,
 }
 
 impl LockRequest {
@@ -45,7 +44,6 @@ impl LockRequest {
             engine,
             keys,
             options: Options::default(),
-            label: None,
         }
     }
 
@@ -132,33 +130,6 @@ impl LockRequest {
         self
     }
 
-    /// Sets a label that others see while this hold lasts, for example its purpose or its trace id (default:
-    /// [`LocksBuilder::labels`](crate::LocksBuilder::labels)).
-    ///
-    /// [`LockError::Timeout`], the event `waiting` and [`inspect`](crate::Locks::inspect) show the label next to the
-    /// process of the holder. A separate request stores it when the hold has lasted for a second, or for a third of the
-    /// TTL if that is shorter, and again every third of the TTL. A shorter hold sends nothing. The
-    /// label is removed after the release, or expires with the lease. At most 100 characters are stored, and control
-    /// characters are replaced. The value of the outermost acquisition applies.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let _guard = locks.lock("report").label("nightly export").await?;
-    /// let late = locks.lock("report").wait(Duration::from_secs(5)).await.unwrap_err();
-    /// assert!(late.to_string().contains("nightly export"), "{late}");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn label(mut self, label: impl Into<Arc<str>>) -> Self {
-        self.label = Some(label.into());
-        self
-    }
-
     /// Runs `body` under the lock, or under all the locks. See [`Locks::with_lock`](crate::Locks::with_lock) and
     /// [`Locks::lock_all`](crate::Locks::lock_all).
     ///
@@ -186,7 +157,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn run<F: Future>(self, body: F) -> WithLock<F> {
-        WithLock::new(self.engine, self.keys, self.options, self.label, body)
+        WithLock::new(self.engine, self.keys, self.options, body)
     }
 
     /// Runs `body` under the lock. See [`Locks::try_with_lock`](crate::Locks::try_with_lock).

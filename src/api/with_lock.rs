@@ -37,7 +37,6 @@ enum WithLockState<F: Future> {
     Idle {
         keys: Keys,
         options: Options,
-        label: Option<Arc<str>>,
         body: F,
     },
     /// The lock is being acquired.
@@ -66,19 +65,12 @@ enum WithLockState<F: Future> {
 }
 
 impl<F: Future> WithLock<F> {
-    pub(crate) fn new(
-        engine: Arc<Engine>,
-        keys: Keys,
-        options: Options,
-        label: Option<Arc<str>>,
-        body: F,
-    ) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, keys: Keys, options: Options, body: F) -> Self {
         Self {
             engine,
             state: WithLockState::Idle {
                 keys,
                 options,
-                label,
                 body,
             },
         }
@@ -135,11 +127,10 @@ impl<F: Future> WithLockState<F> {
         if let Replaced::Idle {
             keys,
             options,
-            label,
             body,
         } = self.as_mut().project_replace(Self::Done)
         {
-            let entering: BoxFuture<_> = Box::pin(Arc::clone(engine).enter(keys, options, label));
+            let entering: BoxFuture<_> = Box::pin(Arc::clone(engine).enter(keys, options));
             self.set(Self::Acquiring {
                 entering,
                 body: Some(body),

@@ -53,7 +53,6 @@ macro_rules! in_the_way {
             held_by = holder.map(|holder| &*holder.hold_id),
             owner = holder.and_then(|holder| holder.owner.as_deref()),
             process = holder.and_then(|holder| holder.process.as_ref()).map(display),
-            label = holder.and_then(|holder| holder.label.as_deref()),
             is_here = holder.map(|holder| holder.is_here),
             held = holder.and_then(|holder| holder.held_for).map(debug),
             $name

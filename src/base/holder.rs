@@ -39,9 +39,6 @@ pub struct Holder {
     /// The process of the holder, as it described itself. `None` if the store does not know it, for example for another
     /// program.
     pub process: Option<Process>,
-    /// The label of the hold, if it has one and has lasted a heartbeat. See
-    /// [`LockRequest::label`](crate::LockRequest::label).
-    pub label: Option<String>,
     /// Whether the hold belongs to this process and to the same [`Locks`](crate::Locks).
     pub is_here: bool,
     /// The number of nested entries of the hold. It is 1 if only [spawned work](crate::FutureExt::in_current_call)
@@ -66,7 +63,7 @@ impl Holder {
     }
 }
 
-/// The holder in a message: `worker, pid 7 on host-3 (<hold id>) [label] for 2.1s`.
+/// The holder in a message: `worker, pid 7 on host-3 (<hold id>) for 2.1s`.
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (process, hold_id) = (self.process.as_ref(), Shown(&self.hold_id));
@@ -76,9 +73,6 @@ impl fmt::Display for Holder {
         }
         if self.is_here {
             f.write_str(" in this process")?;
-        }
-        if let Some(label) = &self.label {
-            write!(f, " [{}]", Shown(label))?;
         }
         if let Some(held_for) = self.held_for {
             write!(f, " for {held_for:.1?}")?;

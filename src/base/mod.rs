@@ -10,7 +10,6 @@ pub(crate) mod fence;
 pub(crate) mod holder;
 pub(crate) mod id;
 pub(crate) mod key;
-pub(crate) mod label;
 pub(crate) mod metrics;
 pub(crate) mod option_types;
 pub(crate) mod options;

@@ -19,7 +19,6 @@ use crate::hold::depth_mirror::DepthMirror;
 use crate::hold::exit::{Exit, Leavings, end};
 use crate::hold::group::Group;
 use crate::hold::hold::{CallGraph, Hold, Holds, Reentry};
-use crate::hold::label;
 use crate::hold::renewals::RenewalSchedule;
 use crate::queue::Grant;
 
@@ -137,15 +136,6 @@ impl Entry {
         if let Some(first) = begun.first() {
             let span = Span::hold(keys, mode, first.id(), first.token());
             begun.iter().for_each(|hold| hold.set_span(span.clone()));
-        }
-    }
-
-    /// Labels the holds that it began.
-    pub(crate) fn label(&self, label: impl Fn(&LockKey) -> Option<Arc<str>>) {
-        for hold in self.begun() {
-            if let Some(label) = label(hold.key()) {
-                label::publish(hold, &label, &self.renewals);
-            }
         }
     }
 

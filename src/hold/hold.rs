@@ -53,7 +53,7 @@ pub(crate) struct Hold {
     slot: OnceLock<ScheduleSlot>,
     began: Stopwatch,
     state: Mutex<HoldState>,
-    /// The signal of the loss. It also signals the end if a renewal is in flight or the hold has a label.
+    /// The signal of the loss. It also signals the end if a renewal is in flight.
     over: Notify,
 }
 
@@ -69,8 +69,6 @@ pub(super) struct HoldState {
     guards: u32,
     /// Whether a wait inside it was chosen to end a deadlock.
     gives_way: bool,
-    /// Whether a task waits for the end, to remove its label.
-    is_labelled: bool,
     /// Whether a renewal must be about this hold only, because a common one may have failed because of it.
     is_renewed_alone: bool,
     /// The span around the hold, until its release is answered.
@@ -133,7 +131,6 @@ impl Hold {
             min_hold: None,
             guards: 0,
             gives_way: false,
-            is_labelled: false,
             is_renewed_alone: false,
             span: Span::default(),
         };

@@ -11,7 +11,6 @@ pub(crate) mod exit;
 pub(crate) mod group;
 pub(crate) mod held;
 pub(crate) mod hold;
-mod label;
 pub(crate) mod lease;
 pub(crate) mod member;
 pub(crate) mod poll_watch;

@@ -5,7 +5,6 @@
 //! that is answered before it has to wait does not take part.
 
 use std::pin::Pin;
-use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,16 +58,11 @@ pub(super) fn look(store: &Arc<Store>, key: &LockKey) -> Look {
     let (store, key) = (Arc::clone(store), key.clone());
     let look = async move {
         let queue = QueueLength::NotCounted;
-        let snapshot = store
-            .ask(Inspect {
-                key: key.clone(),
-                queue,
-            })
-            .await
-            .ok()??;
+        let snapshot = store.ask(Inspect { key, queue }).await.ok()??;
         let mut holder = snapshot.shown(|_| false).next()?;
-        let first = slice::from_mut(&mut holder);
-        store.describe_lock(&key, first, DESCRIBED_WITHIN).await;
+        store
+            .describe_holders([&mut holder], DESCRIBED_WITHIN)
+            .await;
         let others = snapshot.holders.len() - 1;
         Some(InTheWay { holder, others })
     };

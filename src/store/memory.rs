@@ -18,7 +18,6 @@ use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
 
 mod clock;
-mod labels;
 mod line;
 mod state;
 mod waits;

@@ -37,7 +37,6 @@ use self::verbs::OfVerb;
 pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
 pub(crate) use self::verbs::contention::{Contended, Contention};
 pub(crate) use self::verbs::depth::{DepthChange, SetDepth};
-pub(crate) use self::verbs::described::{Label, Unlabel};
 pub(crate) use self::verbs::inspect::{ForceRelease, Inspect, QueueLength, Seen, Snapshot};
 pub(crate) use self::verbs::release::{End, Leftovers, Release, ReleaseRequest, Retain};
 pub(crate) use self::verbs::renew::{Keep, Renew, RenewAnswer};

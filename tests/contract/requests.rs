@@ -19,9 +19,9 @@ use crate::store::redis::Script;
 use crate::store::verbs::described::Describe;
 use crate::store::{
     Acquire, AcquireAll, AcquireRequest, AnswerFuture, ChangeWaits, ClaimVictim, Contention,
-    DepthChange, Downgrade, End, ForceRelease, HoldsIn, Inspect, Keep, Label, Leftovers,
-    PublishWait, QueueEntry, QueueLength, ReleaseRequest, Renew, Retain, Seen, SetDepth, Share,
-    ShareRequest, StoreTime, Unshare, Verb, WaitChange, WaitsOf,
+    DepthChange, Downgrade, End, ForceRelease, HoldsIn, Inspect, Keep, Leftovers, PublishWait,
+    QueueEntry, QueueLength, ReleaseRequest, Renew, Retain, Seen, SetDepth, Share, ShareRequest,
+    StoreTime, Unshare, Verb, WaitChange, WaitsOf,
 };
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -204,19 +204,12 @@ impl Cast {
             holds: vec![(key.clone(), self.holder)],
             ttl,
         };
-        let label = Label {
-            key: key.clone(),
-            hold: self.holder,
-            label: Arc::from("it works"),
-            life: ttl,
-        };
         vec![
             sending(world, "renew", renew),
             sending(world, "keep", keep),
             sending(world, "downgrade", downgrade),
             sending(world, "nest", depth(self.holder, Mode::Exclusive)),
             sending(world, "nest a reader", depth(self.readers[0], Mode::Shared)),
-            sending(world, "label", label),
         ]
     }
 

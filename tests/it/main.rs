@@ -153,7 +153,6 @@ mod setup {
     mod credentials;
     mod figures;
     mod inspection;
-    mod labels;
     mod layers;
     mod lazy;
     mod links;

@@ -20,7 +20,6 @@ fn errors(text: &str) -> Vec<LockError> {
         hold_id: key.clone(),
         owner: None,
         process: None,
-        label: Some(key.clone()),
         is_here: false,
         depth: 1,
         held_for: None,

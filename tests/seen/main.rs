@@ -13,7 +13,6 @@ mod alerts;
 mod events;
 mod measures;
 mod metrics;
-mod otel;
 mod page;
 mod prometheus;
 mod scrape;

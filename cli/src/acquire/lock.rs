@@ -126,10 +126,6 @@ fn with_options(request: LockRequest, options: &Options) -> LockRequest {
         true => request.read(),
         false => request,
     };
-    let request = match &options.label {
-        Some(label) => request.label(&**label),
-        None => request,
-    };
     match options.min_hold {
         Some(min_hold) => request.min_hold(min_hold),
         None => request,

@@ -32,9 +32,6 @@ pub(crate) struct Options {
     /// Keep the lock held for at least this time after its acquisition, even if it is released earlier; raises --ttl to it
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "shared")]
     pub(crate) min_hold: Option<Duration>,
-    /// Text that others see next to the name of this process, once it has held the lock for a second
-    #[arg(long, value_name = "TEXT")]
-    pub(crate) label: Option<String>,
     /// Exit code if the lock is not acquired, instead of 124
     #[arg(short = 'E', long, value_name = "CODE")]
     pub(crate) conflict_exit_code: Option<u8>,

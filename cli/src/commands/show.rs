@@ -125,9 +125,6 @@ pub(crate) fn described(key: &str, lock: Option<&LockView>) -> String {
             text.push_str(", of another program");
         }
         text.push('\n');
-        if let Some(label) = &holder.label {
-            let _ = writeln!(text, "  label    {}", printable(label));
-        }
     }
     let shown = lock.holders.len() as u64;
     if lock.holder_count > shown {

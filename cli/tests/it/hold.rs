@@ -61,7 +61,7 @@ async fn several_locks_are_printed_in_the_order_of_the_arguments() {
 async fn the_options_are_those_of_run() {
     let server = RedisServer::start().await;
     let locks = locks_at(&server).await;
-    let mut reader = hold(&server, &["--shared", "--label", "a note", "a"]);
+    let mut reader = hold(&server, &["--shared", "a"]);
     reader.line().await;
     let info = locks.inspect("a").await.unwrap().unwrap();
     assert!(info.is_shared);

@@ -240,7 +240,6 @@ impl LocksBuilder {
             queueing,
             inside,
             class,
-            labels,
             ..
         } = self;
         let setup = Setup {
@@ -250,7 +249,6 @@ impl LocksBuilder {
             queueing,
             inside,
             class,
-            labels,
         };
         Locks::new(Engine::new(store, setup))
     }

@@ -1,9 +1,8 @@
-//! How others see a `Locks`: its process, its holds, and its keys in metrics.
+//! How others see a `Locks`: its process, and its keys in metrics.
 
 use std::sync::Arc;
 
 use super::LocksBuilder;
-use crate::base::label::Labeller;
 #[cfg(feature = "metrics")]
 use crate::base::metrics::Classifier;
 
@@ -32,38 +31,6 @@ impl LocksBuilder {
     /// ```
     pub fn name(mut self, name: impl Into<Arc<str>>) -> Self {
         self.name = Some(name.into());
-        self
-    }
-
-    /// Sets the label of each hold, derived from its key without the prefix (default: no label). A
-    /// [`LockRequest::label`](crate::LockRequest::label) takes precedence.
-    ///
-    /// `label` is called for each lock that an outermost acquisition acquires. It runs in the task that awaits the
-    /// acquisition, so it can return the caller's trace id. Each acquisition that gets a label costs a task, which
-    /// waits for the end of the hold.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// tokio::task_local! { static REQUEST: u64 }
-    ///
-    /// let request = |_key: &str| REQUEST.try_with(|id| format!("request {id}")).ok();
-    /// let locks = reentry::Locks::builder().url("memory:").labels(request).build().await?;
-    /// let _guard = REQUEST.scope(7, locks.lock("order:42").acquire()).await?;
-    /// tokio::time::sleep(Duration::from_secs(2)).await; // more than a heartbeat
-    /// let info = locks.inspect("order:42").await?.expect("it is held");
-    /// assert_eq!(info.holders[0].label.as_deref(), Some("request 7"));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn labels<S: Into<Arc<str>>>(
-        mut self,
-        label: impl Fn(&str) -> Option<S> + Send + Sync + 'static,
-    ) -> Self {
-        self.labels = Labeller::new(label);
         self
     }
 

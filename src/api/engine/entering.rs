@@ -29,11 +29,10 @@ impl Engine {
         self: Arc<Self>,
         keys: Keys,
         options: Options,
-        label: Option<Arc<str>>,
     ) -> impl Future<Output = Result<Entry, LockError>> {
         match options.retry {
-            None => Either::Left(self.enter_once(keys, options, label)),
-            Some(retry) => Either::Right(Box::pin(self.retry(keys, options, label, retry))),
+            None => Either::Left(self.enter_once(keys, options)),
+            Some(retry) => Either::Right(Box::pin(self.retry(keys, options, retry))),
         }
     }
 
@@ -41,12 +40,11 @@ impl Engine {
         self: Arc<Self>,
         keys: Keys,
         options: Options,
-        label: Option<Arc<str>>,
         Retry { attempts, interval }: Retry,
     ) -> Result<Entry, LockError> {
         let wait = Some(WaitLimit::Never);
         let options = Options { wait, ..options };
-        let attempt = || Arc::clone(&self).enter_once(keys.clone(), options, label.clone());
+        let attempt = || Arc::clone(&self).enter_once(keys.clone(), options);
         for _ in 1..attempts {
             match attempt().await {
                 Err(LockError::Busy { .. }) => {
@@ -61,12 +59,7 @@ impl Engine {
     }
 
     /// Re-enters the locks that enclosing calls hold, and acquires the others: all of them, or none.
-    async fn enter_once(
-        self: Arc<Self>,
-        keys: Keys,
-        options: Options,
-        label: Option<Arc<str>>,
-    ) -> Result<Entry, LockError> {
+    async fn enter_once(self: Arc<Self>, keys: Keys, options: Options) -> Result<Entry, LockError> {
         let mut keys = self.keys(&keys)?;
         let terms = options.resolve(self.defaults)?;
         let runtime = present_runtime()?;
@@ -103,9 +96,6 @@ impl Engine {
         }
         acquisition.succeed();
         entry.trace(&keys, terms.mode);
-        if label.is_some() || self.labels.are_given() {
-            entry.label(|key| label.clone().or_else(|| self.labels.of(key.name())));
-        }
         Ok(entry)
     }
 

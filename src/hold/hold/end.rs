@@ -16,13 +16,9 @@ impl Hold {
     /// Ends the hold. Returns the grant for a call graph that would continue it, and whether one may, after this number
     /// of disconnects.
     pub(in crate::hold) fn end(&self, disconnects: u64) -> (Grant, bool) {
-        let (ended, is_labelled) = self.change(
+        self.change(
             |HoldState {
-                 lease,
-                 depth,
-                 mode,
-                 is_labelled,
-                 ..
+                 lease, depth, mode, ..
              }| {
                 lease.end(Instant::now());
                 let grant = Grant {
@@ -41,13 +37,9 @@ impl Hold {
                 let may_go_on = *mode == Mode::Exclusive
                     && lease.is_open(disconnects)
                     && !depth.is_lengthening();
-                ((grant, may_go_on), *is_labelled)
+                (grant, may_go_on)
             },
-        );
-        if is_labelled {
-            self.call_off();
-        }
-        ended
+        )
     }
 
     /// The minimum time for which the lock is held, unless that time is certainly over.
@@ -66,11 +58,6 @@ impl Hold {
     /// before all of them are acquired: until then, whatever ends the attempt releases it.
     pub(crate) fn set_min_hold(&self, min_hold: Option<Duration>) {
         self.state.lock().min_hold = min_hold;
-    }
-
-    /// Notes that a task waits for its end, to remove its label.
-    pub(in crate::hold) fn set_labelled(&self) {
-        self.state.lock().is_labelled = true;
     }
 
     /// Notes that its holder gives way to a deadlock. The holder may want the lock again immediately, so waiters of

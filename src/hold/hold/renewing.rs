@@ -79,7 +79,7 @@ impl Hold {
         self.over.notify_waiters();
     }
 
-    /// Wakes a renewal that is in flight, and the task that publishes the label, after the end.
+    /// Wakes a renewal that is in flight, after the end.
     pub(in crate::hold) fn call_off(&self) {
         self.over.notify_waiters();
     }

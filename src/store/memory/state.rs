@@ -7,7 +7,6 @@ use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
 use super::clock::Clock;
-use super::labels::StoredLabels;
 use super::line::StoredLine;
 use super::waits::PublishedWaits;
 use crate::base::id::{HoldId, InboxId};
@@ -23,7 +22,6 @@ pub(crate) struct State {
     locks: HashMap<LockKey, Lock, RandomState>,
     lines: HashMap<LockKey, StoredLine, RandomState>,
     pub(crate) waits: PublishedWaits,
-    pub(crate) labels: StoredLabels,
     pub(crate) clock: Clock,
     next_sweep: Instant,
     /// The messages to send after the operation.
@@ -67,7 +65,6 @@ impl Default for State {
             locks: HashMap::default(),
             lines: HashMap::default(),
             waits: PublishedWaits::default(),
-            labels: StoredLabels::default(),
             clock: Clock::new(),
             next_sweep: Instant::now(),
             messages: Vec::new(),
@@ -99,7 +96,6 @@ impl State {
             !line.is_empty()
         });
         self.waits.sweep(self.clock.at(now));
-        self.labels.sweep(now);
     }
 
     /// The present time on the clock of the store.

@@ -60,7 +60,7 @@ impl Snapshot {
         self.at.since(StoreTime { micros: token.0 })
     }
 
-    /// Its holders in their public form. Their processes and labels are not known yet.
+    /// Its holders in their public form. Their processes are not known yet.
     pub(crate) fn shown(&self, is_here: impl Fn(HoldId) -> bool) -> impl Iterator<Item = Holder> {
         let held_for = self.held_for();
         self.holders.iter().map(move |seen| {
@@ -68,7 +68,6 @@ impl Snapshot {
             Holder {
                 owner: OwnerId::of_field(&hold_id).map(|owner| owner.to_string()),
                 process: None,
-                label: None,
                 is_here: hold_id.parse().is_ok_and(&is_here),
                 depth: seen.depth,
                 held_for,

@@ -6,7 +6,7 @@ use super::{
 use crate::store::redis::{Script, batch};
 
 /// All scripts of verbs, and the one that executes many short requests.
-pub(crate) fn scripts() -> [&'static Script; 20] {
+pub(crate) fn scripts() -> [&'static Script; 19] {
     [
         acquire::Acquire::lua(),
         contention::Contention::lua(),
@@ -16,7 +16,6 @@ pub(crate) fn scripts() -> [&'static Script; 20] {
         inspect::Inspect::lua(),
         renew::Keep::lua(),
         described::Describe::lua(),
-        described::Label::lua(),
         release::Release::lua(),
         release::Retain::lua(),
         renew::Renew::lua(),

@@ -52,10 +52,6 @@ const NEEDS: [Need; 4] = [
                 &["SET", "reentry:process:ID", "", "PX", "1"],
                 "+set ~reentry:process:*",
             ),
-            (
-                &["SET", "reentry:label:ID", "", "PX", "1"],
-                "+set ~reentry:label:*",
-            ),
             (&["GET", "reentry:process:ID"], "+get"),
             (&["CLIENT", "SETNAME", "reentry-doctor"], "+client|setname"),
         ],

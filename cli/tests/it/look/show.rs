@@ -97,17 +97,3 @@ async fn what_another_program_has_put_there_is_shown() {
     );
     assert!(text.contains("lease    never expires"), "{text}");
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn what_the_holder_says_of_its_hold_is_shown() {
-    let server = RedisServer::start().await;
-    let locks = process(&server).await;
-    let request = locks.lock("order:42").label("nightly\nexport");
-    let _guard = request.acquire().await.unwrap();
-    let shows = async |part: &str| {
-        let shown = run(&server.url(), &["show", "order:42"]).await;
-        shown.out.contains(part)
-    };
-    let labelled = async || shows("label    nightly\u{fffd}export\n").await;
-    eventually(DEADLINE, "the label is shown", labelled).await;
-}

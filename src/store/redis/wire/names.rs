@@ -72,11 +72,6 @@ pub(crate) fn process(id: ProcessId) -> String {
     format!("reentry:process:{id}")
 }
 
-/// The key of the label of a hold, in the slot of its lock.
-pub(crate) fn label(key: &LockKey, hold: HoldId) -> String {
-    format!("reentry:label:{}:{hold}", key.beside())
-}
-
 /// The key of the victim of a cycle, by its least wait.
 pub(crate) fn victim(least: HoldId) -> String {
     format!("reentry:victim:{least}")
