@@ -16,7 +16,6 @@ pub(crate) mod options;
 pub(crate) mod process;
 pub(crate) mod shown;
 pub(crate) mod span;
-pub(crate) mod suspension;
 pub(crate) mod sync;
 pub(crate) mod time;
 pub(crate) mod timer;

@@ -9,7 +9,6 @@ use futures_util::FutureExt;
 use futures_util::future::select_all;
 
 use crate::base::error::LockError;
-use crate::base::suspension;
 use crate::hold::hold::Hold;
 use crate::hold::scope;
 
@@ -32,7 +31,6 @@ impl Loss {
         body: Pin<&mut F>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<F::Output, LockError>> {
-        suspension::look();
         if let Some(error) = must_abort(holds) {
             return Poll::Ready(Err(error));
         }

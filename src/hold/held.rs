@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::base::error::{LockError, LostReason};
 use crate::base::id::{FencingToken, HoldId, OwnerId};
 use crate::base::option_types::Mode;
-use crate::base::suspension;
 use crate::hold::downgrade::{Settled, downgrade};
 use crate::hold::hold::Hold;
 use crate::hold::renewals::RenewalSchedule;
@@ -191,7 +190,6 @@ impl Held {
     /// ```
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        suspension::look();
         self.hold.remaining()
     }
 
@@ -213,7 +211,6 @@ impl Held {
     /// ```
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        suspension::look();
         self.hold.lost().is_some()
     }
 
@@ -239,7 +236,6 @@ impl Held {
     /// # }
     /// ```
     pub fn check(&self) -> Result<(), LockError> {
-        suspension::look();
         match self.hold.lost() {
             Some(reason) => Err(self.hold.lost_error(reason)),
             None => Ok(()),

@@ -3,7 +3,6 @@
 //!
 //! It is a value without a clock: the present instant is passed in.
 
-use std::iter;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -165,20 +164,6 @@ impl Lease {
             self.times.renewal_due = self.times.renewal_due.max(confirmed.renewal_due);
             self.times.deadline = self.times.deadline.max(confirmed.deadline);
         }
-    }
-
-    /// Notes that the machine was suspended for this long, and that this was noticed at `now`. A request that was sent
-    /// before no longer lengthens the lease, and the lease is verified immediately. A lease that was confirmed since
-    /// then is not affected.
-    pub(crate) fn suspended(&mut self, by: Duration, now: Instant) {
-        if self.times.confirmed > now {
-            return;
-        }
-        for instant in iter::once(&mut self.times.deadline).chain(&mut self.end) {
-            *instant = instant.checked_sub(by).unwrap_or(now);
-        }
-        self.times.confirmed = now;
-        self.times.renewal_due = self.times.renewal_due.min(now);
     }
 
     /// Notes that a request was confirmed that was sent after this number of disconnects.

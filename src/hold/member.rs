@@ -9,7 +9,6 @@ use futures_util::FutureExt;
 use futures_util::future::{JoinAll, join_all};
 
 use crate::base::error::LockError;
-use crate::base::suspension;
 use crate::hold::abort::Loss;
 use crate::hold::depth::Remains;
 use crate::hold::exit::{Exit, Leavings, end};
@@ -98,7 +97,6 @@ impl Members {
         body: Pin<&mut F>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<F::Output, LockError>> {
-        suspension::look();
         if let Some(error) = self.lost() {
             return Poll::Ready(Err(error));
         }

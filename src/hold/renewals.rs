@@ -28,7 +28,6 @@ use self::pace::Pace;
 use crate::base::error::LostReason;
 use crate::base::events::Throttle;
 use crate::base::key::LockKey;
-use crate::base::suspension::{self, Suspended};
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep_until;
 use crate::hold::hold::Hold;
@@ -56,9 +55,6 @@ pub(crate) struct RenewalSchedule {
     /// Selects the failures that are warned of.
     failures: Throttle,
     runtimes: Mutex<Vec<OfRuntime>>,
-    /// The last suspension of the machine, and an instant just before it was noticed. Its mutex comes after that of the
-    /// runtimes.
-    suspension: Mutex<Option<(Duration, Instant)>>,
 }
 
 /// The state of a hold in the schedule of its runtime, when it is removed.
@@ -73,16 +69,13 @@ pub(super) struct Removed {
 impl RenewalSchedule {
     pub(crate) fn new(queues: Arc<LocalQueues>, response_timeout: Duration) -> Arc<Self> {
         let disconnects = queues.store().disconnects();
-        let renewals = Arc::new(Self {
+        Arc::new(Self {
             queues,
             response_timeout,
             disconnects,
             failures: Throttle::default(),
             runtimes: Mutex::default(),
-            suspension: Mutex::default(),
-        });
-        suspension::tell(&renewals);
-        renewals
+        })
     }
 
     pub(crate) fn queues(&self) -> &Arc<LocalQueues> {
@@ -106,7 +99,7 @@ impl RenewalSchedule {
     pub(super) fn push(self: &Arc<Self>, hold: &Arc<Hold>, runtime: &Handle) {
         hold.join_group();
         let mut task = None;
-        let (signal, suspension) = {
+        let signal = {
             let mut runtimes = self.runtimes.lock();
             let mut known = runtimes.iter();
             let at = known.position(|it| it.runtime.id() == runtime.id());
@@ -120,11 +113,8 @@ impl RenewalSchedule {
             let due = hold.due(self.disconnects_of(hold.key()));
             hold.set_slot(of.holds.push(Arc::clone(hold), due));
             of.readers.push(hold);
-            (of.wake_by(due), *self.suspension.lock())
+            of.wake_by(due)
         };
-        if let Some((by, noticed)) = suspension {
-            hold.suspended(by, noticed);
-        }
         if let Some(task) = task {
             drop(runtime.spawn(task.run()));
         }
@@ -258,29 +248,6 @@ impl Drop for Task {
         if let Some(renewals) = self.renewals.upgrade() {
             renewals.end(&self.signal);
         }
-    }
-}
-
-impl Suspended for RenewalSchedule {
-    fn suspended(&self, by: Duration, now: Instant) {
-        let holds: Vec<_> = {
-            let runtimes = self.runtimes.lock();
-            // This is for holds that enter the schedule later, and were acquired by a request that was sent before.
-            let before = now.checked_sub(Duration::from_nanos(1));
-            *self.suspension.lock() = before.map(|before| (by, before));
-            let holds = runtimes.iter().flat_map(|of| of.holds.iter());
-            holds.cloned().collect()
-        };
-        for hold in holds {
-            hold.suspended(by, now);
-        }
-        let mut signals = Vec::new();
-        for of in self.runtimes.lock().iter_mut() {
-            of.holds
-                .reschedule(|hold| hold.due(self.disconnects_of(hold.key())));
-            signals.extend(of.earliest().and_then(|due| of.wake_by(due)));
-        }
-        signals.iter().for_each(|signal| signal.notify_one());
     }
 }
 

@@ -14,7 +14,6 @@ use crate::base::key::{Keys, LockKey};
 use crate::base::option_types::Reentrancy;
 use crate::base::options::{Options, Retry, Terms, WaitLimit};
 use crate::base::span::Acquisition;
-use crate::base::suspension;
 use crate::base::timer::timeout;
 use crate::hold::entry::Entry;
 use crate::hold::hold::Holds;
@@ -72,8 +71,6 @@ impl Engine {
         if terms.wait == WaitLimit::Never {
             self.put_vacant_last(&mut keys);
         }
-        // A lease is counted from before its request. An earlier suspension does not count towards it.
-        suspension::look();
         let since = Instant::now();
         let mut acquisition = Acquisition::begin(&keys, terms.mode, since);
         let mut acquiring = AcquiringAll::new(&self, entry, terms, runtime, since, keys.len());

@@ -104,14 +104,9 @@ impl Hold {
             let Some(deadline) = deadline else {
                 return until(&self.over, || self.lost()).await;
             };
-            // After a suspension of the machine the deadline is earlier.
-            let is_sooner = || (self.deadline() < deadline).then_some(None);
-            let lost = until(&self.over, || self.lost().map(Some).or_else(is_sooner));
             select! {
                 biased;
-                found = lost => if let Some(reason) = found {
-                    return reason;
-                },
+                reason = until(&self.over, || self.lost()) => return reason,
                 () = sleep_until(deadline) => {}
             }
         }

@@ -69,16 +69,6 @@ impl Hold {
         });
     }
 
-    /// Notes that the machine was suspended for this long, and that this was noticed at `now`.
-    pub(in crate::hold) fn suspended(&self, by: Duration, now: Instant) {
-        self.change(|state| {
-            state.lease.suspended(by, now);
-            state.lease.lost_by(now)
-        });
-        // The deadline that these tasks wait for is earlier now.
-        self.over.notify_waiters();
-    }
-
     /// Wakes a renewal that is in flight, after the end.
     pub(in crate::hold) fn call_off(&self) {
         self.over.notify_waiters();

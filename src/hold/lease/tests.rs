@@ -39,23 +39,6 @@ fn a_renewal_leaves_the_grace() {
 }
 
 #[test]
-fn a_suspension_counts_like_any_other_time() {
-    let sent = Instant::now();
-    let mut lease = of(sent, 10 * SECOND, 10 * SECOND, Some(60 * SECOND));
-    let now = sent + SECOND;
-    lease.suspended(5 * SECOND, now);
-    assert_eq!(lease.deadline(), sent + 5 * SECOND - SECOND / 10);
-    assert_eq!(lease.look(0, now), Due::Renewal);
-    // This was sent before the suspension.
-    lease.confirm(sent + SECOND / 2, 10 * SECOND, now);
-    assert_eq!(lease.deadline(), sent + 5 * SECOND - SECOND / 10);
-    lease.confirm(now, 10 * SECOND, now);
-    assert_eq!(lease.deadline(), now + 10 * SECOND - SECOND / 10);
-    lease.suspended(10 * SECOND, now);
-    assert_eq!(lease.lost_by(now), Some(LostReason::Unconfirmed));
-}
-
-#[test]
 fn a_confirmation_never_shortens_the_lease() {
     let sent = Instant::now();
     let mut lease = of(sent, 10 * SECOND, 10 * SECOND, None);

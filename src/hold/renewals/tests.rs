@@ -22,7 +22,6 @@ mod readers;
 mod review;
 mod several;
 mod spread;
-mod suspended;
 mod together;
 mod verified;
 

@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use super::batches::Batch;
 use super::of_runtime::OfRuntime;
 use super::{LOOKS, RenewalSchedule};
-use crate::base::suspension;
 use crate::hold::renewable::Renewable;
 
 impl RenewalSchedule {
@@ -19,7 +18,6 @@ impl RenewalSchedule {
         signal: &Arc<Notify>,
         disconnects: u64,
     ) -> Option<Instant> {
-        suspension::look();
         let (found, until, runtime) = {
             let mut runtimes = self.runtimes.lock();
             let of = of_signal(&mut runtimes, signal)?;
