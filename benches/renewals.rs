@@ -34,9 +34,7 @@ async fn main() {
     let (holds, ttl) = (number("HOLDS", 300_000), number("TTL", 9));
     let (cuts, seconds) = (number("CUTS", 3), number("SECONDS", 40));
     let server = RedisServer::start().await;
-    let locks = Locks::builder()
-        .url(server.url())
-        .ttl(Duration::from_secs(ttl));
+    let locks = Locks::builder(server.url()).ttl(Duration::from_secs(ttl));
     let locks = locks.build().await.unwrap();
     let begun = Instant::now();
     let guards = stream::iter(0..holds).map(|number| locks.lock(number.to_string()).acquire());

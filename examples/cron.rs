@@ -122,7 +122,7 @@ async fn main() -> Result<(), Failure> {
     let record = Record::Redis(redis::Client::open(&*url)?.into());
     // As long as another machine waits after the death of the one at work.
     let ttl = Duration::from_secs(2);
-    let locks = Locks::builder().url(url).ttl(ttl).build_lazy()?;
+    let locks = Locks::builder(url).ttl(ttl).build_lazy()?;
     let name = std::process::id().to_string();
     tokio::select! {
         () = machine(&locks, &record, &name, Duration::ZERO, u32::MAX) => {}

@@ -203,7 +203,7 @@ async fn main() -> Result<(), Failure> {
     for name in ["new 1", "new 2"] {
         let old = old.clone();
         // The prefix keeps the keys of the new locks apart from those of the old ones.
-        let locks = Locks::builder().url(&*url).prefix("new:").build().await?;
+        let locks = Locks::builder(&*url).prefix("new:").build().await?;
         programs.spawn(async move {
             for turn in 1..=3 {
                 with_both(&locks, &old, "order:42", work(name, turn)).await?;

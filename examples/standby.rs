@@ -31,7 +31,7 @@ async fn main() -> Result<(), LockError> {
     };
     let name = std::process::id().to_string();
     // Redis may be unavailable when the process starts, and later.
-    let builder = Locks::builder().url(url).ttl(Duration::from_secs(2));
+    let builder = Locks::builder(url).ttl(Duration::from_secs(2));
     let locks = builder.build_lazy()?;
     tokio::select! {
         ended = replica(&locks, &name, |_tick| {}) => ended?,

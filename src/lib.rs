@@ -53,7 +53,6 @@ pub use self::hold::scope::{current, held};
 #[cfg(feature = "tls")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
 pub use self::store::redis::Certificates;
-pub use self::store::redis::Servers;
 
 #[doc(hidden)]
 pub use self::api::__admin;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::rounds;
 use crate::support::stats::Calls;
 use crate::support::{Cluster, RedisServer};
-use reentry::{Locks, Servers};
+use reentry::Locks;
 
 /// The commands that a client of the crate may send, or that a script does not call.
 const SENT: [&str; 9] = [
@@ -26,10 +26,9 @@ const KEYS: usize = 300;
 pub(crate) async fn measure() {
     let server = RedisServer::start().await;
     let cluster = Cluster::start().await;
-    let addresses = cluster.nodes.iter().map(RedisServer::address);
     let one = Locks::connect(server.url()).await.expect("a server");
-    let many = Locks::builder().servers(Servers::cluster(addresses));
-    let many = many.build().await.expect("a cluster");
+    let many = Locks::connect(format!("redis+cluster://{}", cluster.seeds()));
+    let many = many.await.expect("a cluster");
     let sections = rounds(30) * KEYS;
     let (servers, primaries) = ([server], &cluster.nodes[..3]);
     println!("| | commands per section | called by scripts, per section |");

@@ -40,7 +40,7 @@ pub(crate) async fn measure() {
 }
 
 async fn compare(primary: &RedisServer, tasks: usize) {
-    let builder = Locks::builder().url(primary.url());
+    let builder = Locks::builder(primary.url());
     let confirmed = builder
         .clone()
         .confirm(Replicas::all(), Duration::from_secs(1));

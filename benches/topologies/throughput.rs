@@ -6,7 +6,7 @@ use super::model::{Costs, compute};
 use super::numbers::{median, spread};
 use super::{cpu, rounds, sections};
 use crate::support::{Cluster, RedisServer};
-use reentry::{Locks, Servers};
+use reentry::Locks;
 
 /// The duration of each turn.
 const TURN: Duration = Duration::from_secs(1);
@@ -34,8 +34,8 @@ pub(crate) async fn measure() {
     // Otherwise they would use a part of two cores.
     cluster.nodes[3..].iter().for_each(RedisServer::stop);
     let primaries = &cluster.nodes[..3];
-    let addresses = primaries.iter().map(RedisServer::address);
-    let many = Locks::builder().servers(Servers::cluster(addresses));
+    let addresses: Vec<_> = primaries.iter().map(RedisServer::address).collect();
+    let many = Locks::builder(format!("redis+cluster://{}", addresses.join(",")));
     let connect = async || Locks::connect(one[0].url()).await.expect("a server");
     let contestant = |name, locks, servers| Contestant {
         name,

@@ -35,13 +35,7 @@ pub(crate) fn builder(global: &Global) -> anyhow::Result<LocksBuilder> {
         url != "memory:",
         "`memory:` is the memory of a single process: use the address of a server, for example redis://127.0.0.1:6379"
     );
-    let file = global.password_file.as_ref();
-    let url = match file {
-        Some(file) => &*file.address(url)?,
-        None => url,
-    };
-    let builder = Locks::builder()
-        .url(url)
+    let builder = Locks::builder(url)
         .prefix(&global.prefix)
         .connect_timeout(global.connect_timeout)
         .response_timeout(global.response_timeout);
@@ -50,10 +44,11 @@ pub(crate) fn builder(global: &Global) -> anyhow::Result<LocksBuilder> {
         Some(certificates) => builder.certificates(certificates),
         None => builder,
     };
-    match file {
+    match &global.password_file {
         Some(file) => {
-            let login = file.login(&server(&builder)?);
-            Ok(builder.credentials(login))
+            let login = file.login(&server(&builder)?)?;
+            let (user, password) = (login.user().to_owned(), file.password()?);
+            Ok(builder.login(user, password).credentials(login))
         }
         None => Ok(builder),
     }

@@ -1,7 +1,7 @@
 //! The password of the servers, from a file as container platforms mount it.
 //!
-//! The first read is part of the address. Each connection of the locks reads a regular file again, so that a process that
-//! runs for days follows a rotation. Pipes can be read only once.
+//! Each connection of the locks reads a regular file again, so that a process that runs for days follows a rotation. All
+//! other connections use what was read first. Pipes can be read only once.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -20,6 +20,8 @@ const MOST: u64 = 64 * 1024;
 
 /// The user of a server that names no users.
 const USER: &str = "default";
+
+const TWICE: &str = "the address contains a password, but --password-file or REENTRY_PASSWORD_FILE is used, too: remove one of them";
 
 /// A file with a password. Its content is read when it is needed first.
 #[derive(Clone)]
@@ -43,22 +45,18 @@ impl PasswordFile {
         Ok(self.first.get().map_or("", String::as_str))
     }
 
-    /// The address with the password.
+    /// The login of each connection to such a server.
     ///
     /// # Errors
     ///
-    /// The address has a password. The file cannot be read.
-    pub(crate) fn address(&self, url: &str) -> anyhow::Result<String> {
-        with_password(url, self.password()?)
-    }
-
-    /// The login of each connection to such a server.
-    pub(crate) fn login(&self, server: &ConnectionInfo) -> Login {
-        let user = server.redis_settings().username();
-        Login {
-            user: user.unwrap_or(USER).to_owned(),
+    /// The address has a password.
+    pub(crate) fn login(&self, server: &ConnectionInfo) -> anyhow::Result<Login> {
+        let settings = server.redis_settings();
+        ensure!(settings.password().is_none_or(str::is_empty), TWICE);
+        Ok(Login {
+            user: settings.username().unwrap_or(USER).to_owned(),
             file: self.clone(),
-        }
+        })
     }
 
     fn failed(&self) -> String {
@@ -89,6 +87,12 @@ pub(crate) struct Login {
     file: PasswordFile,
 }
 
+impl Login {
+    pub(crate) fn user(&self) -> &str {
+        &self.user
+    }
+}
+
 impl StreamingCredentialsProvider for Login {
     fn subscribe(&self) -> Pin<Box<dyn Stream<Item = RedisResult<BasicAuth>> + Send + 'static>> {
         let path = &self.file.path;
@@ -116,53 +120,4 @@ fn read(path: &Path) -> anyhow::Result<String> {
     }
     ensure!(!text.is_empty(), "it is empty");
     Ok(text)
-}
-
-/// The address with a password.
-fn with_password(url: &str, password: &str) -> anyhow::Result<String> {
-    const TWICE: &str = "the address contains a password, but --password-file or REENTRY_PASSWORD_FILE is used, too: remove one of them";
-    let encoded = || password.bytes().map(|byte| format!("%{byte:02X}"));
-    let encoded: String = encoded().collect();
-    let Some((scheme, rest)) = url.split_once("://") else {
-        // The library reports the error.
-        return Ok(url.to_owned());
-    };
-    if scheme == "unix" || scheme.ends_with("+unix") {
-        let query = rest.split_once('?').map(|(_, query)| query);
-        let mut parameters = query.unwrap_or_default().split('&');
-        ensure!(!parameters.any(|it| it.starts_with("pass=")), TWICE);
-        let joint = query.map_or('?', |_| '&');
-        return Ok(format!("{url}{joint}pass={encoded}"));
-    }
-    let (login, hosts) = rest.rsplit_once('@').unwrap_or(("", rest));
-    let (user, present) = login.split_once(':').unwrap_or((login, ""));
-    ensure!(present.is_empty(), TWICE);
-    Ok(format!("{scheme}://{user}:{encoded}@{hosts}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_becomes_a_part_of_the_address() {
-        for (url, expected) in [
-            ("redis://host", "redis://:%61%2F@host"),
-            ("redis://app@host:1/2", "redis://app:%61%2F@host:1/2"),
-            ("redis://app:@host", "redis://app:%61%2F@host"),
-            ("redis+cluster://a:1,b:2", "redis+cluster://:%61%2F@a:1,b:2"),
-            ("unix:///run/redis", "unix:///run/redis?pass=%61%2F"),
-            ("unix:///r?user=app", "unix:///r?user=app&pass=%61%2F"),
-            ("host", "host"),
-        ] {
-            assert_eq!(with_password(url, "a/").unwrap(), expected);
-        }
-        for url in [
-            "redis://:b@host",
-            "redis://a:b/c@host",
-            "unix:///r?db=1&pass=b",
-        ] {
-            assert!(with_password(url, "a").is_err(), "{url}");
-        }
-    }
 }

@@ -212,7 +212,7 @@ mod tests {
 
     /// A server at this address, which is never asked.
     fn server(place: &str) -> Server {
-        let builder = Locks::builder().url(format!("redis://{place}"));
+        let builder = Locks::builder(format!("redis://{place}"));
         let seeds = Seeds::of(&builder).expect("a URL");
         let Seeds::Server(info) = seeds else {
             panic!("{seeds:?}");

@@ -160,7 +160,7 @@ async fn main() -> Result<(), Failure> {
     tracing_subscriber::fmt().init();
     let url = env::var("REDIS_URL").unwrap_or_else(|_| "memory:".to_owned());
     let address = env::var("ADDRESS").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());
-    let locks = configured(Locks::builder().url(url))?;
+    let locks = configured(Locks::builder(url))?;
     let app = app(locks.clone(), Carrier::new(Duration::from_secs(1)));
     let listener = TcpListener::bind(address).await?;
     let end = signal::terminated()?;
@@ -348,7 +348,7 @@ mod tests {
         use tokio::io::{AsyncReadExt, AsyncWriteExt};
         use tokio::net::TcpStream;
 
-        let locks = configured(Locks::builder().url("memory:")).unwrap();
+        let locks = configured(Locks::builder("memory:")).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let end = signal::terminated().unwrap();

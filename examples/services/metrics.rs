@@ -69,7 +69,7 @@ async fn main() -> Result<(), Failure> {
     // The recorder is installed before the locks, which register the descriptions of their metrics.
     let metrics = recorder()?.install_recorder()?;
     let url = env::var("REDIS_URL").unwrap_or_else(|_| "memory:".to_owned());
-    let locks = Locks::builder().url(url);
+    let locks = Locks::builder(url);
     // "order:42" is counted as "order".
     let locks = locks.metrics_class(|key| key.split(':').next().unwrap_or("other").to_owned());
     let locks = locks.build().await?;

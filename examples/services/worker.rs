@@ -110,7 +110,7 @@ async fn run(locks: Locks, office: &Arc<Office>, end: impl Future<Output = ()>) 
 async fn main() -> Result<(), Failure> {
     tracing_subscriber::fmt().init();
     let url = env::var("REDIS_URL").unwrap_or_else(|_| "memory:".to_owned());
-    let locks = configured(Locks::builder().url(url))?;
+    let locks = configured(Locks::builder(url))?;
     let office = Arc::<Office>::default();
     let jobs = (0..20).map(|id| Job {
         id,

@@ -14,7 +14,7 @@ use crate::function::Bindings;
 use crate::key::{Key, string};
 use crate::{duration, names};
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 11] = [
     "key",
     "locks",
     "held",
@@ -22,7 +22,6 @@ const NAMES: [&str; 12] = [
     "wait",
     "max_hold",
     "min_hold",
-    "confirm",
     "on_lost",
     "reentrancy",
     "detect_deadlocks",
@@ -209,7 +208,6 @@ impl Reader<'_> {
             option => {
                 let setter = match option {
                     "ttl" | "wait" | "max_hold" | "min_hold" => self.timed(name, &value),
-                    "confirm" => self.confirmation(name, &value),
                     _ => Ok(quote!(.#name(#value))),
                 };
                 let setter = self.errors.keep(setter);
@@ -234,21 +232,6 @@ impl Reader<'_> {
         Err(syn::Error::new_spanned(value, mistake))
     }
 
-    /// The setter for the replicas that must confirm the lock, and for the time within which they must do so.
-    fn confirmation(&mut self, name: &Ident, value: &Expr) -> syn::Result<TokenStream> {
-        let pair = match value {
-            Expr::Tuple(pair) => pair.elems.iter().collect(),
-            _ => Vec::new(),
-        };
-        let [replicas, within] = pair[..] else {
-            let message = "`confirm` takes a number of replicas and a time limit: \
-                           `confirm = (Replicas::all(), \"500ms\")`";
-            return Err(syn::Error::new_spanned(value, message));
-        };
-        let within = self.duration(name, within)?;
-        Ok(quote!(.#name(#replicas, #within)))
-    }
-
     /// The setter for a duration.
     fn timed(&mut self, name: &Ident, value: &Expr) -> syn::Result<TokenStream> {
         let text = string(value).map(LitStr::value);
@@ -268,12 +251,7 @@ impl Reader<'_> {
     fn duration(&mut self, name: &Ident, value: &Expr) -> syn::Result<TokenStream> {
         let Some(literal) = string(value) else {
             if matches!(value, Expr::Lit(_)) {
-                let example = if name == "confirm" {
-                    "(Replicas::all(), \"10s\")"
-                } else {
-                    "\"10s\""
-                };
-                let message = format!("a duration needs a unit: `{name} = {example}`");
+                let message = format!("a duration needs a unit: `{name} = \"10s\"`");
                 return Err(syn::Error::new_spanned(value, message));
             }
             return Ok(quote!(#value));
@@ -284,9 +262,6 @@ impl Reader<'_> {
                 .map_err(|message| format!("{message}; `none` and `forever` are also accepted")),
             (name, text) => duration::parse(text).and_then(|duration| match name {
                 _ if !duration.is_zero() || name == "min_hold" => Ok(duration),
-                "confirm" => {
-                    Err("a time limit of zero leaves the replicas no time to confirm".to_owned())
-                }
                 _ => Err(format!(
                     "a `{name}` of zero would lose the lock immediately"
                 )),

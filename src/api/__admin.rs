@@ -225,14 +225,10 @@ impl Seeds {
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`] for an invalid URL, and if no server is given.
+    /// [`LockError::Config`] for an invalid URL, and for one that names no server.
     pub fn of(builder: &LocksBuilder) -> Result<Self, LockError> {
         let all = |of: &Address, places: &[_]| places.iter().map(|it| of.at(it).info).collect();
-        let origin = builder.origin()?;
-        let origin = origin.ok_or_else(|| {
-            LockError::config("no server is given: set a URL, servers or a client")
-        })?;
-        Ok(match origin {
+        Ok(match builder.origin()? {
             Origin::Server(server) => Self::Server(server.info),
             Origin::Sentinels(set) => Self::Sentinels {
                 primary: set.name.to_string(),

@@ -8,8 +8,9 @@ use crate::base::metrics::Classifier;
 use crate::base::options::{Options, Queueing};
 use crate::base::time::Grace;
 use crate::store::records::Enclosing;
+use crate::store::redis::Login;
+#[cfg(feature = "pool")]
 use crate::store::redis::link::source::Source;
-use crate::store::redis::{Login, Servers};
 #[cfg(any(test, feature = "test-util"))]
 use crate::store::{Store, redis::Timeouts};
 
@@ -30,8 +31,7 @@ mod shown;
 /// # use std::time::Duration;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), reentry::LockError> {
-/// let locks = reentry::Locks::builder()
-///     .url("memory:")
+/// let locks = reentry::Locks::builder("memory:")
 ///     .prefix("billing:")
 ///     .ttl(Duration::from_secs(10))
 ///     .wait(Duration::from_secs(5))
@@ -41,16 +41,11 @@ mod shown;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct LocksBuilder {
-    url: Option<String>,
-    servers: Option<Servers>,
+    backend: Backend,
     login: Login,
-    /// The source of connections for commands, if it is neither the URL nor the servers.
-    commands: Option<Arc<dyn Source>>,
-    #[cfg(any(test, feature = "test-util"))]
-    pub(crate) store: Option<OpenStore>,
     prefix: String,
     name: Option<Arc<str>>,
     pub(super) options: Options,
@@ -61,11 +56,33 @@ pub struct LocksBuilder {
     class: Classifier,
 }
 
-/// Opens the store of one process.
-#[cfg(any(test, feature = "test-util"))]
-type OpenStore = Arc<dyn Fn(Timeouts) -> Arc<Store> + Send + Sync>;
+/// The servers that have the locks, or what takes their place.
+#[derive(Clone)]
+pub(crate) enum Backend {
+    Url(String),
+    #[cfg(feature = "pool")]
+    Pool(Arc<dyn Source>),
+    /// Opens the store of one process.
+    #[cfg(any(test, feature = "test-util"))]
+    Test(Arc<dyn Fn(Timeouts) -> Arc<Store> + Send + Sync>),
+}
 
 impl LocksBuilder {
+    pub(crate) fn new(backend: Backend) -> Self {
+        Self {
+            backend,
+            login: Login::default(),
+            prefix: String::new(),
+            name: None,
+            options: Options::default(),
+            queueing: Queueing::default(),
+            inside: Vec::new(),
+            connect_timeout: None,
+            response_timeout: None,
+            class: Classifier::default(),
+        }
+    }
+
     /// Sets the prefix of every key in the store (default: none). The API shows keys without it.
     ///
     /// The prefix must not begin with `reentry:`, and its first pair of braces must not be `{}`. Otherwise no key would
@@ -76,7 +93,7 @@ impl LocksBuilder {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::builder().url("memory:").prefix("billing:").build().await?;
+    /// let locks = reentry::Locks::builder("memory:").prefix("billing:").build().await?;
     /// let guard = locks.lock("invoice:7").await?; // "billing:invoice:7" in the store
     /// assert_eq!(guard.held().key(), "invoice:7");
     /// # Ok(())
@@ -103,7 +120,7 @@ impl LocksBuilder {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// let grace = Duration::from_secs(5);
-    /// let locks = reentry::Locks::builder().url("memory:").grace(grace).build().await?;
+    /// let locks = reentry::Locks::builder("memory:").grace(grace).build().await?;
     /// let guard = locks.lock("order:42").await?; // with a TTL of 30 s
     /// assert_eq!(guard.held().remaining(), Duration::from_secs(25));
     /// # Ok(())
@@ -111,64 +128,6 @@ impl LocksBuilder {
     /// ```
     pub fn grace(mut self, grace: Duration) -> Self {
         self.options.grace = Grace::new(grace);
-        self
-    }
-
-    /// Sets the URL of the store:
-    ///
-    /// | URL | |
-    /// |---|---|
-    /// | `redis://user:password@host:port/database` | one server |
-    /// | `rediss://…` | one server, over TLS (feature `tls`); also `rediss+sentinel` |
-    /// | `unix:///path?user=…&pass=…` | one server on this machine |
-    /// | `redis+sentinel://user:password@host:port,host:port/primary` | the primary that [sentinels](Servers::sentinel) monitor; further parameters: `sentinel_username`, `sentinel_password`, `sentinel_tls=false` |
-    /// | `redis+cluster://user:password@host:port,host:port` | a [cluster](Servers::cluster); also `rediss+cluster` |
-    /// | `memory:` | the memory of this process |
-    ///
-    /// `?db=3` names a database, like `/3` in the path. A parameter that the URL does not know is an error, and so are two
-    /// different databases.
-    ///
-    /// Connections speak RESP3. They speak RESP2 if a server or a proxy rejects RESP3, and with the parameter
-    /// `protocol=resp2`. With RESP2, each process has an additional connection to each server, for messages.
-    ///
-    /// In a user name, a password or a parameter, characters with a special meaning in a URL must be percent-encoded.
-    ///
-    /// With a `pool`, the URL is used only for the subscription that informs waiters when it is their
-    /// turn. All commands go through the pool.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use reentry::{LockError, Locks};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let nonsense = Locks::builder().url("localhost:6379").build().await;
-    /// assert!(matches!(nonsense, Err(LockError::Config { .. })));
-    /// Locks::builder().url("memory:").build().await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn url(mut self, url: impl Into<String>) -> Self {
-        self.url = Some(url.into());
-        self
-    }
-
-    /// Sets the servers of a deployment with more than one server. The [URL](Self::url) can name them as well.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # fn main() -> Result<(), reentry::LockError> {
-    /// use reentry::{Locks, Servers};
-    ///
-    /// let servers = Servers::sentinel(["sentinel-1", "sentinel-2", "sentinel-3"], "orders");
-    /// let locks = Locks::builder().servers(servers).build_lazy()?;
-    /// # drop(locks);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn servers(mut self, servers: Servers) -> Self {
-        self.servers = Some(servers);
         self
     }
 
@@ -181,9 +140,9 @@ impl LocksBuilder {
     /// # use reentry::{LockError, Locks};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let builder = Locks::builder().url("memory:").connect_timeout(Duration::from_millis(500));
+    /// let builder = Locks::builder("memory:").connect_timeout(Duration::from_millis(500));
     /// assert!(builder.build().await.is_ok());
-    /// let builder = Locks::builder().url("memory:").connect_timeout(Duration::ZERO);
+    /// let builder = Locks::builder("memory:").connect_timeout(Duration::ZERO);
     /// assert!(matches!(builder.build().await, Err(LockError::Config { .. })));
     /// # Ok(())
     /// # }
@@ -203,9 +162,9 @@ impl LocksBuilder {
     /// # use reentry::{LockError, Locks};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let builder = Locks::builder().url("memory:").response_timeout(Duration::from_millis(500));
+    /// let builder = Locks::builder("memory:").response_timeout(Duration::from_millis(500));
     /// assert!(builder.build().await.is_ok());
-    /// let builder = Locks::builder().url("memory:").response_timeout(Duration::ZERO);
+    /// let builder = Locks::builder("memory:").response_timeout(Duration::ZERO);
     /// assert!(matches!(builder.build().await, Err(LockError::Config { .. })));
     /// # Ok(())
     /// # }
@@ -231,7 +190,7 @@ impl LocksBuilder {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// // There is no server at this address.
-    /// let builder = reentry::Locks::builder().url("redis://127.0.0.1:1");
+    /// let builder = reentry::Locks::builder("redis://127.0.0.1:1");
     /// let locks = builder.outage(Duration::from_secs(5)).build_lazy()?;
     /// let error = locks.lock("order:42").wait(Duration::from_secs(60)).await.unwrap_err();
     /// assert!(error.is_unavailable());
@@ -262,7 +221,7 @@ impl LocksBuilder {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::builder().url("memory:").turns(0).build().await?;
+    /// let locks = reentry::Locks::builder("memory:").turns(0).build().await?;
     /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
     /// # Ok(())
     /// # }
@@ -285,7 +244,7 @@ impl LocksBuilder {
     /// # use std::time::Duration;
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let builder = reentry::Locks::builder().url("memory:");
+    /// let builder = reentry::Locks::builder("memory:");
     /// let locks = builder.report_waiting_after(Duration::from_secs(30)).build().await?;
     /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
     /// # Ok(())

@@ -68,7 +68,7 @@ options! {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// let ttl = Duration::from_secs(5);
-    /// let locks = reentry::Locks::builder().url("memory:").ttl(ttl).build().await?;
+    /// let locks = reentry::Locks::builder("memory:").ttl(ttl).build().await?;
     /// assert!(locks.lock("order:42").await?.held().remaining() <= ttl);
     /// # Ok(())
     /// # }
@@ -102,7 +102,7 @@ options! {
     /// # use std::time::Duration;
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::builder().url("memory:").wait(Duration::from_secs(5)).build().await?;
+    /// let locks = reentry::Locks::builder("memory:").wait(Duration::from_secs(5)).build().await?;
     /// let _elsewhere = locks.lock("order:42").await?;
     /// assert!(locks.lock("order:42").await.unwrap_err().is_contended());
     /// # Ok(())
@@ -137,104 +137,13 @@ options! {
     /// # use std::time::Duration;
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::builder().url("memory:").max_hold(Duration::from_secs(60)).build().await?;
+    /// let locks = reentry::Locks::builder("memory:").max_hold(Duration::from_secs(60)).build().await?;
     /// let body = tokio::time::sleep(Duration::from_secs(3600));
     /// assert!(locks.with_lock("order:42", body).await.unwrap_err().is_lost());
     /// # Ok(())
     /// # }
     /// ```
     fn max_hold(max_hold: Duration) => max_hold = Some(max_hold);
-    request:
-    /// Sets what happens to the body when the lock is lost (default: the body is dropped). The value of the outermost
-    /// acquisition applies.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use reentry::OnLost;
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let request = locks.lock("order:42").max_hold(Duration::from_secs(60));
-    /// let lost = request
-    ///     .on_lost(OnLost::KeepRunning)
-    ///     .run(async {
-    ///         let held = reentry::held("order:42")?;
-    ///         tokio::time::sleep(Duration::from_secs(90)).await;
-    ///         Some(held.is_lost())
-    ///     })
-    ///     .await?;
-    /// assert_eq!(lost, Some(true));
-    /// # Ok(())
-    /// # }
-    /// ```
-    builder:
-    /// Sets the default of [`LockRequest::on_lost`] (the body is dropped).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use reentry::{Locks, OnLost};
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let builder = Locks::builder().url("memory:").max_hold(Duration::from_secs(60));
-    /// let locks = builder.on_lost(OnLost::KeepRunning).build().await?;
-    /// let body = tokio::time::sleep(Duration::from_secs(3600));
-    /// assert!(locks.with_lock("order:42", body).await.is_ok());
-    /// # Ok(())
-    /// # }
-    /// ```
-    fn on_lost(on_lost: OnLost) => on_lost = Some(on_lost);
-    request:
-    /// Sets how many replicas must confirm the lock before it counts. See [`LocksBuilder::confirm`]. The value of the
-    /// outermost acquisition applies.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// # let locks = reentry::Locks::in_memory();
-    /// use reentry::Replicas;
-    ///
-    /// let payment = locks.lock("payment:7").confirm(Replicas::all(), Duration::from_millis(500));
-    /// payment.run(async { /* what must not happen twice */ }).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    builder:
-    /// Sets how many replicas must confirm a lock, and each of its renewals, before it counts (default: none).
-    ///
-    /// A server responds before its replicas have the change. If it fails then, the replica that is promoted may not
-    /// have the lock, and may give it to another holder. With this option, the body begins when the replicas have the
-    /// lock. If they do not confirm it `within` that time, the lock is released, and the error is
-    /// [`LockError::Unconfirmed`](crate::LockError::Unconfirmed). A renewal that they do not confirm does not lengthen
-    /// the lease. So a holder that is cut off from the replicas together with the server ends its body in time.
-    ///
-    /// Confirmation costs each outermost acquisition a round trip to the server and to its replicas, which concurrent
-    /// callers share. It uses its own connection, even with a pool. Releases and changes of the depth do not wait for
-    /// it. The time `within` is in addition to [`wait`](Self::wait). It is at least 1 ms. A few times the response time
-    /// of a replica is a good choice. The in-memory store has no replicas, and confirms immediately.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # fn main() -> Result<(), reentry::LockError> {
-    /// use reentry::{Locks, Replicas};
-    ///
-    /// let locks = Locks::builder()
-    ///     .url("redis+sentinel://sentinel-1,sentinel-2,sentinel-3/orders")
-    ///     .confirm(Replicas::all(), Duration::from_millis(500))
-    ///     .build_lazy()?;
-    /// # drop(locks);
-    /// # Ok(())
-    /// # }
-    /// ```
-    fn confirm(replicas: Replicas, within: Duration) => confirm = Some((replicas, within));
     request:
     /// Sets whether the lock may be re-entered if an enclosing call holds it (default: it may).
     ///
@@ -261,7 +170,7 @@ options! {
     /// # use reentry::{LockError, Locks, Reentrancy};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = Locks::builder().url("memory:").reentrancy(Reentrancy::Forbid).build().await?;
+    /// let locks = Locks::builder("memory:").reentrancy(Reentrancy::Forbid).build().await?;
     /// let nested = locks.with_lock("order:42", locks.with_lock("order:42", async {})).await?;
     /// assert!(matches!(nested, Err(LockError::AlreadyHeld { .. })));
     /// # Ok(())
@@ -314,10 +223,75 @@ options! {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::builder().url("memory:").detect_deadlocks(false).build().await?;
+    /// let locks = reentry::Locks::builder("memory:").detect_deadlocks(false).build().await?;
     /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
     /// # Ok(())
     /// # }
     /// ```
     fn detect_deadlocks(detect: bool) => detect_deadlocks = Some(detect);
+}
+
+impl LockRequest {
+    /// Sets what happens to the body when the lock is lost (default: the body is dropped). The value of the outermost
+    /// acquisition applies.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::OnLost;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let request = locks.lock("order:42").max_hold(Duration::from_secs(60));
+    /// let lost = request
+    ///     .on_lost(OnLost::KeepRunning)
+    ///     .run(async {
+    ///         let held = reentry::held("order:42")?;
+    ///         tokio::time::sleep(Duration::from_secs(90)).await;
+    ///         Some(held.is_lost())
+    ///     })
+    ///     .await?;
+    /// assert_eq!(lost, Some(true));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_lost(mut self, on_lost: OnLost) -> Self {
+        self.options.on_lost = on_lost;
+        self
+    }
+}
+
+impl LocksBuilder {
+    /// Sets how many replicas must confirm each lock, and each of its renewals, before it counts (default: none).
+    ///
+    /// A server responds before its replicas have the change. If it fails then, the replica that is promoted may not
+    /// have the lock, and may give it to another holder. With this option, the body begins when the replicas have the
+    /// lock. If they do not confirm it `within` that time, the lock is released, and the error is
+    /// [`LockError::Unconfirmed`](crate::LockError::Unconfirmed). A renewal that they do not confirm does not lengthen
+    /// the lease. So a holder that is cut off from the replicas together with the server ends its body in time.
+    ///
+    /// Confirmation costs each outermost acquisition a round trip to the server and to its replicas, which concurrent
+    /// callers share. It uses its own connection, even with a pool. Releases and changes of the depth do not wait for
+    /// it. The time `within` is in addition to [`wait`](Self::wait). It is at least 1 ms. A few times the response time
+    /// of a replica is a good choice. The in-memory store has no replicas, and confirms immediately.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # fn main() -> Result<(), reentry::LockError> {
+    /// use reentry::{Locks, Replicas};
+    ///
+    /// let locks = Locks::builder("redis+sentinel://sentinel-1,sentinel-2,sentinel-3/orders")
+    ///     .confirm(Replicas::all(), Duration::from_millis(500))
+    ///     .build_lazy()?;
+    /// # drop(locks);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn confirm(mut self, replicas: Replicas, within: Duration) -> Self {
+        self.options.confirm = Some((replicas, within));
+        self
+    }
 }

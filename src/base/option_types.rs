@@ -32,8 +32,9 @@ impl Mode {
 /// ```
 /// use reentry::{Locks, OnLost};
 ///
-/// let builder = Locks::builder().url("memory:").on_lost(OnLost::KeepRunning);
-/// # assert!(builder.build_lazy().is_ok());
+/// let locks = Locks::in_memory();
+/// let request = locks.lock("order:42").on_lost(OnLost::KeepRunning);
+/// # drop(request);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -54,7 +55,7 @@ pub enum OnLost {
 /// ```
 /// use reentry::{Locks, Reentrancy};
 ///
-/// let builder = Locks::builder().url("memory:").reentrancy(Reentrancy::Forbid);
+/// let builder = Locks::builder("memory:").reentrancy(Reentrancy::Forbid);
 /// # assert!(builder.build_lazy().is_ok());
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -84,7 +85,7 @@ pub enum Reentrancy {
 /// use reentry::{Locks, Replicas};
 ///
 /// let within = Duration::from_millis(500);
-/// let builder = Locks::builder().url("memory:").confirm(Replicas::all(), within);
+/// let builder = Locks::builder("memory:").confirm(Replicas::all(), within);
 /// # builder.build().await?;
 /// # Ok(())
 /// # }

@@ -94,7 +94,7 @@ pub(crate) struct Options {
     pub(crate) min_hold: Option<Duration>,
     /// How much longer the lease lasts in the store than here, at least. It is the same for all requests of a `Locks`.
     pub(crate) grace: Grace,
-    pub(crate) on_lost: Option<OnLost>,
+    pub(crate) on_lost: OnLost,
     pub(crate) reentrancy: Option<Reentrancy>,
     pub(crate) mode: Mode,
     /// The number of permits, if the lock is a semaphore.
@@ -102,7 +102,8 @@ pub(crate) struct Options {
     /// The number of permits that this request takes.
     pub(crate) takes: Option<u32>,
     pub(crate) detect_deadlocks: Option<bool>,
-    /// The replicas that must have the lock before it counts, and the time within which they must have it.
+    /// The replicas that must have the lock before it counts, and the time within which they must have it. It is the
+    /// same for all requests of a `Locks`.
     pub(crate) confirm: Option<(Replicas, Duration)>,
 }
 
@@ -153,8 +154,9 @@ impl Options {
         if let Some(reason) = self.contradiction(ttl, max_hold, grace) {
             return Err(LockError::config(reason));
         }
-        let confirm = self.confirm.or(defaults.confirm);
-        let confirm = confirm.map(|(replicas, within)| Confirm::new(replicas, within));
+        let confirm = defaults
+            .confirm
+            .map(|(replicas, within)| Confirm::new(replicas, within));
         let wait = self.wait.or(defaults.wait);
         let detect_deadlocks = self.detect_deadlocks.or(defaults.detect_deadlocks);
         Ok(Terms {
@@ -166,7 +168,7 @@ impl Options {
             // The store counts milliseconds.
             min_hold: self.min_hold.filter(|it| it.as_millis() > 0),
             may_inherit: max_hold.is_none() && self.min_hold.is_none(),
-            on_lost: self.on_lost.or(defaults.on_lost).unwrap_or_default(),
+            on_lost: self.on_lost,
             reentrancy: self.reentrancy.or(defaults.reentrancy).unwrap_or_default(),
             mode: self.mode,
             permits: self.permits,

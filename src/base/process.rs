@@ -125,7 +125,7 @@ impl fmt::Debug for ProcessId {
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), reentry::LockError> {
-/// let locks = reentry::Locks::builder().url("memory:").name("orders").build().await?;
+/// let locks = reentry::Locks::builder("memory:").name("orders").build().await?;
 /// let _guard = locks.lock("order:42").await?;
 /// let info = locks.inspect("order:42").await?.expect("it is held");
 /// let process = info.holders[0].process.as_ref().expect("it is this process");

@@ -47,7 +47,7 @@ impl Held {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::builder().url("memory:").prefix("billing:").build().await?;
+    /// let locks = reentry::Locks::builder("memory:").prefix("billing:").build().await?;
     /// let guard = locks.lock("order:42").await?;
     /// assert_eq!(guard.held().key(), "order:42");
     /// # Ok(())

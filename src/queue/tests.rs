@@ -156,7 +156,7 @@ impl Process {
             meanwhile: Mutex::default(),
             listener: Mutex::default(),
         });
-        let locks = Locks::builder().ttl(TTL).__heartbeat(heartbeat);
+        let locks = Locks::builder("memory:").ttl(TTL).__heartbeat(heartbeat);
         let locks = locks.behind(Arc::clone(&store), SECOND);
         Self { store, locks }
     }

@@ -4,7 +4,9 @@ use std::future::ready;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 
-use self::connect::common::{Common, Outages};
+use self::connect::common::Common;
+#[cfg(feature = "pool")]
+use self::connect::common::Outages;
 use self::inbox::Inbox;
 use self::link::source::Source;
 use self::topology::Topology;
@@ -33,7 +35,6 @@ pub use self::link::credentials::watched;
 pub(crate) use self::link::source::Timeouts;
 pub(crate) use self::topology::login::Login;
 pub(crate) use self::topology::servers::Origin;
-pub use self::topology::servers::Servers;
 pub(crate) use self::wire::call::{Call, Script, script};
 pub(crate) use self::wire::names::slot_of_waits;
 pub(crate) use self::wire::question::{Question, Short, ShortWish};
@@ -45,7 +46,7 @@ pub(crate) use self::{topology::servers::properties::url, wire::names::propertie
 pub(crate) struct RedisStore {
     pub(super) topology: Topology,
     pub(super) common: Common,
-    /// `None` without a URL: a pool does not say where its server is.
+    /// `None` over a pool, whose connections receive no messages.
     inbox: Option<Inbox>,
     /// The process that first used the store.
     process: OnceLock<ProcessId>,
@@ -72,17 +73,11 @@ impl RedisStore {
         Self::new(topology, Some(messages), common)
     }
 
-    /// A store that sends all commands over connections of `commands`. Messages arrive from the origin. Without an
-    /// origin there is no inbox.
-    pub(crate) fn over(
-        commands: Arc<dyn Source>,
-        origin: Option<Origin>,
-        timeouts: Timeouts,
-    ) -> Self {
+    /// A store that sends all commands over connections of `commands`, and has no inbox.
+    #[cfg(feature = "pool")]
+    pub(crate) fn over(commands: Arc<dyn Source>, timeouts: Timeouts) -> Self {
         let common = Common::new(timeouts, Outages::of_one());
-        let messages = origin.map(|origin| origin.open(&common).1);
-        let topology = Topology::one(commands, common.clone());
-        Self::new(topology, messages, common)
+        Self::new(Topology::one(commands, common.clone()), None, common)
     }
 
     fn new(topology: Topology, messages: Option<Arc<dyn Source>>, common: Common) -> Self {

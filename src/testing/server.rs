@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::network::Network;
-use crate::api::builder::LocksBuilder;
+use crate::api::builder::{Backend, LocksBuilder};
 use crate::api::locks::Locks;
 
 /// An in-memory server that takes the place of Redis. Clones are the same server.
@@ -92,8 +92,8 @@ impl Server {
     }
 
     /// Returns a builder for a `Locks` of this server with its own options. [`build`](LocksBuilder::build) connects.
-    /// With [`build_lazy`](LocksBuilder::build_lazy), the first call that needs a connection makes it. It is an error
-    /// to set a [`url`](LocksBuilder::url) or a [`pool`](LocksBuilder::pool) as well.
+    /// With [`build_lazy`](LocksBuilder::build_lazy), the first call that needs a connection makes it. It takes no
+    /// [`login`](LocksBuilder::login).
     ///
     /// # Examples
     ///
@@ -112,10 +112,10 @@ impl Server {
     /// # }
     /// ```
     pub fn builder(&self) -> LocksBuilder {
-        let mut builder = Locks::builder();
         let network = self.0.clone();
-        builder.store = Some(Arc::new(move |timeouts| network.open(timeouts)));
-        builder
+        LocksBuilder::new(Backend::Test(Arc::new(move |timeouts| {
+            network.open(timeouts)
+        })))
     }
 
     /// Stops the server, which keeps its data. Its connections end, and new ones are rejected immediately.

@@ -148,7 +148,6 @@ mod testing {
 
 mod setup {
     mod acl;
-    mod clients;
     #[cfg(feature = "credentials")]
     mod credentials;
     mod figures;
@@ -156,6 +155,7 @@ mod setup {
     mod layers;
     mod lazy;
     mod links;
+    mod login;
     mod options;
     mod processes;
     mod programs;

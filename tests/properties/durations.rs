@@ -42,8 +42,7 @@ fn requested(request: LockRequest, option: usize, value: Duration) -> LockReques
         1 => request.wait(value),
         2 => request.max_hold(value),
         3 => request.min_hold(value),
-        4 => request.retry(3, value),
-        _ => request.confirm(Replicas::all(), value),
+        _ => request.retry(3, value),
     }
 }
 
@@ -67,7 +66,7 @@ type Options = Vec<(usize, Duration)>;
 
 async fn set_all(options: Options, own: Options, limit: Duration) {
     let set = |builder, (option, value)| built(builder, option, value);
-    let builder = Locks::builder().url("memory:");
+    let builder = Locks::builder("memory:");
     let Ok(locks) = options.into_iter().fold(builder, set).build_lazy() else {
         return;
     };
@@ -88,7 +87,7 @@ proptest! {
     #[test]
     fn no_duration_panics(
         options in vec((0usize..9, durations()), 0..3),
-        own in vec((0usize..6, durations()), 0..3),
+        own in vec((0usize..5, durations()), 0..3),
         limit in durations(),
     ) {
         let mut runtime = Builder::new_current_thread();

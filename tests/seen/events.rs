@@ -16,7 +16,7 @@ const KEY: &str = "order:42";
 #[tokio::test(start_paused = true)]
 async fn a_hold_is_told_from_its_acquisition_to_its_release() {
     let (events, _guard) = Trace::of_this_test();
-    let locks = Locks::builder().url("memory:").prefix("app:").build();
+    let locks = Locks::builder("memory:").prefix("app:").build();
     let locks = locks.await.unwrap();
     let body = async {
         // At any depth, it is renewed once every third of its TTL.
@@ -269,7 +269,7 @@ async fn reports_come_after_spans_that_double() {
         (0, 100, &["0ns", "10ms", "20ms", "40ms", "80ms"]),
     ] {
         let (events, _guard) = Trace::of_this_test();
-        let locks = Locks::builder().url("memory:");
+        let locks = Locks::builder("memory:");
         let locks = locks.report_waiting_after(millis(after));
         let locks = locks.build().await.unwrap();
         let _elsewhere = locks.lock(KEY).await.unwrap();
@@ -344,7 +344,7 @@ async fn spans_of_time_are_told_with_the_events() {
 #[tokio::test(start_paused = true)]
 async fn a_close_that_waits_says_what_for() {
     let (events, _guard) = Trace::of_this_test();
-    let locks = Locks::builder().url("memory:").prefix("app:").build();
+    let locks = Locks::builder("memory:").prefix("app:").build();
     let locks = locks.await.unwrap();
     let first = locks.lock(KEY).await.unwrap();
     let second = locks.lock("another").await.unwrap();

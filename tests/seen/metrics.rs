@@ -72,7 +72,7 @@ async fn each_acquisition_is_counted_by_what_it_came_to() -> Result<(), LockErro
 #[tokio::test(start_paused = true)]
 async fn a_turn_in_memory_is_a_hold_of_its_own() -> Result<(), LockError> {
     let measures = Measures::of_this_test();
-    let locks = Locks::builder().url("memory:");
+    let locks = Locks::builder("memory:");
     let locks = locks.build().await?;
     // This is shorter than a heartbeat, after which the lock goes through the store.
     let short = Duration::from_millis(250);
@@ -139,7 +139,7 @@ async fn no_key_is_a_label_unless_a_classifier_says_so() -> Result<(), LockError
     plain.with_lock(KEY, async {}).await?;
     let measured = measures.totals();
     assert!(measured.lacks("order"), "{measured:#?}");
-    let builder = Locks::builder().url("memory:").prefix("app:");
+    let builder = Locks::builder("memory:").prefix("app:");
     let class = |key: &str| key.split(':').next().unwrap_or_default().to_owned();
     let locks = builder.metrics_class(class).build().await?;
     locks.with_lock(KEY, async {}).await?;

@@ -55,7 +55,7 @@ async fn meet_everything(
     drop(guard);
     eventually(DEADLINE, "a loss", has("reentry_losses_total")).await;
     // This server does not exist.
-    let away = Locks::builder().url("redis://127.0.0.1:1");
+    let away = Locks::builder("redis://127.0.0.1:1");
     let away = away.wait(Duration::from_millis(100)).build_lazy()?;
     let no_subscription = has("reentry_subscribe_failures_total");
     eventually(DEADLINE, "no subscription", async || {

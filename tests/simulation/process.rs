@@ -55,7 +55,7 @@ impl Process {
         if !has_messages {
             link.refuse_messages();
         }
-        let locks = Locks::builder()
+        let locks = Locks::builder("memory:")
             .ttl(ttl)
             .__heartbeat(heartbeat)
             .grace(one_of(&[Duration::ZERO, ttl / 12]))

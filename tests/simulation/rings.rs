@@ -152,7 +152,7 @@ async fn live(climate: Climate) -> u32 {
     let processes: Vec<_> = links
         .iter()
         .map(|link| {
-            let builder = Locks::builder().ttl(Duration::from_secs(5));
+            let builder = Locks::builder("memory:").ttl(Duration::from_secs(5));
             let builder = builder.__heartbeat(Duration::from_millis(200));
             builder.behind(Arc::new(link.clone()), RESPONSE_TIMEOUT)
         })

@@ -1,7 +1,7 @@
 //! A password that is rotated repeatedly, while the connections that use it are cut.
 
 use reentry::credentials::{BasicAuth, StreamingCredentialsProvider, watched};
-use reentry::{Held, Locks, LocksBuilder, OnLost};
+use reentry::{Held, Locks, LocksBuilder};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -60,8 +60,7 @@ impl<'s> Rotation<'s> {
     /// meantime.
     pub(crate) async fn loses_no_hold(&mut self, builder: LocksBuilder, times: u32) {
         let builder = builder.credentials(self.provider()).ttl(TTL);
-        let locks = builder.on_lost(OnLost::KeepRunning).build().await;
-        let locks = locks.expect("the first password");
+        let locks = builder.build().await.expect("the first password");
         let guard = locks.lock("held").acquire().await.expect("a lock");
         for turn in 0..times {
             self.rotate().await;

@@ -40,8 +40,8 @@ pub fn patient(server: &RedisServer) -> LocksBuilder {
 }
 
 /// Locks as from [`patient`], for a URL.
-pub fn patient_at(url: impl Into<String>) -> LocksBuilder {
-    let builder = Locks::builder().url(url);
+pub fn patient_at(url: impl AsRef<str>) -> LocksBuilder {
+    let builder = Locks::builder(url);
     builder.connect_timeout(DEADLINE).response_timeout(DEADLINE)
 }
 

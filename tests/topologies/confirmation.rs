@@ -6,7 +6,7 @@ use reentry::{LockError, LockRequest, Locks, LocksBuilder, Replicas};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::support::{DEADLINE, RedisServer, SentinelSet, connect, eventually, patient_at, within};
+use crate::support::{DEADLINE, RedisServer, SentinelSet, eventually, patient, patient_at, within};
 
 /// A time that is much longer than running replicas need.
 const LONG: Duration = Duration::from_secs(30);
@@ -24,6 +24,12 @@ async fn is_had(request: LockRequest) {
 
 async fn primary(set: &SentinelSet) -> Locks {
     builder(set).build().await.expect("a primary")
+}
+
+/// Locks that count once these replicas have them.
+async fn confirmed(set: &SentinelSet, replicas: Replicas, within: Duration) -> Locks {
+    let locks = builder(set).confirm(replicas, within).build().await;
+    locks.expect("a primary")
 }
 
 fn is_unconfirmed<T>(result: Result<T, LockError>) -> bool {
@@ -49,40 +55,34 @@ async fn until_free(server: &RedisServer) {
 async fn a_lock_that_replicas_do_not_have_is_given_back() {
     let set = SentinelSet::start().await;
     let locks = primary(&set).await;
-    let with = |replicas, within| locks.lock("order:42").confirm(replicas, within);
-    is_had(with(Replicas::all(), LONG)).await;
+    let all = confirmed(&set, Replicas::all(), LONG).await;
+    let soon_all = confirmed(&set, Replicas::all(), SHORT).await;
+    let one = confirmed(&set, Replicas::at_least(1), LONG).await;
+    let soon_one = confirmed(&set, Replicas::at_least(1), SHORT).await;
+    is_had(all.lock("order:42")).await;
     set.nodes[2].pause();
-    assert!(is_unconfirmed(with(Replicas::all(), SHORT).acquire().await));
+    assert!(is_unconfirmed(soon_all.lock("order:42").acquire().await));
     until_free(&set.nodes[0]).await;
-    is_had(with(Replicas::at_least(1), LONG)).await;
+    is_had(one.lock("order:42")).await;
     set.nodes[1].pause();
-    assert!(is_unconfirmed(
-        with(Replicas::at_least(1), SHORT).no_wait().acquire().await
-    ));
+    let refused = soon_one.lock("order:42").no_wait().acquire();
+    assert!(is_unconfirmed(refused.await));
     until_free(&set.nodes[0]).await;
-    let both = locks
-        .lock_all(["order:1", "order:2"])
-        .confirm(Replicas::all(), SHORT);
-    assert!(is_unconfirmed(both.acquire().await));
+    let both = ["order:1", "order:2"];
+    assert!(is_unconfirmed(soon_all.lock_all(both).acquire().await));
     until_free(&set.nodes[0]).await;
     is_had(locks.lock("order:42")).await;
     set.nodes[1].resume();
     set.nodes[2].resume();
-    is_had(with(Replicas::all(), LONG)).await;
-    let both = locks
-        .lock_all(["order:1", "order:2"])
-        .confirm(Replicas::all(), LONG);
-    both.run(async {}).await.expect("both have them");
+    is_had(all.lock("order:42")).await;
+    is_had(all.lock_all(both)).await;
 }
 
 #[tokio::test]
 async fn a_lock_that_was_moved_here_counts_only_once_replicas_have_it() {
     let set = SentinelSet::start().await;
-    let [one, other] = [builder(&set), builder(&set).confirm(Replicas::all(), SHORT)];
-    let [one, other] = [
-        one.build().await.expect("a primary"),
-        other.build().await.expect("a primary"),
-    ];
+    let one = primary(&set).await;
+    let other = confirmed(&set, Replicas::all(), SHORT).await;
     let held = one.lock("order:42").await.expect("the lock");
     let waiting = tokio::spawn(async move { other.lock("order:42").acquire().await });
     let waits = async || {
@@ -128,63 +128,37 @@ async fn a_replica_that_is_being_promoted_is_missed() {
     let set = SentinelSet::start().await;
     set.nodes[2].ask("REPLICAOF NO ONE").await;
     until_replication(&set, "connected_slaves:1").await;
-    let locks = primary(&set).await;
-    let confirmed = locks.lock("order:42").confirm(Replicas::all(), SHORT);
-    assert!(is_unconfirmed(confirmed.acquire().await));
+    let all = confirmed(&set, Replicas::all(), SHORT).await;
+    assert!(is_unconfirmed(all.lock("order:42").acquire().await));
     until_free(&set.nodes[0]).await;
-    let one = locks.lock("order:42").confirm(Replicas::at_least(1), LONG);
-    is_had(one).await;
+    let one = confirmed(&set, Replicas::at_least(1), LONG).await;
+    is_had(one.lock("order:42")).await;
 }
 
 /// Connects like `redis-cli --rdb` and `--replica`, which request the data, and have no address of their own.
 #[tokio::test]
 async fn a_backup_ends_no_confirmed_lock() {
     let set = SentinelSet::start().await;
-    let locks = primary(&set).await;
-    let with = || locks.lock("order:42").confirm(Replicas::all(), LONG);
-    is_had(with()).await;
+    let locks = confirmed(&set, Replicas::all(), LONG).await;
+    is_had(locks.lock("order:42")).await;
     let backup = TcpStream::connect(set.nodes[0].address()).await;
     let mut backup = backup.expect("the server runs");
     backup.write_all(b"SYNC\r\n").await.expect("it is open");
     until_replication(&set, "port=0,state=online").await;
-    is_had(with()).await;
-    let later = primary(&set).await;
-    let confirmed = later.lock("order:42").confirm(Replicas::all(), LONG);
-    is_had(confirmed).await;
+    is_had(locks.lock("order:42")).await;
+    let later = confirmed(&set, Replicas::all(), LONG).await;
+    is_had(later.lock("order:42")).await;
     drop(backup);
-    is_had(with()).await;
-}
-
-#[tokio::test]
-async fn one_replica_is_not_waited_for_behind_all() {
-    let set = SentinelSet::start().await;
-    let locks = primary(&set).await;
-    let with = |key, replicas| locks.lock(key).confirm(replicas, LONG);
-    is_had(with("order:1", Replicas::all())).await;
-    set.nodes[2].pause();
-    let all = with("order:1", Replicas::all());
-    let all = tokio::spawn(async move { all.acquire().await });
-    let waits = async || {
-        let clients = set.nodes[0].ask("INFO clients").await;
-        clients.contains("blocked_clients:1")
-    };
-    eventually(DEADLINE, "both are waited for", waits).await;
-    for _ in 0..10 {
-        is_had(with("order:2", Replicas::at_least(1))).await;
-    }
-    assert!(!all.is_finished());
-    set.nodes[2].resume();
-    drop(all.await.expect("no panic").expect("both have it"));
+    is_had(locks.lock("order:42")).await;
 }
 
 /// The connection that waits for the replicas ends, and there are fewer when another one is open.
 #[tokio::test]
 async fn a_replica_is_missed_over_another_connection() {
     let set = SentinelSet::start().await;
-    let locks = primary(&set).await;
-    let with = |replicas| locks.lock("order:42").confirm(replicas, SHORT);
-    let both = locks.lock("order:42").confirm(Replicas::all(), LONG);
-    is_had(both).await;
+    // As long as running replicas need. It is waited for three times.
+    let locks = confirmed(&set, Replicas::all(), LONG / 10).await;
+    is_had(locks.lock("order:42")).await;
     set.nodes[2].stop();
     until_replication(&set, "connected_slaves:1").await;
     let clients = set.nodes[0].ask("CLIENT LIST TYPE normal").await;
@@ -196,18 +170,14 @@ async fn a_replica_is_missed_over_another_connection() {
         let _ = set.nodes[0].try_ask(&kill).await;
     }
     for _ in 0..3 {
-        assert!(is_unconfirmed(with(Replicas::all()).acquire().await));
+        assert!(is_unconfirmed(locks.lock("order:42").acquire().await));
     }
 }
 
 #[tokio::test]
 async fn callers_at_the_same_time_share_one_wait() {
     let set = SentinelSet::start().await;
-    let locks = builder(&set)
-        .confirm(Replicas::all(), LONG)
-        .build()
-        .await
-        .expect("a primary");
+    let locks = confirmed(&set, Replicas::all(), LONG).await;
     locks
         .with_lock("order:0", async {})
         .await
@@ -233,34 +203,32 @@ async fn callers_at_the_same_time_share_one_wait() {
 #[tokio::test]
 async fn a_server_without_replicas_confirms_nothing() {
     let server = RedisServer::start().await;
-    let locks = connect(&server).await;
     for replicas in [
         Replicas::all(),
         Replicas::at_least(1),
         Replicas::at_least(0),
     ] {
-        let request = locks.lock("order:42").confirm(replicas, SHORT);
-        assert!(is_unconfirmed(request.acquire().await));
+        let locks = patient(&server).confirm(replicas, SHORT).build();
+        let locks = locks.await.expect("a server");
+        assert!(is_unconfirmed(locks.lock("order:42").acquire().await));
         until_free(&server).await;
     }
     let long = Duration::from_secs(u64::MAX);
     for within in [Duration::ZERO, long] {
-        let request = locks.lock("order:42").confirm(Replicas::all(), within);
-        assert!(matches!(
-            request.acquire().await,
-            Err(LockError::Config { .. })
-        ));
+        let refused = patient(&server).confirm(Replicas::all(), within);
+        let refused = refused.build_lazy();
+        assert!(matches!(refused, Err(LockError::Config { .. })));
     }
 }
 
 #[tokio::test]
 async fn a_leader_that_is_not_confirmed_waits_on() {
     let set = SentinelSet::start().await;
-    let locks = primary(&set).await;
-    let order = locks.lock("order:42").confirm(Replicas::all(), DEADLINE);
-    is_had(order).await;
+    let locks = confirmed(&set, Replicas::all(), DEADLINE).await;
+    is_had(locks.lock("order:42")).await;
+    let locks = confirmed(&set, Replicas::all(), SHORT).await;
     set.nodes[1].pause();
-    let request = locks.lock("reports").confirm(Replicas::all(), SHORT);
+    let request = locks.lock("reports");
     let leading = tokio::spawn(request.lead(async |_| 42));
     let waited = async || set.nodes[0].commandstats().await.get("wait") >= Some(&3);
     eventually(DEADLINE, "it has tried more than once", waited).await;
@@ -273,18 +241,16 @@ async fn a_leader_that_is_not_confirmed_waits_on() {
 #[tokio::test]
 async fn an_unconfirmed_lock_with_a_min_hold_is_given_back() {
     let set = SentinelSet::start().await;
-    let locks = primary(&set).await;
+    let locks = confirmed(&set, Replicas::at_least(2), SHORT).await;
     set.nodes[1].pause();
     let job = locks
         .lock("job:report")
         .min_hold(Duration::from_secs(3_600))
         .no_wait();
-    let unconfirmed = job.clone().confirm(Replicas::at_least(2), SHORT);
-    assert!(is_unconfirmed(unconfirmed.acquire().await));
+    assert!(is_unconfirmed(job.acquire().await));
     let several = locks
         .lock_all(["job:a", "job:b"])
         .min_hold(Duration::from_secs(3_600));
-    let several = several.confirm(Replicas::at_least(2), SHORT);
     assert!(is_unconfirmed(several.acquire().await));
     until_free(&set.nodes[0]).await;
 }

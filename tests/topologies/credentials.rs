@@ -2,7 +2,7 @@
 
 use crate::cluster::kit::patient_in;
 use crate::rotation::Rotation;
-use crate::sentinel::ground::{built_with, servers};
+use crate::sentinel::ground::{built_at, url};
 use crate::support::{Cluster, DEADLINE, SentinelSet};
 
 /// The number of rotations.
@@ -12,7 +12,7 @@ const TIMES: u32 = 6;
 async fn no_hold_is_lost_behind_sentinels_while_the_password_is_rotated() {
     let set = SentinelSet::start().await;
     let mut rotation = Rotation::begin(set.nodes.iter().collect()).await;
-    let builder = built_with(servers(&set)).response_timeout(DEADLINE);
+    let builder = built_at(url(&set)).response_timeout(DEADLINE);
     rotation.loses_no_hold(builder, TIMES).await;
 }
 

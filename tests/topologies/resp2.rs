@@ -1,9 +1,7 @@
 //! Sentinels and clusters without RESP3: a lock and its waiter outlive a failover.
 
-use reentry::Servers;
-
 use crate::cluster::kit::PATIENCE;
-use crate::sentinel::ground::{built_with, servers};
+use crate::sentinel::ground::{built_at, url};
 use crate::support::rig::KEY;
 use crate::support::turns::RARELY;
 use crate::support::{
@@ -11,8 +9,8 @@ use crate::support::{
     until_queued,
 };
 
-async fn outlive_a_failover_behind_sentinels(set: &SentinelSet, servers: Servers) {
-    let [holder, waiter] = processes(&built_with(servers).__heartbeat(RARELY)).await;
+async fn outlive_a_failover_behind_sentinels(set: &SentinelSet, query: &str) {
+    let [holder, waiter] = processes(&built_at(url(set) + query).__heartbeat(RARELY)).await;
     let guard = holder.lock(KEY).await.unwrap();
     let mut turns = Turns::default();
     turns.request(waiter.lock(KEY), "waiter");
@@ -37,13 +35,13 @@ async fn locks_outlive_a_failover_of_servers_that_refuse_resp3() {
         ..sentinel::Config::default()
     });
     let set = set.await;
-    outlive_a_failover_behind_sentinels(&set, servers(&set)).await;
+    outlive_a_failover_behind_sentinels(&set, "").await;
 }
 
 #[tokio::test]
 async fn locks_outlive_a_failover_where_sentinels_are_asked_in_resp2() {
     let set = SentinelSet::start().await;
-    outlive_a_failover_behind_sentinels(&set, servers(&set).resp2()).await;
+    outlive_a_failover_behind_sentinels(&set, "?protocol=resp2").await;
 }
 
 async fn outlive_a_failover_in_a_cluster(cluster: &Cluster, query: &str) {

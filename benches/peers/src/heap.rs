@@ -100,7 +100,7 @@ pub(crate) async fn run(order: &Order, counter: Option<Counter>) -> Result<()> {
         locks: *locks,
     };
     let classic = Classic::connect(url).await?;
-    let redis = Locks::builder().url(url).build().await?;
+    let redis = Locks::builder(url).build().await?;
     let memory = Locks::in_memory();
     // The count includes no renewal.
     let long = Duration::from_secs(3600);

@@ -99,7 +99,7 @@ impl Kind {
             Kind::InProcessQueue => Arc::new(in_process_queue::Queue::connect(url).await?),
             Kind::Blpop => Arc::new(blpop::Blpop::connect(url).await?),
             Kind::RedissonProtocol => Arc::new(redisson_protocol::Client::connect(url).await?),
-            Kind::Reentry => Arc::new(reentry::Reentry::build(Locks::builder().url(url)).await?),
+            Kind::Reentry => Arc::new(reentry::Reentry::build(Locks::builder(url)).await?),
             Kind::Rslock => Arc::new(rslock::Rslock::new(url, Defaults)),
             Kind::RslockTuned => Arc::new(rslock::Rslock::new(url, Tuned)),
             Kind::AsyncRedisLock => {

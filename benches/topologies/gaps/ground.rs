@@ -3,7 +3,7 @@
 use super::PATIENCE;
 use crate::support::sentinel::NAME;
 use crate::support::{Cluster, RedisServer, SentinelSet, eventually};
-use reentry::{Locks, LocksBuilder, Servers};
+use reentry::{Locks, LocksBuilder};
 
 /// The replica of the first node of a cluster.
 const REPLICA: usize = 3;
@@ -80,17 +80,11 @@ impl Ground {
     }
 
     pub(super) fn locks(&self) -> LocksBuilder {
-        let addresses = |servers: &[RedisServer]| -> Vec<String> {
-            servers.iter().map(RedisServer::address).collect()
-        };
-        let builder = Locks::builder();
-        match self {
-            Self::Sentinels(set) => {
-                builder.servers(Servers::sentinel(addresses(&set.sentinels), NAME))
-            }
-            Self::Cluster(cluster) => builder.servers(Servers::cluster(addresses(&cluster.nodes))),
-            Self::One(server) => builder.url(server.url()),
-        }
+        Locks::builder(match self {
+            Self::Sentinels(set) => format!("redis+sentinel://{}/{NAME}", set.addresses()),
+            Self::Cluster(cluster) => format!("redis+cluster://{}", cluster.seeds()),
+            Self::One(server) => server.url(),
+        })
     }
 
     /// The hash tag of all keys, so that the first server has them.

@@ -55,7 +55,7 @@ pub(crate) fn reentry_at(server: &RedisServer, words: &[&str]) -> Command {
 
 /// The locks on this server, for a test, with the same timeouts.
 pub(crate) async fn locks_at(server: &RedisServer) -> Locks {
-    let builder = Locks::builder().url(server.url());
+    let builder = Locks::builder(server.url());
     let builder = builder.connect_timeout(DEADLINE).response_timeout(DEADLINE);
     builder.build().await.expect("a server that answers")
 }

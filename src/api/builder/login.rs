@@ -1,6 +1,4 @@
-//! How connections log in, beyond what a URL says: a client of the program, credentials that change, certificates.
-
-use redis::Client;
+//! How connections log in, beyond what a URL says.
 
 use super::LocksBuilder;
 #[cfg(feature = "tls")]
@@ -9,30 +7,33 @@ use crate::store::redis::Certificates;
 use crate::store::redis::Credentials;
 
 impl LocksBuilder {
-    /// Uses the server of a client that the program already has, instead of a [URL](Self::url).
+    /// Logs in as `user` with `password`, for a secret that is not in the URL.
     ///
-    /// The `Locks` opens its own connections, which can receive messages, with the client's address, login, database
-    /// and TLS settings. They speak RESP3 if the server does, whatever the client's protocol is. The client's own
-    /// connections are not used.
+    /// The login replaces the user and the password of the URL. It applies to one server, to a primary that sentinels
+    /// monitor, and to a cluster. The sentinels themselves use the login of the URL. A server with a password and no
+    /// users has the user `default`.
     ///
     /// # Examples
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let client = redis::Client::open("redis://app:secret@localhost/2")?;
-    /// let locks = reentry::Locks::builder().client(client).build_lazy()?;
+    /// # let secret = std::env::temp_dir().join(format!("redis-password-{}", std::process::id()));
+    /// # std::fs::write(&secret, "secret")?;
+    /// let password = std::fs::read_to_string(&secret)?; // /run/secrets/redis
+    /// # std::fs::remove_file(&secret)?;
+    /// let builder = reentry::Locks::builder("redis://localhost").login("app", password);
+    /// let locks = builder.build_lazy()?;
     /// # drop(locks);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn client(mut self, client: Client) -> Self {
-        self.login.client = Some(client);
+    pub fn login(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
+        self.login.fixed = Some((user.into(), password.into()));
         self
     }
 
-    /// Uses credentials that change while the program runs (default: the credentials of the URL or of the servers). See
-    /// [`credentials`](crate::credentials). They apply to one server, to a primary that sentinels monitor, and to a
-    /// cluster. The sentinels themselves use the credentials of the URL.
+    /// Uses credentials that change while the program runs in place of a [`login`](Self::login). See
+    /// [`credentials`](crate::credentials).
     ///
     /// The provider is asked before each new connection, within the [`connect_timeout`](Self::connect_timeout).
     /// Existing connections log in again with each value that it provides. If the provider fails, or does not respond
@@ -41,7 +42,7 @@ impl LocksBuilder {
     ///
     /// Provide new credentials only when the server accepts them. A connection whose login the server has rejected
     /// keeps its old login, and does not try later ones. The next connection uses the newest credentials. Connections
-    /// of a [`pool`](Self::pool) log in as the pool specifies.
+    /// of a [pool](crate::Locks::builder_with_pool) log in as the pool specifies.
     ///
     /// # Examples
     ///
@@ -52,7 +53,7 @@ impl LocksBuilder {
     ///
     /// let first = BasicAuth::new("app".to_owned(), "the first password".to_owned());
     /// let (newest, receiver) = watch::channel(first);
-    /// let builder = reentry::Locks::builder().url("redis://localhost");
+    /// let builder = reentry::Locks::builder("redis://localhost");
     /// let locks = builder.credentials(watched(receiver)).build_lazy()?;
     /// # drop((newest, locks));
     /// # Ok(())
@@ -71,9 +72,8 @@ impl LocksBuilder {
     /// Uses the program's own certificates for TLS (default: the system's certificate authorities, and no client
     /// certificate).
     ///
-    /// They apply to the servers and sentinels of a `rediss` URL, or of [`Servers::tls`](crate::Servers::tls). Without
-    /// TLS, or if a certificate cannot be read, [`build`](Self::build) returns
-    /// [`LockError::Config`](crate::LockError::Config).
+    /// They apply to the servers and sentinels of a `rediss` URL. Without TLS, or if a certificate cannot be read,
+    /// [`build`](Self::build) returns [`LockError::Config`](crate::LockError::Config).
     ///
     /// # Examples
     ///
@@ -81,7 +81,7 @@ impl LocksBuilder {
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let authority = std::fs::read("ca.pem")?;
     /// let certificates = reentry::Certificates::new().authority(authority);
-    /// let builder = reentry::Locks::builder().url("rediss://cache.example.com");
+    /// let builder = reentry::Locks::builder("rediss://cache.example.com");
     /// let locks = builder.certificates(certificates).build_lazy()?;
     /// # drop(locks);
     /// # Ok(())

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::LocksBuilder;
+use super::{Backend, LocksBuilder};
 use crate::api::engine::{Engine, Setup};
 use crate::api::locks::Locks;
 use crate::base::error::LockError;
 use crate::base::key::LockKey;
-use crate::base::options::Options;
 use crate::base::process;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
@@ -17,15 +16,16 @@ use crate::store::redis::{Origin, RedisStore, Timeouts};
 #[cfg(test)]
 use crate::store::Wire;
 
-/// The URL scheme of the in-memory store.
+/// The URL of the in-memory store.
 const MEMORY: &str = "memory:";
+
+const NO_LOGIN: &str = "only a Redis URL can be combined with a login, credentials or certificates";
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Locks {
-    /// Connects to `redis://…`, to `rediss://…` (feature `tls`), or to a new `memory:` store, with the defaults of the
-    /// [builder](Self::builder).
+    /// Connects to the servers of a [URL](Self::builder), with the defaults of all options.
     ///
     /// # Errors
     ///
@@ -46,8 +46,8 @@ impl Locks {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn connect(url: impl Into<String>) -> Result<Self, LockError> {
-        Self::builder().url(url).build().await
+    pub async fn connect(url: impl AsRef<str>) -> Result<Self, LockError> {
+        Self::builder(url).build().await
     }
 
     /// Creates locks in the memory of this process, for demos and tests. They keep every guarantee within the process.
@@ -65,26 +65,50 @@ impl Locks {
     /// ```
     #[must_use]
     pub fn in_memory() -> Self {
-        Self::builder().over(
+        Self::builder(MEMORY).over(
             Arc::new(Store::Memory(MemoryStore::new())),
             RESPONSE_TIMEOUT,
         )
     }
 
-    /// Returns a builder with options for all locks of one `Locks`.
+    /// Returns a builder for locks on the servers of a URL:
+    ///
+    /// | URL | |
+    /// |---|---|
+    /// | `redis://user:password@host:port/database` | one server |
+    /// | `rediss://…` | one server, over TLS (feature `tls`); also `rediss+sentinel` and `rediss+cluster` |
+    /// | `unix:///path?user=…&pass=…` | one server on this machine |
+    /// | `redis+sentinel://user:password@host:port,host:port/primary` | the primary with this name that sentinels monitor; further parameters: `sentinel_username`, `sentinel_password`, `sentinel_tls=false` |
+    /// | `redis+cluster://user:password@host:port,host:port` | a cluster |
+    /// | `memory:` | the memory of this process |
+    ///
+    /// Without a port, a sentinel is at 26379, and any other server at 6379. One sentinel, or one server of a cluster,
+    /// is enough if it responds, because it names the others. The page [topologies](crate::guide::topologies) says what
+    /// each of them gives.
+    ///
+    /// `?db=3` names a database, like `/3` in the path. A parameter that the URL does not know is an error, and so are
+    /// two different databases. `?protocol=resp2` is for servers whose RESP3 does not work. Where a server rejects
+    /// RESP3, RESP2 is spoken anyway.
+    ///
+    /// In a user name, a password or a parameter, characters with a special meaning in a URL must be percent-encoded. A
+    /// [`login`](LocksBuilder::login) needs no such encoding. A URL that cannot be used is an error of
+    /// [`build`](LocksBuilder::build).
     ///
     /// # Examples
     ///
     /// ```
+    /// # use reentry::{LockError, Locks};
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let builder = reentry::Locks::builder().url("memory:").wait(std::time::Duration::MAX);
-    /// assert!(builder.build().await?.inspect("order:42").await?.is_none());
+    /// # async fn main() -> Result<(), LockError> {
+    /// let locks = Locks::builder("memory:").wait(std::time::Duration::MAX).build().await?;
+    /// assert!(locks.inspect("order:42").await?.is_none());
+    /// let nonsense = Locks::builder("localhost:6379").build().await;
+    /// assert!(matches!(nonsense, Err(LockError::Config { .. })));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn builder() -> LocksBuilder {
-        LocksBuilder::default()
+    pub fn builder(url: impl AsRef<str>) -> LocksBuilder {
+        LocksBuilder::new(Backend::Url(url.as_ref().to_owned()))
     }
 }
 
@@ -106,7 +130,7 @@ impl LocksBuilder {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::builder().url("memory:").build().await?;
+    /// let locks = reentry::Locks::builder("memory:").build().await?;
     /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
     /// # Ok(())
     /// # }
@@ -135,7 +159,7 @@ impl LocksBuilder {
     /// ```
     /// # fn main() -> Result<(), reentry::LockError> {
     /// // There is no server yet, and nothing is sent to one.
-    /// let locks = reentry::Locks::builder().url("redis://localhost:1").build_lazy()?;
+    /// let locks = reentry::Locks::builder("redis://localhost:1").build_lazy()?;
     /// # drop(locks);
     /// # Ok(())
     /// # }
@@ -163,57 +187,33 @@ impl LocksBuilder {
             )));
         }
         self.queueing.check()?;
-        self.options.resolve(Options::default()).map(drop)
+        self.options.resolve(self.options).map(drop)
     }
 
     /// Opens the store, without connecting.
     fn store(&self) -> Result<Arc<Store>, LockError> {
         let timeouts = self.timeouts();
-        let refused = |reason: &str| Err(LockError::config(reason));
-        let has_client = self.login.has_client();
-        #[cfg(any(test, feature = "test-util"))]
-        if let Some(open) = &self.store {
-            let others = [self.commands.is_some(), self.url.is_some()];
-            if others.contains(&true) || self.servers.is_some() || !self.login.is_empty() {
-                return refused(
-                    "a test server cannot be combined with a URL, servers, a pool or a login",
-                );
-            }
-            return Ok(open(timeouts));
-        }
-        let given = [self.url.is_some(), self.servers.is_some(), has_client];
-        if given.iter().filter(|is_given| **is_given).count() > 1 {
-            return refused("set only one of a URL, servers and a client");
-        }
-        if self.url.as_deref() == Some(MEMORY) {
-            return match &self.commands {
-                Some(_) => refused("a pool cannot be combined with `memory:`"),
-                None if self.login.is_empty() => Ok(Arc::new(Store::Memory(MemoryStore::new()))),
-                None => refused("credentials and certificates cannot be combined with `memory:`"),
-            };
-        }
-        let store = match (&self.commands, self.origin()?) {
-            (Some(_), None) if !self.login.is_empty() => {
-                return refused("credentials and certificates require a URL or servers");
-            }
-            (Some(commands), origin) => RedisStore::over(Arc::clone(commands), origin, timeouts),
-            (None, Some(origin)) => RedisStore::open(origin, timeouts),
-            (None, None) => {
-                return refused("no store is configured: set a URL, servers, a client or a pool");
-            }
+        let store = match &self.backend {
+            Backend::Url(url) if url != MEMORY => RedisStore::open(self.origin()?, timeouts),
+            _ if !self.login.is_empty() => return Err(LockError::config(NO_LOGIN)),
+            Backend::Url(_) => return Ok(Arc::new(Store::Memory(MemoryStore::new()))),
+            #[cfg(feature = "pool")]
+            Backend::Pool(pool) => RedisStore::over(Arc::clone(pool), timeouts),
+            #[cfg(any(test, feature = "test-util"))]
+            Backend::Test(open) => return Ok(open(timeouts)),
         };
         store.introduce();
         Ok(Arc::new(Store::Redis(store)))
     }
 
-    /// Returns the servers, if any are given.
-    pub(in crate::api) fn origin(&self) -> Result<Option<Origin>, LockError> {
-        let origin = match (&self.servers, &self.url) {
-            (Some(servers), _) => Some(servers.resolve()?),
-            (None, Some(url)) => Some(Origin::parse(url)?),
-            (None, None) => self.login.origin()?,
+    /// The servers of the URL.
+    pub(in crate::api) fn origin(&self) -> Result<Origin, LockError> {
+        let url = match &self.backend {
+            Backend::Url(url) => url,
+            #[cfg(any(test, feature = "test-util", feature = "pool"))]
+            _ => return Err(LockError::config("no URL is given")),
         };
-        origin.map(|origin| self.login.on(origin)).transpose()
+        self.login.on(Origin::parse(url)?)
     }
 
     pub(crate) fn timeouts(&self) -> Timeouts {

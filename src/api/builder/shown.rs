@@ -21,7 +21,7 @@ impl LocksBuilder {
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// use reentry::LockError;
     ///
-    /// let locks = reentry::Locks::builder().url("memory:").name("orders").build().await?;
+    /// let locks = reentry::Locks::builder("memory:").name("orders").build().await?;
     /// let _guard = locks.lock("order:42").await?;
     /// let late = locks.lock("order:42").wait(Duration::from_secs(1)).await;
     /// let Err(LockError::Timeout { holder: Some(holder), .. }) = late else { panic!("it is held") };
@@ -46,8 +46,7 @@ impl LocksBuilder {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// // "order:42" is counted as "order".
-    /// let locks = reentry::Locks::builder()
-    ///     .url("memory:")
+    /// let locks = reentry::Locks::builder("memory:")
     ///     .metrics_class(|key| key.split(':').next().unwrap_or("other").to_owned())
     ///     .build()
     ///     .await?;

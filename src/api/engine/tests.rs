@@ -15,7 +15,7 @@ fn runtime() -> Runtime {
 
 /// A `Locks` whose server cannot be reached.
 fn away() -> Locks {
-    let locks = Locks::builder().url("redis://127.0.0.1:1");
+    let locks = Locks::builder("redis://127.0.0.1:1");
     locks.build_lazy().unwrap()
 }
 

@@ -2,12 +2,9 @@
 //!
 //! `WAIT` responds for what its own connection has written, and delays whatever comes behind it. So it has a connection
 //! of its own, on which a write is sent before it. Replicas that have that write have everything that was executed
-//! before it. All callers that arrive while one `WAIT` is in progress share the next one, if they want the same number
-//! of replicas. Callers that want another number have a connection of their own, because a `WAIT` for one replica would
-//! have to wait behind a `WAIT` for all of them. Short limits would not help: a server that has nothing else to do
-//! checks the limit only every 100 ms.
+//! before it. All callers that arrive while one `WAIT` is in progress share the next one. They want the same number of
+//! replicas, that of their `Locks`.
 
-use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -44,8 +41,8 @@ const LOOK: Duration = Duration::from_secs(2);
 /// The confirmer of one server, which asks whether its replicas have what the server has executed.
 pub(crate) struct Confirmer {
     server: AskedServer,
-    /// The channels to the tasks that respond, one for each number of replicas.
-    questions: Mutex<HashMap<Replicas, UnboundedSender<Question>>>,
+    /// The channel to the task that responds.
+    questions: Mutex<Option<UnboundedSender<Question>>>,
 }
 
 /// The server that is asked.
@@ -102,7 +99,7 @@ impl Confirmer {
             Err(_elapsed) => {
                 if !is_taken.load(Relaxed) {
                     // The runtime of the task that responds is stalled: the next question begins another task.
-                    drop(self.questions.lock().remove(&replicas));
+                    drop(self.questions.lock().take());
                 }
                 Ok(Confirmation::Late)
             }
@@ -116,7 +113,7 @@ impl Confirmer {
 
     fn ask(&self, replicas: Replicas, question: Question) {
         let mut questions = self.questions.lock();
-        let unasked = match questions.get(&replicas) {
+        let unasked = match &*questions {
             Some(asked) => asked.send(question).err().map(|unasked| unasked.0),
             None => Some(question),
         };
@@ -124,14 +121,14 @@ impl Confirmer {
             let (asked, receiver) = unbounded_channel();
             // The receiver is there.
             let _ = asked.send(question);
-            questions.insert(replicas, asked);
+            *questions = Some(asked);
             let answering = answer(self.server.clone(), replicas, receiver);
             drop(tokio::spawn(answering));
         }
     }
 }
 
-/// Serves the questions for one number of replicas until no more are asked, or another server responds. After a
+/// Serves the questions until no more are asked, or another server responds. After a
 /// failure, the question is repeated by the rule of the connection for commands.
 async fn answer(server: AskedServer, replicas: Replicas, coming: UnboundedReceiver<Question>) {
     let (mut questions, mut breaker) = (Questions::new(coming), Breaker::default());

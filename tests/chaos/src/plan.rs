@@ -79,8 +79,7 @@ impl Mode {
     }
 
     fn builder(&self, topology: Topology, url: &str) -> LocksBuilder {
-        Locks::builder()
-            .url(url)
+        Locks::builder(url)
             .ttl(self.ttl)
             .wait(topology.wait())
             .response_timeout(RESPONSE_TIMEOUT)

@@ -128,15 +128,16 @@ async fn nothing_is_sent_for_bad_keys_and_options() {
 /// The server does not exist, so a request to it would return another error.
 #[tokio::test]
 async fn a_builder_refuses_what_cannot_be_before_it_connects() {
-    let nowhere = || Locks::builder().url("redis://127.0.0.1:1");
-    let builders: [LocksBuilder; 9] = [
-        Locks::builder(),
+    let nowhere = || Locks::builder("redis://127.0.0.1:1");
+    let builders: [LocksBuilder; 10] = [
+        Locks::builder(""),
+        Locks::builder("memory:").login("app", "secret"),
         nowhere().ttl(Duration::ZERO),
         nowhere().ttl(Duration::from_millis(19)),
         nowhere().ttl(Duration::MAX),
         nowhere().connect_timeout(Duration::ZERO),
         nowhere().response_timeout(Duration::ZERO),
-        Locks::builder().url("not a url"),
+        Locks::builder("not a url"),
         nowhere().prefix("reentry:app:"),
         nowhere().prefix("app:{}"),
     ];
@@ -150,22 +151,9 @@ async fn a_builder_refuses_what_cannot_be_before_it_connects() {
     }
 }
 
-#[tokio::test]
-async fn a_pool_and_the_memory_exclude_each_other() {
-    let server = RedisServer::start().await;
-    let config = deadpool_redis::Config::from_url(server.url());
-    let pool = config.create_pool(Some(deadpool_redis::Runtime::Tokio1));
-    let builder = Locks::builder().pool(pool.unwrap()).url("memory:");
-    let error = builder.build().await.unwrap_err();
-    assert!(matches!(error, LockError::Config { .. }), "{error:?}");
-}
-
 #[tokio::test(start_paused = true)]
 async fn the_builder_s_ttl_and_wait_hold_unless_a_request_has_its_own() {
-    let builder = Locks::builder()
-        .url("memory:")
-        .ttl(9 * SECOND)
-        .wait(5 * SECOND);
+    let builder = Locks::builder("memory:").ttl(9 * SECOND).wait(5 * SECOND);
     let locks = builder.build().await.unwrap();
     let ttl = async || {
         let info = locks.inspect("key").await.unwrap().unwrap();

@@ -127,7 +127,7 @@ fn member(locks: Locks, section: Arc<AtomicU64>, seed: u64) -> BoxFuture<'static
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn members_on_many_threads_have_their_lock_to_themselves() {
-    let builder = Locks::builder().url("memory:");
+    let builder = Locks::builder("memory:");
     let locks = builder.build().await.unwrap();
     let section = Arc::<AtomicU64>::default();
     let mut tasks = JoinSet::new();

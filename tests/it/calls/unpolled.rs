@@ -93,18 +93,18 @@ async fn a_waiter_left_alone_keeps_no_other_process_waiting() {
 #[tokio::test]
 async fn an_unconfirmed_lock_left_alone_keeps_no_other_waiting() {
     let server = RedisServer::start().await;
-    let locks = patient(&server).ttl(60 * DEADLINE).build().await.unwrap();
-    let unconfirmed = locks
-        .lock("key")
-        .confirm(Replicas::at_least(1), 60 * DEADLINE);
-    let mut left_alone = Box::pin(unconfirmed.acquire());
+    let builder = patient(&server).ttl(60 * DEADLINE);
+    let builder = builder.confirm(Replicas::at_least(1), 60 * DEADLINE);
+    let locks = builder.build().await.unwrap();
+    let mut left_alone = Box::pin(locks.lock("key").acquire());
     let awaits_replicas = async || {
         assert!((&mut left_alone).now_or_never().is_none());
         let clients = server.ask("INFO clients").await;
         clients.contains("blocked_clients:1")
     };
     eventually(DEADLINE, "it waits for replicas", awaits_replicas).await;
-    let other = locks.with_lock("key", async {});
+    let other = connect(&server).await;
+    let other = other.with_lock("key", async {});
     within(DEADLINE, "the other", other).await.unwrap();
     drop(left_alone);
 }
@@ -143,7 +143,8 @@ async fn a_request_left_alone_while_it_reconnects_blocks_no_other() {
     server.start_again().await;
     let mut left_alone = Box::pin(locks.inspect("key"));
     assert!((&mut left_alone).now_or_never().is_none());
-    let other = locks.with_lock("key", async {});
+    let other = connect(&server).await;
+    let other = other.with_lock("key", async {});
     within(DEADLINE, "the other", other).await.unwrap();
     assert!(left_alone.await.unwrap().is_none());
 }

@@ -97,7 +97,7 @@ async fn a_ring_is_not_found_if_one_of_it_does_not_look() {
         (Some(true), [None, Some(false)], false),
         (Some(false), [Some(true), Some(true)], true),
     ] {
-        let mut locks = Locks::builder().url("memory:");
+        let mut locks = Locks::builder("memory:");
         if let Some(detect) = builder {
             locks = locks.detect_deadlocks(detect);
         }

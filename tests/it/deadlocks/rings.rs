@@ -65,7 +65,7 @@ async fn a_ring_of_processes_ends_with_one_victim() {
 
 #[tokio::test(start_paused = true)]
 async fn the_error_says_who_holds_what_and_waits_for_what() {
-    let builder = Locks::builder().url("memory:").prefix("app:");
+    let builder = Locks::builder("memory:").prefix("app:");
     let locks = builder.build().await.unwrap();
     let error = ring(&[locks.clone(), locks]).await;
     assert!(error.is_deadlock() && !error.is_contended() && !error.is_lost());

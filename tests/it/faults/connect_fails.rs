@@ -21,7 +21,7 @@ fn all_of(error: &LockError) -> String {
 /// The error of a connection to the port on this machine.
 async fn refused(port: u16, options: impl FnOnce(LocksBuilder) -> LocksBuilder) -> LockError {
     let url = format!("redis://user:hush@127.0.0.1:{port}");
-    let builder = options(Locks::builder().url(url));
+    let builder = options(Locks::builder(url));
     assert!(!format!("{builder:?}").contains("hush"), "{builder:?}");
     let connecting = within(DEADLINE, "an answer", builder.build());
     let error = connecting.await.expect_err("no server to connect to");

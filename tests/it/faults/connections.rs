@@ -25,7 +25,7 @@ fn pool(server: &RedisServer) -> Pool {
 }
 
 fn over(pool: Pool) -> LocksBuilder {
-    let builder = Locks::builder().pool(pool);
+    let builder = Locks::builder_with_pool(pool);
     builder.connect_timeout(DEADLINE).response_timeout(DEADLINE)
 }
 
@@ -147,39 +147,21 @@ fn a_request_over_a_pool_outlives_the_runtime_that_polled_it() {
     server.resume();
 }
 
-/// Two processes with separate pools hand a lock off. Returns whether one subscribed in the meantime.
-async fn hand_over(server: &RedisServer, url: bool) -> bool {
-    let process = async || {
-        let builder = over(pool(server)).wait(Duration::MAX);
-        let builder = if url {
-            builder.url(server.url())
-        } else {
-            builder
-        };
+#[tokio::test]
+async fn waiters_over_a_pool_ask() {
+    let server = RedisServer::start().await;
+    let build = async || {
+        let builder = over(pool(&server)).wait(Duration::MAX);
         builder.build().await.unwrap()
     };
-    let (holder, other) = (process().await, process().await);
+    let (holder, other) = (build().await, build().await);
     let guard = holder.lock("key").await.unwrap();
     let waiting = tokio::spawn(other.with_lock("key", async {}));
     let info = async || holder.inspect("key").await.unwrap().unwrap();
     let waits = async || info().await.waiting_processes == 1;
     eventually(DEADLINE, "the other waits", waits).await;
-    if url {
-        let subscribed = async || server.subscriptions().await.len() == 1;
-        eventually(DEADLINE, "an inbox", subscribed).await;
-    }
     guard.release().await.unwrap();
-    within(DEADLINE, "its turn", waiting)
-        .await
-        .unwrap()
-        .unwrap();
-    !server.subscriptions().await.is_empty()
-}
-
-#[tokio::test]
-async fn waiters_over_a_pool_are_told_at_a_url_beside_it_and_ask_without_one() {
-    let server = RedisServer::start().await;
-    for url in [false, true] {
-        assert_eq!(hand_over(&server, url).await, url);
-    }
+    let entered = within(DEADLINE, "its turn", waiting).await;
+    entered.unwrap().unwrap();
+    assert!(server.subscriptions().await.is_empty());
 }

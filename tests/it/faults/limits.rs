@@ -82,7 +82,7 @@ fn a_request_fails_elsewhere_when_the_runtime_of_its_connection_ends() {
 #[tokio::test]
 async fn endless_timeouts_are_no_limits() {
     let server = RedisServer::start().await;
-    let builder = Locks::builder().url(server.url()).wait(Duration::MAX);
+    let builder = Locks::builder(server.url()).wait(Duration::MAX);
     let builder = builder
         .connect_timeout(Duration::MAX)
         .response_timeout(Duration::MAX);

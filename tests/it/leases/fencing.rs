@@ -8,7 +8,7 @@ use crate::support::Direction::ToClient;
 use crate::support::rig::KEY;
 use crate::support::turns::TTL;
 use crate::support::{
-    Action, DEADLINE, Proxy, RedisServer, Turns, connect, on_both_stores, patient, processes,
+    Action, DEADLINE, Proxy, RedisServer, Turns, connect, on_both_stores, patient_at, processes,
     until_queued,
 };
 use redis::AsyncCommands;
@@ -91,14 +91,15 @@ async fn tokens_increase_among_processes_of_every_kind() {
     // Only a message of a subscription contains this.
     proxy.on_every(ToClient, b"$7\r\nmessage\r\n", Action::Lose);
     let heartbeat = Duration::from_millis(300);
-    let builder = patient(&server).ttl(TTL).__heartbeat(heartbeat).turns(2);
+    let at = |url| patient_at(url).ttl(TTL).__heartbeat(heartbeat).turns(2);
+    let builder = at(server.url());
     let pool = deadpool_redis::Config::from_url(server.url())
         .create_pool(Some(deadpool_redis::Runtime::Tokio1))
         .unwrap();
-    let without_messages = Locks::builder().pool(pool).response_timeout(DEADLINE);
+    let without_messages = Locks::builder_with_pool(pool).response_timeout(DEADLINE);
     let kinds = [
         builder.clone(),
-        builder.clone().url(proxy.url()),
+        at(proxy.url()),
         builder.clone().turns(1_000),
         without_messages.ttl(TTL).wait(DEADLINE),
     ];

@@ -65,7 +65,7 @@ async fn a_lock_that_has_moved_is_kept_and_renewed() {
 
 #[tokio::test]
 async fn a_grace_above_a_third_of_the_lease_is_rejected() {
-    let builder = || Locks::builder().url("memory:").grace(3 * SECOND);
+    let builder = || Locks::builder("memory:").grace(3 * SECOND);
     assert!(builder().ttl(9 * SECOND).build().await.is_ok());
     let short = builder().ttl(8 * SECOND).build().await;
     assert!(matches!(short, Err(LockError::Config { .. })), "{short:?}");

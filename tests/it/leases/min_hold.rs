@@ -36,7 +36,7 @@ async fn a_job_runs_once_in_a_period_however_often_it_is_tried() {
 #[tokio::test(start_paused = true)]
 async fn it_holds_for_bodies_that_are_dropped_or_panic_and_for_guards() {
     for end in ["dropped", "panics", "guard", "aborted", "closed"] {
-        let locks = Locks::builder().url("memory:").build().await.unwrap();
+        let locks = Locks::builder("memory:").build().await.unwrap();
         let request = locks.lock(KEY).min_hold(HOUR);
         let body = async move {
             match end {
@@ -73,7 +73,7 @@ async fn it_holds_for_bodies_that_are_dropped_or_panic_and_for_guards() {
 /// It is not handed off, neither in memory nor in the store.
 #[tokio::test(start_paused = true)]
 async fn those_who_wait_get_in_when_it_is_over() {
-    let locks = Locks::builder().url("memory:");
+    let locks = Locks::builder("memory:");
     let locks = locks.wait(Duration::MAX).build().await.unwrap();
     let start = Instant::now();
     let job = locks.lock(KEY).min_hold(HOUR);

@@ -4,11 +4,10 @@ use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use reentry::{LockError, Locks, LostReason, OnLost, Reentrancy, Replicas, held, locked};
+use reentry::{LockError, Locks, LostReason, OnLost, Reentrancy, held, locked};
 use tokio::sync::Barrier;
 use tokio::time::sleep;
 
-use crate::support::{RedisServer, connect};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -159,32 +158,6 @@ async fn a_hold_ends_at_max_hold_and_on_lost_decides_about_the_body() {
         "{lost:?}"
     );
     assert_eq!(locks.scope(stubborn(1, 70)).await.unwrap(), 70);
-}
-
-#[tokio::test]
-async fn the_attribute_says_how_many_replicas_have_to_confirm() {
-    #[locked("order:{id}", locks = locks, confirm = (Replicas::at_least(1), "20ms"))]
-    async fn confirmed(id: u32, locks: &Locks) -> Result<u32, LockError> {
-        Ok(id)
-    }
-
-    #[locked("order:{id}", locks = locks, confirm = (Replicas::all(), Duration::from_millis(20)))]
-    async fn confirmed_by_all(id: u32, locks: &Locks) -> Result<u32, LockError> {
-        Ok(id)
-    }
-
-    let server = RedisServer::start().await;
-    let locks = connect(&server).await;
-    for alone in [
-        confirmed(1, &locks).await,
-        confirmed_by_all(1, &locks).await,
-    ] {
-        assert!(
-            matches!(alone, Err(LockError::Unconfirmed { .. })),
-            "{alone:?}"
-        );
-    }
-    assert_eq!(confirmed(1, &Locks::in_memory()).await.unwrap(), 1);
 }
 
 #[tokio::test(start_paused = true)]

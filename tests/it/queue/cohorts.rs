@@ -227,7 +227,7 @@ async fn groups_of_any_size_give_greater_tokens_after_flushall() {
 
 #[tokio::test(start_paused = true)]
 async fn groups_of_any_size_give_greater_tokens_after_the_last_one_is_forgotten() {
-    let builder = Locks::builder().url("memory:");
+    let builder = Locks::builder("memory:");
     let locks = builder.turns(u32::MAX).build().await.unwrap();
     let mut tokens = Vec::new();
     for minutes in [0, 1, 11, 90] {

@@ -108,7 +108,7 @@ async fn a_lock_over_a_given_pool_is_two_evalsha_too() {
     let pool = config.builder().unwrap().max_size(1);
     let runtime = deadpool_redis::Runtime::Tokio1;
     let pool = pool.runtime(runtime).build().unwrap();
-    let builder = Locks::builder().pool(pool.clone());
+    let builder = Locks::builder_with_pool(pool.clone());
     let locks = builder.response_timeout(DEADLINE).build().await.unwrap();
     warmed_up(&locks).await;
     let _the_only_one = within(DEADLINE, "a connection", pool.get()).await.unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::Direction::{ToClient, ToServer};
 use crate::support::rig::{KEY, RESPONSE_TIMEOUT};
 use crate::support::{
-    Action, Cut, DEADLINE, Proxy, RedisServer, Turns, eventually, patient, processes, queued,
+    Action, Cut, DEADLINE, Proxy, RedisServer, Turns, eventually, patient_at, processes, queued,
     until_queued, waiters, within,
 };
 use reentry::{Locks, LocksBuilder};
@@ -17,18 +17,13 @@ const HEARTBEAT: Duration = Duration::from_secs(60);
 /// Only a message of a subscription contains this.
 const MESSAGE: &[u8] = b"$7\r\nmessage\r\n";
 
-/// Locks as from [`patient`], over a pool. Then only the inbox has a subscription, so it differs from the connection
-/// for commands.
-fn over_pool(server: &RedisServer) -> LocksBuilder {
-    let pool = deadpool_redis::Config::from_url(server.url())
-        .create_pool(Some(deadpool_redis::Runtime::Tokio1));
-    patient(server).pool(pool.expect("a pool"))
-}
+/// The subscription of an inbox. Its channel has a longer name than that of the messages to all processes.
+const SUBSCRIBE: &[u8] = b"SUBSCRIBE\r\n$50\r\n";
 
 /// A process in strict order. Each of its waiters gets the lock by a message, or by its own request.
-fn process(server: &RedisServer) -> LocksBuilder {
-    let builder = over_pool(server).ttl(10 * HEARTBEAT).__heartbeat(HEARTBEAT);
-    builder.turns(0).wait(Duration::MAX)
+fn process(url: String) -> LocksBuilder {
+    let builder = patient_at(url).ttl(10 * HEARTBEAT);
+    builder.__heartbeat(HEARTBEAT).turns(0).wait(Duration::MAX)
 }
 
 /// The number of waiters in each of the two.
@@ -56,8 +51,8 @@ async fn until_subscribed(server: &RedisServer, count: usize) {
 #[tokio::test]
 async fn waiters_get_in_though_their_inboxes_die_and_do_not_come_back() {
     let server = RedisServer::start().await;
-    let crowded = processes::<2>(&process(&server)).await;
-    let [holder] = processes(&process(&server)).await;
+    let crowded = processes::<2>(&process(server.url())).await;
+    let [holder] = processes(&process(server.url())).await;
     let guard = holder.lock(KEY).await.unwrap();
     let mut turns = crowd(&server, &crowded, 3).await;
     until_subscribed(&server, 2).await;
@@ -73,9 +68,9 @@ async fn waiters_get_in_though_their_inboxes_die_and_do_not_come_back() {
 async fn waiters_get_in_though_every_subscription_is_cut_before_it_is_confirmed() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
-    proxy.on_every(ToServer, b"SUBSCRIBE", Action::CutAtAnswer(Cut::Reset));
-    let crowded = processes::<2>(&process(&server).url(proxy.url())).await;
-    let [holder] = processes(&process(&server)).await;
+    proxy.on_every(ToServer, SUBSCRIBE, Action::CutAtAnswer(Cut::Reset));
+    let crowded = processes::<2>(&process(proxy.url())).await;
+    let [holder] = processes(&process(server.url())).await;
     let guard = holder.lock(KEY).await.unwrap();
     let mut turns = crowd(&server, &crowded, 3).await;
     proxy.wait_for_hits(2).await;
@@ -87,8 +82,8 @@ async fn waiters_get_in_though_every_subscription_is_cut_before_it_is_confirmed(
 #[tokio::test]
 async fn turns_go_on_while_every_inbox_is_killed_as_soon_as_it_stands() {
     let server = RedisServer::start().await;
-    let crowded = processes::<2>(&process(&server)).await;
-    let [holder] = processes(&process(&server)).await;
+    let crowded = processes::<2>(&process(server.url())).await;
+    let [holder] = processes(&process(server.url())).await;
     let guard = holder.lock(KEY).await.unwrap();
     let mut turns = crowd(&server, &crowded, 50).await;
     let mut killed = 0;
@@ -118,9 +113,9 @@ async fn an_inbox_that_hangs_is_noticed_and_made_anew() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
     let heartbeat = Duration::from_millis(500);
-    let builder = patient(&server).ttl(HEARTBEAT).__heartbeat(heartbeat);
-    let [other] = processes(&builder).await;
-    let builder = builder.url(proxy.url()).wait(DEADLINE);
+    let at = |url| patient_at(url).ttl(HEARTBEAT).__heartbeat(heartbeat);
+    let [other] = processes(&at(server.url())).await;
+    let builder = at(proxy.url()).wait(DEADLINE);
     let [waiting] = processes(&builder.response_timeout(RESPONSE_TIMEOUT)).await;
     let guard = other.lock(KEY).await.unwrap();
     let mut turns = Turns::default();
@@ -157,7 +152,7 @@ async fn an_inbox_that_hangs_is_noticed_and_made_anew() {
 #[tokio::test]
 async fn a_subscription_that_dies_again_and_again_is_not_made_anew_at_once() {
     let server = RedisServer::start().await;
-    let [here, there] = processes(&process(&server)).await;
+    let [here, there] = processes(&process(server.url())).await;
     let guard = there.lock(KEY).await.unwrap();
     let waiting = tokio::spawn(here.lock(KEY).wait(Duration::MAX).run(async {}));
     let (mut start, mut kills) = (None, 0);

@@ -23,7 +23,7 @@ fn still() -> Runtime {
 }
 
 fn in_memory(runtime: &Runtime, builder: LocksBuilder) -> Locks {
-    runtime.block_on(builder.url("memory:").build()).unwrap()
+    runtime.block_on(builder.build()).unwrap()
 }
 
 fn until_waiting(runtime: &Runtime, locks: &Locks, count: usize) {
@@ -66,7 +66,7 @@ fn a_release_on_a_runtime_that_is_left_holds_up_no_waiter_beyond_the_lease() {
 fn a_hold_that_is_handed_off_outlives_the_runtime_of_the_member_before() {
     for shut_down in [true, false] {
         let (first, next) = (still(), running());
-        let builder = Locks::builder().ttl(2 * SECOND);
+        let builder = Locks::builder("memory:").ttl(2 * SECOND);
         let locks = in_memory(&next, builder);
         // A key without a known token has no groups.
         next.block_on(locks.with_lock(KEY, async {})).unwrap();

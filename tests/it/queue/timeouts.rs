@@ -23,7 +23,7 @@ const SLACK: Duration = Duration::from_millis(50);
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_when_it_is_over_whatever_the_lease() {
     for ttl in [50, 1_000, 30_000, 3_600_000].map(Duration::from_millis) {
-        let builder = Locks::builder().url("memory:").ttl(ttl);
+        let builder = Locks::builder("memory:").ttl(ttl);
         let locks = builder.build().await.unwrap();
         let _guard = locks.lock(KEY).await.unwrap();
         for wait in WAITS {

@@ -66,7 +66,7 @@ async fn without_messages_a_heartbeat_finds_it() {
     let server = RedisServer::start().await;
     let pool = deadpool_redis::Config::from_url(server.url());
     let pool = pool.create_pool(Some(deadpool_redis::Runtime::Tokio1));
-    let builder = Locks::builder().pool(pool.unwrap());
+    let builder = Locks::builder_with_pool(pool.unwrap());
     let builder = builder.response_timeout(DEADLINE).wait(DEADLINE);
     let [holder, other] = processes(&builder).await;
     let guard = holder.lock(KEY).await.unwrap();

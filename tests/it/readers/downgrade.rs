@@ -136,7 +136,7 @@ async fn a_downgrade_goes_on_when_it_is_dropped(locks: Locks) {
 /// The store does not know the second token when the lock becomes shared.
 #[tokio::test(start_paused = true)]
 async fn a_downgrade_after_a_hand_off_in_memory_brings_the_later_token() {
-    let locks = Locks::builder().url("memory:");
+    let locks = Locks::builder("memory:");
     let locks = locks.build().await.unwrap();
     let first = locks.lock("key").await.unwrap();
     let before = first.held().clone();

@@ -59,10 +59,10 @@ async fn a_caller_that_does_not_wait_learns_that_the_store_is_away() {
 #[test]
 fn mistakes_are_errors_at_once() {
     for builder in [
-        Locks::builder(),
-        Locks::builder().url("localhost:6379"),
-        Locks::builder().url("memory:").prefix("reentry:"),
-        Locks::builder().url("memory:").ttl(Duration::ZERO),
+        Locks::builder(""),
+        Locks::builder("localhost:6379"),
+        Locks::builder("memory:").prefix("reentry:"),
+        Locks::builder("memory:").ttl(Duration::ZERO),
     ] {
         let built = builder.build_lazy();
         assert!(matches!(built, Err(LockError::Config { .. })), "{built:?}");

@@ -32,7 +32,7 @@ async fn a_server_that_says_nothing_is_given_up_in_time() {
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = silent.local_addr().unwrap().to_string();
     for timeout in [None, Some(Duration::from_millis(300))] {
-        let builder = Locks::builder().url(format!("redis://:{SECRET}@{address}"));
+        let builder = Locks::builder(format!("redis://:{SECRET}@{address}"));
         let builder = match timeout {
             Some(timeout) => builder.connect_timeout(timeout),
             None => builder,

@@ -162,14 +162,15 @@ async fn a_request_executes_twice_or_again_later() {
 /// The line of `source` that connects with the default timeouts to a server that may exist.
 fn hasty(source: &str) -> Option<&str> {
     // A literal URL is `memory:`, or that of a server that does not exist.
-    const SPECIFIC: [&str; 4] = ["_timeout(", "\"memory:\"", "connect(\"", ".url(\""];
+    const SPECIFIC: [&str; 4] = ["_timeout(", "\"memory:\"", "connect(\"", "builder(\""];
     let mut begins = source.match_indices("Locks::").map(|(at, _)| &source[at..]);
     let is_hasty = |code: &&str| {
         // Two statements are checked, because a builder is often first assigned to a variable.
         let statements: String = code.split(';').take(2).collect();
         let has = |part: &&str| statements.contains(*part);
         let connects = code.starts_with("Locks::connect(")
-            || code.starts_with("Locks::builder()") && [".url(", ".pool("].iter().any(has);
+            || code.starts_with("Locks::builder(")
+            || code.starts_with("Locks::builder_with_pool(");
         connects && !SPECIFIC.iter().any(has)
     };
     begins.find(is_hasty).and_then(|code| code.lines().next())
@@ -208,11 +209,9 @@ fn no_test_relies_on_the_default_timeouts() {
         }
     }
     assert!(hasty("let locks = Locks::connect(server.url());").is_some());
-    assert!(hasty("Locks::builder().url(url).build()").is_some());
-    assert!(hasty("let builder = Locks::builder().pool(pool); builder.build()").is_some());
-    assert!(
-        hasty("Locks::connect(\"memory:\").await; Locks::builder().url(\"memory:\")").is_none()
-    );
+    assert!(hasty("Locks::builder(url).build()").is_some());
+    assert!(hasty("let builder = Locks::builder_with_pool(pool); builder.build()").is_some());
+    assert!(hasty("Locks::connect(\"memory:\").await; Locks::builder(\"memory:\")").is_none());
 }
 
 #[test]

@@ -121,7 +121,7 @@ async fn a_server_without_tls_is_not_spoken_to_in_plain() {
     let url = server.url().replace("redis:", "rediss:");
     // For such a server a handshake is a line without an end: it waits for more.
     let soon = Duration::from_millis(300);
-    let connecting = Locks::builder().url(url).connect_timeout(soon).build();
+    let connecting = Locks::builder(url).connect_timeout(soon).build();
     let error = within(DEADLINE, "an answer", connecting).await;
     assert!(
         matches!(error, Err(LockError::Unavailable { .. })),

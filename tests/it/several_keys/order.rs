@@ -54,7 +54,7 @@ async fn a_caller_that_comes_during_the_request_is_next(locks: Locks) {
 /// Each lock is released in the store, and the next caller has a hold of its own.
 #[tokio::test(start_paused = true)]
 async fn several_locks_are_never_handed_off_in_memory() {
-    let locks = Locks::builder().url("memory:");
+    let locks = Locks::builder("memory:");
     let locks = locks.build().await.unwrap();
     let hold = || async { held("b").unwrap().hold_id() };
     // This is long enough for a token of its own.

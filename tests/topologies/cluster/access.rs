@@ -1,8 +1,8 @@
 //! Passwords, and the features that a cluster does not have.
 
-use super::kit::{PATIENCE, keys, until_nothing_is_left};
-use crate::support::{Cluster, RedisServer, cluster, patient_at, within};
-use reentry::{LockError, Locks, Replicas, Servers};
+use super::kit::{PATIENCE, keys, patient_in, until_nothing_is_left};
+use crate::support::{Cluster, cluster, patient_at, within};
+use reentry::{LockError, Replicas};
 use std::error::Error as _;
 use std::fs;
 
@@ -13,18 +13,16 @@ async fn every_node_is_told_the_password() {
         ..cluster::Config::default()
     })
     .await;
-    let servers = || Servers::cluster(cluster.nodes.iter().map(RedisServer::address));
     let keys = keys(&cluster).await;
-    let told = Locks::builder().servers(servers().password("secret"));
     let url = format!("redis+cluster://:secret@{}", cluster.seeds());
-    for builder in [told, patient_at(url)] {
+    let told = || patient_in(&cluster);
+    for builder in [told().login("default", "secret"), patient_at(url)] {
         let locks = builder.wait(PATIENCE).build().await.unwrap();
         for key in &keys {
             locks.with_lock(key, async {}).await.unwrap();
         }
     }
-    let locks = Locks::builder().servers(servers().password("wrong"));
-    let locks = locks.wait(PATIENCE);
+    let locks = told().login("default", "wrong");
     let built = within(PATIENCE, "the refusal", locks.clone().build()).await;
     assert!(matches!(&built, Err(LockError::Misuse { .. })), "{built:?}");
     assert!(!format!("{:?}", built.unwrap_err()).contains("wrong"));
@@ -57,10 +55,8 @@ async fn a_user_with_these_rights_and_no_others_has_all_that_it_needs() {
     for node in &cluster.nodes {
         node.ask(&format!("ACL SETUSER locker {}", rules())).await;
     }
-    let servers = Servers::cluster(cluster.nodes.iter().map(RedisServer::address));
-    let servers = servers.username("locker").password("password");
-    let locks = Locks::builder().servers(servers).wait(PATIENCE);
-    let locks = locks
+    let locks = patient_in(&cluster)
+        .login("locker", "password")
         .confirm(Replicas::all(), PATIENCE)
         .build()
         .await
@@ -84,10 +80,8 @@ async fn a_user_with_these_rights_and_no_others_has_all_that_it_needs() {
 
 #[test]
 fn a_cluster_has_no_other_database() {
-    let servers = Servers::cluster(["127.0.0.1:1"]).database(1);
-    let by_servers = Locks::builder().servers(servers).build_lazy();
-    let by_url = patient_at("redis+cluster://127.0.0.1:1/1");
-    for refused in [by_servers, by_url.build_lazy()] {
+    for url in ["127.0.0.1:1/1", "127.0.0.1:1?db=1"] {
+        let refused = patient_at(format!("redis+cluster://{url}")).build_lazy();
         let error = refused.unwrap_err();
         assert!(matches!(error, LockError::Config { .. }), "{error:?}");
         assert!(error.to_string().contains("database"), "{error}");

@@ -7,7 +7,7 @@ use crate::support::cluster::SLOTS;
 use crate::support::{Cluster, DEADLINE, RedisServer, Section, eventually, within};
 use futures_util::future::join_all;
 use redis::{FromRedisValue, cmd};
-use reentry::{Locks, LocksBuilder, Servers};
+use reentry::{Locks, LocksBuilder};
 use tokio::task::JoinHandle;
 
 /// The maximum time for any operation: a failover, and everything after it.
@@ -21,8 +21,8 @@ pub(super) const CUT: Duration = Duration::from_secs(24);
 
 /// Locks in the cluster, with the usual timeouts, that know every node.
 pub(super) fn locks_in(cluster: &Cluster) -> LocksBuilder {
-    let servers = Servers::cluster(cluster.nodes.iter().map(RedisServer::address));
-    Locks::builder().servers(servers).ttl(TTL).wait(PATIENCE)
+    let url = format!("redis+cluster://{}", cluster.seeds());
+    Locks::builder(url).ttl(TTL).wait(PATIENCE)
 }
 
 /// Locks that do not treat a pause of a busy machine as a failure.

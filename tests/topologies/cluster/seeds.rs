@@ -6,11 +6,11 @@ use super::kit::{PATIENCE, TTL, all_turns, caller, key_on, keys, locks_in, until
 use crate::support::ports::Port;
 use crate::support::{Cluster, RedisServer, patient_at, within};
 use futures_util::future::join_all;
-use reentry::{LockError, Locks, LocksBuilder, LostReason, Servers};
+use reentry::{LockError, Locks, LocksBuilder, LostReason};
 
-fn with_seeds<'a>(seeds: impl IntoIterator<Item = &'a str>) -> LocksBuilder {
-    let builder = Locks::builder().servers(Servers::cluster(seeds));
-    builder.ttl(TTL).wait(PATIENCE)
+fn with_seeds(seeds: &[String]) -> LocksBuilder {
+    let url = format!("redis+cluster://{}", seeds.join(","));
+    Locks::builder(url).ttl(TTL).wait(PATIENCE)
 }
 
 /// A section on each primary.
@@ -31,10 +31,10 @@ async fn any_one_server_is_enough() {
     let cluster = Cluster::start().await;
     for node in [0, 2, 4] {
         let seed = cluster.nodes[node].address();
-        let locks = with_seeds([&*seed]).build().await.unwrap();
-        works_everywhere(&cluster, &locks).await;
         let mut seeds = dead_ports();
-        seeds.push(seed);
+        seeds.push(seed.clone());
+        let locks = with_seeds(&[seed]).build().await.unwrap();
+        works_everywhere(&cluster, &locks).await;
         let url = format!("redis+cluster://{}", seeds.join(","));
         let locks = patient_at(url).build().await.unwrap();
         works_everywhere(&cluster, &locks).await;
@@ -47,7 +47,7 @@ async fn a_primary_that_is_away_keeps_no_locks_from_being_built() {
     let cluster = Cluster::start().await;
     cluster.nodes[0].stop();
     let seed = cluster.nodes[cluster.replica_of(1).await].address();
-    let locks = with_seeds([&*seed]).build().await.unwrap();
+    let locks = with_seeds(&[seed]).build().await.unwrap();
     let key = key_on(&cluster, 2).await;
     locks.with_lock(&key, async {}).await.unwrap();
     // Its replica takes over.
@@ -60,7 +60,7 @@ async fn an_error_names_the_servers_that_do_not_answer() {
     let seeds = ports
         .each_ref()
         .map(|port| format!("127.0.0.1:{}", port.number));
-    let built = with_seeds(seeds.iter().map(String::as_str)).build();
+    let built = with_seeds(&seeds).build();
     let error = within(PATIENCE, "the refusal", built).await.unwrap_err();
     let LockError::Unavailable {
         key: None, source, ..
@@ -77,7 +77,7 @@ async fn an_error_names_the_servers_that_do_not_answer() {
 #[tokio::test]
 async fn a_server_that_is_no_node_is_an_error() {
     let server = RedisServer::start().await;
-    let built = with_seeds([&*server.address()]).build();
+    let built = with_seeds(&[server.address()]).build();
     let error = within(PATIENCE, "the refusal", built).await.unwrap_err();
     let LockError::Misuse {
         source: Some(source),

@@ -6,7 +6,7 @@ use crate::support::clients::TO_ALL;
 use crate::support::rig::KEY;
 use crate::support::sentinel::NAME;
 use crate::support::{DEADLINE, RedisServer, SentinelSet, eventually};
-use reentry::{Locks, LocksBuilder, Servers};
+use reentry::{Locks, LocksBuilder};
 
 /// The maximum time for a failover and everything after it on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,19 +20,18 @@ pub(super) const RARELY: Duration = Duration::from_secs(20);
 /// The time within which a waiter enters by a message.
 pub(super) const SOON: Duration = Duration::from_secs(10);
 
-/// The sentinels of a set, and their primary.
-pub(crate) fn servers(set: &SentinelSet) -> Servers {
-    Servers::sentinel(set.sentinels.iter().map(RedisServer::address), NAME)
+/// The URL of the primary of a set.
+pub(crate) fn url(set: &SentinelSet) -> String {
+    format!("redis+sentinel://{}/{NAME}", set.addresses())
 }
 
 /// Locks on the primary of a set. They soon treat a silence as an outage, but not a pause of a busy machine.
 pub(super) fn builder(set: &SentinelSet) -> LocksBuilder {
-    built_with(servers(set))
+    built_at(url(set))
 }
 
-pub(crate) fn built_with(servers: Servers) -> LocksBuilder {
-    Locks::builder()
-        .servers(servers)
+pub(crate) fn built_at(url: String) -> LocksBuilder {
+    Locks::builder(url)
         .ttl(TTL)
         .wait(PATIENCE)
         .connect_timeout(DEADLINE)

@@ -1,9 +1,9 @@
-//! Users, passwords and the number of the database, by URL and by builder.
+//! Users, passwords and the number of the database, in the URL and beside it.
 
 use std::error::Error;
 use std::time::Duration;
 
-use super::ground::{built_with, depth, servers, until_replicated};
+use super::ground::{built_at, depth, until_replicated, url};
 use crate::support::rig::KEY;
 use crate::support::sentinel::{Config, NAME};
 use crate::support::{DEADLINE, RedisServer, SentinelSet, eventually, patient_at, within};
@@ -42,24 +42,22 @@ async fn keys_in(node: &RedisServer, database: u8) -> u64 {
 async fn passwords_and_the_database_hold_over_a_failover() {
     let set = protected().await;
     let addresses = set.addresses();
-    let url = format!("redis+sentinel://:word@{addresses}/{NAME}?db=2&sentinel_password=man");
-    let by_url = patient_at(url).build().await.unwrap();
-    let servers = servers(&set)
-        .password("word")
-        .sentinel_password("man")
-        .database(2);
-    let by_builder = built_with(servers).build().await.unwrap();
+    let query = "?db=2&sentinel_password=man";
+    let by_url = patient_at(format!("redis+sentinel://:word@{addresses}/{NAME}{query}"));
+    let by_url = by_url.build().await.unwrap();
+    let by_login = built_at(url(&set) + query).login("default", "word");
+    let by_login = by_login.build().await.unwrap();
 
     let guard = by_url.lock(KEY).await.unwrap();
     // These are the lock, and the description of the process.
     let both = async || keys_in(&set.nodes[0], 2).await == 2;
     eventually(DEADLINE, "the lock is in its database", both).await;
     assert_eq!(keys_in(&set.nodes[0], 0).await, 0);
-    assert!(by_builder.lock(KEY).try_acquire().await.unwrap().is_none());
+    assert!(by_login.lock(KEY).try_acquire().await.unwrap().is_none());
     until_replicated(&set, 0).await;
     let new = set.failover().await;
     let primary = &set.nodes[new];
-    for locks in [&by_url, &by_builder] {
+    for locks in [&by_url, &by_login] {
         // It is held together with the first lock. Locks that the old primary grants in the meantime are lost.
         let there = async || {
             let entered = locks.with_lock("other", keys_in(primary, 2)).await;
@@ -67,7 +65,7 @@ async fn passwords_and_the_database_hold_over_a_failover() {
         };
         eventually(DEADLINE, "they are in the new primary", there).await;
     }
-    assert!(by_builder.lock(KEY).try_acquire().await.unwrap().is_none());
+    assert!(by_login.lock(KEY).try_acquire().await.unwrap().is_none());
     assert!(!guard.held().is_lost());
     guard.release().await.unwrap();
 }
@@ -82,12 +80,8 @@ async fn users_of_the_servers_and_of_the_sentinels_differ() {
     for sentinel in &set.sentinels {
         sentinel.ask("ACL SETUSER watch on >man &* +@all").await;
     }
-    let servers = servers(&set)
-        .username("app")
-        .password("word")
-        .sentinel_username("watch")
-        .sentinel_password("man");
-    let locks = built_with(servers).build().await.unwrap();
+    let url = url(&set) + "?sentinel_username=watch&sentinel_password=man";
+    let locks = built_at(url).login("app", "word").build().await.unwrap();
     let entered = locks.with_lock(KEY, async { depth(&set.nodes[0], KEY).await });
     assert_eq!(entered.await.unwrap(), 1);
     for sentinel in &set.sentinels {
@@ -102,15 +96,19 @@ async fn users_of_the_servers_and_of_the_sentinels_differ() {
 #[tokio::test]
 async fn logins_that_are_refused_are_an_error_at_once() {
     let set = protected().await;
-    let right = || servers(&set).password("word").sentinel_password("man");
+    let with = |query: &str| built_at(url(&set) + query);
+    let right = || with("?sentinel_password=man");
     for (wrong, said) in [
-        (right().sentinel_password("hush"), "WRONGPASS"),
-        (servers(&set).password("word"), "NOAUTH"),
-        (right().password("hush"), "WRONGPASS"),
-        (right().username("hush"), "WRONGPASS"),
-        (servers(&set).sentinel_password("man"), "NOAUTH"),
+        (
+            with("?sentinel_password=hush").login("default", "word"),
+            "WRONGPASS",
+        ),
+        (with("").login("default", "word"), "NOAUTH"),
+        (right().login("default", "hush"), "WRONGPASS"),
+        (right().login("hush", "word"), "WRONGPASS"),
+        (right(), "NOAUTH"),
     ] {
-        let builder = built_with(wrong).wait(Duration::MAX);
+        let builder = wrong.wait(Duration::MAX);
         assert!(!format!("{builder:?}").contains("man"), "{builder:?}");
         let locks: Locks = builder.clone().build_lazy().unwrap();
         let acquiring = within(DEADLINE, "an answer", locks.lock(KEY).acquire());

@@ -1,13 +1,13 @@
 //! All sentinels are watched, whichever are added and removed.
 
 use super::ground::{
-    PATIENCE, builder, built_with, outlives_a_failover, until_depth, until_free, until_inboxes,
+    PATIENCE, builder, built_at, outlives_a_failover, until_depth, until_free, until_inboxes,
     until_replicated, until_taken_in, until_watched, watchers,
 };
 use crate::support::rig::KEY;
 use crate::support::sentinel::NAME;
 use crate::support::{DEADLINE, RedisServer, SentinelSet, eventually, within};
-use reentry::{LockError, LostReason, Servers};
+use reentry::{LockError, LostReason};
 use std::error::Error;
 use std::time::{Duration, Instant};
 
@@ -21,8 +21,8 @@ async fn all_are_watched(set: &SentinelSet, count: usize) {
 #[tokio::test]
 async fn one_sentinel_is_enough_to_be_told_of_the_others() {
     let set = SentinelSet::start().await;
-    let seed = Servers::sentinel([set.sentinels[2].address()], NAME);
-    let locks = built_with(seed).build().await.unwrap();
+    let seed = format!("redis+sentinel://{}/{NAME}", set.sentinels[2].address());
+    let locks = built_at(seed).build().await.unwrap();
     all_are_watched(&set, 1).await;
     set.sentinels[2].stop();
     outlives_a_failover(&set, &locks).await;
@@ -34,7 +34,8 @@ async fn sentinels_that_are_given_by_name_may_name_each_other_by_address() {
     let set = SentinelSet::start().await;
     let names = set.sentinels.iter();
     let names = names.map(|sentinel| format!("localhost:{}", sentinel.port()));
-    let locks = built_with(Servers::sentinel(names, NAME));
+    let names = names.collect::<Vec<_>>().join(",");
+    let locks = built_at(format!("redis+sentinel://{names}/{NAME}"));
     let locks = locks.build().await.unwrap();
     all_are_watched(&set, 2).await;
     set.sentinels[0].stop();
@@ -149,8 +150,7 @@ async fn a_first_connection_without_sentinels_is_an_error_that_names_them() {
 #[tokio::test]
 async fn a_name_that_the_sentinels_do_not_know_is_refused_at_once() {
     let set = SentinelSet::start().await;
-    let addresses = set.sentinels.iter().map(RedisServer::address);
-    let unknown = built_with(Servers::sentinel(addresses, "payments"));
+    let unknown = built_at(format!("redis+sentinel://{}/payments", set.addresses()));
     let error = unknown.clone().build().await.unwrap_err();
     assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
     // It is not tried again until the wait is over.

@@ -23,7 +23,7 @@ async fn not_awaited(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
-#[locked("order:{id}", locks = Locks::builder())]
+#[locked("order:{id}", locks = Locks::builder("memory:"))]
 async fn not_built(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }

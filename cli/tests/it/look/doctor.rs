@@ -377,7 +377,7 @@ async fn a_cluster_is_asked_for_its_slots_and_replicas() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_a_free_connection_is_told_from_a_dead_one() {
     let server = RedisServer::start_with(&["--maxclients", "1"]).await;
-    let locks = Locks::builder().url(server.url()).build().await.unwrap();
+    let locks = Locks::builder(server.url()).build().await.unwrap();
     for (url, words) in [
         (server.url(), &["doctor"][..]),
         (format!("{}/3", server.url()), &["doctor"]),

@@ -24,10 +24,7 @@ pub(super) fn lines(ended: &Ended) -> Vec<Value> {
 }
 
 pub(super) fn builder(server: &RedisServer) -> LocksBuilder {
-    let builder = Locks::builder()
-        .url(server.url())
-        .name("it")
-        .wait(Duration::MAX);
+    let builder = Locks::builder(server.url()).name("it").wait(Duration::MAX);
     builder.connect_timeout(DEADLINE).response_timeout(DEADLINE)
 }
 

@@ -193,7 +193,7 @@ async fn keys_that_the_user_may_not_touch_are_left_out() {
 async fn the_locks_of_every_primary_of_a_cluster_are_listed() {
     let cluster = Cluster::start().await;
     let url = format!("redis+cluster://{}", cluster.seeds());
-    let builder = Locks::builder().url(&url).connect_timeout(DEADLINE);
+    let builder = Locks::builder(&url).connect_timeout(DEADLINE);
     let locks = builder.response_timeout(DEADLINE).build().await.unwrap();
     let names: Vec<_> = (0..30).map(|number| format!("order:{number}")).collect();
     let (mut guards, mut owners) = (Vec::new(), BTreeSet::new());

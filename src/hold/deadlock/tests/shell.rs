@@ -105,7 +105,7 @@ async fn processes_inside_of_locks_of_others_are_a_ring() -> Result<(), LockErro
     let (a, b) = (starter.lock("a").await?, starter.lock("b").await?);
     let started = async |outer: LockGuard, wanted: &str| {
         let (hold, key) = (outer.held().hold_id(), outer.held().key());
-        let locks = __admin::inside(Locks::builder(), [(hold, key)]);
+        let locks = __admin::inside(Locks::builder("memory:"), [(hold, key)]);
         let ended = store.locks_of(locks).lock(wanted).wait(Duration::MAX).await;
         outer.release().await?;
         ended.map(drop)

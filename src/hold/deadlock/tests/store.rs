@@ -47,7 +47,7 @@ impl Watched {
 
     /// Locks on it, with a heartbeat of a second.
     pub(super) fn locks(self: &Arc<Self>) -> Locks {
-        self.locks_of(Locks::builder())
+        self.locks_of(Locks::builder("memory:"))
     }
 
     /// Locks with further options.

@@ -51,7 +51,7 @@ impl Counting {
     }
 
     pub(super) fn locks(self: &Arc<Self>) -> Locks {
-        let builder = Locks::builder().ttl(TTL);
+        let builder = Locks::builder("memory:").ttl(TTL);
         builder.behind(Arc::clone(self), SECOND)
     }
 

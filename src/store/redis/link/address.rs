@@ -148,6 +148,16 @@ impl Address {
         Ok(Self::new(info.set_redis_settings(settings)))
     }
 
+    /// This address with other settings.
+    pub(crate) fn with(
+        mut self,
+        change: impl FnOnce(RedisConnectionInfo) -> RedisConnectionInfo,
+    ) -> Self {
+        let settings = change(self.info.redis_settings().clone());
+        self.info = self.info.set_redis_settings(settings);
+        self
+    }
+
     /// The address of another server, which is connected to in the same way.
     pub(crate) fn at(&self, place: &Place) -> Self {
         let Place { host, port } = place.clone();
@@ -175,10 +185,7 @@ impl Address {
 }
 
 /// The settings that all connections have in common.
-pub(crate) fn settings(
-    settings: RedisConnectionInfo,
-    protocol: ProtocolVersion,
-) -> RedisConnectionInfo {
+fn settings(settings: RedisConnectionInfo, protocol: ProtocolVersion) -> RedisConnectionInfo {
     let settings = settings.set_protocol(protocol);
     settings.set_lib_name("reentry", env!("CARGO_PKG_VERSION"))
 }

@@ -18,7 +18,7 @@ use crate::base::error::LockError;
 /// let certificates = reentry::Certificates::new()
 ///     .authority(fs::read("ca.pem")?)
 ///     .client(fs::read("client.pem")?, fs::read("client-key.pem")?);
-/// let builder = reentry::Locks::builder().url("rediss://cache.example.com");
+/// let builder = reentry::Locks::builder("rediss://cache.example.com");
 /// let locks = builder.certificates(certificates).build_lazy()?;
 /// # drop(locks);
 /// # Ok(())
@@ -64,7 +64,7 @@ impl Certificates {
         };
         let client = Client::build_with_tls(info.clone(), certificates);
         let client = client.map_err(|error| {
-            let needed = "they require TLS: use a `rediss://` URL or `Servers::tls`";
+            let needed = "they require TLS: use a `rediss://` URL";
             LockError::config(format!(
                 "the certificates cannot be used: {error}; {needed}"
             ))

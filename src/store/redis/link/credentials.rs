@@ -122,8 +122,8 @@ impl StreamingCredentialsProvider for Credentials {
 ///
 /// let auth = |token: &str| BasicAuth::new("app".to_owned(), token.to_owned());
 /// let (newest, receiver) = watch::channel(auth("the first token"));
-/// let builder = reentry::Locks::builder().url("rediss://cache.example.com");
-/// # let builder = reentry::Locks::builder().url("redis://localhost");
+/// let builder = reentry::Locks::builder("rediss://cache.example.com");
+/// # let builder = reentry::Locks::builder("redis://localhost");
 /// let locks = builder.credentials(watched(receiver)).build_lazy()?;
 /// // A task of the program does this each time that it gets a new token:
 /// newest.send_replace(auth("the next token"));

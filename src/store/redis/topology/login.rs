@@ -1,7 +1,5 @@
 //! The login of the connections, beyond what a URL contains.
 
-use redis::Client;
-
 use super::servers::Origin;
 use crate::base::error::LockError;
 #[cfg(feature = "tls")]
@@ -12,7 +10,8 @@ use crate::store::redis::link::credentials::Credentials;
 /// The settings of the login that do not come from the URL.
 #[derive(Clone, Default)]
 pub(crate) struct Login {
-    pub(crate) client: Option<Client>,
+    /// A user and a password, in place of those of the URL.
+    pub(crate) fixed: Option<(String, String)>,
     #[cfg(feature = "credentials")]
     pub(crate) credentials: Option<Credentials>,
     #[cfg(feature = "tls")]
@@ -20,15 +19,6 @@ pub(crate) struct Login {
 }
 
 impl Login {
-    /// The server of the program's client, if there is one.
-    pub(crate) fn origin(&self) -> Result<Option<Origin>, LockError> {
-        self.client.as_ref().map(Origin::of_client).transpose()
-    }
-
-    pub(crate) fn has_client(&self) -> bool {
-        self.client.is_some()
-    }
-
     /// Returns whether there are no settings.
     pub(crate) fn is_empty(&self) -> bool {
         #[cfg(feature = "credentials")]
@@ -39,24 +29,25 @@ impl Login {
         if self.certificates.is_some() {
             return false;
         }
-        self.client.is_none()
+        self.fixed.is_none()
     }
 
-    /// Returns the origin with these certificates and credentials.
+    /// Returns the origin with these settings. Sentinels have logins of their own.
     pub(crate) fn on(&self, origin: Origin) -> Result<Origin, LockError> {
-        #[cfg(feature = "tls")]
-        let origin = match &self.certificates {
-            Some(certificates) => origin.map(|mut address| {
+        origin.map(|mut address, is_sentinel| {
+            #[cfg(feature = "tls")]
+            if let Some(certificates) = &self.certificates {
                 address.info = certificates.on(&address.info)?;
-                Ok(address)
-            })?,
-            None => origin,
-        };
-        #[cfg(feature = "credentials")]
-        let origin = match &self.credentials {
-            Some(credentials) => origin.with_credentials(credentials),
-            None => origin,
-        };
-        Ok(origin)
+            }
+            if is_sentinel {
+                return Ok(address);
+            }
+            if let Some((user, password)) = &self.fixed {
+                address = address.with(|it| it.set_username(user).set_password(password));
+            }
+            #[cfg(feature = "credentials")]
+            address.credentials.clone_from(&self.credentials);
+            Ok(address)
+        })
     }
 }

@@ -75,7 +75,6 @@ struct SentinelVerdict {
 
 impl Sentinels {
     /// A copy of these sentinels with other addresses.
-    #[cfg(any(feature = "credentials", feature = "tls"))]
     pub(crate) fn with(&self, sentinel: Address, server: Address) -> Self {
         Self::new(&self.name, sentinel, server, self.seeds.clone())
     }

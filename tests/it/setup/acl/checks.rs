@@ -22,7 +22,7 @@ async fn a_connection_that_fell_silent_is_checked_where_the_user_may_and_replace
             .unwrap();
         drop(pool.get().await.unwrap());
         let before = ground.proxy.connections();
-        let builder = Locks::builder().pool(pool).response_timeout(DEADLINE);
+        let builder = Locks::builder_with_pool(pool).response_timeout(DEADLINE);
         let locks = builder.build().await.unwrap();
         locks.with_lock(KEY, async {}).await.unwrap();
         let replaced = u64::from(checking.is_empty());

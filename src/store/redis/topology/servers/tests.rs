@@ -1,26 +1,21 @@
 //! The addresses of several servers that are accepted, and their meaning.
 
-use redis::ProtocolVersion;
+use redis::ConnectionAddr;
 
 use super::*;
 use crate::store::redis::link::address::list;
 
 mod parameters;
 
-/// The properties that a URL sets.
-fn parsed(url: &str) -> Servers {
-    let servers = Servers::parse(url).expect("the URL of several servers");
-    servers.unwrap_or_else(|error| panic!("{url}: {error}"))
+fn parsed(url: &str) -> Origin {
+    Origin::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
 }
 
-/// The sentinels to which a URL leads, and the name of their primary.
-fn seeds(url: &str) -> String {
-    let servers = parsed(url);
-    assert!(matches!(servers.kind, Kind::Sentinel { .. }), "{url}");
-    match servers.resolve() {
-        Ok(Origin::Sentinels(sentinels)) => sentinels.endpoint().to_string(),
-        Ok(_) => panic!("{url}: no sentinels"),
-        Err(error) => panic!("{url}: {error}"),
+/// The sentinels to which a URL leads.
+fn sentinels(url: &str) -> Arc<Sentinels> {
+    match parsed(url) {
+        Origin::Sentinels(sentinels) => sentinels,
+        _ => panic!("{url}: no sentinels"),
     }
 }
 
@@ -31,8 +26,13 @@ fn refusal(url: &str) -> String {
 
 type Words<'a> = (Option<&'a str>, Option<&'a str>);
 
-fn words(login: &Login) -> Words<'_> {
-    (login.username.as_deref(), login.password.as_deref())
+fn words(address: &Address) -> Words<'_> {
+    let settings = address.info.redis_settings();
+    (settings.username(), settings.password())
+}
+
+fn is_tls(address: &Address) -> bool {
+    matches!(address.info.addr(), ConnectionAddr::TcpTls { .. })
 }
 
 #[test]
@@ -47,8 +47,8 @@ fn sentinels_are_a_list_of_hosts_with_or_without_ports() {
         ("a-b.c_d.example:65535", "a-b.c_d.example:65535"),
     ] {
         for scheme in ["redis", "valkey", "REDIS"] {
-            let endpoint = seeds(&format!("{scheme}+sentinel://{hosts}/orders"));
-            assert_eq!(endpoint, format!("orders of the sentinels {expected}"));
+            let endpoint = sentinels(&format!("{scheme}+sentinel://{hosts}/orders")).endpoint();
+            assert_eq!(&*endpoint, format!("orders of the sentinels {expected}"));
         }
     }
 }
@@ -65,53 +65,22 @@ fn a_login_is_that_of_the_servers_alone() {
         ("app:a@b@", (Some("app"), Some("a@b"))),
         ("a%40b:%2F%3F%23%25@", (Some("a@b"), Some("/?#%"))),
     ] {
-        let servers = parsed(&format!("redis+sentinel://{login}one:1,two/orders"));
-        assert_eq!(words(&servers.login), expected, "{login}");
-        assert_eq!(words(&servers.sentinel_login), (None, None));
-        assert_eq!(servers.addresses, ["one:1", "two"]);
+        let set = sentinels(&format!("redis+sentinel://{login}one:1,two/orders"));
+        assert_eq!(words(&set.server), expected, "{login}");
+        assert_eq!(words(&set.sentinel), (None, None));
+        assert_eq!(list(&set.seeds), "one:1,two:26379");
     }
 }
 
-#[test]
-fn a_url_and_a_builder_say_the_same() {
-    let built = Servers::sentinel(["one", "two:2"], "orders")
-        .username("app")
-        .password("wo/rd")
-        .sentinel_username("watch")
-        .sentinel_password("man")
-        .sentinel_tls(false)
-        .tls()
-        .resp2()
-        .database(3);
-    let url = "rediss+sentinel://app:wo%2Frd@one,two:2/orders?db=3&sentinel_username=watch\
-               &sentinel_password=man&sentinel_tls=false&protocol=resp2";
-    let read = parsed(url);
-    assert_eq!(read.addresses, built.addresses);
-    assert_eq!(words(&read.login), words(&built.login));
-    assert_eq!(words(&read.sentinel_login), words(&built.sentinel_login));
-    let rest = |it: &Servers| (it.is_tls, it.is_sentinel_tls, it.protocol, it.database);
-    assert_eq!(rest(&read), rest(&built));
-    assert_eq!(format!("{read:?}"), format!("{built:?}"));
-}
-
+/// Another server is connected to in the same way.
 #[test]
 fn what_connections_are_made_with_follows() {
-    let seeds = [Place::new("::1", 7)];
-    let login = Login {
-        username: Some("app".to_owned()),
-        password: Some("word".to_owned()),
-    };
-    let servers = Servers::cluster(["one"]);
-    let made = servers.address(&seeds[0], false, &login, 5);
-    let made = made.expect("an address");
-    let settings = made.info.redis_settings();
-    assert_eq!(settings.protocol(), ProtocolVersion::RESP3);
-    assert_eq!(settings.db(), 5);
-    assert_eq!(settings.username(), Some("app"));
-    assert_eq!(settings.password(), Some("word"));
-    let other = made.at(&Place::new("two", 8));
+    let set = sentinels("redis+sentinel://app:word@[::1]:7/orders?db=5");
+    assert_eq!(&*set.server.endpoint, "[::1]:7");
+    let other = set.server.at(&Place::new("two", 8));
     assert_eq!(*other.info.addr(), ConnectionAddr::Tcp("two".to_owned(), 8));
     assert_eq!(other.info.redis_settings().db(), 5);
+    assert_eq!(words(&other), (Some("app"), Some("word")));
     assert_eq!(&*other.endpoint, "two:8");
 }
 
@@ -129,7 +98,7 @@ fn a_url_without_a_primary_is_refused() {
             "{url}: {said}"
         );
     }
-    for primary in ["a/b", "a%20b", "orders/", "a:b", "ä"] {
+    for primary in ["a/b", "a b", "a%20b", "orders/", "a:b", "a\r\nb", "ä"] {
         let said = refusal(&format!("redis+sentinel://one/{primary}"));
         assert!(
             said.contains("letters, digits, `.`, `-` and `_`"),
@@ -165,18 +134,6 @@ fn a_list_that_is_no_list_of_hosts_is_refused() {
     ] {
         let said = refusal(&format!("redis+sentinel://{hosts}/orders"));
         assert!(said.contains("`host:port`"), "{hosts}: {said}");
-        let servers = Servers::sentinel(hosts.split(','), "orders");
-        assert!(servers.resolve().is_err(), "{hosts}");
-    }
-    let none = Servers::sentinel(Vec::<String>::new(), "orders");
-    assert!(none.resolve().is_err());
-}
-
-#[test]
-fn a_builder_refuses_a_primary_that_no_sentinel_can_have() {
-    for primary in ["", "a b", "a/b", "a\r\nb"] {
-        let refused = Servers::sentinel(["one"], primary).resolve();
-        assert!(refused.is_err(), "{primary:?}");
     }
 }
 
@@ -200,21 +157,6 @@ fn a_scheme_that_is_none_is_refused_with_those_that_there_are() {
     }
 }
 
-#[test]
-fn a_password_in_the_wrong_place_is_not_shown() {
-    let servers = Servers::sentinel(["redis://app:secret@one", "two"], "orders")
-        .password("secret")
-        .sentinel_password("secret");
-    let shown = format!("{servers:?} {servers:#?}");
-    assert!(
-        shown.contains("two:26379") && !shown.contains("secret"),
-        "{shown}"
-    );
-    let error = servers.resolve().map(drop).expect_err("no address");
-    let shown = format!("{error} {error:?}");
-    assert!(!shown.contains("secret"), "{shown}");
-}
-
 #[cfg(not(feature = "tls"))]
 #[test]
 fn tls_without_its_feature_is_refused() {
@@ -231,26 +173,35 @@ fn tls_without_its_feature_is_refused() {
 #[cfg(feature = "tls")]
 #[test]
 fn tls_is_spoken_to_the_servers_and_to_the_sentinels() {
-    for url in [
-        "rediss+sentinel://one/orders",
-        "valkeys+sentinel://one/orders",
-        "redis+sentinel://one/orders?sentinel_tls=true",
-        "rediss+sentinel://one/orders?sentinel_tls=false",
+    for (url, server, sentinel) in [
+        ("rediss+sentinel://one/orders", true, true),
+        ("valkeys+sentinel://one/orders", true, true),
+        ("redis+sentinel://one/orders?sentinel_tls=true", false, true),
+        (
+            "rediss+sentinel://one/orders?sentinel_tls=false",
+            true,
+            false,
+        ),
     ] {
-        assert!(Origin::parse(url).is_ok(), "{url}");
+        let set = sentinels(url);
+        assert_eq!(
+            (is_tls(&set.server), is_tls(&set.sentinel)),
+            (server, sentinel),
+            "{url}"
+        );
     }
 }
 
 #[test]
 fn a_cluster_is_a_list_of_hosts_and_has_one_database() {
     for (hosts, expected) in [("one", "one:6379"), ("one:1,[::1]:2/", "one:1,[::1]:2")] {
-        let servers = parsed(&format!("redis+cluster://app:word@{hosts}"));
-        assert_eq!(words(&servers.login), (Some("app"), Some("word")));
-        let Ok(Origin::Cluster { seeds, .. }) = servers.resolve() else {
+        let Origin::Cluster { server, seeds } =
+            parsed(&format!("redis+cluster://app:word@{hosts}"))
+        else {
             panic!("{hosts}: no cluster");
         };
+        assert_eq!(words(&server), (Some("app"), Some("word")));
         assert_eq!(list(&seeds), expected);
     }
-    assert!(Servers::cluster(["one"]).database(1).resolve().is_err());
     assert!(refusal("redis+cluster://one/1").contains("database 0"));
 }

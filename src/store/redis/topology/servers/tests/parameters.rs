@@ -2,7 +2,7 @@
 
 use redis::{ProtocolVersion, RedisConnectionInfo};
 
-use super::{Origin, parsed, refusal, words};
+use super::{Origin, refusal, sentinels, words};
 
 /// A URL of each kind, without parameters.
 const EVERY_KIND: &[&str] = &[
@@ -102,20 +102,12 @@ fn what_a_url_would_lose_silently_is_refused() {
 
 #[test]
 fn the_parameters_are_for_the_database_and_the_sentinels() {
-    let query = "db=2&sentinel_username=watch&sentinel_password=a%26b%2F+c&sentinel_tls=true";
-    let servers = parsed(&format!("redis+sentinel://app:word@one/orders?{query}"));
-    assert_eq!(servers.database, 2);
-    assert_eq!(words(&servers.login), (Some("app"), Some("word")));
-    let login = words(&servers.sentinel_login);
-    assert_eq!(login, (Some("watch"), Some("a&b/ c")));
-    assert_eq!(
-        (servers.is_tls, servers.is_sentinel_tls),
-        (false, Some(true))
-    );
-
-    let servers = parsed("rediss+sentinel://one/orders");
-    assert_eq!((servers.is_tls, servers.is_sentinel_tls), (true, None));
-    assert_eq!(servers.database, 0);
+    let query = "db=2&sentinel_username=watch&sentinel_password=a%26b%2F+c";
+    let set = sentinels(&format!("redis+sentinel://app:word@one/orders?{query}"));
+    assert_eq!(words(&set.server), (Some("app"), Some("word")));
+    assert_eq!(words(&set.sentinel), (Some("watch"), Some("a&b/ c")));
+    let databases = [&set.server, &set.sentinel].map(|it| it.info.redis_settings().db());
+    assert_eq!(databases, [2, 0]);
 }
 
 /// The protocols of the servers and of the sentinels.
