@@ -92,28 +92,6 @@ impl Grant {
     }
 }
 
-#[cfg(test)]
-impl Grant {
-    /// A lock that the store granted at its time 1, counted from `sent`.
-    pub(crate) fn won(hold: HoldId, sent: Instant, length: Duration, ttl: Duration) -> Self {
-        use crate::base::id::FencingToken;
-        use crate::store::StoreTime;
-        Self {
-            hold,
-            mode: Mode::Exclusive,
-            permits: 1,
-            tokens: TokenSeries::new(FencingToken(1), StoreTime { micros: 1 }, sent),
-            lease: LeaseTimes::new(sent, length, ttl, crate::base::time::Grace::NONE),
-            depth: StoredDepth::FIRST,
-            unanswered: false,
-            is_open: true,
-            is_contended: false,
-            disconnects: 0,
-            via: Via::Request,
-        }
-    }
-}
-
 /// The token of a turn, and what is known of the server's clock.
 ///
 /// A token is the server's time at which the lock was taken, in microseconds. Each later call graph has the next
@@ -219,7 +197,6 @@ impl Release {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::id::Owner;
 
     const NOW: StoreTime = StoreTime { micros: 1_000 };
 
@@ -255,40 +232,5 @@ mod tests {
         let received = Instant::now() + nanos(1);
         let first = TokenSeries::new(FencingToken(1_000), NOW, received);
         assert_eq!(first.next(received - nanos(1)), None);
-    }
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    fn won(sent: Instant, lease: Duration) -> Grant {
-        Grant {
-            tokens: TokenSeries::new(FencingToken(7), StoreTime { micros: 7 }, sent),
-            unanswered: true,
-            ..Grant::won(Owner::new().next_hold(), sent, lease, 30 * SECOND)
-        }
-    }
-
-    #[test]
-    fn each_turn_has_the_next_token_and_the_hold_stays() {
-        let now = Instant::now();
-        let first = won(now, 30 * SECOND);
-        assert_eq!(first.next(now), None);
-        let second = first.next(now + SECOND);
-        let third = second.and_then(|second| second.next(now + SECOND));
-        let token = |turn: Option<Grant>| turn.map(|turn| turn.tokens.token().0);
-        let tokens = [Some(first), second, third].map(token);
-        assert_eq!(tokens, [Some(7), Some(8), Some(9)]);
-        let same = |turn: Grant| (turn.release(), turn.lease, turn.depth);
-        assert_eq!(third.map(same), Some(same(first)));
-    }
-
-    #[test]
-    fn a_hold_whose_renewal_is_due_is_not_handed_off() {
-        let now = Instant::now();
-        for (lease, pause) in [(30 * SECOND, 10 * SECOND), (2 * SECOND, SECOND / 2)] {
-            let turn = won(now, lease);
-            let early = now + pause - SECOND / 1_000;
-            assert!(turn.next(early).is_some(), "{lease:?}");
-            assert!(turn.next(now + pause).is_none(), "{lease:?}");
-        }
     }
 }

@@ -31,7 +31,8 @@ mod holding;
 #[path = "../../tests/model/mod.rs"]
 mod model;
 #[cfg(test)]
-mod tests;
+#[path = "../../tests/properties/local_queue.rs"]
+mod properties;
 mod waiters;
 
 use self::holders::Holders;
