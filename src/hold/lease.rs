@@ -10,9 +10,6 @@ use tokio::time::Instant;
 use crate::base::error::LostReason;
 use crate::base::time::{Grace, LeaseTimes, deadline};
 
-#[cfg(test)]
-mod tests;
-
 /// The minimum time from the request that last confirmed a lease to its verification after a disconnect.
 ///
 /// Without it, a connection that is lost again and again would cause a renewal of each hold each time. It is safe that

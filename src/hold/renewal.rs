@@ -9,9 +9,6 @@ use tokio::time::Instant;
 use crate::base::backoff::Backoff;
 use crate::base::error::Effect;
 
-#[cfg(test)]
-mod tests;
-
 /// The minimum time from an attempt without a response to the next one.
 const LEAST_PATIENCE: Duration = Duration::from_millis(10);
 

@@ -1,4 +1,4 @@
-//! The walks on graphs that do not change, on random ones, and among all events that may happen at the same time. The
+//! The walks on random graphs, and among all events that may happen at the same time. The
 //! search is tested on the in-memory store.
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::walk::{
-    Cycle, DEEP, LOOKS, MOST, SecondWalk, Sight, Verdict, Walk, WalkQuestion, WalkResult, WalkStep,
+    Cycle, DEEP, LOOKS, SecondWalk, Sight, Verdict, Walk, WalkQuestion, WalkResult, WalkStep,
 };
 use crate::base::id::HoldId;
 use crate::store::StoreTime;
@@ -19,8 +19,6 @@ mod random;
 mod rings;
 mod shell;
 mod store;
-
-mod tables;
 
 const LIFE: Duration = Duration::from_secs(4);
 

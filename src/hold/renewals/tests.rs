@@ -7,12 +7,7 @@ use tokio::time::advance;
 
 use self::counting::Counting;
 use super::*;
-use crate::base::id::Owner;
 use crate::base::key::LockKey;
-use crate::base::options::{Options, Queueing};
-use crate::hold::hold::CallGraph;
-use crate::queue::Grant;
-use crate::store::Store;
 use crate::support::{DEADLINE, eventually};
 use crate::{LockError, Locks, LostReason};
 
@@ -32,8 +27,6 @@ const TTL: Duration = Duration::from_secs(30);
 fn alive() -> usize {
     Handle::current().metrics().num_alive_tasks()
 }
-
-// ---- from outside ----
 
 #[tokio::test(start_paused = true)]
 async fn each_hold_is_renewed_after_a_third_of_its_own_ttl() -> Result<(), LockError> {
@@ -183,21 +176,6 @@ async fn depths_that_follow_in_the_background_leave_no_task() -> Result<(), Lock
     guard.release().await
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_a_body_has_seen_keeps_nothing_alive() -> Result<(), LockError> {
-    let store = Counting::new();
-    let locks = store.locks();
-    let guard = locks.lock("key").acquire().await?;
-    let held = guard.held().clone();
-    guard.release().await?;
-    drop(locks);
-    tokio::task::yield_now().await;
-    assert_eq!(Arc::strong_count(&store), 1);
-    assert_eq!((held.key(), held.depth()), ("key", 0));
-    assert!(!held.is_lost() && held.remaining().is_zero());
-    Ok(())
-}
-
 /// A hold of a runtime that has ended is no longer renewed. The holds of the others are.
 #[test]
 fn each_runtime_has_its_own_schedule() {
@@ -218,98 +196,4 @@ fn each_runtime_has_its_own_schedule() {
         stays.release().await.unwrap();
         drop(ends.release().await);
     });
-}
-
-// ---- from inside ----
-
-fn schedule() -> Arc<RenewalSchedule> {
-    let queues = LocalQueues::new(
-        Arc::new(Store::Behind(Counting::new())),
-        Queueing::default(),
-    );
-    RenewalSchedule::new(queues, SECOND)
-}
-
-fn hold(renewals: &RenewalSchedule, confirmed: Instant) -> Result<Arc<Hold>, LockError> {
-    let owner = Owner::new();
-    let grant = Grant::won(owner.next_hold(), confirmed, TTL, TTL);
-    let terms = Options::default().resolve(Options::default())?;
-    let key = LockKey::new("", "order:42")?;
-    let graph = CallGraph::New(owner);
-    let runtime = Handle::current().id();
-    let disconnects = renewals.disconnects_of(&key);
-    Ok(Hold::new(
-        Grant {
-            disconnects,
-            ..grant
-        },
-        &key,
-        graph,
-        terms,
-        None,
-        runtime,
-    ))
-}
-
-fn signals(renewals: &RenewalSchedule) -> Vec<(Arc<Notify>, Option<Instant>)> {
-    let runtimes = renewals.runtimes.lock();
-    let signals = runtimes.iter();
-    signals
-        .map(|of| (Arc::clone(&of.signal), of.sleeps_until))
-        .collect()
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_short_section_neither_starts_the_task_nor_wakes_it() -> Result<(), LockError> {
-    let renewals = schedule();
-    let runtime = Handle::current();
-    let long = hold(&renewals, Instant::now())?;
-    renewals.push(&long, &runtime);
-    tokio::task::yield_now().await;
-    let (signal, until) = signals(&renewals).remove(0);
-    assert_eq!(until, Some(Instant::now() + LOOKS));
-    for _ in 0..100 {
-        let short = hold(&renewals, Instant::now())?;
-        renewals.push(&short, &runtime);
-        assert!(renewals.remove(&short).was_waiting);
-    }
-    let now = signals(&renewals);
-    assert_eq!(now.len(), 1);
-    assert!(Arc::ptr_eq(&now[0].0, &signal));
-    assert_eq!(now[0].1, until, "it was woken");
-    Ok(())
-}
-
-/// This is like a hold that was handed off in memory some time after it was confirmed.
-#[tokio::test(start_paused = true)]
-async fn a_hold_that_is_due_before_the_task_wakes_does_wake_it() -> Result<(), LockError> {
-    let renewals = schedule();
-    let runtime = Handle::current();
-    let began = Instant::now();
-    advance(TTL / 3 - SECOND / 2).await;
-    let long = hold(&renewals, Instant::now())?;
-    renewals.push(&long, &runtime);
-    tokio::task::yield_now().await;
-    let old = hold(&renewals, began)?;
-    renewals.push(&old, &runtime);
-    tokio::task::yield_now().await;
-    assert_eq!(signals(&renewals)[0].1, Some(began + TTL / 3));
-    // A hold whose renewal is in flight does not wait for its time, nor does one that is lost.
-    advance(SECOND / 2).await;
-    while old.lost().is_none() {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(
-        old.lost(),
-        Some(LostReason::Gone),
-        "the store has no such hold"
-    );
-    assert!(!renewals.remove(&old).was_waiting);
-    let removed = renewals.remove(&long);
-    assert!(removed.was_waiting && removed.runtime.is_some());
-    assert!(
-        renewals.remove(&long).runtime.is_none(),
-        "it is not there twice"
-    );
-    Ok(())
 }

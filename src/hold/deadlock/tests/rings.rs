@@ -9,7 +9,6 @@ use tokio::time::{Instant, timeout};
 
 use super::DEEP;
 use super::store::Watched;
-use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
 use crate::{LockError, LockGuard, Locks};
 
@@ -75,49 +74,6 @@ async fn rings_that_share_their_waits_all_end_soon() {
                 assert!(took < apart * readers + 2 * HEARTBEAT, "{case}: {took:?}");
             }
         }
-    }
-}
-
-/// Many callers acquire two of few locks, to read or to write, in any order, and begin at any time.
-#[tokio::test(start_paused = true)]
-async fn whatever_rings_there_are_no_caller_waits_for_long() {
-    const CALLERS: u64 = 12;
-    for seed in 0..150 {
-        fastrand::seed(seed);
-        let locks = Watched::new().locks();
-        let plans: Vec<_> = (0..CALLERS)
-            .map(|_| {
-                let (outer, step) = (fastrand::u8(0..5), fastrand::u8(1..5));
-                let keys = [outer, (outer + step) % 5].map(|key| key.to_string());
-                (keys, fastrand::bool(), fastrand::u64(0..500))
-            })
-            .collect();
-        let last = Mutex::new((Instant::now(), Duration::ZERO));
-        let calls = plans.iter().map(async |(keys, is_shared, after)| {
-            sleep(Duration::from_millis(*after)).await;
-            let mut outer = locks.lock(&keys[0]).wait(Duration::MAX);
-            if *is_shared {
-                outer = outer.read();
-            }
-            let body = async {
-                sleep(Duration::from_millis(50)).await;
-                let inner = locks.lock(&keys[1]).wait(Duration::MAX);
-                inner.run(async {}).await
-            };
-            let result = outer.try_run(body).await;
-            let mut last = last.lock();
-            let longest = last.1.max(last.0.elapsed());
-            *last = (Instant::now(), longest);
-            result
-        });
-        let results = join_all(calls).await;
-        assert!(
-            results.iter().flatten().count() > 0,
-            "seed {seed}: all gave way"
-        );
-        // The longest time in which no caller completed.
-        let (_, longest) = *last.lock();
-        assert!(longest < 3 * HEARTBEAT, "seed {seed}: {longest:?}");
     }
 }
 

@@ -14,7 +14,6 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::store::{Asked, Watched};
-use crate::base::error::Effect;
 use crate::base::timer::{sleep, sleep_until};
 use crate::{__admin, LockError, LockGuard, Locks};
 
@@ -169,69 +168,6 @@ async fn waits_are_published_together_and_beyond_256_half_as_often() -> Result<(
         }
     }
     Ok(())
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_store_that_refuses_is_asked_once() -> Result<(), LockError> {
-    let store = Watched::new();
-    store.set_failure(Some(Effect::Refused));
-    let locks = store.locks();
-    let (outer, wanted) = (locks.lock("a").await?, locks.lock("b").await?);
-    let release = async {
-        sleep(100 * HEARTBEAT).await;
-        wanted.release().await
-    };
-    let (waited, released) = join!(inside(&outer, &locks, "b"), release);
-    waited.and(released)?;
-    sleep(HEARTBEAT).await;
-    let expected = Asked {
-        changes: 2,
-        ..Asked::default()
-    };
-    assert_eq!(store.asked(), expected);
-    Ok(())
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_ring_is_found_once_a_store_that_failed_answers_again() {
-    for effect in [Effect::None, Effect::Unknown] {
-        let store = Watched::new();
-        store.set_failure(Some(effect));
-        let locks = store.locks();
-        let repair = async {
-            sleep(10 * HEARTBEAT).await;
-            store.set_failure(None);
-        };
-        let begun = Instant::now();
-        let (results, ()) = join!(ring(&locks), repair);
-        assert_eq!(victims(&results), 1);
-        assert!(begun.elapsed() < 12 * HEARTBEAT);
-    }
-}
-
-/// This is so as long as each request takes less than half a heartbeat to arrive.
-#[tokio::test(start_paused = true)]
-async fn a_ring_is_found_over_a_slow_network() {
-    for (delay, limit) in [(50, 2), (100, 3), (200, 6), (245, 8)] {
-        let store = Watched::new();
-        store.set_delay(MOMENT * delay);
-        let begun = Instant::now();
-        assert_eq!(victims(&ring(&store.locks()).await), 1);
-        assert!(
-            begun.elapsed() < limit * HEARTBEAT,
-            "{delay}: {:?}",
-            begun.elapsed()
-        );
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_claim_whose_answer_is_lost_is_made_again() {
-    let store = Watched::new();
-    store.lose_next_claim();
-    let begun = Instant::now();
-    assert_eq!(victims(&ring(&store.locks()).await), 1);
-    assert!(begun.elapsed() < 4 * HEARTBEAT);
 }
 
 /// Times of two servers are not compared, so the walk is repeated.

@@ -1,11 +1,10 @@
-//! An in-memory store that counts the requests about waits. It delays them, and can make them fail.
+//! An in-memory store that counts the requests about waits. It can delay them.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use crate::base::error::{Effect, StoreError};
 use crate::base::id::HoldId;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
@@ -25,11 +24,8 @@ pub(super) struct Asked {
 pub(super) struct Watched {
     store: MemoryStore,
     asked: Mutex<Asked>,
-    fails: Mutex<Option<Effect>>,
     /// The delay of a request, and that of its response.
     delay: Mutex<Duration>,
-    /// Whether the next claim is executed, but its response is lost.
-    loses_claim: AtomicBool,
     epoch: AtomicU64,
 }
 
@@ -38,9 +34,7 @@ impl Watched {
         Arc::new(Self {
             store: MemoryStore::new(),
             asked: Mutex::default(),
-            fails: Mutex::default(),
             delay: Mutex::default(),
-            loses_claim: AtomicBool::new(false),
             epoch: AtomicU64::new(0),
         })
     }
@@ -59,16 +53,8 @@ impl Watched {
         *self.asked.lock()
     }
 
-    pub(super) fn set_failure(&self, effect: Option<Effect>) {
-        *self.fails.lock() = effect;
-    }
-
     pub(super) fn set_delay(&self, delay: Duration) {
         *self.delay.lock() = delay;
-    }
-
-    pub(super) fn lose_next_claim(&self) {
-        self.loses_claim.store(true, Relaxed);
     }
 
     /// Another server responds from now on.
@@ -107,27 +93,17 @@ impl Wire for Watched {
             Some(count) => *count += 1,
             None => return carried,
         }
-        let (fails, delay) = (*self.fails.lock(), *self.delay.lock());
-        let loses = name == "victim" && self.loses_claim.swap(false, Relaxed);
-        let failure = |effect, cause| StoreError::new("waits", &Arc::from("memory"), effect, cause);
-        if let Some(effect) = fails {
-            return Box::pin(async move { Err(failure(effect, "as it is to")) });
-        }
+        let delay = *self.delay.lock();
         Box::pin(async move {
-            let answer = if delay.is_zero() {
-                carried.await
-            } else {
-                let asking = tokio::spawn(async move {
-                    sleep(delay).await;
-                    carried.await
-                });
-                let answer = asking.await.expect("no panic");
-                sleep(delay).await;
-                answer
-            };
-            if loses {
-                return Err(failure(Effect::Unknown, "the answer is lost"));
+            if delay.is_zero() {
+                return carried.await;
             }
+            let asking = tokio::spawn(async move {
+                sleep(delay).await;
+                carried.await
+            });
+            let answer = asking.await.expect("no panic");
+            sleep(delay).await;
             answer
         })
     }
