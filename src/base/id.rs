@@ -285,6 +285,3 @@ impl Owner {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -104,15 +104,6 @@ mod tests {
         }
     }
 
-    /// The field of the token has the name by which Redisson's read and write locks notice that a lock is held.
-    #[test]
-    fn the_token_is_in_the_field_mode() {
-        for script in scripts() {
-            let (verb, source) = (script.verb(), script.source());
-            assert!(!source.contains("'token'"), "{verb}.lua");
-        }
-    }
-
     #[test]
     fn every_part_and_limit_is_put_in() {
         let limits = limits_in_scripts().map(|(name, _)| name);
