@@ -11,7 +11,6 @@ use crate::resource::Write;
 use crate::sightings::Sighting;
 
 mod failovers;
-mod register;
 mod several;
 
 const KEY: &str = KEYS[0];

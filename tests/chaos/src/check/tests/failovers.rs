@@ -76,27 +76,6 @@ fn a_failover_takes_no_lock_that_replicas_had_confirmed() {
 }
 
 #[test]
-fn a_loss_by_a_failover_is_excused_unless_replicas_had_confirmed_the_lock() {
-    let mut records = vec![wants(0, 1), entered(0, 1, 5), lost(9, 1, Reason::Gone)];
-    records.extend(ends(10, 1, Outcome::Lost(Reason::Gone)));
-    let mut history = history(vec![records]);
-    history.faults = vec![failover(4, 5, 8)];
-    assert_eq!(rules(&history), []);
-    history.confirm = true;
-    assert_eq!(rules(&history), [Rule::GoneWithoutCause]);
-}
-
-#[test]
-fn what_was_lost_before_the_section_began_was_not_confirmed_yet() {
-    let gone = record(9, 1, What::Ended(Outcome::Lost(Reason::Gone)));
-    let mut history = history(vec![vec![wants(0, 1), gone]]);
-    history.confirm = true;
-    assert_eq!(rules(&history), [Rule::GoneWithoutCause]);
-    history.faults = vec![failover(4, 5, 8)];
-    assert_eq!(rules(&history), []);
-}
-
-#[test]
 fn a_depth_and_a_release_are_never_confirmed() {
     let mut records = section(0, 10, 1, 5);
     let (wanted, stored) = (2, 1);
@@ -111,52 +90,6 @@ fn a_depth_and_a_release_are_never_confirmed() {
     assert_eq!(rules(&history), [Rule::Returned, Rule::Depth]);
     history.faults = vec![failover(5, 12, 15)];
     assert_eq!(rules(&history), []);
-}
-
-#[test]
-fn what_one_node_shows_is_not_compared_with_another() {
-    let mut history = history(vec![section(0, 10, 1, 5)]);
-    history.sightings = vec![
-        seen(0, 1, Some("hold:5")),
-        seen(0, 11, None),
-        seen(1, 12, Some("hold:5")),
-    ];
-    assert_eq!(rules(&history), []);
-    history.sightings[2].node = 0;
-    assert_eq!(rules(&history), [Rule::Returned]);
-}
-
-#[test]
-fn a_failover_may_bring_back_what_was_taken() {
-    let mut history = history(vec![section(0, 3 * TTL, 1, 5)]);
-    history.faults = vec![taken(TTL)];
-    assert_eq!(rules(&history), [Rule::NeverTold]);
-    history.faults.push(failover(TTL - 1, TTL + 2, TTL + 5));
-    assert_eq!(rules(&history), []);
-    history.faults[1].target = Target::Keys(vec![KEYS[1]]);
-    assert_eq!(rules(&history), [Rule::NeverTold]);
-}
-
-#[test]
-fn a_lock_that_goes_to_another_node_may_be_missed() {
-    let mut history = history(vec![section(0, 3 * TTL, 1, 5)]);
-    let moved = Fault {
-        kind: Kind::SlotMoved,
-        target: Target::Keys(vec![KEY]),
-        ..taken(TTL)
-    };
-    history.faults = vec![taken(TTL), moved];
-    assert_eq!(rules(&history), []);
-    history.faults[1].target = Target::Keys(vec![KEYS[1]]);
-    assert_eq!(rules(&history), [Rule::NeverTold]);
-}
-
-#[test]
-fn a_fault_that_came_to_nothing_excuses_nothing() {
-    let mut history = met();
-    history.faults = vec![taken(5)];
-    history.faults[0].target = Target::None;
-    assert_eq!(rules(&history), [Rule::Overlap]);
 }
 
 #[test]
