@@ -19,7 +19,6 @@ on_every_store!(
     a_release_after_a_loss_takes_a_late_place_along,
     a_release_with_a_tombstone_takes_a_place_along_and_keeps_others_out,
     the_numbers_of_the_depth_changes_go_with_their_hold,
-    a_free_lock_has_nothing_to_show,
     force_frees_the_lock_that_was_seen,
     force_leaves_a_later_holder_alone,
     force_leaves_a_later_acquisition_of_the_same_hold_alone,
@@ -169,14 +168,6 @@ async fn the_numbers_of_the_depth_changes_go_with_their_hold(world: World) {
     world.take(hold, MINUTE).await;
     world.depth(hold, 4, 1).await;
     assert_eq!(world.holders().await, [(hold.to_string(), 4)]);
-}
-
-async fn a_free_lock_has_nothing_to_show(world: World) {
-    assert_eq!(world.inspect().await, None);
-    let hold = some_hold();
-    world.take(hold, MINUTE).await;
-    world.release(hold).await;
-    assert_eq!(world.inspect().await, None);
 }
 
 async fn force_frees_the_lock_that_was_seen(world: World) {

@@ -8,9 +8,8 @@ use super::world::{
     GRANT, MINUTE, NESTED, PLACE_LIFE, World, field_of, near, release_request, some_hold,
     some_waiter,
 };
-use crate::base::option_types::Mode;
 use crate::store::records::SEQ_LIFE;
-use crate::store::{AcquireReply, DepthChange, End, Presence, Seen, TOMBSTONE_LIFE};
+use crate::store::{AcquireReply, End, Presence, Seen, TOMBSTONE_LIFE};
 
 mod queue;
 
@@ -37,48 +36,6 @@ async fn keys(world: &World) -> Vec<String> {
 /// Returns whether `life` is in the half-minute below `span`.
 fn is_fresh(life: Option<Duration>, span: Duration) -> bool {
     life.is_some_and(|life| life <= span && near(life, span))
-}
-
-#[tokio::test]
-async fn no_key_is_without_an_expiry_after_any_operation() {
-    let world = World::on_redis().await;
-    let (hold, other) = (some_hold(), some_hold());
-    let change = |seq, lengthen| DepthChange {
-        mode: Mode::Exclusive,
-        hold,
-        target: 2,
-        seq,
-        ttl: 2 * MINUTE,
-        lengthen,
-    };
-    let check = async |step: &str| {
-        let immortal = world.server().immortal().await;
-        assert!(immortal.is_empty(), "after {step}: {immortal:?}");
-    };
-    for round in ["on nothing", "on the remains of a lock"] {
-        world.renew(hold, MINUTE).await;
-        world.change(change(1, true)).await;
-        world.bury(other).await;
-        check(round).await;
-        world.acquire(hold, MINUTE).await;
-        check("acquire").await;
-        world.acquire(hold, 2 * MINUTE).await;
-        check("acquire again").await;
-        world.acquire(some_hold(), MINUTE).await;
-        check("acquire while busy").await;
-        world.change(change(1, false)).await;
-        check("depth").await;
-        world.change(change(2, true)).await;
-        check("depth with a longer lease").await;
-        world.renew(hold, 3 * MINUTE).await;
-        check("renew").await;
-        world.inspect().await;
-        world.force_release(world.seen().await).await;
-        check("force_release").await;
-        world.acquire(hold, MINUTE).await;
-        world.release(hold).await;
-        check("release").await;
-    }
 }
 
 #[tokio::test]

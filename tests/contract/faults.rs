@@ -196,36 +196,6 @@ async fn a_foreign_type_at_the_lock_is_an_error_and_stays_as_it_is() {
     assert_eq!(ask::<i64>(&world, "PTTL app:order").await, -1);
 }
 
-#[tokio::test]
-async fn a_script_that_dies_at_any_write_leaves_no_lock_without_an_expiry() {
-    let world = World::on_redis().await;
-    for denied in WRITES {
-        let deny = format!("ACL SETUSER default +@all -{denied}");
-        let hold = some_hold();
-        for held in [None, Some(Mode::Exclusive), Some(Mode::Shared)] {
-            for begins in 0..2 {
-                let () = ask(&world, "ACL SETUSER default +@all").await;
-                let () = ask(&world, "FLUSHALL").await;
-                match held {
-                    Some(Mode::Exclusive) => drop(world.take(hold, MINUTE).await),
-                    Some(_) => drop(world.read(&[hold], MINUTE).await),
-                    None => {}
-                }
-                let () = ask(&world, &deny).await;
-                for operation in OPERATIONS.iter().skip(begins) {
-                    let refused = refusal(&world, hold, operation).await.is_some();
-                    let left: i64 = ask(&world, "PTTL app:order").await;
-                    assert_ne!(left, -1, "{operation} without {denied}");
-                    if *operation == "acquire" {
-                        let is_held = held.is_some() || !refused;
-                        assert_eq!(left > 0, is_held, "no {denied}: {left}");
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// `PEXPIREAT` deletes a key if its time has passed. The clock of Redis advances inside a script before 7.2.
 #[tokio::test]
 async fn a_lock_that_expires_while_it_is_retained_leaves_none_without_an_expiry() {

@@ -9,7 +9,6 @@ on_every_store!(
     a_hold_lives_as_long_as_it_is_renewed,
     a_lease_that_ran_out_cannot_be_renewed,
     the_renewal_of_another_hold_changes_nothing,
-    a_released_hold_cannot_be_renewed,
 );
 
 async fn a_renewed_lease_lasts_its_ttl_from_the_renewal(world: World) {
@@ -59,12 +58,4 @@ async fn the_renewal_of_another_hold_changes_nothing(world: World) {
     assert_eq!(world.renew(other, 9 * MINUTE).await, Presence::Gone);
     assert_eq!(world.holders().await, [(holder.to_string(), 1)]);
     assert!(near(world.remaining().await, MINUTE));
-}
-
-async fn a_released_hold_cannot_be_renewed(world: World) {
-    let hold = some_hold();
-    world.take(hold, MINUTE).await;
-    world.release(hold).await;
-    assert_eq!(world.renew(hold, MINUTE).await, Presence::Gone);
-    assert_eq!(world.inspect().await, None);
 }

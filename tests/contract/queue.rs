@@ -9,16 +9,12 @@ use crate::store::{AcquireReply, Presence, QueueEntry};
 
 on_every_store!(
     a_waiter_that_finds_the_lock_busy_stands_in_the_queue,
-    a_request_that_does_not_wait_leaves_no_place,
-    a_lock_is_taken_without_waiting_where_the_queue_is_empty,
     processes_are_served_in_the_order_of_their_coming,
     asking_again_keeps_the_place_and_its_process_alive,
     a_new_local_head_takes_over_the_place,
     a_dead_process_is_passed_over_and_has_lost_its_place,
     a_queue_of_dead_processes_keeps_no_process_out,
-    a_queue_of_dead_processes_has_lost_its_order,
     a_free_lock_moves_to_the_head_when_another_asks,
-    another_process_that_waits_enters_behind_them,
     the_head_takes_a_free_lock_itself,
     a_hold_that_has_the_lock_does_not_wait_for_it,
     a_hold_that_was_ended_does_not_enter_the_queue,
@@ -59,20 +55,6 @@ async fn a_waiter_that_finds_the_lock_busy_stands_in_the_queue(world: World) {
     }
     assert_eq!(world.seen().await, before);
     assert!(near(world.remaining().await, TTL));
-}
-
-async fn a_request_that_does_not_wait_leaves_no_place(world: World) {
-    world.take(some_hold(), TTL).await;
-    assert!(is_busy(world.acquire(some_hold(), MINUTE).await, TTL));
-    assert_eq!(world.waiting().await, 0);
-}
-
-async fn a_lock_is_taken_without_waiting_where_the_queue_is_empty(world: World) {
-    let (hold, entry) = some_waiter();
-    let answer = world.queue(hold, TTL, entry).await;
-    assert!(matches!(answer, AcquireReply::Held { lease, .. } if lease == TTL));
-    assert!(world.is_held(hold, TTL).await);
-    assert_eq!(world.waiting().await, 0);
 }
 
 async fn processes_are_served_in_the_order_of_their_coming(world: World) {
@@ -146,21 +128,6 @@ async fn a_queue_of_dead_processes_keeps_no_process_out(world: World) {
     assert_eq!(world.waiting().await, 0);
 }
 
-async fn a_queue_of_dead_processes_has_lost_its_order(world: World) {
-    let holder = some_hold();
-    world.take(holder, LONG).await;
-    let [mut first, mut second] = waiters();
-    first.1.life = MINUTE;
-    second.1.life = MINUTE;
-    world.wait(first.0, TTL, first.1).await;
-    world.wait(second.0, TTL, second.1).await;
-    world.pass(2 * MINUTE).await;
-    assert_eq!(world.waiting().await, 0);
-    world.wait(second.0, TTL, second.1).await;
-    world.wait(first.0, TTL, first.1).await;
-    assert_eq!(order(&world, holder).await, [second.0, first.0]);
-}
-
 async fn a_free_lock_moves_to_the_head_when_another_asks(world: World) {
     let [head, second] = waiters();
     for waits in [false, true] {
@@ -180,17 +147,6 @@ async fn a_free_lock_moves_to_the_head_when_another_asks(world: World) {
         assert_eq!(world.waiting().await, 1);
         assert_eq!(order(&world, head.0).await, [second.0]);
     }
-}
-
-async fn another_process_that_waits_enters_behind_them(world: World) {
-    let [head, second, last] = waiters();
-    world.take(some_hold(), MINUTE).await;
-    world.wait(head.0, TTL, head.1).await;
-    world.wait(second.0, TTL, second.1).await;
-    world.pass(2 * MINUTE).await;
-    world.wait(last.0, TTL, last.1).await;
-    assert_eq!(world.waiting().await, 2);
-    assert_eq!(order(&world, head.0).await, [second.0, last.0]);
 }
 
 async fn the_head_takes_a_free_lock_itself(world: World) {

@@ -7,7 +7,6 @@ use crate::store::{Acquire, AcquireReply, Presence, TOMBSTONE_LIFE};
 on_every_store!(
     a_free_lock_is_taken_once_at_depth_one,
     a_held_lock_is_busy_for_the_rest_of_the_lease,
-    a_busy_answer_changes_nothing,
     asking_again_gives_the_same_token_and_never_a_shorter_lease,
     asking_again_leaves_the_depth_alone,
     asking_again_late_in_a_long_lease_gives_the_same_token,
@@ -15,9 +14,7 @@ on_every_store!(
     a_tombstone_refuses_its_own_hold_on_its_own_key_alone,
     a_tombstone_is_forgotten_after_its_life,
     a_lease_that_ran_out_frees_the_lock,
-    keys_are_independent,
     tokens_grow_from_holder_to_holder,
-    tokens_grow_over_forgotten_tokens,
 );
 
 async fn a_free_lock_is_taken_once_at_depth_one(world: World) {
@@ -39,14 +36,6 @@ async fn a_held_lock_is_busy_for_the_rest_of_the_lease(world: World) {
         } => assert!(near(left, 2 * MINUTE), "{left:?}"),
         other => panic!("{other:?}"),
     }
-}
-
-async fn a_busy_answer_changes_nothing(world: World) {
-    world.take(some_hold(), 3 * MINUTE).await;
-    let before = world.seen().await;
-    world.acquire(some_hold(), 9 * MINUTE).await;
-    assert_eq!(world.seen().await, before);
-    assert!(near(world.remaining().await, 3 * MINUTE));
 }
 
 async fn asking_again_gives_the_same_token_and_never_a_shorter_lease(world: World) {
@@ -140,16 +129,6 @@ async fn a_lease_that_ran_out_frees_the_lock(world: World) {
     assert_eq!(world.holders().await, [(next.to_string(), 1)]);
 }
 
-async fn keys_are_independent(mut world: World) {
-    let (one, other) = (some_hold(), some_hold());
-    world.take(one, MINUTE).await;
-    world.key = LockKey::new("app:", "order:2").expect("a valid key");
-    assert_eq!(world.inspect().await, None);
-    world.take(other, MINUTE).await;
-    assert_eq!(world.release(one).await, Presence::Gone);
-    assert_eq!(world.holders().await, [(other.to_string(), 1)]);
-}
-
 async fn tokens_grow_from_holder_to_holder(world: World) {
     let (first, again) = (some_hold(), some_hold());
     let mut tokens = vec![world.take(first, MINUTE).await];
@@ -163,10 +142,4 @@ async fn tokens_grow_from_holder_to_holder(world: World) {
     assert!(world.force_release(world.seen().await).await);
     tokens.push(world.take(some_hold(), MINUTE).await);
     assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
-}
-
-async fn tokens_grow_over_forgotten_tokens(world: World) {
-    let earlier = world.take(some_hold(), MINUTE).await;
-    world.pass(24 * 60 * MINUTE).await;
-    assert!(world.take(some_hold(), MINUTE).await > earlier);
 }

@@ -60,34 +60,3 @@ async fn a_queue_lives_as_long_as_the_last_of_its_places() {
     world.pass(PLACE_LIFE + MINUTE).await;
     assert_eq!(keys(&world).await, [LOCK]);
 }
-
-#[tokio::test]
-async fn no_key_is_without_an_expiry_wherever_a_lock_moves() {
-    let world = World::on_redis().await;
-    let (holder, head, other, next) = (some_hold(), some_waiter(), some_waiter(), some_waiter());
-    let check = async |step: &str| {
-        let immortal = world.server().immortal().await;
-        assert!(immortal.is_empty(), "after {step}: {immortal:?}");
-    };
-    for round in ["on nothing", "on the remains of a lock"] {
-        world.take(holder, TTL).await;
-        world.wait(head.0, TTL, head.1).await;
-        check(round).await;
-        world.wait(head.0, TTL, head.1).await;
-        world.wait(other.0, TTL, other.1).await;
-        check("wait").await;
-        world.wait(next.0, TTL, next.1).await;
-        world.release(holder).await;
-        check("a lock that moved").await;
-        world.leave(other.0, other.1.inbox).await;
-        check("a place that was left").await;
-        world.force_release(world.seen().await).await;
-        check("force_release").await;
-        world.pass(TTL + MINUTE).await;
-        world.acquire(holder, TTL).await;
-        check("a lock that was asked for when its lease was over").await;
-        world.release(holder).await;
-        check("release").await;
-        assert_eq!(world.inspect().await, None);
-    }
-}
