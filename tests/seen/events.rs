@@ -321,27 +321,6 @@ async fn a_renewal_tells_how_long_the_lease_lasts_from_then_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn spans_of_time_are_told_with_the_events() {
-    let (events, _guard) = Trace::of_this_test();
-    let locks = Locks::in_memory();
-    let second = Duration::from_secs(1);
-    let guard = locks.lock(KEY).await.unwrap();
-    let next = tokio::spawn({
-        let locks = locks.clone();
-        async move {
-            let nested = async { locks.with_lock(KEY, async {}).await };
-            locks.with_lock(KEY, nested).await
-        }
-    });
-    tokio::time::sleep(3 * second).await;
-    guard.release().await.unwrap();
-    next.await.unwrap().unwrap().unwrap();
-    assert_eq!(events.named("acquired")[1]["waited"], "3s");
-    assert_eq!(events.named("released")[0]["held"], "3s");
-    assert_eq!(events.named("reentered")[0]["depth"], "2");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_close_that_waits_says_what_for() {
     let (events, _guard) = Trace::of_this_test();
     let locks = Locks::builder("memory:").prefix("app:").build();
