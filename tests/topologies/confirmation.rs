@@ -175,32 +175,6 @@ async fn a_replica_is_missed_over_another_connection() {
 }
 
 #[tokio::test]
-async fn callers_at_the_same_time_share_one_wait() {
-    let set = SentinelSet::start().await;
-    let locks = confirmed(&set, Replicas::all(), LONG).await;
-    locks
-        .with_lock("order:0", async {})
-        .await
-        .expect("both have it");
-    let before = set.nodes[0].commandstats().await;
-    let tasks = (0..64).map(|n| {
-        let locks = locks.clone();
-        tokio::spawn(async move {
-            for m in 0..10 {
-                let key = format!("order:{n}:{m}");
-                locks.with_lock(key, async {}).await.expect("both have it");
-            }
-        })
-    });
-    for task in tasks.collect::<Vec<_>>() {
-        task.await.expect("no panic");
-    }
-    let calls = set.nodes[0].calls_since(&before).await;
-    let waits = calls.get("wait").copied().unwrap_or_default();
-    assert!((1..=320).contains(&waits), "{calls:?}");
-}
-
-#[tokio::test]
 async fn a_server_without_replicas_confirms_nothing() {
     let server = RedisServer::start().await;
     for replicas in [

@@ -44,7 +44,6 @@ mod sentinel {
     mod logins;
     mod pace;
     mod refusals;
-    mod runtimes;
     mod unplanned;
     mod watching;
 }

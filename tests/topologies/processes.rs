@@ -32,26 +32,3 @@ async fn one_server_of_a_cluster_has_the_description_of_a_process() {
     let owner = guard.held().owner().to_string().replace('-', "");
     assert_eq!(*key, format!("reentry:process:{}", &owner[..12]));
 }
-
-#[tokio::test]
-async fn the_description_is_there_again_when_its_server_has_lost_its_data() {
-    let cluster = Cluster::start().await;
-    let locks = patient_in(&cluster).build().await.unwrap();
-    let one = async || described(&cluster).await.len() == 1;
-    eventually(DEADLINE, "the process is described", one).await;
-    let node = &cluster.nodes[described(&cluster).await[0].0];
-    // Some of these keys are on each server.
-    let look = async || {
-        for number in 0..9 {
-            let _ = locks.inspect(format!("order:{number}")).await;
-        }
-    };
-    look().await;
-    node.ask("FLUSHALL").await;
-    assert_eq!(node.kill_command_connections().await, 1);
-    let is_back = async || {
-        look().await;
-        one().await
-    };
-    eventually(DEADLINE, "the process is described again", is_back).await;
-}

@@ -58,26 +58,6 @@ async fn so_it_is_in_a_cluster() {
     is_free_after_failover(&locks, "{order:42}:7", url).await;
 }
 
-#[tokio::test]
-async fn a_server_that_stays_the_same_is_not_told_again() {
-    let server = RedisServer::start().await;
-    let locks = builder(server.url()).build().await.expect("a server");
-    for n in 0..20 {
-        locks
-            .with_lock(format!("order:{n}"), async {})
-            .await
-            .expect("the lock");
-    }
-    let before = server.commandstats().await;
-    server.kill_command_connections().await;
-    locks
-        .with_lock("order:42", async {})
-        .await
-        .expect("the lock");
-    let calls = server.calls_since(&before).await;
-    assert_eq!(calls.get("evalsha"), Some(&2), "{calls:?}");
-}
-
 /// No connection ends visibly here, and no failover is reported. Still the server is another one.
 #[tokio::test]
 async fn a_hold_is_verified_at_a_server_with_another_history() {

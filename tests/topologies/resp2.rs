@@ -38,12 +38,6 @@ async fn locks_outlive_a_failover_of_servers_that_refuse_resp3() {
     outlive_a_failover_behind_sentinels(&set, "").await;
 }
 
-#[tokio::test]
-async fn locks_outlive_a_failover_where_sentinels_are_asked_in_resp2() {
-    let set = SentinelSet::start().await;
-    outlive_a_failover_behind_sentinels(&set, "?protocol=resp2").await;
-}
-
 async fn outlive_a_failover_in_a_cluster(cluster: &Cluster, query: &str) {
     let url = format!("redis+cluster://{}{query}", cluster.seeds());
     let [holder, waiter] = processes(&patient_at(url).wait(PATIENCE).__heartbeat(RARELY)).await;
@@ -70,10 +64,4 @@ async fn locks_outlive_a_failover_in_a_cluster_that_refuses_resp3() {
         ..cluster::Config::default()
     });
     outlive_a_failover_in_a_cluster(&cluster.await, "").await;
-}
-
-#[tokio::test]
-async fn locks_outlive_a_failover_in_a_cluster_that_is_asked_in_resp2() {
-    let cluster = Cluster::start().await;
-    outlive_a_failover_in_a_cluster(&cluster, "?protocol=resp2").await;
 }

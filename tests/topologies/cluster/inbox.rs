@@ -121,33 +121,6 @@ async fn an_inbox_whose_node_dies_is_opened_elsewhere() {
     until_nothing_is_left(&cluster).await;
 }
 
-/// Nothing reports the silence. The lock arrives with a heartbeat, and then the inbox is checked.
-#[tokio::test]
-async fn an_inbox_whose_node_is_silent_is_opened_elsewhere() {
-    let cluster = without_failovers().await;
-    let [holder, waiter] = processes(&locks_in(&cluster)).await;
-    let apart = apart(&cluster, &holder, &waiter).await;
-    cluster.nodes[apart.inbox].pause();
-    apart.holder.release().await.unwrap();
-    all_turns([apart.waiting]).await;
-    let key = key_on(&cluster, apart.lock).await;
-    let node = &cluster.nodes[apart.lock];
-    let section = Arc::default();
-    // Each turn may show that a message is missing.
-    let moved = async || {
-        let guard = holder.lock(&key).await.unwrap();
-        let waiting = caller(&waiter, &key, &section);
-        until_queued(node, &key, 1).await;
-        guard.release().await.unwrap();
-        all_turns([waiting]).await;
-        let found = inboxes(&cluster).await;
-        found.iter().any(|&node| node != apart.inbox)
-    };
-    eventually(PATIENCE, "the inbox is open elsewhere", moved).await;
-    cluster.nodes[apart.inbox].resume();
-    until_nothing_is_left(&cluster).await;
-}
-
 /// The waiter's process holds locks on all nodes. It does not verify them because of its inbox.
 #[tokio::test]
 async fn the_end_of_an_inbox_concerns_the_locks_of_its_node() {

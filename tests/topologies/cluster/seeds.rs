@@ -74,27 +74,6 @@ async fn an_error_names_the_servers_that_do_not_answer() {
     assert!(source.source().is_some(), "what one of them said: {text}");
 }
 
-#[tokio::test]
-async fn a_server_that_is_no_node_is_an_error() {
-    let server = RedisServer::start().await;
-    let built = with_seeds(&[server.address()]).build();
-    let error = within(PATIENCE, "the refusal", built).await.unwrap_err();
-    let LockError::Misuse {
-        source: Some(source),
-        ..
-    } = &error
-    else {
-        panic!("{error:?}");
-    };
-    let mut text = String::new();
-    let mut cause = source.source();
-    while let Some(error) = cause {
-        text = format!("{text}\n{error}");
-        cause = error.source();
-    }
-    assert!(text.contains("cluster support disabled"), "{text}");
-}
-
 /// It returns without its data: there is no replica that could have taken over.
 #[tokio::test]
 async fn a_primary_that_comes_back_is_found_again() {

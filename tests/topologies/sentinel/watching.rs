@@ -28,20 +28,6 @@ async fn one_sentinel_is_enough_to_be_told_of_the_others() {
     outlives_a_failover(&set, &locks).await;
 }
 
-/// Each of them is known twice, and one of them responds under neither address.
-#[tokio::test]
-async fn sentinels_that_are_given_by_name_may_name_each_other_by_address() {
-    let set = SentinelSet::start().await;
-    let names = set.sentinels.iter();
-    let names = names.map(|sentinel| format!("localhost:{}", sentinel.port()));
-    let names = names.collect::<Vec<_>>().join(",");
-    let locks = built_at(format!("redis+sentinel://{names}/{NAME}"));
-    let locks = locks.build().await.unwrap();
-    all_are_watched(&set, 2).await;
-    set.sentinels[0].stop();
-    outlives_a_failover(&set, &locks).await;
-}
-
 #[tokio::test]
 async fn a_sentinel_that_stands_still_delays_no_failover() {
     let set = SentinelSet::start().await;
@@ -64,43 +50,6 @@ async fn a_sentinel_that_stands_still_delays_no_failover() {
     assert!(taken.is_none());
     guard.release().await.unwrap();
     until_free(&set.nodes[new]).await;
-}
-
-/// Most of those that are known do not respond, and the one that does is enough.
-#[tokio::test]
-async fn one_sentinel_that_answers_is_enough_where_the_others_stand_still() {
-    let set = SentinelSet::start().await;
-    let locks = builder(&set).build().await.unwrap();
-    all_are_watched(&set, 1).await;
-    set.sentinels[0].pause();
-    set.sentinels[1].pause();
-    set.nodes[0].kill_command_connections().await;
-    within(DEADLINE, "it enters", locks.with_lock(KEY, async {}))
-        .await
-        .unwrap();
-    let others = builder(&set).build().await.unwrap();
-    within(DEADLINE, "it enters", others.with_lock(KEY, async {}))
-        .await
-        .unwrap();
-}
-
-#[tokio::test]
-async fn a_sentinel_that_is_added_is_enough_when_the_first_ones_are_gone() {
-    let mut set = SentinelSet::start().await;
-    let locks = builder(&set).build().await.unwrap();
-    let added = set.add_sentinel().await;
-    until_watched(&set.sentinels[added], 1).await;
-    for sentinel in &set.sentinels[..added] {
-        sentinel.stop();
-    }
-    let guard = locks.lock(KEY).await.unwrap();
-    let killed = set.nodes[0].kill_command_connections().await;
-    assert_eq!(killed, 1);
-    within(PATIENCE, "it enters", locks.with_lock("other", async {}))
-        .await
-        .unwrap();
-    guard.release().await.unwrap();
-    until_free(&set.nodes[0]).await;
 }
 
 #[tokio::test]
@@ -161,27 +110,6 @@ async fn a_name_that_the_sentinels_do_not_know_is_refused_at_once() {
     let cause = error.source().and_then(Error::source).unwrap().to_string();
     assert!(cause.contains("no primary with this name"), "{cause}");
     assert!(format!("{error:?}").contains("payments"), "{error:?}");
-}
-
-/// Sentinels that are set up again count their epochs from the beginning.
-#[tokio::test]
-async fn sentinels_that_are_set_up_anew_are_followed() {
-    let set = SentinelSet::start().await;
-    let locks = builder(&set).build().await.unwrap();
-    let first = set.failover().await;
-    until_taken_in(&set.nodes[first], &locks).await;
-    let second = (0..3).find(|&node| node != first).unwrap();
-    // This is what an operator does by hand.
-    for sentinel in &set.sentinels {
-        sentinel.ask(&format!("SENTINEL REMOVE {NAME}")).await;
-    }
-    set.nodes[second].ask("REPLICAOF NO ONE").await;
-    let port = set.nodes[second].port();
-    for sentinel in &set.sentinels {
-        let monitor = format!("SENTINEL MONITOR {NAME} 127.0.0.1 {port} 2");
-        sentinel.ask(&monitor).await;
-    }
-    until_taken_in(&set.nodes[second], &locks).await;
 }
 
 /// No connection that watches remains when the locks are gone or closed.
