@@ -90,7 +90,6 @@ mod queue {
     mod moves;
     mod outage;
     mod retries;
-    mod runtimes;
     mod spawned;
     mod timeouts;
     mod waiting;

@@ -14,8 +14,7 @@
 use std::sync::Arc;
 
 use crate::support::{
-    DEADLINE, RedisServer, Section, connect, depths, eventually, on_both_stores, until_depths,
-    waiters, within,
+    DEADLINE, Section, depths, eventually, on_both_stores, until_depths, waiters,
 };
 use futures_util::FutureExt;
 use reentry::__admin::{OwnerId, current_owner};
@@ -185,24 +184,4 @@ async fn a_lock_of_the_same_name_elsewhere_is_another_lock(locks: Locks) {
         elsewhere.with_lock("key", inner).await.unwrap();
     };
     locks.with_lock("key", body).await.unwrap();
-}
-
-/// Two separately built `Locks` exclude each other on one server, even in nested calls.
-#[tokio::test]
-async fn separately_built_locks_on_one_server_are_independent() {
-    let server = RedisServer::start().await;
-    let one = connect(&server).await;
-    let other = connect(&server).await;
-    let nested = async {
-        let refused = other.lock("key").no_wait().await;
-        assert!(matches!(refused, Err(LockError::Busy { .. })));
-        assert!(held("key").is_some());
-        let waiter = tokio::spawn(other.with_lock("key", async {}));
-        let waits = async || waiters(&other, "key").await == Some(1);
-        eventually(DEADLINE, "the other call graph to wait", waits).await;
-        waiter
-    };
-    let waiter = one.with_lock("key", nested).await.unwrap();
-    let turn = within(DEADLINE, "the other call graph's turn", waiter).await;
-    turn.unwrap().unwrap();
 }

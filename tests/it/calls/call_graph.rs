@@ -1,20 +1,17 @@
 //! P2: an acquisition re-enters exactly when an enclosing scope holds the key.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{DEADLINE, depths, eventually, on_both_stores, until_depths};
+use crate::support::{depths, on_both_stores, until_depths};
 use reentry::__admin::{Ids as _, current_owner};
 use reentry::{LockError, Locks, Reentrancy, held};
 use tokio::sync::Semaphore;
 
 on_both_stores!(
     a_key_is_reentered_through_other_keys_in_between,
-    nested_keys_share_the_owner_and_have_holds_of_their_own,
     what_is_held_shows_inside_and_nowhere_else,
     recursion_reenters_to_depth_200,
-    recursion_dropped_at_depth_200_leaves_no_lock,
     forbidden_reentry_is_refused_at_once,
 );
 
@@ -27,15 +24,6 @@ async fn a_key_is_reentered_through_other_keys_in_between(locks: Locks) {
     let middle = async { locks.with_lock("a", innermost).await.unwrap() };
     let outer = async { locks.with_lock("b", middle).await.unwrap() };
     locks.with_lock("a", outer).await.unwrap();
-}
-
-async fn nested_keys_share_the_owner_and_have_holds_of_their_own(locks: Locks) {
-    let inner = async { (held("outer").unwrap(), held("inner").unwrap()) };
-    let body = async { locks.with_lock("inner", inner).await.unwrap() };
-    let (outer, inner) = locks.with_lock("outer", body).await.unwrap();
-    assert_eq!(outer.owner(), inner.owner());
-    assert_ne!(outer.hold_id(), inner.hold_id());
-    assert_eq!((outer.key(), inner.key()), ("outer", "inner"));
 }
 
 async fn what_is_held_shows_inside_and_nowhere_else(locks: Locks) {
@@ -80,24 +68,6 @@ async fn recursion_reenters_to_depth_200(locks: Locks) {
     let bottom = Semaphore::new(1);
     assert_eq!(descend(&locks, 200, &bottom).await, 200);
     assert!(locks.inspect("key").await.unwrap().is_none());
-}
-
-async fn recursion_dropped_at_depth_200_leaves_no_lock(locks: Locks) {
-    let bottom = Arc::new(Semaphore::new(0));
-    let task = tokio::spawn({
-        let (locks, bottom) = (locks.clone(), Arc::clone(&bottom));
-        async move { descend(&locks, 200, &bottom).await }
-    });
-    eventually(DEADLINE, "the bottom", async || {
-        depths(&locks, "key").await == [200]
-    })
-    .await;
-    task.abort();
-    assert!(task.await.unwrap_err().is_cancelled());
-    eventually(DEADLINE, "a free lock", async || {
-        depths(&locks, "key").await.is_empty()
-    })
-    .await;
 }
 
 async fn forbidden_reentry_is_refused_at_once(locks: Locks) {

@@ -6,19 +6,13 @@ use std::pin::Pin;
 
 use crate::support::{DEADLINE, RedisServer, connect, eventually, on_both_stores, until_depths};
 use futures_util::FutureExt;
-use futures_util::future::join_all;
 use redis::AsyncCommands;
 use reentry::__admin::Ids as _;
 use reentry::{LockError, Locks, held};
-use tokio::sync::Barrier;
 
 on_both_stores!(
-    the_store_shows_each_entry_and_each_exit,
-    branches_below_one_holder_add_up,
-    an_inner_body_that_was_dropped_no_longer_counts,
     entries_of_many_tasks_below_one_guard_settle_at_one,
     nested_entries_and_exits_are_ready_at_their_first_poll,
-    the_lock_is_free_after_the_last_exit,
 );
 
 /// Enters `levels` times, one inside the other, and runs `innermost` at the bottom.
@@ -43,76 +37,6 @@ async fn nested_entries_and_exits_are_ready_at_their_first_poll(locks: Locks) {
         nested.now_or_never().expect("none of them waits").unwrap();
     };
     locks.with_lock("key", body).await.unwrap();
-}
-
-async fn the_lock_is_free_after_the_last_exit(locks: Locks) {
-    descend(&locks, 5, Box::pin(async {})).await.unwrap();
-    assert!(locks.inspect("key").await.unwrap().is_none());
-}
-
-async fn the_store_shows_each_entry_and_each_exit(locks: Locks) {
-    let at = async |depth: u64| {
-        until_depths(&locks, "key", &[depth]).await;
-        assert_eq!(u64::from(held("key").unwrap().depth()), depth);
-    };
-    let third = async { at(3).await };
-    let second = async {
-        at(2).await;
-        locks.with_lock("key", third).await.unwrap();
-        at(2).await;
-    };
-    let first = async {
-        at(1).await;
-        locks.with_lock("key", second).await.unwrap();
-        at(1).await;
-        locks.with_lock("key", at(2)).await.unwrap();
-        at(1).await;
-    };
-    locks.with_lock("key", first).await.unwrap();
-    assert!(locks.inspect("key").await.unwrap().is_none());
-}
-
-async fn branches_below_one_holder_add_up(locks: Locks) {
-    let (all_in, seen) = (Barrier::new(5), Barrier::new(5));
-    let branch = async || {
-        let body = async {
-            all_in.wait().await;
-            until_depths(&locks, "key", &[6]).await;
-            seen.wait().await;
-        };
-        locks.with_lock("key", body).await.unwrap();
-    };
-    let body = async {
-        join_all((0..5).map(|_| branch())).await;
-        until_depths(&locks, "key", &[1]).await;
-    };
-    locks.with_lock("key", body).await.unwrap();
-    assert!(locks.inspect("key").await.unwrap().is_none());
-}
-
-async fn an_inner_body_that_was_dropped_no_longer_counts(locks: Locks) {
-    let body = async {
-        let inside = Barrier::new(2);
-        let inner = async {
-            inside.wait().await;
-            std::future::pending::<()>().await;
-        };
-        let nested = async { locks.with_lock("key", inner).await };
-        tokio::select! {
-            _ = locks.with_lock("key", nested) => unreachable!("its body never ends"),
-            () = async {
-                inside.wait().await;
-                until_depths(&locks, "key", &[3]).await;
-            } => {}
-        }
-        assert_eq!(held("key").unwrap().depth(), 1);
-        until_depths(&locks, "key", &[1]).await;
-        // The numbers continue from there.
-        let again = locks.with_lock("key", until_depths(&locks, "key", &[2]));
-        again.await
-    };
-    locks.with_lock("key", body).await.unwrap().unwrap();
-    assert!(locks.inspect("key").await.unwrap().is_none());
 }
 
 /// Entries that were begun below the guard continue in separate tasks, or are dropped wherever they are. Whatever the

@@ -16,7 +16,6 @@ on_both_stores!(
     a_nested_guard_that_outlives_the_body_keeps_the_lock,
     a_scope_lets_nested_calls_in,
     outside_its_scope_a_guard_lets_no_call_in,
-    a_scope_adds_no_depth_and_does_not_release,
     a_guard_moves_to_another_task,
     what_was_held_keeps_no_task_alive,
     a_try_after_a_dropped_guard_gets_the_lock,
@@ -69,17 +68,6 @@ async fn outside_its_scope_a_guard_lets_no_call_in(locks: Locks) {
     guard.scope(async {}).await.unwrap();
     assert!(held("key").is_none());
     guard.release().await.unwrap();
-}
-
-async fn a_scope_adds_no_depth_and_does_not_release(locks: Locks) {
-    let guard = locks.lock("key").await.unwrap();
-    for _ in 0..2 {
-        let inside = guard.scope(depths(&locks, "key"));
-        assert_eq!(inside.await.unwrap(), [1]);
-        assert_eq!(depths(&locks, "key").await, [1]);
-    }
-    guard.release().await.unwrap();
-    assert!(locks.inspect("key").await.unwrap().is_none());
 }
 
 async fn a_guard_moves_to_another_task(locks: Locks) {

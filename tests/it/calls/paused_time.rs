@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reentry::{LockError, Locks, LostReason, OnLost, held};
+use reentry::{LockError, Locks, LostReason, held};
 use tokio::time::{Instant, advance, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -65,51 +65,4 @@ async fn a_jump_beyond_the_lease_ends_the_body_before_it_runs_on() {
         panic!("{result:?}");
     };
     assert!(matches!(reason, LostReason::Unconfirmed | LostReason::Gone));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_body_that_asked_to_run_on_sees_the_jump() {
-    let locks = Locks::in_memory();
-    let body = async {
-        let held = held("key").unwrap();
-        advance(29 * SECOND).await;
-        assert!(!held.is_lost());
-        advance(HOUR).await;
-        assert!(held.is_lost());
-        held.lost().await;
-        "the output"
-    };
-    let request = locks.lock("key").on_lost(OnLost::KeepRunning);
-    assert_eq!(request.run(body).await.unwrap(), "the output");
-}
-
-/// There are two contenders with work of a fixed length, so the whole schedule is known in advance.
-#[tokio::test(start_paused = true)]
-async fn sections_follow_each_other_without_a_gap() {
-    let locks = Locks::in_memory();
-    let start = Instant::now();
-    let section = || {
-        locks
-            .lock("key")
-            .ttl(SECOND)
-            .run(async { sleep(7 * SECOND).await })
-    };
-    let (a, b, c) = tokio::join!(section(), section(), section());
-    a.and(b).and(c).unwrap();
-    let elapsed = start.elapsed();
-    assert!(
-        (21 * SECOND..=21 * SECOND + 3 * TICK).contains(&elapsed),
-        "{elapsed:?}"
-    );
-}
-
-/// Each is a separate store, even with a URL.
-#[tokio::test(start_paused = true)]
-async fn every_in_memory_locks_is_a_world_of_its_own() {
-    let (a, b) = (Locks::in_memory(), Locks::in_memory());
-    let c = Locks::connect("memory:").await.unwrap();
-    let _a = a.lock("key").no_wait().await.unwrap();
-    let _b = b.lock("key").no_wait().await.unwrap();
-    let _c = c.lock("key").no_wait().await.unwrap();
-    assert!(a.clone().lock("key").try_acquire().await.unwrap().is_none());
 }

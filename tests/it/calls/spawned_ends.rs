@@ -15,7 +15,7 @@ use crate::support::rig::{self, Rig};
 use crate::support::sweep::{Ground, KEY, on_both_grounds};
 use crate::support::{DEADLINE, RedisServer, eventually, patient_at, within};
 use futures_util::FutureExt as _;
-use reentry::{FutureExt, LockError, Locks, LostReason, OnLost, held};
+use reentry::{FutureExt, LockError, Locks, LostReason, held};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -26,10 +26,8 @@ const SECOND: Duration = Duration::from_secs(1);
 on_both_grounds!(
     an_aborted_child_releases_the_lock_that_it_was_the_last_in,
     a_panicking_child_releases_the_lock_that_it_was_the_last_in,
-    a_child_that_panics_in_blocking_work_releases,
     blocking_work_that_never_began_is_taken_off,
     a_child_dropped_outside_the_runtime_releases,
-    a_nested_entry_begun_by_the_child_while_its_parent_leaves_counts,
 );
 
 async fn an_aborted_child_releases_the_lock_that_it_was_the_last_in(ground: Ground) {
@@ -51,13 +49,6 @@ async fn a_panicking_child_releases_the_lock_that_it_was_the_last_in(ground: Gro
     let task = ground.locks.with_lock(KEY, body).await.unwrap();
     assert!(task.await.unwrap_err().is_panic());
     ground.settle("a panicking child").await;
-}
-
-async fn a_child_that_panics_in_blocking_work_releases(ground: Ground) {
-    let body = async { reentry::spawn_blocking(|| panic!("on purpose")) };
-    let task = ground.locks.with_lock(KEY, body).await.unwrap();
-    assert!(task.await.unwrap_err().is_panic());
-    ground.settle("a panic in blocking work").await;
 }
 
 /// Its runtime drops it at its next turn.
@@ -87,39 +78,6 @@ async fn a_child_dropped_outside_the_runtime_releases(ground: Ground) {
     assert_eq!(ground.depth().await, 1);
     std::thread::spawn(move || drop(child)).join().unwrap();
     ground.settle("a drop elsewhere").await;
-}
-
-/// The child is in its entry, which waits for the store, when the parent leaves.
-async fn a_nested_entry_begun_by_the_child_while_its_parent_leaves_counts(ground: Ground) {
-    for polls in 0..4 {
-        let locks = ground.locks.clone();
-        let body = async {
-            let twice = async move {
-                let depth = async { held(KEY).unwrap().depth() };
-                locks.with_lock(KEY, locks.with_lock(KEY, depth)).await
-            };
-            let mut child = Box::pin(twice.in_current_call());
-            for _ in 0..polls {
-                // It may have completed by then.
-                let polled = poll_fn(|cx| Poll::Ready(child.as_mut().poll(cx))).await;
-                if let Poll::Ready(done) = polled {
-                    return Err(done);
-                }
-            }
-            Ok(child)
-        };
-        let depth = match ground.locks.with_lock(KEY, body).await.unwrap() {
-            Ok(child) => {
-                assert!(ground.depth().await > 0);
-                child.await
-            }
-            Err(done) => done,
-        };
-        // This is tested with and without the parent's level.
-        let depth = depth.unwrap().unwrap().unwrap();
-        assert!(depth == 2 || depth == 3, "{depth}");
-        ground.settle("a nested entry").await;
-    }
 }
 
 fn lost<T: std::fmt::Debug>(result: Result<T, LockError>) -> (String, LostReason) {
@@ -181,21 +139,6 @@ async fn a_child_makes_no_step_after_the_loss_and_its_output_is_none() {
     let child = request.run(body).await.unwrap();
     assert_eq!(lost(child.await).1, LostReason::MaxHold);
     until_free(&locks, "key").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_child_of_a_hold_that_keeps_running_runs_on() {
-    let locks = Locks::in_memory();
-    let request = locks.lock("key").max_hold(60 * SECOND);
-    let child = async {
-        let held = held("key").unwrap();
-        sleep(61 * SECOND).await;
-        held.is_lost()
-    };
-    let body = async { reentry::spawn(child) };
-    let request = request.on_lost(OnLost::KeepRunning);
-    let task = request.run(body).await.unwrap();
-    assert!(task.await.unwrap().unwrap());
 }
 
 #[tokio::test(start_paused = true)]

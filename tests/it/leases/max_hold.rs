@@ -35,15 +35,6 @@ async fn a_body_that_outlives_max_hold_is_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_is_done_before_max_hold_is_not_disturbed() {
-    let locks = Locks::in_memory();
-    for (max_hold, lasts) in [(10 * SECOND, 9), (Duration::MAX, 1_000)] {
-        let request = locks.lock("key").ttl(3 * SECOND).max_hold(max_hold);
-        request.run(sleep(lasts * SECOND)).await.unwrap();
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_body_that_runs_on_can_see_that_its_time_is_over() {
     let locks = Locks::in_memory();
     let request = locks.lock("key").max_hold(60 * SECOND);

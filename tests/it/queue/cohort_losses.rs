@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use crate::support::rig::KEY;
 use crate::support::{
-    DEADLINE, RedisServer, Turns, depths, eventually, processes, unhurried, until_depths, waiters,
-    within,
+    DEADLINE, RedisServer, Turns, depths, eventually, processes, unhurried, waiters, within,
 };
 use futures_util::FutureExt;
 use reentry::__admin::Ids as _;
@@ -116,18 +115,4 @@ async fn what_a_former_member_has_left_behind_cannot_re_enter() {
     assert_eq!(seen[1].name, "late");
     assert_eq!(seen[1].depth, 1);
     assert!(seen[1].token > seen[0].token);
-}
-
-/// The former member lives on in the value that it has returned.
-#[tokio::test]
-async fn a_guard_that_outlives_the_body_keeps_the_lock_from_the_next_member() {
-    let (_server, locks, _) = ground().await;
-    let nested = locks.with_lock(KEY, async { locks.lock(KEY).await.unwrap() });
-    let nested = nested.await.unwrap();
-    let mut turns = Turns::default();
-    turns.come(&locks, "next").await;
-    until_depths(&locks, KEY, &[1]).await;
-    assert!(turns.so_far().is_empty());
-    nested.release().await.unwrap();
-    assert_eq!(turns.names().await, ["next"]);
 }

@@ -8,12 +8,10 @@ use std::time::Duration;
 use crate::support::rig::KEY;
 use crate::support::turns::Turn;
 use crate::support::{
-    DEADLINE, RedisServer, Turns, eventually, processes, unhurried, until_depths, waiters, within,
+    DEADLINE, RedisServer, Turns, eventually, processes, unhurried, waiters, within,
 };
-use futures_util::future::join_all;
 use reentry::__admin::Ids as _;
 use reentry::{Locks, LocksBuilder, held};
-use tokio::runtime::Handle;
 use tokio::task::{JoinSet, yield_now};
 
 fn cohort(server: &RedisServer) -> LocksBuilder {
@@ -145,66 +143,6 @@ async fn a_waiter_with_another_ttl_or_an_end_of_its_own_is_no_member() {
     assert!(seen.is_sorted_by(|a, b| a.token < b.token), "{seen:?}");
 }
 
-#[tokio::test]
-async fn members_re_enter_and_the_depth_in_the_store_is_theirs() {
-    let server = RedisServer::start().await;
-    let [locks] = processes(&cohort(&server)).await;
-    warm(&locks).await;
-    let member = || async {
-        assert_eq!(held(KEY).unwrap().depth(), 1);
-        until_depths(&locks, KEY, &[1]).await;
-        let token = held(KEY).unwrap().fencing_token();
-        let inner = locks.with_lock(KEY, async {
-            assert_eq!(held(KEY).unwrap().fencing_token(), token);
-            until_depths(&locks, KEY, &[2]).await;
-            let innermost = locks.with_lock(KEY, until_depths(&locks, KEY, &[3]));
-            innermost.await.unwrap();
-            until_depths(&locks, KEY, &[2]).await;
-        });
-        inner.await.unwrap();
-        until_depths(&locks, KEY, &[1]).await;
-        held(KEY).unwrap().hold_id()
-    };
-    let members = join_all((0..5).map(|_| locks.with_lock(KEY, member()))).await;
-    let holds: Vec<_> = members.into_iter().map(Result::unwrap).collect();
-    assert!(holds.iter().all(|hold| *hold == holds[0]), "{holds:?}");
-}
-
-/// All members are branches of one task, so that all other tasks are those of the crate.
-#[tokio::test]
-async fn a_group_has_no_task_for_each_of_its_members() {
-    let server = RedisServer::start().await;
-    let [locks] = processes(&cohort(&server)).await;
-    warm(&locks).await;
-    let alive = || Handle::current().metrics().num_alive_tasks();
-    let before = alive();
-    let members = (0..10).map(|_| {
-        locks.with_lock(KEY, async {
-            let renewed = held(KEY).unwrap();
-            (alive(), renewed.hold_id())
-        })
-    });
-    let members = join_all(members).await;
-    let members: Vec<_> = members.into_iter().map(Result::unwrap).collect();
-    assert!(members.iter().all(|(_, hold)| *hold == members[0].1));
-    // All of them are in one schedule. Those behind the first one have a driver and an inbox until the last one is
-    // inside. One task renews those that were granted the lock.
-    let last = members.last().unwrap();
-    assert!(
-        members.iter().all(|(tasks, _)| *tasks <= before + 5),
-        "{members:?}"
-    );
-    assert!(last.0 > before, "{members:?}");
-    let inbox = async || {
-        let alive = alive();
-        alive <= before + 2 * server.subscriptions().await.len()
-    };
-    within(DEADLINE, "no watchdog is left", async {
-        eventually(DEADLINE, "its end", inbox).await;
-    })
-    .await;
-}
-
 async fn token(locks: &Locks) -> u64 {
     let guard = locks.lock(KEY).await.unwrap();
     let token = u64::from(guard.held().fencing_token());
@@ -223,16 +161,4 @@ async fn groups_of_any_size_give_greater_tokens_after_flushall() {
         let third = token(&locks).await;
         assert!(first < second && second < third, "{first} {second} {third}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn groups_of_any_size_give_greater_tokens_after_the_last_one_is_forgotten() {
-    let builder = Locks::builder("memory:");
-    let locks = builder.turns(u32::MAX).build().await.unwrap();
-    let mut tokens = Vec::new();
-    for minutes in [0, 1, 11, 90] {
-        tokio::time::sleep(Duration::from_secs(60 * minutes)).await;
-        tokens.push(token(&locks).await);
-    }
-    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
 }

@@ -112,19 +112,3 @@ async fn an_inbox_that_was_closed_is_opened_again_for_the_next_one_who_waits() {
         }
     }
 }
-
-/// This is long before it would close because no caller waits.
-#[tokio::test]
-async fn the_last_clone_takes_the_inbox_with_it() {
-    let server = RedisServer::start().await;
-    let [holder, waiting] = processes(&unhurried(&server)).await;
-    let guards = hold_all(&holder, 1).await;
-    let tasks = wait_for_all(std::slice::from_ref(&waiting), 1);
-    let open = async || server.subscriptions().await.len() == 1;
-    eventually(DEADLINE, "the inbox is open", open).await;
-    release_all(guards).await;
-    all(tasks).await;
-    drop(waiting);
-    let closed = async || server.subscriptions().await.is_empty();
-    eventually(DEADLINE / 5, "the inbox is closed", closed).await;
-}

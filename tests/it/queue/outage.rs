@@ -10,7 +10,7 @@ use crate::support::{
     DEADLINE, RedisServer, Section, eventually, patient, processes, queued, waiters, within,
 };
 use reentry::__admin::Ids as _;
-use reentry::{Locks, LocksBuilder, LostReason, held};
+use reentry::{Locks, LocksBuilder, held};
 use tokio::task::JoinSet;
 
 /// The waiters of both processes.
@@ -72,17 +72,4 @@ async fn waiters_outlive_a_restart_and_the_holder_keeps_its_lock() {
     guard.release().await.unwrap();
     all(tasks).await;
     assert_eq!(section.visits(), 50);
-}
-
-#[tokio::test]
-async fn waiters_get_in_after_a_restart_that_lost_the_data() {
-    let server = RedisServer::start().await;
-    let [holder, one, other] = processes(&builder(&server)).await;
-    let (section, guard) = (Arc::default(), holder.lock(KEY).await.unwrap());
-    let tasks = crowd(&section, [&one, &other]).await;
-    server.restart_empty().await;
-    all(tasks).await;
-    assert_eq!(section.visits(), 50);
-    let lost = within(DEADLINE, "the old holder learns of it", guard.held().lost()).await;
-    assert_eq!(lost, LostReason::Gone);
 }

@@ -18,7 +18,6 @@ on_both_stores!(
     a_free_lock_is_not_refused_because_a_waiter_has_left_its_queue,
     a_wait_that_ends_says_how_long_it_was,
     a_wait_of_nothing_asks_once,
-    a_wait_without_an_end_gets_there,
 );
 
 async fn until_waiting(locks: &Locks, count: usize) {
@@ -153,17 +152,6 @@ async fn a_wait_of_nothing_asks_once(locks: Locks) {
     guard.release().await.unwrap();
 }
 
-async fn a_wait_without_an_end_gets_there(locks: Locks) {
-    let request = || locks.lock("key");
-    for endless in [request().wait(Duration::MAX), request().wait(Duration::MAX)] {
-        let guard = endless.clone().await.unwrap();
-        let waiter = tokio::spawn(endless.run(async {}));
-        until_waiting(&locks, 1).await;
-        guard.release().await.unwrap();
-        waiter.await.unwrap().unwrap();
-    }
-}
-
 /// The default is 60 s, which is longer than the lease of a dead holder.
 #[tokio::test(start_paused = true)]
 async fn waiters_outlive_the_lease_of_a_holder_that_died() {
@@ -184,24 +172,4 @@ async fn the_default_wait_is_a_minute() {
     assert!(error.is_contended());
     let minute = Duration::from_secs(60);
     assert!((minute..minute + Duration::from_millis(10)).contains(&start.elapsed()));
-}
-
-/// A release in the process is passed on immediately: no clock has to advance. They enter in the order in which they
-/// joined.
-#[tokio::test(start_paused = true)]
-async fn a_release_in_the_process_wakes_the_next_without_delay() {
-    let locks = Locks::in_memory();
-    let guard = locks.lock("key").await.unwrap();
-    let (served, mut tasks) = (Arc::default(), JoinSet::new());
-    for count in 0..20 {
-        line_up(&locks, count, &served, &mut tasks).await;
-    }
-    tokio::time::advance(Duration::from_secs(5)).await;
-    let start = Instant::now();
-    guard.release().await.unwrap();
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap();
-    }
-    assert_eq!(start.elapsed(), Duration::ZERO);
-    assert_eq!(*served.lock().unwrap(), (0..20).collect::<Vec<_>>());
 }

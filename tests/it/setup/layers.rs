@@ -2,10 +2,10 @@
 
 mod source;
 
-use source::{Source, circle, files, imports, production, sources};
+use source::{Source, circle, files, imports, sources};
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The folders of `src`, beginning with the lowest. A file imports from its own floor and from those below.
 const FLOORS: [&str; 6] = ["base", "store", "queue", "hold", "api", "testing"];
@@ -151,64 +151,4 @@ fn no_file_is_longer_than_one_idea() {
         let lines = fs::read_to_string(&path).unwrap().lines().count();
         assert!(lines < LONGEST, "{} has {lines} lines", path.display());
     }
-}
-
-#[test]
-fn imports_are_found_in_every_form() {
-    let (code, tests) = production(
-        "
-use crate::{a::B, c::{self, d::{E, F}}, G};
-use self::h::I;
-mod j;
-pub(super) fn f(x: &crate::k::L) -> super::m::N { super::super::o::p(j::q($crate::r::s, super::$t())) }
-// crate::no
-#[cfg(test)]
-mod tests {
-    use crate::no;
-}
-#[cfg(test)]
-mod only_tests;
-pub(crate) use crate::t;
-",
-    );
-    let source = Source {
-        path: PathBuf::new(),
-        module: vec!["x".to_owned(), "y".to_owned()],
-        code,
-    };
-    let paths: Vec<_> = source.paths().iter().map(|path| path.join("::")).collect();
-    let expected = "G a::B c c::d::E c::d::F k::L o::p r::s t x::m::N x::y::h::I x::y::j::q";
-    assert_eq!(paths, expected.split(' ').collect::<Vec<_>>());
-    assert_eq!(tests, ["only_tests"]);
-}
-
-#[test]
-fn a_file_of_another_folder_is_no_import() {
-    let source = |module: &[&str], code: &str| Source {
-        path: PathBuf::new(),
-        module: module.iter().map(|&name| name.to_owned()).collect(),
-        code: code.to_owned(),
-    };
-    let root = source(&[], "mod a; mod elsewhere; use a::B;");
-    let child = source(&["a"], "use crate::elsewhere::C;");
-    let expected = [BTreeSet::from([1]), BTreeSet::new()];
-    assert_eq!(imports(&[root, child]), expected);
-    let root = source(&[], "mod a; use a::B;");
-    let child = source(&["a"], "use crate::C;");
-    assert_eq!(imports(&[root, child])[1], BTreeSet::from([0]));
-}
-
-#[test]
-fn a_circle_is_found_and_a_diamond_is_none() {
-    let graph = |edges: &[&[usize]]| -> Vec<BTreeSet<usize>> {
-        edges
-            .iter()
-            .map(|targets| targets.iter().copied().collect())
-            .collect()
-    };
-    assert_eq!(circle(&graph(&[&[1, 2], &[3], &[3], &[]])), None);
-    assert_eq!(
-        circle(&graph(&[&[1], &[2], &[3], &[1]])),
-        Some(vec![1, 2, 3])
-    );
 }

@@ -68,19 +68,6 @@ async fn a_record_that_is_missing_or_cannot_be_read_leaves_the_id() {
     }
 }
 
-#[tokio::test]
-async fn a_record_of_others_changes_no_terminal() {
-    let server = RedisServer::start().await;
-    let locks = patient(&server).build().await.unwrap();
-    held_elsewhere(&server).await;
-    let text = TEXT.replace("worker-3", "a\\x1b[2Jb");
-    server.ask(&format!("SET {RECORD} \"{text}\"")).await;
-    let [Some(process), ..] = seen(&locks).await else {
-        panic!("it is known");
-    };
-    assert_eq!(process.host, "a\u{fffd}[2Jb");
-}
-
 /// The keys of the processes that have described themselves.
 async fn records(server: &RedisServer) -> Vec<String> {
     let keys = server.ask("KEYS reentry:process:*").await;

@@ -19,20 +19,6 @@ fn unhurried_at(url: &str) -> LocksBuilder {
     builder.wait(Duration::MAX)
 }
 
-#[tokio::test]
-async fn processes_take_turns() {
-    for (_server, url) in servers_in_resp2().await {
-        let mut turns = Turns::default();
-        let contenders = processes::<3>(&patient_at(&*url).wait(Duration::MAX)).await;
-        for number in 0..20 {
-            for locks in &contenders {
-                turns.request(locks.lock(KEY), &number.to_string());
-            }
-        }
-        assert_eq!(turns.all().await.len(), 60);
-    }
-}
-
 /// There are as many connections as in RESP3, and one more for each process.
 #[tokio::test]
 async fn a_waiter_is_woken_by_a_message() {
@@ -147,20 +133,6 @@ async fn a_user_logs_in_with_the_password_of_the_url() {
 
         let wrong = patient_at(login(&server, "locker:wrong", query));
         let refused = wrong.build().await;
-        assert!(
-            matches!(refused, Err(LockError::Misuse { .. })),
-            "{refused:?}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn a_password_that_is_missing_is_an_error_at_once() {
-    let required = ["--requirepass", "right"];
-    for (options, query) in [(&WITHOUT_HELLO[..], ""), (&[], "?protocol=resp2")] {
-        let server = RedisServer::start_with(&[options, &required].concat()).await;
-        let url = format!("redis://{}{query}", server.address());
-        let refused = patient_at(url).build().await;
         assert!(
             matches!(refused, Err(LockError::Misuse { .. })),
             "{refused:?}"

@@ -5,7 +5,6 @@ use std::future::pending;
 use std::time::Duration;
 
 use crate::support::{Section, waiters};
-use futures_util::future::try_join_all;
 use reentry::__admin::Ids as _;
 use reentry::testing::Server;
 use reentry::{LockError, Locks, LostReason};
@@ -150,18 +149,4 @@ async fn a_wait_that_ends_during_an_outage_is_no_timeout() {
     server.pause();
     let late = waiting.lock(KEY).wait(10 * SECOND).await.unwrap_err();
     assert!(matches!(late, LockError::Unavailable { .. }), "{late:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_forced_release_is_told_to_all_replicas() {
-    let server = Server::new();
-    let [a, b, operator] = [server.locks(), server.locks(), server.locks()];
-    let readers = [&a, &b].map(|locks| locks.lock(KEY).read().acquire());
-    let readers = try_join_all(readers).await.unwrap();
-    let start = Instant::now();
-    assert!(operator.force_release(KEY).await.unwrap());
-    for reader in &readers {
-        assert_eq!(reader.held().lost().await, LostReason::Gone);
-    }
-    assert_eq!(start.elapsed(), Duration::ZERO);
 }
