@@ -8,7 +8,6 @@ use reentry::{LockError, Locks, LostReason, OnLost, Reentrancy, held, locked};
 use tokio::sync::Barrier;
 use tokio::time::sleep;
 
-
 const SECOND: Duration = Duration::from_secs(1);
 
 struct Shop {
