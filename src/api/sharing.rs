@@ -33,34 +33,6 @@ impl LockRequest {
         self.options.mode = Mode::Shared;
         self
     }
-
-    /// Sets how many permits of a [semaphore](crate::Locks::semaphore) the request acquires (default: 1). They belong
-    /// to one hold, and are acquired and released together. A request waits until all of them are free, and takes none
-    /// before.
-    ///
-    /// A request that waits for several permits keeps its place in the queue. So the callers behind it wait too, even
-    /// if a permit is free. A request can acquire at most 256 permits, and no more than the semaphore has. Each permit
-    /// is one field of the lock, so [`inspect`](crate::Locks::inspect) shows a holder for each.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let workers = locks.semaphore("workers", 10);
-    /// let large = workers.clone().permits(8).await?;
-    /// let _small = workers.clone().permits(2).await?;
-    /// assert!(workers.clone().try_acquire().await?.is_none());
-    /// large.release().await?;
-    /// workers.permits(8).run(async { /* beside the small one */ }).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn permits(mut self, permits: u32) -> Self {
-        self.options.takes = Some(permits);
-        self
-    }
 }
 
 impl Locks {

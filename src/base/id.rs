@@ -78,15 +78,6 @@ impl HoldId {
         self.number
     }
 
-    /// The ids of a hold that takes this number of permits. Each permit has a field of the lock.
-    pub(crate) fn of_permits(self, permits: u32) -> impl Iterator<Item = Self> {
-        let Self { owner, number } = self;
-        (0..u64::from(permits)).map(move |at| Self {
-            owner,
-            number: number.saturating_add(at),
-        })
-    }
-
     /// The field that replaces the hold in a lock that outlives it. The field names the same owner. It is not a hold
     /// id, so no request of the hold finds it.
     pub(crate) fn kept(&self) -> String {
@@ -271,14 +262,8 @@ impl Owner {
         self.id
     }
 
-    #[cfg(any(test, fuzzing))]
     pub(crate) fn next_hold(&self) -> HoldId {
-        self.next_holds(1)
-    }
-
-    /// Returns the first of `count` ids for one hold. A hold has several ids if it takes several permits.
-    pub(crate) fn next_holds(&self, count: u32) -> HoldId {
-        let number = self.holds.fetch_add(count.into(), Ordering::Relaxed) + 1;
+        let number = self.holds.fetch_add(1, Ordering::Relaxed) + 1;
         HoldId {
             owner: self.id,
             number,

@@ -99,8 +99,6 @@ pub(crate) struct Options {
     pub(crate) mode: Mode,
     /// The number of permits, if the lock is a semaphore.
     pub(crate) permits: Option<u32>,
-    /// The number of permits that this request takes.
-    pub(crate) takes: Option<u32>,
     pub(crate) detect_deadlocks: Option<bool>,
     /// The replicas that must have the lock before it counts, and the time within which they must have it. It is the
     /// same for all requests of a `Locks`.
@@ -126,8 +124,6 @@ pub(crate) struct Terms {
     pub(crate) mode: Mode,
     /// The number of permits, if the lock is a semaphore.
     pub(crate) permits: Option<u32>,
-    /// The number of permits that the hold takes. It is 1 if the lock is not a semaphore.
-    pub(crate) takes: u32,
     pub(crate) detect_deadlocks: bool,
     pub(crate) confirm: Option<Confirm>,
 }
@@ -141,9 +137,6 @@ impl Options {
     /// The longest TTL. Redis computes expiry times in signed 64-bit milliseconds, and a century is far below their
     /// limit.
     const MAX_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-
-    /// The maximum number of permits that one request takes. Each is a field of the lock.
-    const MOST_PERMITS: u32 = 256;
 
     /// Completes the options with `defaults`, and checks them against each other.
     pub(crate) fn resolve(self, defaults: Self) -> Result<Terms, LockError> {
@@ -172,28 +165,8 @@ impl Options {
             reentrancy: self.reentrancy.or(defaults.reentrancy).unwrap_or_default(),
             mode: self.mode,
             permits: self.permits,
-            takes: self.takes.unwrap_or(1),
             detect_deadlocks: detect_deadlocks.unwrap_or(true),
         })
-    }
-
-    /// Returns the reason why a hold cannot take this number of permits.
-    fn contradicting_permits(self) -> Option<String> {
-        match (self.permits, self.takes) {
-            (Some(0), _) => Some("a semaphore must have at least one permit".to_owned()),
-            (None, Some(_)) => Some("`permits` requires a semaphore".to_owned()),
-            (Some(_), Some(0)) => Some("a request must take at least one permit".to_owned()),
-            (Some(all), Some(takes)) if takes > all => Some(format!(
-                "a request cannot take {takes} permits of a semaphore with {all}"
-            )),
-            (Some(_), Some(takes)) if takes > Self::MOST_PERMITS => {
-                let most = Self::MOST_PERMITS;
-                Some(format!(
-                    "a request can take at most {most} permits, not {takes}"
-                ))
-            }
-            _ => None,
-        }
     }
 
     /// Returns the reason why no lock can have these options, with the TTL, the `max_hold` and the grace that apply.
@@ -231,7 +204,8 @@ impl Options {
                     "`min_hold` must be at most the `max_hold` of {max_hold:?}, not {min_hold:?}"
                 )
             }
-            _ => return self.contradicting_permits(),
+            _ if self.permits == Some(0) => "a semaphore must have at least one permit".to_owned(),
+            _ => return None,
         };
         Some(reason)
     }

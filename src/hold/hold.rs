@@ -37,8 +37,6 @@ pub(crate) type Holds = SmallVec<[Arc<Hold>; 1]>;
 pub(crate) struct Hold {
     key: LockKey,
     id: HoldId,
-    /// The number of permits that it takes.
-    permits: u32,
     tokens: TokenSeries,
     graph: CallGraph,
     on_lost: OnLost,
@@ -137,7 +135,6 @@ impl Hold {
         Arc::new(Self {
             key: key.clone(),
             id: grant.hold,
-            permits: grant.permits,
             tokens: grant.tokens,
             graph,
             on_lost: terms.on_lost,
@@ -158,11 +155,6 @@ impl Hold {
 
     pub(crate) fn id(&self) -> HoldId {
         self.id
-    }
-
-    /// Its ids in the lock: one for each permit.
-    pub(super) fn ids(&self) -> impl Iterator<Item = HoldId> {
-        self.id.of_permits(self.permits)
     }
 
     pub(crate) fn token(&self) -> FencingToken {

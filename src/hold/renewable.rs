@@ -199,10 +199,12 @@ async fn send_run(run: &[Asked], store: &Store) -> Result<Vec<RenewAnswer>, Stor
         let holds = holds.map(|hold| (hold.key().clone(), hold.id())).collect();
         return store.ask(Renew { holds, ttl }).await;
     }
-    let (key, holds) = (first.hold.key().clone(), holds.flat_map(|hold| hold.ids()));
-    let holds: Vec<_> = holds.collect();
+    let (key, holds) = (
+        first.hold.key().clone(),
+        holds.map(|hold| hold.id()).collect(),
+    );
     let gone = store.ask(Keep { key, holds, ttl }).await?;
-    let answer = |asked: &Asked| match asked.hold.ids().any(|id| gone.contains(&id)) {
+    let answer = |asked: &Asked| match gone.contains(&asked.hold.id()) {
         true => RenewAnswer::Gone,
         false => RenewAnswer::Renewed,
     };

@@ -19,8 +19,6 @@ use crate::store::{End, Leftovers, StoreTime, TOMBSTONE_LIFE};
 pub(crate) struct Grant {
     pub(crate) hold: HoldId,
     pub(crate) mode: Mode,
-    /// The number of its ids in the lock; see [`HoldId::of_permits`].
-    pub(crate) permits: u32,
     pub(crate) tokens: TokenSeries,
     pub(crate) lease: LeaseTimes,
     pub(crate) depth: StoredDepth,
@@ -79,7 +77,6 @@ impl Grant {
         Release {
             hold: self.hold,
             mode: self.mode,
-            permits: self.permits,
             unanswered: self.unanswered,
             nested: self.depth.seq > 0,
             open: self.is_open,
@@ -148,8 +145,6 @@ impl TokenSeries {
 pub(crate) struct Release {
     pub(crate) hold: HoldId,
     pub(crate) mode: Mode,
-    /// The number of its ids in the lock; see [`HoldId::of_permits`].
-    pub(crate) permits: u32,
     /// Whether an acquire of the hold was never answered.
     pub(crate) unanswered: bool,
     /// Whether its depth may have changed in the store.

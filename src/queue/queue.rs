@@ -129,7 +129,6 @@ impl LocalQueues {
             },
             mode: terms.mode,
             limit: terms.permits,
-            takes: terms.takes,
             asks_once,
             grace: terms.grace,
             may_inherit: terms.may_inherit && terms.mode == Mode::Exclusive,

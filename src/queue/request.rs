@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Shared, try_join_all};
+use futures_util::future::{BoxFuture, Shared};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -302,39 +302,11 @@ impl Requests {
         request: &ReleaseRequest,
         release: &Release,
     ) -> Result<Presence, StoreError> {
-        let releasing: BoxFuture<'_, _> = match release.permits {
-            1 => self.store.release(key, *request),
-            permits => Box::pin(self.release_permits(key, *request, permits)),
-        };
-        let released = releasing.await;
+        let released = self.store.release(key, *request).await;
         if let Ok(Presence::Present) = released {
             events::released(key, request.hold, release.since);
         }
         released
-    }
-
-    /// Releases all permits of a hold. The hold was in the lock if all of them were.
-    async fn release_permits(
-        &self,
-        key: &LockKey,
-        request: ReleaseRequest,
-        permits: u32,
-    ) -> Result<Presence, StoreError> {
-        let each = request.hold.of_permits(permits).map(|hold| {
-            let request = ReleaseRequest {
-                hold,
-                with_others: true,
-                ..request
-            };
-            self.store.release(key, request)
-        });
-        let released = try_join_all(each).await?;
-        let is_gone = released.contains(&Presence::Gone);
-        Ok(if is_gone {
-            Presence::Gone
-        } else {
-            Presence::Present
-        })
     }
 
     fn answer(&self, key: &LockKey, moment: Moment, reply: Reply) -> Answer {

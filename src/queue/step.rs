@@ -235,8 +235,6 @@ pub(super) struct Wish {
     pub(super) mode: Mode,
     /// The maximum number of holders of the lock, if the caller shares it.
     pub(super) limit: Option<u32>,
-    /// The number of permits that it takes.
-    pub(super) takes: u32,
     /// Whether the caller waits no longer than for the request in flight.
     pub(super) asks_once: bool,
     /// The minimum time by which its lease must last longer in the store than in this process.
@@ -253,17 +251,13 @@ pub(super) enum Ask {
 }
 
 impl Wish {
-    /// The request for this caller alone. For a reader, it is also for those that enter with it. A caller that takes
-    /// several permits has a hold for each of them, and all of them enter together.
+    /// The request for this caller alone. For a reader, it is also for those that enter with it.
     pub(super) fn ask(self, holds: impl FnOnce() -> Vec<HoldId>) -> Ask {
         let AcquireRequest { ttl, entry, .. } = self.request;
         match self.mode {
             Mode::Exclusive => Ask::Acquire(self.request),
             Mode::Shared => Ask::Share(ShareRequest {
-                holds: match self.takes {
-                    1 => holds(),
-                    takes => self.request.hold.of_permits(takes).collect(),
-                },
+                holds: holds(),
                 ttl,
                 limit: self.limit,
                 entry,

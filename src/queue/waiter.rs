@@ -217,7 +217,6 @@ impl Waiter {
         Grant {
             hold: self.request.hold,
             mode: self.mode,
-            permits: self.takes,
             tokens,
             lease: LeaseTimes::new(sent, lease, self.request.ttl, self.grace),
             depth: StoredDepth::FIRST,
@@ -235,7 +234,6 @@ impl Waiter {
         Release {
             hold: self.request.hold,
             mode: self.mode,
-            permits: self.takes,
             unanswered: self.unanswered,
             nested: false,
             // The waiter may be in the store's queue.

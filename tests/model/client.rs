@@ -141,7 +141,6 @@ impl Client<'_> {
             request: machine::request(hold),
             mode: self.config.mode(hold),
             limit: self.config.limit(hold).map(u32::from),
-            takes: 1,
             asks_once: false,
             grace: crate::base::time::Grace::NONE,
             may_inherit: self.config.mode(hold) == Mode::Exclusive,
@@ -212,7 +211,6 @@ impl Client<'_> {
         let release = Release {
             hold: machine::id(hold),
             mode,
-            permits: 1,
             unanswered: won.unanswered,
             nested: won.seq > 0,
             open,

@@ -72,7 +72,7 @@ impl<'a> AcquiringAll<'a> {
             entry,
             group: is_several.then(Group::new),
             watch: None,
-            hold: graph.owner().next_holds(terms.takes),
+            hold: graph.owner().next_hold(),
             graph: Some(graph),
         }
     }
@@ -162,7 +162,7 @@ impl<'a> AcquiringAll<'a> {
     /// Requests the remaining locks under a new hold id, because the present one has ended at the next lock.
     fn begin_anew(&mut self) {
         let graph = self.take_graph();
-        self.hold = graph.owner().next_holds(self.terms.takes);
+        self.hold = graph.owner().next_hold();
         self.graph = Some(graph);
     }
 

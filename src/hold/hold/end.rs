@@ -24,7 +24,6 @@ impl Hold {
                 let grant = Grant {
                     hold: self.id,
                     mode: *mode,
-                    permits: self.permits,
                     tokens: self.tokens,
                     lease: lease.times(),
                     depth: depth.stored(),

@@ -125,7 +125,6 @@ impl Shell {
             request,
             mode,
             limit: None,
-            takes: 1,
             asks_once,
             grace: crate::base::time::Grace::NONE,
             may_inherit,

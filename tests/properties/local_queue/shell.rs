@@ -142,7 +142,6 @@ impl Shell {
         let grant = grant.unwrap();
         self.send(Release {
             mode,
-            permits: 1,
             hold,
             nested: false,
             open: true,
