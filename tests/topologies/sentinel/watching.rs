@@ -2,7 +2,7 @@
 
 use super::ground::{
     PATIENCE, builder, built_at, outlives_a_failover, until_depth, until_free, until_inboxes,
-    until_replicated, until_taken_in, until_watched, watchers,
+    until_replicated, until_watched, watchers,
 };
 use crate::support::rig::KEY;
 use crate::support::sentinel::NAME;
