@@ -55,7 +55,7 @@ async fn tokens_of_a_lock_that_is_handed_over_grow_though_the_clock_goes_back() 
             .unwrap();
         tokens.push(u64::from(guard.held().fencing_token()));
     }
-    let expected: Vec<u64> = (1..=4).map(|number| first.0 + number).collect();
+    let expected: Vec<u64> = (1..=4).map(|number| u64::from(first) + number).collect();
     assert_eq!(tokens, expected);
     guard.release().await.unwrap();
     // The server has no trace of it any more, so the token comes from the clock.

@@ -6,7 +6,7 @@ use super::numbers::{median, spread};
 use super::rounds;
 use super::sections::{self, Ran};
 use crate::support::{DEADLINE, RedisServer, eventually};
-use reentry::{Locks, Replicas};
+use reentry::Locks;
 
 /// The duration of each turn.
 const TURN: Duration = Duration::from_millis(500);
@@ -41,14 +41,12 @@ pub(crate) async fn measure() {
 
 async fn compare(primary: &RedisServer, tasks: usize) {
     let builder = Locks::builder(primary.url());
-    let confirmed = builder
-        .clone()
-        .confirm(Replicas::all(), Duration::from_secs(1));
+    let confirmed = builder.clone().confirm(2, Duration::from_secs(1));
     let mut contestants = Vec::new();
     for (name, builder) in [
         ("without (control)", &builder),
         ("without, once more", &builder),
-        ("confirm(Replicas::all(), 1 s)", &confirmed),
+        ("confirm(2, 1 s)", &confirmed),
     ] {
         let locks = builder.clone().build().await.expect("a server");
         sections::run(&locks, tasks, 1, TURN / 2).await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::builder::LocksBuilder;
 use super::request::LockRequest;
-use crate::base::option_types::{OnLost, Reentrancy, Replicas};
+use crate::base::option_types::{OnLost, Reentrancy};
 
 /// Defines the setters of options, for one request and as the default of a `Locks`, each with its documentation.
 macro_rules! options {
@@ -281,16 +281,16 @@ impl LocksBuilder {
     /// ```
     /// # use std::time::Duration;
     /// # fn main() -> Result<(), reentry::LockError> {
-    /// use reentry::{Locks, Replicas};
+    /// use reentry::Locks;
     ///
     /// let locks = Locks::builder("redis+sentinel://sentinel-1,sentinel-2,sentinel-3/orders")
-    ///     .confirm(Replicas::all(), Duration::from_millis(500))
+    ///     .confirm(2, Duration::from_millis(500))
     ///     .build_lazy()?;
     /// # drop(locks);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn confirm(mut self, replicas: Replicas, within: Duration) -> Self {
+    pub fn confirm(mut self, replicas: u32, within: Duration) -> Self {
         self.options.confirm = Some((replicas, within));
         self
     }

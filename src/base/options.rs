@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::error::LockError;
-use crate::base::option_types::{Confirm, Mode, OnLost, Reentrancy, Replicas};
+use crate::base::option_types::{Confirm, Mode, OnLost, Reentrancy};
 use crate::base::time::Grace;
 
 /// The options of the queues of one `Locks`.
@@ -102,7 +102,7 @@ pub(crate) struct Options {
     pub(crate) detect_deadlocks: Option<bool>,
     /// The replicas that must have the lock before it counts, and the time within which they must have it. It is the
     /// same for all requests of a `Locks`.
-    pub(crate) confirm: Option<(Replicas, Duration)>,
+    pub(crate) confirm: Option<(u32, Duration)>,
 }
 
 /// The options of a request, completed and checked against each other.

@@ -70,7 +70,7 @@ async fn ask_replicas(
             return false;
         }
         if let Some(epoch) = epoch {
-            let confirmed = store.confirm(hold.key(), confirm.replicas, left, epoch);
+            let confirmed = store.confirm(hold.key(), confirm.replicas(), left, epoch);
             match confirmed.await {
                 Ok(Confirmation::Confirmed) => return true,
                 Ok(Confirmation::Late) => {
@@ -129,7 +129,7 @@ pub(super) async fn renewed(
         };
         let left = hold.deadline().saturating_duration_since(Instant::now());
         let within = confirm.within().min(left);
-        let confirmed = store.confirm(hold.key(), confirm.replicas, within, *epoch);
+        let confirmed = store.confirm(hold.key(), confirm.replicas(), within, *epoch);
         match confirmed.await? {
             Confirmation::Confirmed => Ok(()),
             Confirmation::Late | Confirmation::Unknown => {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::base::error::StoreError;
 use crate::base::id::{InboxId, OwnerId};
 use crate::base::key::LockKey;
-use crate::base::option_types::{Mode, Replicas};
+use crate::base::option_types::Mode;
 use crate::base::process::ProcessId;
 
 #[cfg(test)]
@@ -138,7 +138,7 @@ impl Store {
     pub(crate) fn confirm(
         &self,
         key: &LockKey,
-        replicas: Replicas,
+        replicas: u32,
         within: Duration,
         epoch: u64,
     ) -> AnswerFuture<Confirmation> {

@@ -8,7 +8,7 @@ use tokio::runtime::Builder;
 use tokio::time::{sleep, timeout};
 
 use super::LocksBuilder;
-use crate::{LockError, LockRequest, Locks, Replicas};
+use crate::{LockError, LockRequest, Locks};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -28,7 +28,7 @@ fn built(builder: LocksBuilder, option: usize, value: Duration) -> LocksBuilder 
         1 => builder.wait(value),
         2 => builder.max_hold(value),
         3 => builder.grace(value),
-        4 => builder.confirm(Replicas::all(), value),
+        4 => builder.confirm(1, value),
         5 => builder.connect_timeout(value),
         6 => builder.response_timeout(value),
         7 => builder.outage(value),

@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use reentry::{LockError, LockRequest, Locks, LocksBuilder, Replicas};
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpStream;
+use reentry::{LockError, LockRequest, Locks, LocksBuilder};
 
 use crate::support::{DEADLINE, RedisServer, SentinelSet, eventually, patient, patient_at, within};
 
@@ -27,7 +25,7 @@ async fn primary(set: &SentinelSet) -> Locks {
 }
 
 /// Locks that count once these replicas have them.
-async fn confirmed(set: &SentinelSet, replicas: Replicas, within: Duration) -> Locks {
+async fn confirmed(set: &SentinelSet, replicas: u32, within: Duration) -> Locks {
     let locks = builder(set).confirm(replicas, within).build().await;
     locks.expect("a primary")
 }
@@ -37,12 +35,6 @@ fn is_unconfirmed<T>(result: Result<T, LockError>) -> bool {
     error.is_some_and(|error| {
         matches!(error, LockError::Unconfirmed { .. }) && error.is_unavailable()
     })
-}
-
-/// Waits until the primary reports this about its replicas.
-async fn until_replication(set: &SentinelSet, said: &str) {
-    let says = async || set.nodes[0].ask("INFO replication").await.contains(said);
-    eventually(DEADLINE, said, says).await;
 }
 
 /// Waits until no data of the locks remains.
@@ -55,10 +47,10 @@ async fn until_free(server: &RedisServer) {
 async fn a_lock_that_replicas_do_not_have_is_given_back() {
     let set = SentinelSet::start().await;
     let locks = primary(&set).await;
-    let all = confirmed(&set, Replicas::all(), LONG).await;
-    let soon_all = confirmed(&set, Replicas::all(), SHORT).await;
-    let one = confirmed(&set, Replicas::at_least(1), LONG).await;
-    let soon_one = confirmed(&set, Replicas::at_least(1), SHORT).await;
+    let all = confirmed(&set, 2, LONG).await;
+    let soon_all = confirmed(&set, 2, SHORT).await;
+    let one = confirmed(&set, 1, LONG).await;
+    let soon_one = confirmed(&set, 1, SHORT).await;
     is_had(all.lock("order:42")).await;
     set.nodes[2].pause();
     assert!(is_unconfirmed(soon_all.lock("order:42").acquire().await));
@@ -82,7 +74,7 @@ async fn a_lock_that_replicas_do_not_have_is_given_back() {
 async fn a_lock_that_was_moved_here_counts_only_once_replicas_have_it() {
     let set = SentinelSet::start().await;
     let one = primary(&set).await;
-    let other = confirmed(&set, Replicas::all(), SHORT).await;
+    let other = confirmed(&set, 2, SHORT).await;
     let held = one.lock("order:42").await.expect("the lock");
     let waiting = tokio::spawn(async move { other.lock("order:42").acquire().await });
     let waits = async || {
@@ -102,9 +94,7 @@ async fn a_lock_that_was_moved_here_counts_only_once_replicas_have_it() {
 async fn a_renewal_that_replicas_do_not_have_is_not_believed() {
     let set = SentinelSet::start().await;
     let ttl = Duration::from_secs(3);
-    let builder = builder(&set)
-        .ttl(ttl)
-        .confirm(Replicas::all(), Duration::from_secs(1));
+    let builder = builder(&set).ttl(ttl).confirm(2, Duration::from_secs(1));
     let locks = builder.build().await.expect("a primary");
     let held = locks.lock("order:42").await.expect("both have it");
     within(DEADLINE, "a renewal is confirmed", async {
@@ -121,76 +111,16 @@ async fn a_renewal_that_replicas_do_not_have_is_not_believed() {
     assert!(!set.nodes[0].leftovers().await.is_empty());
 }
 
-/// This is like a failover, before the sentinels name the new primary. A process that connects then must also know that
-/// this replica is missing.
-#[tokio::test]
-async fn a_replica_that_is_being_promoted_is_missed() {
-    let set = SentinelSet::start().await;
-    set.nodes[2].ask("REPLICAOF NO ONE").await;
-    until_replication(&set, "connected_slaves:1").await;
-    let all = confirmed(&set, Replicas::all(), SHORT).await;
-    assert!(is_unconfirmed(all.lock("order:42").acquire().await));
-    until_free(&set.nodes[0]).await;
-    let one = confirmed(&set, Replicas::at_least(1), LONG).await;
-    is_had(one.lock("order:42")).await;
-}
-
-/// Connects like `redis-cli --rdb` and `--replica`, which request the data, and have no address of their own.
-#[tokio::test]
-async fn a_backup_ends_no_confirmed_lock() {
-    let set = SentinelSet::start().await;
-    let locks = confirmed(&set, Replicas::all(), LONG).await;
-    is_had(locks.lock("order:42")).await;
-    let backup = TcpStream::connect(set.nodes[0].address()).await;
-    let mut backup = backup.expect("the server runs");
-    backup.write_all(b"SYNC\r\n").await.expect("it is open");
-    until_replication(&set, "port=0,state=online").await;
-    is_had(locks.lock("order:42")).await;
-    let later = confirmed(&set, Replicas::all(), LONG).await;
-    is_had(later.lock("order:42")).await;
-    drop(backup);
-    is_had(locks.lock("order:42")).await;
-}
-
-/// The connection that waits for the replicas ends, and there are fewer when another one is open.
-#[tokio::test]
-async fn a_replica_is_missed_over_another_connection() {
-    let set = SentinelSet::start().await;
-    // As long as running replicas need. It is waited for three times.
-    let locks = confirmed(&set, Replicas::all(), LONG / 10).await;
-    is_had(locks.lock("order:42")).await;
-    set.nodes[2].stop();
-    until_replication(&set, "connected_slaves:1").await;
-    let clients = set.nodes[0].ask("CLIENT LIST TYPE normal").await;
-    let waits = |client: &&str| client.contains(" cmd=wait") || client.contains(" cmd=info");
-    for client in clients.lines().filter(waits) {
-        let id = client.split(' ').next().unwrap_or_default();
-        let kill = format!("CLIENT KILL {}", id.replace("id=", "ID "));
-        // It may be the one that sends this request.
-        let _ = set.nodes[0].try_ask(&kill).await;
-    }
-    for _ in 0..3 {
-        assert!(is_unconfirmed(locks.lock("order:42").acquire().await));
-    }
-}
-
 #[tokio::test]
 async fn a_server_without_replicas_confirms_nothing() {
     let server = RedisServer::start().await;
-    for replicas in [
-        Replicas::all(),
-        Replicas::at_least(1),
-        Replicas::at_least(0),
-    ] {
-        let locks = patient(&server).confirm(replicas, SHORT).build();
-        let locks = locks.await.expect("a server");
-        assert!(is_unconfirmed(locks.lock("order:42").acquire().await));
-        until_free(&server).await;
-    }
+    let locks = patient(&server).confirm(1, SHORT).build();
+    let locks = locks.await.expect("a server");
+    assert!(is_unconfirmed(locks.lock("order:42").acquire().await));
+    until_free(&server).await;
     let long = Duration::from_secs(u64::MAX);
-    for within in [Duration::ZERO, long] {
-        let refused = patient(&server).confirm(Replicas::all(), within);
-        let refused = refused.build_lazy();
+    for (replicas, within) in [(0, SHORT), (1, Duration::ZERO), (1, long)] {
+        let refused = patient(&server).confirm(replicas, within).build_lazy();
         assert!(matches!(refused, Err(LockError::Config { .. })));
     }
 }
@@ -198,9 +128,9 @@ async fn a_server_without_replicas_confirms_nothing() {
 #[tokio::test]
 async fn a_leader_that_is_not_confirmed_waits_on() {
     let set = SentinelSet::start().await;
-    let locks = confirmed(&set, Replicas::all(), DEADLINE).await;
+    let locks = confirmed(&set, 2, DEADLINE).await;
     is_had(locks.lock("order:42")).await;
-    let locks = confirmed(&set, Replicas::all(), SHORT).await;
+    let locks = confirmed(&set, 2, SHORT).await;
     set.nodes[1].pause();
     let request = locks.lock("reports");
     let leading = tokio::spawn(request.lead(async |_| 42));
@@ -215,7 +145,7 @@ async fn a_leader_that_is_not_confirmed_waits_on() {
 #[tokio::test]
 async fn an_unconfirmed_lock_with_a_min_hold_is_given_back() {
     let set = SentinelSet::start().await;
-    let locks = confirmed(&set, Replicas::at_least(2), SHORT).await;
+    let locks = confirmed(&set, 2, SHORT).await;
     set.nodes[1].pause();
     let job = locks
         .lock("job:report")

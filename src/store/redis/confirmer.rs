@@ -18,10 +18,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::replication_id::{Replication, ReplicationId};
+use super::replication_id::ReplicationId;
 use crate::base::error::StoreError;
 use crate::base::key::LockKey;
-use crate::base::option_types::{Confirmation, Replicas};
+use crate::base::option_types::Confirmation;
 use crate::base::sync::Mutex;
 use crate::base::timer::{after, sleep_until, timeout_at};
 use crate::store::redis::link::breaker::{Breaker, News, Pass, Step};
@@ -35,7 +35,7 @@ mod tests;
 /// The expiry of the write before each `WAIT`.
 const LIFE: Duration = Duration::from_millis(100);
 
-/// The limit of one `WAIT`. After it the number of replicas is read again.
+/// The limit of one `WAIT`. Those who ask meanwhile wait for the next one.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// The confirmer of one server, which asks whether its replicas have what the server has executed.
@@ -79,7 +79,7 @@ impl Confirmer {
     pub(crate) async fn confirm(
         &self,
         key: &LockKey,
-        replicas: Replicas,
+        replicas: u32,
         within: Duration,
     ) -> Result<Confirmation, StoreError> {
         let (answer, answered) = oneshot::channel();
@@ -111,7 +111,7 @@ impl Confirmer {
         self.server.is_another.load(Relaxed)
     }
 
-    fn ask(&self, replicas: Replicas, question: Question) {
+    fn ask(&self, replicas: u32, question: Question) {
         let mut questions = self.questions.lock();
         let unasked = match &*questions {
             Some(asked) => asked.send(question).err().map(|unasked| unasked.0),
@@ -130,22 +130,20 @@ impl Confirmer {
 
 /// Serves the questions until no more are asked, or another server responds. After a
 /// failure, the question is repeated by the rule of the connection for commands.
-async fn answer(server: AskedServer, replicas: Replicas, coming: UnboundedReceiver<Question>) {
+async fn answer(server: AskedServer, replicas: u32, coming: UnboundedReceiver<Question>) {
     let (mut questions, mut breaker) = (Questions::new(coming), Breaker::default());
-    let (replication_id, mut connected) = (&server.replication_id, None);
+    let mut connected = None;
     while let Some((key, asked)) = questions.next().await {
         let Some((opened, pass)) = &mut connected else {
             connected = server.connect(&mut breaker, &mut questions).await;
             continue;
         };
-        let wanted = replicas.of(replication_id.replicas());
-        let waited = wait(&mut opened.driver, &key, wanted, server.timeouts);
+        let waited = wait(&mut opened.driver, &key, replicas, server.timeouts);
         let waited = questions.meanwhile(waited).await;
         match waited {
-            Waited::For { count, now } if replication_id.goes_on(&now) => {
+            Waited::For { count, now } if now == server.replication_id => {
                 breaker.hear(*pass, News::Answered { only_reads: false }, Instant::now());
-                // More replicas may have connected.
-                if replicas.of(replication_id.replicas()) <= count {
+                if replicas <= count {
                     questions.confirm(asked);
                 }
             }
@@ -201,8 +199,8 @@ impl AskedServer {
 
 /// The outcome of a `WAIT`.
 enum Waited {
-    /// This number of replicas has the write. The server has described itself like this.
-    For { count: u32, now: Replication },
+    /// This number of replicas has the write. The server has this ID.
+    For { count: u32, now: ReplicationId },
     /// The write was rejected, for example because its slot is moving, or memory is full.
     Refused(RedisError),
     /// The server is not a primary.
@@ -232,7 +230,7 @@ fn read(answers: Vec<Value>) -> Result<Waited, RedisError> {
     let mut answers = answers.into_iter().map(Value::extract_error);
     let mut next = || answers.next().unwrap_or(Ok(Value::Nil));
     let (written, waited, info) = (next(), next(), next());
-    let Some(now) = Replication::read(&String::from_redis_value(info?)?) else {
+    let Some(now) = ReplicationId::read(&String::from_redis_value(info?)?) else {
         return Ok(Waited::Another);
     };
     if let Err(error) = written {

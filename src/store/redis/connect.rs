@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use redis::Value;
@@ -50,8 +50,6 @@ pub(crate) struct Connector {
     /// A number that changes with each loss and with each attempt to connect. It is unique among the connectors of a
     /// store.
     epoch: AtomicU64,
-    /// The number of replicas of its server that others have reported.
-    replicas: AtomicU32,
     role: Box<dyn Role>,
 }
 
@@ -87,7 +85,6 @@ impl Connector {
             ends: watch::Sender::new(0),
             news: watch::Sender::new(()),
             epoch: AtomicU64::new(0),
-            replicas: AtomicU32::new(0),
             role: Box::new(role),
         }
     }
@@ -234,14 +231,6 @@ impl Connector {
                 connector.common.made.send_modify(|count| *count += 1);
             }
             opened
-        }
-    }
-
-    /// Sets the number of replicas of the server that others have reported.
-    pub(super) fn has_replicas(&self, replicas: u32) {
-        self.replicas.store(replicas, Relaxed);
-        if let Some(replication_id) = &self.state.lock().replication_id {
-            replication_id.raise(replicas);
         }
     }
 

@@ -10,7 +10,7 @@ use super::link::source::Source;
 use super::wire::question::Question;
 use crate::base::error::AnswerFuture;
 use crate::base::key::LockKey;
-use crate::base::option_types::{Confirmation, Replicas};
+use crate::base::option_types::Confirmation;
 
 mod ask_most;
 mod cluster;
@@ -61,7 +61,7 @@ impl Topology {
     pub(crate) fn confirm(
         &self,
         key: &LockKey,
-        replicas: Replicas,
+        replicas: u32,
         within: Duration,
         epoch: u64,
     ) -> AnswerFuture<Confirmation> {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reentry::{Locks, LocksBuilder, Replicas};
+use reentry::{Locks, LocksBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::register::Place;
@@ -112,7 +112,7 @@ impl Order {
     pub(crate) fn builder(&self) -> LocksBuilder {
         let builder = Mode::of(self).builder(self.topology, &self.url);
         if self.confirm {
-            builder.confirm(Replicas::all(), CONFIRMED_WITHIN)
+            builder.confirm(self.topology.replicas(), CONFIRMED_WITHIN)
         } else {
             builder
         }

@@ -18,6 +18,15 @@ pub(crate) enum Topology {
 }
 
 impl Topology {
+    /// The number of replicas of each primary.
+    pub(crate) fn replicas(self) -> u32 {
+        match self {
+            Self::Server => 0,
+            Self::Sentinel => 2,
+            Self::Cluster => 1,
+        }
+    }
+
     /// The factor for all times that depend on leases, compared to one server. Most leases outlast a failover, so that
     /// data that it forgets is noticed.
     pub(crate) fn scale(self) -> u32 {

@@ -8,7 +8,7 @@ use crate::support::{
     waiters, within,
 };
 use futures_util::FutureExt;
-use reentry::{Locks, Replicas, held};
+use reentry::{Locks, held};
 
 on_both_stores!(
     a_nested_entry_left_alone_blocks_no_other_entry,
@@ -94,7 +94,7 @@ async fn a_waiter_left_alone_keeps_no_other_process_waiting() {
 async fn an_unconfirmed_lock_left_alone_keeps_no_other_waiting() {
     let server = RedisServer::start().await;
     let builder = patient(&server).ttl(60 * DEADLINE);
-    let builder = builder.confirm(Replicas::at_least(1), 60 * DEADLINE);
+    let builder = builder.confirm(1, 60 * DEADLINE);
     let locks = builder.build().await.unwrap();
     let mut left_alone = Box::pin(locks.lock("key").acquire());
     let awaits_replicas = async || {

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use reentry::{LockError, Locks, LostReason, Replicas};
+use reentry::{LockError, Locks, LostReason};
 
 use crate::support::{DEADLINE, RedisServer, eventually, patient, within};
 
@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_secs(600);
 async fn without(command: &str) -> (RedisServer, Locks) {
     let server = RedisServer::start().await;
     server.ask(&format!("ACL SETUSER default -{command}")).await;
-    let builder = patient(&server).confirm(Replicas::at_least(1), LONG);
+    let builder = patient(&server).confirm(1, LONG);
     (server, builder.build().await.unwrap())
 }
 
@@ -59,7 +59,7 @@ async fn a_leader_that_can_never_be_confirmed_gives_up() {
 async fn a_lock_taken_away_while_replicas_are_awaited_is_lost() {
     let server = RedisServer::start().await;
     let other = patient(&server).build().await.unwrap();
-    let builder = patient(&server).confirm(Replicas::at_least(1), LONG);
+    let builder = patient(&server).confirm(1, LONG);
     let locks = builder.build().await.unwrap();
     for (keys, by) in [
         (&["a"][..], &other),

@@ -2,7 +2,7 @@
 
 use super::kit::{PATIENCE, keys, patient_in, until_nothing_is_left};
 use crate::support::{Cluster, cluster, patient_at, within};
-use reentry::{LockError, Replicas};
+use reentry::LockError;
 use std::error::Error as _;
 use std::fs;
 
@@ -57,7 +57,7 @@ async fn a_user_with_these_rights_and_no_others_has_all_that_it_needs() {
     }
     let locks = patient_in(&cluster)
         .login("locker", "password")
-        .confirm(Replicas::all(), PATIENCE)
+        .confirm(1, PATIENCE)
         .build()
         .await
         .unwrap();

@@ -35,7 +35,7 @@ fn confirmer() -> (Arc<Full>, Confirmer) {
         connect: SECOND,
         response: SECOND,
     };
-    let replication_id = ReplicationId::new("abc".into());
+    let replication_id = ReplicationId::new("abc");
     let confirmer = Confirmer::new(Arc::clone(&source) as _, timeouts, replication_id);
     (source, confirmer)
 }
@@ -47,7 +47,7 @@ async fn a_server_that_is_full_is_tried_a_few_times_a_second_however_many_ask() 
     let begun = Instant::now();
     let asking = (0..100).map(async |_| {
         while begun.elapsed() < 10 * SECOND {
-            let told = confirmer.confirm(&key, Replicas::all(), SECOND).await;
+            let told = confirmer.confirm(&key, 1, SECOND).await;
             assert!(told.is_err());
         }
     });
@@ -61,9 +61,7 @@ async fn who_has_no_time_until_the_next_attempt_is_told_why() {
     let (source, confirmer) = confirmer();
     let key = LockKey::new("", "order:42").unwrap();
     for _ in 0..3 {
-        let told = confirmer
-            .confirm(&key, Replicas::all(), SECOND / 1_000)
-            .await;
+        let told = confirmer.confirm(&key, 1, SECOND / 1_000).await;
         assert!(told.is_err());
     }
     assert_eq!(source.0.load(Relaxed), 1);

@@ -190,20 +190,13 @@ impl Connector {
         // A server that does not report its ID may be another one each time.
         let replication_id = found.unwrap_or_else(|| {
             let name = format!("{} {number}", opened.endpoint);
-            ReplicationId::new(name.into())
+            ReplicationId::new(&name)
         });
-        replication_id.raise(opened.replicas.max(self.replicas.load(Relaxed)));
         let before = {
             let mut state = self.state.lock();
-            match &state.replication_id {
-                Some(known) if *known == replication_id => {
-                    known.join(&replication_id);
-                    return known.clone();
-                }
-                _ => state.replication_id.replace(replication_id.clone()),
-            }
+            state.replication_id.replace(replication_id.clone())
         };
-        if before.is_some() {
+        if before.is_some_and(|before| before != replication_id) {
             self.role.lost();
         }
         replication_id

@@ -106,8 +106,6 @@ pub(crate) struct Opened {
     pub(crate) endpoint: Arc<str>,
     /// Opens further connections to the same server.
     pub(crate) again: Arc<dyn Source>,
-    /// The number of replicas of the server that others have reported.
-    pub(crate) replicas: u32,
     /// The task that gives it up when it leads to the wrong server.
     pub(crate) following: Option<AbortOnDrop>,
     /// Whether it was opened by this runtime, without timers, and for the receiver.
@@ -127,7 +125,6 @@ impl Opened {
             messages,
             endpoint,
             again,
-            replicas: 0,
             following: None,
             is_own: true,
         }

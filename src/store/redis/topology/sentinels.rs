@@ -67,8 +67,6 @@ pub(crate) struct Sentinels {
 #[derive(Clone, Debug)]
 struct SentinelVerdict {
     named: Named,
-    /// The number of healthy replicas of the primary, as far as any sentinel knows.
-    replicas: u32,
     /// Whether every sentinel has answered.
     is_complete: bool,
 }
@@ -123,7 +121,6 @@ impl Sentinels {
                     });
                     return Ok(Opened {
                         following: Some(following),
-                        replicas: verdict.replicas,
                         ..opened
                     });
                 }
@@ -230,7 +227,6 @@ impl Sentinels {
         match heard.named {
             Some(named) => Ok(SentinelVerdict {
                 named,
-                replicas: heard.replicas,
                 is_complete: is_all && heard.answers == count,
             }),
             None => Err(self.unnamed(heard, count)),
@@ -308,7 +304,6 @@ impl Source for Sentinels {
 struct SentinelAnswers {
     named: Option<Named>,
     others: BTreeSet<Place>,
-    replicas: u32,
     answers: usize,
     /// The number of errors that say that it is useless to ask again.
     refused: usize,
@@ -318,13 +313,8 @@ struct SentinelAnswers {
 impl SentinelAnswers {
     fn hear(&mut self, answer: Result<SentinelAnswer, RedisError>) {
         match answer {
-            Ok(SentinelAnswer {
-                primary,
-                others,
-                replicas,
-            }) => {
+            Ok(SentinelAnswer { primary, others }) => {
                 self.answers += 1;
-                self.replicas = self.replicas.max(replicas);
                 self.named = self.named.take().max(primary);
                 self.others.extend(others);
             }
@@ -370,7 +360,6 @@ mod tests {
                 place: Place::new("10.0.0.1", 1),
             }),
             others: BTreeSet::new(),
-            replicas: 0,
         };
         for epochs in [[1, 2], [2, 1]] {
             let mut heard = SentinelAnswers::default();

@@ -203,9 +203,6 @@ impl Cluster {
             Some(Arc::clone(node))
         });
         let slots: Vec<_> = slots.collect();
-        for (place, node) in &nodes {
-            node.connector.has_replicas(map.replicas_of(place));
-        }
         let pairs = (0..SLOTS).zip(known.slots.iter().zip(&slots));
         let place = |node: &Option<Arc<Node>>| node.as_ref().map(|node| node.place.clone());
         let changed = pairs.filter(|(_, (before, now))| place(before) != place(now));

@@ -19,8 +19,6 @@ struct SlotRange {
     first: u16,
     last: u16,
     owner: SlotOwner,
-    /// The number of healthy replicas of the owner.
-    replicas: u32,
 }
 
 /// The owner of a slot.
@@ -58,7 +56,6 @@ impl SlotMap {
         self.ranges.push(SlotRange {
             first: u16::from_redis_value_ref(first).ok()?,
             last: u16::from_redis_value_ref(last).ok()?,
-            replicas: u32::try_from(replicas.len()).ok()?,
             owner: SlotOwner {
                 place,
                 epoch: epoch.unwrap_or_default(),
@@ -91,13 +88,6 @@ impl SlotMap {
         }
         let owners = owners.into_iter();
         owners.map(|owner| Some(&owner?.place)).collect()
-    }
-
-    /// The number of healthy replicas of a server, as far as any server knows.
-    pub(super) fn replicas_of(&self, place: &Place) -> u32 {
-        let ranges = self.ranges.iter();
-        let owned = ranges.filter(|range| range.owner.place == *place);
-        owned.map(|range| range.replicas).max().unwrap_or_default()
     }
 
     /// The places of all servers that were named.
@@ -158,22 +148,6 @@ mod tests {
     fn map(ranges: Vec<Value>, nodes: &str) -> SlotMap {
         let map = SlotMap::read(&Value::Array(ranges), &text(nodes), &Place::new("asked", 1));
         map.expect("a map")
-    }
-
-    #[test]
-    fn the_replicas_of_a_server_are_those_that_any_of_them_names() {
-        let with = |replicas| {
-            let Value::Array(mut range) = range(0, 9, "a", 1, "x") else {
-                unreachable!("a range is an array")
-            };
-            let replica = Value::Array(vec![text("r"), Value::Int(9), text("z")]);
-            range.extend(vec![replica; replicas]);
-            map(vec![Value::Array(range)], "")
-        };
-        let mut one = with(1);
-        one.merge(with(2));
-        assert_eq!(one.replicas_of(&Place::new("a", 1)), 2);
-        assert_eq!(one.replicas_of(&Place::new("b", 1)), 0);
     }
 
     fn owner(map: &SlotMap, slot: usize) -> Option<String> {

@@ -42,9 +42,6 @@ pub(super) struct SentinelAnswer {
     pub(super) primary: Option<Named>,
     /// The other sentinels.
     pub(super) others: BTreeSet<Place>,
-    /// The number of healthy replicas. A replica that is being promoted counts until this sentinel notices that it has
-    /// left its primary.
-    pub(super) replicas: u32,
 }
 
 /// The primary that a sentinel names.
@@ -124,11 +121,10 @@ impl Sentinel {
 
 /// Sends all requests for an answer. The connection has subscribed, so that no change after the answer is missed.
 async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<SentinelAnswer, RedisError> {
-    let (place, state, others, replicas) = join!(
+    let (place, state, others) = join!(
         query::<Option<(String, u16)>>(connection, sentinel("GET-MASTER-ADDR-BY-NAME", name)),
         query::<BTreeMap<String, String>>(connection, sentinel("MASTER", name)),
         query::<Vec<BTreeMap<String, String>>>(connection, sentinel("SENTINELS", name)),
-        query::<Vec<BTreeMap<String, String>>>(connection, sentinel("REPLICAS", name)),
     );
     let Some((host, port)) = place? else {
         return Ok(SentinelAnswer::default());
@@ -146,22 +142,7 @@ async fn ask(connection: &MultiplexedConnection, name: &str) -> Result<SentinelA
             place: Place::new(host, port),
         }),
         others: others.collect(),
-        // A user may not be allowed to list the replicas.
-        replicas: replicas.map_or(0, |replicas| well(&replicas)),
     })
-}
-
-/// The number of replicas that a sentinel may promote. A server that it considers a primary is not a replica. A server
-/// without a run ID was never reached. Sentinels name everything to which the primary has sent its data, for example a
-/// backup.
-fn well(replicas: &[BTreeMap<String, String>]) -> u32 {
-    let is_well = |replica: &&BTreeMap<String, String>| {
-        let has = |name: &str, what: &str| replica.get(name).is_some_and(|it| it.contains(what));
-        let is_known = replica.get("runid").is_some_and(|id| !id.is_empty());
-        is_known && has("role-reported", "slave") && !has("flags", "down")
-    };
-    let count = replicas.iter().filter(is_well).count();
-    u32::try_from(count).unwrap_or(u32::MAX)
 }
 
 fn sentinel(verb: &str, name: &str) -> Cmd {
@@ -173,33 +154,4 @@ async fn query<T: FromRedisValue>(
     command: Cmd,
 ) -> Result<T, RedisError> {
     command.query_async(&mut connection.clone()).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The report of a sentinel about a replica, in the words of Redis 7.0.
-    fn replica(flags: &str, role: &str, runid: &str) -> BTreeMap<String, String> {
-        let fields = [("flags", flags), ("role-reported", role), ("runid", runid)];
-        fields
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into()
-    }
-
-    #[test]
-    fn what_a_sentinel_has_never_reached_is_no_replica() {
-        let id = "6b0dc6cbd9b6b4bb8b0bd1a1d5f3f6ffb0f4ee9d";
-        let replicas = [
-            replica("slave", "slave", id),
-            // It was cut off a moment ago.
-            replica("slave,disconnected", "slave", id),
-            replica("slave,s_down", "slave", id),
-            replica("slave", "master", id),
-            // This is how it names `redis-cli --rdb`.
-            replica("slave,disconnected", "slave", ""),
-        ];
-        assert_eq!(well(&replicas), 2);
-        assert_eq!(well(&replicas[4..]), 0);
-    }
 }
