@@ -38,7 +38,12 @@ impl RedisServer {
 
     /// Ends the connections of the inboxes. Returns their number.
     pub async fn kill_inboxes(&self) -> usize {
-        self.kill(|client| !runs_scripts(client)).await
+        let is_inbox = |client: &str| {
+            [" cmd=subscribe", " cmd=ping", " cmd=client"]
+                .iter()
+                .any(|last| client.contains(last))
+        };
+        self.kill(is_inbox).await
     }
 
     /// Ends the connections for commands that have run a script.

@@ -14,7 +14,6 @@ async fn server() -> RedisServer {
     server
         .ask(&format!("ACL SETUSER app on >{SECRET} ~* &* +@all"))
         .await;
-    server.ask("ACL SETUSER default off").await;
     server
 }
 
@@ -30,6 +29,9 @@ async fn it_replaces_that_of_the_url() {
         assert!(!format!("{builder:?}").contains(SECRET));
         let locks = builder.build().await.unwrap();
         locks.with_lock("order:42", async {}).await.unwrap();
+        let clients = server.ask("CLIENT LIST TYPE pubsub").await;
+        assert!(clients.contains("user=app"), "{clients}");
+        assert!(!clients.contains("user=default"), "{clients}");
     }
     let refused = at(&server, "").login("app", "guess").build().await;
     let error = refused.unwrap_err();

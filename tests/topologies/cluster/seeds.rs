@@ -10,7 +10,7 @@ use reentry::{LockError, Locks, LocksBuilder, LostReason};
 
 fn with_seeds(seeds: &[String]) -> LocksBuilder {
     let url = format!("redis+cluster://{}", seeds.join(","));
-    Locks::builder(url).ttl(TTL).wait(PATIENCE)
+    patient_at(url).ttl(TTL).wait(PATIENCE)
 }
 
 /// A section on each primary.

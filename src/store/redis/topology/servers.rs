@@ -25,14 +25,6 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// Reads the URL of one server, or of several. Connects nowhere.
-    pub(crate) fn parse(url: &str) -> Result<Self, LockError> {
-        match url::parse_several(url) {
-            Some(servers) => servers,
-            None => Address::parse(url).map(Self::Server),
-        }
-    }
-
     /// These servers, with other addresses. `change` is told whether an address is that of the sentinels.
     pub(crate) fn map(
         self,

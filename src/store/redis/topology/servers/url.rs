@@ -1,4 +1,4 @@
-//! The URLs of several servers.
+//! The URLs of servers.
 
 use std::net::Ipv6Addr;
 use std::sync::Arc;
@@ -17,8 +17,18 @@ const PRIMARY_MISSING: &str =
     "the name of the primary is missing: `redis+sentinel://host:port,host:port/primary`";
 const DATABASE: &str = "a cluster has only database 0";
 
+impl Origin {
+    /// Reads the URL of one server, or of several. Connects nowhere.
+    pub(crate) fn parse(url: &str) -> Result<Self, LockError> {
+        match parse_several(url) {
+            Some(servers) => servers,
+            None => Address::parse(url).map(Self::Server),
+        }
+    }
+}
+
 /// Reads a URL of several servers; `None` if it is a URL of another kind.
-pub(super) fn parse_several(url: &str) -> Option<Result<Origin, LockError>> {
+fn parse_several(url: &str) -> Option<Result<Origin, LockError>> {
     let (scheme, rest) = url.split_once("://")?;
     let scheme = scheme.to_ascii_lowercase();
     let (scheme, kind) = scheme.split_once('+')?;
