@@ -46,7 +46,7 @@ pub use self::base::error::{Blocked, LockError, LostReason, StoreError};
 pub use self::base::fence::FenceSql;
 pub use self::base::holder::Holder;
 pub use self::base::id::FencingToken;
-pub use self::base::option_types::{OnLost, Reentrancy};
+pub use self::base::option_types::OnLost;
 pub use self::base::process::Process;
 pub use self::hold::held::Held;
 pub use self::hold::scope::{current, held};

@@ -95,8 +95,7 @@ async fn main() -> Result<(), Failure> {
     tracing_subscriber::registry().with(PlainWords).init();
     let url = env::var("REDIS_URL").unwrap_or_else(|_| "memory:".to_owned());
     let is_shared = url != "memory:";
-    let locks = Locks::builder(url).ttl(TTL);
-    let locks = locks.report_waiting_after(TTL / 10).build().await?;
+    let locks = Locks::builder(url).ttl(TTL).build().await?;
     locks.install()?;
     tokio::spawn(close_at_ctrl_c(locks.clone()));
     let args: Vec<_> = env::args().skip(1).collect();

@@ -14,18 +14,8 @@ use crate::function::Bindings;
 use crate::key::{Key, string};
 use crate::{duration, names};
 
-const NAMES: [&str; 11] = [
-    "key",
-    "locks",
-    "held",
-    "ttl",
-    "wait",
-    "max_hold",
-    "min_hold",
-    "on_lost",
-    "reentrancy",
-    "detect_deadlocks",
-    "crate",
+const NAMES: [&str; 9] = [
+    "key", "locks", "held", "ttl", "wait", "max_hold", "min_hold", "on_lost", "crate",
 ];
 
 /// The argument that makes the lock shared. It takes no value.

@@ -230,30 +230,6 @@ impl LocksBuilder {
         self.queueing.turns = count;
         self
     }
-
-    /// Sets how long a caller waits before it reports that it is still waiting (default 5 s). It reports again each
-    /// time it has waited twice as long. The report is the event `waiting`, which names the holder of the lock.
-    /// [`Duration::MAX`] disables the report.
-    ///
-    /// For the report, the process asks the store for the holder. It does so at most once per heartbeat for all of its
-    /// callers that wait for the lock. Reports of one caller are at least 10 ms apart.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let builder = reentry::Locks::builder("memory:");
-    /// let locks = builder.report_waiting_after(Duration::from_secs(30)).build().await?;
-    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn report_waiting_after(mut self, waited: Duration) -> Self {
-        self.queueing.report_after = waited;
-        self
-    }
 }
 
 /// Omits the URL, which may contain a password.

@@ -196,7 +196,7 @@ impl Engine {
 /// It does not include the acquisition of a permit. A permit becomes free as soon as any of its holders leaves, so a
 /// ring through one holder need not be a deadlock.
 fn detects(terms: Terms) -> bool {
-    terms.detect_deadlocks && terms.wait != WaitLimit::Never && terms.permits.is_none()
+    terms.wait != WaitLimit::Never && terms.permits.is_none()
 }
 
 fn present_runtime() -> Result<Handle, LockError> {

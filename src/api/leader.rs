@@ -8,7 +8,6 @@ use tokio::select;
 use crate::api::engine::Engine;
 use crate::api::request::LockRequest;
 use crate::base::error::{LockError, LostReason};
-use crate::base::option_types::Reentrancy;
 use crate::hold::held::Held;
 
 impl LockRequest {
@@ -66,8 +65,11 @@ impl LockRequest {
         Work: Future,
     {
         let engine = Arc::clone(&self.engine);
-        let mut request = self.wait(Duration::MAX).reentrancy(Reentrancy::Forbid);
+        let mut request = self.wait(Duration::MAX);
         request.options.retry = None;
+        if request.options.permits.is_none() {
+            engine.check_leads(&request.keys)?;
+        }
         loop {
             let guard = match request.clone().acquire().await {
                 Ok(guard) => guard,

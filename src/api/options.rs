@@ -1,42 +1,12 @@
-//! The options of the builder and of each request. One definition creates both setters.
+//! The options about holds, of the builder and of each request.
 
 use std::time::Duration;
 
 use super::builder::LocksBuilder;
 use super::request::LockRequest;
-use crate::base::option_types::{OnLost, Reentrancy};
+use crate::base::option_types::OnLost;
 
-/// Defines the setters of options, for one request and as the default of a `Locks`, each with its documentation.
-macro_rules! options {
-    ($(
-        request: $(#[$request:meta])*
-        builder: $(#[$builder:meta])*
-        fn $name:ident($($arg:ident: $type:ty),*) => $option:ident = $value:expr;
-    )*) => {
-        impl LockRequest {
-            $(
-                $(#[$request])*
-                pub fn $name(mut self, $($arg: $type),*) -> Self {
-                    self.options.$option = $value;
-                    self
-                }
-            )*
-        }
-
-        impl LocksBuilder {
-            $(
-                $(#[$builder])*
-                pub fn $name(mut self, $($arg: $type),*) -> Self {
-                    self.options.$option = $value;
-                    self
-                }
-            )*
-        }
-    };
-}
-
-options! {
-    request:
+impl LockRequest {
     /// Sets the TTL: how long the lock outlives its holder if the holder dies (default 30 s, from 20 ms to 100 years).
     /// While the holder is alive, the lease is renewed every third of the TTL.
     ///
@@ -58,23 +28,11 @@ options! {
     /// # Ok(())
     /// # }
     /// ```
-    builder:
-    /// Sets the default of [`LockRequest::ttl`] (30 s).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let ttl = Duration::from_secs(5);
-    /// let locks = reentry::Locks::builder("memory:").ttl(ttl).build().await?;
-    /// assert!(locks.lock("order:42").await?.held().remaining() <= ttl);
-    /// # Ok(())
-    /// # }
-    /// ```
-    fn ttl(ttl: Duration) => ttl = Some(ttl);
-    request:
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.options.ttl = Some(ttl);
+        self
+    }
+
     /// Sets how long to wait for the lock (default 60 s). Zero is the same as [`no_wait`](Self::no_wait).
     /// [`Duration::MAX`] is no limit.
     ///
@@ -93,23 +51,11 @@ options! {
     /// # Ok(())
     /// # }
     /// ```
-    builder:
-    /// Sets the default of [`LockRequest::wait`] (60 s: longer than the TTL, so that waiters outlast a dead holder).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::builder("memory:").wait(Duration::from_secs(5)).build().await?;
-    /// let _elsewhere = locks.lock("order:42").await?;
-    /// assert!(locks.lock("order:42").await.unwrap_err().is_contended());
-    /// # Ok(())
-    /// # }
-    /// ```
-    fn wait(wait: Duration) => wait = Some(wait.into());
-    request:
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.options.wait = Some(wait.into());
+        self
+    }
+
     /// Limits how long the lock may be held, counted from its acquisition (default: no limit). After that, it counts as
     /// lost. If `max_hold` equals the TTL, the lease is never renewed.
     ///
@@ -128,110 +74,11 @@ options! {
     /// # Ok(())
     /// # }
     /// ```
-    builder:
-    /// Sets the default of [`LockRequest::max_hold`] (no limit).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::builder("memory:").max_hold(Duration::from_secs(60)).build().await?;
-    /// let body = tokio::time::sleep(Duration::from_secs(3600));
-    /// assert!(locks.with_lock("order:42", body).await.unwrap_err().is_lost());
-    /// # Ok(())
-    /// # }
-    /// ```
-    fn max_hold(max_hold: Duration) => max_hold = Some(max_hold);
-    request:
-    /// Sets whether the lock may be re-entered if an enclosing call holds it (default: it may).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use reentry::{LockError, Reentrancy};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let guard = locks.lock("order:42").await?;
-    /// let again = locks.lock("order:42").reentrancy(Reentrancy::Forbid);
-    /// let nested = guard.scope(again.acquire()).await?;
-    /// assert!(matches!(nested, Err(LockError::AlreadyHeld { .. })));
-    /// # Ok(())
-    /// # }
-    /// ```
-    builder:
-    /// Sets the default of [`LockRequest::reentrancy`] (locks may be re-entered).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use reentry::{LockError, Locks, Reentrancy};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = Locks::builder("memory:").reentrancy(Reentrancy::Forbid).build().await?;
-    /// let nested = locks.with_lock("order:42", locks.with_lock("order:42", async {})).await?;
-    /// assert!(matches!(nested, Err(LockError::AlreadyHeld { .. })));
-    /// # Ok(())
-    /// # }
-    /// ```
-    fn reentrancy(reentrancy: Reentrancy) => reentrancy = Some(reentrancy);
-    request:
-    /// Sets whether this request takes part in the deadlock search while it waits (default: `true`).
-    ///
-    /// The search applies to a request that has locks, and waits for longer than a quarter of a heartbeat. The heartbeat
-    /// is 1 s, or a third of the TTL if that is shorter. Such a request is inside a body that holds another lock of this
-    /// [`Locks`](crate::Locks), or has acquired some of [several](crate::Locks::lock_all) locks. It tells the store
-    /// which locks these are, four times per heartbeat. If such requests form a ring, in any number of processes, one
-    /// of them fails with [`LockError::Deadlock`](crate::LockError::Deadlock) within about two heartbeats. The others
-    /// continue to wait. The search costs nothing for other requests.
-    ///
-    /// Use `false` for one of several branches of which only one has to succeed, as in `select!`. Otherwise a branch
-    /// may be chosen although another branch would have ended the wait. A ring is found only if all of its requests
-    /// take part, and if none of them waits for a permit of a [semaphore](crate::Locks::semaphore). It may have at most
-    /// 32 requests.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use tokio::time::sleep;
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let nest = async |outer: &str, inner: &str| {
-    ///     let inner = locks.lock(inner);
-    ///     let body = async {
-    ///         sleep(Duration::from_millis(100)).await;
-    ///         inner.run(async {}).await
-    ///     };
-    ///     locks.try_with_lock(outer, body).await
-    /// };
-    /// // Each call holds the lock that the other one wants. One of them fails.
-    /// let (one, other) = tokio::join!(nest("a", "b"), nest("b", "a"));
-    /// assert!(one.is_ok() != other.is_ok());
-    /// assert!(one.and(other).unwrap_err().is_deadlock());
-    /// # Ok(())
-    /// # }
-    /// ```
-    builder:
-    /// Sets the default of [`LockRequest::detect_deadlocks`] (`true`).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::builder("memory:").detect_deadlocks(false).build().await?;
-    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
-    /// # Ok(())
-    /// # }
-    /// ```
-    fn detect_deadlocks(detect: bool) => detect_deadlocks = Some(detect);
-}
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.options.max_hold = Some(max_hold);
+        self
+    }
 
-impl LockRequest {
     /// Sets what happens to the body when the lock is lost (default: the body is dropped). The value of the outermost
     /// acquisition applies.
     ///
@@ -263,6 +110,63 @@ impl LockRequest {
 }
 
 impl LocksBuilder {
+    /// Sets the default of [`LockRequest::ttl`] (30 s).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let ttl = Duration::from_secs(5);
+    /// let locks = reentry::Locks::builder("memory:").ttl(ttl).build().await?;
+    /// assert!(locks.lock("order:42").await?.held().remaining() <= ttl);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.options.ttl = Some(ttl);
+        self
+    }
+
+    /// Sets the default of [`LockRequest::wait`] (60 s: longer than the TTL, so that waiters outlast a dead holder).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::builder("memory:").wait(Duration::from_secs(5)).build().await?;
+    /// let _elsewhere = locks.lock("order:42").await?;
+    /// assert!(locks.lock("order:42").await.unwrap_err().is_contended());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.options.wait = Some(wait.into());
+        self
+    }
+
+    /// Sets the default of [`LockRequest::max_hold`] (no limit).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::builder("memory:").max_hold(Duration::from_secs(60)).build().await?;
+    /// let body = tokio::time::sleep(Duration::from_secs(3600));
+    /// assert!(locks.with_lock("order:42", body).await.unwrap_err().is_lost());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.options.max_hold = Some(max_hold);
+        self
+    }
+
     /// Sets how many replicas must confirm each lock, and each of its renewals, before it counts (default: none).
     ///
     /// A server responds before its replicas have the change. If it fails then, the replica that is promoted may not

@@ -48,26 +48,6 @@ pub enum OnLost {
     KeepRunning,
 }
 
-/// What happens when an enclosing call already holds the key.
-///
-/// # Examples
-///
-/// ```
-/// use reentry::{Locks, Reentrancy};
-///
-/// let builder = Locks::builder("memory:").reentrancy(Reentrancy::Forbid);
-/// # assert!(builder.build_lazy().is_ok());
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Reentrancy {
-    /// The lock is re-entered.
-    #[default]
-    Allow,
-    /// The acquisition fails immediately with [`LockError::AlreadyHeld`](crate::LockError::AlreadyHeld).
-    Forbid,
-}
-
 /// The number of replicas that must have a lock, and the time within which they must have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Confirm {

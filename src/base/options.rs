@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::error::LockError;
-use crate::base::option_types::{Confirm, Mode, OnLost, Reentrancy};
+use crate::base::option_types::{Confirm, Mode, OnLost};
 use crate::base::time::Grace;
 
 /// The options of the queues of one `Locks`.
@@ -15,8 +15,6 @@ pub(crate) struct Queueing {
     pub(crate) heartbeat: Duration,
     /// How many consecutive times a lock moves from one local waiter to the next while another process waits.
     pub(crate) turns: u32,
-    /// The time after which a waiting caller is reported.
-    pub(crate) report_after: Duration,
     /// The longest time for which a caller waits without a response of the store. `None` for no limit.
     pub(crate) outage: Option<Duration>,
 }
@@ -26,7 +24,6 @@ impl Default for Queueing {
         Self {
             heartbeat: Duration::from_secs(1),
             turns: 16,
-            report_after: Duration::from_secs(5),
             outage: None,
         }
     }
@@ -42,6 +39,11 @@ impl Queueing {
             return Err(LockError::config(reason));
         }
         Ok(())
+    }
+
+    /// The time after which a waiter with this TTL is reported: 5 s, or less if leases are short.
+    pub(crate) fn reports_after(ttl: Duration) -> Duration {
+        (ttl / 6).min(Duration::from_secs(5))
     }
 
     /// The heartbeat of a waiter with this TTL.
@@ -95,11 +97,9 @@ pub(crate) struct Options {
     /// How much longer the lease lasts in the store than here, at least. It is the same for all requests of a `Locks`.
     pub(crate) grace: Grace,
     pub(crate) on_lost: OnLost,
-    pub(crate) reentrancy: Option<Reentrancy>,
     pub(crate) mode: Mode,
     /// The number of permits, if the lock is a semaphore.
     pub(crate) permits: Option<u32>,
-    pub(crate) detect_deadlocks: Option<bool>,
     /// The replicas that must have the lock before it counts, and the time within which they must have it. It is the
     /// same for all requests of a `Locks`.
     pub(crate) confirm: Option<(u32, Duration)>,
@@ -120,11 +120,9 @@ pub(crate) struct Terms {
     /// Whether the caller may take over the hold of another call graph in memory.
     pub(crate) may_inherit: bool,
     pub(crate) on_lost: OnLost,
-    pub(crate) reentrancy: Reentrancy,
     pub(crate) mode: Mode,
     /// The number of permits, if the lock is a semaphore.
     pub(crate) permits: Option<u32>,
-    pub(crate) detect_deadlocks: bool,
     pub(crate) confirm: Option<Confirm>,
 }
 
@@ -151,7 +149,6 @@ impl Options {
             .confirm
             .map(|(replicas, within)| Confirm::new(replicas, within));
         let wait = self.wait.or(defaults.wait);
-        let detect_deadlocks = self.detect_deadlocks.or(defaults.detect_deadlocks);
         Ok(Terms {
             confirm: confirm.transpose()?,
             ttl: max_hold.map_or(ttl, |max_hold| max_hold.min(ttl)),
@@ -162,10 +159,8 @@ impl Options {
             min_hold: self.min_hold.filter(|it| it.as_millis() > 0),
             may_inherit: max_hold.is_none() && self.min_hold.is_none(),
             on_lost: self.on_lost,
-            reentrancy: self.reentrancy.or(defaults.reentrancy).unwrap_or_default(),
             mode: self.mode,
             permits: self.permits,
-            detect_deadlocks: detect_deadlocks.unwrap_or(true),
         })
     }
 

@@ -42,7 +42,6 @@ pub(crate) fn new(config: &Config) -> LocalQueue {
     let mut queue = LocalQueue::new(Queueing {
         heartbeat: TICK,
         turns: config.turns.into(),
-        report_after: Duration::MAX,
         outage: None,
     });
     queue.listens = true;

@@ -31,8 +31,7 @@ fn built(builder: LocksBuilder, option: usize, value: Duration) -> LocksBuilder 
         4 => builder.confirm(1, value),
         5 => builder.connect_timeout(value),
         6 => builder.response_timeout(value),
-        7 => builder.outage(value),
-        _ => builder.report_waiting_after(value),
+        _ => builder.outage(value),
     }
 }
 
@@ -86,7 +85,7 @@ proptest! {
 
     #[test]
     fn no_duration_panics(
-        options in vec((0usize..9, durations()), 0..3),
+        options in vec((0usize..8, durations()), 0..3),
         own in vec((0usize..5, durations()), 0..3),
         limit in durations(),
     ) {

@@ -176,7 +176,7 @@ mod tests {
     }
 
     fn argument() -> impl Strategy<Value = String> {
-        let name = "(key|locks|ttl|wait|max_hold|on_lost|reentrancy|detect_deadlocks|crate|r#key|tll|timeout|self)";
+        let name = "(key|locks|ttl|wait|max_hold|on_lost|crate|r#key|tll|timeout|self)";
         let value = prop_oneof![
             "\"[0-9]{1,3}(ms|s|m|h|d|)\"",
             "\"(none|forever|\\{id\\}|\\{id:w\\$\\})\"",

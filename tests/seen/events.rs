@@ -262,19 +262,17 @@ async fn a_mistake_is_an_event_of_its_own() {
 #[tokio::test(start_paused = true)]
 async fn reports_come_after_spans_that_double() {
     let millis = Duration::from_millis;
-    for (after, wait, expected) in [
-        (300, 3_000, &["300ms", "600ms", "1.2s", "2.4s"][..]),
-        (60_000, 59_000, &[]),
-        // There is a pause too if they join together.
-        (0, 100, &["0ns", "10ms", "20ms", "40ms", "80ms"]),
+    for (ttl, wait, expected) in [
+        (1_800, 3_000, &["300ms", "600ms", "1.2s", "2.4s"][..]),
+        (30_000, 11_000, &["5.0s", "10.0s"]),
+        (3_600_000, 11_000, &["5.0s", "10.0s"]),
+        (60, 100, &["10ms", "20ms", "40ms", "80ms"]),
     ] {
         let (events, _guard) = Trace::of_this_test();
-        let locks = Locks::builder("memory:");
-        let locks = locks.report_waiting_after(millis(after));
-        let locks = locks.build().await.unwrap();
+        let locks = Locks::in_memory();
         let _elsewhere = locks.lock(KEY).await.unwrap();
-        let late = locks.lock(KEY).wait(millis(wait)).await;
-        assert!(late.is_err());
+        let late = locks.lock(KEY).ttl(millis(ttl)).wait(millis(wait));
+        assert!(late.await.is_err());
         let told = events.named("waiting");
         let waited: Vec<_> = told.iter().map(|event| &*event["waited"]).collect();
         assert_eq!(waited, expected);

@@ -11,7 +11,6 @@ use super::acquiring::AcquiringAll;
 use super::{Engine, present_runtime};
 use crate::base::error::LockError;
 use crate::base::key::{Keys, LockKey};
-use crate::base::option_types::Reentrancy;
 use crate::base::options::{Options, Retry, Terms, WaitLimit};
 use crate::base::span::Acquisition;
 use crate::base::timer::timeout;
@@ -96,6 +95,17 @@ impl Engine {
         Ok(entry)
     }
 
+    /// Fails if an enclosing call holds one of these locks. A leader that re-entered its lock could not acquire it anew.
+    pub(in crate::api) fn check_leads(&self, names: &[String]) -> Result<(), LockError> {
+        for name in names {
+            if scope::enclosing(&self.id, &self.key(name)?).is_some() {
+                let key = name.clone();
+                return Err(LockError::AlreadyHeld { key });
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the keys of these names, each once, in the order in which they are acquired.
     #[inline]
     fn keys(&self, names: &[String]) -> Result<LockKeys, LockError> {
@@ -145,9 +155,7 @@ impl Engine {
         // Checked before any lock is entered, because otherwise the locks entered so far would have to be left.
         for hold in &held {
             let key = || hold.key().name().to_owned();
-            if terms.reentrancy == Reentrancy::Forbid {
-                return Err(LockError::AlreadyHeld { key: key() });
-            } else if hold.is_upgrade(terms.mode) {
+            if hold.is_upgrade(terms.mode) {
                 return Err(LockError::Upgrade { key: key() });
             }
         }

@@ -154,7 +154,7 @@ async fn an_ended_hold_in_the_chain_is_not_held(locks: Locks) {
             inside.notify_one();
             wait.notified().await;
             assert!(held("outer").is_none(), "an ended hold shows as held");
-            let again = inner.lock("outer").reentrancy(reentry::Reentrancy::Forbid);
+            let again = inner.lock("outer");
             let depth = again.run(async { held("outer").unwrap().depth() });
             assert_eq!(depth.await.unwrap(), 1);
         });

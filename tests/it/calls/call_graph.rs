@@ -1,18 +1,16 @@
 //! P2: an acquisition re-enters exactly when an enclosing scope holds the key.
 
 use std::pin::Pin;
-use std::time::Duration;
 
 use crate::support::{depths, on_both_stores, until_depths};
 use reentry::__admin::{Ids as _, current_owner};
-use reentry::{LockError, Locks, Reentrancy, held};
+use reentry::{Locks, held};
 use tokio::sync::Semaphore;
 
 on_both_stores!(
     a_key_is_reentered_through_other_keys_in_between,
     what_is_held_shows_inside_and_nowhere_else,
     recursion_reenters_to_depth_200,
-    forbidden_reentry_is_refused_at_once,
 );
 
 async fn a_key_is_reentered_through_other_keys_in_between(locks: Locks) {
@@ -68,27 +66,4 @@ async fn recursion_reenters_to_depth_200(locks: Locks) {
     let bottom = Semaphore::new(1);
     assert_eq!(descend(&locks, 200, &bottom).await, 200);
     assert!(locks.inspect("key").await.unwrap().is_none());
-}
-
-async fn forbidden_reentry_is_refused_at_once(locks: Locks) {
-    let forbid = || locks.lock("key").reentrancy(Reentrancy::Forbid);
-    let body = async {
-        let run = forbid().run(async { unreachable!("entered") }).await;
-        assert!(matches!(&run, Err(LockError::AlreadyHeld { key, .. }) if key == "key"));
-        let run: LockError = run.unwrap_err();
-        assert!(!run.is_contended() && !run.is_lost());
-        assert_eq!(run.key(), Some("key"));
-        for refused in [
-            forbid().acquire().await.map(drop),
-            forbid().try_acquire().await.map(drop),
-            forbid().wait(Duration::MAX).await.map(drop),
-        ] {
-            assert!(matches!(refused, Err(LockError::AlreadyHeld { .. })));
-        }
-        assert_eq!(depths(&locks, "key").await, [1]);
-        // Another key is not affected.
-        let other = locks.lock("other").reentrancy(Reentrancy::Forbid);
-        other.run(async {}).await.unwrap();
-    };
-    forbid().run(body).await.unwrap();
 }

@@ -1,7 +1,7 @@
 //! P13 for bodies that return a `Result`: one `?` replaces two, and the body's own error is kept.
 
 use crate::support::on_both_stores;
-use reentry::{LockError, Locks, Reentrancy, held};
+use reentry::{LockError, Locks, held};
 
 on_both_stores!(
     a_flat_call_returns_what_its_body_returns,
@@ -61,8 +61,8 @@ async fn the_lock_s_errors_are_converted(locks: Locks) {
 
     let invalid = locks.try_with_lock("", body()).await;
     assert_eq!(invalid, Err(Failure::Other));
-    let nested = locks.lock("key").reentrancy(Reentrancy::Forbid);
-    let refused = locks.try_with_lock("key", nested.try_run(body())).await;
+    let upgrade = locks.try_with_lock("key", body());
+    let refused = locks.lock("key").read().try_run(upgrade).await;
     assert_eq!(refused, Err(Failure::Other));
 
     let body = async {

@@ -7,8 +7,8 @@ use super::ground::{LONG, SECOND, nest, one_and_two_processes};
 use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
 use crate::support::turns::processes;
 use crate::support::{DEADLINE, RedisServer, eventually, patient, within};
+use reentry::Locks;
 use reentry::testing::Server;
-use reentry::{LockError, Locks};
 use tokio::join;
 use tokio::sync::Barrier;
 use tokio::time::{Instant, sleep, timeout};
@@ -86,48 +86,6 @@ async fn a_ring_through_one_of_two_permits_makes_nobody_a_victim() {
     let holds_lock = nest(locks.lock("lock"), permit(), &all);
     let (one, other, third) = join!(holds_permit, holds_lock, has_the_other);
     one.and(other).and(third).unwrap();
-}
-
-/// A caller that does not search is not found either. A request overrides its `Locks`.
-#[tokio::test(start_paused = true)]
-async fn a_ring_is_not_found_if_one_of_it_does_not_look() {
-    for (builder, requests, is_found) in [
-        (Some(false), [None, None], false),
-        (None, [Some(false), None], false),
-        (Some(true), [None, Some(false)], false),
-        (Some(false), [Some(true), Some(true)], true),
-    ] {
-        let mut locks = Locks::builder("memory:");
-        if let Some(detect) = builder {
-            locks = locks.detect_deadlocks(detect);
-        }
-        let locks = locks.build().await.unwrap();
-        let both = Barrier::new(2);
-        let nest = async |outer: &str, inner: &str, detect: Option<bool>| {
-            let mut inner = locks.lock(inner).wait(10 * SECOND);
-            if let Some(detect) = detect {
-                inner = inner.detect_deadlocks(detect);
-            }
-            let body = async {
-                both.wait().await;
-                inner.run(async {}).await
-            };
-            locks.lock(outer).try_run(body).await
-        };
-        let begun = Instant::now();
-        let [detects, also] = requests;
-        let (one, other) = join!(nest("a", "b", detects), nest("b", "a", also));
-        let errors: Vec<_> = [one, other].into_iter().filter_map(Result::err).collect();
-        assert!(!errors.is_empty());
-        for error in errors {
-            let is_late = matches!(error, LockError::Timeout { .. });
-            assert!(
-                is_late != is_found && error.is_deadlock() == is_found,
-                "{error:?}"
-            );
-        }
-        assert!(is_found || begun.elapsed() >= 10 * SECOND);
-    }
 }
 
 /// Its record still exists when the other process begins to wait for the lock that it held, and closes a ring that

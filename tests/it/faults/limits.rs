@@ -86,10 +86,7 @@ async fn endless_timeouts_are_no_limits() {
     let builder = builder
         .connect_timeout(Duration::MAX)
         .response_timeout(Duration::MAX);
-    let builder = builder
-        .outage(Duration::MAX)
-        .report_waiting_after(Duration::MAX);
-    let locks = builder.build().await.unwrap();
+    let locks = builder.outage(Duration::MAX).build().await.unwrap();
     let holder = locks.lock(KEY).await.unwrap();
     let waiting = tokio::spawn(locks.with_lock(KEY, async {}));
     until_waiting(&locks, KEY, 1).await;

@@ -1,11 +1,9 @@
 //! `#[locked]`: the `Locks` and the options with which a call acquires its lock.
 
-use std::pin::Pin;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use reentry::{LockError, Locks, LostReason, OnLost, Reentrancy, held, locked};
-use tokio::sync::Barrier;
+use reentry::{LockError, Locks, LostReason, OnLost, held, locked};
 use tokio::time::sleep;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -87,14 +85,10 @@ async fn the_named_locks_come_before_those_in_scope() {
     assert!(other.scope(shop.by_reference()).await.unwrap());
 }
 
-#[locked("options:{id}", wait = "none", reentrancy = Reentrancy::Forbid)]
-async fn impatient(id: u32, again: bool) -> Result<(), LockError> {
+#[locked("options:{id}", wait = "none")]
+async fn impatient(id: u32) -> Result<(), LockError> {
     sleep(SECOND).await;
-    if again {
-        impatient(id, false).await
-    } else {
-        Ok(())
-    }
+    Ok(())
 }
 
 #[locked("options:{id}", wait = "250ms")]
@@ -108,25 +102,13 @@ async fn persistent(id: u32) -> Result<(), LockError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiting_and_reentry_are_as_the_arguments_say() {
+async fn waiting_is_as_the_arguments_say() {
     let locks = Locks::in_memory();
-    let all = async {
-        tokio::join!(
-            impatient(1, false),
-            impatient(1, false),
-            patient(1),
-            persistent(1)
-        )
-    };
+    let all = async { tokio::join!(impatient(1), impatient(1), patient(1), persistent(1)) };
     let (first, second, third, fourth) = locks.scope(all).await;
     assert!(first.is_ok() && fourth.is_ok());
     assert!(matches!(second, Err(LockError::Busy { .. })), "{second:?}");
     assert!(matches!(third, Err(LockError::Timeout { .. })), "{third:?}");
-    let nested = locks.scope(impatient(1, true)).await;
-    assert!(
-        matches!(nested, Err(LockError::AlreadyHeld { .. })),
-        "{nested:?}"
-    );
 }
 
 #[locked("held:{id}", ttl = "10s", max_hold = "1m30s")]
@@ -157,39 +139,4 @@ async fn a_hold_ends_at_max_hold_and_on_lost_decides_about_the_body() {
         "{lost:?}"
     );
     assert_eq!(locks.scope(stubborn(1, 70)).await.unwrap(), 70);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_deadlock_is_looked_for_unless_the_attribute_says_no() {
-    #[locked("{inner}", locks = locks, wait = "10s")]
-    async fn looks(inner: &str, locks: &Locks) -> Result<(), LockError> {
-        Ok(())
-    }
-
-    #[locked("{inner}", "{inner}:too", locks = locks, wait = "10s", detect_deadlocks = false)]
-    async fn does_not(inner: &str, locks: &Locks) -> Result<(), LockError> {
-        Ok(())
-    }
-
-    let locks = Locks::in_memory();
-    let both = Barrier::new(2);
-    let outer =
-        async |key: &str,
-               inner: Pin<Box<dyn Future<Output = Result<(), LockError>> + Send + '_>>| {
-            let body = async {
-                both.wait().await;
-                inner.await
-            };
-            locks.try_with_lock(key, body).await
-        };
-    let (one, other) = tokio::join!(
-        outer("a", Box::pin(looks("b", &locks))),
-        outer("b", Box::pin(looks("a", &locks)))
-    );
-    assert!(one.and(other).unwrap_err().is_deadlock());
-    let (one, other) = tokio::join!(
-        outer("a", Box::pin(looks("b", &locks))),
-        outer("b", Box::pin(does_not("a", &locks)))
-    );
-    assert!(matches!(one.and(other), Err(LockError::Timeout { .. })));
 }

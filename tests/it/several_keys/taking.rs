@@ -6,7 +6,7 @@ use crate::support::{
     DEADLINE, depths, eventually, on_both_stores, until_depths, until_waiting, within,
 };
 use reentry::__admin::Ids as _;
-use reentry::{LockError, Locks, Reentrancy};
+use reentry::{LockError, Locks};
 
 on_both_stores!(
     all_locks_are_held_inside_and_free_afterwards,
@@ -14,7 +14,6 @@ on_both_stores!(
     equal_keys_are_one_lock,
     the_locks_of_one_acquisition_have_one_hold_and_one_token,
     what_is_held_is_re_entered_and_stays_held,
-    a_re_entry_that_is_forbidden_takes_nothing,
     one_that_is_busy_anywhere_leaves_the_others_free,
     a_caller_waits_for_one_that_is_busy_and_has_those_before_it,
     a_wait_that_is_too_long_gives_everything_back,
@@ -84,19 +83,6 @@ async fn what_is_held_is_re_entered_and_stays_held(locks: Locks) {
             assert!(owners.iter().all(|owner| *owner == owners[0]));
         });
         inner.await.unwrap();
-        held(&locks).await
-    };
-    assert_eq!(locks.with_lock("b", nested).await.unwrap(), ["b"]);
-}
-
-async fn a_re_entry_that_is_forbidden_takes_nothing(locks: Locks) {
-    let nested = async {
-        let again = locks.lock_all(["a", "b"]).reentrancy(Reentrancy::Forbid);
-        let error = again.acquire().await.unwrap_err();
-        assert!(
-            matches!(&error, LockError::AlreadyHeld { key, .. } if key == "b"),
-            "{error}"
-        );
         held(&locks).await
     };
     assert_eq!(locks.with_lock("b", nested).await.unwrap(), ["b"]);
