@@ -22,8 +22,6 @@ use crate::base::sync::Mutex;
 use crate::store::records::Listener;
 
 mod subscriber;
-#[cfg(test)]
-mod tests;
 
 /// The time after which a task that has not taken a request to check counts as stalled with its runtime.
 const DEAF: Duration = Duration::from_secs(1);

@@ -260,27 +260,4 @@ mod tests {
         );
         assert_eq!(begun.elapsed(), PATIENCE);
     }
-
-    #[tokio::test]
-    async fn each_connection_begins_with_the_present_value() {
-        let (newest, receiver) = watch::channel(auth("one"));
-        let credentials = Credentials::of(watched(receiver));
-        let (mut first, mut second) = (credentials.subscribe(), credentials.subscribe());
-        let next = async |given: &mut Given| {
-            let next = given.next().await.and_then(Result::ok);
-            next.map(|it| it.password().to_owned())
-        };
-        assert_eq!(next(&mut first).await.as_deref(), Some("one"));
-        newest.send_replace(auth("two"));
-        assert_eq!(next(&mut first).await.as_deref(), Some("two"));
-        assert_eq!(next(&mut second).await.as_deref(), Some("two"));
-        drop(newest);
-        assert_eq!(next(&mut first).await, None);
-        let mut third = credentials.subscribe();
-        assert_eq!(
-            next(&mut third).await.as_deref(),
-            Some("two"),
-            "it stays in use"
-        );
-    }
 }
