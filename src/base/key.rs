@@ -195,41 +195,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_hash_tag_is_what_redis_cluster_hashes() {
-        let tag = |name: &str| {
-            let key = LockKey::new("", name).ok()?;
-            let (tag, full) = key.beside().strip_prefix('{')?.split_once("}:")?;
-            (full == name).then(|| tag.to_owned())
-        };
-        assert_eq!(tag("order:42").as_deref(), Some("order:42"));
-        assert_eq!(tag("{user}:42").as_deref(), Some("user"));
-        assert_eq!(tag("a{b}c{d}").as_deref(), Some("b"));
-        assert_eq!(tag("a{b{c}").as_deref(), Some("b{c"));
-        assert_eq!(tag("a{b").as_deref(), Some("a{b"));
-    }
-
-    #[test]
-    fn keys_whose_companions_could_not_share_their_slot_are_refused() {
-        for name in ["a}b", "{}a", "}", "a{}b{c}"] {
-            assert!(
-                matches!(LockKey::new("", name), Err(LockError::InvalidKey { .. })),
-                "{name}"
-            );
-        }
-    }
-
-    #[test]
-    fn empty_and_reserved_names_are_refused_whatever_the_prefix() {
-        for (prefix, name) in [("", ""), ("app:", ""), ("", "reentry:x"), ("reent", "ry:x")] {
-            let key = LockKey::new(prefix, name);
-            assert!(
-                matches!(key, Err(LockError::InvalidKey { .. })),
-                "{prefix}{name}"
-            );
-        }
-    }
-
-    #[test]
     fn a_prefix_is_refused_where_every_name_is() {
         for prefix in ["reentry:", "reentry:app:", "{}", "app:{}", "}{}", "{}{tag}"] {
             assert!(LockKey::refusal_of(prefix).is_some(), "{prefix}");
