@@ -120,22 +120,6 @@ async fn a_loss_ends_it_although_its_input_is_open() {
 }
 
 #[tokio::test]
-async fn a_process_that_was_stopped_for_too_long_reports_the_loss() {
-    let server = RedisServer::start().await;
-    let locks = locks_at(&server).await;
-    let mut held = hold(&server, &["--ttl", "1s", "a"]);
-    held.line().await;
-    held.signal(Signal::STOP);
-    let next = locks.lock("a").wait(DEADLINE).acquire().await.unwrap();
-    // The input ends before the process continues.
-    drop(held.input.take());
-    held.signal(Signal::CONT);
-    assert_eq!(held.code().await, Some(123));
-    assert!(!next.held().is_lost());
-    next.release().await.unwrap();
-}
-
-#[tokio::test]
 async fn it_waits_for_the_holder_and_leaves_the_queue_at_a_signal() {
     let server = RedisServer::start().await;
     let locks = locks_at(&server).await;
@@ -234,20 +218,6 @@ async fn at_a_terminal_it_ends_with_the_input_and_in_the_background_by_a_signal(
     terminal.exp_eof().unwrap();
     let locks = locks_at(&server).await;
     assert!(locks.inspect("a").await.unwrap().is_none());
-}
-
-#[tokio::test]
-async fn a_hold_takes_a_permit_too() {
-    let server = RedisServer::start().await;
-    let words = ["hold", "--permits", "2", "a"];
-    let mut first = Running::start(&mut reentry_at(&server, &words));
-    let mut second = Running::start(&mut reentry_at(&server, &words));
-    first.line().await;
-    second.line().await;
-    let third = ended_of(&mut reentry_at(&server, &[&words[..], &["-n"]].concat()));
-    assert_eq!((third.code, &*third.out), (Some(124), ""));
-    let several = ended(&["hold", "--permits", "2", "a", "b"]);
-    assert_eq!(several.code, Some(125), "{}", several.err);
 }
 
 /// The scripts of the page, for a bash with `coproc`.

@@ -59,18 +59,6 @@ async fn a_command_that_ignores_sigterm_is_killed_after_the_grace() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_stopped_is_ended_too() {
-    let server = RedisServer::start().await;
-    let locks = locks_at(&server).await;
-    let script = "echo up; kill -STOP $$";
-    let options = ["-k", "a", "--grace", "1h"];
-    let mut run = Running::start(&mut script_at(&server, &options, script));
-    run.says("up").await;
-    locks.force_release("a").await.unwrap();
-    assert_eq!(run.code().await, Some(123));
-}
-
-#[tokio::test]
 async fn a_server_that_goes_away_takes_the_lock_with_it() {
     let server = RedisServer::start().await;
     let mut run = Running::start(&mut script_at(&server, &["-k", "a", "--ttl", "2s"], FAMILY));
