@@ -218,12 +218,6 @@ impl Proxy {
         self.state.borrow().hits
     }
 
-    /// Waits until exactly `count` clients are connected.
-    pub async fn wait_for_open(&self, count: usize) {
-        let what = format!("{count} open connections through the proxy");
-        self.until(&what, |state| state.open() == count).await;
-    }
-
     /// Waits until rules have been applied at least `count` times.
     pub async fn wait_for_hits(&self, count: u64) {
         let what = format!("rules of the proxy act {count} times");

@@ -164,18 +164,6 @@ impl SentinelSet {
         eventually(PATIENCE, "each sentinel sees all others", settled).await;
     }
 
-    /// Starts one more sentinel, and waits until all see it. Every node and sentinel must run. Returns its index in
-    /// `sentinels`.
-    ///
-    /// The number of sentinels that must agree does not change.
-    pub async fn add_sentinel(&mut self) -> usize {
-        let sentinel = self.sentinel(self.primary().await).await;
-        self.sentinels.push(sentinel);
-        self.introduce().await;
-        self.until_settled().await;
-        self.sentinels.len() - 1
-    }
-
     /// A sentinel that watches this node, and does not know the others yet.
     async fn sentinel(&self, primary: usize) -> RedisServer {
         let port = self.nodes[primary].port().to_string();

@@ -248,35 +248,3 @@ async fn a_lock_that_does_not_move_with_its_slot_is_lost() {
     all_turns([caller(&other, &key, &Arc::default())]).await;
     until_nothing_is_left(&cluster).await;
 }
-
-/// The connection to a node that has no slots yet is kept for the next request that is redirected there.
-#[tokio::test]
-async fn redirections_to_a_new_primary_share_a_connection() {
-    let cluster = Cluster::start().await;
-    let empty = cluster.replica_of(2).await;
-    let new = &cluster.nodes[empty];
-    new.ask("CLUSTER RESET SOFT").await;
-    let meet = format!("CLUSTER MEET 127.0.0.1 {}", cluster.nodes[FROM].port());
-    new.ask(&meet).await;
-    let key = key_on(&cluster, FROM).await;
-    let slot = cluster.slot_of(&key).await;
-    assert_eq!(cluster.owner_of_slot(slot).await, FROM);
-    let well = async || new.ask("CLUSTER INFO").await.contains("cluster_state:ok");
-    eventually(PATIENCE, "the new node takes part", well).await;
-    let locks = locks_in(&cluster).build().await.unwrap();
-    let guard = locks.lock(&key).await.unwrap();
-    let moving = cluster.begin_move(slot, empty).await;
-    moving.move_all_keys().await;
-    let (connected, asked) = (calls(new, "hello").await, calls(new, "asking").await);
-    for _ in 0..10 {
-        let refused = locks.inspect(&key).await;
-        assert!(refused.unwrap_err().is_unavailable());
-    }
-    assert!(calls(new, "asking").await >= asked + 10);
-    assert!(calls(new, "hello").await <= connected + 1);
-    moving.finish().await;
-    guard.release().await.unwrap();
-    let again = locks.with_lock(&key, async {});
-    within(PATIENCE, "another section", again).await.unwrap();
-    until_nothing_is_left(&cluster).await;
-}

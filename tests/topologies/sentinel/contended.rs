@@ -119,22 +119,12 @@ impl Resource {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outage {
-    Planned,
-    StandsStill,
-}
-
-impl Outage {
-    /// A lease that is longer than the failover, and short enough to wait for its end.
-    fn lease(self) -> Duration {
-        Duration::from_secs(if self == Self::Planned { 8 } else { 20 })
-    }
-}
-
-async fn contended_over(outage: Outage) {
+#[tokio::test]
+async fn processes_contend_over_a_planned_failover() {
     let set = SentinelSet::start().await;
-    let processes: [Locks; PROCESSES] = processes(&builder(&set).ttl(outage.lease())).await;
+    // It is longer than the failover, and short enough to wait for its end.
+    let lease = Duration::from_secs(8);
+    let processes: [Locks; PROCESSES] = processes(&builder(&set).ttl(lease)).await;
     let resource = Arc::new(Resource::default());
     let is_over = Arc::new(AtomicBool::new(false));
     let mut tasks = JoinSet::new();
@@ -158,21 +148,9 @@ async fn contended_over(outage: Outage) {
     eventually(PATIENCE, "they contend", all_keys).await;
 
     let from = Instant::now();
-    let old = &set.nodes[0];
-    let new = match outage {
-        Outage::Planned => set.failover().await,
-        Outage::StandsStill => {
-            old.pause();
-            set.until_failed_over(0).await
-        }
-    };
-    let new = &set.nodes[new];
+    let new = &set.nodes[set.failover().await];
     for locks in &processes {
         until_taken_in(new, locks).await;
-    }
-    if outage == Outage::StandsStill {
-        // It considers itself a primary until the sentinels have reconfigured it.
-        old.resume();
     }
     let to = Instant::now();
     is_over.store(true, Ordering::Relaxed);
@@ -186,14 +164,4 @@ async fn contended_over(outage: Outage) {
     let is_number = |key: &String| key.starts_with("reentry:entries:");
     let free = async || new.leftovers().await.iter().all(is_number);
     eventually(PATIENCE, "all locks are free", free).await;
-}
-
-#[tokio::test]
-async fn processes_contend_over_a_planned_failover() {
-    contended_over(Outage::Planned).await;
-}
-
-#[tokio::test]
-async fn processes_contend_over_a_primary_that_stands_still() {
-    contended_over(Outage::StandsStill).await;
 }
