@@ -18,10 +18,8 @@ const KEY: &str = "order:42";
 on_both_stores!(
     a_child_is_inside_the_lock_of_its_parent,
     a_child_that_ends_last_releases_the_lock,
-    a_re_entry_of_a_child_counts_from_one_when_its_parent_has_gone,
     a_grandchild_keeps_the_lock_of_those_that_have_gone,
     a_child_keeps_every_lock_around_it,
-    a_child_belongs_to_its_call_graph_when_the_parent_has_gone,
     a_child_counts_from_the_call_and_not_from_its_first_poll,
     a_child_of_a_guards_scope_keeps_the_lock_of_the_guard,
     children_of_a_join_set_are_inside,
@@ -77,32 +75,6 @@ async fn a_child_that_ends_last_releases_the_lock(locks: Locks) {
     assert!(is_free(&locks, KEY).await);
 }
 
-async fn a_re_entry_of_a_child_counts_from_one_when_its_parent_has_gone(locks: Locks) {
-    let nested = locks.clone();
-    let then = async move {
-        let at = async |depth: u64| {
-            until_depths(&nested, KEY, &[depth]).await;
-            assert_eq!(u64::from(held(KEY).unwrap().depth()), depth);
-        };
-        at(1).await;
-        let once = nested.lock(KEY).await.unwrap();
-        at(1).await;
-        let twice = nested.lock(KEY).await.unwrap();
-        at(2).await;
-        once.release().await.unwrap();
-        at(1).await;
-        twice.release().await.unwrap();
-        at(1).await;
-        nested.with_lock(KEY, at(1)).await.unwrap();
-        at(1).await;
-    };
-    let body = async { child(then) };
-    let (task, go_on) = locks.with_lock(KEY, body).await.unwrap();
-    go_on.send(()).unwrap();
-    task.await.unwrap().unwrap();
-    assert!(is_free(&locks, KEY).await);
-}
-
 async fn a_grandchild_keeps_the_lock_of_those_that_have_gone(locks: Locks) {
     let nested = locks.clone();
     let body = async {
@@ -141,25 +113,6 @@ async fn a_child_keeps_every_lock_around_it(locks: Locks) {
     for (locks, key) in stores.iter().zip(KEYS) {
         assert!(is_free(locks, key).await);
     }
-}
-
-async fn a_child_belongs_to_its_call_graph_when_the_parent_has_gone(locks: Locks) {
-    let nested = locks.clone();
-    let body = async {
-        let then = async move {
-            let below = nested.lock("stock:7").await.unwrap();
-            let owner = below.held().owner();
-            below.release().await.unwrap();
-            (current_owner(), owner)
-        };
-        (current_owner(), child(then))
-    };
-    let (parent, (task, go_on)) = locks.with_lock(KEY, body).await.unwrap();
-    assert_eq!(current_owner(), None);
-    go_on.send(()).unwrap();
-    let (inside, below) = task.await.unwrap().unwrap();
-    assert_eq!(inside, parent);
-    assert_eq!(Some(below), parent);
 }
 
 async fn a_child_counts_from_the_call_and_not_from_its_first_poll(locks: Locks) {

@@ -22,32 +22,6 @@ async fn ship(id: u64, millis: u64) -> Result<u32, ShipError> {
     Ok(held(format!("order:{id}")).map_or(0, |held| held.depth()))
 }
 
-#[tokio::test(start_paused = true)]
-async fn calls_with_one_key_exclude_each_other_and_calls_with_two_do_not() {
-    let locks = Locks::in_memory();
-    let start = Instant::now();
-    let (first, second) = locks
-        .scope(async { tokio::join!(ship(1, 900), ship(1, 900)) })
-        .await;
-    assert_eq!((first.unwrap(), second.unwrap()), (1, 1));
-    assert!(
-        start.elapsed() >= 2 * Duration::from_millis(900),
-        "{:?}",
-        start.elapsed()
-    );
-
-    let start = Instant::now();
-    let (first, second) = locks
-        .scope(async { tokio::join!(ship(1, 900), ship(2, 900)) })
-        .await;
-    assert_eq!((first.unwrap(), second.unwrap()), (1, 1));
-    assert!(
-        start.elapsed() < 2 * Duration::from_millis(900),
-        "{:?}",
-        start.elapsed()
-    );
-}
-
 #[locked("tree:{root}")]
 async fn walk(root: u32, below: u32) -> Result<u32, LockError> {
     if below == 0 {

@@ -154,10 +154,3 @@ async fn methods_under_async_trait_run_under_their_lock() {
     };
     Locks::in_memory().scope(all).await.unwrap();
 }
-
-#[tokio::test]
-async fn the_future_is_send_when_the_body_is_also_in_recursion() {
-    let locks = Locks::in_memory();
-    let spawned = tokio::spawn(async move { locks.scope(shop().by_reference(3)).await });
-    assert!(spawned.await.unwrap().unwrap());
-}

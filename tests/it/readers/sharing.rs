@@ -24,9 +24,6 @@ on_both_stores!(
     a_read_under_a_write_stays_exclusive,
     a_write_under_a_read_is_refused_at_once,
     tokens_tell_whether_a_writer_came_between,
-    force_ends_all_readers,
-    a_reader_that_is_dropped_leaves_the_others_inside,
-    branches_below_one_reader_are_one_hold,
 );
 
 /// Writers count down from 0 and readers up. Neither ever sees the other.
@@ -155,52 +152,6 @@ async fn tokens_tell_whether_a_writer_came_between(locks: Locks) {
     let writer = token(false).await;
     assert!(writer > first);
     assert!(token(true).await > writer);
-}
-
-async fn force_ends_all_readers(locks: Locks) {
-    let one = locks.lock("key").read().await.unwrap();
-    let other = locks.lock("key").read().await.unwrap();
-    assert!(locks.force_release("key").await.unwrap());
-    let writer = locks.lock("key").no_wait().await.unwrap();
-    for guard in [one, other] {
-        let released = guard.release().await;
-        assert!(released.is_err_and(|error| error.is_lost()));
-    }
-    assert_eq!(depths(&locks, "key").await, [1]);
-    writer.release().await.unwrap();
-}
-
-async fn a_reader_that_is_dropped_leaves_the_others_inside(locks: Locks) {
-    let stays = locks.lock("key").read().await.unwrap();
-    let (inside, has_entered) = oneshot::channel();
-    let body = async move {
-        let _ = inside.send(());
-        pending::<()>().await;
-    };
-    let request = locks.lock("key").read();
-    let goes = tokio::spawn(async move { request.run(body).await });
-    has_entered.await.unwrap();
-    assert_eq!(depths(&locks, "key").await, [1, 1]);
-    goes.abort();
-    let alone = async || depths(&locks, "key").await == [1];
-    eventually(DEADLINE, "one is left", alone).await;
-    assert!(locks.lock("key").try_acquire().await.unwrap().is_none());
-    stays.release().await.unwrap();
-}
-
-async fn branches_below_one_reader_are_one_hold(locks: Locks) {
-    let most = AtomicU32::new(0);
-    let branch = || async {
-        let body = async {
-            most.fetch_max(held("key").unwrap().depth(), SeqCst);
-            tokio::task::yield_now().await;
-        };
-        locks.lock("key").read().run(body).await.unwrap();
-    };
-    let all = async { tokio::join!(branch(), branch(), branch()) };
-    locks.lock("key").read().run(all).await.unwrap();
-    assert!(most.load(SeqCst) > 2);
-    assert!(locks.inspect("key").await.unwrap().is_none());
 }
 
 async fn evalsha(server: &RedisServer, before: &Calls) -> u64 {
