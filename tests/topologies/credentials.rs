@@ -6,7 +6,7 @@ use crate::sentinel::ground::{built_at, url};
 use crate::support::{Cluster, DEADLINE, SentinelSet};
 
 /// The number of rotations.
-const TIMES: u32 = 6;
+const TIMES: u32 = 3;
 
 #[tokio::test]
 async fn no_hold_is_lost_behind_sentinels_while_the_password_is_rotated() {

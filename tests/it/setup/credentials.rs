@@ -12,7 +12,7 @@ use crate::support::{RedisServer, patient, patient_at, servers_in_resp2};
 async fn no_hold_is_lost_while_the_password_is_rotated() {
     let server = RedisServer::start().await;
     let mut rotation = Rotation::begin(vec![&server]).await;
-    rotation.loses_no_hold(patient(&server), 12).await;
+    rotation.loses_no_hold(patient(&server), 4).await;
 }
 
 /// The connections for messages have no provider: each is opened with the newest password.
@@ -20,7 +20,7 @@ async fn no_hold_is_lost_while_the_password_is_rotated() {
 async fn no_hold_is_lost_in_resp2_while_the_password_is_rotated() {
     for (server, url) in servers_in_resp2().await {
         let mut rotation = Rotation::begin(vec![&server]).await;
-        rotation.loses_no_hold(patient_at(&*url), 6).await;
+        rotation.loses_no_hold(patient_at(&*url), 3).await;
         let locks = patient_at(url).credentials(rotation.provider()).build();
         let _locks = locks.await.unwrap();
         server.until_listening(1).await;
