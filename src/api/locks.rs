@@ -182,8 +182,7 @@ impl Locks {
     /// together.
     ///
     /// If one of the locks is lost, all of them are. [`LockError::Lost`] names the first lock that was lost, and the
-    /// others are released. Each lock has its own [fencing token](crate::Held::fencing_token). Locks that were acquired by one
-    /// request have the same token.
+    /// others are released. Each lock has its own [fencing token](crate::Held::fencing_token).
     ///
     /// # Examples
     ///

@@ -2,6 +2,7 @@
 
 mod abandoned;
 mod alone;
+mod attempts;
 mod callers;
 mod contention;
 mod driver;
@@ -14,7 +15,6 @@ mod local_queues;
 mod queue;
 mod releasing;
 mod request;
-mod several;
 mod step;
 mod wait;
 mod waiter;
@@ -23,6 +23,6 @@ mod wanted;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use self::attempts::Attempted;
 pub(crate) use self::grant::{Grant, Release, StoredDepth, TokenSeries};
 pub(crate) use self::local_queues::LocalQueues;
-pub(crate) use self::several::Stop;

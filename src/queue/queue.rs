@@ -126,6 +126,7 @@ impl LocalQueues {
                 hold,
                 ttl: terms.ttl,
                 entry,
+                with_others: false,
             },
             mode: terms.mode,
             limit: terms.permits,

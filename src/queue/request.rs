@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
@@ -23,8 +22,7 @@ use crate::base::id::InboxId;
 use crate::base::key::LockKey;
 use crate::base::timer::{after, sleep};
 use crate::store::{
-    self, Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, Leftovers,
-    Presence, ReleaseRequest, Share, Store,
+    self, Acquire, AcquireReply, End, Leftovers, Presence, ReleaseRequest, Share, Store,
 };
 
 /// The maximum number of releases that are repeated at a time, because repetitions must not keep a slow server slow.
@@ -79,30 +77,11 @@ impl Replying {
     }
 }
 
-/// A request for several locks, with a part for each key. It is sent when it is first polled.
-pub(super) type AskedTogether =
-    Shared<BoxFuture<'static, Arc<Result<AcquireAllReply, StoreError>>>>;
-
 /// The time and the connection epoch before a request is made.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
+struct Moment {
     sent: Instant,
     epoch: u64,
-}
-
-impl Acquiring {
-    /// The part of the key with this index, in a request for several.
-    pub(super) fn part(asked: &AskedTogether, index: usize, moment: Moment) -> Self {
-        let part = move |answer: Arc<Result<AcquireAllReply, StoreError>>| match &*answer {
-            Ok(reply) => Ok(reply.part(index)),
-            Err(error) => Err(error.clone()),
-        };
-        Self {
-            sent: moment.sent,
-            epoch: moment.epoch,
-            reply: Replying::Acquire(asked.clone().map(part).boxed()),
-        }
-    }
 }
 
 impl Requests {
@@ -141,26 +120,6 @@ impl Requests {
                 }
             },
         }
-    }
-
-    pub(super) fn moment(&self, key: &LockKey) -> Moment {
-        Moment {
-            sent: Instant::now(),
-            epoch: self.store.connection_epoch(key),
-        }
-    }
-
-    /// Sends a request for several locks, once.
-    pub(super) fn acquire_all(
-        self: &Arc<Self>,
-        keys: &[LockKey],
-        request: AcquireRequest,
-    ) -> AskedTogether {
-        let (requests, keys) = (Arc::clone(self), keys.to_vec());
-        let AcquireRequest { hold, ttl, .. } = request;
-        let asked =
-            async move { Arc::new(requests.store.ask(AcquireAll { keys, hold, ttl }).await) };
-        asked.boxed().shared()
     }
 
     pub(super) async fn acquired(&self, key: &LockKey, mut acquiring: Acquiring) -> Answer {

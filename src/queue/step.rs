@@ -133,6 +133,15 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
+    /// Returns whether it makes sense to wait for the lock after an attempt that ended with this.
+    pub(super) fn may_retry(&self) -> bool {
+        match self {
+            Self::Busy | Self::PassedOver => true,
+            Self::Late(_) | Self::Closed => false,
+            Self::Failed(error) => !error.is_refused(),
+        }
+    }
+
     /// The error for a caller that has waited for the lock since `since`, and has `seen` this holder. Returns `None` if
     /// it must send another request.
     pub(super) fn error(

@@ -167,6 +167,7 @@ impl Process {
             hold: Owner::new().next_hold(),
             ttl: TTL,
             entry: None,
+            with_others: false,
         };
         let key = LockKey::new("", KEY)?;
         let taken = self.store.store.apply(Acquire { key, request });

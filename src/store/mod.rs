@@ -39,10 +39,9 @@ pub(crate) use self::verbs::contention::{Contended, Contention};
 pub(crate) use self::verbs::depth::{DepthChange, SetDepth};
 pub(crate) use self::verbs::inspect::{ForceRelease, Inspect, QueueLength, Seen, Snapshot};
 pub(crate) use self::verbs::release::{End, Leftovers, Release, ReleaseRequest, Retain};
-pub(crate) use self::verbs::renew::{Keep, Renew, RenewAnswer};
 #[cfg(test)]
-pub(crate) use self::verbs::several::HoldOf;
-pub(crate) use self::verbs::several::{AcquireAll, AcquireAllReply, MOST_TOGETHER};
+pub(crate) use self::verbs::renew::HoldOf;
+pub(crate) use self::verbs::renew::{Keep, MOST_TOGETHER, Renew, RenewAnswer};
 pub(crate) use self::verbs::share::{Downgrade, Share, ShareRequest, Unshare};
 pub(crate) use self::verbs::waits::{
     ChangeWaits, ClaimVictim, HoldsIn, PublishWait, WaitChange, WaitsOf,

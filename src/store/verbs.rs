@@ -20,7 +20,6 @@ pub(crate) mod inspect;
 pub(crate) mod release;
 pub(crate) mod renew;
 pub(crate) mod scripts;
-pub(crate) mod several;
 pub(crate) mod share;
 pub(crate) mod waits;
 

@@ -160,9 +160,8 @@ async fn locks_of_different_terms_are_taken_by_different_calls() {
         let before = calls(&world).await;
         let acquired = terms.iter().enumerate().map(|(number, &(ttl, entry))| {
             let request = AcquireRequest {
-                hold: some_hold(),
-                ttl,
                 entry,
+                ..acquire_request(some_hold(), ttl)
             };
             let key = key(number);
             store.ask(Acquire { key, request })

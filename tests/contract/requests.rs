@@ -12,16 +12,15 @@ use super::world::{
     FULL, MINUTE, NESTED, World, acquire_request, field_of, release_request, some_hold, some_waiter,
 };
 use crate::base::id::{FencingToken, HoldId};
-use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::base::process::ProcessId;
 use crate::store::redis::Script;
 use crate::store::verbs::described::Describe;
 use crate::store::{
-    Acquire, AcquireAll, AcquireRequest, AnswerFuture, ChangeWaits, ClaimVictim, Contention,
-    DepthChange, Downgrade, End, ForceRelease, HoldsIn, Inspect, Keep, Leftovers, PublishWait,
-    QueueEntry, QueueLength, ReleaseRequest, Renew, Retain, Seen, SetDepth, Share, ShareRequest,
-    StoreTime, Unshare, Verb, WaitChange, WaitsOf,
+    Acquire, AcquireRequest, AnswerFuture, ChangeWaits, ClaimVictim, Contention, DepthChange,
+    Downgrade, End, ForceRelease, HoldsIn, Inspect, Keep, Leftovers, PublishWait, QueueEntry,
+    QueueLength, ReleaseRequest, Renew, Retain, Seen, SetDepth, Share, ShareRequest, StoreTime,
+    Unshare, Verb, WaitChange, WaitsOf,
 };
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -144,12 +143,6 @@ impl Cast {
                 ..share_request(holds, TTL, entry)
             },
         };
-        let second = LockKey::new("app:", "{order}2").expect("a valid key");
-        let all = AcquireAll {
-            keys: vec![key.clone(), second],
-            hold,
-            ttl: TTL,
-        };
         vec![
             sending(world, "acquire", acquire(hold, None)),
             sending(world, "wait", acquire(hold, Some(entry))),
@@ -172,7 +165,6 @@ impl Cast {
                 "wait on to share",
                 share(&[self.behind.0], Some(self.behind.1), None),
             ),
-            sending(world, "acquire all", all),
         ]
     }
 

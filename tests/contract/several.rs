@@ -1,27 +1,15 @@
-//! Several locks together. They are acquired together or not at all, renewed together, and released if no process
-//! waits.
+//! Several locks together. They are renewed by one request, and released if no process waits.
 
 use std::time::Duration;
 
-use super::world::{MINUTE, World, near, release_all, some_hold, some_waiter};
-use crate::base::id::{FencingToken, HoldId};
+use super::world::{MINUTE, World, release_all, some_hold, some_waiter};
+use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::store::RenewAnswer::{Gone, Renewed};
-use crate::store::{
-    AcquireAll, AcquireAllReply, AcquireReply, HoldOf, Presence, QueueEntry, Renew, RenewAnswer,
-};
+use crate::store::{AcquireReply, HoldOf, Presence, Renew, RenewAnswer};
 
 on_every_store!(
-    free_locks_are_taken_together_with_one_token,
-    one_that_is_held_leaves_the_others_alone,
-    the_first_that_is_not_free_is_named,
-    a_process_that_waits_is_not_overtaken_and_a_tombstone_of_another_does_not_matter,
-    what_is_dead_in_a_line_keeps_no_lock_from_being_taken,
-    asking_again_gives_the_same_tokens_and_never_a_shorter_lease,
-    asking_again_where_one_is_gone_changes_nothing,
-    a_tombstone_at_any_of_them_refuses_all,
     a_lease_that_ran_out_frees_one_of_several,
-    the_token_is_greater_than_all_before_it_of_each_key,
     renewing_lengthens_all_and_shortens_none,
     renewing_answers_for_each_and_none_keeps_the_others_from_it,
     a_release_frees_those_that_are_there_and_tells_which,
@@ -38,22 +26,11 @@ fn keys(world: &World) -> [LockKey; 3] {
 }
 
 impl World {
-    async fn acquire_all(&self, keys: &[LockKey], hold: HoldId, ttl: Duration) -> AcquireAllReply {
-        let keys = keys.to_vec();
-        self.send(AcquireAll { keys, hold, ttl }).await
-    }
-
-    /// Acquires locks that the hold must get. Returns their tokens.
-    async fn take_all(&self, keys: &[LockKey], hold: HoldId, ttl: Duration) -> Vec<FencingToken> {
-        match self.acquire_all(keys, hold, ttl).await {
-            AcquireAllReply::Held { locks, .. } => locks
-                .into_iter()
-                .map(|(token, lease)| {
-                    assert!(near(lease, ttl), "{lease:?}");
-                    token
-                })
-                .collect(),
-            other => panic!("wanted the locks, got {other:?}"),
+    /// Acquires locks that the hold must get.
+    async fn take_all(&mut self, keys: &[LockKey], hold: HoldId, ttl: Duration) {
+        for key in keys {
+            self.at(key, async |world| world.take(hold, ttl).await)
+                .await;
         }
     }
 
@@ -97,145 +74,6 @@ fn lease(hold: HoldId, minutes: u64) -> Option<(String, u64)> {
     Some((hold.to_string(), minutes))
 }
 
-async fn free_locks_are_taken_together_with_one_token(mut world: World) {
-    let (keys, hold) = (keys(&world), some_hold());
-    let tokens = world.take_all(&keys, hold, 2 * MINUTE).await;
-    assert_eq!(tokens, [tokens[0]; 3]);
-    assert_eq!(world.leases(&keys).await, vec![lease(hold, 2); 3]);
-    for key in &keys {
-        let token = async |world: &World| world.seen().await.token;
-        assert_eq!(world.at(key, token).await, Some(tokens[0]));
-    }
-}
-
-async fn one_that_is_held_leaves_the_others_alone(mut world: World) {
-    let keys = keys(&world);
-    for (at, key) in keys.iter().enumerate() {
-        let holder = some_hold();
-        world
-            .at(key, async |world| world.take(holder, 3 * MINUTE).await)
-            .await;
-        let before = world.leases(&keys).await;
-        let answer = world.acquire_all(&keys, some_hold(), 9 * MINUTE).await;
-        assert_eq!(answer, AcquireAllReply::Busy { first: at });
-        assert_eq!(world.leases(&keys).await, before);
-        world
-            .at(key, async |world| world.release(holder).await)
-            .await;
-    }
-}
-
-async fn the_first_that_is_not_free_is_named(mut world: World) {
-    let keys = keys(&world);
-    let mine = some_hold();
-    for key in &keys[1..] {
-        world
-            .at(key, async |world| world.take(some_hold(), MINUTE).await)
-            .await;
-    }
-    let answer = world.acquire_all(&keys, mine, MINUTE).await;
-    assert_eq!(answer, AcquireAllReply::Busy { first: 1 });
-    // A lock of its own counts as well, unless it has them all.
-    world.take(mine, MINUTE).await;
-    let answer = world.acquire_all(&keys, mine, MINUTE).await;
-    assert_eq!(answer, AcquireAllReply::Busy { first: 0 });
-}
-
-async fn a_process_that_waits_is_not_overtaken_and_a_tombstone_of_another_does_not_matter(
-    world: World,
-) {
-    let keys = keys(&world);
-    let (holder, (waiter, entry)) = (some_hold(), some_waiter());
-    world.take(holder, MINUTE).await;
-    world.wait(waiter, MINUTE, entry).await;
-    world.pass(2 * MINUTE).await;
-    // The lease has expired, and the place exists.
-    let answer = world.acquire_all(&keys, some_hold(), MINUTE).await;
-    assert_eq!(answer, AcquireAllReply::Busy { first: 0 });
-    world.leave(waiter, entry.inbox).await;
-    world.bury(some_hold()).await;
-    world.take_all(&keys, some_hold(), MINUTE).await;
-}
-
-/// A reader whose lock has gone, and a process that has died while it waited. A tombstone keeps their line.
-async fn what_is_dead_in_a_line_keeps_no_lock_from_being_taken(mut world: World) {
-    let keys = keys(&world);
-    let (holder, reader) = (some_hold(), some_hold());
-    world
-        .at(&keys[1], async |world| {
-            world.read(&[reader], MINUTE).await;
-            world.bury(some_hold()).await;
-        })
-        .await;
-    for key in [&keys[0], &keys[2]] {
-        let (waiter, entry) = some_waiter();
-        let entry = QueueEntry {
-            life: 2 * MINUTE,
-            ..entry
-        };
-        world
-            .at(key, async |world| {
-                world.take(holder, MINUTE).await;
-                world.wait(waiter, MINUTE, entry).await;
-                world.bury(some_hold()).await;
-            })
-            .await;
-    }
-    world.pass(3 * MINUTE).await;
-    world.take_all(&keys, some_hold(), MINUTE).await;
-}
-
-async fn asking_again_gives_the_same_tokens_and_never_a_shorter_lease(mut world: World) {
-    let (keys, hold) = (keys(&world), some_hold());
-    let first = async |world: &World| world.take(hold, 3 * MINUTE).await;
-    let token = world.at(&keys[1], first).await;
-    let others = [keys[0].clone(), keys[2].clone()];
-    let tokens = world.take_all(&others, hold, 3 * MINUTE).await;
-    for (ttl, minutes) in [(1, 3), (5, 5), (2, 5)] {
-        match world.acquire_all(&keys, hold, ttl * MINUTE).await {
-            AcquireAllReply::Held { locks, .. } => {
-                let again: Vec<_> = locks.iter().map(|(token, _)| *token).collect();
-                assert_eq!(again, [tokens[0], token, tokens[0]]);
-            }
-            other => panic!("{other:?}"),
-        }
-        assert_eq!(world.leases(&keys).await, vec![lease(hold, minutes); 3]);
-    }
-}
-
-async fn asking_again_where_one_is_gone_changes_nothing(mut world: World) {
-    let (keys, hold) = (keys(&world), some_hold());
-    world.take_all(&keys, hold, MINUTE).await;
-    world.release(hold).await;
-    let before = world.leases(&keys).await;
-    let answer = world.acquire_all(&keys, hold, 9 * MINUTE).await;
-    assert_eq!(answer, AcquireAllReply::Busy { first: 1 });
-    assert_eq!(world.leases(&keys).await, before);
-}
-
-async fn a_tombstone_at_any_of_them_refuses_all(mut world: World) {
-    let keys = keys(&world);
-    for key in &keys {
-        let hold = some_hold();
-        world.at(key, async |world| world.bury(hold).await).await;
-        let answer = world.acquire_all(&keys, hold, MINUTE).await;
-        assert_eq!(answer, AcquireAllReply::Ended);
-        assert_eq!(world.leases(&keys).await, vec![None; 3]);
-    }
-    // This is also so if it has the others.
-    let hold = some_hold();
-    world.take_all(&keys, hold, MINUTE).await;
-    world.bury(hold).await;
-    assert_eq!(
-        world.acquire_all(&keys, hold, 9 * MINUTE).await,
-        AcquireAllReply::Ended
-    );
-    assert_eq!(
-        world.leases(&keys).await,
-        [None, lease(hold, 1), lease(hold, 1)]
-    );
-}
-
 async fn a_lease_that_ran_out_frees_one_of_several(mut world: World) {
     let (keys, late) = (keys(&world), some_hold());
     world.take_all(&keys, late, 2 * MINUTE).await;
@@ -245,32 +83,7 @@ async fn a_lease_that_ran_out_frees_one_of_several(mut world: World) {
     world.pass(3 * MINUTE).await;
     let renewed = world.renew_all(&each(&keys, late), MINUTE).await;
     assert_eq!(renewed, [Gone, Gone, Renewed]);
-    let next = some_hold();
-    let answer = world.acquire_all(&keys, next, MINUTE).await;
-    assert_eq!(answer, AcquireAllReply::Busy { first: 2 });
-    world.take_all(&keys[..2], next, MINUTE).await;
-}
-
-async fn the_token_is_greater_than_all_before_it_of_each_key(mut world: World) {
-    let keys = keys(&world);
-    let mut last = FencingToken(0);
-    for key in &keys {
-        let hold = some_hold();
-        let taken = async |world: &World| {
-            let token = world.take(hold, MINUTE).await;
-            world.release(hold).await;
-            token
-        };
-        last = last.max(world.at(key, taken).await);
-    }
-    let hold = some_hold();
-    let tokens = world.take_all(&keys, hold, MINUTE).await;
-    assert!(
-        tokens.iter().all(|token| *token > last),
-        "{tokens:?} {last}"
-    );
-    world.release_all(&each(&keys, hold)).await;
-    assert!(world.take(some_hold(), MINUTE).await > tokens[0]);
+    world.take_all(&keys[..2], some_hold(), MINUTE).await;
 }
 
 async fn renewing_lengthens_all_and_shortens_none(mut world: World) {

@@ -66,6 +66,7 @@ pub(crate) fn acquire_request(hold: HoldId, ttl: Duration) -> AcquireRequest {
         hold,
         ttl,
         entry: None,
+        with_others: false,
     }
 }
 

@@ -1,5 +1,7 @@
 //! The meaning of the numbers in the requests, and how a request is sent.
 
+use futures_util::future::try_join_all;
+
 use super::reply::Reply;
 use super::step::{Entry, HOLDS, INBOXES, KEYS, Request, Wish};
 use super::waits;
@@ -8,8 +10,8 @@ use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::store::contract::world::{release_each, some_hold};
 use crate::store::{
-    Acquire, AcquireAll, AcquireRequest, DepthChange, Downgrade, End, HoldOf, Keep, QueueEntry,
-    ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Store, StoreTime,
+    Acquire, AcquireRequest, DepthChange, Downgrade, End, HoldOf, Keep, QueueEntry, ReleaseRequest,
+    Renew, SetDepth, Share, ShareRequest, Store, StoreTime,
 };
 
 /// These are new in each case, except for the inboxes, which stay open.
@@ -133,12 +135,14 @@ impl Names {
                 store.release(&key, request).await.map(Reply::Presence)
             }
             Request::AcquireAll { wish } => {
-                let acquired = store.ask(AcquireAll {
-                    keys,
-                    hold: self.holds[wish.hold],
-                    ttl: wish.ttl,
-                });
-                acquired.await.map(Reply::AcquiredAll)
+                let request = AcquireRequest {
+                    with_others: self.with_batches,
+                    ..self.acquire(wish, None)
+                };
+                let acquired = keys
+                    .into_iter()
+                    .map(|key| store.ask(Acquire { key, request }));
+                try_join_all(acquired).await.map(Reply::AcquiredAll)
             }
             Request::Renew { holds, count, ttl } => {
                 let mut holds = self.each(keys, holds);
@@ -171,6 +175,7 @@ impl Names {
             hold: self.holds[hold],
             ttl,
             entry: waits.map(|entry| self.entry(entry)),
+            with_others: false,
         }
     }
 

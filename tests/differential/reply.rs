@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use super::waits::WaitReply;
 use crate::base::id::FencingToken;
-use crate::store::{
-    AcquireAllReply, AcquireReply, HandoffMessage, Presence, RenewAnswer, Snapshot, StoreTime,
-};
+use crate::store::{AcquireReply, HandoffMessage, Presence, RenewAnswer, Snapshot, StoreTime};
 
 /// The text in place of a part that was removed.
 const NO_TOKEN: FencingToken = FencingToken(0);
@@ -18,7 +16,7 @@ pub(super) enum Reply {
     /// The numbers of the holds.
     Gone(Vec<usize>),
     Presence(Presence),
-    AcquiredAll(AcquireAllReply),
+    AcquiredAll(Vec<AcquireReply>),
     Renewed(Vec<RenewAnswer>),
     ReleasedAll(Vec<bool>),
     Snapshot(Option<Snapshot>),
@@ -41,11 +39,11 @@ impl Reply {
         let (span, token) = match &mut self {
             Self::Acquired(acquired) => take_acquired(acquired),
             // The lock of the first key is inspected right after.
-            Self::AcquiredAll(AcquireAllReply::Held { at, locks }) => {
-                at.micros = 0;
-                let last = locks.last().copied();
-                locks.fill((NO_TOKEN, Duration::ZERO));
-                (last.map(|(_, lease)| lease), None)
+            Self::AcquiredAll(replies) => {
+                let spans = replies
+                    .iter_mut()
+                    .filter_map(|reply| take_acquired(reply).0);
+                (spans.max(), None)
             }
             Self::Shared(replies) => {
                 // The replies to readers that wait contain how long the lock is held. All readers inside have one

@@ -78,6 +78,7 @@ pub(crate) fn request(hold: Hold) -> AcquireRequest {
             life: span(ticks::PLACE),
             tells: false,
         }),
+        with_others: false,
     }
 }
 

@@ -9,8 +9,8 @@ use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::store::redis::Unexpected;
 use crate::store::{
-    Acquire, AcquireAll, AcquireAllReply, AcquireReply, AcquireRequest, End, ForceRelease, Inspect,
-    Presence, Release, ReleaseRequest, Renew, RenewAnswer, Retain, Seen, Snapshot, Unshare, Verb,
+    Acquire, AcquireReply, AcquireRequest, End, ForceRelease, Inspect, Presence, Release,
+    ReleaseRequest, Renew, RenewAnswer, Retain, Seen, Snapshot, Unshare, Verb,
 };
 
 type Read<T> = Result<T, Unexpected>;
@@ -43,6 +43,7 @@ pub(super) fn acquired(reply: Value, ttl: Duration) -> Read<AcquireReply> {
         hold: hold(),
         ttl,
         entry: None,
+        with_others: false,
     };
     let key = key();
     Acquire { key, request }.read(reply)
@@ -78,12 +79,6 @@ pub(super) fn fields(reply: Value) -> Read<Vec<Vec<u8>>> {
 
 pub(super) fn snapshot(reply: Value) -> Read<Option<Snapshot>> {
     Inspect::of(&key()).read(reply)
-}
-
-/// A request for this number of leases of `ttl`.
-pub(super) fn acquired_all(reply: Value, count: usize, ttl: Duration) -> Read<AcquireAllReply> {
-    let (keys, hold) = (vec![key(); count], hold());
-    AcquireAll { keys, hold, ttl }.read(reply)
 }
 
 pub(super) fn renewed(reply: Value, count: usize) -> Read<Vec<RenewAnswer>> {

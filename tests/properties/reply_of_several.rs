@@ -2,38 +2,12 @@
 
 use redis::Value;
 
-use super::asked::{acquired_all, renewed};
-use super::{TTL, says, says_taken};
+use super::asked::renewed;
+use crate::store::RenewAnswer;
 use crate::store::redis::batch;
-use crate::store::{AcquireAllReply, RenewAnswer};
 
 /// The replies about this number of locks.
 pub(super) fn check(reply: &Value, ints: Option<&[i64]>, count: usize) {
-    let index = |index: i64| usize::try_from(index - 1).ok().filter(|at| *at < count);
-    let of_one = |at, [token, lease]: [i64; 2]| [1, token, lease, at];
-    let parts = match acquired_all(reply.clone(), count, TTL) {
-        Ok(AcquireAllReply::Busy { first }) => {
-            assert!(
-                matches!(ints, Some(&[0, at]) if index(at) == Some(first)),
-                "{reply:?}"
-            );
-            return;
-        }
-        Ok(AcquireAllReply::Ended) => return assert_eq!(ints, Some(&[-1][..])),
-        Ok(held) => (0..count).map(|at| held.part(at)).collect(),
-        Err(_) => Vec::new(),
-    };
-    for (at, part) in parts.iter().enumerate() {
-        let says = match (reply, ints) {
-            (Value::Int(token), _) => says_taken(*token, Some(*part)),
-            (_, Some([1, micros, pairs @ ..])) => {
-                let (pairs, rest) = pairs.as_chunks::<2>();
-                rest.is_empty() && pairs.len() == count && says(&of_one(*micros, pairs[at]), *part)
-            }
-            _ => false,
-        };
-        assert!(says, "{reply:?} as {part:?}");
-    }
     let answers = renewed(reply.clone(), count).ok();
     let of = |integer: &i64| match integer {
         1 => Some(RenewAnswer::Renewed),

@@ -217,7 +217,7 @@ impl store::Wire for Link {
             connection.requests.fetch_add(1, Relaxed);
             let mut disconnects = connection.watch();
             let repeats = match step {
-                "acquire" | "share" | "acquire_all" => Repeats::Unanswered,
+                "acquire" | "share" => Repeats::Unanswered,
                 _ => Repeats::Anyway,
             };
             let (answer, answered) = oneshot::channel();

@@ -10,8 +10,8 @@ use super::ledger::Ledger;
 use super::server::Server;
 use crate::base::key::LockKey;
 use crate::store::{
-    Acquire, AcquireAll, AcquireReply, Downgrade, Presence, Release, Reply, Request, Retain, Share,
-    Unshare, Verb,
+    Acquire, AcquireReply, Downgrade, Presence, Release, Reply, Request, Retain, Share, Unshare,
+    Verb,
 };
 
 pub(super) struct Wire {
@@ -62,9 +62,6 @@ impl Wire {
         } else if let Some((Share { key, request }, replies)) = both(request, reply) {
             let each = request.holds.iter().zip(replies);
             each.for_each(|(hold, reply)| given(key, *hold, reply));
-        } else if let Some((AcquireAll { keys, hold, .. }, reply)) = both(request, reply) {
-            let each = (0..).zip(keys);
-            each.for_each(|(index, key)| given(key, *hold, &reply.part(index)));
         } else if let Some((Downgrade { key, hold, .. }, Presence::Present)) = both(request, reply)
         {
             self.ledger.downgraded(key.as_str(), *hold);

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::{Engine, detects};
-use crate::base::error::{LockError, StoreError};
+use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
@@ -29,7 +29,7 @@ use crate::hold::group::Group;
 use crate::hold::hold::{CallGraph, Hold};
 use crate::hold::poll_watch::PollWatch;
 use crate::hold::{confirm, scope};
-use crate::queue::{Grant, Stop};
+use crate::queue::{Attempted, Grant};
 use crate::store::MOST_TOGETHER;
 
 /// An acquisition in progress.
@@ -166,52 +166,38 @@ impl<'a> AcquiringAll<'a> {
         self.graph = Some(graph);
     }
 
-    /// Acquires the locks of these sorted keys: together if they are free, otherwise one after the other.
+    /// Acquires the locks of these sorted keys: several at once if they are free, otherwise one after the other.
     async fn take_all(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
         let mut at = 0;
-        // The next key that is not requested together with the keys before it, because its lock is not free.
-        let mut busy = keys.len();
-        // Readers of one key enter together. That saves more than a single request for all keys.
-        let mut one_by_one = self.terms.mode == Mode::Shared;
-        while let Some(key) = keys.get(at) {
-            let together = self.first_together(keys.get(at..busy).unwrap_or_default());
-            if one_by_one || together.len() < 2 {
-                self.take(key).await?;
-                at += 1;
-                if busy < at {
-                    busy = keys.len();
-                }
+        while let Some(rest) = keys.get(at..).filter(|rest| !rest.is_empty()) {
+            let attempted = self.attempt_all(self.first_together(rest)).await?;
+            let taken = attempted.grants.len();
+            for (grant, key) in attempted.grants.into_iter().zip(rest) {
+                self.begin(grant, key);
+            }
+            at += taken;
+            if taken < attempted.count {
+                self.begin_anew();
+            } else if taken > 0 {
                 continue;
             }
-            let (taken, stop) = self.take_together(together).await?;
-            at += taken;
-            match stop {
-                // Another caller in this process wants the next key.
-                Stop::Unasked if taken < together.len() => busy = at,
-                Stop::Unasked => {}
-                Stop::Busy(index) => {
-                    busy = at + index;
-                    self.check_wait_for(keys.get(busy))?;
-                }
-                Stop::Failed(failure) => {
-                    busy = at;
-                    self.begin_anew();
-                    // A request for one lock shows which lock is rejected. It may also be allowed where a request
-                    // for several is not.
-                    one_by_one = failure.as_ref().is_some_and(StoreError::is_refused);
-                    if !one_by_one {
-                        self.check_retry(keys.get(at), failure)?;
-                    }
-                }
+            // The next lock is not free, or is wanted in this process.
+            if let Some(key) = keys.get(at) {
+                self.take(key).await?;
+                at += 1;
             }
         }
         Ok(())
     }
 
-    /// Returns the first of these keys, as many as one request can ask for.
+    /// Returns the first of these keys, as many as are requested at once. Readers of one key enter together, which saves
+    /// more than a single request for all keys.
     fn first_together<'k>(&self, keys: &'k [LockKey]) -> &'k [LockKey] {
         let store = self.engine.store();
-        let first = keys.iter().take(MOST_TOGETHER);
+        let first = keys.iter().take(match self.terms.mode {
+            Mode::Exclusive => MOST_TOGETHER,
+            Mode::Shared => 0,
+        });
         let together = first.take_while(|other| store.spans(&keys[0], other));
         &keys[..together.count()]
     }
@@ -245,19 +231,16 @@ impl<'a> AcquiringAll<'a> {
         Ok(())
     }
 
-    /// Acquires the locks of several keys if they are free. Returns how many of them it has acquired, counted from the
-    /// first.
-    async fn take_together(&mut self, keys: &[LockKey]) -> Result<(usize, Stop), LockError> {
+    /// Makes one attempt for each of these locks, if there are several. It waits for nothing while it has locks out of
+    /// their order.
+    async fn attempt_all(&self, keys: &[LockKey]) -> Result<Attempted, LockError> {
+        let [first, _, ..] = keys else {
+            return Ok(Attempted::default());
+        };
+        self.engine.check_open(first)?;
         let queues = self.engine.renewals.queues();
-        keys.first()
-            .map_or(Ok(()), |key| self.engine.check_open(key))?;
-        let acquired = queues.acquire_all(keys, self.hold, self.terms, self.since, &self.runtime);
-        let acquired = unless_lost(self.entry.holds(), acquired).await?;
-        let count = acquired.taken.len();
-        for (grant, key) in acquired.taken.into_iter().zip(keys) {
-            self.begin(grant, key);
-        }
-        Ok((count, acquired.stop))
+        let attempted = queues.attempt_all(keys, self.hold, self.terms, self.since, &self.runtime);
+        unless_lost(self.entry.holds(), attempted).await
     }
 
     /// Enters a lock that was acquired.
@@ -291,30 +274,5 @@ impl<'a> AcquiringAll<'a> {
         // Boxed, because it is rarely needed.
         let verified = Box::pin(verified(begun, store, limit));
         Box::pin(unless_lost(self.entry.holds(), verified)).await
-    }
-
-    /// Fails if the caller does not want to wait for a lock that is not free.
-    fn check_wait_for(&self, key: Option<&LockKey>) -> Result<(), LockError> {
-        match key {
-            Some(key) if self.terms.wait == WaitLimit::Never => Err(LockError::Busy {
-                key: key.name().to_owned(),
-            }),
-            _ => Ok(()),
-        }
-    }
-
-    /// Fails if the caller does not want to wait for a store that has failed.
-    fn check_retry(
-        &self,
-        key: Option<&LockKey>,
-        failure: Option<StoreError>,
-    ) -> Result<(), LockError> {
-        match failure {
-            Some(source) if self.terms.wait == WaitLimit::Never => {
-                let name = key.map(|key| key.name().to_owned());
-                Err(LockError::of_store(name, source))
-            }
-            _ => Ok(()),
-        }
     }
 }

@@ -22,6 +22,8 @@ pub(crate) struct AcquireRequest {
     pub(crate) ttl: Duration,
     /// The way in which the hold waits; `None` if it does not.
     pub(crate) entry: Option<QueueEntry>,
+    /// Whether other locks are requested with it, so that it waits for their requests.
+    pub(crate) with_others: bool,
 }
 
 /// The reply to one hold.
@@ -62,7 +64,9 @@ impl Verb for Acquire {
     }
 
     fn call(&self) -> Call {
-        let AcquireRequest { hold, ttl, entry } = self.request;
+        let AcquireRequest {
+            hold, ttl, entry, ..
+        } = self.request;
         let call = Self::lua().on_lock(&self.key).arg(Field(hold)).millis(ttl);
         let Some(entry) = entry else {
             return call;
@@ -71,8 +75,14 @@ impl Verb for Acquire {
         call.millis(entry.life).told(entry)
     }
 
+    fn goes_with_others(&self) -> bool {
+        self.request.with_others
+    }
+
     fn short(&self) -> Option<Short> {
-        let AcquireRequest { hold, ttl, entry } = self.request;
+        let AcquireRequest {
+            hold, ttl, entry, ..
+        } = self.request;
         let told = entry.and_then(|entry| entry.tells.then_some(entry.inbox));
         Some(Short {
             key: self.key.clone(),
@@ -95,7 +105,9 @@ impl Verb for Acquire {
     }
 
     fn apply(self, state: &mut State, now: Instant) -> AcquireReply {
-        let AcquireRequest { hold, ttl, entry } = self.request;
+        let AcquireRequest {
+            hold, ttl, entry, ..
+        } = self.request;
         let mut view = state.view(&self.key, now);
         if view.line(|line| line.is_buried(hold)) {
             return AcquireReply::Ended;

@@ -6,16 +6,21 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::Verb;
-use super::several::{HoldOf, fields};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::store::memory::State;
-use crate::store::redis::wire::names::Fields;
+use crate::store::redis::wire::names::{Field, Fields};
 use crate::store::redis::wire::reply::{self, integers};
 use crate::store::redis::{Call, Script, Unexpected, script};
 
+/// The maximum number of keys in one request, so that no script keeps the server busy for long.
+pub(crate) const MOST_TOGETHER: usize = 32;
+
+/// A hold of one lock, as one of several.
+pub(crate) type HoldOf = (LockKey, HoldId);
+
 /// Makes the leases of exclusive holds last at least the TTL from the execution of the request. Returns the outcome for
-/// each hold. The keys are distinct, and at most [`MOST_TOGETHER`](super::several::MOST_TOGETHER).
+/// each hold. The keys are distinct, and at most [`MOST_TOGETHER`].
 #[derive(Clone, Debug)]
 pub(crate) struct Renew {
     pub(crate) holds: Vec<HoldOf>,
@@ -54,7 +59,8 @@ impl Verb for Renew {
         let Self { holds, ttl } = self;
         let keys = holds.iter().map(|(key, _)| key.as_str());
         let call = keys.fold(Self::lua().call(holds.len()), Call::arg);
-        fields(call.millis(*ttl), holds)
+        let fields = holds.iter().map(|&(_, hold)| Field(hold));
+        fields.fold(call.millis(*ttl), Call::arg)
     }
 
     fn read(&self, reply: Value) -> Result<Vec<RenewAnswer>, Unexpected> {

@@ -1,12 +1,10 @@
 //! All scripts, for the code that loads or checks each of them.
 
-use super::{
-    Verb, acquire, contention, depth, described, inspect, release, renew, several, share, waits,
-};
+use super::{Verb, acquire, contention, depth, described, inspect, release, renew, share, waits};
 use crate::store::redis::{Script, batch};
 
 /// All scripts of verbs, and the one that executes many short requests.
-pub(crate) fn scripts() -> [&'static Script; 19] {
+pub(crate) fn scripts() -> [&'static Script; 18] {
     [
         acquire::Acquire::lua(),
         contention::Contention::lua(),
@@ -19,7 +17,6 @@ pub(crate) fn scripts() -> [&'static Script; 19] {
         release::Release::lua(),
         release::Retain::lua(),
         renew::Renew::lua(),
-        several::AcquireAll::lua(),
         batch::lua(),
         share::Share::lua(),
         share::Unshare::lua(),

@@ -47,7 +47,7 @@ pub(crate) struct PublishWait {
     pub(crate) known: Option<StoreTime>,
 }
 
-/// Publishes waits and removes records, at most [`MOST_TOGETHER`](super::several::MOST_TOGETHER) in one request.
+/// Publishes waits and removes records, at most [`MOST_TOGETHER`](super::renew::MOST_TOGETHER) in one request.
 /// Returns the result for each change. After an error some of the changes may have been made.
 #[derive(Clone, Debug)]
 pub(crate) struct ChangeWaits(pub(crate) Vec<WaitChange>);

@@ -118,7 +118,12 @@ impl Shell {
             life: 2 * heartbeat,
             tells: false,
         });
-        let request = AcquireRequest { hold, ttl, entry };
+        let request = AcquireRequest {
+            hold,
+            ttl,
+            entry,
+            with_others: false,
+        };
         self.callers.push((hold, Caller::Waits { asks_once }));
         self.records.insert(hold, Record::of(mode));
         self.step(Input::Join(Wish {

@@ -56,7 +56,9 @@ impl Store {
     }
 
     pub(super) fn acquire(&mut self, request: AcquireRequest, now: Instant) -> AcquireReply {
-        let AcquireRequest { hold, ttl, entry } = request;
+        let AcquireRequest {
+            hold, ttl, entry, ..
+        } = request;
         if self.tombstones.contains(&hold) {
             return AcquireReply::Ended;
         }

@@ -1,0 +1,165 @@
+//! Single attempts at several locks for one caller, all made at once. Their requests travel as one batch.
+//!
+//! The caller makes an attempt of its own in the local queue of each key. So each key is independent of the others when
+//! another caller joins, the caller is dropped, or there is no response. Only keys whose local queue is vacant are
+//! attempted, so no caller of this process is overtaken.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use super::grant::{Grant, Release};
+use super::lines::{Alone, LoneCaller, Slot};
+use super::local_queues::LocalQueues;
+use super::step::{Ask, Refusal, Wish, silent};
+use super::wait::Wait;
+use super::waiter::Waiter;
+use crate::base::background::Handover;
+use crate::base::error::LockError;
+use crate::base::events;
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::base::options::{Terms, WaitLimit};
+use crate::base::span::Span;
+use crate::base::timer::{timeout, timeout_at};
+
+/// The result of the attempts.
+#[derive(Debug, Default)]
+pub(crate) struct Attempted {
+    /// The number of keys that were attempted.
+    pub(crate) count: usize,
+    /// The locks of the first of these keys, in their order. If there are fewer, the hold has ended for the others.
+    pub(crate) grants: Vec<Grant>,
+}
+
+/// A lock that was granted. It is given back, unless the caller takes it.
+struct Granted<'q> {
+    queues: &'q Arc<LocalQueues>,
+    key: &'q LockKey,
+    runtime: &'q Handle,
+    grant: Option<Grant>,
+}
+
+impl Granted<'_> {
+    /// Gives the lock back, together with others.
+    fn undo(&mut self) -> Option<Handover<()>> {
+        let (queues, key) = (self.queues, self.key);
+        let release = Release {
+            with_others: true,
+            ..self.grant.take()?.release()
+        };
+        events::acquire_undone(key, release.hold);
+        queues.ends_soon(key, release.hold);
+        let runtime = Handle::try_current().unwrap_or_else(|_| self.runtime.clone());
+        let undone = queues.release(key, release).map(drop);
+        let undone = Handover::new(Some(runtime), Span::default(), undone);
+        Some(undone.in_memory(queues.store().is_memory()))
+    }
+}
+
+impl Drop for Granted<'_> {
+    fn drop(&mut self) {
+        drop(self.undo());
+    }
+}
+
+impl LocalQueues {
+    /// Makes one attempt for each of the first keys, up to one that is held or wanted in this process. Makes none if
+    /// there are fewer than two such keys. Locks behind one that is not granted are given back. Dropping the future
+    /// undoes whatever the store may have granted by then.
+    ///
+    /// Fails if it is useless to wait for the lock that is not granted, or if the caller does not wait.
+    pub(crate) async fn attempt_all(
+        self: &Arc<Self>,
+        keys: &[LockKey],
+        hold: HoldId,
+        terms: Terms,
+        since: Instant,
+        runtime: &Handle,
+    ) -> Result<Attempted, LockError> {
+        let wait = WaitLimit::Never;
+        let mut wish = self.wish(hold, Terms { wait, ..terms });
+        wish.request.with_others = true;
+        let waits = self.enter_vacant(keys, wish, runtime);
+        let count = waits.len();
+        let attempts = join_all(waits.into_iter().zip(keys).map(async |(wait, key)| {
+            // This is read before the request, as for a single lock.
+            let disconnects = self.store().disconnects_of(key);
+            let mut grant = wait.await?;
+            grant.requested_after(disconnects);
+            Ok::<_, Refusal>(Granted {
+                queues: self,
+                key,
+                runtime,
+                grant: Some(grant),
+            })
+        }));
+        let mut answers = match self.limit(terms.wait.limit(since), Instant::now()) {
+            Some(limit) => timeout_at(limit, attempts).await.map_err(|_elapsed| {
+                let first = keys.first().map(|key| key.name().to_owned());
+                LockError::of_store(first, silent())
+            })?,
+            None => attempts.await,
+        };
+        let now = Instant::now();
+        let is_live = |granted: &Granted<'_>| granted.grant.is_some_and(|it| it.is_live(now));
+        let taken = answers
+            .iter()
+            .take_while(|it| it.as_ref().is_ok_and(is_live));
+        let mut others = answers.split_off(taken.count()).into_iter();
+        let refusal = others.next().and_then(Result::err);
+        let refusal = refusal.filter(|it| terms.wait == WaitLimit::Never || !it.may_retry());
+        if let (Some(refusal), Some(key)) = (refusal, keys.get(answers.len()))
+            && let Some(error) = refusal.error(key, hold, since, || None)
+        {
+            let granted = answers.iter_mut().chain(others.as_mut_slice()).flatten();
+            let undone = join_all(granted.filter_map(Granted::undo));
+            // The caller finds nothing left of its attempts, unless the store does not respond.
+            let limit = self.store().answers_within(key).min(terms.ttl);
+            let _ = timeout(limit, undone).await;
+            return Err(error);
+        }
+        let grants = answers.into_iter().flatten();
+        Ok(Attempted {
+            count,
+            grants: grants.filter_map(|mut it| it.grant.take()).collect(),
+        })
+    }
+
+    /// Returns whether no caller of this process has or wants the lock.
+    pub(crate) fn is_vacant(&self, key: &LockKey) -> bool {
+        !self.lines.lock().of.contains_key(key)
+    }
+
+    /// Enters the local queues of the first keys, up to one that is not vacant, if there are at least two such keys.
+    fn enter_vacant<'q>(
+        self: &'q Arc<Self>,
+        keys: &'q [LockKey],
+        wish: Wish,
+        runtime: &'q Handle,
+    ) -> Vec<Wait<'q>> {
+        // Nothing is sent before the first poll.
+        let ask = |key| self.requests.ask(key, Ask::Acquire(wish.request));
+        let mut asked = Vec::from_iter(keys.iter().map(ask)).into_iter();
+        let mut lines = self.lines.lock();
+        let vacant = keys.iter().take_while(|key| !lines.of.contains_key(*key));
+        let vacant = Some(vacant.count()).filter(|count| *count > 1);
+        let vacant = keys.iter().take(vacant.unwrap_or_default());
+        for (key, acquiring) in vacant.clone().zip(&mut asked) {
+            let asking = LoneCaller {
+                waiter: Waiter::new(wish),
+                runtime: runtime.id(),
+                acquiring: Some(acquiring),
+                waker: None,
+            };
+            let slot = Slot::Alone(Alone::Asking(Box::new(asking)));
+            lines.of.insert(key.clone(), slot);
+        }
+        drop(lines);
+        let alone = |key| Wait::alone(self, key, wish, runtime);
+        vacant.map(alone).collect()
+    }
+}
