@@ -3,14 +3,9 @@
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
-use tokio::runtime::Handle;
 use tokio::task::yield_now;
 
 use super::*;
-use crate::base::options::{Options, Queueing};
-use crate::queue::LocalQueues;
-use crate::queue::lines::{Alone, Line, Slot};
-use crate::store::Store;
 
 type Section = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
 

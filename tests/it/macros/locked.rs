@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reentry::{LockError, Locks, held, locked};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -2,18 +2,16 @@
 
 use std::future::pending;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicI64, AtomicU32};
 use std::time::Duration;
 
 use crate::support::stats::Calls;
-use crate::support::{
-    DEADLINE, RedisServer, connect, depths, eventually, on_both_stores, until_depths, until_waiting,
-};
+use crate::support::{RedisServer, connect, depths, on_both_stores, until_depths, until_waiting};
 use reentry::__admin::Ids as _;
 use reentry::testing::Server;
 use reentry::{Holder, LockError, Locks, held};
-use tokio::sync::{Barrier, oneshot};
+use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
