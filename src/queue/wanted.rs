@@ -1,6 +1,5 @@
 //! The wait of a holder until another caller wants its lock.
 
-use std::future::pending;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -11,10 +10,10 @@ use super::contention::Watch;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::timer::timeout;
-use crate::store::{Contended, Contention};
+use crate::store::Inspect;
 
 impl LocalQueues {
-    /// Resolves when another caller or process waits for the lock of this hold. If the hold is gone, it never resolves.
+    /// Resolves when another caller or process waits for the lock of this hold.
     pub(crate) async fn until_wanted(&self, key: &LockKey, hold: HoldId, heartbeat: Duration) {
         let watch = Watch::begin(&self.watched, key);
         loop {
@@ -24,18 +23,15 @@ impl LocalQueues {
             if self.is_wanted(key) {
                 return;
             }
-            let asked = self.store().ask(Contention {
-                key: key.clone(),
-                hold,
-                inbox: self.requests.inbox(),
-                tells: self.listen(),
-            });
-            match timeout(heartbeat, asked).await {
-                Ok(Ok(Contended::Yes)) => return,
-                Ok(Ok(Contended::Gone)) => pending().await,
-                Ok(Ok(Contended::No) | Err(_)) | Err(_) => {}
+            // The process of the holder gets a message when another one begins to wait.
+            self.listen();
+            let asked = self.store().ask(Inspect::of(key));
+            if let Ok(Ok(Some(seen))) = timeout(heartbeat, asked).await
+                && seen.waiting > 0
+                && seen.has(hold)
+            {
+                return;
             }
-            // Without a response, the request is repeated after a heartbeat.
             let _ = timeout(heartbeat, noted).await;
         }
     }

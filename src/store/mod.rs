@@ -35,7 +35,6 @@ pub(crate) use self::records::{
 pub(crate) use self::redis::RedisStore;
 use self::verbs::OfVerb;
 pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
-pub(crate) use self::verbs::contention::{Contended, Contention};
 pub(crate) use self::verbs::depth::{DepthChange, SetDepth};
 pub(crate) use self::verbs::inspect::{ForceRelease, Inspect, QueueLength, Seen, Snapshot};
 pub(crate) use self::verbs::release::{End, Leftovers, Release, ReleaseRequest, Retain};

@@ -13,7 +13,6 @@ use super::memory::State;
 use super::redis::{Call, Question, Script, Short, Unexpected};
 
 pub(crate) mod acquire;
-pub(crate) mod contention;
 pub(crate) mod depth;
 pub(crate) mod described;
 pub(crate) mod inspect;

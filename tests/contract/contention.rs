@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::inbox::Inbox;
-use super::world::{MINUTE, PLACE_LIFE, World, entry_of, some_hold, some_waiter};
+use super::world::{MINUTE, World, entry_of, some_hold, some_waiter};
 use crate::base::id::HoldId;
-use crate::store::{AcquireReply, Contended, Contention, QueueEntry};
+use crate::store::{AcquireReply, QueueEntry};
 
 on_every_store!(
     the_holder_is_told_of_the_first_that_comes,
@@ -14,9 +14,6 @@ on_every_store!(
     a_waiter_of_the_same_process_is_no_news,
     a_process_that_the_lock_has_moved_to_is_told_in_its_turn,
     an_answer_says_whether_another_process_may_wait,
-    a_holder_that_asks_is_told_of_the_next_that_comes,
-    a_holder_that_only_asks_is_not_told,
-    a_waiter_of_the_holders_process_is_not_another_one,
 );
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -115,57 +112,4 @@ async fn an_answer_says_whether_another_process_may_wait(world: World) {
     assert!(!is_contended(Some(world.acquire(first, TTL).await)));
     come(&world).await;
     assert!(is_contended(Some(world.acquire(first, TTL).await)));
-}
-
-/// Sends the question for a hold whose process did not want messages when it acquired the lock.
-async fn ask(world: &World, hold: HoldId, inbox: &Inbox, tells: bool) -> Contended {
-    let contention = Contention {
-        key: world.key.clone(),
-        hold,
-        inbox: inbox.id,
-        tells,
-    };
-    world.store.ask(contention).await.expect("an answer")
-}
-
-async fn a_holder_that_asks_is_told_of_the_next_that_comes(world: World) {
-    let mut inbox = world.inbox().await;
-    let hold = some_hold();
-    assert_eq!(ask(&world, hold, &inbox, true).await, Contended::Gone);
-    let token = world.take(hold, TTL).await;
-    assert_eq!(ask(&world, hold, &inbox, true).await, Contended::No);
-    assert_eq!(ask(&world, hold, &inbox, true).await, Contended::No);
-    come(&world).await;
-    assert_eq!(told(&world, &mut inbox).await, 1);
-    assert_eq!(ask(&world, hold, &inbox, true).await, Contended::Yes);
-    // Its token is unchanged.
-    let again = world.take(hold, TTL).await;
-    assert_eq!(again, token);
-}
-
-async fn a_holder_that_only_asks_is_not_told(world: World) {
-    let mut inbox = world.inbox().await;
-    let hold = some_hold();
-    world.take(hold, TTL).await;
-    assert_eq!(ask(&world, hold, &inbox, false).await, Contended::No);
-    come(&world).await;
-    assert_eq!(told(&world, &mut inbox).await, 0);
-    assert_eq!(ask(&world, hold, &inbox, false).await, Contended::Yes);
-    world.renew(hold, 3 * PLACE_LIFE).await;
-    world.pass(PLACE_LIFE + MINUTE).await;
-    assert_eq!(
-        ask(&world, hold, &inbox, false).await,
-        Contended::No,
-        "it has died"
-    );
-}
-
-async fn a_waiter_of_the_holders_process_is_not_another_one(world: World) {
-    let inbox = world.inbox().await;
-    let hold = some_hold();
-    world.take(hold, TTL).await;
-    world.wait(some_hold(), TTL, entry_of(inbox.id)).await;
-    assert_eq!(ask(&world, hold, &inbox, true).await, Contended::No);
-    come(&world).await;
-    assert_eq!(ask(&world, hold, &inbox, true).await, Contended::Yes);
 }

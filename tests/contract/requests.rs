@@ -17,10 +17,10 @@ use crate::base::process::ProcessId;
 use crate::store::redis::Script;
 use crate::store::verbs::described::Describe;
 use crate::store::{
-    Acquire, AcquireRequest, AnswerFuture, ChangeWaits, ClaimVictim, Contention, DepthChange,
-    Downgrade, End, ForceRelease, HoldsIn, Inspect, Keep, Leftovers, PublishWait, QueueEntry,
-    QueueLength, ReleaseRequest, Renew, Retain, Seen, SetDepth, Share, ShareRequest, StoreTime,
-    Unshare, Verb, WaitChange, WaitsOf,
+    Acquire, AcquireRequest, AnswerFuture, ChangeWaits, ClaimVictim, DepthChange, Downgrade, End,
+    ForceRelease, HoldsIn, Inspect, Keep, Leftovers, PublishWait, QueueEntry, QueueLength,
+    ReleaseRequest, Renew, Retain, Seen, SetDepth, Share, ShareRequest, StoreTime, Unshare, Verb,
+    WaitChange, WaitsOf,
 };
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -259,12 +259,6 @@ impl Cast {
 
     fn looking(&self, world: &World) -> Vec<Sending> {
         let (key, hold) = (&world.key, self.holder);
-        let contention = Contention {
-            key: key.clone(),
-            hold,
-            inbox: self.late.1.inbox,
-            tells: true,
-        };
         let inspect = |queue| Inspect {
             key: key.clone(),
             queue,
@@ -288,7 +282,6 @@ impl Cast {
             key: Arc::from(key.as_str()),
         };
         vec![
-            sending(world, "contention", contention),
             sending(world, "inspect", inspect(QueueLength::Counted)),
             sending(world, "find the holder", inspect(QueueLength::NotCounted)),
             sending(world, "holds", holds),

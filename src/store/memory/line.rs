@@ -187,12 +187,6 @@ impl StoredLine {
 
     // ---- the places ----
 
-    /// The places of the processes, in their order, each with its entry if it has one.
-    pub(crate) fn standing(&self) -> impl Iterator<Item = (Standing, Option<&Process>)> {
-        let places = self.places.iter();
-        places.map(|place| (*place, self.entries.get(&place.inbox)))
-    }
-
     /// Returns whether the line has a place or a tombstone.
     pub(crate) fn stands(&self) -> bool {
         self.line_ends.is_some()

@@ -77,6 +77,13 @@ impl Snapshot {
         })
     }
 
+    /// Returns whether a hold is in the lock. Of very many readers only some are known, so any may be.
+    pub(crate) fn has(&self, hold: HoldId) -> bool {
+        let field = hold.to_string();
+        let mut holders = self.holders.iter();
+        self.mode == Mode::Shared || holders.any(|seen| seen.field == field.as_bytes())
+    }
+
     /// The holders with the token of the lock.
     pub(crate) fn seen(self) -> Seen {
         let holders = self.holders.into_iter();

@@ -1,13 +1,12 @@
 //! All scripts, for the code that loads or checks each of them.
 
-use super::{Verb, acquire, contention, depth, described, inspect, release, renew, share, waits};
+use super::{Verb, acquire, depth, described, inspect, release, renew, share, waits};
 use crate::store::redis::{Script, batch};
 
 /// All scripts of verbs, and the one that executes many short requests.
-pub(crate) fn scripts() -> [&'static Script; 18] {
+pub(crate) fn scripts() -> [&'static Script; 17] {
     [
         acquire::Acquire::lua(),
-        contention::Contention::lua(),
         depth::SetDepth::lua(),
         share::Downgrade::lua(),
         inspect::ForceRelease::lua(),
