@@ -3,6 +3,8 @@
 #[cfg(feature = "tls")]
 use std::{fs, path::Path};
 
+use std::time::Duration;
+
 use anyhow::{Context, ensure};
 use redis::ConnectionInfo;
 use reentry::__admin::Seeds;
@@ -38,7 +40,8 @@ pub(crate) fn builder(global: &Global) -> anyhow::Result<LocksBuilder> {
     let builder = Locks::builder(url)
         .prefix(&global.prefix)
         .connect_timeout(global.connect_timeout)
-        .response_timeout(global.response_timeout);
+        .response_timeout(global.response_timeout)
+        .outage(Duration::MAX);
     #[cfg(feature = "tls")]
     let builder = match certificates(&global.tls)? {
         Some(certificates) => builder.certificates(certificates),

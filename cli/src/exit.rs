@@ -61,7 +61,7 @@ impl Exit {
         let of_lock = |error: &LockError| match error {
             error if error.is_unavailable() => Self::Server,
             error if error.is_lost() => Self::Lost,
-            error if error.is_contended() || error.is_deadlock() => Self::NotAcquired,
+            error if error.is_busy() || error.is_deadlock() => Self::NotAcquired,
             _ => Self::Failed,
         };
         if error.is::<Unreachable>() {

@@ -95,7 +95,7 @@ impl From<LockError> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let Self(error) = self;
-        let (status, answer) = if error.is_contended() || error.is_deadlock() {
+        let (status, answer) = if error.is_busy() || error.is_deadlock() {
             (StatusCode::CONFLICT, "the order is busy, try again\n")
         } else if error.is_unavailable() || error.is_closed() || error.is_lost() {
             let answer = "not available, try again later\n";

@@ -135,7 +135,7 @@ async fn restock(
 
 /// The example `axum_orders` has the whole mapping.
 fn status(error: &LockError) -> StatusCode {
-    if error.is_contended() {
+    if error.is_busy() {
         return StatusCode::CONFLICT;
     }
     tracing::error!(cause = error as &dyn Error, "a request failed");

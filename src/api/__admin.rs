@@ -154,7 +154,7 @@ pub async fn renew(locks: &Locks, held: &Held) -> Result<(), LockError> {
     if renewed.contains(&RenewAnswer::Gone) {
         return Err(LockError::Lost {
             key: key.name().to_owned(),
-            reason: LostReason::Gone,
+            reason: LostReason::Deleted,
         });
     }
     Ok(())
@@ -225,7 +225,7 @@ impl Seeds {
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`] for an invalid URL, and for one that names no server.
+    /// [`LockError::Misuse`] for an invalid URL, and for one that names no server.
     pub fn of(builder: &LocksBuilder) -> Result<Self, LockError> {
         let all = |of: &Address, places: &[_]| places.iter().map(|it| of.at(it).info).collect();
         Ok(match builder.origin()? {

@@ -16,8 +16,11 @@ pub fn locks() -> Option<Locks> {
 
 /// Returns the error of a function that has no `Locks` for its key.
 pub fn no_locks(function: &'static str, key: impl AsRef<str>) -> LockError {
-    let key = key.as_ref().to_owned();
-    LockError::NoLocks { function, key }
+    let key = key.as_ref();
+    let what = format!(
+        "`{function}` has no `Locks` to lock `{key}` with: call `Locks::install` at startup, or call the function inside `Locks::scope`"
+    );
+    LockError::misuse(key, what)
 }
 
 /// Returns the lock of the body that begins now.

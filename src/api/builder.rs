@@ -143,7 +143,7 @@ impl LocksBuilder {
     /// let builder = Locks::builder("memory:").connect_timeout(Duration::from_millis(500));
     /// assert!(builder.build().await.is_ok());
     /// let builder = Locks::builder("memory:").connect_timeout(Duration::ZERO);
-    /// assert!(matches!(builder.build().await, Err(LockError::Config { .. })));
+    /// assert!(matches!(builder.build().await, Err(LockError::Misuse { .. })));
     /// # Ok(())
     /// # }
     /// ```
@@ -165,7 +165,7 @@ impl LocksBuilder {
     /// let builder = Locks::builder("memory:").response_timeout(Duration::from_millis(500));
     /// assert!(builder.build().await.is_ok());
     /// let builder = Locks::builder("memory:").response_timeout(Duration::ZERO);
-    /// assert!(matches!(builder.build().await, Err(LockError::Config { .. })));
+    /// assert!(matches!(builder.build().await, Err(LockError::Misuse { .. })));
     /// # Ok(())
     /// # }
     /// ```
@@ -174,14 +174,14 @@ impl LocksBuilder {
         self
     }
 
-    /// Limits how long an acquisition waits for a store that does not respond (default: as long as its
-    /// [`wait`](crate::LockRequest::wait)). The minimum is 2 s, because a waiter may send only one request in a second.
-    /// Make the limit longer than that by the [`response_timeout`](Self::response_timeout).
+    /// Sets how long an acquisition waits for a Redis that does not respond (default 5 s). [`Duration::MAX`] is no limit
+    /// but the [`wait`](crate::LockRequest::wait).
     ///
-    /// When the store has not responded to requests for the lock for this long, the acquisition ends with
-    /// [`Unavailable`](crate::LockError::Unavailable), even if some of its `wait` is left. So a service can let callers
-    /// wait a minute for each other, and still report an outage after some seconds. The limit does not apply to holds,
-    /// which last as long as their leases.
+    /// A dead Redis is a 503 after this time, while callers may wait a minute for each other. Make it longer than a
+    /// failover takes, if callers should outlast one. It does not apply to holds, which last as long as their leases.
+    ///
+    /// The minimum is 2 s, because a waiter may send only one request in a second. It should be longer than that by the
+    /// [`response_timeout`](Self::response_timeout).
     ///
     /// # Examples
     ///
@@ -191,14 +191,14 @@ impl LocksBuilder {
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// // There is no server at this address.
     /// let builder = reentry::Locks::builder("redis://127.0.0.1:1");
-    /// let locks = builder.outage(Duration::from_secs(5)).build_lazy()?;
+    /// let locks = builder.outage(Duration::from_secs(3)).build_lazy()?;
     /// let error = locks.lock("order:42").wait(Duration::from_secs(60)).await.unwrap_err();
     /// assert!(error.is_unavailable());
     /// # Ok(())
     /// # }
     /// ```
     pub fn outage(mut self, limit: Duration) -> Self {
-        self.queueing.outage = Some(limit);
+        self.queueing.outage = limit;
         self
     }
 
@@ -207,6 +207,7 @@ impl LocksBuilder {
     #[doc(hidden)]
     pub fn __heartbeat(mut self, heartbeat: Duration) -> Self {
         self.queueing.heartbeat = heartbeat;
+        self.queueing.outage = self.queueing.outage.max(2 * heartbeat);
         self
     }
 

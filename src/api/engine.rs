@@ -111,21 +111,15 @@ impl Engine {
     /// Returns the key for a query about a lock, or an error if the `Locks` is closed.
     pub(super) fn open_key(&self, name: &str) -> Result<LockKey, LockError> {
         let key = self.key(name)?;
-        self.check_open(&key)?;
+        self.check_open()?;
         Ok(key)
     }
 
-    fn check_open(&self, key: &LockKey) -> Result<(), LockError> {
-        self.check_open_for(key.name())
-    }
-
-    /// Checks that the `Locks` is open, for an operation that does not concern a single lock. The error shows `name`.
-    pub(super) fn check_open_for(&self, name: &str) -> Result<(), LockError> {
-        if self.renewals.queues().activity().is_closed() {
-            let key = name.to_owned();
-            return Err(LockError::Closed { key });
+    fn check_open(&self) -> Result<(), LockError> {
+        match self.renewals.queues().activity().is_closed() {
+            true => Err(LockError::Closed),
+            false => Ok(()),
         }
-        Ok(())
     }
 
     /// Returns the content of a lock in the store, or `None` if it is free.

@@ -70,7 +70,7 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// As for [`run`](Self::run), but never `Busy` or `Timeout`. If the store fails, or responds after the lease has
+    /// As for [`run`](Self::run), but never [`LockError::Busy`]. If the store fails, or responds after the lease has
     /// expired, the error is [`LockError::Unavailable`].
     ///
     /// # Panics

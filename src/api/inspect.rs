@@ -23,8 +23,8 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`]. [`LockError::Unavailable`] if the store does not respond. [`LockError::Misuse`] if the
-    /// key holds something other than a lock.
+    /// [`LockError::Unavailable`] if the store does not respond. [`LockError::Misuse`] if the key holds something other
+    /// than a lock.
     ///
     /// # Cancel safety
     ///

@@ -29,7 +29,7 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// [`LockError::AlreadyInstalled`] if a `Locks` is already installed, which stays installed.
+    /// [`LockError::Misuse`] if a `Locks` is already installed, which stays installed.
     ///
     /// # Examples
     ///
@@ -41,7 +41,7 @@ impl Locks {
     pub fn install(&self) -> Result<(), LockError> {
         INSTALLED
             .set(self.clone())
-            .map_err(|_| LockError::AlreadyInstalled)
+            .map_err(|_| LockError::config("a `Locks` is already installed in this process"))
     }
 
     /// Runs `body`. Inside it, `#[locked]` uses this `Locks`. As with every task-local, a spawned task does not inherit

@@ -30,12 +30,10 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// - [`Closed`](LockError::Closed), [`InvalidKey`](LockError::InvalidKey) and [`Config`](LockError::Config).
-    /// - [`Misuse`](LockError::Misuse) if the store will always reject the request, and
-    ///   [`Unavailable`](LockError::Unavailable) if the store, or a proxy in front of it, rejects this process.
-    /// - [`AlreadyHeld`](LockError::AlreadyHeld) and [`Deadlock`](LockError::Deadlock) inside a call that holds locks.
-    /// - [`Lost`](LockError::Lost) only with the reason [`Closed`](LostReason::Closed).
-    /// - Never [`Timeout`](LockError::Timeout) or [`Unconfirmed`](LockError::Unconfirmed).
+    /// - [`Closed`](LockError::Closed), and [`Lost`](LockError::Lost) with the reason [`Closed`](LostReason::Closed).
+    /// - [`Misuse`](LockError::Misuse), also if an enclosing call holds the lock.
+    /// - [`Unavailable`](LockError::Unavailable) if the store, or a proxy in front of it, rejects this process.
+    /// - [`Deadlock`](LockError::Deadlock) inside a call that holds other locks.
     ///
     /// # Panics
     ///
@@ -78,7 +76,6 @@ impl LockRequest {
             };
             let leading = until_closed(&engine, work(guard.held().clone()));
             let led = guard.scope(leading).await;
-            let key = guard.held().key().to_owned();
             // With `OnLost::Abort`, the loss ends the work.
             let is_lost = !guard.aborts_on_loss() && guard.held().is_lost();
             // The result does not matter: a lost lock is lost, and a lock that is left expires with its lease.
@@ -86,7 +83,7 @@ impl LockRequest {
             match led {
                 Ok(Some(_)) if is_lost => {}
                 Ok(Some(output)) => return Ok(output),
-                Ok(None) => return Err(LockError::Closed { key }),
+                Ok(None) => return Err(LockError::Closed),
                 Err(LockError::Lost { reason, .. }) if reason != LostReason::Closed => {}
                 Err(error) => return Err(error),
             }
@@ -97,14 +94,7 @@ impl LockRequest {
 /// Whether a leader waits again after this error of an acquisition: the store did not respond for an `outage`, or
 /// replicas are unavailable.
 fn goes_on(error: &LockError) -> bool {
-    match error {
-        LockError::Unavailable { source, .. } => !source.is_refused(),
-        LockError::Unconfirmed { source, .. } => {
-            let source = source.as_ref();
-            source.is_none_or(|source| !source.effect().is_rejected())
-        }
-        _ => false,
-    }
+    matches!(error, LockError::Unavailable { source } if !source.is_refused())
 }
 
 /// Does the work. Returns `None` if the `Locks` is closed before the work has ended.

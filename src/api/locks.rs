@@ -19,7 +19,7 @@ use crate::base::key::LockKey;
 ///
 /// A `Locks` belongs to the process that first uses it. To use one `Locks` in several forked processes, fork before
 /// that, and after [`build_lazy`](crate::LocksBuilder::build_lazy). A fork after the first use gets
-/// [`LockError::Config`].
+/// [`LockError::Misuse`].
 ///
 /// # Examples
 ///
@@ -66,19 +66,20 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// - [`Timeout`](LockError::Timeout) if another caller held the lock until the `wait` was over.
-    /// - [`Unavailable`](LockError::Unavailable) if the store did not respond until then.
+    /// - [`Busy`](LockError::Busy) if another caller held the lock until the `wait` was over.
+    /// - [`Unavailable`](LockError::Unavailable) if Redis did not respond for an
+    ///   [`outage`](crate::LocksBuilder::outage), 5 s by default.
     /// - [`Deadlock`](LockError::Deadlock) if this call is inside a body that holds another lock, and was chosen to
     ///   break a ring of callers that wait for each other.
     /// - [`Lost`](LockError::Lost) if the lock was lost, as described above.
-    /// - [`InvalidKey`](LockError::InvalidKey) and [`Config`](LockError::Config) before anything is sent.
-    /// - [`Misuse`](LockError::Misuse) if the store will always reject the request, for example because the key holds
+    /// - [`Closed`](LockError::Closed) if this `Locks` was closed.
+    /// - [`Misuse`](LockError::Misuse) for a bug or a wrong setting, for example if the key is not valid, or holds
     ///   something other than a lock.
     ///
     /// # Panics
     ///
     /// The future panics if it is polled in a tokio runtime without timers, after completion, or outside a runtime once
-    /// it has begun. If the first poll is outside a runtime, the output is [`LockError::Config`].
+    /// it has begun. If the first poll is outside a runtime, the output is [`LockError::Misuse`].
     ///
     /// # Cancel safety
     ///
@@ -218,8 +219,8 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`]. [`LockError::Unavailable`] if the store does not respond. Then the lock may or may not
-    /// have been taken away. [`LockError::Misuse`] if the key holds something other than a lock, which was not changed.
+    /// [`LockError::Unavailable`] if the store does not respond. Then the lock may or may not have been taken away.
+    /// [`LockError::Misuse`] if the key holds something other than a lock, which was not changed.
     ///
     /// # Cancel safety
     ///

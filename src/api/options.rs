@@ -47,7 +47,7 @@ impl LockRequest {
     /// let locks = reentry::Locks::in_memory();
     /// let _elsewhere = locks.lock("order:42").await?;
     /// let late = locks.lock("order:42").wait(Duration::from_secs(5)).await;
-    /// assert!(matches!(late, Err(reentry::LockError::Timeout { .. })));
+    /// assert!(matches!(late, Err(reentry::LockError::Busy { .. })));
     /// # Ok(())
     /// # }
     /// ```
@@ -139,7 +139,7 @@ impl LocksBuilder {
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// let locks = reentry::Locks::builder("memory:").wait(Duration::from_secs(5)).build().await?;
     /// let _elsewhere = locks.lock("order:42").await?;
-    /// assert!(locks.lock("order:42").await.unwrap_err().is_contended());
+    /// assert!(locks.lock("order:42").await.unwrap_err().is_busy());
     /// # Ok(())
     /// # }
     /// ```
@@ -172,7 +172,7 @@ impl LocksBuilder {
     /// A server responds before its replicas have the change. If it fails then, the replica that is promoted may not
     /// have the lock, and may give it to another holder. With this option, the body begins when the replicas have the
     /// lock. If they do not confirm it `within` that time, the lock is released, and the error is
-    /// [`LockError::Unconfirmed`](crate::LockError::Unconfirmed). A renewal that they do not confirm does not lengthen
+    /// [`LockError::Unavailable`](crate::LockError::Unavailable). A renewal that they do not confirm does not lengthen
     /// the lease. So a holder that is cut off from the replicas together with the server ends its body in time.
     ///
     /// Confirmation costs each outermost acquisition a round trip to the server and to its replicas, which concurrent

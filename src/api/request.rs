@@ -119,7 +119,7 @@ impl LockRequest {
     /// let locks = reentry::Locks::in_memory();
     /// let hourly = locks.lock("job:report").min_hold(Duration::from_secs(3600)).no_wait();
     /// hourly.clone().run(async { /* the job, for a second or two */ }).await?;
-    /// assert!(hourly.clone().run(async {}).await.unwrap_err().is_contended());
+    /// assert!(hourly.clone().run(async {}).await.unwrap_err().is_busy());
     /// tokio::time::sleep(Duration::from_secs(3600)).await;
     /// hourly.run(async { /* the next run */ }).await?;
     /// # Ok(())
@@ -135,7 +135,7 @@ impl LockRequest {
     ///
     /// # Errors
     ///
-    /// Every [`LockError`] except `NoLocks` and `AlreadyInstalled`.
+    /// Every [`LockError`].
     ///
     /// # Panics
     ///

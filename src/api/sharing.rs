@@ -24,7 +24,7 @@ impl LockRequest {
     /// let locks = reentry::Locks::in_memory();
     /// let one = locks.lock("report:2026").read().await?;
     /// let both = locks.lock_all(["report:2025", "report:2026"]).read().no_wait().await?;
-    /// assert!(locks.lock("report:2026").no_wait().await.unwrap_err().is_contended());
+    /// assert!(locks.lock("report:2026").no_wait().await.unwrap_err().is_busy());
     /// # drop((one, both));
     /// # Ok(())
     /// # }
@@ -49,7 +49,7 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// The errors of a lock, when the request is run or awaited. [`Config`](crate::LockError::Config) if `permits` is
+    /// The errors of a lock, when the request is run or awaited. [`Misuse`](crate::LockError::Misuse) if `permits` is
     /// 0.
     ///
     /// # Examples

@@ -10,20 +10,20 @@ use crate::base::shown::Shown;
 
 /// The reason why a lock could not be acquired, kept or found.
 ///
-/// A variant about one lock contains its key as the caller wrote it, without the prefix. A message shows control
-/// characters of a key as U+FFFD, and contains no password. The error of the store is the
+/// An error about one lock contains its key as the caller wrote it, without the prefix. A message shows control
+/// characters of a key as U+FFFD, and contains no password. The error of Redis is the
 /// [`source`](std::error::Error::source). Print the whole chain of errors, as the usual error reporters do with `{:#}`.
 ///
 /// # What to do
 ///
 /// | error | ask | what to do | HTTP status |
 /// |---|---|---|---|
-/// | `Busy`, `Timeout` | [`is_contended`](Self::is_contended) | try again later: another caller holds the lock | 409 |
-/// | `Unavailable`, `Unconfirmed` | [`is_unavailable`](Self::is_unavailable) | try again later: the store, or a replica, is unavailable | 503 |
+/// | `Busy` | [`is_busy`](Self::is_busy) | try again later: another caller holds the lock | 409 |
+/// | `Unavailable` | [`is_unavailable`](Self::is_unavailable) | try again later: Redis, or a replica, does not respond | 503 |
 /// | `Closed`, `Lost` for that reason | [`is_closed`](Self::is_closed) | try another instance of the service: this one is shutting down | 503 |
-/// | `Deadlock` | [`is_deadlock`](Self::is_deadlock) | run the outermost section again | 409 |
+/// | `Deadlock` | [`is_deadlock`](Self::is_deadlock) | run the outermost body again | 409 |
 /// | `Lost` | [`is_lost`](Self::is_lost) | the body did not finish: check what it has done, then run it again | 500 |
-/// | `Misuse`, `AlreadyHeld`, `Upgrade`, `InUse`, `InvalidKey`, `Config`, `NoLocks`, `AlreadyInstalled` | [`is_misuse`](Self::is_misuse) | fix the program, or a setting: trying again is useless | 500 |
+/// | `Misuse` | [`is_misuse`](Self::is_misuse) | fix the program, or a setting: trying again is useless | 500 |
 ///
 /// In the repository, `cargo run --example axum_orders` runs a web service that returns these statuses, with one exception.
 /// It returns a 503 for a lost lock, because a second run is safe there.
@@ -35,7 +35,7 @@ use crate::base::shown::Shown;
 ///
 /// /// Returns the HTTP status of a request that failed with this error.
 /// fn status(error: &LockError) -> u16 {
-///     if error.is_contended() || error.is_deadlock() {
+///     if error.is_busy() || error.is_deadlock() {
 ///         409
 ///     } else if error.is_unavailable() || error.is_closed() {
 ///         503
@@ -56,25 +56,28 @@ use crate::base::shown::Shown;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LockError {
-    /// Another holder kept the lock until the `wait` was over.
-    #[error("timed out waiting for the lock on `{}` after {waited:.1?}{}", Shown(.key), InTheWay(.holder, .others))]
+    /// Another caller holds the lock, and kept it until the `wait` was over.
+    #[error("`{}` is held by {}", Shown(.key), InTheWay(.holder, .others, .waited))]
     #[non_exhaustive]
-    Timeout {
+    Busy {
         /// The key of the lock.
         key: String,
-        /// How long the caller waited.
+        /// How long the caller waited. Zero after a single attempt.
         waited: Duration,
-        /// The holder of the lock shortly before the end of the wait. `None` if the store did not name it in time.
+        /// The holder of the lock shortly before the end of the wait. `None` after a single attempt, and if the store
+        /// did not name it in time.
         holder: Option<Box<Holder>>,
         /// The number of other readers that shared the lock with the holder.
         others: usize,
     },
-    /// Another hold has the lock, and the request does not wait.
-    #[error("`{}` is locked", Shown(.key))]
+    /// Redis failed, or did not respond: for an [`outage`](crate::LocksBuilder::outage), until the `wait` was over, or to
+    /// a request that does not wait. Or too few replicas [confirmed](crate::LocksBuilder::confirm) the lock in time; it
+    /// was released before the body began. Try again later.
+    #[error("Redis is unavailable")]
     #[non_exhaustive]
-    Busy {
-        /// The key that was requested.
-        key: String,
+    Unavailable {
+        /// The last error of the store.
+        source: StoreError,
     },
     /// The lock was held, and was lost before the body finished.
     ///
@@ -88,42 +91,13 @@ pub enum LockError {
         /// The reason for the loss.
         reason: LostReason,
     },
-    /// An enclosing call holds the lock, and the request does not allow re-entry
-    /// ([`Reentrancy::Forbid`](crate::Reentrancy::Forbid)).
-    #[error("`{}` is already held by an enclosing call, and the request forbids re-entry", Shown(.key))]
-    #[non_exhaustive]
-    AlreadyHeld {
-        /// The key that was requested.
-        key: String,
-    },
-    /// An enclosing call shares the lock as a reader, and the request is for an exclusive lock. If this were allowed,
-    /// two readers could each wait for the other to leave, until their `wait` is over. No request was sent.
-    ///
-    /// Acquire the lock exclusively from the start, and [downgrade](crate::Held::downgrade) it.
-    #[error(
-        "an enclosing call holds `{}` as a reader, which cannot be upgraded: acquire it exclusively from the start",
-        Shown(.key)
-    )]
-    #[non_exhaustive]
-    Upgrade {
-        /// The key that was requested.
-        key: String,
-    },
-    /// The lock cannot be [downgraded](crate::Held::downgrade), because nested calls or spawned work are inside it. No
-    /// request was sent.
-    #[error("`{}` cannot be downgraded, because nested calls or spawned work are inside it", Shown(.key))]
-    #[non_exhaustive]
-    InUse {
-        /// The key that is held.
-        key: String,
-    },
     /// The call graph was waiting for itself through others. It holds a lock that a second call graph waits for, the
     /// second holds a lock that a third one waits for, and so on. The last of them holds the lock on `key`. This
     /// acquisition was chosen to fail. The others continue to wait.
     ///
     /// Return this error from the bodies that hold the locks, so that the locks are released and the others acquire
-    /// them. After that, the whole section may be run again. Sections that acquire their locks in the same order never
-    /// deadlock.
+    /// them. After that, the outermost body may be run again. Code that acquires its locks in the same order everywhere
+    /// never deadlocks.
     #[error("gave up waiting for `{}` because of a deadlock: {}", Shown(.key), Ring(.cycle))]
     #[non_exhaustive]
     Deadlock {
@@ -133,121 +107,52 @@ pub enum LockError {
         /// the one that failed, and holds the lock that the last one waits for.
         cycle: Vec<Blocked>,
     },
-    /// The key is not a valid name of a lock. No request was sent.
-    #[error("invalid key `{}`: {reason}", Shown(.key))]
-    #[non_exhaustive]
-    InvalidKey {
-        /// The key as the caller wrote it.
-        key: String,
-        /// What is wrong with the key.
-        reason: &'static str,
-    },
-    /// The options contradict each other, or cannot be satisfied. No request was sent.
-    #[error("invalid options: {}", Shown(.reason))]
-    #[non_exhaustive]
-    Config {
-        /// What is wrong with the options.
-        reason: String,
-    },
-    /// The store failed, or did not respond: until the `wait` of an acquisition was over, for an
-    /// [`outage`](crate::LocksBuilder::outage), or to a request that does not wait. Try again later.
-    #[error("Redis is unavailable{}", OfRequest(.key))]
-    #[non_exhaustive]
-    Unavailable {
-        /// The key that was requested. `None` if the request was not for a single key, for example if no connection
-        /// could be made.
-        key: Option<String>,
-        /// The last error of the store.
-        source: StoreError,
-    },
-    /// A mistake in the program, or in a setting, which makes every repetition of the request useless. The key holds
-    /// something other than a lock (`WRONGTYPE`), the login is missing or wrong (`NOAUTH`, `WRONGPASS`), the user lacks
-    /// a permission (`NOPERM`), or the server rejects the request for another reason that stays.
+    /// The [`Locks`](crate::Locks) is [closed](crate::Locks::close), and acquires no more locks.
+    #[error("the `Locks` is closed")]
+    Closed,
+    /// A mistake in the program, or in a setting, which makes every repetition useless.
+    ///
+    /// The program: the key is not valid, options contradict each other, a reader wants to become a writer, or
+    /// `#[locked]` has no `Locks`. Then nothing was sent. A setting: the key holds something other than a lock
+    /// (`WRONGTYPE`), the login is missing or wrong (`NOAUTH`, `WRONGPASS`), the user lacks a permission (`NOPERM`), or
+    /// Redis rejects the request for another reason that stays.
     ///
     /// A holder whose login is rejected keeps its lock, and repeats its requests while its lease lasts.
     #[error("{}", Shown(.what))]
     #[non_exhaustive]
     Misuse {
-        /// The key that was requested. `None` if the request was not for a single key.
+        /// The key that was requested. `None` if the mistake does not concern a single key.
         key: Option<String>,
         /// What is wrong, and what to do about it.
         what: String,
-        /// The answer of the store, if it found the mistake.
+        /// The answer of Redis, if it found the mistake.
         source: Option<StoreError>,
     },
-    /// The lock was acquired, but too few replicas confirmed it in time. See
-    /// [`LocksBuilder::confirm`](crate::LocksBuilder::confirm). The lock was released before the body began.
-    #[error("too few replicas confirmed the lock on `{}` within {within:?}", Shown(.key))]
-    #[non_exhaustive]
-    Unconfirmed {
-        /// The key that was requested.
-        key: String,
-        /// The time within which the replicas had to confirm.
-        within: Duration,
-        /// The last error of the server, if it did not report how many replicas have the lock. If the user may not run
-        /// `WAIT`, the error is [`Misuse`](Self::Misuse), immediately.
-        source: Option<StoreError>,
-    },
-    /// The [`Locks`](crate::Locks) is [closed](crate::Locks::close), and acquires no more locks.
-    #[error("the request for `{}` was rejected, because the `Locks` is closed", Shown(.key))]
-    #[non_exhaustive]
-    Closed {
-        /// The key that was requested.
-        key: String,
-    },
-    /// A function with `#[locked]` ran outside every [`Locks::scope`](crate::Locks::scope), and no
-    /// [`Locks`](crate::Locks) is [installed](crate::Locks::install).
-    #[error(
-        "`{function}` has no `Locks` to lock `{}` with: call `Locks::install` at startup, or call the function \
-         inside `Locks::scope`",
-        Shown(.key)
-    )]
-    #[non_exhaustive]
-    NoLocks {
-        /// The function with the attribute.
-        function: &'static str,
-        /// The key that the function would lock. If there are several, this is the first one in the attribute.
-        key: String,
-    },
-    /// [`Locks::install`](crate::Locks::install) was called a second time.
-    #[error("a `Locks` is already installed in this process")]
-    AlreadyInstalled,
 }
 
 impl LockError {
-    /// Returns whether another holder kept the lock for too long, so that it makes sense to try again later.
+    /// Returns whether another caller kept the lock for too long, so that it makes sense to try again later.
     ///
     /// Returns `false` if the store failed in the end, or has not responded at all. Then nothing is known about another
     /// holder.
     #[must_use]
-    pub fn is_contended(&self) -> bool {
-        matches!(self, Self::Busy { .. } | Self::Timeout { .. })
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy { .. })
     }
 
-    /// Returns whether the store or its replicas failed or did not respond, so that nothing is known about another
-    /// holder.
+    /// Returns whether Redis or its replicas failed or did not respond, so that nothing is known about another holder.
     ///
-    /// Returns `false` for a lock that was held and lost (see [`is_lost`](Self::is_lost)), and for a request that the
-    /// store will always reject (see [`is_misuse`](Self::is_misuse)).
+    /// Returns `false` for a lock that was held and lost (see [`is_lost`](Self::is_lost)), and for a request that Redis
+    /// will always reject (see [`is_misuse`](Self::is_misuse)).
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
-        matches!(self, Self::Unavailable { .. } | Self::Unconfirmed { .. })
+        matches!(self, Self::Unavailable { .. })
     }
 
     /// Returns whether the program, or a setting, must be fixed, so that it is useless to try again.
     #[must_use]
     pub fn is_misuse(&self) -> bool {
-        matches!(
-            self,
-            Self::Misuse { .. }
-                | Self::AlreadyHeld { .. }
-                | Self::Upgrade { .. }
-                | Self::InUse { .. }
-                | Self::InvalidKey { .. }
-                | Self::Config { .. }
-                | Self::NoLocks { .. }
-                | Self::AlreadyInstalled
-        )
+        matches!(self, Self::Misuse { .. })
     }
 
     /// Returns whether the lock was held and then lost.
@@ -256,7 +161,7 @@ impl LockError {
         matches!(self, Self::Lost { .. })
     }
 
-    /// Returns whether the acquisition was chosen to break a deadlock, so that it makes sense to run the whole section
+    /// Returns whether the acquisition was chosen to break a deadlock, so that it makes sense to run the outermost body
     /// again.
     #[must_use]
     pub fn is_deadlock(&self) -> bool {
@@ -267,16 +172,57 @@ impl LockError {
     /// while it was held.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        let lost_by = match self {
-            Self::Lost { reason, .. } => Some(*reason),
-            _ => None,
-        };
-        matches!(self, Self::Closed { .. }) || lost_by == Some(LostReason::Closed)
+        let is_closing = |reason: &LostReason| *reason == LostReason::Closed;
+        matches!(self, Self::Closed)
+            || matches!(self, Self::Lost { reason, .. } if is_closing(reason))
     }
 
-    pub(crate) fn config(reason: impl Into<String>) -> Self {
-        let reason = reason.into();
-        Self::Config { reason }
+    /// Returns the key that the error is about, without the prefix.
+    #[must_use]
+    pub fn key(&self) -> Option<&str> {
+        match self {
+            Self::Busy { key, .. } | Self::Lost { key, .. } | Self::Deadlock { key, .. } => {
+                Some(key)
+            }
+            Self::Misuse { key, .. } => key.as_deref(),
+            Self::Unavailable { .. } | Self::Closed => None,
+        }
+    }
+
+    /// The error of a caller that does not wait.
+    pub(crate) fn busy(key: &str) -> Self {
+        Self::Busy {
+            key: key.to_owned(),
+            waited: Duration::ZERO,
+            holder: None,
+            others: 0,
+        }
+    }
+
+    /// The error of a call that can never work with this key.
+    pub(crate) fn misuse(key: &str, what: impl Into<String>) -> Self {
+        Self::Misuse {
+            key: Some(key.to_owned()),
+            what: what.into(),
+            source: None,
+        }
+    }
+
+    /// The error of a reader that wants to become a writer.
+    pub(crate) fn upgrade(key: &str) -> Self {
+        let what = format!(
+            "an enclosing call holds `{key}` as a reader, which cannot become a writer: acquire it exclusively from the start"
+        );
+        Self::misuse(key, what)
+    }
+
+    /// The error of a setting.
+    pub(crate) fn config(what: impl Into<String>) -> Self {
+        Self::Misuse {
+            key: None,
+            what: what.into(),
+            source: None,
+        }
     }
 
     /// The error of a request that the store has not executed.
@@ -287,63 +233,37 @@ impl LockError {
                 key,
                 source: Some(source),
             },
-            None => Self::Unavailable { key, source },
+            None => Self::Unavailable { source },
         }
     }
 
     /// The error of the store behind this one.
     pub(crate) fn store_error(&self) -> Option<&StoreError> {
         match self {
-            Self::Unavailable { source, .. } => Some(source),
-            Self::Misuse { source, .. } | Self::Unconfirmed { source, .. } => source.as_ref(),
+            Self::Unavailable { source } => Some(source),
+            Self::Misuse { source, .. } => source.as_ref(),
             _ => None,
         }
     }
-
-    /// Returns the key that the error is about, without the prefix.
-    #[must_use]
-    pub fn key(&self) -> Option<&str> {
-        match self {
-            Self::Timeout { key, .. }
-            | Self::Busy { key }
-            | Self::Lost { key, .. }
-            | Self::AlreadyHeld { key }
-            | Self::Upgrade { key }
-            | Self::InUse { key }
-            | Self::Deadlock { key, .. }
-            | Self::Closed { key }
-            | Self::Unconfirmed { key, .. }
-            | Self::NoLocks { key, .. }
-            | Self::InvalidKey { key, .. } => Some(key),
-            Self::Unavailable { key, .. } | Self::Misuse { key, .. } => key.as_deref(),
-            Self::Config { .. } | Self::AlreadyInstalled => None,
-        }
-    }
 }
 
-/// The holder of the lock, if it is known, as a part of a message.
-struct InTheWay<'a>(&'a Option<Box<Holder>>, &'a usize);
+/// The holder that keeps a caller from its lock, as the end of a message.
+struct InTheWay<'a>(&'a Option<Box<Holder>>, &'a usize, &'a Duration);
 
 impl fmt::Display for InTheWay<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(holder, others) = self;
+        let Self(holder, others, waited) = self;
         match holder {
-            Some(holder) if **others > 0 => write!(f, ": held by {holder} and {others} more"),
-            Some(holder) => write!(f, ": held by {holder}"),
-            None => Ok(()),
+            Some(holder) => write!(f, "{holder}")?,
+            None => f.write_str("another caller")?,
         }
-    }
-}
-
-/// The request that failed, as the end of a message.
-struct OfRequest<'a>(&'a Option<String>);
-
-impl fmt::Display for OfRequest<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(key) => write!(f, ": the request for `{}` failed", Shown(key)),
-            None => Ok(()),
+        if **others > 0 {
+            write!(f, " and {others} more")?;
         }
+        if !waited.is_zero() {
+            write!(f, ": gave up after {waited:.1?}")?;
+        }
+        Ok(())
     }
 }
 

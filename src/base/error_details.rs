@@ -194,27 +194,26 @@ impl Error for StoreError {
 /// let locks = Locks::in_memory();
 /// let guard = locks.lock("order:42").acquire().await?;
 /// locks.force_release("order:42").await?;
-/// assert_eq!(guard.held().lost().await, LostReason::Gone);
+/// assert_eq!(guard.held().lost().await, LostReason::Deleted);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// The store no longer knows the hold. The key was deleted, flushed or force-released, or the server restarted
-    /// without its data.
-    #[error("the store no longer has it")]
-    Gone,
-    /// The lease expired before a renewal was confirmed. The lock may still be in the store, but nothing proves it.
-    #[error("its lease expired without a confirmed renewal")]
-    Unconfirmed,
+    /// The lease expired before a renewal was confirmed. The lock may still be in Redis, but nothing proves it.
+    #[error("its lease expired before a renewal was confirmed")]
+    Expired,
+    /// Redis no longer knows the hold. The key was deleted, flushed or released by force, or the server restarted without
+    /// its data.
+    #[error("it was released by force, or Redis lost its data")]
+    Deleted,
     /// The hold reached its `max_hold`.
     #[error("it was held for its `max_hold`")]
     MaxHold,
-    /// Another lock, which was acquired together with this one, was lost. [`LockError::Lost`](crate::LockError::Lost)
-    /// names the other lock.
-    #[error("another lock that was acquired together with it was lost")]
-    WithAnother,
+    /// Another lock of the same request was lost. [`LockError::Lost`](crate::LockError::Lost) names that lock.
+    #[error("another lock of the same request was lost")]
+    Sibling,
     /// [`Locks::close`](crate::Locks::close) ended the hold, and releases the lock.
     #[error("the `Locks` was closed")]
     Closed,
@@ -224,10 +223,10 @@ impl LostReason {
     /// The label in metrics.
     pub(crate) fn kind(self) -> &'static str {
         match self {
-            Self::Gone => "gone",
-            Self::Unconfirmed => "unconfirmed",
+            Self::Expired => "expired",
+            Self::Deleted => "deleted",
             Self::MaxHold => "max_hold",
-            Self::WithAnother => "with_another",
+            Self::Sibling => "sibling",
             Self::Closed => "closed",
         }
     }
@@ -250,7 +249,7 @@ impl LostReason {
 ///         _ => Vec::new(),
 ///     }
 /// }
-/// # assert!(ring(&LockError::AlreadyInstalled).is_empty());
+/// # assert!(ring(&LockError::Closed).is_empty());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -9,7 +9,7 @@ use crate::base::shown::Shown;
 /// A holder of a lock, as the store describes it: one field of the hash of the lock.
 ///
 /// [`Locks::inspect`](crate::Locks::inspect) shows all holders of a lock.
-/// [`LockError::Timeout`](crate::LockError::Timeout) contains the holder that the caller was waiting for, as it was at
+/// [`LockError::Busy`](crate::LockError::Busy) contains the holder that the caller was waiting for, as it was at
 /// most a heartbeat earlier.
 ///
 /// # Examples
@@ -23,7 +23,7 @@ use crate::base::shown::Shown;
 /// let locks = reentry::Locks::in_memory();
 /// let guard = locks.lock("order:42").await?;
 /// let late = locks.lock("order:42").wait(Duration::from_secs(2)).await;
-/// let Err(LockError::Timeout { holder: Some(holder), .. }) = late else { panic!("it is held") };
+/// let Err(LockError::Busy { holder: Some(holder), .. }) = late else { panic!("it is held") };
 /// assert!(holder.is_here && holder.depth == 1);
 /// # Ok(())
 /// # }

@@ -38,30 +38,29 @@ impl LockKey {
     /// ([cluster specification](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags)).
     /// The lock's companion keys repeat its tag in braces, so the tag itself must not contain `}`.
     pub(crate) fn new(prefix: &str, name: &str) -> Result<Self, LockError> {
-        let refuse = |reason| {
-            Err(LockError::InvalidKey {
-                key: name.to_owned(),
-                reason,
-            })
-        };
+        let invalid = |reason| format!("invalid key `{name}`: {reason}");
+        Self::parse(prefix, name).map_err(|reason| LockError::misuse(name, invalid(reason)))
+    }
+
+    fn parse(prefix: &str, name: &str) -> Result<Self, &'static str> {
         if name.is_empty() {
-            return refuse("a key must not be empty");
+            return Err("a key must not be empty");
         }
         let full = match prefix {
             "" => Cow::Borrowed(name),
             _ => Cow::Owned([prefix, name].concat()),
         };
         if full.starts_with(RESERVED) {
-            return refuse("keys that begin with `reentry:` are reserved for the crate");
+            return Err("keys that begin with `reentry:` are reserved for the crate");
         }
         let tag = full.get(hash_tag(full.as_bytes())).unwrap_or(&full);
         if tag.contains('}') {
-            return refuse("a key without a hash tag must not contain `}`");
+            return Err("a key without a hash tag must not contain `}`");
         }
         let line = [LINE, "{", tag, "}:", &full].concat();
         let begins = |tail: &str| u32::try_from(line.len() - tail.len());
         let (Ok(full), Ok(name)) = (begins(&full), begins(name)) else {
-            return refuse("a key must be shorter than 2 GiB");
+            return Err("a key must be shorter than 2 GiB");
         };
         Ok(Self {
             full,
@@ -84,10 +83,7 @@ impl LockKey {
     pub(crate) fn refusal_of(prefix: &str) -> Option<&'static str> {
         // A name with a hash tag is valid whenever any name is. It provides the tag if the prefix has none, completes
         // the tag that the prefix begins, and has no effect otherwise.
-        match Self::new(prefix, "{tag}") {
-            Err(LockError::InvalidKey { reason, .. }) => Some(reason),
-            _ => None,
-        }
+        Self::parse(prefix, "{tag}").err()
     }
 
     /// The key as the caller wrote it, without the prefix.

@@ -15,8 +15,8 @@ pub(crate) struct Queueing {
     pub(crate) heartbeat: Duration,
     /// How many consecutive times a lock moves from one local waiter to the next while another process waits.
     pub(crate) turns: u32,
-    /// The longest time for which a caller waits without a response of the store. `None` for no limit.
-    pub(crate) outage: Option<Duration>,
+    /// The longest time for which a caller waits without a response of the store.
+    pub(crate) outage: Duration,
 }
 
 impl Default for Queueing {
@@ -24,15 +24,15 @@ impl Default for Queueing {
         Self {
             heartbeat: Duration::from_secs(1),
             turns: 16,
-            outage: None,
+            outage: Duration::from_secs(5),
         }
     }
 }
 
 impl Queueing {
     pub(crate) fn check(self) -> Result<(), LockError> {
-        let shortest = 2 * self.heartbeat;
-        if let Some(outage) = self.outage.filter(|it| *it < shortest) {
+        let (outage, shortest) = (self.outage, 2 * self.heartbeat);
+        if outage < shortest {
             let reason = format!(
                 "`outage` must be at least {shortest:?}, twice the time between two requests of a waiter, not {outage:?}"
             );

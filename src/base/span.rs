@@ -165,12 +165,12 @@ impl<'a> Acquisition<'a> {
             self.outcome = outcome(error);
             let (keys, waited) = (names(self.keys), self.since.elapsed());
             match error {
-                LockError::Unavailable { source, .. } => events::unavailable(&keys, waited, source),
+                LockError::Unavailable { source } => events::unavailable(&keys, waited, source),
                 LockError::Misuse { .. } => events::misused(&keys, waited, error),
                 _ => {}
             }
             // A caller may only want to know whether the lock is free, so a busy lock is not a failure.
-            if !matches!(error, LockError::Busy { .. }) {
+            if self.outcome != BUSY {
                 self.span.fail(self.outcome);
             }
         })
@@ -190,23 +190,18 @@ impl Drop for Acquisition<'_> {
     }
 }
 
+/// The outcome of a single attempt at a lock that is held.
+const BUSY: &str = "busy";
+
 /// The outcome of an acquisition that ended with `error`, as spans and metrics name it.
 fn outcome(error: &LockError) -> &'static str {
     match error {
-        LockError::Busy { .. } => "busy",
-        LockError::Timeout { .. } => "timeout",
+        LockError::Busy { waited, .. } if waited.is_zero() => BUSY,
+        LockError::Busy { .. } => "timeout",
         LockError::Deadlock { .. } => "deadlock",
-        LockError::Unconfirmed { .. } => "unconfirmed",
-        LockError::Closed { .. } => "closed",
+        LockError::Closed => "closed",
         LockError::Lost { .. } => "lost",
         LockError::Unavailable { .. } => "unavailable",
-        LockError::Misuse { .. }
-        | LockError::AlreadyHeld { .. }
-        | LockError::Upgrade { .. }
-        | LockError::InUse { .. }
-        | LockError::InvalidKey { .. }
-        | LockError::Config { .. }
-        | LockError::NoLocks { .. }
-        | LockError::AlreadyInstalled => "misuse",
+        LockError::Misuse { .. } => "misuse",
     }
 }

@@ -4,6 +4,7 @@
 //! A response of the server proves nothing about its replicas. So the body waits for them after the acquisition,
 //! wherever the lock came from. A renewal lengthens the lease only after they have it.
 
+use std::error::Error;
 use std::slice::from_ref;
 use std::sync::Arc;
 
@@ -41,16 +42,29 @@ pub(crate) async fn taken(
     match (hold.lost(), failed) {
         _ if confirmed => Ok(()),
         // A lease that has expired is as if the replicas had taken too long.
-        (Some(reason), _) if reason != LostReason::Unconfirmed => Err(hold.lost_error(reason)),
+        (Some(reason), _) if reason != LostReason::Expired => Err(hold.lost_error(reason)),
         (_, Some(error)) if error.mistake().is_some() => {
             Err(Failure::Store(error).on(hold.key().name()))
         }
-        (_, source) => Err(LockError::Unconfirmed {
-            key: hold.key().name().to_owned(),
-            within: confirm.within(),
-            source,
-        }),
+        // A leader tries again, whatever the replicas could not be asked for.
+        (_, Some(error)) => Err(unavailable(error)),
+        (_, None) => {
+            let within = confirm.within();
+            Err(unavailable(format!(
+                "too few of them had the lock within {within:?}"
+            )))
+        }
     }
+}
+
+fn unavailable(cause: impl Into<Box<dyn Error + Send + Sync>>) -> LockError {
+    let source = unconfirmed(Effect::None, cause);
+    LockError::Unavailable { source }
+}
+
+/// The error of a request that too few replicas have.
+fn unconfirmed(effect: Effect, cause: impl Into<Box<dyn Error + Send + Sync>>) -> StoreError {
+    StoreError::new("confirm", &Arc::from("the replicas"), effect, cause)
 }
 
 /// Asks the replicas until they have a hold. Returns false if they do not have it in time, or cannot be asked. `failed`
@@ -109,7 +123,7 @@ async fn renew(
     let reply = reply?;
     if reply.is_gone() {
         // No call graph may continue it.
-        hold.lose(LostReason::Gone);
+        hold.lose(LostReason::Deleted);
         return Ok(None);
     }
     Ok(request.renewed(&reply).next().map(|asked| asked.epoch))
@@ -133,14 +147,7 @@ pub(super) async fn renewed(
         match confirmed.await? {
             Confirmation::Confirmed => Ok(()),
             Confirmation::Late | Confirmation::Unknown => {
-                let endpoint = Arc::from("the replicas");
-                let cause = "too few of them have it";
-                Err(StoreError::new(
-                    "confirm",
-                    &endpoint,
-                    Effect::Unknown,
-                    cause,
-                ))
+                Err(unconfirmed(Effect::Unknown, "too few of them have it"))
             }
         }
     });
@@ -191,7 +198,7 @@ async fn verify(
         match request.send(store).await {
             Ok(reply) if reply.is_gone() => {
                 request.lose(&reply);
-                return Err(hold.lost_error(LostReason::Gone));
+                return Err(hold.lost_error(LostReason::Deleted));
             }
             Ok(reply) => {
                 request.confirm(&reply);

@@ -42,7 +42,7 @@ impl DepthMirror {
                 // The release of the last to leave has overtaken this change.
                 Ok(Presence::Gone) if hold.depth() == 0 => return,
                 Ok(Presence::Gone) => {
-                    hold.lose(LostReason::Gone);
+                    hold.lose(LostReason::Deleted);
                     return queues.lost(hold.key(), hold.id());
                 }
                 Err(error) if error.effect().is_rejected() => {

@@ -38,7 +38,7 @@ pub(super) fn downgrade(
              lease, depth, mode, ..
          }| match lease.lost_by(now) {
             Some(reason) => Err(Settled::Lost(reason)),
-            None if depth.wanted() == 0 => Err(Settled::Lost(LostReason::Gone)),
+            None if depth.wanted() == 0 => Err(Settled::Lost(LostReason::Deleted)),
             None if *mode == Mode::Shared => Err(Settled::Shared),
             None if !depth.is_only(1) => Err(Settled::InUse),
             None => {
@@ -85,7 +85,7 @@ async fn ask(hold: &Hold, renewals: &RenewalSchedule) -> Result<(), Failure> {
                 return Ok(());
             }
             Ok(Ok(Presence::Gone)) if hold.depth() == 0 => break,
-            Ok(Ok(Presence::Gone)) => return Err(Failure::Lost(LostReason::Gone)),
+            Ok(Ok(Presence::Gone)) => return Err(Failure::Lost(LostReason::Deleted)),
             Ok(Err(error)) => error,
             Err(_lease_ended) => continue,
         };

@@ -93,8 +93,7 @@ impl Entry {
             Reentry::Entered => self.holds.push(hold),
             Reentry::Ended => {}
             Reentry::Upgrade => {
-                let key = hold.key().name().to_owned();
-                return Err(LockError::Upgrade { key });
+                return Err(LockError::upgrade(hold.key().name()));
             }
         }
         Ok(())

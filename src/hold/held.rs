@@ -99,12 +99,12 @@ impl Held {
     /// enters in between, and the fencing token stays the same.
     ///
     /// Returns immediately if the lock is already shared. A downgrade cannot be undone, because a shared lock cannot be
-    /// acquired exclusively from inside ([`LockError::Upgrade`]).
+    /// acquired exclusively from inside ([`LockError::Misuse`]).
     ///
     /// # Errors
     ///
-    /// [`InUse`](LockError::InUse) if nested calls or spawned work are inside the lock. Then nothing has changed.
-    /// [`Lost`](LockError::Lost) if the lock was lost, or has been released. [`Misuse`](LockError::Misuse) or
+    /// [`Misuse`](LockError::Misuse) if nested calls or spawned work are inside the lock. Then nothing has changed.
+    /// [`Lost`](LockError::Lost) if the lock was lost, or has been released. `Misuse` or
     /// [`Unavailable`](LockError::Unavailable) if the store rejects the request. While the store does not respond, the
     /// request is repeated until the lease expires.
     ///
@@ -134,13 +134,16 @@ impl Held {
         };
         // Without its `Locks`, the hold has ended.
         let renewals = self.renewals.upgrade();
-        let renewals = renewals.ok_or_else(|| lost(LostReason::Gone))?;
+        let renewals = renewals.ok_or_else(|| lost(LostReason::Deleted))?;
         match downgrade(&self.hold, &renewals) {
             Ok(work) => work.await.map_err(|failure| failure.on(key)),
             Err(Settled::Shared) => Ok(()),
-            Err(Settled::InUse) => Err(LockError::InUse {
-                key: key.to_owned(),
-            }),
+            Err(Settled::InUse) => {
+                let what = format!(
+                    "`{key}` cannot be downgraded, because nested calls or spawned work are inside it"
+                );
+                Err(LockError::misuse(key, what))
+            }
             Err(Settled::Lost(reason)) => Err(lost(reason)),
         }
     }

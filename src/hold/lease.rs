@@ -179,7 +179,7 @@ impl Lease {
         match self.end {
             _ if self.has_ended => None,
             Some(end) if now >= end => Some(LostReason::MaxHold),
-            _ if now >= self.times.deadline => Some(LostReason::Unconfirmed),
+            _ if now >= self.times.deadline => Some(LostReason::Expired),
             _ => None,
         }
     }

@@ -149,7 +149,7 @@ impl RenewRequest {
         let gone = self.those(reply, RenewAnswer::Gone);
         for Asked { hold, .. } in gone.filter(|asked| asked.hold.depth() > 0) {
             events::renewal_rejected(hold.key());
-            hold.lose(LostReason::Gone);
+            hold.lose(LostReason::Deleted);
         }
     }
 

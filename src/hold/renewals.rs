@@ -265,7 +265,7 @@ impl Holders for RenewalSchedule {
         let queues = Arc::clone(&self.queues);
         let tell = move || {
             for hold in holds {
-                hold.lose(LostReason::Gone);
+                hold.lose(LostReason::Deleted);
                 queues.lost(hold.key(), hold.id());
             }
         };

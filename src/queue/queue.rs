@@ -74,13 +74,14 @@ impl LocalQueues {
         let span = (!wish.asks_once).then_some((since, limit));
         let mut wait = Wait::new(self, key, wish, runtime, span);
         // The store may never have received a request for this lock before.
-        let mut heard_at = self.queueing.outage.map_or(since, |_| Instant::now());
+        let mut heard_at = Instant::now();
+        let mut now = heard_at;
         let answer = loop {
             let Some(until) = self.limit(limit, heard_at) else {
                 break (&mut wait).await;
             };
             // The response to its request wakes a caller that is alone.
-            let is_answered = self.store().answers_by(key, Instant::now(), until);
+            let is_answered = self.store().answers_by(key, now, until);
             let limited = timeout_at(until, &mut wait);
             if let Ok(answer) = limited.sparing(is_answered, |wait| wait.is_alone()).await {
                 break answer;
@@ -93,6 +94,7 @@ impl LocalQueues {
                     break Err(Refusal::Late(heard.failure().or_else(|| Some(silent()))));
                 }
             }
+            now = Instant::now();
         };
         match answer {
             Ok(mut granted) if granted.is_live(Instant::now()) => {
@@ -112,8 +114,7 @@ impl LocalQueues {
     /// The instant until which a caller waits. It is the limit of its wait, or of the time that it waits for a store
     /// that has not responded since `heard_at`, whichever is earlier.
     pub(super) fn limit(&self, limit: Option<Instant>, heard_at: Instant) -> Option<Instant> {
-        let outage = self.queueing.outage;
-        let outage = outage.and_then(|outage| heard_at.checked_add(outage));
+        let outage = heard_at.checked_add(self.queueing.outage);
         limit.into_iter().chain(outage).min()
     }
 

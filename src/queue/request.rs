@@ -162,7 +162,7 @@ impl Requests {
         answered();
         match first {
             Ok(Presence::Gone) if Instant::now() < release.deadline => {
-                Err(Failure::Lost(LostReason::Gone))
+                Err(Failure::Lost(LostReason::Deleted))
             }
             Ok(_) => Ok(()),
             // Boxed, because it is rarely needed.

@@ -154,8 +154,8 @@ impl Refusal {
         let name = key.name().to_owned();
         Some(match self {
             Self::PassedOver => return None,
-            Self::Busy => LockError::Busy { key: name },
-            Self::Closed => LockError::Closed { key: name },
+            Self::Busy => LockError::busy(&name),
+            Self::Closed => LockError::Closed,
             Self::Failed(source) | Self::Late(Some(source)) => {
                 LockError::of_store(Some(name), source)
             }
@@ -166,7 +166,7 @@ impl Refusal {
                     (Some(Box::new(holder)), others)
                 });
                 events::timed_out(key, hold, waited, holder.as_deref());
-                LockError::Timeout {
+                LockError::Busy {
                     key: name,
                     waited,
                     holder,

@@ -24,7 +24,7 @@ use crate::api::locks::Locks;
 /// async fn ship(locks: &Locks) -> u16 {
 ///     match locks.lock("order:42").wait(Duration::from_secs(2)).run(async {}).await {
 ///         Ok(()) => 204,
-///         Err(error) if error.is_contended() => 409,
+///         Err(error) if error.is_busy() => 409,
 ///         Err(error) if error.is_unavailable() => 503,
 ///         Err(_) => 500,
 ///     }

@@ -42,7 +42,7 @@ pub(crate) fn new(config: &Config) -> LocalQueue {
     let mut queue = LocalQueue::new(Queueing {
         heartbeat: TICK,
         turns: config.turns.into(),
-        outage: None,
+        outage: Duration::MAX,
     });
     queue.listens = true;
     queue

@@ -21,7 +21,7 @@ pub(crate) fn url(before: &str, after: &str) {
     let url = format!("{before}{SECRET}{after}");
     let origin = match Origin::parse(&url) {
         Err(error) => {
-            assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+            assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
             assert!(error.source().is_none(), "{error:?}");
             let shown = format!("{error} {error:?}");
             assert!(!shown.contains(SECRET), "{url:?}: {shown}");

@@ -53,7 +53,7 @@ async fn use_locks(locks: &Locks, request: LockRequest) -> Result<(), LockError>
     sleep(SECOND).await;
     drop(guard);
     match waiting.await.expect("no panic") {
-        Ok(Err(error)) if !error.is_contended() => Err(error)?,
+        Ok(Err(error)) if !error.is_busy() => Err(error)?,
         _ => {}
     }
     let several = locks.lock_all(["a", "b"]).run(sleep(SECOND));
@@ -73,8 +73,8 @@ async fn set_all(options: Options, own: Options, limit: Duration) {
     let request = own.into_iter().fold(locks.lock("order:42"), set);
     let used = use_locks(&locks, request).await;
     let is_allowed = |error: &LockError| {
-        let is_invalid = matches!(error, LockError::Config { .. });
-        error.is_contended() || error.is_lost() || is_invalid
+        let is_invalid = matches!(error, LockError::Misuse { .. });
+        error.is_busy() || error.is_lost() || is_invalid
     };
     assert!(used.as_ref().err().is_none_or(is_allowed), "{used:?}");
     drop(timeout(SECOND, locks.close(limit)).await);

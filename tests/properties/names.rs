@@ -44,7 +44,7 @@ fn accepted(prefix: &str, name: &str) -> Option<LockKey> {
         }
         Err(error) => {
             assert!(!valid, "{full:?} was refused: {error}");
-            assert!(matches!(error, LockError::InvalidKey { .. }));
+            assert!(matches!(error, LockError::Misuse { .. }));
             assert_eq!(error.key(), Some(name));
             assert!(error.to_string().contains(&format!("`{}`", Shown(name))));
             None

@@ -40,51 +40,35 @@ fn errors(text: &str) -> Vec<LockError> {
         holds: key.clone(),
         waits_for: key.clone(),
     };
-    let timeout = |holder: Holder| LockError::Timeout {
+    let busy = |holder: Holder| LockError::Busy {
         key: text.to_owned(),
         waited: within,
         holder: Some(Box::new(holder)),
         others: 1,
     };
-    let reason = LostReason::Gone;
+    let reason = LostReason::Deleted;
     vec![
-        timeout(holder),
-        timeout(of_process),
-        LockError::Busy { key: key.clone() },
+        busy(holder),
+        busy(of_process),
+        LockError::busy(text),
+        LockError::Unavailable {
+            source: source.clone(),
+        },
         LockError::Lost {
             key: key.clone(),
             reason,
         },
-        LockError::AlreadyHeld { key: key.clone() },
-        LockError::Upgrade { key: key.clone() },
-        LockError::InUse { key: key.clone() },
         LockError::Deadlock {
             key: key.clone(),
             cycle: vec![blocked],
         },
-        LockError::InvalidKey {
-            key: key.clone(),
-            reason: "it is",
-        },
-        LockError::config(key.clone()),
-        LockError::Unavailable {
-            key: Some(key.clone()),
-            source: source.clone(),
-        },
+        LockError::config(text),
+        LockError::misuse(text, format!("invalid key `{text}`")),
+        LockError::upgrade(text),
         LockError::Misuse {
             key: Some(key.clone()),
-            what: key.clone(),
-            source: Some(source.clone()),
-        },
-        LockError::Unconfirmed {
-            key: key.clone(),
-            within,
+            what: key,
             source: Some(source),
-        },
-        LockError::Closed { key: key.clone() },
-        LockError::NoLocks {
-            function: "ship",
-            key,
         },
     ]
 }

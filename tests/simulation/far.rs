@@ -113,7 +113,7 @@ fn a_server_that_always_answers_too_late_is_not_stormed() {
         });
         for wait in waits.collect::<Vec<_>>() {
             let error = wait.await.unwrap().unwrap_err();
-            assert!(!error.is_contended(), "{error}");
+            assert!(!error.is_busy(), "{error}");
         }
         sleep(Duration::from_secs(5)).await;
         let before = link.requests();
@@ -146,7 +146,7 @@ fn what_the_store_does_not_answer_is_no_contention() {
             for waited in [first, second, third] {
                 let error = waited.unwrap_err();
                 let named = matches!(&error, LockError::Unavailable { .. });
-                assert!(named && !error.is_contended(), "{error:?}");
+                assert!(named && !error.is_busy(), "{error:?}");
             }
         }
         let (locks, link) = Ground::new().process(ms(2));
@@ -176,7 +176,7 @@ fn a_lock_that_another_one_holds_is_contended() {
             let (first, second) = tokio::join!(waits(), waits());
             for waited in [first, second] {
                 let error = waited.unwrap_err();
-                assert!(error.is_contended(), "{error:?}");
+                assert!(error.is_busy(), "{error:?}");
             }
             let tries = || locks.lock(KEY).try_acquire();
             let (first, second) = tokio::join!(tries(), tries());

@@ -280,11 +280,11 @@ impl Ledger {
         self.note(format_args!("p{process} has lost {key}: {reason:?}"));
         self.state.lock().losses += 1;
         let fine = match reason {
-            LostReason::Gone => !self.climate.keeps_holds(),
-            LostReason::Unconfirmed => !self.climate.answers(),
+            LostReason::Deleted => !self.climate.keeps_holds(),
+            LostReason::Expired => !self.climate.answers(),
             LostReason::MaxHold => true,
             // An error names the lock that was lost first, and the reason.
-            LostReason::WithAnother | LostReason::Closed => false,
+            LostReason::Sibling | LostReason::Closed => false,
         };
         self.unless(fine, || format!("{key}: {reason:?} without a cause"));
     }

@@ -182,7 +182,7 @@ impl Program {
                 let process = self.process;
                 self.ledger.note_error(process, &error);
                 let fine = match &error {
-                    LockError::Busy { .. } | LockError::Timeout { .. } => true,
+                    LockError::Busy { .. } => true,
                     // The wait may be shorter than the way to the store and back.
                     LockError::Unavailable { source, .. } => {
                         let cause = source.source().map(ToString::to_string);

@@ -41,7 +41,7 @@ pub fn patient(server: &RedisServer) -> LocksBuilder {
 
 /// Locks as from [`patient`], for a URL.
 pub fn patient_at(url: impl AsRef<str>) -> LocksBuilder {
-    let builder = Locks::builder(url);
+    let builder = Locks::builder(url).outage(Duration::MAX);
     builder.connect_timeout(DEADLINE).response_timeout(DEADLINE)
 }
 

@@ -33,7 +33,7 @@ async fn confirmed(set: &SentinelSet, replicas: u32, within: Duration) -> Locks 
 fn is_unconfirmed<T>(result: Result<T, LockError>) -> bool {
     let error = result.err();
     error.is_some_and(|error| {
-        matches!(error, LockError::Unconfirmed { .. }) && error.is_unavailable()
+        matches!(error, LockError::Unavailable { .. }) && error.is_unavailable()
     })
 }
 
@@ -121,7 +121,7 @@ async fn a_server_without_replicas_confirms_nothing() {
     let long = Duration::from_secs(u64::MAX);
     for (replicas, within) in [(0, SHORT), (1, Duration::ZERO), (1, long)] {
         let refused = patient(&server).confirm(replicas, within).build_lazy();
-        assert!(matches!(refused, Err(LockError::Config { .. })));
+        assert!(matches!(refused, Err(LockError::Misuse { .. })));
     }
 }
 

@@ -73,7 +73,7 @@ impl LocksBuilder {
     /// certificate).
     ///
     /// They apply to the servers and sentinels of a `rediss` URL. Without TLS, or if a certificate cannot be read,
-    /// [`build`](Self::build) returns [`LockError::Config`](crate::LockError::Config).
+    /// [`build`](Self::build) returns [`LockError::Misuse`](crate::LockError::Misuse).
     ///
     /// # Examples
     ///

@@ -30,7 +30,7 @@ impl Locks {
     /// # Errors
     ///
     /// [`LockError::Unavailable`] if the server cannot be reached within the connect timeout of 2 s.
-    /// [`LockError::Misuse`] if it rejects the credentials. [`LockError::Config`] for an invalid URL.
+    /// [`LockError::Misuse`] for an invalid URL, and if the server rejects the login.
     ///
     /// # Cancel safety
     ///
@@ -103,7 +103,7 @@ impl Locks {
     /// let locks = Locks::builder("memory:").wait(std::time::Duration::MAX).build().await?;
     /// assert!(locks.inspect("order:42").await?.is_none());
     /// let nonsense = Locks::builder("localhost:6379").build().await;
-    /// assert!(matches!(nonsense, Err(LockError::Config { .. })));
+    /// assert!(matches!(nonsense, Err(LockError::Misuse { .. })));
     /// # Ok(())
     /// # }
     /// ```
@@ -117,9 +117,9 @@ impl LocksBuilder {
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`], before anything is sent, for options that contradict each other, for an invalid URL, and
-    /// for a prefix with which no key is valid. [`LockError::Unavailable`] if the server cannot be reached, and
-    /// [`LockError::Misuse`] if it rejects the credentials.
+    /// [`LockError::Misuse`], before anything is sent, for options that contradict each other, for an invalid URL, and
+    /// for a prefix with which no key is valid; and if the server rejects the login. [`LockError::Unavailable`] if the
+    /// server cannot be reached.
     ///
     /// # Cancel safety
     ///
@@ -145,14 +145,14 @@ impl LocksBuilder {
     /// Builds the `Locks` without connecting. The first call that needs a connection makes it, and each later call
     /// tries again until it succeeds. So a service can start before its Redis server.
     ///
-    /// An acquisition that cannot reach the server tries again until its [`wait`](crate::LockRequest::wait) is over. If
-    /// the server rejects the credentials, the first acquisition fails with [`LockError::Misuse`].
+    /// An acquisition that cannot reach the server tries again for an [`outage`](Self::outage). If the server rejects the
+    /// login, the first acquisition fails with [`LockError::Misuse`].
     ///
     /// This method may be called outside a runtime.
     ///
     /// # Errors
     ///
-    /// [`LockError::Config`], as for [`build`](Self::build).
+    /// [`LockError::Misuse`], as for [`build`](Self::build).
     ///
     /// # Examples
     ///
@@ -261,7 +261,7 @@ mod tests {
     #[tokio::test]
     async fn without_the_feature_a_tls_url_is_rejected_with_its_reason() {
         let built = Locks::connect("rediss://:secret@localhost:1").await;
-        let Err(error @ LockError::Config { .. }) = built else {
+        let Err(error @ LockError::Misuse { .. }) = built else {
             panic!("{built:?}");
         };
         let told = format!("{error} {error:?}");

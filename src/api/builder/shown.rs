@@ -24,7 +24,7 @@ impl LocksBuilder {
     /// let locks = reentry::Locks::builder("memory:").name("orders").build().await?;
     /// let _guard = locks.lock("order:42").await?;
     /// let late = locks.lock("order:42").wait(Duration::from_secs(1)).await;
-    /// let Err(LockError::Timeout { holder: Some(holder), .. }) = late else { panic!("it is held") };
+    /// let Err(LockError::Busy { holder: Some(holder), .. }) = late else { panic!("it is held") };
     /// assert_eq!(holder.process.map(|process| process.name).as_deref(), Some("orders"));
     /// # Ok(())
     /// # }

@@ -210,7 +210,7 @@ impl<'a> AcquiringAll<'a> {
         let is_enclosed = self.graph.as_ref().is_none_or(CallGraph::has_begun);
         let detects = (is_enclosed || self.engine.is_inside()) && detects(self.terms);
         let grant = loop {
-            self.engine.check_open(key)?;
+            self.engine.check_open()?;
             let (terms, hold, has) = (self.terms, self.hold, self.entry.holds());
             let acquired = queues.acquire(key, hold, terms, self.since, &self.runtime);
             let acquired = if detects {
@@ -234,10 +234,10 @@ impl<'a> AcquiringAll<'a> {
     /// Makes one attempt for each of these locks, if there are several. It waits for nothing while it has locks out of
     /// their order.
     async fn attempt_all(&self, keys: &[LockKey]) -> Result<Attempted, LockError> {
-        let [first, _, ..] = keys else {
+        if keys.len() < 2 {
             return Ok(Attempted::default());
-        };
-        self.engine.check_open(first)?;
+        }
+        self.engine.check_open()?;
         let queues = self.engine.renewals.queues();
         let attempted = queues.attempt_all(keys, self.hold, self.terms, self.since, &self.runtime);
         unless_lost(self.entry.holds(), attempted).await

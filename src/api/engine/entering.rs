@@ -81,10 +81,8 @@ impl Engine {
         };
         let entry = acquiring.entry;
         if let Err(error) = acquisition.noted(acquired) {
-            if matches!(
-                error,
-                LockError::Unconfirmed { .. } | LockError::Misuse { .. }
-            ) {
+            let is_unconfirmed = terms.confirm.is_some() && error.is_unavailable();
+            if is_unconfirmed || error.is_misuse() {
                 // The result of the release does not matter, because the release is repeated in the background.
                 let _ = Box::pin(entry.exit()).await;
             }
@@ -99,8 +97,8 @@ impl Engine {
     pub(in crate::api) fn check_leads(&self, names: &[String]) -> Result<(), LockError> {
         for name in names {
             if scope::enclosing(&self.id, &self.key(name)?).is_some() {
-                let key = name.clone();
-                return Err(LockError::AlreadyHeld { key });
+                let what = format!("an enclosing call holds `{name}`, so nobody else can lead");
+                return Err(LockError::misuse(name, what));
             }
         }
         Ok(())
@@ -154,9 +152,8 @@ impl Engine {
         }
         // Checked before any lock is entered, because otherwise the locks entered so far would have to be left.
         for hold in &held {
-            let key = || hold.key().name().to_owned();
             if hold.is_upgrade(terms.mode) {
-                return Err(LockError::Upgrade { key: key() });
+                return Err(LockError::upgrade(hold.key().name()));
             }
         }
         for hold in held {

@@ -34,7 +34,7 @@ fn a_used_locks_is_rejected_in_a_fork() {
         assert!(matches!(used(&locks), LockError::Unavailable { .. }));
         let acquired = in_a_fork(|| acquire(&locks));
         assert!(
-            matches!(&acquired, LockError::Config { reason } if reason == FORKED),
+            matches!(&acquired, LockError::Misuse { what, .. } if what == FORKED),
             "{acquired}"
         );
         let inspected = in_a_fork(|| runtime().block_on(locks.inspect("order:42")));
@@ -56,7 +56,7 @@ fn an_unused_locks_belongs_to_the_fork_that_uses_it() {
         matches!(acquired, LockError::Unavailable { .. }),
         "{acquired}"
     );
-    assert!(matches!(acquire(&locks), LockError::Config { .. }));
+    assert!(matches!(acquire(&locks), LockError::Misuse { .. }));
 }
 
 #[test]

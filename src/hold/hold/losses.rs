@@ -18,7 +18,7 @@ impl Hold {
 
     /// The error of a step. For several locks it is the error of the first loss.
     pub(in crate::hold) fn error(&self, failure: Failure) -> LockError {
-        let is_shared = matches!(failure, Failure::Lost(LostReason::WithAnother));
+        let is_shared = matches!(failure, Failure::Lost(LostReason::Sibling));
         let group = self.group.as_ref().filter(|_| is_shared);
         match group.and_then(|group| group.loss()) {
             Some((key, reason)) => Failure::Lost(reason).on(key.name()),
@@ -59,7 +59,7 @@ impl Hold {
     pub(crate) fn may_be_held(&self) -> bool {
         match self.lost() {
             None => true,
-            Some(LostReason::Gone) => false,
+            Some(LostReason::Deleted) => false,
             Some(_) => Instant::now() < self.deadline(),
         }
     }
@@ -77,7 +77,7 @@ impl Hold {
             let members = group.members();
             members
                 .iter()
-                .for_each(|other| other.lose(LostReason::WithAnother));
+                .for_each(|other| other.lose(LostReason::Sibling));
         }
     }
 
@@ -86,7 +86,7 @@ impl Hold {
         if let Some(group) = &self.group {
             group.join(self);
             if group.loss().is_some() {
-                self.lose(LostReason::WithAnother);
+                self.lose(LostReason::Sibling);
             }
         }
     }

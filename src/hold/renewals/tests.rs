@@ -122,7 +122,7 @@ async fn a_disconnect_has_the_loss_noticed() -> Result<(), LockError> {
     assert!(locks.force_release("key").await?);
     store.disconnect();
     let began = Instant::now();
-    assert_eq!(guard.held().lost().await, LostReason::Gone);
+    assert_eq!(guard.held().lost().await, LostReason::Deleted);
     assert!(began.elapsed() <= MOMENT);
     Ok(())
 }
@@ -190,7 +190,7 @@ fn each_runtime_has_its_own_schedule() {
         let stays = request("next").await.unwrap();
         let lost = ends.held().lost();
         let lost = crate::support::within(DEADLINE, "the end of the lease", lost).await;
-        assert_eq!(lost, LostReason::Unconfirmed);
+        assert_eq!(lost, LostReason::Expired);
         assert!(!stays.held().is_lost());
         assert!(store.renewed.load(Relaxed) > 0);
         stays.release().await.unwrap();

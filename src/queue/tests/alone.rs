@@ -74,7 +74,7 @@ async fn a_caller_that_is_alone_no_more_waits_no_longer_than_it_wants() -> Resul
     let behind = process.wait();
     let timed_out = first.await.expect("a waiter that ends");
     assert!(
-        matches!(timed_out, Err(LockError::Timeout { .. })),
+        matches!(timed_out, Err(LockError::Busy { .. })),
         "{timed_out:?}"
     );
     assert_eq!(began.elapsed().as_secs(), 2);

@@ -45,7 +45,7 @@ async fn many_time_out_in_any_order_and_know_the_holder() -> Result<(), LockErro
     for waited in join_all(waits.collect::<Vec<_>>()).await {
         let waited = waited.expect("an answer");
         let is_known =
-            matches!(&waited, Err(LockError::Timeout { holder: Some(it), .. }) if it.is_here);
+            matches!(&waited, Err(LockError::Busy { holder: Some(it), .. }) if it.is_here);
         assert!(is_known, "{waited:?}");
     }
     guard.release().await

@@ -289,7 +289,7 @@ impl Hold {
         self.lost.get_or_insert((at, reason));
         self.until = match reason {
             // It was notified at some time after it had last been valid.
-            Reason::Gone => self.valid.unwrap_or(self.entered),
+            Reason::Deleted => self.valid.unwrap_or(self.entered),
             _ => self.until.min(at),
         };
     }

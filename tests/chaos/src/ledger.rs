@@ -83,20 +83,20 @@ pub(crate) enum Answer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Reason {
-    Gone,
-    Unconfirmed,
+    Deleted,
+    Expired,
     MaxHold,
-    WithAnother,
+    Sibling,
     Unknown,
 }
 
 impl From<LostReason> for Reason {
     fn from(reason: LostReason) -> Reason {
         match reason {
-            LostReason::Gone => Reason::Gone,
-            LostReason::Unconfirmed => Reason::Unconfirmed,
+            LostReason::Deleted => Reason::Deleted,
+            LostReason::Expired => Reason::Expired,
             LostReason::MaxHold => Reason::MaxHold,
-            LostReason::WithAnother => Reason::WithAnother,
+            LostReason::Sibling => Reason::Sibling,
             _ => Reason::Unknown,
         }
     }
@@ -110,10 +110,8 @@ pub(crate) enum Outcome {
     Busy,
     /// Another worker held the lock until the wait was over.
     Timeout,
-    /// The store failed.
+    /// The store failed, or too few replicas had the lock in time.
     Unavailable,
-    /// Too few replicas had it in time, and it was released.
-    Unconfirmed,
     /// It gave way, because callers waited for each other.
     Deadlock,
     /// The caller dropped it.

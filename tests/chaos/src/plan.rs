@@ -82,6 +82,7 @@ impl Mode {
         Locks::builder(url)
             .ttl(self.ttl)
             .wait(topology.wait())
+            .outage(topology.wait())
             .response_timeout(RESPONSE_TIMEOUT)
             .connect_timeout(CONNECT_TIMEOUT)
             .turns(self.turns)

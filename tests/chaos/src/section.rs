@@ -103,7 +103,7 @@ impl Op {
         let outcome = match result {
             // Of several locks the error names the one that was lost.
             Err(LockError::Lost { key, .. }) if self.together && *key != self.site.key => {
-                Outcome::Lost(Reason::WithAnother)
+                Outcome::Lost(Reason::Sibling)
             }
             result => outcome(result),
         };
@@ -128,10 +128,9 @@ fn outcome<T>(result: &Result<T, LockError>) -> Outcome {
     match result {
         Ok(_) => Outcome::Done,
         Err(LockError::Lost { reason, .. }) => Outcome::Lost((*reason).into()),
-        Err(LockError::Busy { .. }) => Outcome::Busy,
-        Err(LockError::Timeout { .. }) => Outcome::Timeout,
+        Err(LockError::Busy { waited, .. }) if waited.is_zero() => Outcome::Busy,
+        Err(LockError::Busy { .. }) => Outcome::Timeout,
         Err(LockError::Unavailable { .. }) => Outcome::Unavailable,
-        Err(LockError::Unconfirmed { .. }) => Outcome::Unconfirmed,
         Err(LockError::Deadlock { .. }) => Outcome::Deadlock,
         Err(error) => Outcome::Unexpected(format!("{error:?}")),
     }

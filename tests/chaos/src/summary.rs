@@ -73,10 +73,10 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (_, reason) in sections.iter().filter_map(|(_, hold)| hold.lost) {
         let how = match reason {
-            Reason::Gone => "gone",
-            Reason::Unconfirmed => "unconfirmed",
+            Reason::Deleted => "deleted",
+            Reason::Expired => "expired",
             Reason::MaxHold => "max_hold reached",
-            Reason::WithAnother => "with another key",
+            Reason::Sibling => "with another key",
             Reason::Unknown => "other",
         };
         *counts.entry(format!("losses noticed: {how}")).or_default() += 1;
@@ -84,7 +84,6 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
     for op in &history.ops {
         let kind = match &op.ended {
             Some((_, Outcome::Unavailable)) => "unavailable",
-            Some((_, Outcome::Unconfirmed)) => "unconfirmed",
             Some((_, Outcome::Timeout)) => "timeout",
             Some((_, Outcome::Busy)) => "busy",
             Some((_, Outcome::Deadlock)) => "deadlock",

@@ -22,7 +22,7 @@ enum Failure {
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
         match error {
-            _ if error.is_contended() => Self::Locked(error.key().map(str::to_owned)),
+            _ if error.is_busy() => Self::Locked(error.key().map(str::to_owned)),
             LockError::Lost { .. } => Self::Lost,
             _ => Self::Other,
         }
@@ -94,6 +94,6 @@ async fn a_boxed_error_keeps_the_lock_s_error_inside(locks: Locks) {
     let error = locks.try_with_lock("", body).await.unwrap_err();
     assert!(matches!(
         error.downcast_ref(),
-        Some(LockError::InvalidKey { .. })
+        Some(LockError::Misuse { .. })
     ));
 }

@@ -111,7 +111,7 @@ async fn nothing_happens_before_the_first_poll(locks: Locks) {
     let guard = locks.lock("key").no_wait().await.unwrap();
     drop((unpolled, acquire));
     guard.release().await.unwrap();
-    assert!(matches!(invalid.await, Err(LockError::InvalidKey { .. })));
+    assert!(matches!(invalid.await, Err(LockError::Misuse { .. })));
 }
 
 async fn a_body_need_not_be_send(locks: Locks) {

@@ -32,11 +32,11 @@ async fn a_bad_key_is_refused_by_every_call(locks: Locks) {
         ] {
             let error: LockError = refused.unwrap_err();
             assert!(
-                matches!(error, LockError::InvalidKey { .. }),
+                matches!(error, LockError::Misuse { .. }),
                 "{bad}: {error:?}"
             );
             assert_eq!(error.key(), Some(bad));
-            assert!(!error.is_contended() && !error.is_lost());
+            assert!(!error.is_busy() && !error.is_lost());
         }
         assert!(held(bad).is_none());
     }
@@ -88,7 +88,7 @@ async fn the_longest_lease_is_a_century(locks: Locks) {
 async fn a_bad_option_of_a_reentry_is_refused_and_leaves_the_hold_alone(locks: Locks) {
     let body = async {
         let refused = locks.lock("key").ttl(Duration::ZERO).run(async {}).await;
-        assert!(matches!(refused, Err(LockError::Config { .. })));
+        assert!(matches!(refused, Err(LockError::Misuse { .. })));
         assert_eq!(crate::support::depths(&locks, "key").await, [1]);
         assert_eq!(held("key").unwrap().depth(), 1);
     };
@@ -117,10 +117,10 @@ async fn nothing_is_sent_for_bad_keys_and_options() {
     a_bad_key_is_refused_by_every_call(locks.clone()).await;
     for request in bad_requests(&locks) {
         let error = request.clone().await.unwrap_err();
-        assert!(matches!(error, LockError::Config { .. }), "{error:?}");
-        assert!(error.key().is_none() && !error.is_contended());
+        assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
+        assert!(error.key().is_none() && !error.is_busy());
         let run: Result<(), _> = request.run(async { unreachable!("entered") }).await;
-        assert!(matches!(run, Err(LockError::Config { .. })));
+        assert!(matches!(run, Err(LockError::Misuse { .. })));
     }
     assert!(server.calls_since(&before).await.is_empty());
 }
@@ -145,7 +145,7 @@ async fn a_builder_refuses_what_cannot_be_before_it_connects() {
         let shown = format!("{builder:?}");
         let error = builder.build().await.unwrap_err();
         assert!(
-            matches!(error, LockError::Config { .. }),
+            matches!(error, LockError::Misuse { .. }),
             "{shown}: {error:?}"
         );
     }
@@ -171,7 +171,7 @@ async fn the_builder_s_ttl_and_wait_hold_unless_a_request_has_its_own() {
 
     let _guard = locks.lock("key").await.unwrap();
     let waited = async |request: LockRequest| match request.await {
-        Err(LockError::Timeout { waited, .. }) => waited.as_secs(),
+        Err(LockError::Busy { waited, .. }) => waited.as_secs(),
         other => panic!("{other:?}"),
     };
     assert_eq!(waited(locks.lock("key")).await, 5);

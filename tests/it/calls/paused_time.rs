@@ -64,5 +64,5 @@ async fn a_jump_beyond_the_lease_ends_the_body_before_it_runs_on() {
     let Err(LockError::Lost { reason, .. }) = result else {
         panic!("{result:?}");
     };
-    assert!(matches!(reason, LostReason::Unconfirmed | LostReason::Gone));
+    assert!(matches!(reason, LostReason::Expired | LostReason::Deleted));
 }

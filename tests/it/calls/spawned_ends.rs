@@ -179,9 +179,9 @@ async fn blocking_work_does_not_begin_after_the_loss() {
     };
     let (task, held) = locks.with_lock("key", body).await.unwrap();
     locks.force_release("key").await.unwrap();
-    assert_eq!(held.lost().await, LostReason::Gone);
+    assert_eq!(held.lost().await, LostReason::Deleted);
     go_on.send(()).unwrap();
-    assert_eq!(lost(task.await.unwrap()).1, LostReason::Gone);
+    assert_eq!(lost(task.await.unwrap()).1, LostReason::Deleted);
     crowded.shutdown_background();
 }
 
@@ -191,7 +191,7 @@ async fn a_loss_found_by_the_release_of_a_child_is_its_error() {
     let body = async { async { "output" }.in_current_call() };
     let child = rig.locks.with_lock(rig::KEY, body).await.unwrap();
     assert_eq!(rig.server.ask(&format!("DEL {}", rig::KEY)).await, "1");
-    assert_eq!(lost(child.await).1, LostReason::Gone);
+    assert_eq!(lost(child.await).1, LostReason::Deleted);
 }
 
 fn runtime() -> Runtime {

@@ -34,7 +34,7 @@ async fn nested(locks: &Locks, section: &Section) {
 
 fn is_contended<T>(result: Result<T, LockError>) {
     if let Err(error) = result {
-        assert!(error.is_contended(), "{error:?}");
+        assert!(error.is_busy(), "{error:?}");
     }
 }
 

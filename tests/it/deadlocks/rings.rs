@@ -68,7 +68,7 @@ async fn the_error_says_who_holds_what_and_waits_for_what() {
     let builder = Locks::builder("memory:").prefix("app:");
     let locks = builder.build().await.unwrap();
     let error = ring(&[locks.clone(), locks]).await;
-    assert!(error.is_deadlock() && !error.is_contended() && !error.is_lost());
+    assert!(error.is_deadlock() && !error.is_busy() && !error.is_lost());
     let LockError::Deadlock { key, cycle, .. } = &error else {
         panic!("{error:?}");
     };

@@ -102,7 +102,7 @@ async fn a_url_that_is_refused_tells_what_is_accepted() {
         ("redis://user:hush@:x/", ""),
     ] {
         let error = Locks::connect(url).await.unwrap_err();
-        assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+        assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
         let told = all_of(&error);
         assert!(
             told.contains(mistake) && !told.contains("hush"),

@@ -26,7 +26,7 @@ async fn a_lock_taken_away_is_lost_at_the_next_renewal_and_the_body_is_dropped()
         let Err(LockError::Lost { reason, key, .. }) = lost else {
             panic!("{theft}: {lost:?}");
         };
-        assert!(reason == LostReason::Gone && key == KEY, "{theft}");
+        assert!(reason == LostReason::Deleted && key == KEY, "{theft}");
     });
     join_all(each).await;
 }

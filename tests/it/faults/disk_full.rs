@@ -20,8 +20,7 @@ async fn a_full_disk_ends_holders_at_their_deadlines() {
     });
     let lost = within(DEADLINE, "the lease expires", held).await;
     let lost = lost.unwrap_err();
-    let is_over =
-        matches!(lost, LockError::Lost { reason, .. } if reason == LostReason::Unconfirmed);
+    let is_over = matches!(lost, LockError::Lost { reason, .. } if reason == LostReason::Expired);
     assert!(is_over, "{lost:?}");
 
     let waiting = locks.lock("other").wait(Duration::from_millis(100));

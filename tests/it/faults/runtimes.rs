@@ -151,11 +151,7 @@ fn a_guard_from_a_runtime_that_is_gone_is_released_or_ends_with_its_lease() {
             within(DEADLINE, "the lease ends", lost.held().lost()).await;
             assert!(lost.held().is_lost() && lost.held().remaining().is_zero());
             let error = lost.release().await.unwrap_err();
-            assert!(
-                error
-                    .to_string()
-                    .contains(&LostReason::Unconfirmed.to_string())
-            );
+            assert!(error.to_string().contains(&LostReason::Expired.to_string()));
         });
     });
 }

@@ -73,7 +73,7 @@ async fn a_lock_taken_away_while_replicas_are_awaited_is_lost() {
         let ended = within(DEADLINE, "its end", acquiring).await.unwrap();
         let error = ended.expect_err("it was taken away");
         assert!(
-            matches!(&error, LockError::Lost { key, reason: LostReason::Gone, .. } if key == "a"),
+            matches!(&error, LockError::Lost { key, reason: LostReason::Deleted, .. } if key == "a"),
             "{error:?}"
         );
         let is_free = async || server.leftovers().await.is_empty();

@@ -16,7 +16,7 @@ use crate::support::{DEADLINE, RedisServer, eventually, patient, processes, with
 const TTL: Duration = Duration::from_secs(3_600);
 
 fn is_gone<T>(result: &Result<T, LockError>) -> bool {
-    let gone = LostReason::Gone;
+    let gone = LostReason::Deleted;
     matches!(result, Err(LockError::Lost { reason, key, .. }) if *reason == gone && key == KEY)
 }
 

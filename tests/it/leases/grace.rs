@@ -40,7 +40,7 @@ async fn a_body_ends_so_long_before_another_one_can_begin() {
     };
     let ((error, ended), entered) = tokio::join!(lost, entered);
     let is_unconfirmed =
-        matches!(error, LockError::Lost { reason, .. } if reason == LostReason::Unconfirmed);
+        matches!(error, LockError::Lost { reason, .. } if reason == LostReason::Expired);
     assert!(is_unconfirmed, "{error:?}");
     assert_eq!(ended, 9 * SECOND);
     assert!(entered >= 12 * SECOND, "{entered:?}");
@@ -68,8 +68,8 @@ async fn a_grace_above_a_third_of_the_lease_is_rejected() {
     let builder = || Locks::builder("memory:").grace(3 * SECOND);
     assert!(builder().ttl(9 * SECOND).build().await.is_ok());
     let short = builder().ttl(8 * SECOND).build().await;
-    assert!(matches!(short, Err(LockError::Config { .. })), "{short:?}");
+    assert!(matches!(short, Err(LockError::Misuse { .. })), "{short:?}");
     let locks = builder().ttl(9 * SECOND).build().await.unwrap();
     let brief = locks.lock(KEY).max_hold(5 * SECOND).await;
-    assert!(matches!(brief, Err(LockError::Config { .. })), "{brief:?}");
+    assert!(matches!(brief, Err(LockError::Misuse { .. })), "{brief:?}");
 }

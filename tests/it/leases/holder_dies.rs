@@ -111,7 +111,7 @@ async fn a_process_stopped_beyond_its_lease_makes_no_step_after_it() {
     holder.sigcont();
     // When the process continues, its timers and its body wake up together. The deadline is checked first.
     let result = holder.wait_for_line("result:").await;
-    assert_eq!(result, format!("lost, {:?}", LostReason::Unconfirmed));
+    assert_eq!(result, format!("lost, {:?}", LostReason::Expired));
     assert_eq!(holder.wait_for_line("again:").await, "entered");
     assert!(holder.finished().await);
 }
@@ -127,7 +127,7 @@ async fn a_process_stopped_for_less_than_its_lease_goes_on() {
     }
     let locks = connect(&server).await;
     let waiting = locks.lock(KEY).wait(Duration::from_millis(100)).acquire();
-    assert!(waiting.await.is_err_and(|error| error.is_contended()));
+    assert!(waiting.await.is_err_and(|error| error.is_busy()));
 }
 
 /// A resource that rejects tokens smaller than the greatest it has seen. It returns 1 if it accepted the value.

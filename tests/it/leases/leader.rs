@@ -163,10 +163,7 @@ async fn work_may_re_enter_the_lock_and_does_not_lead_inside_of_it() {
         locks.lock(KEY).lead(|_| async {}).await
     };
     let inner = locks.lock(KEY).lead(work).await.unwrap();
-    assert!(
-        matches!(inner, Err(LockError::AlreadyHeld { .. })),
-        "{inner:?}"
-    );
+    assert!(matches!(inner, Err(LockError::Misuse { .. })), "{inner:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,7 +33,7 @@ impl Drop for Dropped {
 }
 
 fn is_gone<T>(result: &Result<T, LockError>) -> bool {
-    matches!(result, Err(LockError::Lost { key, reason: LostReason::Gone, .. }) if key == "key")
+    matches!(result, Err(LockError::Lost { key, reason: LostReason::Deleted, .. }) if key == "key")
 }
 
 async fn a_forced_release_drops_the_body_at_once(locks: Locks) {
@@ -56,11 +56,11 @@ async fn on_request_the_body_runs_on_and_can_see_the_loss(locks: Locks) {
         let held = held("key").unwrap();
         assert!(!held.is_lost() && held.remaining() > Duration::ZERO);
         assert!(locks.force_release("key").await.unwrap());
-        assert_eq!(held.lost().await, LostReason::Gone);
+        assert_eq!(held.lost().await, LostReason::Deleted);
         assert!(held.is_lost());
         assert_eq!(held.remaining(), Duration::ZERO);
         // It stays lost, and every later call reports that.
-        assert_eq!(held.lost().await, LostReason::Gone);
+        assert_eq!(held.lost().await, LostReason::Deleted);
         "the output"
     };
     let request = locks.lock("key").ttl(TTL).on_lost(OnLost::KeepRunning);
@@ -70,7 +70,7 @@ async fn on_request_the_body_runs_on_and_can_see_the_loss(locks: Locks) {
 async fn a_guard_reports_its_loss(locks: Locks) {
     let guard = locks.lock("key").ttl(TTL).await.unwrap();
     assert!(locks.force_release("key").await.unwrap());
-    assert_eq!(guard.held().lost().await, LostReason::Gone);
+    assert_eq!(guard.held().lost().await, LostReason::Deleted);
     let refused = guard.scope(async { unreachable!("entered") }).await;
     assert!(is_gone::<()>(&refused));
     assert!(is_gone(&guard.release().await));
@@ -78,7 +78,7 @@ async fn a_guard_reports_its_loss(locks: Locks) {
     let keep = locks.lock("key").ttl(TTL).on_lost(OnLost::KeepRunning);
     let guard = keep.await.unwrap();
     assert!(locks.force_release("key").await.unwrap());
-    assert_eq!(guard.held().lost().await, LostReason::Gone);
+    assert_eq!(guard.held().lost().await, LostReason::Deleted);
     assert!(
         guard
             .scope(async { held("key").unwrap().is_lost() })

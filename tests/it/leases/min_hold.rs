@@ -24,7 +24,7 @@ async fn a_job_runs_once_in_a_period_however_often_it_is_tried() {
         let job = locks.lock(KEY).min_hold(HOUR).no_wait();
         match job.run(async { runs.push(start.elapsed()) }).await {
             Ok(()) => {}
-            Err(error) => assert!(error.is_contended(), "{error}"),
+            Err(error) => assert!(error.is_busy(), "{error}"),
         }
         sleep(HOUR / 10).await;
     }
@@ -122,7 +122,7 @@ async fn what_contradicts_it_is_refused() {
     for request in [hourly().max_hold(HOUR / 2), hourly().read()] {
         let refused = request.run(async {}).await;
         assert!(
-            matches!(refused, Err(LockError::Config { .. })),
+            matches!(refused, Err(LockError::Misuse { .. })),
             "{refused:?}"
         );
     }
@@ -140,7 +140,7 @@ async fn the_attribute_has_it_too() {
     let twice = locks.scope(async { (hourly(1).await, hourly(1).await) });
     let (first, second) = twice.await;
     assert_eq!(first.unwrap(), 1);
-    assert!(second.unwrap_err().is_contended());
+    assert!(second.unwrap_err().is_busy());
 }
 
 /// Three processes that try at the same time, again and again.
@@ -170,7 +170,7 @@ async fn several_locks_that_are_not_all_taken_are_not_kept() {
     let elsewhere = locks.lock("other").await.unwrap();
     let both = || locks.lock_all([KEY, "other"]).min_hold(HOUR).wait(SECOND);
     let late = both().run(async {}).await.unwrap_err();
-    assert!(late.is_contended(), "{late}");
+    assert!(late.is_busy(), "{late}");
     let dropped = tokio::time::timeout(SECOND / 2, both().run(async {})).await;
     assert!(dropped.is_err());
     elsewhere.release().await.unwrap();

@@ -51,7 +51,7 @@ async fn a_reader_under_a_writer_stays_exclusive(locks: Locks) {
 async fn a_writer_under_a_reader_is_an_error(locks: Locks) {
     let written = write_under_a_read(&locks, 2026).await;
     assert!(
-        matches!(written, Err(LockError::Upgrade { .. })),
+        matches!(written, Err(LockError::Misuse { .. })),
         "{written:?}"
     );
 }

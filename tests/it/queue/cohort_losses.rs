@@ -51,7 +51,7 @@ async fn a_lost_lease_is_lost_for_the_present_member_alone() {
     assert!(matches!(
         ended,
         Err(LockError::Lost {
-            reason: LostReason::Gone,
+            reason: LostReason::Deleted,
             ..
         })
     ));

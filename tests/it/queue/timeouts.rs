@@ -37,7 +37,7 @@ async fn a_wait_ends_when_it_is_over_whatever_the_lease() {
                 "{elapsed:?} for {wait:?}"
             );
             for error in [errors.0, errors.1] {
-                let LockError::Timeout { waited, .. } = error else {
+                let LockError::Busy { waited, .. } = error else {
                     panic!("{error:?}");
                 };
                 assert!((wait..=elapsed).contains(&waited));
@@ -58,7 +58,7 @@ async fn a_wait_that_ends_with_the_lease_before_it_leaves_a_free_lock() {
         let entered = locks.lock(KEY).wait(wait).run(async {}).await;
         assert!(start.elapsed() <= wait + SLACK);
         if let Err(error) = entered {
-            assert!(matches!(error, LockError::Timeout { .. }), "{error:?}");
+            assert!(matches!(error, LockError::Busy { .. }), "{error:?}");
         }
         drop(guard);
         let again = locks.lock(KEY).wait(ttl).run(async {});
@@ -78,7 +78,7 @@ async fn to_name_the_holder_no_process_that_waits_is_looked_at() {
     let before = server.commandstats().await;
     let wait = Duration::from_millis(300);
     let error = second.lock(KEY).wait(wait).await.unwrap_err();
-    let LockError::Timeout {
+    let LockError::Busy {
         holder: Some(holder),
         ..
     } = error

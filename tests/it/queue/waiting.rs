@@ -83,7 +83,7 @@ async fn who_does_not_wait_is_refused_at_once(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
     let busy = locks.lock("key").no_wait().await.unwrap_err();
     assert!(matches!(&busy, LockError::Busy { key, .. } if key == "key"));
-    assert!(busy.is_contended() && !busy.is_lost());
+    assert!(busy.is_busy() && !busy.is_lost());
     assert_eq!(busy.key(), Some("key"));
     let run = locks.lock("key").no_wait();
     let run: Result<(), _> = run.run(async { unreachable!("entered") }).await;
@@ -101,14 +101,7 @@ async fn who_does_not_wait_does_not_overtake(locks: Locks) {
     let waiter = waiting(&locks).await;
     guard.release().await.unwrap();
     assert!(locks.lock("key").try_acquire().await.unwrap().is_none());
-    assert!(
-        locks
-            .lock("key")
-            .no_wait()
-            .await
-            .unwrap_err()
-            .is_contended()
-    );
+    assert!(locks.lock("key").no_wait().await.unwrap_err().is_busy());
     waiter.await.unwrap();
     assert!(locks.lock("key").try_acquire().await.unwrap().is_some());
 }
@@ -128,7 +121,7 @@ async fn a_wait_that_ends_says_how_long_it_was(locks: Locks) {
     let (start, wait) = (Instant::now(), Duration::from_millis(300));
     let error = locks.lock("key").wait(wait).await.unwrap_err();
     let elapsed = start.elapsed();
-    let LockError::Timeout { key, waited, .. } = &error else {
+    let LockError::Busy { key, waited, .. } = &error else {
         panic!("{error:?}");
     };
     assert_eq!(key, "key");
@@ -137,7 +130,7 @@ async fn a_wait_that_ends_says_how_long_it_was(locks: Locks) {
         "{waited:?} of {elapsed:?}"
     );
     assert!(error.source().is_none());
-    assert!(error.is_contended() && !error.is_lost());
+    assert!(error.is_busy() && !error.is_lost());
     assert_eq!(error.key(), Some("key"));
     // It has left the queue.
     assert_eq!(waiters(&locks, "key").await, Some(0));
@@ -169,7 +162,7 @@ async fn the_default_wait_is_a_minute() {
     let _guard = locks.lock("key").await.unwrap();
     let start = Instant::now();
     let error = locks.lock("key").await.unwrap_err();
-    assert!(error.is_contended());
+    assert!(error.is_busy());
     let minute = Duration::from_secs(60);
     assert!((minute..minute + Duration::from_millis(10)).contains(&start.elapsed()));
 }

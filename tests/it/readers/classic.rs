@@ -49,7 +49,7 @@ async fn a_classic_program_and_readers_exclude_each_other() {
     assert_eq!(rig.server.key_count().await, 0);
     assert_eq!(lock(&mut classic).await, None);
     let read = rig.locks.lock(KEY).read().no_wait().await;
-    assert!(read.is_err_and(|error| error.is_contended()));
+    assert!(read.is_err_and(|error| error.is_busy()));
     is_untouched(&rig).await;
     unlock(&mut classic).await;
     rig.locks.lock(KEY).read().run(async {}).await.unwrap();
@@ -65,9 +65,9 @@ async fn no_reader_enters_beside_a_classic_program_by_a_stale_line() {
     ];
     taken_away(&rig, &mut classic).await;
     let read = rig.locks.lock(KEY).read().no_wait().await;
-    assert!(read.is_err_and(|error| error.is_contended()));
+    assert!(read.is_err_and(|error| error.is_busy()));
     let write = rig.locks.lock(KEY).no_wait().await;
-    assert!(write.is_err_and(|error| error.is_contended()));
+    assert!(write.is_err_and(|error| error.is_busy()));
     is_untouched(&rig).await;
     for reader in readers {
         let lost = reader.release().await;

@@ -58,7 +58,7 @@ async fn readers_of_the_process_who_wait_enter(locks: Locks) {
 }
 
 async fn nested_calls_and_spawned_work_are_in_the_way(locks: Locks) {
-    let in_use = |outcome| matches!(outcome, Err(LockError::InUse { .. }));
+    let in_use = |outcome| matches!(outcome, Err(LockError::Misuse { .. }));
     let guard = locks.lock("key").await.unwrap();
     let nested = guard
         .scope(locks.lock("key").acquire())
@@ -102,7 +102,7 @@ async fn nothing_is_exclusive_under_a_downgraded_lock(locks: Locks) {
     let body = async {
         held("key").unwrap().downgrade().await.unwrap();
         let write = locks.with_lock("key", async {}).await;
-        assert!(matches!(write, Err(LockError::Upgrade { .. })), "{write:?}");
+        assert!(matches!(write, Err(LockError::Misuse { .. })), "{write:?}");
         locks.lock("key").read().run(async {}).await.unwrap();
         until_depths(&locks, "key", &[1]).await;
     };

@@ -85,7 +85,7 @@ async fn each_asker_goes_by_its_own_number(locks: Locks) {
     }
     let refused = locks.semaphore("key", 0).run(async {}).await;
     assert!(
-        matches!(refused, Err(LockError::Config { .. })),
+        matches!(refused, Err(LockError::Misuse { .. })),
         "{refused:?}"
     );
 }

@@ -127,7 +127,7 @@ async fn a_write_under_a_read_is_refused_at_once(locks: Locks) {
     let nested = async {
         let write = locks.with_lock("key", async {}).await;
         assert!(
-            matches!(&write, Err(LockError::Upgrade { key, .. }) if key == "key"),
+            matches!(&write, Err(LockError::Misuse { key, .. }) if key.as_deref() == Some("key")),
             "{write:?}"
         );
         locks.with_lock("other", async {}).await.unwrap();

@@ -167,7 +167,7 @@ impl Ground {
         let locks = builder.wait(Duration::from_secs(1)).build().await?;
         match ring(&locks, "order:1", "order:2").await {
             Err(error) if error.is_deadlock() => Ok(true),
-            Err(LockError::Timeout { .. }) => Ok(false),
+            Err(LockError::Busy { .. }) => Ok(false),
             other => other.map(|()| false),
         }
     }

@@ -53,5 +53,5 @@ async fn a_provider_without_credentials_is_an_error_that_says_so() {
 #[test]
 fn memory_has_no_login() {
     let built = patient_at("memory:").credentials(Broken).build_lazy();
-    assert!(matches!(built, Err(LockError::Config { .. })), "{built:?}");
+    assert!(matches!(built, Err(LockError::Misuse { .. })), "{built:?}");
 }

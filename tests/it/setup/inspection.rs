@@ -95,7 +95,7 @@ async fn a_prefix_shows_in_redis_and_not_in_the_api() {
         assert_eq!(error.key(), Some("app:key"));
         let busy = build("app:").await.lock("key").no_wait().await.unwrap_err();
         assert_eq!(busy.key(), Some("key"));
-        assert_eq!(busy.to_string(), "`key` is locked");
+        assert_eq!(busy.to_string(), "`key` is held by another caller");
         // Another prefix is another lock.
         let other = build("other:").await;
         other.lock("key").no_wait().run(async {}).await.unwrap();

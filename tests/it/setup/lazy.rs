@@ -49,11 +49,11 @@ async fn a_caller_that_does_not_wait_learns_that_the_store_is_away() {
     server.stop();
     let locks = patient(&server).build_lazy().unwrap();
     let error = locks.lock("key").no_wait().await.unwrap_err();
-    assert!(error.is_unavailable() && !error.is_contended(), "{error:?}");
+    assert!(error.is_unavailable() && !error.is_busy(), "{error:?}");
     let brief = locks.lock("key").wait(Duration::from_millis(100));
     let error = brief.await.unwrap_err();
     assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
-    assert!(error.is_unavailable() && !error.is_contended(), "{error:?}");
+    assert!(error.is_unavailable() && !error.is_busy(), "{error:?}");
 }
 
 #[test]
@@ -65,6 +65,6 @@ fn mistakes_are_errors_at_once() {
         Locks::builder("memory:").ttl(Duration::ZERO),
     ] {
         let built = builder.build_lazy();
-        assert!(matches!(built, Err(LockError::Config { .. })), "{built:?}");
+        assert!(matches!(built, Err(LockError::Misuse { .. })), "{built:?}");
     }
 }

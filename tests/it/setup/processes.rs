@@ -27,7 +27,7 @@ async fn seen(locks: &Locks) -> [Option<Process>; 2] {
         .lock("order:42")
         .wait(Duration::from_millis(200))
         .await;
-    let Err(LockError::Timeout { holder, .. }) = late else {
+    let Err(LockError::Busy { holder, .. }) = late else {
         panic!("{late:?}");
     };
     [

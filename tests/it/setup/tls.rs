@@ -100,7 +100,7 @@ fn certificates_that_cannot_be_used_are_an_error_at_once() {
     for url in ["rediss://localhost:1", "redis://localhost:1", "memory:"] {
         let built = patient_at(url).certificates(nonsense()).build_lazy();
         assert!(
-            matches!(built, Err(LockError::Config { .. })),
+            matches!(built, Err(LockError::Misuse { .. })),
             "{url}: {built:?}"
         );
     }

@@ -126,7 +126,7 @@ async fn the_wait_of_an_acquisition_left_alone_goes_on() {
     let begun = Instant::now();
     let late = left_alone.await.unwrap_err();
     assert!(
-        matches!(late, LockError::Timeout { waited, .. } if waited >= 2 * wait),
+        matches!(late, LockError::Busy { waited, .. } if waited >= 2 * wait),
         "{late}"
     );
     assert!(begun.elapsed() < wait, "{:?}", begun.elapsed());

@@ -31,7 +31,7 @@ async fn the_loss_of_one_ends_the_body_and_frees_the_others() {
         let LockError::Lost { key, reason, .. } = &error else {
             panic!("not a loss, but {error:?}");
         };
-        assert_eq!((&**key, *reason), (lost, LostReason::Gone));
+        assert_eq!((&**key, *reason), (lost, LostReason::Deleted));
         // The leases would last longer.
         let free = async || {
             let all = rig.locks.lock_all(KEYS).try_acquire().await;
@@ -52,8 +52,8 @@ async fn the_loss_of_one_is_seen_at_each_of_them() {
         for key in KEYS {
             reasons.push(view(key).lost().await);
         }
-        let another = LostReason::WithAnother;
-        assert_eq!(reasons, [another, LostReason::Gone, another]);
+        let another = LostReason::Sibling;
+        assert_eq!(reasons, [another, LostReason::Deleted, another]);
         assert!(view("a").remaining().is_zero());
         // A re-entry fails as all of them do.
         let nested = rig.locks.with_lock("c", async {}).await.unwrap_err();

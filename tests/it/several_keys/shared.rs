@@ -63,7 +63,7 @@ async fn a_write_under_them_is_refused_at_once(locks: Locks) {
     let inside = async {
         let write = locks.lock_all(["b", "d"]).run(async {}).await;
         assert!(
-            matches!(&write, Err(LockError::Upgrade { key, .. }) if key == "b"),
+            matches!(&write, Err(LockError::Misuse { key, .. }) if key.as_deref() == Some("b")),
             "{write:?}"
         );
         locks.lock_all(KEYS).read().run(async {}).await.unwrap();

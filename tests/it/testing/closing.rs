@@ -29,7 +29,7 @@ async fn a_guard_whose_lock_is_lost_does_not_keep_it() {
         sleep(10 * SECOND).await;
         assert!(!closing.is_finished(), "the lock is held");
         server.lose_data();
-        assert_eq!(guard.held().lost().await, LostReason::Gone);
+        assert_eq!(guard.held().lost().await, LostReason::Deleted);
         let begun = Instant::now();
         let report = closing.await.unwrap();
         assert!(report.is_clean(), "{report}");

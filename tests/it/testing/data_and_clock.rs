@@ -27,7 +27,7 @@ async fn after_lost_data_a_greater_token_protects_until_the_holder_learns_of_it(
     server.lose_data();
     let second = b.lock(KEY).no_wait().await.unwrap();
     assert!(second.held().fencing_token() > first.held().fencing_token());
-    assert_eq!(first.held().lost().await, LostReason::Gone);
+    assert_eq!(first.held().lost().await, LostReason::Deleted);
     // The connection is open, so nothing is verified before that.
     assert_eq!(start.elapsed(), TTL / 3);
     second.release().await.unwrap();
@@ -40,11 +40,11 @@ async fn a_clock_stepped_forward_ends_leases_and_tokens_grow() {
     let (a, b) = (server.locks(), server.locks());
     let first = a.lock(KEY).await.unwrap();
     server.step_clock_forward(TTL / 2);
-    assert!(b.lock(KEY).no_wait().await.unwrap_err().is_contended());
+    assert!(b.lock(KEY).no_wait().await.unwrap_err().is_busy());
     server.step_clock_forward(TTL / 2);
     let second = b.lock(KEY).no_wait().await.unwrap();
     assert!(second.held().fencing_token() > first.held().fencing_token());
-    assert_eq!(first.held().lost().await, LostReason::Gone);
+    assert_eq!(first.held().lost().await, LostReason::Deleted);
 }
 
 /// P1, P5: the deadline is local, and the store keeps the lock for longer.

@@ -19,7 +19,7 @@ async fn replicas_exclude_each_other_and_do_not_re_enter() {
     let server = Server::new();
     let (a, b) = (server.locks(), server.clone().locks());
     let body = a.with_lock(KEY, async { b.lock(KEY).no_wait().await });
-    assert!(body.await.unwrap().unwrap_err().is_contended());
+    assert!(body.await.unwrap().unwrap_err().is_busy());
     let section = Section::default();
     let visits = async |locks: &Locks| {
         for _ in 0..100 {
@@ -68,7 +68,7 @@ async fn servers_are_apart_and_each_replica_has_its_own_options() {
     assert_eq!(shown, "Server { condition: Running, .. }");
     let refused = server.builder().login("app", "secret").build_lazy();
     let error = refused.unwrap_err();
-    assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+    assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
     assert!(error.to_string().contains("login"), "{error}");
 }
 
@@ -104,7 +104,7 @@ async fn a_replica_that_closes_while_it_is_cut_off_says_what_is_left() {
     server.heal(&a);
     // The release that is still tried finds that the store is closed.
     sleep(SECOND).await;
-    assert!(b.lock(KEY).no_wait().await.unwrap_err().is_contended());
+    assert!(b.lock(KEY).no_wait().await.unwrap_err().is_busy());
     drop(b.lock(KEY).await.expect("the lease has ended"));
 }
 
@@ -128,7 +128,7 @@ async fn a_timeout_names_the_holder_of_another_replica() {
     sleep(3 * SECOND).await;
     for wait in [SECOND / 10, SECOND, 10 * SECOND] {
         let late = waiting.lock(KEY).wait(wait).await.unwrap_err();
-        let LockError::Timeout { holder, others, .. } = &late else {
+        let LockError::Busy { holder, others, .. } = &late else {
             panic!("{late}");
         };
         let holder = holder.as_ref().unwrap();

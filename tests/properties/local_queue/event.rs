@@ -89,6 +89,6 @@ pub(super) fn any_queueing() -> impl Strategy<Value = Queueing> {
     prop::sample::select(vec![0, 1, 16]).prop_map(|turns| Queueing {
         heartbeat: Duration::from_secs(1),
         turns,
-        outage: None,
+        outage: Duration::MAX,
     })
 }

@@ -39,7 +39,7 @@ async fn contended(of: usize) -> Result<Scrapes, LockError> {
     for _ in 0..12 {
         let guard = holder.lock(KEY).await?;
         let late = locks.lock(KEY).wait(SECOND).await;
-        assert!(late.is_err_and(|error| error.is_contended()));
+        assert!(late.is_err_and(|error| error.is_busy()));
         guard.release().await?;
         for _ in 2..of {
             locks.with_lock(KEY, async {}).await?;

@@ -83,7 +83,7 @@ fn a_cluster_has_no_other_database() {
     for url in ["127.0.0.1:1/1", "127.0.0.1:1?db=1"] {
         let refused = patient_at(format!("redis+cluster://{url}")).build_lazy();
         let error = refused.unwrap_err();
-        assert!(matches!(error, LockError::Config { .. }), "{error:?}");
+        assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
         assert!(error.to_string().contains("database"), "{error}");
     }
 }

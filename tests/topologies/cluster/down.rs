@@ -22,7 +22,7 @@ async fn a_cluster_that_is_down_is_waited_for() {
     for key in &keys {
         let once = other.lock(key).no_wait().acquire();
         let error = within(PATIENCE, "the refusal", once).await.unwrap_err();
-        assert!(error.is_unavailable() && !error.is_contended(), "{error:?}");
+        assert!(error.is_unavailable() && !error.is_busy(), "{error:?}");
     }
     let section = Arc::<Section>::default();
     let waiting = keys

@@ -96,7 +96,7 @@ async fn a_lock_that_the_replica_never_had_is_lost_at_once() {
     old.stop();
     assert_eq!(cluster.until_failed_over(slot, 0).await, replica);
     let lost = within(PATIENCE, "the loss is noticed", body).await.unwrap();
-    let is_gone = |error: &LockError| matches!(error, LockError::Lost { reason, .. } if *reason == LostReason::Gone);
+    let is_gone = |error: &LockError| matches!(error, LockError::Lost { reason, .. } if *reason == LostReason::Deleted);
     assert!(lost.as_ref().is_err_and(is_gone), "{lost:?}");
     let next = within(PATIENCE, "the next one", other.lock(&key).acquire()).await;
     let next = next.unwrap();

@@ -35,7 +35,7 @@ async fn readers_and_permits_are_shared_on_every_node() {
             other.semaphore(&key, 2).await.unwrap(),
         ];
         let third = other.semaphore(&key, 2).no_wait().await.unwrap_err();
-        assert!(third.is_contended(), "{third:?}");
+        assert!(third.is_busy(), "{third:?}");
         for permit in permits {
             permit.release().await.unwrap();
         }
@@ -91,7 +91,7 @@ async fn a_forced_release_is_told_to_a_holder_of_another_process() {
         eventually(PATIENCE, "the other one waits", waits).await;
         assert!(operator.force_release(&key).await.unwrap());
         let ended = within(PATIENCE, "the body is dropped", body).await.unwrap();
-        let is_gone = |error: &LockError| matches!(error, LockError::Lost { reason, .. } if *reason == LostReason::Gone);
+        let is_gone = |error: &LockError| matches!(error, LockError::Lost { reason, .. } if *reason == LostReason::Deleted);
         assert!(ended.as_ref().is_err_and(is_gone), "{ended:?}");
         all_turns([waiting]).await;
     }

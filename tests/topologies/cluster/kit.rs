@@ -22,7 +22,8 @@ pub(super) const CUT: Duration = Duration::from_secs(24);
 /// Locks in the cluster, with the usual timeouts, that know every node.
 pub(super) fn locks_in(cluster: &Cluster) -> LocksBuilder {
     let url = format!("redis+cluster://{}", cluster.seeds());
-    Locks::builder(url).ttl(TTL).wait(PATIENCE)
+    let builder = Locks::builder(url).ttl(TTL).wait(PATIENCE);
+    builder.outage(PATIENCE)
 }
 
 /// Locks that do not treat a pause of a busy machine as a failure.

@@ -243,7 +243,7 @@ async fn a_lock_that_does_not_move_with_its_slot_is_lost() {
     // Any request to the old node reports the move.
     assert!(locks.inspect(&key).await.unwrap().is_none());
     let lost = within(PATIENCE, "the loss is noticed", body).await.unwrap();
-    let is_gone = |error: &LockError| matches!(error, LockError::Lost { reason, .. } if *reason == LostReason::Gone);
+    let is_gone = |error: &LockError| matches!(error, LockError::Lost { reason, .. } if *reason == LostReason::Deleted);
     assert!(lost.as_ref().is_err_and(is_gone), "{lost:?}");
     all_turns([caller(&other, &key, &Arc::default())]).await;
     until_nothing_is_left(&cluster).await;

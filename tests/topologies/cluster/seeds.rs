@@ -62,10 +62,7 @@ async fn an_error_names_the_servers_that_do_not_answer() {
         .map(|port| format!("127.0.0.1:{}", port.number));
     let built = with_seeds(&seeds).build();
     let error = within(PATIENCE, "the refusal", built).await.unwrap_err();
-    let LockError::Unavailable {
-        key: None, source, ..
-    } = &error
-    else {
+    let LockError::Unavailable { source, .. } = &error else {
         panic!("{error:?}");
     };
     assert!(error.is_unavailable() && !source.is_outcome_unknown());
@@ -89,7 +86,7 @@ async fn a_primary_that_comes_back_is_found_again() {
     let waiting: Vec<_> = waiting.collect();
     cluster.nodes[0].start_again().await;
     let lost = within(PATIENCE, "the loss is noticed", body).await.unwrap();
-    let is_gone = |error: &LockError| matches!(error, LockError::Lost { reason, .. } if *reason == LostReason::Gone);
+    let is_gone = |error: &LockError| matches!(error, LockError::Lost { reason, .. } if *reason == LostReason::Deleted);
     assert!(lost.as_ref().is_err_and(is_gone), "{lost:?}");
     all_turns(waiting).await;
     let again = join_all((0..2).map(|_| locks.with_lock(&key, async {})));

@@ -23,7 +23,7 @@ async fn all_are_taken_or_none() {
     for (at, busy) in keys.iter().enumerate() {
         let guard = other.lock(busy).await.unwrap();
         let once = locks.lock_all(&keys).no_wait().acquire().await;
-        assert!(once.unwrap_err().is_contended());
+        assert!(once.unwrap_err().is_busy());
         for (other, key) in keys.iter().enumerate() {
             until_there(&cluster.nodes[other % 3], key, other == at).await;
         }

@@ -34,6 +34,7 @@ pub(crate) fn built_at(url: String) -> LocksBuilder {
     Locks::builder(url)
         .ttl(TTL)
         .wait(PATIENCE)
+        .outage(PATIENCE)
         .connect_timeout(DEADLINE)
         .response_timeout(Duration::from_secs(2))
 }

@@ -61,9 +61,9 @@ impl Trial {
                 ));
                 findings.push(listing(listed));
             }
-            Err(error) if error.is_contended() => findings.push(Finding::warn(
+            Err(error) if error.is_busy() => findings.push(Finding::warn(
                 CHECK,
-                format!("`{key}` is locked, so it was not tried"),
+                format!("`{key}` is held, so it was not tried"),
                 "use `--key NAME` with the name of a lock that the user needs and that is free",
             )),
             Err(error) => {

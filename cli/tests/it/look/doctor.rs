@@ -250,7 +250,7 @@ async fn a_lock_that_is_held_is_not_tried() {
         (Some(0), vec!["warn"]),
         "{held:#}"
     );
-    assert!(told(&held, "locks").contains("is locked"), "{held:#}");
+    assert!(told(&held, "locks").contains("is held"), "{held:#}");
     assert!(!guard.held().is_lost());
 }
 

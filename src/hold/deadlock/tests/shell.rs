@@ -126,13 +126,13 @@ async fn what_nothing_encloses_and_what_does_not_wait_asks_nothing() -> Result<(
     let alone = locks.lock("b").wait(wait).run(async {}).await;
     let refused = outer.scope(locks.lock("b").no_wait().run(async {})).await?;
     for result in [alone, refused] {
-        assert!(result.is_err_and(|error| error.is_contended()));
+        assert!(result.is_err_and(|error| error.is_busy()));
     }
     // This is inside a lock of another `Locks`.
     let elsewhere = Locks::in_memory();
     let request = locks.lock("b").wait(wait);
     let result = elsewhere.with_lock("a", request.run(async {})).await?;
-    assert!(result.is_err_and(|error| error.is_contended()));
+    assert!(result.is_err_and(|error| error.is_busy()));
     assert_eq!(store.asked(), Asked::default());
     wanted.release().await
 }

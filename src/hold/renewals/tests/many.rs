@@ -167,7 +167,7 @@ async fn a_new_connection_ends_the_pause_of_a_renewal() {
         store.is_away.store(false, Relaxed);
         store.connections.send_modify(|count| *count += 1);
         let back = Instant::now();
-        assert_eq!(guards[0].held().lost().await, LostReason::Gone);
+        assert_eq!(guards[0].held().lost().await, LostReason::Deleted);
         assert!(back.elapsed() <= 5 * MOMENT, "{:?}", back.elapsed());
     }
 }

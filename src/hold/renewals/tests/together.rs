@@ -80,7 +80,7 @@ async fn one_that_is_rejected_is_lost_at_its_deadline_and_alone() {
     assert_eq!(lost(&guards), [7]);
     assert_eq!(
         guards[7].held().lost().await,
-        LostReason::Unconfirmed,
+        LostReason::Expired,
         "it was asked for until then"
     );
     // The others are renewed together again.
@@ -112,7 +112,7 @@ async fn a_lost_answer_is_unknown_for_each_of_them() {
     assert_eq!(lost(&guards).len(), 32);
     let reasons = guards.iter().map(|guard| guard.held().lost());
     for reason in futures_util::future::join_all(reasons).await {
-        assert_eq!(reason, LostReason::Unconfirmed);
+        assert_eq!(reason, LostReason::Expired);
     }
 }
 

@@ -64,10 +64,7 @@ fn outcome(op: &Op, verdict: &mut Verdict) {
                 format!("{} on {}: {error}", op.name(), op.key),
             );
         }
-        (
-            Some((_, true)),
-            Outcome::Unavailable | Outcome::Unconfirmed | Outcome::Timeout | Outcome::Busy,
-        ) => {
+        (Some((_, true)), Outcome::Unavailable | Outcome::Timeout | Outcome::Busy) => {
             let what = format!("{} on {}: {outcome:?}", op.name(), op.key);
             verdict.add(Rule::ResultMasked, what);
         }

@@ -168,7 +168,7 @@ fn one_who_was_stopped_is_inside_until_its_lease_ends() {
         vec![
             wants(0, 1),
             entered(0, 1, 5),
-            lost(lost_at, 1, Reason::Unconfirmed),
+            lost(lost_at, 1, Reason::Expired),
         ]
     };
     let mut early = history(vec![stopped(3 * TTL), section(TTL - 1, TTL, 1, 6)]);
@@ -233,13 +233,13 @@ fn a_refusal_under_a_valid_lease_is_found() {
         history(vec![records])
     };
     assert_eq!(rules(&step(Life::Valid(TTL))), [Rule::ValidRefused]);
-    assert_eq!(rules(&step(Life::Lost(Reason::Unconfirmed))), []);
+    assert_eq!(rules(&step(Life::Lost(Reason::Expired))), []);
 }
 
 #[test]
 fn a_lock_that_is_gone_without_a_cause_is_found() {
-    let mut records = vec![wants(0, 1), entered(0, 1, 5), lost(9, 1, Reason::Gone)];
-    records.extend(ends(10, 1, Outcome::Lost(Reason::Gone)));
+    let mut records = vec![wants(0, 1), entered(0, 1, 5), lost(9, 1, Reason::Deleted)];
+    records.extend(ends(10, 1, Outcome::Lost(Reason::Deleted)));
     let mut history = history(vec![records]);
     assert_eq!(rules(&history), [Rule::GoneWithoutCause]);
     history.faults = vec![taken(5)];
@@ -249,7 +249,7 @@ fn a_lock_that_is_gone_without_a_cause_is_found() {
     assert_eq!(rules(&history), [Rule::GoneWithoutCause]);
     let mut records = section(0, 10, 1, 5);
     records.pop();
-    records.push(record(12, 1, What::Ended(Outcome::Lost(Reason::Gone))));
+    records.push(record(12, 1, What::Ended(Outcome::Lost(Reason::Deleted))));
     let mut released = self::history(vec![records]);
     assert_eq!(rules(&released), [Rule::GoneWithoutCause]);
     released.faults = vec![taken(11)];

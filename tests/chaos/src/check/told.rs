@@ -40,7 +40,7 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
     }
     for op in history.ops.iter().filter(|op| op.hold.is_none()) {
         // It had this key, and waited for the others of its request. Replicas confirm all of them at the end.
-        if let Some((at, Outcome::Lost(Reason::Gone))) = &op.ended
+        if let Some((at, Outcome::Lost(Reason::Deleted))) = &op.ended
             && !history.forgotten(&op.key, op.wants, *at)
         {
             let what = format!("{} on {} at {at}, before its entry", op.name(), op.key);
@@ -76,7 +76,7 @@ fn comes_back(history: &History, taking: &Fault, key: &str) -> bool {
 
 fn gone(hold: &Hold) -> Option<u64> {
     let (at, reason) = hold.lost?;
-    (reason == Reason::Gone).then_some(at)
+    (reason == Reason::Deleted).then_some(at)
 }
 
 /// Returns whether its release may have been executed twice, and answered for the second time.

@@ -32,8 +32,8 @@ fn with_permit(from: u64, to: u64) -> Vec<Record> {
 fn one_of_several_that_is_gone_before_the_entry_is_found() {
     let ended = |reason| record(10, 1, What::Ended(Outcome::Lost(reason)));
     let waits = |reason| history(vec![on(KEY, vec![wants(0, 1), ended(reason)])]);
-    assert_eq!(rules(&waits(Reason::WithAnother)), []);
-    let mut gone = waits(Reason::Gone);
+    assert_eq!(rules(&waits(Reason::Sibling)), []);
+    let mut gone = waits(Reason::Deleted);
     assert_eq!(rules(&gone), [Rule::GoneWithoutCause]);
     gone.faults = vec![taken(5)];
     assert_eq!(rules(&gone), []);
