@@ -128,7 +128,7 @@ async fn losses_and_lost_connections_are_counted() -> Result<(), LockError> {
     let is_told = async || measures.totals().has("reentry_disconnects_total{}");
     eventually(DEADLINE, "the end of the connection", is_told).await;
     let measured = measures.totals();
-    measured.assert("reentry_losses_total{reason=gone}", 1.0);
+    measured.assert("reentry_losses_total{reason=deleted}", 1.0);
     Ok(())
 }
 

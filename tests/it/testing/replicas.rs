@@ -136,7 +136,7 @@ async fn a_timeout_names_the_holder_of_another_replica() {
         assert_eq!(holder.owner, Some(guard.held().owner().to_string()));
         assert!(!holder.is_here && *others == 0);
         let text = late.to_string();
-        assert!(text.contains(": held by "), "{text}");
+        assert!(text.starts_with("`order:42` is held by "), "{text}");
     }
 }
 

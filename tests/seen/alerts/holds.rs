@@ -27,7 +27,7 @@ const GROWS: Fires<'_> = (
 const LOST: Fires<'_> = (
     "ReentryLockLost",
     "critical",
-    "orders lost locks while it held them (gone)",
+    "orders lost locks while it held them (deleted)",
 );
 
 #[tokio::test(start_paused = true)]
