@@ -86,7 +86,7 @@ async fn a_server_that_keeps_nothing_works_and_is_to_be_looked_at() {
         assert_eq!(levels(&report, check), ["ok"], "{check}: {report:#}");
     }
     assert_eq!(levels(&report, "locks"), ["ok"], "{report:#}");
-    assert_eq!(levels(&report, "user"), ["ok"; 6], "{report:#}");
+    assert_eq!(levels(&report, "user"), ["ok"; 5], "{report:#}");
     assert_eq!(server.leftovers().await, [""; 0]);
     let strict = run(&server.url(), &["doctor", "--strict"]).await;
     assert_eq!(strict.code, Some(1));
