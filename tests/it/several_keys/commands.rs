@@ -116,6 +116,25 @@ async fn several_locks_cost_no_more_scripts_than_they_need() {
     assert_eq!(server.key_count().await, 0);
 }
 
+/// The attempts are one, the one at the busy key is made once more by itself, and the locks around it are given back.
+#[tokio::test]
+async fn an_attempt_at_several_locks_of_which_one_is_busy_leaves_nothing() {
+    let server = RedisServer::start().await;
+    let [locks, other] = processes(&unhurried(&server)).await;
+    warmed_up(&locks).await;
+    for busy in KEYS {
+        let busy = other.lock(busy).await.unwrap();
+        let attempt = async {
+            let attempt = locks.lock_all(KEYS).try_acquire().await?;
+            assert!(attempt.is_none());
+            Ok(())
+        };
+        assert_eq!(cost(&server, attempt).await, 3);
+        assert_eq!(server.key_count().await, 1);
+        busy.release().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn an_upgrade_among_several_keys_is_refused_and_sends_nothing() {
     let server = RedisServer::start().await;
