@@ -118,8 +118,11 @@ pub(crate) async fn leave_lost(lock: Lock) {
 }
 
 /// Leaves the server after the release of these locks. Prints a message if the server did not respond to the release.
+/// Locks whose minimum time is not over are left to their leases, unless nothing was done under them.
 pub(crate) async fn leave(locks: &Locks, keys: &[String], options: &Options, is_told: bool) {
-    let left = locks.close(FAREWELL).await;
+    let is_kept = options.min_hold.is_some() && is_told;
+    let left = locks.close(if is_kept { Duration::ZERO } else { FAREWELL });
+    let left = left.await;
     if !left.is_clean() && is_told && !options.quiet {
         lock::say_unanswered(keys, options.ttl);
     }

@@ -83,6 +83,11 @@ pub fn is_hold(field: &str) -> bool {
     OwnerId::of_field(field).is_some()
 }
 
+/// Lets a lock go when its guard does, although its `min_hold` is not over.
+pub fn keep_no_longer(held: &Held) {
+    held.keep_no_longer();
+}
+
 /// The states of several locks, each with its key. The waiting processes of a lock are counted only
 /// where the flag says so. A lock is omitted if it is free, or if the user's key patterns do not cover it.
 ///

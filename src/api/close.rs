@@ -7,7 +7,6 @@ use tokio::time::Instant;
 
 use crate::api::engine::Engine;
 use crate::api::locks::Locks;
-use crate::base::error::LostReason;
 use crate::base::events;
 use crate::base::shown::Shown;
 use crate::base::timer::timeout;
@@ -39,6 +38,9 @@ impl Locks {
     /// - the lock of a guard that is still kept;
     /// - the lock of a body with [`OnLost::KeepRunning`](crate::OnLost::KeepRunning);
     /// - a lock that the store did not release in time, or whose release it rejected.
+    ///
+    /// A lock that is held only for its [`min_hold`](crate::LockRequest::min_hold) is awaited as well. At the limit it is
+    /// left to its lease, and is not in the report.
     ///
     /// With [`Duration::MAX`] there is no limit. Then the call never completes if it is called inside a body, or while
     /// its caller keeps a guard, or a body that it no longer polls. After 5 s the event `closing` lists what the call is
@@ -81,7 +83,7 @@ impl Engine {
         renewals.queues().close();
         if timeout(limit, self.until_over()).await.is_err() {
             let holds = renewals.holds();
-            holds.iter().for_each(|hold| hold.lose(LostReason::Closed));
+            holds.iter().for_each(|hold| hold.close());
             // The report lists what is not done by then.
             let _ = timeout(renewals.response_timeout(), self.until_over()).await;
         }

@@ -95,20 +95,20 @@ impl LockRequest {
 
     /// Sets the minimum time for which the lock is held, counted from its acquisition (default: no minimum).
     ///
-    /// If the lock is released earlier, it is held until then, and no other caller acquires it. A waiter enters within
-    /// a heartbeat after that. So a scheduled job runs at most once per period, however many machines try to run it,
+    /// If its holder leaves earlier, in whatever way, the lock stays held until then, and the next waiter enters as soon as
+    /// that time is over. The holder itself does not wait. So a scheduled job runs at most once per period, however many machines try to run it,
     /// even if their clocks differ. If its machine dies, the job is left out in this period. The page
     /// [services](crate::guide::services#periodic-jobs) shows a job that another machine then runs.
     ///
-    /// The TTL is raised to `min_hold`. So the guarantee also applies if the holder dies, because the lock is then held
-    /// for the TTL, counted from its last renewal. There is one exception. If the lock was handed to the holder, and
-    /// the holder dies before its first renewal, the lock becomes free earlier.
+    /// The TTL is raised to `min_hold`. So the guarantee also applies if the process ends: the lock is then held for the
+    /// TTL, counted from its last renewal. [`close`](crate::Locks::close) waits for the end of `min_hold`, and leaves the
+    /// lock to its lease at the limit.
     ///
-    /// Until a dead holder's lock expires, no other caller runs the job. So `min_hold` should be longer than the clocks
+    /// Until the lock of such a process expires, no other caller runs the job. So `min_hold` should be longer than the clocks
     /// of the machines differ, and not much longer.
     ///
     /// `min_hold` is at most [`max_hold`](Self::max_hold), and cannot be set for a shared lock. The value of the
-    /// outermost acquisition applies. After a [downgrade](crate::Held::downgrade) it has no effect.
+    /// outermost acquisition applies. The lock cannot be [downgraded](crate::Held::downgrade) before its end.
     ///
     /// # Examples
     ///

@@ -78,12 +78,6 @@ impl HoldId {
         self.number
     }
 
-    /// The field that replaces the hold in a lock that outlives it. The field names the same owner. It is not a hold
-    /// id, so no request of the hold finds it.
-    pub(crate) fn kept(&self) -> String {
-        format!("{}:0{}", self.owner, self.number)
-    }
-
     /// Writes the text of the id without allocating a string.
     pub(crate) fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
         let mut buffer = [0; Hyphenated::LENGTH];

@@ -54,6 +54,11 @@ impl Depth {
         (self.entries, self.members) == (entries, 0)
     }
 
+    /// Returns whether there is one member, and no entry.
+    pub(super) fn is_one_member(&self) -> bool {
+        (self.entries, self.members) == (0, 1)
+    }
+
     /// The depth that the store has, for the call graph that continues the hold.
     pub(super) fn stored(&self) -> StoredDepth {
         self.stored

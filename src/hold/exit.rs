@@ -18,25 +18,28 @@ use crate::hold::renewals::RenewalSchedule;
 use crate::queue::Release;
 
 /// Ends the hold. The next waiter of this process continues it in memory, or it is released, together with others if
-/// there are any.
+/// there are any. If its minimum time is not over, it is left to its lease.
 pub(super) fn end(hold: &Arc<Hold>, renewals: &Arc<RenewalSchedule>) -> Option<Leaving> {
     let queues = renewals.queues();
     let removed = renewals.remove(hold);
     let (grant, is_open) = hold.end(renewals.disconnects_of(hold.key()));
-    let (min_hold, gives_way) = (hold.min_hold(), hold.gives_way());
     hold.count_end();
     if !removed.was_waiting {
         hold.call_off();
     }
-    let is_lone = min_hold.is_none() && !gives_way && hold.group().is_none();
+    let is_lone = !hold.gives_way() && hold.group().is_none();
     let may_hand_off = removed.was_waiting && is_open && is_lone;
     let hand_off = || queues.hand_off(hold.key(), grant);
-    let leaving = if may_hand_off && hold.span().in_scope(hand_off) {
+    let leaving = if hold.is_kept() {
+        // Its runtime has ended, or its `Locks` was closed. The lease is at least as long.
+        queues.lost(hold.key(), hold.id());
+        hold.end_span();
+        None
+    } else if may_hand_off && hold.span().in_scope(hand_off) {
         hold.end_span();
         None
     } else {
         let release = Release {
-            min_hold,
             with_others: hold.group().is_some(),
             ..grant.release()
         };

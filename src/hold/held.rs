@@ -310,6 +310,12 @@ impl Held {
     }
 }
 
+impl Held {
+    pub(crate) fn keep_no_longer(&self) {
+        self.hold.keep_no_longer();
+    }
+}
+
 /// The ids of a lock that is held, for tools and tests.
 pub trait Ids {
     /// Returns the id of the hold, which is its field in the Redis hash.

@@ -61,8 +61,8 @@ pub(super) struct HoldState {
     pub(super) depth: Depth,
     /// The mode. It is shared as soon as a downgrade is sent.
     pub(super) mode: Mode,
-    /// The minimum time for which the lock is held.
-    min_hold: Option<Duration>,
+    /// The instant until which the lock is held at least.
+    kept_until: Option<Instant>,
     /// The number of entries that belong to guards. They are in no body that a loss could end.
     guards: u32,
     /// Whether a wait inside it was chosen to end a deadlock.
@@ -74,6 +74,10 @@ pub(super) struct HoldState {
 }
 
 impl HoldState {
+    fn is_kept(&self) -> bool {
+        self.kept_until.is_some_and(|until| Instant::now() < until)
+    }
+
     fn is_upgrade(&self, wanted: Mode) -> bool {
         self.depth.wanted() > 0 && wanted == Mode::Exclusive && self.mode == Mode::Shared
     }
@@ -126,7 +130,7 @@ impl Hold {
             lease: Lease::new(grant.lease, grant.disconnects, terms.max_hold, terms.grace),
             depth: Depth::new(grant.depth),
             mode: grant.mode,
-            min_hold: None,
+            kept_until: None,
             guards: 0,
             gives_way: false,
             is_renewed_alone: false,

@@ -4,9 +4,11 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{JoinAll, join_all};
+use tokio::runtime::Handle;
 
 use crate::base::error::LockError;
 use crate::hold::abort::Loss;
@@ -61,6 +63,23 @@ impl Drop for Member {
         if !self.has_left {
             drop(self.leave());
         }
+    }
+}
+
+/// Keeps the lock of a hold for at least this time after its acquisition, whenever its holder leaves. A member waits for
+/// the end of that time, so until then the hold is renewed and counted like any other.
+pub(crate) fn keep_for(
+    hold: &Arc<Hold>,
+    min_hold: Duration,
+    renewals: &Arc<RenewalSchedule>,
+    runtime: &Handle,
+) {
+    let end = hold.keep_for(min_hold);
+    if let Some(member) = Member::of(hold, Arc::clone(renewals)) {
+        drop(runtime.spawn(async move {
+            member.hold.until_kept(end).await;
+            drop(member);
+        }));
     }
 }
 

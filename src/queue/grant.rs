@@ -83,7 +83,6 @@ impl Grant {
             deadline: self.lease.deadline,
             ttl: self.lease.ttl,
             since: self.tokens.since(),
-            min_hold: None,
             with_others: false,
         }
     }
@@ -157,8 +156,6 @@ pub(crate) struct Release {
     pub(crate) ttl: Duration,
     /// The instant since which the hold has had the lock, if that is known.
     pub(crate) since: Option<Instant>,
-    /// The minimum time for which the lock is held, even if the hold ends earlier.
-    pub(crate) min_hold: Option<Duration>,
     /// Whether other holds end with it.
     pub(crate) with_others: bool,
 }
@@ -181,10 +178,10 @@ impl Release {
         };
         // The acquire or the grant has removed the place in the queue, and none returns while the lease lasts.
         let may_wait = !self.open || now >= self.deadline;
-        match self.min_hold {
-            Some(min_hold) => End::Retain(min_hold, leftovers),
-            None if may_wait || leftovers != Leftovers::default() => End::Full(leftovers),
-            None => End::Short,
+        if may_wait || leftovers != Leftovers::default() {
+            End::Full(leftovers)
+        } else {
+            End::Short
         }
     }
 }

@@ -257,12 +257,14 @@ impl LocalQueues {
     /// The entry of a waiter with this TTL in the store's queue.
     ///
     /// A lock that moves to the waiter has a short lease until it is renewed, and an entry has a short life. So a dead
-    /// process delays the others by two heartbeats at most.
+    /// process delays the others by two heartbeats at most, or by its `min_hold`.
     fn entry(&self, terms: Terms) -> QueueEntry {
         let heartbeat = self.queueing.heartbeat(terms.ttl);
+        let grant = 2 * heartbeat + terms.grace.duration();
+        let min_hold = terms.min_hold.unwrap_or_default();
         QueueEntry {
             inbox: self.requests.inbox(),
-            grant: (2 * heartbeat + terms.grace.duration()).min(terms.ttl),
+            grant: grant.max(min_hold).min(terms.ttl),
             life: 2 * heartbeat,
             tells: true,
         }

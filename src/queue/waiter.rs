@@ -241,7 +241,6 @@ impl Waiter {
             deadline: now,
             ttl: self.request.ttl,
             since: None,
-            min_hold: None,
             with_others: false,
         }
     }

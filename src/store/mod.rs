@@ -37,7 +37,7 @@ use self::verbs::OfVerb;
 pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
 pub(crate) use self::verbs::depth::{DepthChange, SetDepth};
 pub(crate) use self::verbs::inspect::{ForceRelease, Inspect, QueueLength, Seen, Snapshot};
-pub(crate) use self::verbs::release::{End, Leftovers, Release, ReleaseRequest, Retain};
+pub(crate) use self::verbs::release::{End, Leftovers, Release, ReleaseRequest};
 #[cfg(test)]
 pub(crate) use self::verbs::renew::HoldOf;
 pub(crate) use self::verbs::renew::{Keep, MOST_TOGETHER, Renew, RenewAnswer};
@@ -86,28 +86,13 @@ impl Store {
         }
     }
 
-    /// Ends a hold of either mode. If its `min_hold` is not over yet, the lock stays held until then, and its lease
-    /// expires.
+    /// Ends a hold of either mode.
     pub(crate) fn release(&self, key: &LockKey, request: ReleaseRequest) -> AnswerFuture<Presence> {
         let key = key.clone();
-        if request.mode == Mode::Shared {
-            return self.ask(Unshare { key, request });
+        match request.mode {
+            Mode::Shared => self.ask(Unshare { key, request }),
+            Mode::Exclusive => self.ask(Release { key, request }),
         }
-        let release = Release { key, request };
-        let End::Retain(min_hold, _) = request.end else {
-            return self.ask(release);
-        };
-        let retained = self.ask(Retain {
-            min_hold,
-            release: release.clone(),
-        });
-        let released = self.ask(release);
-        Box::pin(async move {
-            if retained.await? {
-                return Ok(Presence::Present);
-            }
-            released.await
-        })
     }
 
     /// Returns whether one request may be about both of these locks.

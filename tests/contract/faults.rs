@@ -16,7 +16,7 @@ use crate::base::id::{FencingToken, HoldId};
 use crate::base::option_types::Mode;
 use crate::store::{
     Acquire, AcquireReply, DepthChange, Downgrade, End, ForceRelease, Inspect, Keep, Leftovers,
-    Presence, Renew, Retain, Seen, SetDepth, Share, Verb,
+    Presence, Renew, Seen, SetDepth, Share,
 };
 use crate::support::{DEADLINE, within};
 
@@ -194,40 +194,6 @@ async fn a_foreign_type_at_the_lock_is_an_error_and_stays_as_it_is() {
     assert_eq!(ask::<Vec<String>>(&world, "KEYS *").await, [LOCK]);
     assert_eq!(ask::<String>(&world, "GET app:order").await, "precious");
     assert_eq!(ask::<i64>(&world, "PTTL app:order").await, -1);
-}
-
-/// `PEXPIREAT` deletes a key if its time has passed. The clock of Redis advances inside a script before 7.2.
-#[tokio::test]
-async fn a_lock_that_expires_while_it_is_retained_leaves_none_without_an_expiry() {
-    // Without a limit, Redis 7.2 and later would stay in the loop for ever.
-    const STALL: &str = "
-local stalls = clock() + 300000
-for _ = 1, 1000000 do
-  if clock() > stalls then
-    break
-  end
-end
-";
-    let world = World::on_redis().await;
-    let hold = some_hold();
-    world.take(hold, MINUTE).await;
-    let set_expiry = "redis.call('PEXPIREAT'";
-    let stalling = format!("{STALL}{set_expiry}");
-    let source = Retain::lua().source().replace(set_expiry, &stalling);
-    assert!(source.contains(&stalling));
-    let script = redis::Script::new(&source);
-    let mut call = script.key(world.key.as_str());
-    call.key(world.key.line())
-        .key("reentry:entries:{app:order}:app:order");
-    call.arg(hold.to_string())
-        .arg("full")
-        .arg(hold.kept())
-        .arg(200);
-    let mut connection = world.server().connection.clone();
-    let retained: i64 = call.invoke_async(&mut connection).await.expect("an answer");
-    // If the machine took too long to get here, there was nothing to retain.
-    assert!(retained == 1 || retained == 0, "{retained}");
-    assert_eq!(world.server().immortal().await, Vec::<String>::new());
 }
 
 #[tokio::test]

@@ -58,7 +58,6 @@ mod odd_data;
 mod queue;
 mod readers;
 mod requests;
-mod retain;
 pub(super) mod server;
 mod several;
 mod take;
@@ -70,8 +69,8 @@ pub(super) mod world;
 mod on_one_server {
     use super::server::Server;
     use super::{
-        contention, depth, end, forced, lease, leave, messages, moves, queue, readers, retain,
-        several, take, tokens, waits,
+        contention, depth, end, forced, lease, leave, messages, moves, queue, readers, several,
+        take, tokens, waits,
     };
 
     /// A cluster rejects a script that names keys of several slots, and redirects.
@@ -91,7 +90,6 @@ mod on_one_server {
         lease::on_one_server(server).await;
         depth::on_one_server(server).await;
         end::on_one_server(server).await;
-        retain::on_one_server(server).await;
         queue::on_one_server(server).await;
         leave::on_one_server(server).await;
         moves::on_one_server(server).await;

@@ -19,7 +19,7 @@ use crate::store::verbs::described::Describe;
 use crate::store::{
     Acquire, AcquireRequest, AnswerFuture, ChangeWaits, ClaimVictim, DepthChange, Downgrade, End,
     ForceRelease, HoldsIn, Inspect, Keep, Leftovers, PublishWait, QueueEntry, QueueLength,
-    ReleaseRequest, Renew, Retain, Seen, SetDepth, Share, ShareRequest, StoreTime, Unshare, Verb,
+    ReleaseRequest, Renew, Seen, SetDepth, Share, ShareRequest, StoreTime, Unshare, Verb,
     WaitChange, WaitsOf,
 };
 
@@ -227,10 +227,6 @@ impl Cast {
         };
         let reader = |end| unshare(shared_release(self.readers[0], end));
         let waiting = leave(self.behind, shared_release(self.behind.0, FULL));
-        let retain = Retain {
-            min_hold: 2 * TTL,
-            release: release(self.holder, End::Full(both)),
-        };
         let force = ForceRelease {
             key: world.key.clone(),
             seen: Seen {
@@ -248,7 +244,6 @@ impl Cast {
             ),
             sending(world, "release both", release(self.holder, End::Full(both))),
             sending(world, "leave", left),
-            sending(world, "retain", retain),
             sending(world, "unshare", reader(End::Short)),
             sending(world, "unshare all", reader(FULL)),
             sending(world, "unshare both", reader(End::Full(both))),

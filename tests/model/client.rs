@@ -106,7 +106,7 @@ impl Client<'_> {
         self.call_off(hold);
         let end = match release.end(now()) {
             store::End::Short => End::Short,
-            store::End::Full(leftovers) | store::End::Retain(_, leftovers) => End::Full(leftovers),
+            store::End::Full(leftovers) => End::Full(leftovers),
         };
         let end = self.shortened(end);
         self.send(
@@ -217,7 +217,6 @@ impl Client<'_> {
             deadline: now() + span(won.left),
             ttl: span(ticks::TTL),
             since: None,
-            min_hold: None,
             with_others: false,
         };
         self.send_release(release);

@@ -10,7 +10,7 @@ use crate::base::option_types::Mode;
 use crate::store::redis::Unexpected;
 use crate::store::{
     Acquire, AcquireReply, AcquireRequest, End, ForceRelease, Inspect, Presence, Release,
-    ReleaseRequest, Renew, RenewAnswer, Retain, Seen, Snapshot, Unshare, Verb,
+    ReleaseRequest, Renew, RenewAnswer, Seen, Snapshot, Unshare, Verb,
 };
 
 type Read<T> = Result<T, Unexpected>;
@@ -52,15 +52,6 @@ pub(super) fn acquired(reply: Value, ttl: Duration) -> Read<AcquireReply> {
 pub(super) fn released(reply: Value) -> Read<Presence> {
     let (key, request) = (key(), release());
     Release { key, request }.read(reply)
-}
-
-pub(super) fn flag(reply: Value) -> Read<bool> {
-    let (key, request) = (key(), release());
-    let retain = Retain {
-        min_hold: Duration::ZERO,
-        release: Release { key, request },
-    };
-    retain.read(reply)
 }
 
 pub(super) fn presence(reply: Value) -> Read<Presence> {

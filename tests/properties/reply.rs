@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use self::asked::{acquired, fields, flag, presence, released, snapshot};
+use self::asked::{acquired, fields, presence, released, snapshot};
 use crate::base::id::HoldId;
 use crate::base::option_types::Mode;
 use crate::store::redis::wire::reply::handoff;
@@ -33,7 +33,6 @@ pub(crate) fn reply(reply: &Value) {
         Value::Int(1) => Some(true),
         _ => None,
     };
-    assert_eq!(flag(reply.clone()).ok(), truth);
     for here in [presence(reply.clone()), released(reply.clone())] {
         assert_eq!(here.ok().map(|it| it == Presence::Present), truth);
     }

@@ -10,8 +10,7 @@ use super::ledger::Ledger;
 use super::server::Server;
 use crate::base::key::LockKey;
 use crate::store::{
-    Acquire, AcquireReply, Downgrade, Presence, Release, Reply, Request, Retain, Share, Unshare,
-    Verb,
+    Acquire, AcquireReply, Downgrade, Presence, Release, Reply, Request, Share, Unshare, Verb,
 };
 
 pub(super) struct Wire {
@@ -66,9 +65,6 @@ impl Wire {
         {
             self.ledger.downgraded(key.as_str(), *hold);
         } else if let Some((Release { key, request }, _)) = both(request, reply) {
-            self.ledger.released(key.as_str(), request.hold);
-        } else if let Some((Retain { release, .. }, true)) = both(request, reply) {
-            let Release { key, request } = release;
             self.ledger.released(key.as_str(), request.hold);
         } else if let Some((Unshare { key, request }, _)) = both(request, reply) {
             self.ledger.released(key.as_str(), request.hold);

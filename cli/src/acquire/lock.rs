@@ -6,7 +6,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use humantime::format_duration;
-use reentry::__admin::{HoldId, Ids as _};
+use reentry::__admin::{HoldId, Ids as _, keep_no_longer};
 use reentry::{FencingToken, Held, LockError, LockGuard, LockRequest, Locks};
 
 use super::enclosing::HeldKey;
@@ -93,10 +93,7 @@ impl Lock {
 
     /// Releases the locks before their minimum time is over, because nothing was done under them.
     pub(crate) async fn give_back(self) -> Result<(), LockError> {
-        // A shared lock has no minimum time.
-        for held in self.held() {
-            held.downgrade().await?;
-        }
+        self.held().into_iter().for_each(keep_no_longer);
         self.release().await
     }
 

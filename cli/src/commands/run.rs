@@ -77,7 +77,7 @@ async fn under_lock(task: &Task, args: &Args, global: &Global) -> anyhow::Result
         }
         Err(refused) => Err(refused),
     };
-    let released = match ended.is_err() && args.options.min_hold.is_some() {
+    let released = match ended.is_err() {
         true => lock.give_back().await,
         false => lock.release().await,
     };

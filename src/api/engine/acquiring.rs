@@ -28,7 +28,7 @@ use crate::hold::entry::Entry;
 use crate::hold::group::Group;
 use crate::hold::hold::{CallGraph, Hold};
 use crate::hold::poll_watch::PollWatch;
-use crate::hold::{confirm, scope};
+use crate::hold::{confirm, member, scope};
 use crate::queue::{Attempted, Grant};
 use crate::store::MOST_TOGETHER;
 
@@ -99,9 +99,10 @@ impl<'a> AcquiringAll<'a> {
             [key] if self.terms.confirm.is_none() => self.take(key).await?,
             keys => Box::pin(self.acquire_watched(keys)).await?,
         }
-        if self.terms.min_hold.is_some() {
+        if let Some(min_hold) = self.terms.min_hold {
             let begun = self.entry.begun().iter();
-            begun.for_each(|hold| hold.set_min_hold(self.terms.min_hold));
+            let renewals = &self.engine.renewals;
+            begun.for_each(|hold| member::keep_for(hold, min_hold, renewals, &self.runtime));
         }
         Ok(())
     }

@@ -7,9 +7,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Hold, HoldState};
+use crate::base::error::LostReason;
 use crate::base::metrics::{self, Via};
 use crate::base::option_types::Mode;
 use crate::base::span::Span;
+use crate::base::sync::until;
+use crate::base::timer::{after, timeout_at};
 use crate::queue::Grant;
 
 impl Hold {
@@ -41,22 +44,50 @@ impl Hold {
         )
     }
 
-    /// The minimum time for which the lock is held, unless that time is certainly over.
-    pub(in crate::hold) fn min_hold(&self) -> Option<Duration> {
-        let min_hold = {
-            let state = self.state.lock();
-            state.min_hold.filter(|_| state.mode == Mode::Exclusive)
-        }?;
-        let since = self.tokens.since();
-        // One per cent is for clocks that differ in rate.
-        let is_over = since.is_some_and(|since| since.elapsed() >= min_hold + min_hold / 100);
-        (!is_over).then_some(min_hold)
+    /// Keeps the lock held for at least this time after its acquisition. Returns the end of that time. One of several
+    /// locks is not kept before all of them are acquired: until then, whatever ends the attempt releases it.
+    pub(in crate::hold) fn keep_for(&self, min_hold: Duration) -> Instant {
+        // The time of the acquisition is unknown if its token was ahead of the server's clock.
+        let since = self.tokens.since().unwrap_or_else(Instant::now);
+        let until = after(since, min_hold);
+        self.state.lock().kept_until = Some(until);
+        until
     }
 
-    /// Sets the minimum time for which the lock is held, from its acquisition on. One of several locks has no such time
-    /// before all of them are acquired: until then, whatever ends the attempt releases it.
-    pub(crate) fn set_min_hold(&self, min_hold: Option<Duration>) {
-        self.state.lock().min_hold = min_hold;
+    /// Gives the lock back when its holder leaves, although its minimum time is not over.
+    pub(in crate::hold) fn keep_no_longer(&self) {
+        self.state.lock().kept_until = None;
+        self.call_off();
+    }
+
+    /// Returns whether the minimum time is not over.
+    pub(in crate::hold) fn is_kept(&self) -> bool {
+        self.state.lock().is_kept()
+    }
+
+    /// Waits until the minimum time is over, at `end`, or no longer matters. After a loss it still does: the store may
+    /// have the hold, and releases it then.
+    pub(in crate::hold) async fn until_kept(&self, end: Instant) {
+        let is_over = || {
+            let HoldState {
+                lease, kept_until, ..
+            } = &*self.state.lock();
+            let is_closed = lease.has_ended() || lease.lost() == Some(LostReason::Closed);
+            (is_closed || kept_until.is_none()).then_some(())
+        };
+        let _ = timeout_at(end, until(&self.over, is_over)).await;
+    }
+
+    /// Ends what is done under the lock, because its `Locks` is closed. If nothing but the minimum time keeps the lock,
+    /// it is left to its lease.
+    pub(crate) fn close(&self) {
+        self.change(
+            |state| match state.is_kept() && state.depth.is_one_member() {
+                true => state.lease.end(Instant::now()),
+                false => state.lease.lose(LostReason::Closed),
+            },
+        );
+        self.call_off();
     }
 
     /// Notes that its holder gives way to a deadlock. The holder may want the lock again immediately, so waiters of

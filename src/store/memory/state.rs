@@ -46,8 +46,6 @@ pub(crate) struct Lock {
     pub(crate) told: Option<InboxId>,
     pub(crate) token: u64,
     pub(crate) expires: Instant,
-    /// Whether the lock outlives its hold, whose requests do not find it.
-    is_kept: bool,
 }
 
 /// The properties that a free lock gets when it is taken.
@@ -105,7 +103,7 @@ impl State {
 
     /// The holds in a lock, by its name in the store.
     pub(crate) fn holds(&self, key: &str, now: Instant) -> Vec<HoldId> {
-        let is_held = |lock: &&Lock| now < lock.expires && !lock.is_kept;
+        let is_held = |lock: &&Lock| now < lock.expires;
         let lock = self.locks.get(key).filter(is_held);
         let fields = lock.map(|lock| &lock.fields[..]).unwrap_or_default();
         fields.iter().map(|(hold, _)| *hold).collect()
@@ -124,7 +122,6 @@ impl State {
             told: new.told,
             token,
             expires: now + new.lease,
-            is_kept: false,
         };
         self.locks.insert(key.clone(), lock);
     }
@@ -137,24 +134,12 @@ impl State {
 
 impl Lock {
     pub(crate) fn has(&self, hold: HoldId) -> bool {
-        !self.is_kept && self.names(hold)
-    }
-
-    /// Returns whether the hold is in the lock, or was.
-    pub(crate) fn names(&self, hold: HoldId) -> bool {
         self.fields.iter().any(|(other, _)| *other == hold)
     }
 
     /// The holds as an inspection returns them, with their depths.
     pub(crate) fn shown(&self) -> impl Iterator<Item = (HoldId, Vec<u8>, u32)> {
-        let shown = |&(hold, depth): &(HoldId, u32)| {
-            let field = if self.is_kept {
-                hold.kept()
-            } else {
-                hold.to_string()
-            };
-            (hold, field.into_bytes(), depth)
-        };
+        let shown = |&(hold, depth): &(HoldId, u32)| (hold, hold.to_string().into_bytes(), depth);
         self.fields.iter().map(shown)
     }
 
@@ -183,12 +168,5 @@ impl Lock {
     /// Makes the lease last at least `ttl` from now.
     pub(crate) fn lengthen(&mut self, now: Instant, ttl: Duration) {
         self.expires = self.expires.max(now + ttl);
-    }
-
-    /// Lets the lock outlive its hold until `expires`.
-    pub(crate) fn retain_until(&mut self, hold: HoldId, expires: Instant) {
-        self.expires = expires;
-        self.is_kept = true;
-        self.set_depth(hold, 1);
     }
 }

@@ -1,7 +1,6 @@
 //! The end of a hold.
 
 use std::io::Write;
-use std::time::Duration;
 
 use redis::{RedisWrite, ToRedisArgs, Value};
 use tokio::time::Instant;
@@ -10,7 +9,6 @@ use super::{Presence, Verb};
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
-use crate::base::time::StoreTime;
 use crate::store::memory::{State, StoredLine};
 use crate::store::redis::wire::names::Field;
 use crate::store::redis::wire::reply;
@@ -65,22 +63,20 @@ impl ReleaseRequest {
     }
 }
 
-/// The way in which a hold ends. The lock of a shared hold is never retained.
+/// The way in which a hold ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// Only the field of the hold can be in the store. The lock goes to the process that has waited longest.
     Short,
     /// A place in the queue may remain as well. The lock goes to the process that has waited longest.
     Full(Leftovers),
-    /// The lock stays held until this time after its token. If that is already over, the end is `Full`.
-    Retain(Duration, Leftovers),
 }
 
 impl End {
     pub(super) fn leftovers(self) -> Leftovers {
         match self {
             Self::Short => Leftovers::default(),
-            Self::Full(leftovers) | Self::Retain(_, leftovers) => leftovers,
+            Self::Full(leftovers) => leftovers,
         }
     }
 }
@@ -176,51 +172,4 @@ impl Verb for Release {
 /// The short release of a hold.
 fn alone(key: &LockKey, hold: HoldId) -> Call {
     Release::lua().on_lock(key).arg(Field(hold))
-}
-
-/// Keeps the lock of an exclusive hold held until `min_hold` after its token. Then its lease expires. Returns false if
-/// that time is already over, or if the hold is not in the lock.
-#[derive(Clone, Debug)]
-pub(crate) struct Retain {
-    pub(crate) min_hold: Duration,
-    /// The release that follows if the time is over.
-    pub(crate) release: Release,
-}
-
-impl Verb for Retain {
-    type Reply = bool;
-
-    fn lua() -> &'static Script {
-        script!("retain")
-    }
-
-    fn call(&self) -> Call {
-        let Self { min_hold, release } = self;
-        let ReleaseRequest { hold, end, .. } = release.request;
-        let call = Self::lua().on_lock(&release.key).arg(Field(hold)).arg(end);
-        let call = call.arg(hold.kept()).millis(*min_hold);
-        call.or(release.call())
-    }
-
-    fn read(&self, reply: Value) -> Result<bool, Unexpected> {
-        reply::flag(reply)
-    }
-
-    fn apply(self, state: &mut State, now: Instant) -> bool {
-        let Release { key, request } = &self.release;
-        let mut view = state.view(key, now);
-        let time = view.time();
-        let Some(lock) = view.lock().filter(|lock| lock.names(request.hold)) else {
-            return false;
-        };
-        let token = StoreTime { micros: lock.token };
-        let held_for = time.since(token).unwrap_or_default();
-        let left = self.min_hold.saturating_sub(held_for);
-        if left.is_zero() {
-            return false;
-        }
-        lock.retain_until(request.hold, now + left);
-        view.line(|line| request.clear(line, now));
-        true
-    }
 }

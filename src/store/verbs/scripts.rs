@@ -4,7 +4,7 @@ use super::{Verb, acquire, depth, described, inspect, release, renew, share, wai
 use crate::store::redis::{Script, batch};
 
 /// All scripts of verbs, and the one that executes many short requests.
-pub(crate) fn scripts() -> [&'static Script; 17] {
+pub(crate) fn scripts() -> [&'static Script; 16] {
     [
         acquire::Acquire::lua(),
         depth::SetDepth::lua(),
@@ -14,7 +14,6 @@ pub(crate) fn scripts() -> [&'static Script; 17] {
         renew::Keep::lua(),
         described::Describe::lua(),
         release::Release::lua(),
-        release::Retain::lua(),
         renew::Renew::lua(),
         batch::lua(),
         share::Share::lua(),

@@ -149,7 +149,6 @@ impl Shell {
             deadline: grant.lease.deadline,
             ttl: grant.lease.ttl,
             since: None,
-            min_hold: None,
             with_others: false,
         });
         self.step(Input::Release(hold));

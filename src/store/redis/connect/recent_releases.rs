@@ -2,14 +2,12 @@
 //!
 //! A server that answers a release may fail before its replicas, or its disk, have it. Then the lock is still held on
 //! the server that replaces it, for a hold that has ended, until its lease expires. A release changes only what its own
-//! hold has left, so it may be repeated. The same is true for a request that keeps a lock held for its `min_hold`. If
-//! that time is over by then, its release follows.
+//! hold has left, so it may be repeated.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use redis::Value;
 use tokio::time::Instant;
 
 use super::connection::Connection;
@@ -54,7 +52,7 @@ pub(crate) enum EndedHold {
 impl EndedHold {
     /// The hold that a question ends, if it changes nothing else.
     pub(crate) fn of(question: &impl Question, call: Option<Call>) -> Option<Self> {
-        let releases = ["release", "unshare", "retain"];
+        let releases = ["release", "unshare"];
         if !releases.contains(&question.verb()) {
             return None;
         }
@@ -115,10 +113,7 @@ impl RecentReleases {
             return;
         }
         // All scripts are loaded first: a release that must be sent again in full would come after later ones.
-        let calls = releases
-            .iter()
-            .flat_map(|(_, call)| [Some(call), call.otherwise()]);
-        let scripts = calls.flatten().map(|call| (call.verb(), call.load()));
+        let scripts = releases.iter().map(|(_, call)| (call.verb(), call.load()));
         let scripts: BTreeMap<_, _> = scripts.collect();
         let loads = scripts.into_values().flatten().map(|load| (None, load));
         let releases = releases
@@ -126,10 +121,7 @@ impl RecentReleases {
             .map(|(number, call)| (Some(number), call));
         let calls: Vec<_> = loads.chain(releases).collect();
         let asked = calls.iter().map(async |(number, call)| {
-            let mut asked = connection.ask(call, Way::Plain, limit).await;
-            if let (Ok(Value::Int(0)), Some(release)) = (&asked, call.otherwise()) {
-                asked = connection.ask(release, Way::Plain, limit).await;
-            }
+            let asked = connection.ask(call, Way::Plain, limit).await;
             number.filter(|_| asked.is_ok())
         });
         let answered: BTreeSet<_> = join_all(asked).await.into_iter().flatten().collect();

@@ -99,8 +99,6 @@ pub(crate) struct Call {
     verb: &'static str,
     script: Option<&'static Script>,
     command: Cmd,
-    /// The call that follows if the response is 0.
-    otherwise: Option<Box<Call>>,
 }
 
 impl Script {
@@ -113,7 +111,6 @@ impl Script {
             verb: self.verb(),
             script: Some(self),
             command,
-            otherwise: None,
         }
     }
 
@@ -136,22 +133,11 @@ impl Call {
             verb,
             script: None,
             command,
-            otherwise: None,
         }
     }
 
     pub(crate) fn verb(&self) -> &'static str {
         self.verb
-    }
-
-    /// The call that follows if the response is 0.
-    pub(crate) fn otherwise(&self) -> Option<&Self> {
-        self.otherwise.as_deref()
-    }
-
-    pub(crate) fn or(mut self, otherwise: Self) -> Self {
-        self.otherwise = Some(Box::new(otherwise));
-        self
     }
 
     /// Returns whether it only reads, so that a replica could answer it.
