@@ -12,8 +12,7 @@ local function renew()
   local now = clock()
   local inside, gone = within(split(list))
   if inside[1] then
-    -- 'XX' omits a hold whose downgrade is in progress: it is not a reader yet.
-    keep(inside, ttl, now, 'XX')
+    keep(inside, ttl, now)
   end
   if tidy(now) then
     settle()

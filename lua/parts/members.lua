@@ -60,13 +60,13 @@ local function tidy(now)
 end
 
 -- Gives each of these readers a lease from now on. It never shortens a lease. The lock lasts at least as long as the
--- leases. With 'XX' a hold that is not a reader yet gets no lease of its own.
-local function keep(holds, lease, now, only)
+-- leases.
+local function keep(holds, lease, now)
   local lasts = millis(now + lease * 1000)
   if redis.call('PTTL', KEYS[lock]) < tonumber(lease) then
     redis.call('PEXPIREAT', KEYS[lock], lasts)
   end
-  local members = {'LT', only}
+  local members = {'LT'}
   for _, hold in ipairs(holds) do
     table.insert(members, '-' .. lasts)
     table.insert(members, 'r' .. hold)

@@ -108,7 +108,7 @@ impl LockRequest {
     /// of the machines differ, and not much longer.
     ///
     /// `min_hold` is at most [`max_hold`](Self::max_hold), and cannot be set for a shared lock. The value of the
-    /// outermost acquisition applies. The lock cannot be [downgraded](crate::Held::downgrade) before its end.
+    /// outermost acquisition applies.
     ///
     /// # Examples
     ///

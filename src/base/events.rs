@@ -134,14 +134,6 @@ pub(crate) fn depth_retried(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "depth_retried");
 }
 
-pub(crate) fn downgraded(key: &LockKey, hold: HoldId) {
-    debug!(target: TARGET, key = key.as_str(), %hold, "downgraded");
-}
-
-pub(crate) fn downgrade_retried(key: &LockKey, hold: HoldId, error: &StoreError) {
-    warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "downgrade_retried");
-}
-
 /// Reports that the depth in the store stays wrong until the next change.
 pub(crate) fn depth_rejected(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "depth_rejected");

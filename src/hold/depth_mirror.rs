@@ -60,7 +60,7 @@ impl DepthMirror {
         let next = self.hold.change(|state| {
             let ttl = state.lease.ttl();
             let is_lost = state.lease.lost_by(Instant::now()).is_some();
-            let next = || state.depth.next(self.hold.id(), state.mode, ttl);
+            let next = || state.depth.next(self.hold.id(), self.hold.mode(), ttl);
             (!is_lost).then(next).flatten()
         });
         self.has_ended = next.is_none();

@@ -18,7 +18,7 @@ use crate::hold::depth::Remains;
 use crate::hold::depth_mirror::DepthMirror;
 use crate::hold::exit::{Exit, Leavings, end};
 use crate::hold::group::Group;
-use crate::hold::hold::{CallGraph, Hold, Holds, Reentry};
+use crate::hold::hold::{CallGraph, Hold, Holds};
 use crate::hold::renewals::RenewalSchedule;
 use crate::queue::Grant;
 
@@ -83,20 +83,10 @@ impl Entry {
     }
 
     /// Enters a hold of an enclosing call once more. A hold that has ended cannot be re-entered, and is left out.
-    pub(crate) fn reenter(
-        &mut self,
-        hold: Arc<Hold>,
-        mode: Mode,
-        ttl: Option<Duration>,
-    ) -> Result<(), LockError> {
-        match hold.deepen(mode, ttl) {
-            Reentry::Entered => self.holds.push(hold),
-            Reentry::Ended => {}
-            Reentry::Upgrade => {
-                return Err(LockError::upgrade(hold.key().name()));
-            }
+    pub(crate) fn reenter(&mut self, hold: Arc<Hold>, ttl: Option<Duration>) {
+        if hold.deepen(ttl) {
+            self.holds.push(hold);
         }
-        Ok(())
     }
 
     /// Sends the new depths of the holds that were entered once more, and waits for no response.

@@ -7,7 +7,6 @@ use std::time::Duration;
 use crate::base::error::{LockError, LostReason};
 use crate::base::id::{FencingToken, HoldId, OwnerId};
 use crate::base::option_types::Mode;
-use crate::hold::downgrade::{Settled, downgrade};
 use crate::hold::hold::Hold;
 use crate::hold::renewals::RenewalSchedule;
 
@@ -93,59 +92,6 @@ impl Held {
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.hold.mode() == Mode::Shared
-    }
-
-    /// Continues as a reader with a lock that is held exclusively. Other readers may enter from then on. No writer
-    /// enters in between, and the fencing token stays the same.
-    ///
-    /// Returns immediately if the lock is already shared. A downgrade cannot be undone, because a shared lock cannot be
-    /// acquired exclusively from inside ([`LockError::Misuse`]).
-    ///
-    /// # Errors
-    ///
-    /// [`Misuse`](LockError::Misuse) if nested calls or spawned work are inside the lock. Then nothing has changed.
-    /// [`Lost`](LockError::Lost) if the lock was lost, or has been released. `Misuse` or
-    /// [`Unavailable`](LockError::Unavailable) if the store rejects the request. While the store does not respond, the
-    /// request is repeated until the lease expires.
-    ///
-    /// # Cancel safety
-    ///
-    /// If the future is dropped after it was polled, the downgrade continues in the background.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let guard = locks.lock("report:2026").await?;
-    /// // ... write the report, and then continue reading it.
-    /// guard.held().downgrade().await?;
-    /// let other = locks.lock("report:2026").read().no_wait().await?;
-    /// assert_eq!(other.held().fencing_token(), guard.held().fencing_token());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub async fn downgrade(&self) -> Result<(), LockError> {
-        let key = self.key();
-        let lost = |reason| LockError::Lost {
-            key: key.to_owned(),
-            reason,
-        };
-        // Without its `Locks`, the hold has ended.
-        let renewals = self.renewals.upgrade();
-        let renewals = renewals.ok_or_else(|| lost(LostReason::Deleted))?;
-        match downgrade(&self.hold, &renewals) {
-            Ok(work) => work.await.map_err(|failure| failure.on(key)),
-            Err(Settled::Shared) => Ok(()),
-            Err(Settled::InUse) => {
-                let what = format!(
-                    "`{key}` cannot be downgraded, because nested calls or spawned work are inside it"
-                );
-                Err(LockError::misuse(key, what))
-            }
-            Err(Settled::Lost(reason)) => Err(lost(reason)),
-        }
     }
 
     /// Returns the number of nested entries that the hold has at this moment. It is 1 without any re-entry, and if only

@@ -37,6 +37,7 @@ pub(crate) type Holds = SmallVec<[Arc<Hold>; 1]>;
 pub(crate) struct Hold {
     key: LockKey,
     id: HoldId,
+    mode: Mode,
     tokens: TokenSeries,
     graph: CallGraph,
     on_lost: OnLost,
@@ -59,8 +60,6 @@ pub(crate) struct Hold {
 pub(super) struct HoldState {
     pub(super) lease: Lease,
     pub(super) depth: Depth,
-    /// The mode. It is shared as soon as a downgrade is sent.
-    pub(super) mode: Mode,
     /// The instant until which the lock is held at least.
     kept_until: Option<Instant>,
     /// The number of entries that belong to guards. They are in no body that a loss could end.
@@ -77,20 +76,6 @@ impl HoldState {
     fn is_kept(&self) -> bool {
         self.kept_until.is_some_and(|until| Instant::now() < until)
     }
-
-    fn is_upgrade(&self, wanted: Mode) -> bool {
-        self.depth.wanted() > 0 && wanted == Mode::Exclusive && self.mode == Mode::Shared
-    }
-}
-
-/// The result of an attempt to enter a hold once more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reentry {
-    Entered,
-    /// The hold has ended, and can no longer be entered.
-    Ended,
-    /// The hold shares its lock, which was requested exclusively.
-    Upgrade,
 }
 
 /// The call graph that acquires a lock.
@@ -129,7 +114,6 @@ impl Hold {
         let state = HoldState {
             lease: Lease::new(grant.lease, grant.disconnects, terms.max_hold, terms.grace),
             depth: Depth::new(grant.depth),
-            mode: grant.mode,
             kept_until: None,
             guards: 0,
             gives_way: false,
@@ -139,6 +123,7 @@ impl Hold {
         Arc::new(Self {
             key: key.clone(),
             id: grant.hold,
+            mode: grant.mode,
             tokens: grant.tokens,
             graph,
             on_lost: terms.on_lost,
@@ -182,9 +167,8 @@ impl Hold {
         self.state.lock().depth.wanted()
     }
 
-    /// Returns whether it shares its lock.
     pub(crate) fn mode(&self) -> Mode {
-        self.state.lock().mode
+        self.mode
     }
 
     /// The reason of the loss, if the lock was lost.
@@ -218,25 +202,16 @@ impl Hold {
         self.change(|state| state.lease.lose(reason));
     }
 
-    /// Adds one level, and requests a lease of at least `ttl`.
-    pub(super) fn deepen(&self, wanted: Mode, ttl: Option<Duration>) -> Reentry {
+    /// Adds one level, and requests a lease of at least `ttl`. Returns false if the hold has ended: then it cannot be
+    /// entered.
+    pub(super) fn deepen(&self, ttl: Option<Duration>) -> bool {
         self.change(|state| {
-            if state.is_upgrade(wanted) {
-                return Reentry::Upgrade;
-            }
-            if !state.depth.deepen() {
-                return Reentry::Ended;
-            }
-            if ttl.is_some_and(|ttl| state.lease.raise_ttl(ttl)) {
+            let is_held = state.depth.deepen();
+            if is_held && ttl.is_some_and(|ttl| state.lease.raise_ttl(ttl)) {
                 state.depth.lengthen();
             }
-            Reentry::Entered
+            is_held
         })
-    }
-
-    /// Returns whether the lock is held shared, but requested exclusively.
-    pub(crate) fn is_upgrade(&self, wanted: Mode) -> bool {
-        self.state.lock().is_upgrade(wanted)
     }
 
     /// Removes one level, and this number of guards.

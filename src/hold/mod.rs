@@ -5,7 +5,6 @@ pub(crate) mod confirm;
 pub(crate) mod deadlock;
 pub(crate) mod depth;
 pub(crate) mod depth_mirror;
-mod downgrade;
 pub(crate) mod entry;
 pub(crate) mod exit;
 pub(crate) mod group;

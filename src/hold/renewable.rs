@@ -29,7 +29,6 @@ pub(super) struct RenewRequest {
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) hold: Arc<Hold>,
-    mode: Mode,
     ttl: Duration,
     /// Whether a request about this hold must be about this hold only.
     is_alone: bool,
@@ -83,14 +82,12 @@ impl RenewRequest {
         }
         let asked = holds.iter().map(|hold| Asked {
             hold: Arc::clone(hold),
-            mode: hold.mode(),
             ttl: hold.ttl(),
             is_alone: hold.is_renewed_alone(),
             disconnects: store.disconnects_of(hold.key()),
             epoch: store.connection_epoch(hold.key()),
         });
-        let mut holds: Vec<_> = asked.collect();
-        holds.sort_by_key(|asked| asked.mode == Mode::Shared);
+        let holds = asked.collect();
         Self {
             sent: Instant::now(),
             holds,
@@ -108,7 +105,7 @@ impl RenewRequest {
             .holds
             .chunk_by(|one, other| one.goes_with(other, store));
         let requests = runs.flat_map(|run| match run {
-            [Asked { mode, .. }, ..] if *mode == Mode::Exclusive => run.chunks(MOST_TOGETHER),
+            [first, ..] if first.hold.mode() == Mode::Exclusive => run.chunks(MOST_TOGETHER),
             readers => readers.chunks(readers.len()),
         });
         let replies = try_join_all(requests.map(|run| send_run(run, store))).await?;
@@ -164,7 +161,7 @@ impl RenewRequest {
     pub(super) fn separate(&self, error: &StoreError) -> bool {
         let common = || {
             let holds = self.holds.iter();
-            holds.filter(|asked| asked.mode == Mode::Exclusive && !asked.is_alone)
+            holds.filter(|asked| asked.hold.mode() == Mode::Exclusive && !asked.is_alone)
         };
         let separates = common().nth(1).is_some() && Store::may_concern_one_key(error);
         if separates {
@@ -175,13 +172,13 @@ impl RenewRequest {
 }
 
 impl Asked {
-    /// Returns whether one request may be about both: about writers, or about readers of one key.
+    /// Returns whether one request may be about both, which are writers, or readers of one key. All holds of a renewal
+    /// have one mode.
     fn goes_with(&self, other: &Self, store: &Store) -> bool {
         let (key, next) = (self.hold.key(), other.hold.key());
-        let is_alike = self.mode == other.mode && self.ttl == other.ttl;
         let is_common = !self.is_alone && !other.is_alone;
-        is_alike
-            && match self.mode {
+        self.ttl == other.ttl
+            && match self.hold.mode() {
                 Mode::Exclusive => is_common && store.spans(key, next),
                 Mode::Shared => key == next,
             }
@@ -195,7 +192,7 @@ async fn send_run(run: &[Asked], store: &Store) -> Result<Vec<RenewAnswer>, Stor
     };
     let ttl = first.ttl;
     let holds = run.iter().map(|asked| &asked.hold);
-    if first.mode == Mode::Exclusive {
+    if first.hold.mode() == Mode::Exclusive {
         let holds = holds.map(|hold| (hold.key().clone(), hold.id())).collect();
         return store.ask(Renew { holds, ttl }).await;
     }

@@ -164,10 +164,6 @@ impl LocalQueue {
                 // A request that was sent behind the release finds what the release has done.
                 self.maybe_free |= self.flight.is_none() || !self.listens;
             }
-            Input::Downgraded(hold) => {
-                self.holders.downgrade(hold);
-                self.maybe_free = true;
-            }
             Input::Lost(hold) => {
                 self.holders.remove(hold);
                 self.maybe_free = true;

@@ -17,7 +17,6 @@ use super::request::{Acquiring, Flight, Requests};
 use super::step::{Action, Answer, Input, Refusal, Reply, unanswered};
 use crate::base::activity::Activity;
 use crate::base::key::LockKey;
-use crate::base::option_types::Mode;
 use crate::base::options::Queueing;
 use crate::base::sync::Mutex;
 use crate::base::{background, events};
@@ -60,13 +59,9 @@ impl LocalQueues {
         match lines.of.get_mut(key) {
             None => return,
             Some(Slot::Alone(Alone::Held {
-                hold,
-                mode,
-                is_contended,
-                ..
+                hold, is_contended, ..
             })) => {
                 match input {
-                    Input::Downgraded(downgraded) if downgraded == *hold => *mode = Mode::Shared,
                     Input::Lost(lost) | Input::Released(lost) if lost == *hold => {
                         let slot = lines.of.remove(key);
                         drop(lines);

@@ -184,11 +184,6 @@ impl LocalQueues {
         self.input(key, Input::Lost(hold));
     }
 
-    /// Notes that a hold shares its lock from now on.
-    pub(crate) fn downgraded(&self, key: &LockKey, hold: HoldId) {
-        self.input(key, Input::Downgraded(hold));
-    }
-
     /// Hands a lock off in memory at the end of a turn. Returns false if the lock must be released.
     ///
     /// The next waiter must want the same TTL, and have no `max_hold`.

@@ -35,8 +35,6 @@ pub(super) enum Input {
     },
     /// A hold ends. Its release is sent after this step, and before the request that the step may make.
     Release(HoldId),
-    /// A hold shares from now on the lock that it had exclusively.
-    Downgraded(HoldId),
     /// A hold has lost its lock.
     Lost(HoldId),
     /// The lock may be free: messages may have been missed.

@@ -41,7 +41,7 @@ pub(crate) use self::verbs::release::{End, Leftovers, Release, ReleaseRequest};
 #[cfg(test)]
 pub(crate) use self::verbs::renew::HoldOf;
 pub(crate) use self::verbs::renew::{Keep, MOST_TOGETHER, Renew, RenewAnswer};
-pub(crate) use self::verbs::share::{Downgrade, Share, ShareRequest, Unshare};
+pub(crate) use self::verbs::share::{Share, ShareRequest, Unshare};
 pub(crate) use self::verbs::waits::{
     ChangeWaits, ClaimVictim, HoldsIn, PublishWait, WaitChange, WaitsOf,
 };

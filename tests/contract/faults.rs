@@ -15,8 +15,8 @@ use crate::base::error::Effect;
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::option_types::Mode;
 use crate::store::{
-    Acquire, AcquireReply, DepthChange, Downgrade, End, ForceRelease, Inspect, Keep, Leftovers,
-    Presence, Renew, Seen, SetDepth, Share,
+    Acquire, AcquireReply, DepthChange, End, ForceRelease, Inspect, Keep, Leftovers, Presence,
+    Renew, Seen, SetDepth, Share,
 };
 use crate::support::{DEADLINE, within};
 
@@ -106,7 +106,7 @@ fn change(hold: HoldId) -> DepthChange {
     }
 }
 
-const OPERATIONS: [&str; 10] = [
+const OPERATIONS: [&str; 9] = [
     "acquire",
     "share",
     "depth",
@@ -114,7 +114,6 @@ const OPERATIONS: [&str; 10] = [
     "force_release",
     "renew",
     "keep",
-    "downgrade",
     "unshare",
     "release",
 ];
@@ -149,16 +148,6 @@ async fn refusal(world: &World, hold: HoldId, operation: &str) -> Option<Effect>
         "keep" => {
             let holds = vec![hold];
             store.ask(Keep { key, holds, ttl }).await.map(drop)
-        }
-        "downgrade" => {
-            let token = FencingToken(1);
-            let downgrade = Downgrade {
-                key,
-                hold,
-                ttl,
-                token,
-            };
-            store.ask(downgrade).await.map(drop)
         }
         "unshare" => store
             .release(&key, shared_release(hold, FULL))

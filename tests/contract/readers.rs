@@ -8,7 +8,7 @@ use super::world::{
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::option_types::Mode;
 use crate::store::{
-    AcquireReply, Downgrade, End, Keep, Presence, QueueEntry, ReleaseRequest, Share, ShareRequest,
+    AcquireReply, End, Keep, Presence, QueueEntry, ReleaseRequest, Share, ShareRequest,
 };
 
 pub(super) mod changes;
@@ -65,25 +65,6 @@ impl World {
     pub(super) async fn keep(&self, holds: &[HoldId], ttl: Duration) -> Vec<HoldId> {
         let (key, holds) = (self.key.clone(), holds.to_vec());
         self.send(Keep { key, holds, ttl }).await
-    }
-
-    pub(super) async fn downgrade(&self, hold: HoldId, ttl: Duration) -> Presence {
-        self.downgrade_with(hold, ttl, FencingToken(1)).await
-    }
-
-    pub(super) async fn downgrade_with(
-        &self,
-        hold: HoldId,
-        ttl: Duration,
-        token: FencingToken,
-    ) -> Presence {
-        self.send(Downgrade {
-            key: self.key.clone(),
-            hold,
-            ttl,
-            token,
-        })
-        .await
     }
 
     pub(super) async fn unshare(&self, hold: HoldId, inbox: InboxId) -> Presence {

@@ -11,13 +11,13 @@ use super::waits::wait;
 use super::world::{
     FULL, MINUTE, NESTED, World, acquire_request, field_of, release_request, some_hold, some_waiter,
 };
-use crate::base::id::{FencingToken, HoldId};
+use crate::base::id::HoldId;
 use crate::base::option_types::Mode;
 use crate::base::process::ProcessId;
 use crate::store::redis::Script;
 use crate::store::verbs::described::Describe;
 use crate::store::{
-    Acquire, AcquireRequest, AnswerFuture, ChangeWaits, ClaimVictim, DepthChange, Downgrade, End,
+    Acquire, AcquireRequest, AnswerFuture, ChangeWaits, ClaimVictim, DepthChange, End,
     ForceRelease, HoldsIn, Inspect, Keep, Leftovers, PublishWait, QueueEntry, QueueLength,
     ReleaseRequest, Renew, Seen, SetDepth, Share, ShareRequest, StoreTime, Unshare, Verb,
     WaitChange, WaitsOf,
@@ -181,12 +181,6 @@ impl Cast {
                 lengthen: true,
             },
         };
-        let downgrade = Downgrade {
-            key: key.clone(),
-            hold: self.holder,
-            ttl,
-            token: FencingToken(1),
-        };
         let keep = Keep {
             key: key.clone(),
             holds: self.readers.to_vec(),
@@ -199,7 +193,6 @@ impl Cast {
         vec![
             sending(world, "renew", renew),
             sending(world, "keep", keep),
-            sending(world, "downgrade", downgrade),
             sending(world, "nest", depth(self.holder, Mode::Exclusive)),
             sending(world, "nest a reader", depth(self.readers[0], Mode::Shared)),
         ]

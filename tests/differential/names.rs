@@ -6,12 +6,12 @@ use super::reply::Reply;
 use super::step::{Entry, HOLDS, INBOXES, KEYS, Request, Wish};
 use super::waits;
 use crate::base::error::StoreError;
-use crate::base::id::{FencingToken, HoldId, InboxId};
+use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::store::contract::world::{release_each, some_hold};
 use crate::store::{
-    Acquire, AcquireRequest, DepthChange, Downgrade, End, HoldOf, Keep, QueueEntry, ReleaseRequest,
-    Renew, SetDepth, Share, ShareRequest, Store, StoreTime,
+    Acquire, AcquireRequest, DepthChange, End, HoldOf, Keep, QueueEntry, ReleaseRequest, Renew,
+    SetDepth, Share, ShareRequest, Store, StoreTime,
 };
 
 /// These are new in each case, except for the inboxes, which stay open.
@@ -86,16 +86,6 @@ impl Names {
                 let gone = store.ask(Keep { key, holds, ttl }).await;
                 let number = |gone: HoldId| self.holds.iter().position(|hold| *hold == gone);
                 gone.map(|gone| Reply::Gone(gone.into_iter().filter_map(number).collect()))
-            }
-            Request::Downgrade(Wish { hold, ttl, .. }) => {
-                let downgrade = Downgrade {
-                    key,
-                    hold: self.holds[hold],
-                    ttl,
-                    // The store knows a later token.
-                    token: FencingToken(1),
-                };
-                store.ask(downgrade).await.map(Reply::Presence)
             }
             Request::Depth {
                 hold,

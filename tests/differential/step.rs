@@ -12,7 +12,7 @@ use crate::store::contract::world::{MINUTE, NESTED};
 /// The number of each of them. A request refers to one by its number.
 pub(super) const KEYS: usize = 2;
 pub(super) const HOLDS: usize = 6;
-/// The first of the holds want the exclusive lock, and the very first may share it later. The others share it.
+/// The first of the holds want the exclusive lock. The others share it.
 const WRITERS: usize = 3;
 pub(super) const INBOXES: usize = 3;
 
@@ -46,7 +46,6 @@ pub(super) enum Request {
         holds: usize,
         wish: Wish,
     },
-    Downgrade(Wish),
     Depth {
         hold: usize,
         mode: Mode,
@@ -119,7 +118,7 @@ pub(super) struct Entry {
 }
 
 impl Request {
-    pub(super) fn of_each_kind() -> [Self; 16] {
+    pub(super) fn of_each_kind() -> [Self; 15] {
         let (hold, inbox, ttl, mode) = (0, 0, MINUTE, Mode::Shared);
         let waits = None;
         let wish = Wish { hold, ttl };
@@ -167,7 +166,6 @@ impl Request {
             release(Mode::Exclusive),
             share,
             Self::Keep { holds: 1, wish },
-            Self::Downgrade(wish),
             release(Mode::Shared),
             Self::AcquireAll { wish },
             renew(KEYS),
@@ -208,12 +206,6 @@ fn any_request() -> impl Strategy<Value = Request> {
         4 => any_acquire(),
         4 => any_share(),
         1 => (1..4usize, any_readers()).prop_map(|(holds, wish)| Request::Keep { holds, wish }),
-        // It is renewed before its downgrade has arrived.
-        1 => any_span().prop_map(|ttl| Request::Keep {
-            holds: 1,
-            wish: Wish { hold: 0, ttl },
-        }),
-        1 => any_span().prop_map(|ttl| Request::Downgrade(Wish { hold: 0, ttl })),
         1 => (0..HOLDS, change).prop_map(|(hold, (target, seq, ttl, lengthen))| Request::Depth {
             hold,
             mode: mode_of(hold),

@@ -98,7 +98,6 @@ mod queue {
 
 mod readers {
     mod classic;
-    mod downgrade;
     mod semaphore;
     mod sharing;
 }

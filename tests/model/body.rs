@@ -7,7 +7,7 @@ use super::hold::Hold;
 use super::machine;
 use super::message::Verb;
 use super::mutation::Mutation;
-use super::process::{Stage, Tenure};
+use super::process::Stage;
 use super::state::State;
 use crate::base::option_types::Mode;
 
@@ -21,8 +21,8 @@ impl Client<'_> {
 
     fn end(&mut self, hold: Hold, open: bool) {
         if let Some(tenure) = self.state.tenure(hold) {
-            let (won, mode) = (tenure.left(), tenure.mode);
-            self.release(hold, mode, won, open);
+            let won = tenure.left();
+            self.release(hold, won, open);
         }
     }
 
@@ -34,7 +34,7 @@ impl Client<'_> {
         let lock = self.state.store.lock.as_ref();
         let is_ahead = lock.is_none_or(|lock| lock.ahead);
         let is_open = tenure.won.left > 0 && !tenure.lengthen && !is_ahead;
-        if tenure.mode == Mode::Shared || !is_open || self.config.turns == 0 {
+        if self.config.mode(hold) == Mode::Shared || !is_open || self.config.turns == 0 {
             return false;
         }
         let queue = &self.state.process(hold).queue;
@@ -87,8 +87,9 @@ impl Client<'_> {
     pub(crate) fn renew(&mut self, hold: Hold) {
         if let Some(tenure) = self.state.tenure(hold) {
             tenure.renewing = true;
-            let Tenure { ttl, mode, .. } = *tenure;
-            let is_plain = mode == Mode::Exclusive || self.breaks(Mutation::ReadersRenewPlainly);
+            let ttl = tenure.ttl;
+            let writes = self.config.mode(hold) == Mode::Exclusive;
+            let is_plain = writes || self.breaks(Mutation::ReadersRenewPlainly);
             self.send(
                 hold,
                 if is_plain {
@@ -118,29 +119,6 @@ impl Client<'_> {
         if let Some(tenure) = self.state.tenure(hold).filter(|tenure| tenure.won.left > 0) {
             let age = if from_receipt { 0 } else { age };
             tenure.won.left = tenure.won.left.max(ttl.saturating_sub(age));
-        }
-    }
-
-    /// Continues as a reader: from now on it is renewed, and released, as one.
-    pub(crate) fn downgrade(&mut self, hold: Hold) {
-        if let Some(tenure) = self.state.tenure(hold) {
-            tenure.mode = Mode::Shared;
-            tenure.downgrading = true;
-            let ttl = tenure.ttl;
-            self.send(hold, Verb::Downgrade { ttl });
-        }
-    }
-
-    pub(crate) fn downgraded(&mut self, hold: Hold, age: u8, ttl: u8, present: bool) {
-        let Some(tenure) = self.state.tenure(hold) else {
-            return;
-        };
-        tenure.downgrading = false;
-        if present {
-            self.confirm(hold, age, ttl);
-            self.step(hold.process, Input::Downgraded(machine::id(hold)));
-        } else {
-            self.lose(hold);
         }
     }
 
@@ -214,7 +192,6 @@ impl Client<'_> {
         };
         match verb {
             Verb::Renew { .. } | Verb::Keep { .. } => tenure.renewing = false,
-            Verb::Downgrade { .. } => self.downgrade(hold),
             Verb::Depth { .. } => {
                 tenure.changing = false;
                 self.sync(hold);

@@ -1,8 +1,7 @@
 //! Each rule is broken once, and a promise is violated then.
 
 use super::config::Chance::{
-    self, Crashes, Delays, Downgrades, Drops, Duplicates, LostMessages, Reentries, Setbacks,
-    Timeouts,
+    self, Crashes, Delays, Drops, Duplicates, LostMessages, Reentries, Setbacks, Timeouts,
 };
 use super::mutation::Mutation::{self, *};
 use super::properties::{
@@ -78,12 +77,6 @@ pub(crate) const BROKEN: &[Broken] = &[
     ),
     (GrantWithoutOwnLease, NO_LOST_WAKE_UP, &["r", "r", "w"], &[]),
     (LeaverFreesTheLock, BACKING, &["r", "r", "w"], &[]),
-    (
-        DowngradeShortens,
-        BACKING,
-        &["w"],
-        &[Reentries(1), Downgrades(1)],
-    ),
     (PermitIgnoresItsLimit, PERMITS, &["2", "2", "2"], &[]),
     (LineIgnoresLimits, PERMITS, &["2", "2", "2"], &[]),
     (LimitOfThoseInside, PERMITS, &["2", "1"], &[]),

@@ -160,12 +160,12 @@ impl Client<'_> {
         if won.left == 0 {
             // It must no longer be entered, and is released.
             self.step(hold.process, entered);
-            return self.release(hold, self.config.mode(hold), won, true);
+            return self.release(hold, won, true);
         }
-        let mode = self.config.mode(hold);
+        let writes = self.config.mode(hold) == Mode::Exclusive;
         let ledger = &mut self.state.ledger;
         // Readers have the token of the lock that they enter.
-        let least = ledger.entered + u8::from(mode == Mode::Exclusive);
+        let least = ledger.entered + u8::from(writes);
         ledger.disorder |= won.token < least && !ledger.excused;
         ledger.entered = ledger.entered.max(won.token);
         *self.state.stage_mut(hold) = Stage::Inside(Tenure {
@@ -177,8 +177,6 @@ impl Client<'_> {
             changing: false,
             renewing: false,
             lengthen: false,
-            mode,
-            downgrading: false,
         });
         self.step(hold.process, entered);
         self.sync(hold);
@@ -203,14 +201,14 @@ impl Client<'_> {
     fn give_back(&mut self, hold: Hold) {
         if let Stage::Granted(won) = *self.state.stage_mut(hold) {
             self.step(hold.process, Input::Leave(machine::id(won.waiter)));
-            self.release(hold, self.config.mode(hold), won, true);
+            self.release(hold, won, true);
         }
     }
 
-    pub(crate) fn release(&mut self, hold: Hold, mode: Mode, won: Won, open: bool) {
+    pub(crate) fn release(&mut self, hold: Hold, won: Won, open: bool) {
         let release = Release {
             hold: machine::id(hold),
-            mode,
+            mode: self.config.mode(hold),
             unanswered: won.unanswered,
             nested: won.seq > 0,
             open,

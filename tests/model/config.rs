@@ -43,7 +43,6 @@ pub(crate) struct Chances {
     pub(crate) crashes: u8,
     pub(crate) drops: u8,
     pub(crate) reentries: u8,
-    pub(crate) downgrades: u8,
     pub(crate) setbacks: u8,
 }
 
@@ -65,8 +64,6 @@ pub(crate) enum Chance {
     Drops(u8),
     /// A body re-enters its lock.
     Reentries(u8),
-    /// A writer continues as a reader.
-    Downgrades(u8),
     /// The clock of the server is set back while the lock is held, to before the token of the lock.
     Setbacks(u8),
 }
@@ -134,7 +131,6 @@ impl Config {
                 Chance::Crashes(count) => all.crashes = count,
                 Chance::Drops(count) => all.drops = count,
                 Chance::Reentries(count) => all.reentries = count,
-                Chance::Downgrades(count) => all.downgrades = count,
                 Chance::Setbacks(count) => all.setbacks = count,
             }
         }
@@ -167,7 +163,6 @@ impl fmt::Display for Config {
             (chances.crashes, "crashes"),
             (chances.drops, "drops"),
             (chances.reentries, "re-entries"),
-            (chances.downgrades, "downgrades"),
             (chances.setbacks, "set-backs"),
         ] {
             if count > 0 {

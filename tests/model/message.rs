@@ -27,9 +27,6 @@ pub(crate) enum Verb {
     Keep {
         ttl: u8,
     },
-    Downgrade {
-        ttl: u8,
-    },
     /// The end of a hold that shares the lock.
     Unshare {
         end: End,

@@ -12,7 +12,7 @@
 //!   each place, and the tombstones. The numbers of the depth changes are included. So are the clock from which the
 //!   tokens are made, which may be set back, and the token of a lock that moves. The short form of a release is
 //!   included too.
-//! - **Readers** (`sharing.rs`). This covers share, keep, unshare and downgrade, with a lease for each reader, and
+//! - **Readers** (`sharing.rs`). This covers share, keep and unshare, with a lease for each reader, and
 //!   which readers are let in. Several readers of a process share places and messages, as the machine requests them. A
 //!   permit of a semaphore is a reader that names a limit. The request and the place contain the limit.
 //! - **The local queue of a process** is not modelled: it is the machine itself, `LocalQueue`. `client.rs` passes
@@ -84,8 +84,7 @@ use std::time::Instant;
 
 use broken::BROKEN;
 use config::Chance::{
-    self, Crashes, Delays, Downgrades, Drops, Duplicates, LostMessages, Reentries, Setbacks,
-    Timeouts,
+    self, Crashes, Delays, Drops, Duplicates, LostMessages, Reentries, Setbacks, Timeouts,
 };
 use config::Config;
 use protocol::Protocol;
@@ -167,21 +166,13 @@ fn dead_readers_keep_no_writer_out() {
 }
 
 #[test]
-fn a_writer_goes_on_as_a_reader() {
-    let config = Config::of(&["w", "r"]).with(&[Delays(1), Downgrades(1)]);
-    holds(config, &[Timeouts(1), Duplicates(1), Drops(1)]);
-    let processes = usual_or_deep(&["w", "r"][..], &["w", "r", "w"]);
-    holds(Config::of(processes).with(&[Downgrades(1)]), &[Timeouts(1)]);
-}
-
-#[test]
 fn permits_let_in_no_more_than_their_limits() {
     let config = Config::of(&["2", "2", "2"]);
     holds(config, &[Delays(1), Timeouts(1)]);
     let lines = usual_or_deep(&["22", "1"], &["22", "1w"]);
     holds(Config::of(lines), &[Delays(1)]);
     let config = Config::of(&["w", "1"]);
-    holds(config.with(&[Timeouts(1), Downgrades(1)]), &[Delays(1)]);
+    holds(config.with(&[Timeouts(1)]), &[Delays(1)]);
 }
 
 #[test]

@@ -59,8 +59,6 @@ pub(crate) enum Mutation {
     GrantWithoutOwnLease,
     /// A reader that leaves frees the lock, whichever others are in it.
     LeaverFreesTheLock,
-    /// A lock is downgraded for the TTL, even if its lease is longer.
-    DowngradeShortens,
     /// A permit enters a shared lock whatever its limit is.
     PermitIgnoresItsLimit,
     /// Permits that wait in the line are let in whatever their limits are.

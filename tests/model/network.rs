@@ -50,9 +50,6 @@ impl Client<'_> {
             (Verb::Renew { ttl } | Verb::Keep { ttl }, Some(Answer::Present(present))) => {
                 self.renewed(hold, age, ttl, present);
             }
-            (Verb::Downgrade { ttl }, Some(Answer::Present(present))) => {
-                self.downgraded(hold, age, ttl, present);
-            }
             (verb, Some(Answer::Present(present))) => self.changed(hold, age, verb, present),
             _ => {}
         }
@@ -76,10 +73,7 @@ impl Client<'_> {
                 let end = self.shortened(end.repeated());
                 self.send(hold, Verb::Release { end });
             }
-            Verb::Renew { .. }
-            | Verb::Keep { .. }
-            | Verb::Downgrade { .. }
-            | Verb::Depth { .. } => self.unknown(hold, verb),
+            Verb::Renew { .. } | Verb::Keep { .. } | Verb::Depth { .. } => self.unknown(hold, verb),
         }
     }
 

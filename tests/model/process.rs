@@ -3,7 +3,6 @@
 use super::super::LocalQueue;
 use super::hold::{Hold, Token};
 use super::machine;
-use crate::base::option_types::Mode;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Process {
@@ -68,9 +67,6 @@ pub(crate) struct Tenure {
     pub(crate) renewing: bool,
     /// Whether a longer lease was requested from the hold, but not yet from the store.
     pub(crate) lengthen: bool,
-    pub(crate) mode: Mode,
-    /// Whether a downgrade is in flight.
-    pub(crate) downgrading: bool,
 }
 
 impl Process {

@@ -3,7 +3,7 @@
 use stateright::Property;
 
 use super::calm;
-use super::process::{Stage, Tenure};
+use super::process::Stage;
 use super::protocol::Protocol;
 use super::state::{Member, Place, State, Want};
 use crate::base::option_types::Mode;
@@ -35,8 +35,8 @@ pub(crate) fn all() -> Vec<Property<Protocol>> {
 }
 
 /// P1: at most one caller is inside a body under a valid lease, or any number of readers.
-fn exclusion(_: &Protocol, state: &State) -> bool {
-    let is_reader = |(_, tenure): (_, Tenure)| tenure.mode == Mode::Shared;
+fn exclusion(model: &Protocol, state: &State) -> bool {
+    let is_reader = |(hold, _)| model.config.mode(hold) == Mode::Shared;
     state.valid().count() <= 1 || state.valid().all(is_reader)
 }
 
@@ -135,11 +135,10 @@ fn fairness(model: &Protocol, state: &State) -> bool {
     !state.ledger.overtaken && state.valid().all(|(_, tenure)| tenure.won.turns <= most)
 }
 
-/// A lock that readers share exists for other programs no longer than its readers do. A late plain renewal may lengthen
-/// it once more after a downgrade.
-fn end(model: &Protocol, state: &State) -> bool {
+/// A lock that readers share exists for other programs no longer than its readers do.
+fn end(_: &Protocol, state: &State) -> bool {
     let lock = state.store.lock.as_ref();
-    let lock = lock.filter(|lock| lock.is_shared() && model.config.chances.downgrades == 0);
+    let lock = lock.filter(|lock| lock.is_shared());
     lock.is_none_or(|lock| {
         let leases = lock.members.iter().filter_map(|member| member.own);
         leases.max() == Some(lock.lease)

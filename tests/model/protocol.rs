@@ -11,7 +11,6 @@ use super::process::Stage;
 use super::state::State;
 use super::step::Step;
 use super::time;
-use crate::base::option_types::Mode;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Protocol {
@@ -152,11 +151,6 @@ fn misfortunes(state: &State, steps: &mut Vec<Step>) {
         if chances.reentries > 0 && tenure.won.left > 0 && tenure.wanted == 1 {
             steps.push(Step::Reenter(hold));
         }
-        let is_settled = tenure.wanted == 1 && !tenure.changing && !tenure.lengthen;
-        let may_downgrade = tenure.mode == Mode::Exclusive && is_settled && tenure.won.left > 0;
-        if chances.downgrades > 0 && may_downgrade {
-            steps.push(Step::Downgrade(hold));
-        }
         // A body that is dropped with an entry inside leaves both at the same time.
         if chances.drops > 0 && tenure.wanted > 1 {
             steps.push(Step::Drop(hold));
@@ -207,10 +201,6 @@ impl Client<'_> {
             Step::Reenter(hold) => {
                 self.state.chances.reentries -= 1;
                 self.reenter(hold);
-            }
-            Step::Downgrade(hold) => {
-                self.state.chances.downgrades -= 1;
-                self.downgrade(hold);
             }
             Step::Drop(hold) => {
                 self.state.chances.drops -= 1;

@@ -60,37 +60,13 @@ impl Script<'_> {
     }
 
     pub(super) fn keep(&mut self, hold: Hold, ttl: u8) -> bool {
-        let member = self.member(hold).map(|member| member.own);
-        match member {
-            Some(Some(_)) => self.lengthen(hold, ttl),
-            // A hold whose downgrade is in flight has the lock exclusively until then.
-            Some(None) => {
-                if let Some(lock) = &mut self.state.store.lock {
-                    lock.lease = lock.lease.max(ttl);
-                }
-            }
-            None => {}
-        }
-        let present = member.is_some();
+        let present = self.field(hold).is_some();
+        self.lengthen(hold, ttl);
         if self.tidy() {
             self.settle();
             self.admit(None, None);
         }
         present
-    }
-
-    pub(super) fn downgrade(&mut self, hold: Hold, ttl: u8) -> bool {
-        let shortens = self.breaks(Mutation::DowngradeShortens);
-        let Some(lock) = self.field(hold) else {
-            return false;
-        };
-        let lease = match lock.member(hold) {
-            Some(Member { own: None, .. }) if !shortens => ttl.max(lock.lease),
-            _ => ttl,
-        };
-        self.lengthen(hold, lease);
-        self.admit(None, None);
-        true
     }
 
     pub(super) fn unshare(&mut self, hold: Hold, end: End) -> bool {

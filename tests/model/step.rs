@@ -31,7 +31,6 @@ pub(crate) enum Step {
     Arrive(Hold),
     Renew(Hold),
     Reenter(Hold),
-    Downgrade(Hold),
 
     /// Executes the request, which will be executed once more.
     ExecuteTwice(Request),
@@ -64,7 +63,6 @@ impl Step {
             Self::Arrive(_)
             | Self::Renew(_)
             | Self::Reenter(_)
-            | Self::Downgrade(_)
             | Self::ExecuteTwice(_)
             | Self::GiveUp(_)
             | Self::LoseMessage(_)

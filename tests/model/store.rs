@@ -21,7 +21,6 @@ pub(crate) fn execute(config: &Config, state: &mut State, request: &Request) -> 
         Verb::Acquire => Answer::Acquired(script.acquire(hold, request.age)),
         Verb::Share { holds, limit } => script.share(holds, limit, request.age),
         Verb::Keep { ttl } => Answer::Present(script.keep(hold, ttl)),
-        Verb::Downgrade { ttl } => Answer::Present(script.downgrade(hold, ttl)),
         Verb::Unshare { end } => Answer::Present(script.unshare(hold, end)),
         Verb::Depth {
             target,

@@ -34,15 +34,13 @@ impl Shell {
                 self.happens(Event::Message(0));
             }
             self.happens(Event::Answer);
-            self.happens(Event::Downgraded(0));
             self.happens(Event::Finish(0));
             self.happens(Event::Enter(0));
             self.happens(Event::Release(0));
             let due = self.machine.due().filter(|_| self.flight.is_none());
             self.now = due.map_or(self.now, |due| due.max(self.now));
             self.drive();
-            let is_over =
-                self.machine.is_over() && self.releases.is_empty() && self.downgrades.is_empty();
+            let is_over = self.machine.is_over() && self.releases.is_empty();
             if is_over && self.pick(0, is_entered).is_none() {
                 return self.adds_up();
             }

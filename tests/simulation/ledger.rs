@@ -51,13 +51,11 @@ struct Key {
     released: HashSet<HoldId>,
     /// The holds that have requested to share the lock.
     readers: HashSet<HoldId>,
-    /// The holds that had the exclusive lock and share it now.
-    downgraded: HashSet<HoldId>,
     /// The greatest token that was given.
     last: u64,
     entered: HashSet<u64>,
-    /// The holds of the tokens with which writers have entered.
-    writers: HashMap<u64, HoldId>,
+    /// The tokens with which writers have entered.
+    writers: HashSet<u64>,
     /// The holds that have entered.
     holds: HashSet<HoldId>,
     /// The greatest token that has entered.
@@ -156,14 +154,6 @@ impl Ledger {
         key.readers.extend(holds);
     }
 
-    /// Notes that the store lets others share the lock with a hold that had it exclusively.
-    pub(super) fn downgraded(&self, key: &str, hold: HoldId) {
-        self.note(format_args!("{key} is shared from here on"));
-        let mut state = self.state.lock();
-        let key = state.keys.entry(key.to_owned()).or_default();
-        key.downgraded.insert(hold);
-    }
-
     /// Notes that the store gives a token to a hold, or repeats it.
     pub(super) fn given(&self, key: &str, hold: HoldId, token: FencingToken, lease: Duration) {
         let token = token.0;
@@ -175,9 +165,7 @@ impl Ledger {
                 key.long.insert(hold);
             }
             let given = key.given.entry(hold).or_default();
-            // The downgrade of a hold that continues in memory contains its present token.
-            let brought = key.downgraded.contains(&hold) && key.writers.get(&token) == Some(&hold);
-            let known = brought || given.contains(&token);
+            let known = given.contains(&token);
             // The tokens that were counted in memory come before it too.
             let before = key.last.max(key.greatest);
             if !known {
@@ -213,14 +201,12 @@ impl Ledger {
                     .iter()
                     .any(|first| (*first..=first + MOST_TURNS).contains(&token))
             });
-            // A reader has the token of other readers, or that of the writer that has let it in.
+            // A reader has the token of other readers.
             let is_new = key.entered.insert(token);
-            let writer = key.writers.get(&token);
-            let let_in = writer.is_none_or(|writer| key.downgraded.contains(writer));
-            let fresh = if reads { let_in } else { is_new };
-            if !reads {
-                key.writers.insert(token, held.hold_id());
-            }
+            let fresh = match reads {
+                true => !key.writers.contains(&token),
+                false => is_new && key.writers.insert(token),
+            };
             key.holds.insert(held.hold_id());
             let grows = token > key.greatest || reads && token == key.greatest;
             let mut valid = key.inside.iter().filter(|other| is_valid(&other.held));
@@ -319,13 +305,6 @@ fn is_valid(held: &Held) -> bool {
     held.remaining() > Duration::ZERO
 }
 
-impl Key {
-    /// Returns whether it shares the lock, and the store knows that.
-    fn is_reader(&self, reads: bool, held: &Held) -> bool {
-        reads || self.downgraded.contains(&held.hold_id())
-    }
-}
-
 impl Inside {
     /// Returns whether its lease is still valid.
     pub(super) fn is_valid(&self) -> bool {
@@ -337,7 +316,7 @@ impl Inside {
         let ledger = &self.ledger;
         let name = self.held.key();
         let token = self.held.fencing_token().0;
-        let (valid, writes) = (self.is_valid(), !self.held.is_shared());
+        let valid = self.is_valid();
         ledger.unless(valid || self.on_lost == OnLost::KeepRunning, || {
             format!("{name}: section {} runs on after its lease", self.number)
         });
@@ -346,14 +325,13 @@ impl Inside {
             let Some(key) = state.keys.get_mut(name) else {
                 return;
             };
-            let shares = key.is_reader(self.reads, &self.held);
             let others = key.inside.iter().filter(|section| {
-                let excludes = !(shares && key.is_reader(section.reads, &section.held));
+                let excludes = !(self.reads && section.reads);
                 section.number != self.number && excludes && is_valid(&section.held)
             });
             let others: Vec<_> = others.map(|section| section.number).collect();
             let accepted = token >= key.written;
-            if writes {
+            if !self.reads {
                 key.written = key.written.max(token);
             }
             (others, accepted, token == key.last)

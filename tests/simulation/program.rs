@@ -57,7 +57,7 @@ impl Program {
             5 => self.panic(key).await,
             6 => self.limited(key).await,
             7 => self.leave_work(key).await,
-            8 => self.downgrade(key).await,
+            8 => self.read(key).await,
             9 => self.read_together(key).await,
             10 | 11 => self.ended(key, self.section(key, self.request(key)).await),
             12 => self.try_it(key).await,

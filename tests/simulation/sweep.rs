@@ -146,16 +146,6 @@ const FUTURES: &[Make] = &[
             ));
         })
     }),
-    ("downgrade", |locks| {
-        Box::pin(async move {
-            let body = async {
-                let held = crate::held(KEY).expect("the body runs under its lock");
-                drop(held.downgrade().await);
-                drop(locks.lock(KEY).read().run(body()).await);
-            };
-            drop(locks.with_lock(KEY, body).await);
-        })
-    }),
     ("inspect", |locks| {
         Box::pin(async move { drop(locks.inspect(KEY).await) })
     }),

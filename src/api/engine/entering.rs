@@ -11,11 +11,12 @@ use super::acquiring::AcquiringAll;
 use super::{Engine, present_runtime};
 use crate::base::error::LockError;
 use crate::base::key::{Keys, LockKey};
+use crate::base::option_types::Mode;
 use crate::base::options::{Options, Retry, Terms, WaitLimit};
 use crate::base::span::Acquisition;
 use crate::base::timer::timeout;
 use crate::hold::entry::Entry;
-use crate::hold::hold::Holds;
+use crate::hold::hold::{Hold, Holds};
 use crate::hold::scope;
 
 /// The keys of one acquisition. In most cases there is one.
@@ -151,14 +152,15 @@ impl Engine {
             return Ok(());
         }
         // Checked before any lock is entered, because otherwise the locks entered so far would have to be left.
-        for hold in &held {
-            if hold.is_upgrade(terms.mode) {
-                return Err(LockError::upgrade(hold.key().name()));
-            }
+        let shares = |hold: &&Arc<Hold>| hold.mode() == Mode::Shared;
+        if terms.mode == Mode::Exclusive
+            && let Some(reader) = held.iter().find(shares)
+        {
+            return Err(LockError::upgrade(reader.key().name()));
         }
         for hold in held {
             // Only a TTL set by the request lengthens the lease. The default TTL does not.
-            entry.reenter(hold, terms.mode, ttl)?;
+            entry.reenter(hold, ttl);
         }
         let is_entered = |key: &LockKey| entry.holds().iter().any(|hold| hold.key() == key);
         keys.retain(|key| !is_entered(key));

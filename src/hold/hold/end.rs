@@ -19,29 +19,25 @@ impl Hold {
     /// Ends the hold. Returns the grant for a call graph that would continue it, and whether one may, after this number
     /// of disconnects.
     pub(in crate::hold) fn end(&self, disconnects: u64) -> (Grant, bool) {
-        self.change(
-            |HoldState {
-                 lease, depth, mode, ..
-             }| {
-                lease.end(Instant::now());
-                let grant = Grant {
-                    hold: self.id,
-                    mode: *mode,
-                    tokens: self.tokens,
-                    lease: lease.times(),
-                    depth: depth.stored(),
-                    unanswered: self.unanswered,
-                    is_open: lease.lost().is_none(),
-                    is_contended: false,
-                    disconnects: lease.disconnects(),
-                    via: Via::Memory,
-                };
-                let may_go_on = *mode == Mode::Exclusive
-                    && lease.is_open(disconnects)
-                    && !depth.is_lengthening();
-                (grant, may_go_on)
-            },
-        )
+        self.change(|HoldState { lease, depth, .. }| {
+            lease.end(Instant::now());
+            let grant = Grant {
+                hold: self.id,
+                mode: self.mode,
+                tokens: self.tokens,
+                lease: lease.times(),
+                depth: depth.stored(),
+                unanswered: self.unanswered,
+                is_open: lease.lost().is_none(),
+                is_contended: false,
+                disconnects: lease.disconnects(),
+                via: Via::Memory,
+            };
+            let may_go_on = self.mode == Mode::Exclusive
+                && lease.is_open(disconnects)
+                && !depth.is_lengthening();
+            (grant, may_go_on)
+        })
     }
 
     /// Keeps the lock held for at least this time after its acquisition. Returns the end of that time. One of several
@@ -113,7 +109,7 @@ impl Hold {
 
     /// Counts that it is no longer held.
     pub(in crate::hold) fn count_end(&self) {
-        metrics::hold_ended(self.key.class(), self.mode(), self.began);
+        metrics::hold_ended(self.key.class(), self.mode, self.began);
     }
 
     /// Ends the span, because the release was answered.

@@ -82,9 +82,11 @@ impl Hold {
     /// Its terms, if it is renewed together with others that have the same terms. `None` for a reader, for one of the
     /// holds of an acquisition of several keys, and for a hold that must be renewed alone.
     pub(in crate::hold) fn renewal_terms(&self) -> Option<RenewalTerms> {
+        if self.group.is_some() || self.mode == Mode::Shared {
+            return None;
+        }
         let state = self.state.lock();
-        let is_single = self.group.is_none() && state.mode == Mode::Exclusive;
-        (is_single && !state.is_renewed_alone).then(|| RenewalTerms {
+        (!state.is_renewed_alone).then(|| RenewalTerms {
             ttl: state.lease.ttl(),
             confirm: self.confirm,
         })

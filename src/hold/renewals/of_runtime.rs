@@ -211,7 +211,7 @@ impl Readers {
         }
     }
 
-    /// Removes a hold that has ended. A hold that was downgraded is not included here.
+    /// Removes a hold that has ended.
     pub(super) fn remove(&mut self, hold: &Arc<Hold>) {
         if hold.mode() == Mode::Exclusive {
             return;

@@ -87,15 +87,6 @@ impl Holders {
         until.into_iter().for_each(|until| *until = None);
     }
 
-    /// Notes that a writer shares the lock from now on.
-    pub(super) fn downgrade(&mut self, hold: HoldId) {
-        if let Self::Writer(writer, until) = *self
-            && writer == hold
-        {
-            *self = Self::Readers(BTreeMap::from([(hold, until)]));
-        }
-    }
-
     pub(super) fn remove(&mut self, hold: HoldId) {
         let is_last = match self {
             Self::Free => false,

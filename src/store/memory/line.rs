@@ -160,18 +160,6 @@ impl StoredLine {
         self.line_ends = self.line_ends.max(Some(lasts));
     }
 
-    /// Makes the leases of these holds, if they are readers, last until `lasts` at least.
-    pub(crate) fn lengthen(&mut self, holds: &[HoldId], lasts: Instant) {
-        for (_, end) in self
-            .readers
-            .iter_mut()
-            .filter(|(hold, _)| holds.contains(hold))
-        {
-            *end = lasts.max(*end);
-        }
-        self.line_ends = self.line_ends.map(|end| end.max(lasts));
-    }
-
     pub(crate) fn reader(&self, hold: HoldId) -> Option<Instant> {
         let reader = self.readers.iter().find(|(other, _)| *other == hold);
         reader.map(|(_, lasts)| *lasts)

@@ -89,8 +89,7 @@ impl Verb for Renew {
 }
 
 /// Makes the leases of holds that share the lock last at least the TTL from the execution of the request. Each of them
-/// has a lease of its own. Returns the holds that are gone. A hold whose downgrade has not been executed has the lock
-/// exclusively until then.
+/// has a lease of its own. Returns the holds that are gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Keep {
     pub(crate) key: LockKey,
@@ -123,10 +122,7 @@ impl Verb for Keep {
         let mut view = state.view(&key, now);
         let (inside, gone) = view.within(&holds);
         if !inside.is_empty() {
-            if let Some(lock) = view.lock() {
-                lock.lengthen(now, ttl);
-            }
-            view.line(|line| line.lengthen(&inside, now + ttl));
+            view.keep(&inside, ttl);
         }
         if view.tidy() {
             view.settle();

@@ -4,11 +4,10 @@ use super::{Verb, acquire, depth, described, inspect, release, renew, share, wai
 use crate::store::redis::{Script, batch};
 
 /// All scripts of verbs, and the one that executes many short requests.
-pub(crate) fn scripts() -> [&'static Script; 16] {
+pub(crate) fn scripts() -> [&'static Script; 15] {
     [
         acquire::Acquire::lua(),
         depth::SetDepth::lua(),
-        share::Downgrade::lua(),
         inspect::ForceRelease::lua(),
         inspect::Inspect::lua(),
         renew::Keep::lua(),

@@ -1,4 +1,4 @@
-//! The entry of readers into a lock, or into its queue, and their exit. It also turns a writer into a reader.
+//! The entry of readers into a lock, or into its queue, and their exit.
 
 use std::time::Duration;
 
@@ -224,55 +224,4 @@ impl Verb for Unshare {
 /// The short release of a hold that shares its lock.
 fn alone(key: &LockKey, hold: HoldId) -> Call {
     Unshare::lua().on_lock(key).arg(Field(hold))
-}
-
-/// Makes an exclusive hold share its lock from now on, with a lease of at least the TTL, and with its token. Readers at
-/// the head of the queue enter. A repetition changes nothing except the lease.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Downgrade {
-    pub(crate) key: LockKey,
-    pub(crate) hold: HoldId,
-    pub(crate) ttl: Duration,
-    /// The token of the hold, which may be later than the store knows.
-    pub(crate) token: FencingToken,
-}
-
-impl Verb for Downgrade {
-    type Reply = Presence;
-
-    fn lua() -> &'static Script {
-        script!("downgrade")
-    }
-
-    fn call(&self) -> Call {
-        let call = Self::lua().on_lock(&self.key).arg(Field(self.hold));
-        call.millis(self.ttl).arg(self.token.0)
-    }
-
-    fn read(&self, reply: Value) -> Result<Presence, Unexpected> {
-        reply::flag(reply).map(Presence::from)
-    }
-
-    fn apply(self, state: &mut State, now: Instant) -> Presence {
-        let Self {
-            key,
-            hold,
-            mut ttl,
-            token,
-        } = self;
-        let mut view = state.view(&key, now);
-        let Some(lock) = view.held(hold) else {
-            return Presence::Gone;
-        };
-        // Later tokens were assigned in memory.
-        lock.token = lock.token.max(token.0);
-        let expires = lock.expires;
-        if view.line(|line| line.reader(hold)).is_none() {
-            // The lease is never shorter than the holder believes.
-            ttl = ttl.max(expires - now);
-        }
-        view.keep(&[hold], ttl);
-        view.admit(None, None);
-        Presence::Present
-    }
 }

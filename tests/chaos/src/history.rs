@@ -69,8 +69,7 @@ pub(crate) struct Hold {
     pub(crate) lease: u64,
     /// The time until which the worker had to consider itself alone, or among readers.
     pub(crate) until: u64,
-    /// The instant from which on it may have shared the lock.
-    pub(crate) shared: Option<u64>,
+    pub(crate) shares: bool,
     pub(crate) left: Option<(u64, bool)>,
     pub(crate) lost: Option<(u64, Reason)>,
     /// The writes and reads that were rejected before the lease had expired.
@@ -224,7 +223,7 @@ impl Op {
                     valid: None,
                     lease: at,
                     until: at,
-                    shared: shares.then_some(at),
+                    shares: *shares,
                     left: None,
                     lost: None,
                     refused: Vec::new(),
@@ -235,11 +234,6 @@ impl Op {
                 self.ended = Some((at, outcome.clone()));
                 if let (Some(hold), Outcome::Lost(reason)) = (&mut self.hold, outcome) {
                     hold.loses(at, *reason);
-                }
-            }
-            What::Downgrades => {
-                if let Some(hold) = &mut self.hold {
-                    hold.shared.get_or_insert(at);
                 }
             }
             What::Commits => self.register.sent += 1,
@@ -270,8 +264,7 @@ impl Op {
 impl Hold {
     /// Returns whether this section, and one that entered later, may be inside at the same time.
     pub(crate) fn shares_with(&self, later: &Hold) -> bool {
-        let had = |hold: &Hold| hold.shared.is_some_and(|since| since <= later.entered);
-        had(self) && had(later)
+        self.shares && later.shares
     }
 
     fn sees(&mut self, at: u64, life: Life) {

@@ -46,8 +46,6 @@ pub(crate) enum What {
         shares: bool,
         life: Life,
     },
-    /// The section is about to share the lock that it has had exclusively.
-    Downgrades,
     /// The body continues. The record has the response of the resource if it wrote, or read.
     Step { life: Life, write: Option<Answer> },
     /// The commit of a transaction in the register is about to be sent.

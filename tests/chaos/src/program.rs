@@ -205,10 +205,6 @@ async fn body(site: Site, shape: Shape, ttl: Duration) {
         section.write_late(delay);
     }
     inside::steps(slice::from_ref(&section), shape).await;
-    if shape.downgrades {
-        section.downgrade().await;
-        inside::steps(slice::from_ref(&section), shape).await;
-    }
     inside::levels(&mut section, shape).await;
     if let Some(other) = shape.other {
         let client = &section.site.client;

@@ -226,15 +226,6 @@ impl Section {
         }
     }
 
-    /// From here on it reads.
-    pub(crate) async fn downgrade(&self) {
-        self.site.write_now(What::Downgrades);
-        match self.held.downgrade().await {
-            Ok(()) | Err(LockError::Lost { .. } | LockError::Unavailable { .. }) => {}
-            Err(error) => panic!("a downgrade: {error}"),
-        }
-    }
-
     pub(crate) fn step(&self, write: Option<Answer>) {
         let at = clock::now();
         let life = life(&self.held);

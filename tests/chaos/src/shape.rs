@@ -14,8 +14,6 @@ pub(crate) struct Shape {
     pub(crate) levels: u64,
     /// Whether an inner body is dropped before its end.
     pub(crate) drops_inner: bool,
-    /// Whether it continues as a reader after its first steps.
-    pub(crate) downgrades: bool,
     /// Whether the innermost re-entry requests a longer lease.
     pub(crate) lengthens: bool,
     /// A later key that it acquires as well.
@@ -29,7 +27,6 @@ pub(crate) const BRIEF: Shape = Shape {
     pause: Duration::from_millis(1),
     levels: 0,
     drops_inner: false,
-    downgrades: false,
     lengthens: false,
     other: None,
     late: None,
@@ -46,7 +43,6 @@ impl Shape {
             0
         };
         let drops_inner = dice.roll(8) == 0;
-        let downgrades = dice.roll(6) == 0;
         let lengthens = dice.roll(10) == 0;
         let other = (dice.roll(12) == 0).then(|| {
             let later = key + 1 + index(dice, LOCKS - 1);
@@ -58,7 +54,6 @@ impl Shape {
             pause,
             levels,
             drops_inner,
-            downgrades,
             lengthens,
             other: other.flatten(),
             late,
@@ -68,7 +63,6 @@ impl Shape {
     /// The shape of a section of several locks.
     pub(crate) fn of_several(dice: &mut Dice) -> Shape {
         Shape {
-            downgrades: false,
             other: None,
             ..Shape::roll(dice, 0)
         }

@@ -46,7 +46,7 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
     rows.push(("attempts".to_owned(), history.ops.len().to_string()));
     rows.push(("sections".to_owned(), sections.len().to_string()));
     let together = sections.iter().filter(|(op, _)| op.together).count();
-    let is_permit = |op: &Op, hold: &Hold| permits(&op.key).is_some() && hold.shared.is_some();
+    let is_permit = |op: &Op, hold: &Hold| permits(&op.key).is_some() && hold.shares;
     let permits = sections.iter().filter(|(op, hold)| is_permit(op, hold));
     rows.push((
         "sections whose request took other keys too".to_owned(),

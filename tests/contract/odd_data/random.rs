@@ -7,14 +7,14 @@ use tokio::runtime::Builder;
 
 use super::{ENTRIES, LOCK, QUEUE, put, sound};
 use crate::base::error::{Effect, StoreError};
-use crate::base::id::{FencingToken, HoldId, InboxId};
+use crate::base::id::{HoldId, InboxId};
 use crate::base::option_types::Mode;
 use crate::store::contract::readers::{share_request, shared_release};
 use crate::store::contract::world::{
     MINUTE, UNANSWERED, World, acquire_request, entry_of, release_request, some_hold,
 };
 use crate::store::{
-    Acquire, AcquireRequest, DepthChange, Downgrade, End, ForceRelease, Inspect, Keep, Leftovers,
+    Acquire, AcquireRequest, DepthChange, End, ForceRelease, Inspect, Keep, Leftovers,
     ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Snapshot,
 };
 
@@ -129,7 +129,7 @@ fn after_any_data_a_forced_release_makes_the_lock_sound() {
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     let world = runtime.block_on(World::on_redis());
-    let steps = prop::collection::vec(0..12usize, 1..9);
+    let steps = prop::collection::vec(0..11usize, 1..9);
     let outcome = TestRunner::new(config).run(&(any_data(), steps), |(data, steps)| {
         runtime.block_on(case(&world, data, &steps))
     });
@@ -259,16 +259,6 @@ async fn operation(
             store.ask(Keep { key, holds, ttl }).await.map(drop)
         }
         9 => {
-            let (ttl, token) = (MINUTE, FencingToken(1 << 40));
-            let downgrade = Downgrade {
-                key,
-                hold,
-                ttl,
-                token,
-            };
-            store.ask(downgrade).await.map(drop)
-        }
-        10 => {
             let (unanswered, nested) = (true, true);
             let end = End::Full(Leftovers { unanswered, nested });
             let request = ReleaseRequest {

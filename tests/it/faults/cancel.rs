@@ -68,13 +68,6 @@ async fn permits(locks: Locks) {
     drop(tokio::join!(permit(), permit(), permit()));
 }
 
-async fn downgrade(locks: Locks) {
-    if let Ok(guard) = locks.lock(KEY).await {
-        drop(guard.held().downgrade().await);
-        drop(guard.release().await);
-    }
-}
-
 /// One key before that of the test and one after it, in the order in which they are acquired.
 async fn several(locks: Locks) {
     drop(locks.lock_all([KEY, "ahead", "behind"]).run(body()).await);
@@ -116,11 +109,6 @@ async fn readers_may_be_dropped_after_any_poll() {
 async fn permits_may_be_dropped_after_any_poll() {
     sweep(permits).await;
     sweep_waiting(&Ground::on_redis().await, 2, permits).await;
-}
-
-#[tokio::test]
-async fn a_downgrade_may_be_dropped_after_any_poll() {
-    sweep(downgrade).await;
 }
 
 #[tokio::test]

@@ -171,22 +171,6 @@ async fn an_end_that_goes_wrong_on_its_way_ends_that_reader_alone() {
     .await;
 }
 
-#[tokio::test]
-async fn a_downgrade_that_goes_wrong_on_its_way_shares_the_lock_once() {
-    with_each_fault(async |rig, fault| {
-        let writer = rig.locks.lock(KEY).await.unwrap();
-        let token = writer.held().fencing_token();
-        strike(rig, fault);
-        writer.held().downgrade().await.unwrap();
-        let reader = rig.locks.lock(KEY).read().no_wait().await.unwrap();
-        assert_eq!(reader.held().fencing_token(), token, "{fault:?}");
-        writer.release().await.unwrap();
-        assert!(rig.locks.lock(KEY).try_acquire().await.unwrap().is_none());
-        reader.release().await.unwrap();
-    })
-    .await;
-}
-
 /// This covers a writer and a reader. Their caller repeats the request, or is gone.
 #[tokio::test]
 async fn an_acquire_that_arrives_after_the_end_of_its_hold_lets_nobody_in() {

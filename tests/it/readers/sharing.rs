@@ -234,8 +234,6 @@ async fn readers_and_permits_are_kept_while_they_stay() {
         guards.push(locks.lock("key").read().ttl(ttl).await.unwrap());
     }
     guards.push(locks.semaphore("permits", 2).await.unwrap());
-    guards.push(locks.lock("downgraded").await.unwrap());
-    guards[5].held().downgrade().await.unwrap();
     sleep(Duration::from_secs(3_600)).await;
     assert!(guards.iter().all(|guard| !guard.held().is_lost()));
     assert_eq!(depths(&locks, "key").await, [1; 4]);

@@ -151,13 +151,12 @@ impl Ground {
         tokio::try_join!(releasing, waiting).map(drop)
     }
 
-    /// A writer continues as a reader, and others join it.
+    /// One reader, another one beside it, and one alone.
     async fn readers(&self, locks: &Locks, key: &str) -> Result<(), LockError> {
-        let writer = locks.lock(key).await?;
-        writer.held().downgrade().await?;
-        let reader = locks.lock(key).read().await?;
-        writer.release().await?;
-        reader.release().await?;
+        let first = locks.lock(key).read().await?;
+        let second = locks.lock(key).read().await?;
+        first.release().await?;
+        second.release().await?;
         locks.lock(key).read().run(async {}).await
     }
 

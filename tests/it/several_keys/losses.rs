@@ -149,24 +149,6 @@ async fn a_longer_ttl_of_a_re_entry_is_that_of_all() {
     locks.lock_all(KEYS).run(body).await.unwrap();
 }
 
-/// A reader has a lease of its own, which a renewal of the others does not lengthen.
-#[tokio::test(start_paused = true)]
-async fn one_that_was_downgraded_is_renewed_as_a_reader() {
-    let locks = Locks::in_memory();
-    let body = async {
-        held("b").unwrap().downgrade().await.unwrap();
-        let reader = tokio::spawn(locks.lock("b").read().run(pending::<()>()));
-        tokio::time::sleep(30 * SECOND).await;
-        reader.abort();
-        let info = locks.inspect("b").await.unwrap().unwrap();
-        assert_eq!(info.holders.len(), 2, "{info:?}");
-        KEYS.map(|key| held(key).unwrap().is_lost())
-    };
-    let request = locks.lock_all(KEYS).ttl(3 * SECOND);
-    assert_eq!(request.run(body).await.unwrap(), [false; 3]);
-    all_are_free(&locks).await;
-}
-
 #[tokio::test(start_paused = true)]
 async fn max_hold_is_the_end_of_all_of_them() {
     let locks = Locks::in_memory();

@@ -47,23 +47,6 @@ impl Shell {
                     self.step(Input::Lost(hold));
                 }
             }
-            Event::Downgrade(at) => {
-                if let Some((_, Caller::Entered(hold))) = self.pick(at, is_entered) {
-                    let record = self.records.get_mut(&hold).unwrap();
-                    if record.mode == Mode::Exclusive {
-                        // From here on it counts as shared.
-                        record.mode = Mode::Shared;
-                        self.downgrades.push(hold);
-                    }
-                }
-            }
-            Event::Downgraded(at) => {
-                if let Some(hold) = choose(&mut self.downgrades, at)
-                    && self.store.downgrade(hold, self.now)
-                {
-                    self.step(Input::Downgraded(hold));
-                }
-            }
             Event::Execute => self.execute(),
             Event::Answer => {
                 self.execute();

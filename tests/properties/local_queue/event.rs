@@ -21,9 +21,6 @@ pub(super) enum Event {
     HandOff(usize),
     Release(usize),
     Lost(usize),
-    /// A holder requests to share its lock. Then the store executes that.
-    Downgrade(usize),
-    Downgraded(usize),
     /// The store executes the request in flight.
     Execute,
     /// It is answered, or its response is lost.
@@ -66,8 +63,6 @@ pub(super) fn any_event() -> impl Strategy<Value = Event> {
         2 => at.clone().prop_map(Event::HandOff),
         3 => at.clone().prop_map(Event::Release),
         1 => at.clone().prop_map(Event::Lost),
-        2 => at.clone().prop_map(Event::Downgrade),
-        2 => at.clone().prop_map(Event::Downgraded),
         4 => Just(Event::Execute),
         8 => Just(Event::Answer),
         2 => Just(Event::Silence),

@@ -87,8 +87,6 @@ pub(super) struct Shell {
     pub(super) releases: Vec<Release>,
     /// The requests without a response that may still be executed.
     pub(super) ghosts: Vec<Request>,
-    /// The holds whose requests to share their locks are in flight.
-    pub(super) downgrades: Vec<HoldId>,
     /// The waiters in the order in which they joined.
     pub(super) callers: Vec<(HoldId, Caller)>,
     pub(super) records: BTreeMap<HoldId, Record>,
@@ -107,7 +105,6 @@ impl Shell {
             flight: None,
             releases: Vec::new(),
             ghosts: Vec::new(),
-            downgrades: Vec::new(),
             callers: Vec::new(),
             records: BTreeMap::new(),
         }

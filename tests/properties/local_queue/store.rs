@@ -114,18 +114,6 @@ impl Store {
         holds.iter().map(reply).collect()
     }
 
-    /// Returns whether it has been executed.
-    pub(super) fn downgrade(&mut self, hold: HoldId, now: Instant) -> bool {
-        self.expire(now);
-        let mut inside = self.inside.iter_mut();
-        let Some(holder) = inside.find(|inside| inside.hold == Some(hold)) else {
-            return false;
-        };
-        holder.mode = Mode::Shared;
-        self.admit(now);
-        true
-    }
-
     pub(super) fn release(&mut self, release: Release, now: Instant) {
         let hold = release.hold;
         self.ended.insert(hold);

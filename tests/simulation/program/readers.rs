@@ -1,8 +1,8 @@
-//! Readers: several of one task together, nested ones, and writers that continue as readers.
+//! Readers: several of one task together, and nested ones.
 
 use super::{Inside, Program, millis, one_in};
 use crate::support::sweep::poll_at_most;
-use crate::{LockError, LockGuard, LockRequest, held};
+use crate::{LockError, LockRequest, held};
 
 impl Program {
     /// A nested request. Under a shared lock it must share the lock.
@@ -37,60 +37,20 @@ impl Program {
         });
     }
 
-    /// Writes, and continues as a reader.
-    pub(super) async fn downgrade(&self, key: &str) {
+    /// A reader and what is nested in it, of which nothing may write.
+    pub(super) async fn read(&self, key: &str) {
         let wish = self.wish();
-        let request = self.request(key);
-        if one_in(3) {
-            return self.downgrade_guard(key).await;
-        }
         let body = async {
             let inside = self.enter(key, wish);
             self.stay(&inside).await;
-            self.share(key, &inside).await?;
-            self.stay(&inside).await;
-            Ok(())
+            self.read_again(key, &inside).await
         };
-        let ended = request.run(body).await;
+        let ended = self.request(key).read().run(body).await;
         self.ended(key, ended.and_then(|inner| inner));
     }
 
-    async fn downgrade_guard(&self, key: &str) {
-        let wish = self.wish();
-        let guard: LockGuard = match self.request(key).await {
-            Ok(guard) => guard,
-            Err(error) => return self.ended(key, Err(error)),
-        };
-        let inside = self.ledger.enter(self.process, guard.held(), wish);
-        let ended = guard.scope(self.share(key, &inside)).await;
-        drop(inside);
-        self.ended(key, ended.and_then(|inner| inner));
-        if one_in(2) {
-            // It was found lost before, or just now.
-            if let Err(LockError::Lost { reason, .. }) = guard.release().await {
-                self.ledger.lost(self.process, key, reason);
-            }
-        }
-    }
-
-    async fn share(&self, key: &str, inside: &Inside) -> Result<(), LockError> {
+    async fn read_again(&self, key: &str, inside: &Inside) -> Result<(), LockError> {
         let held = held(key).expect("the body runs under its lock");
-        if one_in(4) {
-            // It continues although it is no longer polled, so the release may come in between.
-            let downgrade = held.downgrade();
-            match poll_at_most(fastrand::usize(1..4), downgrade, || ()).await {
-                Some(downgraded) => downgraded?,
-                None if one_in(2) => return Ok(()),
-                None => {}
-            }
-        } else {
-            held.downgrade().await?;
-        }
-        self.stay(inside).await;
-        if !held.is_shared() {
-            self.ledger
-                .violation(format_args!("{key}: a downgrade has changed nothing"));
-        }
         let write = self.locks.with_lock(key, async {}).await;
         if matches!(write, Ok(()) | Err(LockError::Busy { .. })) && !held.is_lost() {
             self.ledger

@@ -29,8 +29,6 @@ pub(super) struct Counting {
     pub(super) is_cut: AtomicBool,
     /// Whether a renewal is executed a tenth of a second after it was sent.
     pub(super) is_late: AtomicBool,
-    /// Whether a downgrade is rejected, a tenth of a second after it was sent.
-    pub(super) is_refused: AtomicBool,
     disconnects: watch::Sender<u64>,
 }
 
@@ -45,7 +43,6 @@ impl Counting {
             is_silent: AtomicBool::new(false),
             is_cut: AtomicBool::new(false),
             is_late: AtomicBool::new(false),
-            is_refused: AtomicBool::new(false),
             disconnects: watch::Sender::new(7),
         })
     }
@@ -123,15 +120,6 @@ impl Wire for Counting {
                         carried.await
                     });
                 }
-            }
-            "downgrade" if self.is_refused.load(Relaxed) => {
-                return Box::pin(async {
-                    sleep(TENTH).await;
-                    let endpoint = Arc::from("the store");
-                    let refused =
-                        StoreError::new("downgrade", &endpoint, Effect::Refused, "NOPERM");
-                    Err(refused)
-                });
             }
             _ => {}
         }

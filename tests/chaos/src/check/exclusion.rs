@@ -73,7 +73,7 @@ fn overlaps(history: &History, verdict: &mut Verdict, key: &Key<'_>, next: Secti
 /// forgotten do not count.
 fn permits(history: &History, verdict: &mut Verdict, key: &Key<'_>, next: Section<'_>) {
     let (op, hold) = next;
-    let Some(limit) = plan::permits(&op.key).filter(|_| hold.shared.is_some()) else {
+    let Some(limit) = plan::permits(&op.key).filter(|_| hold.shares) else {
         return;
     };
     let beside = |older: &&Section<'_>| older.1.shares_with(hold);

@@ -86,13 +86,6 @@ fn reads(from: u64, to: u64, op: u64, token: u64) -> Vec<Record> {
     records
 }
 
-/// The section of a writer that continues as a reader.
-fn downgrades(from: u64, at: u64, to: u64, token: u64) -> Vec<Record> {
-    let mut records = section(from, to, 1, token);
-    records.insert(2, record(at, 1, What::Downgrades));
-    records
-}
-
 fn history(workers: Vec<Vec<Record>>) -> History {
     let mut history = History {
         start: T,
@@ -151,15 +144,6 @@ fn readers_at_once_are_fine_and_a_writer_among_them_is_found() {
         let rules = rules(&history(all));
         assert!(!rules.is_empty() && rules.iter().all(|rule| *rule == Rule::Overlap));
     }
-}
-
-#[test]
-fn readers_beside_a_writer_are_fine_from_its_downgrade_on() {
-    let met = |at| history(vec![downgrades(0, 5, 20, 5), reads(at, 30, 1, 5)]);
-    assert_eq!(rules(&met(6)), []);
-    assert_eq!(rules(&met(4)), [Rule::TokenTwice, Rule::Overlap]);
-    let writes = history(vec![downgrades(0, 5, 20, 5), section(6, 30, 1, 6)]);
-    assert_eq!(rules(&writes), [Rule::Overlap]);
 }
 
 #[test]
