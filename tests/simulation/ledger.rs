@@ -116,7 +116,7 @@ impl Ledger {
     /// The error without the holder that it may name, whose id is random.
     pub(super) fn note_error(&self, process: usize, error: &LockError) {
         let text = error.to_string();
-        let text = text.split(": held by").next().unwrap_or_default();
+        let text = text.split(" by ").next().unwrap_or_default();
         self.note(format_args!("p{process}: {text}"));
     }
 

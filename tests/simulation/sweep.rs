@@ -271,7 +271,7 @@ async fn drop_after(
     let ledger = Ledger::new(Climate::CALM);
     let process = || {
         let link = Link::new(&server, &ledger, Climate::CALM, RESPONSE_TIMEOUT);
-        let builder = Locks::builder("memory:").ttl(TTL);
+        let builder = Locks::builder("memory:").ttl(TTL).outage(Duration::MAX);
         (
             link.clone(),
             builder.behind(Arc::new(link), RESPONSE_TIMEOUT),

@@ -208,12 +208,11 @@ impl LocksBuilder {
 
     /// The servers of the URL.
     pub(in crate::api) fn origin(&self) -> Result<Origin, LockError> {
-        let url = match &self.backend {
-            Backend::Url(url) => url,
+        match &self.backend {
+            Backend::Url(url) => self.login.on(Origin::parse(url)?),
             #[cfg(any(test, feature = "test-util", feature = "pool"))]
-            _ => return Err(LockError::config("no URL is given")),
-        };
-        self.login.on(Origin::parse(url)?)
+            _ => Err(LockError::config("no URL is given")),
+        }
     }
 
     pub(crate) fn timeouts(&self) -> Timeouts {

@@ -171,7 +171,9 @@ fn a_release_that_panics_outside_of_a_runtime_keeps_no_waiter() -> Result<(), Lo
 #[test]
 fn a_waiter_on_a_runtime_that_has_ended_does_not_spin() -> Result<(), LockError> {
     let (live, ended) = (running(), running());
-    let locks = Locks::in_memory();
+    // A runtime that has ended has no timers.
+    let locks = Locks::builder("memory:").outage(Duration::MAX);
+    let locks = locks.build_lazy()?;
     let guard = live.block_on(locks.lock(KEY).acquire())?;
     let handle: Handle = ended.handle().clone();
     let polls = Arc::new(AtomicU32::new(0));
