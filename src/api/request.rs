@@ -117,7 +117,7 @@ impl LockRequest {
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// let locks = reentry::Locks::in_memory();
-    /// let hourly = locks.lock("job:report").min_hold(Duration::from_secs(3600)).no_wait();
+    /// let hourly = locks.lock("job:report").min_hold(Duration::from_secs(60)).no_wait();
     /// hourly.clone().run(async { /* the job, for a second or two */ }).await?;
     /// assert!(hourly.clone().run(async {}).await.unwrap_err().is_busy());
     /// tokio::time::sleep(Duration::from_secs(3600)).await;

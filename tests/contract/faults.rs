@@ -27,7 +27,7 @@ mod several;
 const LOCK: &str = "app:order";
 
 /// The commands of the scripts that write.
-const WRITES: [&str; 11] = [
+const WRITES: [&str; 10] = [
     "del",
     "hdel",
     "hincrby",
@@ -35,7 +35,6 @@ const WRITES: [&str; 11] = [
     "pexpire",
     "pexpireat",
     "publish",
-    "set",
     "zadd",
     "zrem",
     "zremrangebyscore",

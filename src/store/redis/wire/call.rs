@@ -34,7 +34,7 @@ pub(crate) use script;
 
 /// The parts that several scripts share. Each replaces the lines `-- include` with its name. A part that is included by
 /// other parts comes after them.
-const PARTS: [(&str, &str); 11] = [
+const PARTS: [(&str, &str); 10] = [
     ("members", include_str!("../../../../lua/parts/members.lua")),
     ("line", include_str!("../../../../lua/parts/line.lua")),
     ("expire", include_str!("../../../../lua/parts/expire.lua")),
@@ -45,7 +45,6 @@ const PARTS: [(&str, &str); 11] = [
     ("read", include_str!("../../../../lua/parts/read.lua")),
     ("exit", include_str!("../../../../lua/parts/exit.lua")),
     ("fields", include_str!("../../../../lua/parts/fields.lua")),
-    ("leases", include_str!("../../../../lua/parts/leases.lua")),
 ];
 
 impl Script {
