@@ -15,6 +15,7 @@ mod ends;
 mod many;
 mod panics;
 mod releases;
+mod turns;
 mod wanted;
 
 use super::step::unanswered;

@@ -25,28 +25,6 @@ fn poll_once<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
 }
 
 #[test]
-fn a_lock_whose_holder_and_waiter_went_with_their_runtime_is_free() -> Result<(), LockError> {
-    let (first, next) = (still(), still());
-    let process = next.block_on(async { Process::with_heartbeat(SECOND / 20) });
-    let request = || process.locks.lock(KEY).ttl(SECOND / 2);
-    first.block_on(async {
-        let guard = request().acquire().await?;
-        drop(tokio::spawn(request().run(async {})));
-        yield_now().await;
-        drop(tokio::spawn(async move {
-            let _guard = guard;
-            std::future::pending::<()>().await;
-        }));
-        yield_now().await;
-        Ok::<_, LockError>(())
-    })?;
-    drop(first);
-    let is_had = async || request().no_wait().acquire().await.is_ok();
-    next.block_on(eventually(DEADLINE, "a lock without waiting", is_had));
-    Ok(())
-}
-
-#[test]
 fn releases_that_went_with_their_runtime_keep_no_turn_of_repetition() -> Result<(), LockError> {
     let (first, next) = (still(), still());
     let process = next.block_on(async { Process::with_heartbeat(SECOND / 20) });
