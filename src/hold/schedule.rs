@@ -272,7 +272,3 @@ impl<T> Schedule<T> {
         }
     }
 }
-
-#[cfg(test)]
-#[path = "../../tests/properties/schedule.rs"]
-mod properties;
