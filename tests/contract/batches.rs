@@ -11,9 +11,7 @@ use super::world::{
 };
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
-use crate::store::{
-    Acquire, AcquireReply, AcquireRequest, End, Inspect, Presence, QueueEntry, Share, Store,
-};
+use crate::store::{Acquire, AcquireReply, AcquireRequest, End, Inspect, Presence, Share, Store};
 use crate::support::{DEADLINE, within};
 
 fn key(number: usize) -> LockKey {
@@ -138,50 +136,6 @@ async fn wait(store: &Store, key: &LockKey, hold: HoldId) {
     };
     let reply = store.ask(Acquire { key, request }).await;
     assert!(matches!(reply, Ok(AcquireReply::Busy { .. })), "{reply:?}");
-}
-
-#[tokio::test]
-async fn locks_of_different_terms_are_taken_by_different_calls() {
-    let case = async {
-        let world = world().await;
-        let store = &world.store;
-        let inbox = InboxId::new();
-        let told = Some(QueueEntry {
-            tells: true,
-            ..entry_of(inbox)
-        });
-        let terms = [
-            (MINUTE, None),
-            (2 * MINUTE, None),
-            (MINUTE, told),
-            (MINUTE, None),
-        ];
-        acquire(store, &key(99), some_hold()).await;
-        let before = calls(&world).await;
-        let acquired = terms.iter().enumerate().map(|(number, &(ttl, entry))| {
-            let request = AcquireRequest {
-                entry,
-                ..acquire_request(some_hold(), ttl)
-            };
-            let key = key(number);
-            store.ask(Acquire { key, request })
-        });
-        let acquired = join_all(acquired).await;
-        assert!(acquired.iter().flatten().all(is_held), "{acquired:?}");
-        assert_eq!(calls(&world).await - before, 3);
-        for (number, (ttl, entry)) in terms.into_iter().enumerate() {
-            let lock = store
-                .ask(Inspect::of(&key(number)))
-                .await
-                .expect("an answer");
-            let remaining = lock.and_then(|lock| lock.remaining).expect("a lease");
-            assert!(near(remaining, ttl), "{remaining:?}");
-            let token = world.server().field(key(number).as_str(), "mode").await;
-            let id = str::from_utf8(inbox.id()).expect("a text");
-            assert_eq!(token.ends_with(id), entry.is_some(), "{token}");
-        }
-    };
-    within(DEADLINE, "the case", case).await;
 }
 
 async fn leave(store: &Store, key: &LockKey, hold: HoldId) -> Presence {
@@ -335,24 +289,6 @@ async fn a_caller_that_leaves_later_takes_its_answer_from_no_other() {
         tokio::task::yield_now().await;
         drop(leaving);
         assert!(others.await.iter().all(is_held));
-    };
-    within(DEADLINE, "the case", case).await;
-}
-
-#[tokio::test]
-async fn no_batch_names_two_slots_of_a_cluster() {
-    let case = async {
-        let world = World::on(Server::start_cluster().await.with_batches()).await;
-        let locks: Vec<_> = (0..16).map(|number| (key(number), some_hold())).collect();
-        let acquired = locks
-            .iter()
-            .map(|(key, hold)| acquire(&world.store, key, *hold));
-        assert!(join_all(acquired).await.iter().all(is_held));
-        let released = locks
-            .iter()
-            .map(|(key, hold)| release(&world.store, key, *hold));
-        let released = join_all(released).await;
-        assert!(released.iter().all(|it| *it == Presence::Present));
     };
     within(DEADLINE, "the case", case).await;
 }

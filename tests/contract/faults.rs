@@ -1,68 +1,21 @@
 //! On Redis: values of another type, scripts that fail halfway, and a server without memory.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
-
 use redis::{FromRedisValue, cmd};
 
 use super::readers::{share_request, shared_release};
+use super::requests::Cast;
 use super::world::{
-    FULL, GRANT, MINUTE, NESTED, World, acquire_request, field_of, near, release_request,
-    some_hold, some_waiter,
+    GRANT, MINUTE, NESTED, World, acquire_request, near, release_request, some_hold, some_waiter,
 };
 use crate::base::error::Effect;
-use crate::base::id::{FencingToken, HoldId};
+use crate::base::id::HoldId;
 use crate::base::option_types::Mode;
-use crate::store::{
-    Acquire, AcquireReply, DepthChange, End, ForceRelease, Inspect, Keep, Leftovers, Presence,
-    Renew, Seen, SetDepth, Share,
-};
+use crate::store::{Acquire, AcquireReply, DepthChange, End, Leftovers, Presence, Share};
 use crate::support::{DEADLINE, within};
 
 mod moves;
 mod rights;
 mod several;
-
-const LOCK: &str = "app:order";
-
-/// The commands of the scripts that write.
-const WRITES: [&str; 10] = [
-    "del",
-    "hdel",
-    "hincrby",
-    "hset",
-    "pexpire",
-    "pexpireat",
-    "publish",
-    "zadd",
-    "zrem",
-    "zremrangebyscore",
-];
-
-/// A list with a command that no script sends would test nothing.
-#[test]
-fn the_writes_are_those_of_the_scripts() {
-    const READS: [&str; 15] = [
-        "exists", "get", "hexists", "hget", "hgetall", "hkeys", "hlen", "hmget", "hscan", "pttl",
-        "time", "zcount", "zmscore", "zrange", "zscore",
-    ];
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lua");
-    let mut called = BTreeSet::new();
-    for folder in [folder.clone(), folder.join("parts")] {
-        for entry in fs::read_dir(folder).expect("a folder of scripts") {
-            let path = entry.expect("an entry").path();
-            if path.is_file() {
-                let script = fs::read_to_string(path).expect("a script");
-                let calls = script.split("call('").skip(1);
-                let names = calls.filter_map(|call| Some(call.split_once('\'')?.0.to_lowercase()));
-                called.extend(names);
-            }
-        }
-    }
-    called.retain(|name| !READS.contains(&name.as_str()));
-    assert_eq!(called.into_iter().collect::<Vec<_>>(), WRITES);
-}
 
 #[tokio::test]
 async fn no_request_goes_over_a_connection_that_was_lost() {
@@ -105,83 +58,20 @@ fn change(hold: HoldId) -> DepthChange {
     }
 }
 
-const OPERATIONS: [&str; 9] = [
-    "acquire",
-    "share",
-    "depth",
-    "inspect",
-    "force_release",
-    "renew",
-    "keep",
-    "unshare",
-    "release",
-];
-
-/// One of the operations, and how the store rejects it.
-async fn refusal(world: &World, hold: HoldId, operation: &str) -> Option<Effect> {
-    let (store, key) = (&world.store, world.key.clone());
-    let ttl = 9 * MINUTE;
-    let outcome = match operation {
-        "acquire" => {
-            let request = acquire_request(hold, ttl);
-            store.ask(Acquire { key, request }).await.map(drop)
-        }
-        "share" => {
-            let request = share_request(&[hold], ttl, None);
-            store.ask(Share { key, request }).await.map(drop)
-        }
-        "depth" => {
-            let change = change(hold);
-            store.ask(SetDepth { key, change }).await.map(drop)
-        }
-        "inspect" => store.ask(Inspect::of(&key)).await.map(drop),
-        "force_release" => {
-            let (fields, token) = (vec![field_of(hold)], Some(FencingToken(1)));
-            let seen = Seen { fields, token };
-            store.ask(ForceRelease { key, seen }).await.map(drop)
-        }
-        "renew" => {
-            let holds = vec![(key, hold)];
-            store.ask(Renew { holds, ttl }).await.map(drop)
-        }
-        "keep" => {
-            let holds = vec![hold];
-            store.ask(Keep { key, holds, ttl }).await.map(drop)
-        }
-        "unshare" => store
-            .release(&key, shared_release(hold, FULL))
-            .await
-            .map(drop),
-        _ => store
-            .release(&key, release_request(hold, FULL))
-            .await
-            .map(drop),
-    };
-    outcome.err().map(|error| error.effect())
-}
-
-/// The operations that the store rejects, each tried in turn.
-async fn refused(world: &World, hold: HoldId) -> Vec<&'static str> {
-    let mut refused = Vec::new();
-    for operation in OPERATIONS {
-        let refusal = refusal(world, hold, operation).await;
-        assert!(
-            refusal.is_none_or(Effect::is_rejected),
-            "{operation}: {refusal:?}"
-        );
-        refused.extend(refusal.map(|_| operation));
-    }
-    refused
-}
-
+/// Requests about the waits and the processes beside the lock do not read it.
 #[tokio::test]
 async fn a_foreign_type_at_the_lock_is_an_error_and_stays_as_it_is() {
     let world = World::on_redis().await;
+    let cast = Cast::form(&world, "free").await;
     let () = ask(&world, "SET app:order precious").await;
-    assert_eq!(refused(&world, some_hold()).await, OPERATIONS);
-    assert_eq!(ask::<Vec<String>>(&world, "KEYS *").await, [LOCK]);
-    assert_eq!(ask::<String>(&world, "GET app:order").await, "precious");
-    assert_eq!(ask::<i64>(&world, "PTTL app:order").await, -1);
+    for request in cast.requests(&world) {
+        let effect = request.answer.await.map_err(|error| error.effect());
+        let is_beside = ["holds", "waits", "publish", "claim", "describe"].contains(&request.name);
+        let is_right = matches!(effect, Err(effect) if effect.is_rejected()) || is_beside;
+        assert!(is_right, "{}: {effect:?}", request.name);
+        assert_eq!(ask::<String>(&world, "GET app:order").await, "precious");
+        assert_eq!(ask::<i64>(&world, "PTTL app:order").await, -1);
+    }
 }
 
 #[tokio::test]

@@ -2,33 +2,16 @@
 
 use std::time::Duration;
 
-use super::world::{FULL, GRANT, MINUTE, World, field_of, release_request, some_hold, some_waiter};
-use crate::store::{AcquireReply, End, Presence, Seen};
+use super::world::{FULL, GRANT, MINUTE, World, release_request, some_hold, some_waiter};
+use crate::store::{AcquireReply, End, Presence};
 
 on_every_store!(
-    a_release_moves_the_lock_to_the_head_of_the_queue,
     a_repeated_release_changes_nothing,
-    force_moves_the_lock_on,
     a_lock_that_moved_to_a_dead_process_is_free_after_its_lease,
     the_grantee_lengthens_its_lease_when_it_asks_or_renews,
 );
 
 const TTL: Duration = MINUTE.saturating_mul(9);
-
-async fn a_release_moves_the_lock_to_the_head_of_the_queue(world: World) {
-    let (hold, (next, entry)) = (some_hold(), some_waiter());
-    let token = world.take(hold, MINUTE).await;
-    world.wait(next, TTL, entry).await;
-    world.depth(hold, 3, 7).await;
-    let released = world.end(release_request(hold, FULL)).await;
-    assert_eq!(released, Presence::Present);
-    assert!(world.is_held(next, GRANT).await);
-    assert!(world.seen().await.token > Some(token));
-    assert_eq!(world.waiting().await, 0);
-    // Its changes are counted from the beginning.
-    world.depth(next, 2, 1).await;
-    assert_eq!(world.holders().await, [(next.to_string(), 2)]);
-}
 
 async fn a_repeated_release_changes_nothing(world: World) {
     let (hold, first, second) = (some_hold(), some_waiter(), some_waiter());
@@ -48,26 +31,6 @@ async fn a_repeated_release_changes_nothing(world: World) {
         world.release(second.0).await;
         assert_eq!(world.inspect().await, None);
     }
-}
-
-async fn force_moves_the_lock_on(world: World) {
-    let (holder, (next, entry)) = (some_hold(), some_waiter());
-    world.take(holder, TTL).await;
-    world.wait(next, TTL, entry).await;
-    let seen = world.seen().await;
-    let fields = vec![field_of(next)];
-    let wrong = Seen {
-        fields,
-        ..seen.clone()
-    };
-    assert!(!world.force_release(wrong).await);
-    assert!(world.is_held(holder, TTL).await);
-    assert_eq!(world.waiting().await, 1);
-    assert!(world.force_release(seen.clone()).await);
-    assert!(world.is_held(next, GRANT).await);
-    assert_eq!(world.waiting().await, 0);
-    assert!(!world.force_release(seen).await);
-    assert!(world.is_held(next, GRANT).await);
 }
 
 async fn a_lock_that_moved_to_a_dead_process_is_free_after_its_lease(world: World) {

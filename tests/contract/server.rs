@@ -158,12 +158,6 @@ end";
         let () = connection.set(key, text).await.expect("SET");
     }
 
-    /// A field of a hash.
-    pub(crate) async fn field(&self, key: &str, field: &str) -> String {
-        let mut connection = self.connection.clone();
-        connection.hget(key, field).await.expect("HGET")
-    }
-
     pub(crate) async fn flush(&self) {
         let mut connection = self.connection.clone();
         let () = connection.flushall().await.expect("FLUSHALL");

@@ -7,7 +7,7 @@ use super::super::world::{
     FULL, GRANT, MINUTE, UNANSWERED, World, acquire_request, field_of, release_request, some_hold,
     some_waiter,
 };
-use super::{WRITES, ask};
+use super::ask;
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::HoldId;
 use crate::store::{
@@ -62,9 +62,6 @@ impl Queue {
     }
 }
 
-/// Every operation that moves a lock or a place in its queue, and `ask` for a lock that has expired.
-const MOVES: [&str; 6] = ["short release", "release", "force", "wait", "leave", "ask"];
-
 async fn step(world: &World, queue: &Queue, step: &str) -> Result<(), StoreError> {
     let (store, key) = (&world.store, &world.key);
     match step {
@@ -88,34 +85,6 @@ async fn step(world: &World, queue: &Queue, step: &str) -> Result<(), StoreError
         _ => {
             let (key, request) = (key.clone(), queue.acquire_request());
             store.ask(Acquire { key, request }).await.map(drop)
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_move_that_dies_at_any_write_leaves_no_lock_without_an_expiry() {
-    let world = World::on_redis().await;
-    for denied in WRITES {
-        for of in MOVES {
-            let () = ask(&world, "ACL SETUSER default +@all").await;
-            let () = ask(&world, "FLUSHALL").await;
-            let queue = Queue::form(&world).await;
-            if of == "ask" {
-                world.pass(TTL + MINUTE).await;
-            }
-            let () = ask(&world, &format!("ACL SETUSER default +@all -{denied}")).await;
-            let outcome = step(&world, &queue, of).await;
-            let effect = outcome.map_err(|error| error.effect());
-            let is_known = matches!(effect, Ok(()) | Err(Effect::Forbidden));
-            assert!(is_known, "{of} without {denied}: {effect:?}");
-            let left: i64 = ask(&world, "PTTL app:order").await;
-            assert_ne!(left, -1, "{of} without {denied}");
-
-            // The remains do not keep the lock from later processes.
-            let () = ask(&world, "ACL SETUSER default +@all").await;
-            world.pass(60 * MINUTE).await;
-            world.take(some_hold(), TTL).await;
-            assert_eq!(world.waiting().await, 0);
         }
     }
 }
