@@ -38,7 +38,6 @@ mod releases;
 mod resp2;
 
 mod sentinel {
-    mod contended;
     pub(crate) mod ground;
     mod in_the_middle;
     mod logins;

@@ -78,16 +78,6 @@ async fn a_user_with_these_rights_and_no_others_has_all_that_it_needs() {
     until_nothing_is_left(&cluster).await;
 }
 
-#[test]
-fn a_cluster_has_no_other_database() {
-    for url in ["127.0.0.1:1/1", "127.0.0.1:1?db=1"] {
-        let refused = patient_at(format!("redis+cluster://{url}")).build_lazy();
-        let error = refused.unwrap_err();
-        assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
-        assert!(error.to_string().contains("database"), "{error}");
-    }
-}
-
 /// It has a third of the keys, and knows which servers have the others. Only a program that asks a cluster learns that.
 #[tokio::test]
 async fn a_server_of_a_cluster_at_an_address_of_its_own_refuses_the_keys_of_others() {

@@ -12,37 +12,6 @@ use futures_util::future::join_all;
 use reentry::{LockError, LostReason};
 use tokio::sync::Barrier;
 
-#[tokio::test]
-async fn readers_and_permits_are_shared_on_every_node() {
-    let cluster = Cluster::start().await;
-    let [one, other] = processes(&patient_in(&cluster)).await;
-    for key in keys(&cluster).await {
-        let readers = [
-            one.lock(&key).read().await.unwrap(),
-            other.lock(&key).read().await.unwrap(),
-        ];
-        assert!(one.inspect(&key).await.unwrap().unwrap().is_shared);
-        let section = Arc::<Section>::default();
-        let writers = [&one, &other].map(|locks| caller(locks, &key, &section));
-        for reader in readers {
-            assert_eq!(section.visits(), 0);
-            reader.release().await.unwrap();
-        }
-        all_turns(writers).await;
-
-        let permits = [
-            one.semaphore(&key, 2).await.unwrap(),
-            other.semaphore(&key, 2).await.unwrap(),
-        ];
-        let third = other.semaphore(&key, 2).no_wait().await.unwrap_err();
-        assert!(third.is_busy(), "{third:?}");
-        for permit in permits {
-            permit.release().await.unwrap();
-        }
-    }
-    until_nothing_is_left(&cluster).await;
-}
-
 /// Each of three processes holds a lock on one node, and waits for the one on the next.
 #[tokio::test]
 async fn a_ring_over_several_nodes_is_found() {
@@ -66,35 +35,6 @@ async fn a_ring_over_several_nodes_is_found() {
         matches!(errors.as_slice(), [error] if error.is_deadlock()),
         "{errors:?}"
     );
-    until_nothing_is_left(&cluster).await;
-}
-
-/// The operator gets the holder of the lock from its node. The holder gets the message from any node to which it is
-/// connected. No renewal is due within the test.
-#[tokio::test]
-async fn a_forced_release_is_told_to_a_holder_of_another_process() {
-    let cluster = Cluster::start().await;
-    let ttl = Duration::from_secs(3_600);
-    let [holder, operator] = processes(&patient_in(&cluster).ttl(ttl)).await;
-    for (node, key) in keys(&cluster).await.into_iter().enumerate() {
-        let body = tokio::spawn(holder.with_lock(&key, pending::<()>()));
-        until_there(&cluster.nodes[node], &key, true).await;
-        let info = operator.inspect(&key).await.unwrap().unwrap();
-        assert_eq!(info.holders.len(), 1);
-        assert_eq!(depths(&operator, &key).await, [1]);
-        let section = Arc::<Section>::default();
-        let waiting = caller(&operator, &key, &section);
-        let waits = async || {
-            let info = holder.inspect(&key).await.unwrap();
-            info.is_some_and(|info| info.waiting_processes == 1)
-        };
-        eventually(PATIENCE, "the other one waits", waits).await;
-        assert!(operator.force_release(&key).await.unwrap());
-        let ended = within(PATIENCE, "the body is dropped", body).await.unwrap();
-        let is_gone = |error: &LockError| matches!(error, LockError::Lost { reason, .. } if *reason == LostReason::Deleted);
-        assert!(ended.as_ref().is_err_and(is_gone), "{ended:?}");
-        all_turns([waiting]).await;
-    }
     until_nothing_is_left(&cluster).await;
 }
 
