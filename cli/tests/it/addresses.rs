@@ -88,50 +88,6 @@ async fn a_server_behind_a_socket() {
     every_command_works(|words| reentry_for(&socket, words)).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn sentinels_and_what_follows_a_primary_that_died() {
-    let set = SentinelSet::start().await;
-    let url = format!("redis+sentinel://{}/{NAME}", set.addresses());
-    let program = |words: &[&str]| reentry_for(&url, words);
-    every_command_works(program).await;
-
-    let mut holding = Running::start(&mut program(&HOLDING));
-    holding.says("up").await;
-    let primary = set.primary().await;
-    for replica in set
-        .nodes
-        .iter()
-        .filter(|it| it.port() != set.nodes[primary].port())
-    {
-        set.nodes[primary].until_replicated_to(replica).await;
-    }
-    set.nodes[primary].stop();
-    set.until_failed_over(primary).await;
-    still_held(program, &mut holding).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_and_what_follows_a_primary_that_died() {
-    let cluster = Cluster::start().await;
-    let url = format!("redis+cluster://{}", cluster.seeds());
-    let program = |words: &[&str]| reentry_for(&url, words);
-    every_command_works(program).await;
-
-    let mut holding = Running::start(&mut program(&HOLDING));
-    holding.says("up").await;
-    let (slot, primary) = (
-        cluster.slot_of("order:42").await,
-        cluster.owner_of("order:42").await,
-    );
-    let replica = cluster.replica_of(primary).await;
-    cluster.nodes[primary]
-        .until_replicated_to(&cluster.nodes[replica])
-        .await;
-    cluster.nodes[primary].stop();
-    cluster.until_failed_over(slot, primary).await;
-    still_held(program, &mut holding).await;
-}
-
 /// The command continues, no other process acquires the lock, and the lock is released when the command ends.
 async fn still_held(program: impl Fn(&[&str]) -> Command, holding: &mut Running) {
     let refused = ["run", "--nonblock", "--key", "order:42", "--", "true"];

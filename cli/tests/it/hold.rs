@@ -171,23 +171,6 @@ async fn an_output_without_a_reader_is_no_error_and_a_full_one_is() {
     assert_eq!(server.leftovers().await, [""; 0]);
 }
 
-#[tokio::test]
-async fn an_input_that_cannot_be_read_is_an_error() {
-    let server = RedisServer::start().await;
-    let folder = end_of(shell(&server, "exec reentry hold a </")).await;
-    assert_eq!(folder.code, Some(125), "{}", folder.err);
-    assert!(folder.err.contains("input"), "{}", folder.err);
-    assert_eq!(server.leftovers().await, [""; 0]);
-}
-
-#[tokio::test]
-async fn inside_a_run_with_its_lock_it_is_an_error() {
-    let server = RedisServer::start().await;
-    let ended = end_of(shell(&server, "exec reentry run a -- reentry hold a")).await;
-    assert_eq!(ended.code, Some(125), "{}", ended.err);
-    assert!(ended.err.contains("`a` is held"), "{}", ended.err);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn at_a_terminal_it_ends_with_the_input_and_in_the_background_by_a_signal() {
     let server = RedisServer::start().await;

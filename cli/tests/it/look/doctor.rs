@@ -111,14 +111,6 @@ async fn a_server_that_evicts_locks_is_wrong() {
     assert!(told(&report, "memory").contains("noeviction"), "{report:#}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_with_an_append_only_file_keeps_its_locks() {
-    let server = RedisServer::start().await;
-    server.ask("CONFIG SET appendonly yes").await;
-    let kept = async || levels(&report(&server.url(), &[]).await.1, "persistence") == ["ok"];
-    eventually(DEADLINE, "the file is there", kept).await;
-}
-
 /// A server, or a proxy in front of it, may report something else than what it does.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_gives_no_lock_is_wrong_whatever_it_says() {
@@ -134,23 +126,6 @@ async fn a_server_that_gives_no_lock_is_wrong_whatever_it_says() {
         );
         assert!(told(&report, "locks").contains(said), "{report:#}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_protocol_that_is_spoken_is_told() {
-    let [(refusing, refused), (plain, asked)] = servers_in_resp2().await;
-    for (url, level, said) in [
-        (&plain.url(), "ok", "RESP3"),
-        (&asked, "ok", "RESP2, as the address specifies"),
-        (&refused, "warn", "RESP2, because HELLO 3 is rejected"),
-    ] {
-        let (code, report) = report(url, &[]).await;
-        assert_eq!(code, Some(0), "{report:#}");
-        assert_eq!(levels(&report, "protocol"), [level], "{report:#}");
-        assert!(told(&report, "protocol").contains(said), "{report:#}");
-        assert_eq!(levels(&report, "locks"), ["ok"], "{report:#}");
-    }
-    assert_eq!(refusing.leftovers().await, [""; 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

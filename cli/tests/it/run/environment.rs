@@ -176,21 +176,6 @@ async fn of_runs_inside_of_runs_in_a_ring_one_gives_way() {
     assert_eq!(ends, [(Some(0), inner), (Some(124), Vec::new())]);
 }
 
-#[tokio::test]
-async fn an_outer_run_that_is_over_does_not_count() {
-    let server = RedisServer::start().await;
-    let inside = ended_of(&mut script_at(
-        &server,
-        &["-k", "a"],
-        r#"echo "$REENTRY_INSIDE""#,
-    ));
-    for inside in [inside.out.trim(), "nonsense"] {
-        let mut command = script_at(&server, &["-k", "a"], "echo inside");
-        let ended = ended_of(command.env("REENTRY_INSIDE", inside));
-        assert_eq!((ended.code, &*ended.out), (Some(0), "inside\n"));
-    }
-}
-
 /// The guard is started from its open file, which has no name.
 #[cfg(target_os = "linux")]
 #[tokio::test]

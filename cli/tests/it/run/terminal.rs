@@ -111,18 +111,3 @@ async fn ctrl_c_ends_the_script_around_a_run() {
     assert!(!said.contains("\nnext"), "{said}");
     leave(terminal);
 }
-
-#[tokio::test]
-async fn a_pipeline_at_a_terminal_works() {
-    let server = RedisServer::start().await;
-    let (mut terminal, line) = shell(&server, &["-k", "a"], "echo o''ne; echo t''wo");
-    terminal
-        .send_line(&format!(
-            "{line} | sh -c 'sed s/^/=/; read x </dev/tty; echo \"=$x\"'"
-        ))
-        .unwrap();
-    terminal.exp_string("=two").unwrap();
-    terminal.send_line("typed").unwrap();
-    terminal.exp_string("=typed").unwrap();
-    leave(terminal);
-}
