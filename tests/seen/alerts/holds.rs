@@ -48,25 +48,6 @@ async fn a_lost_lock_is_an_alarm() -> Result<(), LockError> {
     Ok(())
 }
 
-#[tokio::test(start_paused = true)]
-async fn losses_that_the_program_asked_for_are_no_alarm() -> Result<(), LockError> {
-    let mut scrapes = Scrapes::of_this_test();
-    let server = Server::new();
-    for _ in 0..8 {
-        let locks = server.locks();
-        let limited = locks.lock(KEY).max_hold(10 * SECOND).run(sleep(MINUTE));
-        assert!(limited.await.is_err_and(|error| error.is_lost()));
-        let running = tokio::spawn(locks.lock(KEY).run(sleep(MINUTE)));
-        sleep(SECOND).await;
-        locks.close(SECOND).await;
-        assert!(running.await.expect("no panic").is_err());
-        sleep(MINUTE).await;
-        scrapes.scrape();
-    }
-    scrapes.assert_fires(&[]);
-    Ok(())
-}
-
 /// A lock that is renewed every five minutes, while the server is away for this long.
 async fn renewed(away_for: Duration) -> Result<Scrapes, LockError> {
     let mut scrapes = Scrapes::of_this_test();
