@@ -59,26 +59,6 @@ async fn a_future_borrows_nothing_from_its_locks() {
     assert_eq!(tokio::spawn(future).await.unwrap().unwrap(), 1);
 }
 
-/// An `async fn` in between would double the size at each level.
-#[tokio::test]
-async fn the_size_stays_small_over_ten_levels() {
-    macro_rules! nested {
-        ($locks:ident) => { async {} };
-        ($locks:ident $level:tt $($levels:tt)*) => {
-            $locks.with_lock("key", nested!($locks $($levels)*))
-        };
-    }
-    let locks = Locks::in_memory();
-    let one = size_of_val(&nested!(locks 1));
-    let ten = nested!(locks 1 2 3 4 5 6 7 8 9 10);
-    let size = size_of_val(&ten);
-    assert!(one < 512, "{one} bytes");
-    assert!(size < 4096, "{size} bytes");
-    let mut output = ten.await;
-    let _ = &mut output;
-    assert!(output.is_ok());
-}
-
 /// This is how users write it: each level is an `async fn` that runs an `async` block under the lock.
 #[tokio::test]
 async fn the_size_stays_small_over_five_async_fns() {

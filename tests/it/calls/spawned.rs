@@ -11,7 +11,7 @@ use reentry::__admin::{Ids as _, current_owner};
 use reentry::{FutureExt, LockError, Locks, held};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::task::{JoinHandle, JoinSet, LocalSet};
+use tokio::task::{JoinHandle, LocalSet};
 
 const KEY: &str = "order:42";
 
@@ -21,8 +21,6 @@ on_both_stores!(
     a_grandchild_keeps_the_lock_of_those_that_have_gone,
     a_child_keeps_every_lock_around_it,
     a_child_counts_from_the_call_and_not_from_its_first_poll,
-    a_child_of_a_guards_scope_keeps_the_lock_of_the_guard,
-    children_of_a_join_set_are_inside,
     blocking_work_is_inside_and_re_enters,
     blocking_work_that_ends_last_releases_the_lock,
     without_a_lock_it_is_the_future_alone,
@@ -126,38 +124,6 @@ async fn a_child_counts_from_the_call_and_not_from_its_first_poll(locks: Locks) 
     assert_eq!(depths(&locks, KEY).await, [1]);
     drop(unpolled);
     eventually(DEADLINE, "a free lock", async || is_free(&locks, KEY).await).await;
-}
-
-async fn a_child_of_a_guards_scope_keeps_the_lock_of_the_guard(locks: Locks) {
-    let guard = locks.lock(KEY).await.unwrap();
-    let (task, go_on) = guard.scope(async { child(async {}) }).await.unwrap();
-    let (dropped, last_goes_on) = guard.scope(async { child(async {}) }).await.unwrap();
-    guard.release().await.unwrap();
-    assert_eq!(depths(&locks, KEY).await, [1]);
-    go_on.send(()).unwrap();
-    task.await.unwrap().unwrap();
-    assert_eq!(depths(&locks, KEY).await, [1]);
-    last_goes_on.send(()).unwrap();
-    dropped.await.unwrap().unwrap();
-    assert!(is_free(&locks, KEY).await);
-}
-
-async fn children_of_a_join_set_are_inside(locks: Locks) {
-    let nested = locks.clone();
-    let body = async {
-        let mut tasks = JoinSet::new();
-        for _ in 0..3 {
-            let nested = nested.clone();
-            let child = async move { nested.with_lock(KEY, async {}).await.is_ok() };
-            tasks.spawn(child.in_current_call());
-        }
-        tasks
-    };
-    let tasks = locks.with_lock(KEY, body).await.unwrap();
-    for inside in tasks.join_all().await {
-        assert!(inside.unwrap());
-    }
-    assert!(is_free(&locks, KEY).await);
 }
 
 async fn blocking_work_is_inside_and_re_enters(locks: Locks) {

@@ -166,26 +166,6 @@ async fn blocking_work_runs_to_its_end_and_is_told_of_the_loss() {
 }
 
 #[tokio::test]
-async fn blocking_work_does_not_begin_after_the_loss() {
-    let mut crowded = Builder::new_current_thread();
-    let crowded = crowded.max_blocking_threads(1).build().unwrap();
-    let (go_on, may_go_on) = mpsc::channel::<()>();
-    crowded.spawn_blocking(move || may_go_on.recv());
-    let locks = Locks::in_memory();
-    let body = async {
-        let _entered = crowded.enter();
-        let work = || unreachable!("the lock was lost before");
-        (reentry::spawn_blocking(work), held("key").unwrap())
-    };
-    let (task, held) = locks.with_lock("key", body).await.unwrap();
-    locks.force_release("key").await.unwrap();
-    assert_eq!(held.lost().await, LostReason::Deleted);
-    go_on.send(()).unwrap();
-    assert_eq!(lost(task.await.unwrap()).1, LostReason::Deleted);
-    crowded.shutdown_background();
-}
-
-#[tokio::test]
 async fn a_loss_found_by_the_release_of_a_child_is_its_error() {
     let rig = Rig::start().await;
     let body = async { async { "output" }.in_current_call() };

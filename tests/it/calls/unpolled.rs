@@ -127,28 +127,6 @@ async fn a_try_left_alone_does_not_refuse_others_a_free_lock() {
     assert!(left_alone.await.unwrap().is_none());
 }
 
-/// The connection is opened again for all callers, even if the one that began to open it is no longer polled.
-#[tokio::test]
-async fn a_request_left_alone_while_it_reconnects_blocks_no_other() {
-    let server = RedisServer::start().await;
-    let locks = connect(&server).await;
-    server.stop();
-    let cannot_connect = async || match locks.inspect("key").await {
-        Err(reentry::LockError::Unavailable { source, .. }) => {
-            source.to_string().contains("connect")
-        }
-        _ => false,
-    };
-    eventually(DEADLINE, "the end of the connection", cannot_connect).await;
-    server.start_again().await;
-    let mut left_alone = Box::pin(locks.inspect("key"));
-    assert!((&mut left_alone).now_or_never().is_none());
-    let other = connect(&server).await;
-    let other = other.with_lock("key", async {});
-    within(DEADLINE, "the other", other).await.unwrap();
-    assert!(left_alone.await.unwrap().is_none());
-}
-
 /// There are more requests than are sent in parallel, as in `buffer_unordered` while the body of its loop waits for a
 /// lock.
 #[tokio::test]

@@ -62,12 +62,6 @@ async fn readers(locks: Locks) {
     drop(tokio::join!(read(), read(), section(locks.clone())));
 }
 
-/// One of them waits for a permit of another.
-async fn permits(locks: Locks) {
-    let permit = || locks.semaphore(KEY, 2).run(body());
-    drop(tokio::join!(permit(), permit(), permit()));
-}
-
 /// One key before that of the test and one after it, in the order in which they are acquired.
 async fn several(locks: Locks) {
     drop(locks.lock_all([KEY, "ahead", "behind"]).run(body()).await);
@@ -103,12 +97,6 @@ async fn a_body_that_spawns_may_be_dropped_after_any_poll() {
 async fn readers_may_be_dropped_after_any_poll() {
     sweep(readers).await;
     sweep_waiting(&Ground::on_redis().await, 2, readers).await;
-}
-
-#[tokio::test]
-async fn permits_may_be_dropped_after_any_poll() {
-    sweep(permits).await;
-    sweep_waiting(&Ground::on_redis().await, 2, permits).await;
 }
 
 #[tokio::test]

@@ -37,13 +37,6 @@ async fn mariadb_reads_behind_the_fence_what_was_committed_before_it() {
     }
 }
 
-#[tokio::test]
-async fn mariadb_has_repeatable_read_unless_it_is_told() {
-    let ground = Ground::new(Database::MariaDb).await;
-    let level = ground.session().run("SELECT @@tx_isolation").await.done();
-    assert_eq!(level, ["REPEATABLE-READ"]);
-}
-
 /// So the fence must come first.
 #[tokio::test]
 async fn mariadb_reads_an_old_snapshot_if_it_is_older_than_the_fence() {
@@ -142,16 +135,4 @@ async fn postgres_needs_no_function() {
     assert!(answer.is_refused());
     assert!(answer.failed().starts_with("ERROR:  23514: "));
     session.run(&fence("6")).await.done();
-}
-
-/// A deferred transaction could read first, and find later that it may no longer write.
-#[tokio::test]
-async fn sqlite_has_one_transaction_that_may_write_at_a_time() {
-    let ground = Ground::new(Database::Sqlite).await;
-    let [mut one, mut other] = ground.sessions();
-    one.enter(KEY, 5).await.done();
-    let error = other.run(".timeout 0\nBEGIN IMMEDIATE").await.failed();
-    assert!(error.contains("database is locked"), "{error}");
-    one.commit().await;
-    other.enter(KEY, 6).await.done();
 }

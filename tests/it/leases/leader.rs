@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::{Section, until_waiting};
 use reentry::testing::Server;
-use reentry::{Held, LockError, Locks, OnLost};
+use reentry::{Held, LockError, Locks};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
@@ -164,25 +164,6 @@ async fn work_may_re_enter_the_lock_and_does_not_lead_inside_of_it() {
     };
     let inner = locks.lock(KEY).lead(work).await.unwrap();
     assert!(matches!(inner, Err(LockError::Misuse { .. })), "{inner:?}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn on_request_the_work_goes_on_and_is_told_of_the_loss() {
-    let locks = Locks::in_memory();
-    let mut terms = 0;
-    let work = |term: Held| {
-        terms += 1;
-        let (locks, number) = (&locks, terms);
-        async move {
-            if number < 3 {
-                assert!(locks.force_release(KEY).await.unwrap());
-                term.lost().await;
-            }
-            number
-        }
-    };
-    let request = locks.lock(KEY).on_lost(OnLost::KeepRunning);
-    assert_eq!(request.lead(work).await.unwrap(), 3);
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,7 +12,6 @@ on_both_stores!(
     a_forced_release_drops_the_body_at_once,
     on_request_the_body_runs_on_and_can_see_the_loss,
     a_guard_reports_its_loss,
-    a_loss_ends_every_level_below_the_hold,
     a_lost_lock_is_not_reentered,
     a_loss_found_by_the_release_is_reported,
     lost_never_resolves_after_a_release,
@@ -86,26 +85,6 @@ async fn a_guard_reports_its_loss(locks: Locks) {
             .unwrap()
     );
     guard.release().await.unwrap();
-}
-
-/// The levels in between do not continue either, not even to read the inner error.
-async fn a_loss_ends_every_level_below_the_hold(locks: Locks) {
-    let went_on = AtomicBool::new(false);
-    let innermost = async {
-        assert!(locks.force_release("key").await.unwrap());
-        std::future::pending::<()>().await;
-    };
-    let inner = async {
-        let _ = locks.with_lock("key", innermost).await;
-        went_on.store(true, Ordering::SeqCst);
-    };
-    let outer = async {
-        let _ = locks.with_lock("other", inner).await;
-        went_on.store(true, Ordering::SeqCst);
-    };
-    let result = locks.lock("key").ttl(TTL).run(outer).await;
-    assert!(is_gone(&result), "{result:?}");
-    assert!(!went_on.load(Ordering::SeqCst));
 }
 
 /// This is so even if the body continues: a request for the lock must not get a lost one.

@@ -142,23 +142,3 @@ async fn a_waiter_with_another_ttl_or_an_end_of_its_own_is_no_member() {
     assert_eq!(groups(&seen), [1, 1, 1, 2]);
     assert!(seen.is_sorted_by(|a, b| a.token < b.token), "{seen:?}");
 }
-
-async fn token(locks: &Locks) -> u64 {
-    let guard = locks.lock(KEY).await.unwrap();
-    let token = u64::from(guard.held().fencing_token());
-    guard.release().await.unwrap();
-    token
-}
-
-/// The store does not know the tokens that a group counts in memory.
-#[tokio::test]
-async fn groups_of_any_size_give_greater_tokens_after_flushall() {
-    let server = RedisServer::start().await;
-    for handoffs in [10_000, u32::MAX] {
-        let [locks] = processes(&cohort(&server).turns(handoffs)).await;
-        let (first, second) = (token(&locks).await, token(&locks).await);
-        server.ask("FLUSHALL").await;
-        let third = token(&locks).await;
-        assert!(first < second && second < third, "{first} {second} {third}");
-    }
-}

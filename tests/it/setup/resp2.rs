@@ -4,7 +4,6 @@ use std::future::pending;
 use std::time::Duration;
 
 use crate::support::rig::KEY;
-use crate::support::stats::Calls;
 use crate::support::{
     DEADLINE, RedisServer, Turns, WITHOUT_HELLO, eventually, patient_at, processes,
     servers_in_resp2, until_queued, within,
@@ -67,34 +66,6 @@ async fn a_holder_is_told_at_once_that_its_lock_was_taken_away() {
         let guard = holder.lock(KEY).await.unwrap();
         assert!(operator.force_release(KEY).await.unwrap());
         within(DEADLINE, "the holder is told", guard.held().lost()).await;
-    }
-}
-
-/// The commands that the server executes for ten locks, a nested entry and a hand-off to the next caller.
-async fn calls_of_a_day(server: &RedisServer, url: &str) -> Calls {
-    let locks = patient_at(url).build().await.unwrap();
-    server.until_listening(1).await;
-    let day = async |count: usize| {
-        for _ in 0..count {
-            let nested = async { locks.with_lock(KEY, async {}).await };
-            locks.with_lock(KEY, nested).await.unwrap().unwrap();
-            locks.lock(KEY).await.unwrap().release().await.unwrap();
-        }
-    };
-    day(1).await;
-    let before = server.commandstats().await;
-    day(10).await;
-    server.calls_since(&before).await
-}
-
-#[tokio::test]
-async fn a_lock_costs_the_commands_that_it_costs_in_resp3() {
-    let server = RedisServer::start().await;
-    let expected = calls_of_a_day(&server, &server.url()).await;
-    // A nested exit that the release follows at once sends nothing.
-    assert_eq!(expected.get("evalsha"), Some(&50));
-    for (server, url) in servers_in_resp2().await {
-        assert_eq!(calls_of_a_day(&server, &url).await, expected);
     }
 }
 

@@ -107,13 +107,6 @@ async fn a_loss_while_waiting_for_the_next_one_ends_the_wait() {
     eventually(DEADLINE, "nothing is left", left).await;
 }
 
-async fn all_are_free(locks: &Locks) {
-    for key in KEYS {
-        let free = async || locks.inspect(key).await.unwrap().is_none();
-        eventually(DEADLINE, &format!("{key} is free"), free).await;
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn what_is_held_while_waiting_is_renewed() {
     let locks = Locks::in_memory();
@@ -147,28 +140,4 @@ async fn a_longer_ttl_of_a_re_entry_is_that_of_all() {
         assert!(info.remaining.unwrap() > 30 * SECOND);
     };
     locks.lock_all(KEYS).run(body).await.unwrap();
-}
-
-#[tokio::test(start_paused = true)]
-async fn max_hold_is_the_end_of_all_of_them() {
-    let locks = Locks::in_memory();
-    let request = locks.lock_all(KEYS).max_hold(60 * SECOND);
-    let Err(LockError::Lost { reason, .. }) = request.run(pending::<()>()).await else {
-        panic!("not lost");
-    };
-    assert_eq!(reason, LostReason::MaxHold);
-    all_are_free(&locks).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_that_was_left_alone_goes_on_being_renewed() {
-    let locks = Locks::in_memory();
-    let request = locks.lock_all(KEYS).ttl(3 * SECOND);
-    let kept = request.run(async { locks.lock("b").await });
-    let kept = kept.await.unwrap().unwrap();
-    tokio::time::sleep(30 * SECOND).await;
-    assert!(!kept.held().is_lost());
-    assert!(locks.inspect("b").await.unwrap().is_some());
-    kept.release().await.unwrap();
-    all_are_free(&locks).await;
 }

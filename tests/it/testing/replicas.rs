@@ -5,11 +5,10 @@ use std::future::pending;
 use std::time::Duration;
 
 use crate::support::{Section, waiters};
-use reentry::__admin::Ids as _;
 use reentry::testing::Server;
 use reentry::{LockError, Locks, LostReason};
 use tokio::join;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 const SECOND: Duration = Duration::from_secs(1);
 const KEY: &str = "order:42";
@@ -91,23 +90,6 @@ async fn a_replica_that_is_closed_hands_over_and_takes_nothing_more() {
     assert!(a.lock(KEY).await.unwrap_err().is_closed());
 }
 
-/// This is what a real process would leave: a lock that is not released until its lease expires.
-#[tokio::test(start_paused = true)]
-async fn a_replica_that_closes_while_it_is_cut_off_says_what_is_left() {
-    let server = Server::new();
-    let (a, b) = (server.locks(), server.locks());
-    let guard = a.lock(KEY).await.unwrap();
-    server.partition(&a);
-    drop(guard);
-    let report = a.close(SECOND).await;
-    assert_eq!(report.in_flight(), 1, "{report}");
-    server.heal(&a);
-    // The release that is still tried finds that the store is closed.
-    sleep(SECOND).await;
-    assert!(b.lock(KEY).no_wait().await.unwrap_err().is_busy());
-    drop(b.lock(KEY).await.expect("the lease has ended"));
-}
-
 /// The whole chain names the step that failed, and no host, because there is none.
 #[tokio::test(start_paused = true)]
 async fn an_error_names_the_step_and_its_cause() {
@@ -118,35 +100,4 @@ async fn an_error_names_the_step_and_its_cause() {
     let source = error.source().unwrap();
     assert_eq!(source.to_string(), "connect failed at the server in memory");
     assert_eq!(source.source().unwrap().to_string(), "connection refused");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timeout_names_the_holder_of_another_replica() {
-    let server = Server::new();
-    let (holder, waiting) = (server.locks(), server.locks());
-    let guard = holder.lock(KEY).await.unwrap();
-    sleep(3 * SECOND).await;
-    for wait in [SECOND / 10, SECOND, 10 * SECOND] {
-        let late = waiting.lock(KEY).wait(wait).await.unwrap_err();
-        let LockError::Busy { holder, others, .. } = &late else {
-            panic!("{late}");
-        };
-        let holder = holder.as_ref().unwrap();
-        assert_eq!(holder.hold_id, guard.held().hold_id().to_string());
-        assert_eq!(holder.owner, Some(guard.held().owner().to_string()));
-        assert!(!holder.is_here && *others == 0);
-        let text = late.to_string();
-        assert!(text.starts_with("`order:42` is held by "), "{text}");
-    }
-}
-
-/// If the store does not respond, nothing is known about a holder.
-#[tokio::test(start_paused = true)]
-async fn a_wait_that_ends_during_an_outage_is_no_timeout() {
-    let server = Server::new();
-    let (holder, waiting) = (server.locks(), server.locks());
-    let _guard = holder.lock(KEY).await.unwrap();
-    server.pause();
-    let late = waiting.lock(KEY).wait(10 * SECOND).await.unwrap_err();
-    assert!(matches!(late, LockError::Unavailable { .. }), "{late:?}");
 }

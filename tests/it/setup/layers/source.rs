@@ -86,45 +86,23 @@ fn resolved(mut base: Module, path: Vec<&str>) -> Option<Module> {
 /// The paths at the beginning of the text: one, or each of a group. A variable of a macro does not count, because it
 /// represents a name at the place where the macro is used.
 fn leaves(text: &str) -> Vec<Vec<&str>> {
-    if text.starts_with('$') {
-        return Vec::new();
+    let end = text.find(|c: char| !is_name(c) && c != ':');
+    let (head, rest) = text.split_at(end.unwrap_or(text.len()));
+    let head: Vec<_> = head.split("::").filter(|name| !name.is_empty()).collect();
+    if let Some(group) = rest.strip_prefix('{') {
+        let (group, _) = group.split_once('}').unwrap_or_default();
+        assert!(!group.contains('{'), "a group in a group: {group}");
+        let names = group
+            .split(',')
+            .filter_map(|it| it.split_whitespace().next());
+        let paths = names.map(|name| [&head[..], &name.split("::").collect::<Vec<_>>()].concat());
+        return paths.collect();
     }
-    if text.starts_with('{') {
-        return elements(text).into_iter().flat_map(leaves).collect();
+    if rest.starts_with('$') {
+        Vec::new()
+    } else {
+        vec![head]
     }
-    let end = text.find(|c: char| !is_name(c)).unwrap_or(text.len());
-    let (name, rest) = text.split_at(end);
-    match rest.strip_prefix("::") {
-        Some(rest) => {
-            let longer = |mut path: Vec<_>| {
-                path.insert(0, name);
-                path
-            };
-            leaves(rest).into_iter().map(longer).collect()
-        }
-        None => vec![vec![name]],
-    }
-}
-
-/// The parts of the group at the beginning of the text.
-fn elements(group: &str) -> Vec<&str> {
-    let (mut parts, mut depth, mut start) = (Vec::new(), 0, 1);
-    for (at, character) in group.char_indices() {
-        match character {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 || depth == 1 && character == ',' {
-            parts.push(group[start..at].trim());
-            start = at + 1;
-        }
-        if depth == 0 {
-            break;
-        }
-    }
-    parts.retain(|part| !part.is_empty());
-    parts
 }
 
 /// Everything below the root of a crate, or below a folder that is mounted in one as `mount`. Code that is compiled
