@@ -17,7 +17,8 @@ macro_rules! on_every_store {
         }
 
         mod on_redis {
-            use crate::{store::contract::world::World, support::{DEADLINE, within}};
+            use crate::store::contract::world::World;
+            use crate::support::{DEADLINE, within};
 
             $(#[tokio::test]
             async fn $claim() {
@@ -31,7 +32,8 @@ macro_rules! on_every_store {
         pub(in crate::store::contract) async fn on_one_server(
             server: &crate::store::contract::server::Server,
         ) {
-            use crate::{store::contract::world::World, support::{DEADLINE, within}};
+            use crate::store::contract::world::World;
+            use crate::support::{DEADLINE, within};
 
             $(server.flush().await;
             let claim = async { $claim(World::on(server.clone()).await).await };

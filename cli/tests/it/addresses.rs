@@ -6,9 +6,8 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::program::{Ended, Running, end_of, reentry_for};
-use crate::support::sentinel::NAME;
+use crate::support::RedisServer;
 use crate::support::tls::TlsRedisServer;
-use crate::support::{Cluster, RedisServer, SentinelSet};
 
 /// A command that exits with the code that it reads.
 const HOLDING: [&str; 7] = [
@@ -86,15 +85,4 @@ async fn a_server_behind_a_socket() {
     let server = RedisServer::start().await;
     let socket = format!("unix://{}", server.socket().display());
     every_command_works(|words| reentry_for(&socket, words)).await;
-}
-
-/// The command continues, no other process acquires the lock, and the lock is released when the command ends.
-async fn still_held(program: impl Fn(&[&str]) -> Command, holding: &mut Running) {
-    let refused = ["run", "--nonblock", "--key", "order:42", "--", "true"];
-    let refused = ended(&program, &refused).await;
-    assert_eq!(refused.code, Some(124), "{refused:?}");
-    let mut input = holding.input.take().unwrap();
-    writeln!(input, "7").unwrap();
-    assert_eq!(holding.code().await, Some(7));
-    assert_eq!(ended(&program, &["--json", "ls"]).await.out, "");
 }

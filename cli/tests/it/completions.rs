@@ -1,8 +1,6 @@
 //! `reentry completions`.
 
-use std::io::pipe;
-
-use crate::program::{ended, reentry};
+use crate::program::ended;
 
 #[test]
 fn every_shell_gets_completions_that_name_the_program() {

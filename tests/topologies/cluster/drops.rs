@@ -1,13 +1,10 @@
 //! Futures that are dropped, and runtimes that end, while requests search for their server.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::kit::{PATIENCE, all_turns, caller, key_on, keys, locks_in, until_nothing_is_left};
+use super::kit::{PATIENCE, all_turns, caller, key_on, locks_in, until_nothing_is_left};
 use crate::support::sweep::poll_times;
-use crate::support::{Cluster, RedisServer, cluster, processes, within};
-use reentry::{Locks, LocksBuilder};
-use tokio::runtime::Builder;
+use crate::support::{Cluster, processes, within};
 
 /// The slot has moved since the last request, so the first request is redirected. The future is dropped after each of
 /// its polls.

@@ -1,15 +1,11 @@
 //! Readers, permits, deadlocks, inspections and forced releases, when the locks are on several nodes.
 
-use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::kit::{
-    PATIENCE, all_turns, caller, calls, keys, patient_in, until_nothing_is_left, until_there,
-};
-use crate::support::{Cluster, Section, depths, eventually, processes, within};
+use super::kit::{PATIENCE, all_turns, caller, calls, keys, patient_in, until_nothing_is_left};
+use crate::support::{Cluster, Section, eventually, processes, within};
 use futures_util::future::join_all;
-use reentry::{LockError, LostReason};
 use tokio::sync::Barrier;
 
 /// Each of three processes holds a lock on one node, and waits for the one on the next.

@@ -4,8 +4,8 @@ use std::future::pending;
 use std::sync::Arc;
 
 use super::kit::{
-    PATIENCE, all_turns, another_key_on, asking, caller, calls, cut_lease, errors, is_renewed,
-    key_on, locks_in, until_error, until_nothing_is_left, until_queued, until_renewed, until_there,
+    PATIENCE, all_turns, another_key_on, asking, caller, cut_lease, errors, is_renewed, key_on,
+    locks_in, until_error, until_nothing_is_left, until_queued, until_renewed, until_there,
 };
 use crate::support::{Cluster, Section, depths, eventually, processes, until_depths, within};
 use reentry::{LockError, Locks, LostReason};

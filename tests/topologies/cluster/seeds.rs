@@ -4,7 +4,7 @@ use std::error::Error;
 
 use super::kit::{PATIENCE, TTL, all_turns, caller, key_on, keys, locks_in, until_there};
 use crate::support::ports::Port;
-use crate::support::{Cluster, RedisServer, patient_at, within};
+use crate::support::{Cluster, patient_at, within};
 use futures_util::future::join_all;
 use reentry::{LockError, Locks, LocksBuilder, LostReason};
 

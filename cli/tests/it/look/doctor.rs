@@ -6,7 +6,6 @@ use reentry::Locks;
 use serde_json::Value;
 
 use super::kit::{hold, lines, process, run};
-use crate::support::resp2::servers_in_resp2;
 use crate::support::sentinel::NAME;
 use crate::support::wait::{DEADLINE, eventually};
 use crate::support::{Cluster, RedisServer, SentinelSet};

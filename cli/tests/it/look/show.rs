@@ -5,7 +5,6 @@ use serde_json::Value;
 
 use super::kit::{hold, lines, process, run, wait};
 use crate::support::server::RedisServer;
-use crate::support::wait::{DEADLINE, eventually};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_free_lock_is_an_answer_of_its_own() {
