@@ -21,7 +21,9 @@ macro_rules! on_both_stores {
         }
 
         mod on_redis {
-            use crate::support::{server::RedisServer, stores::connect, wait::{DEADLINE, within}};
+            use crate::support::server::RedisServer;
+            use crate::support::stores::connect;
+            use crate::support::wait::{DEADLINE, within};
 
             $(#[tokio::test]
             async fn $case() {
