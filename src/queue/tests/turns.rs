@@ -9,9 +9,10 @@ async fn once_in_every_heartbeat_a_turn_goes_through_the_store() -> Result<(), L
     let process = Process::with_heartbeat(SECOND);
     for _ in 0..3 {
         let locks = process.locks.clone();
-        tokio::spawn(
-            async move { while locks.with_lock(KEY, sleep(SECOND / 50)).await.is_ok() {} },
-        );
+        tokio::spawn(async move {
+            let section = || async { sleep(SECOND / 50).await };
+            while locks.with_lock(KEY, section()).await.is_ok() {}
+        });
     }
     sleep(10 * SECOND).await;
     let asked = process.asks_within(10 * SECOND).await;
