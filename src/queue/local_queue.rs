@@ -176,7 +176,9 @@ impl LocalQueue {
             }
             Input::Listening(listens) if listens != self.listens => {
                 self.listens = listens;
-                self.ask_at = None;
+                // A request that is due is not put off, or an inbox that opens and breaks in every heartbeat would keep
+                // it back for ever.
+                self.ask_at = self.ask_at.filter(|at| *at <= now);
             }
             Input::Listening(_) => {}
             Input::Due => self.time_is_up(now, actions),

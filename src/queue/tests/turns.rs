@@ -42,3 +42,22 @@ async fn once_in_every_heartbeat_a_turn_goes_through_the_store() -> Result<(), L
     assert_eq!(shown.holders[0].field, hold.to_string().as_bytes());
     Ok(())
 }
+
+/// Its inbox opens and breaks in every heartbeat.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_behind_a_caller_of_its_process_asks_in_every_heartbeat() -> Result<(), LockError>
+{
+    let process = Process::with_heartbeat(SECOND);
+    let guard = process.locks.lock(KEY).acquire().await?;
+    let waiter = process.wait();
+    sleep(SECOND / 2).await;
+    let before = process.store.asked.load(Relaxed);
+    for _ in 0..20 {
+        process.store.is_broken.fetch_xor(true, Relaxed);
+        sleep(SECOND).await;
+    }
+    let asked = process.store.asked.load(Relaxed) - before;
+    assert!((19..=60).contains(&asked), "{asked}");
+    assert!(!waiter.is_finished());
+    guard.release().await
+}
