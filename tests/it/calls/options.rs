@@ -96,7 +96,7 @@ async fn a_bad_option_of_a_reentry_is_refused_and_leaves_the_hold_alone(locks: L
 }
 
 /// Requests with contradicting options.
-fn bad_requests(locks: &Locks) -> [LockRequest; 7] {
+fn bad_requests(locks: &Locks) -> [LockRequest; 9] {
     let request = || locks.lock("key");
     [
         request().ttl(Duration::ZERO),
@@ -104,6 +104,8 @@ fn bad_requests(locks: &Locks) -> [LockRequest; 7] {
         request().ttl(Duration::MAX),
         request().ttl(9 * SECOND).max_hold(2 * SECOND),
         request().max_hold(Duration::ZERO),
+        request().min_hold(2 * SECOND).max_hold(SECOND),
+        request().min_hold(SECOND).read(),
         request().retry(0, SECOND),
         request().retry(3, Duration::ZERO),
     ]

@@ -156,20 +156,6 @@ async fn each_of_several_locks_is_kept() {
     }
 }
 
-#[tokio::test]
-async fn what_contradicts_it_is_refused() {
-    let locks = Locks::in_memory();
-    let hourly = || locks.lock(KEY).min_hold(HOUR);
-    for request in [hourly().max_hold(HOUR / 2), hourly().read()] {
-        let refused = request.run(async {}).await;
-        assert!(
-            matches!(refused, Err(LockError::Misuse { .. })),
-            "{refused:?}"
-        );
-    }
-    hourly().max_hold(HOUR).run(async {}).await.unwrap();
-}
-
 #[locked("job:{id}", min_hold = "1h", wait = "none")]
 async fn hourly(id: u32) -> Result<u32, LockError> {
     Ok(id)

@@ -51,17 +51,6 @@ async fn a_process_that_comes_is_known_by_a_message() {
 }
 
 #[tokio::test]
-async fn a_caller_of_the_same_process_is_known_at_once() {
-    let server = RedisServer::start().await;
-    let locks = rarely(&server).build().await.unwrap();
-    let guard = locks.lock(KEY).await.unwrap();
-    let wanted = wanted(&guard);
-    let waiting = tokio::spawn(locks.with_lock(KEY, async {}));
-    within(DEADLINE, "it is wanted", wanted).await.unwrap();
-    give_way(guard, waiting).await;
-}
-
-#[tokio::test]
 async fn without_messages_a_heartbeat_finds_it() {
     let server = RedisServer::start().await;
     let pool = deadpool_redis::Config::from_url(server.url());

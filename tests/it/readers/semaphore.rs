@@ -4,13 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 
-use crate::support::{DEADLINE, depths, on_both_stores, until_waiting, within};
+use crate::support::{depths, on_both_stores};
 use reentry::{LockError, Locks};
 use tokio::task::JoinSet;
 
 on_both_stores!(
     no_more_than_so_many_are_inside,
-    each_one_that_leaves_lets_the_next_in,
     a_permit_is_not_shared_with_nested_calls,
     permits_and_locks_exclude_each_other,
     each_asker_goes_by_its_own_number,
@@ -37,24 +36,6 @@ async fn no_more_than_so_many_are_inside(locks: Locks) {
     }
     assert!((1..=3).contains(&most.load(SeqCst)), "{most:?}");
     assert!(locks.inspect("key").await.unwrap().is_none());
-}
-
-async fn each_one_that_leaves_lets_the_next_in(locks: Locks) {
-    let semaphore = locks.semaphore("key", 2);
-    let one = semaphore.clone().await.unwrap();
-    let two = semaphore.clone().await.unwrap();
-    assert!(semaphore.clone().try_acquire().await.unwrap().is_none());
-    let waiting = tokio::spawn(semaphore.clone().acquire());
-    until_waiting(&locks, "key", 1).await;
-    one.release().await.unwrap();
-    let three = within(DEADLINE, "the next one", waiting)
-        .await
-        .unwrap()
-        .unwrap();
-    assert_eq!(depths(&locks, "key").await, [1, 1]);
-    for permit in [two, three] {
-        permit.release().await.unwrap();
-    }
 }
 
 async fn a_permit_is_not_shared_with_nested_calls(locks: Locks) {

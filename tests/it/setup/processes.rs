@@ -23,10 +23,7 @@ async fn held_elsewhere(server: &RedisServer) {
 /// The process that each way of inspection returns.
 async fn seen(locks: &Locks) -> [Option<Process>; 2] {
     let inspected = locks.inspect("order:42").await.unwrap().unwrap();
-    let late = locks
-        .lock("order:42")
-        .wait(Duration::from_millis(200))
-        .await;
+    let late = locks.lock("order:42").wait(Duration::from_secs(1)).await;
     let Err(LockError::Busy { holder, .. }) = late else {
         panic!("{late:?}");
     };
@@ -47,10 +44,7 @@ async fn another_process_is_shown_as_it_has_described_itself() {
         assert_eq!(process.to_string(), "orders, pid 4711 on worker-3");
         assert_eq!(process.version, "0.1.0");
     }
-    let late = locks
-        .lock("order:42")
-        .wait(Duration::from_millis(200))
-        .await;
+    let late = locks.lock("order:42").wait(Duration::from_secs(1)).await;
     let said = late.unwrap_err().to_string();
     let holder = format!("held by orders, pid 4711 on worker-3 ({HOLD})");
     assert!(said.contains(&holder), "{said}");

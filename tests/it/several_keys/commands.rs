@@ -200,7 +200,7 @@ async fn several_locks_are_renewed_by_one_script_and_readers_by_one_each() {
 async fn an_outage_is_not_counted_while_another_key_is_waited_for() {
     let server = RedisServer::start().await;
     let other = connect(&server).await;
-    let outage = Duration::from_millis(400);
+    let outage = Duration::from_secs(2);
     let builder = patient(&server).__heartbeat(Duration::from_millis(100));
     let locks = builder.outage(outage).build().await.unwrap();
     let guard = other.lock("a").await.unwrap();

@@ -9,7 +9,6 @@ use self::table::Table;
 use crate::bench::Bench;
 use crate::heap::{self, Order};
 
-mod branches;
 mod crowd;
 mod pair;
 mod readers;
@@ -59,6 +58,5 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
     crowd::drain(bench, &mut table, times(30)).await?;
     crowd::hand_off(bench, &mut table, times(200)).await?;
     crowd::keys_left(bench, &mut table).await?;
-    branches::fairness(bench, &mut table, times(30)).await?;
     table.finish()
 }
