@@ -34,9 +34,9 @@ pub async fn processes<const N: usize>(builder: &LocksBuilder) -> [Locks; N] {
     built.try_into().expect("as many")
 }
 
-/// The number of processes in the queue of the lock, read without a script.
+/// The number of processes in the queue of the lock, read without a script. The scores of tombstones begin at 2^52.
 pub async fn queued(server: &RedisServer) -> u64 {
-    let count = format!("ZCARD reentry:queue:{{{KEY}}}:{KEY}");
+    let count = format!("ZCOUNT reentry:queue:{{{KEY}}}:{KEY} -inf ({}", 1_u64 << 52);
     server.ask(&count).await.parse().expect("a number")
 }
 
