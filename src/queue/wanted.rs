@@ -1,5 +1,6 @@
 //! The wait of a holder until another caller wants its lock.
 
+use std::future::pending;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::base::timer::timeout;
 use crate::store::Inspect;
 
 impl LocalQueues {
-    /// Resolves when another caller or process waits for the lock of this hold.
+    /// Resolves when another caller or process waits for the lock of this hold. If the hold is gone, it never resolves.
     pub(crate) async fn until_wanted(&self, key: &LockKey, hold: HoldId, heartbeat: Duration) {
         let watch = Watch::begin(&self.watched, key);
         loop {
@@ -26,12 +27,14 @@ impl LocalQueues {
             // The process of the holder gets a message when another one begins to wait.
             self.listen();
             let asked = self.store().ask(Inspect::of(key));
-            if let Ok(Ok(Some(seen))) = timeout(heartbeat, asked).await
-                && seen.waiting > 0
-                && seen.has(hold)
-            {
-                return;
+            if let Ok(Ok(seen)) = timeout(heartbeat, asked).await {
+                match seen.filter(|seen| seen.has(hold)) {
+                    Some(seen) if seen.waiting > 0 => return,
+                    Some(_) => {}
+                    None => pending().await,
+                }
             }
+            // Without a response, the request is repeated after a heartbeat.
             let _ = timeout(heartbeat, noted).await;
         }
     }

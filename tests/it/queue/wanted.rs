@@ -98,6 +98,11 @@ async fn a_lock_that_nobody_wants_or_that_is_released_is_not_wanted() {
     drop(wanted);
     let held = guard.held().clone();
     guard.release().await.unwrap();
+    let before = server.commandstats().await;
+    let ended = tokio::time::timeout(Duration::from_millis(200), held.wanted());
+    assert!(ended.await.is_err());
+    let calls = server.calls_since(&before).await;
+    assert!(calls.get("evalsha").is_none_or(|calls| *calls < 2));
     let _next = locks.lock(KEY).await.unwrap();
     let waiting = tokio::spawn(locks.with_lock(KEY, async {}));
     until_waiting(&locks, KEY, 1).await;
