@@ -172,9 +172,14 @@ impl LockError {
     /// while it was held.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        let is_closing = |reason: &LostReason| *reason == LostReason::Closed;
-        matches!(self, Self::Closed)
-            || matches!(self, Self::Lost { reason, .. } if is_closing(reason))
+        matches!(
+            self,
+            Self::Closed
+                | Self::Lost {
+                    reason: LostReason::Closed,
+                    ..
+                }
+        )
     }
 
     /// Returns the key that the error is about, without the prefix.

@@ -38,8 +38,8 @@ impl LockKey {
     /// ([cluster specification](https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags)).
     /// The lock's companion keys repeat its tag in braces, so the tag itself must not contain `}`.
     pub(crate) fn new(prefix: &str, name: &str) -> Result<Self, LockError> {
-        let invalid = |reason| format!("invalid key `{name}`: {reason}");
-        Self::parse(prefix, name).map_err(|reason| LockError::misuse(name, invalid(reason)))
+        Self::parse(prefix, name)
+            .map_err(|reason| LockError::misuse(name, format!("invalid key `{name}`: {reason}")))
     }
 
     fn parse(prefix: &str, name: &str) -> Result<Self, &'static str> {

@@ -186,9 +186,9 @@ impl LocalQueues {
 
     /// Hands a lock off in memory at the end of a turn. Returns false if the lock must be released.
     ///
-    /// The next waiter must want the same TTL, and have no `max_hold`.
+    /// The turn was exclusive. The next waiter must want the same TTL, and have no `max_hold`.
     pub(crate) fn hand_off(&self, key: &LockKey, turn: Grant) -> bool {
-        if self.queueing.turns == 0 || turn.mode == Mode::Shared {
+        if self.queueing.turns == 0 {
             return false;
         }
         let now = Instant::now();

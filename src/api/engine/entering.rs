@@ -98,7 +98,7 @@ impl Engine {
     pub(in crate::api) fn check_leads(&self, names: &[String]) -> Result<(), LockError> {
         for name in names {
             if scope::enclosing(&self.id, &self.key(name)?).is_some() {
-                let what = format!("an enclosing call holds `{name}`, so nobody else can lead");
+                let what = format!("an enclosing call holds `{name}`, so no other caller can lead");
                 return Err(LockError::misuse(name, what));
             }
         }
