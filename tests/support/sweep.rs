@@ -15,6 +15,7 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::task::yield_now;
 
 /// The key of a sweep. The expected keys in the store follow from it.
 pub const KEY: &str = "swept";
@@ -85,6 +86,9 @@ impl Ground {
 
     async fn with(builder: LocksBuilder, server: Option<RedisServer>) -> Ground {
         let locks = builder.build().await.expect("a store for the sweep");
+        // The task that names the connection has ended when a later request has been answered.
+        locks.inspect(KEY).await.expect("an inspection");
+        yield_now().await;
         let tasks = match &server {
             Some(server) => alive() + open_inbox(&locks, server).await,
             None => alive(),
