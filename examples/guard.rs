@@ -28,7 +28,7 @@ async fn main() -> Result<(), LockError> {
     println!("a call inside its scope re-entered to depth {depth}");
 
     // An operator takes the lock away. The guard learns of it at its next renewal.
-    locks.force_release("import").await?;
+    locks.admin().force_release("import").await?;
     let reason = guard.held().lost().await;
     println!("lost: {reason}");
     match guard.release().await {

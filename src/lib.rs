@@ -31,6 +31,7 @@ pub mod testing;
 #[cfg(feature = "macros")]
 pub use reentry_macros::locked;
 
+pub use self::api::admin;
 pub use self::api::builder::LocksBuilder;
 pub use self::api::close::CloseReport;
 #[cfg(feature = "credentials")]
@@ -38,16 +39,13 @@ pub use self::api::close::CloseReport;
 pub use self::api::credentials;
 pub use self::api::guard::LockGuard;
 pub use self::api::in_current_call::FutureExt;
-pub use self::api::inspect::LockInfo;
 pub use self::api::locks::Locks;
 pub use self::api::request::LockRequest;
 pub use self::api::spawn::{spawn, spawn_blocking};
 pub use self::base::error::{Blocked, LockError, LostReason, StoreError};
 pub use self::base::fence::FenceSql;
-pub use self::base::holder::Holder;
 pub use self::base::id::FencingToken;
 pub use self::base::option_types::OnLost;
-pub use self::base::process::Process;
 pub use self::hold::held::Held;
 pub use self::hold::scope::{current, held};
 #[cfg(feature = "tls")]

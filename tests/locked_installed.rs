@@ -6,12 +6,12 @@ use reentry::{LockError, Locks, locked};
 
 #[locked("order:{id}", locks = Locks::in_memory())]
 async fn elsewhere(id: u32, here: &Locks) -> Result<bool, LockError> {
-    Ok(here.inspect("order:1").await?.is_some())
+    Ok(here.admin().inspect("order:1").await?.is_some())
 }
 
 #[locked("order:{id}")]
 async fn ship(id: u32, on: &Locks) -> Result<bool, LockError> {
-    Ok(on.inspect("order:1").await?.is_some())
+    Ok(on.admin().inspect("order:1").await?.is_some())
 }
 
 #[tokio::test]

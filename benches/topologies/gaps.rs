@@ -106,7 +106,11 @@ async fn run(fault: Fault) -> Outcome {
     let turn = turn.acquire().await.expect("a free lock");
     let next = tokio::spawn(waiting.lock(key("turn")).acquire());
     eventually(PATIENCE, "the waiter is in the queue", async || {
-        let info = holding.inspect(key("turn")).await.expect("an answer");
+        let info = holding
+            .admin()
+            .inspect(key("turn"))
+            .await
+            .expect("an answer");
         info.is_some_and(|info| info.waiting_processes == 1)
     })
     .await;

@@ -14,7 +14,8 @@ use anyhow::anyhow;
 use futures_util::future;
 use redis::{FromRedisValue, ToRedisArgs};
 use reentry::__admin::{self, Keys, PLACES_END};
-use reentry::{Holder, LockInfo, Locks};
+use reentry::Locks;
+use reentry::admin::{Holder, LockInfo};
 
 use crate::args::Global;
 use crate::connect;
@@ -92,7 +93,7 @@ impl Look {
             Ok(server) => self.found(server, key.to_owned()).await?,
             Err(_) => None,
         };
-        let Some(info) = self.locks.inspect(key).await? else {
+        let Some(info) = self.locks.admin().inspect(key).await? else {
             return Ok(None);
         };
         let listed = found.and_then(|found| view(found, info.clone()));

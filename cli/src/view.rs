@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use reentry::{Holder, LockInfo, Process};
+use reentry::admin::{Holder, LockInfo, Process};
 use serde::Serialize;
 
 use crate::text::{cut, printable};

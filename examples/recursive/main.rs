@@ -81,7 +81,7 @@ async fn work(what: &str) {
 
 /// Waits until another caller waits for the lock, here or in another process. Before that, there is little to see.
 async fn until_wanted(locks: &Locks) -> Result<(), LockError> {
-    while let Some(lock) = locks.inspect(KEY).await? {
+    while let Some(lock) = locks.admin().inspect(KEY).await? {
         if lock.waiters > 0 || lock.waiting_processes > 0 {
             break;
         }

@@ -238,7 +238,7 @@ mod tests {
         let (_server, one, other, carrier) = shop();
         let operator = async {
             sleep(TAKES / 2).await;
-            other.locks.force_release("order:42").await.unwrap()
+            other.locks.admin().force_release("order:42").await.unwrap()
         };
         let (status, was_held) = join!(one.ship(42), operator);
         assert!(was_held);
@@ -359,7 +359,7 @@ mod tests {
         let mut client = TcpStream::connect(address).await.unwrap();
         let request = b"POST /orders/42/ship HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n";
         client.write_all(request).await.unwrap();
-        let is_at_work = async || locks.inspect("order:42").await.unwrap().is_some();
+        let is_at_work = async || locks.admin().inspect("order:42").await.unwrap().is_some();
         while !is_at_work().await && carrier.parcel(42).is_none() {
             sleep(Duration::from_millis(5)).await;
         }

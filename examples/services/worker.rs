@@ -193,7 +193,7 @@ mod tests {
         let (_server, one, other, office) = processes(&[7]);
         let operator = async {
             sleep(WORK / 2).await;
-            assert!(other.force_release("account:7").await.unwrap());
+            assert!(other.admin().force_release("account:7").await.unwrap());
             sleep(PAUSE / 2).await;
             assert_eq!(office.jobs().len(), 1);
             assert!(office.bills().is_empty());

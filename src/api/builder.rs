@@ -37,7 +37,7 @@ mod shown;
 ///     .wait(Duration::from_secs(5))
 ///     .build()
 ///     .await?;
-/// assert!(locks.inspect("invoice:7").await?.is_none());
+/// assert!(locks.admin().inspect("invoice:7").await?.is_none());
 /// # Ok(())
 /// # }
 /// ```

@@ -45,7 +45,7 @@ impl LockRequest {
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// let locks = reentry::Locks::in_memory();
     /// let guard = locks.lock("order:42").acquire().await?;
-    /// assert!(locks.inspect("order:42").await?.is_some());
+    /// assert!(locks.admin().inspect("order:42").await?.is_some());
     /// guard.release().await?;
     /// # Ok(())
     /// # }
@@ -288,7 +288,7 @@ impl LockGuard {
     /// let locks = reentry::Locks::in_memory();
     /// let guard = locks.lock("order:42").await?;
     /// guard.release().await?;
-    /// assert!(locks.inspect("order:42").await?.is_none());
+    /// assert!(locks.admin().inspect("order:42").await?.is_none());
     /// # Ok(())
     /// # }
     /// ```

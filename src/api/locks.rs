@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::smallvec;
+use tokio::time::Instant;
 
 use crate::api::engine::Engine;
 use crate::api::request::LockRequest;
@@ -204,27 +206,19 @@ impl Locks {
         LockRequest::new(Arc::clone(&self.engine), keys.collect())
     }
 
-    /// Takes the lock away from its present holder, or from its readers. If there are more than 1,000 readers, it takes
-    /// the lock away from 1,000 of them. Returns `false` if the lock is free.
+    /// Returns how long a request to Redis takes now, for example for the readiness probe of a service.
     ///
-    /// A holder of this `Locks` is informed immediately. A holder elsewhere is informed by a message. The message
-    /// cannot arrive over a pool, and it may be lost. Then the holder learns of the loss at its next renewal, or at its
-    /// deadline, and may continue to work until then. Use this method as an operator, or for a holder that is known to
-    /// be dead. A hold that began after this call examined the lock is not affected.
-    ///
-    /// A key that holds something other than a lock is not changed. A lock is a hash whose fields are all
-    /// `<uuid>:<number>`, as this crate and the classic scripts write them, each with a count of at least 1. The hash
-    /// may also have the field `mode`. A field that did not exist when this call examined the lock is not removed, and
-    /// keeps the lock held.
+    /// The request is sent once. In a cluster, it goes to one of the servers.
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] if the store does not respond. Then the lock may or may not have been taken away.
-    /// [`LockError::Misuse`] if the key holds something other than a lock, which was not changed.
+    /// [`LockError::Unavailable`] if there is no reply within the response timeout, which is 1 s by default.
+    /// [`LockError::Misuse`] if Redis rejects the request, for example because of a wrong password.
+    /// [`LockError::Closed`] after [`close`](Self::close).
     ///
     /// # Cancel safety
     ///
-    /// After the future is dropped, the lock may or may not have been taken away.
+    /// Dropping the future loses nothing.
     ///
     /// # Examples
     ///
@@ -232,22 +226,24 @@ impl Locks {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// let locks = reentry::Locks::in_memory();
-    /// let _guard = locks.lock("order:42").await?;
-    /// assert!(locks.force_release("order:42").await?);
-    /// assert!(locks.inspect("order:42").await?.is_none());
+    /// let took = locks.ping().await?;
+    /// println!("ready: Redis answers after {took:?}");
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn force_release(&self, key: impl AsRef<str>) -> Result<bool, LockError> {
-        let key = self.engine.open_key(key.as_ref())?;
-        let snapshot = self.engine.look(&key).await.map_err(on(&key))?;
-        let Some(snapshot) = snapshot else {
-            return Ok(false);
-        };
-        let ended = self.engine.force_release(&key, snapshot.seen()).await;
-        Ok(!ended.map_err(on(&key))?.is_empty())
+    pub async fn ping(&self) -> Result<Duration, LockError> {
+        let key = self.engine.open_key(PING)?;
+        let sent = Instant::now();
+        let asked = self.engine.look(&key).await;
+        match asked {
+            Ok(_) => Ok(sent.elapsed()),
+            Err(error) => Err(LockError::of_store(None, error)),
+        }
     }
 }
+
+/// The key whose lock [`Locks::ping`] reads. It does not matter whether there is one.
+const PING: &str = "ping";
 
 /// Returns the error of a request for `key`.
 pub(super) fn on(key: &LockKey) -> impl FnOnce(StoreError) -> LockError {

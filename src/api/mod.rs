@@ -7,7 +7,6 @@ pub mod credentials;
 pub(crate) mod engine;
 pub(crate) mod guard;
 pub(crate) mod in_current_call;
-pub(crate) mod inspect;
 pub(crate) mod installed;
 pub(crate) mod leader;
 pub(crate) mod locks;
@@ -21,3 +20,4 @@ pub mod __admin;
 #[cfg(any(test, fuzzing))]
 pub mod __fuzz;
 pub mod __private;
+pub mod admin;

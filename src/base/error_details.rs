@@ -193,7 +193,7 @@ impl Error for StoreError {
 ///
 /// let locks = Locks::in_memory();
 /// let guard = locks.lock("order:42").acquire().await?;
-/// locks.force_release("order:42").await?;
+/// locks.admin().force_release("order:42").await?;
 /// assert_eq!(guard.held().lost().await, LostReason::Deleted);
 /// # Ok(())
 /// # }

@@ -8,7 +8,7 @@ use crate::base::shown::Shown;
 
 /// A holder of a lock, as the store describes it: one field of the hash of the lock.
 ///
-/// [`Locks::inspect`](crate::Locks::inspect) shows all holders of a lock.
+/// [`Admin::inspect`](crate::admin::Admin::inspect) shows all holders of a lock.
 /// [`LockError::Busy`](crate::LockError::Busy) contains the holder that the caller was waiting for, as it was at
 /// most a heartbeat earlier.
 ///

@@ -127,7 +127,7 @@ impl fmt::Debug for ProcessId {
 /// # async fn main() -> Result<(), reentry::LockError> {
 /// let locks = reentry::Locks::builder("memory:").name("orders").build().await?;
 /// let _guard = locks.lock("order:42").await?;
-/// let info = locks.inspect("order:42").await?.expect("it is held");
+/// let info = locks.admin().inspect("order:42").await?.expect("it is held");
 /// let process = info.holders[0].process.as_ref().expect("it is this process");
 /// assert_eq!((process.name.as_str(), process.pid), ("orders", std::process::id()));
 /// println!("{process}"); // orders, pid 4711 on worker-3

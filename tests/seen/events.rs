@@ -47,7 +47,7 @@ async fn every_loss_is_reported_once_wherever_it_is_found() {
 
     // A nested entry finds it.
     let body = async {
-        locks.force_release(KEY).await.unwrap();
+        locks.admin().force_release(KEY).await.unwrap();
         let nested = locks.with_lock(KEY, async {}).await;
         assert!(nested.is_err_and(|error| error.is_lost()));
     };
@@ -57,7 +57,7 @@ async fn every_loss_is_reported_once_wherever_it_is_found() {
 
     // The background release of a dropped guard finds it.
     let guard = locks.lock(KEY).await.unwrap();
-    locks.force_release(KEY).await.unwrap();
+    locks.admin().force_release(KEY).await.unwrap();
     drop(guard);
     eventually(DEADLINE, "it is told", async || {
         events.named("lost").len() == 2
@@ -76,7 +76,7 @@ async fn every_loss_is_reported_once_wherever_it_is_found() {
 
     // The release finds it, and the body's output is returned.
     let request = locks.lock(KEY).on_lost(OnLost::KeepRunning);
-    let body = async { locks.force_release(KEY).await };
+    let body = async { locks.admin().force_release(KEY).await };
     assert!(request.run(body).await.unwrap().unwrap());
     assert_eq!(events.named("lost").len(), 4);
 }

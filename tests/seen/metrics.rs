@@ -100,7 +100,7 @@ async fn a_lock_of_another_process_comes_by_message() -> Result<(), LockError> {
     let guard = there.lock(KEY).await?;
     let waiting = tokio::spawn(here.lock(KEY).acquire());
     let is_queued = async || {
-        let info = there.inspect(KEY).await;
+        let info = there.admin().inspect(KEY).await;
         let is_there = info.is_ok_and(|info| info.is_some_and(|info| info.waiting_processes == 1));
         // If the lock moves before the subscription exists, the waiter sends a request.
         is_there && !server.subscriptions().await.is_empty()
@@ -122,7 +122,7 @@ async fn losses_and_lost_connections_are_counted() -> Result<(), LockError> {
     let measures = Measures::of_this_test();
     let rig = Rig::start().await;
     let guard = rig.locks.lock(KEY).await?;
-    rig.locks.force_release(KEY).await?;
+    rig.locks.admin().force_release(KEY).await?;
     drop(guard);
     rig.proxy.cut_all(crate::support::Cut::Reset).await;
     let is_told = async || measures.totals().has("reentry_disconnects_total{}");

@@ -51,7 +51,7 @@ async fn meet_everything(
     guard.release().await?;
     let guard = waiting.await.expect("no panic")?;
     // A loss, and a release in the background.
-    locks.force_release(KEY).await?;
+    locks.admin().force_release(KEY).await?;
     drop(guard);
     eventually(DEADLINE, "a loss", has("reentry_losses_total")).await;
     // This server does not exist.

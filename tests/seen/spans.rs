@@ -90,7 +90,7 @@ async fn a_loss_is_an_error_of_its_hold() {
     let (trace, _guard) = Trace::of_this_test();
     let locks = Locks::in_memory();
     let request = locks.lock(KEY).on_lost(OnLost::KeepRunning);
-    let body = async { locks.force_release(KEY).await };
+    let body = async { locks.admin().force_release(KEY).await };
     assert!(request.run(body).await.unwrap().unwrap());
     assert_eq!(trace.around("lost"), ["lock.hold"]);
     let hold = &trace.named("lock.hold")[0];

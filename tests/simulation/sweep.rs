@@ -147,7 +147,7 @@ const FUTURES: &[Make] = &[
         })
     }),
     ("inspect", |locks| {
-        Box::pin(async move { drop(locks.inspect(KEY).await) })
+        Box::pin(async move { drop(locks.admin().inspect(KEY).await) })
     }),
 ];
 

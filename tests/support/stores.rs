@@ -98,7 +98,11 @@ impl Section {
 
 /// The depth of each holder of `key`, as the store shows it; empty if the key is free.
 pub async fn depths(locks: &Locks, key: &str) -> Vec<u64> {
-    let info = locks.inspect(key).await.expect("an answer of the store");
+    let info = locks
+        .admin()
+        .inspect(key)
+        .await
+        .expect("an answer of the store");
     let holders = info.map(|info| info.holders).unwrap_or_default();
     holders.iter().map(|holder| holder.depth).collect()
 }
@@ -116,7 +120,11 @@ pub async fn until_depths(locks: &Locks, key: &str, wanted: &[u64]) {
 
 /// The number of waiters for `key` in this process; `None` if the key is free.
 pub async fn waiters(locks: &Locks, key: &str) -> Option<usize> {
-    let info = locks.inspect(key).await.expect("an answer of the store");
+    let info = locks
+        .admin()
+        .inspect(key)
+        .await
+        .expect("an answer of the store");
     info.map(|info| info.waiters)
 }
 

@@ -87,7 +87,7 @@ impl Ground {
     async fn with(builder: LocksBuilder, server: Option<RedisServer>) -> Ground {
         let locks = builder.build().await.expect("a store for the sweep");
         // The task that names the connection has ended when a later request has been answered.
-        locks.inspect(KEY).await.expect("an inspection");
+        locks.admin().inspect(KEY).await.expect("an inspection");
         yield_now().await;
         let tasks = match &server {
             Some(server) => alive() + open_inbox(&locks, server).await,
@@ -103,7 +103,7 @@ impl Ground {
 
     /// The number of waiters for the key; `None` while it is free.
     pub async fn waiters(&self) -> Option<usize> {
-        match self.locks.inspect(KEY).await {
+        match self.locks.admin().inspect(KEY).await {
             Ok(info) => info.map(|info| info.waiters),
             // The request may have met the fault.
             Err(_) if self.fault.is_some() => None,
@@ -119,7 +119,12 @@ impl Ground {
 
     /// The depth of the hold, as the store shows it; 0 for a free lock.
     pub async fn depth(&self) -> u64 {
-        let info = self.locks.inspect(KEY).await.expect("an inspection");
+        let info = self
+            .locks
+            .admin()
+            .inspect(KEY)
+            .await
+            .expect("an inspection");
         info.map_or(0, |info| {
             info.holders.iter().map(|holder| holder.depth).sum()
         })

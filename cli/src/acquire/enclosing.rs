@@ -70,7 +70,7 @@ impl Enclosing {
                 continue;
             }
             // The run may have ended, or another server may have a lock with this name.
-            let Some(info) = locks.inspect(key).await? else {
+            let Some(info) = locks.admin().inspect(key).await? else {
                 continue;
             };
             let is_in = |outer: &&&Outer| info.holders.iter().any(|it| it.hold_id == outer.hold);

@@ -43,7 +43,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     let locks = connect::locks(global).await?;
     let names_way = |error: LockError| no_lock(error, &args.key, global);
-    let Some(seen) = locks.inspect(&args.key).await.map_err(names_way)? else {
+    let Some(seen) = locks.admin().inspect(&args.key).await.map_err(names_way)? else {
         said(global, &args.key, None)?;
         return Ok(Exit::No);
     };

@@ -101,7 +101,7 @@ impl Locks {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), LockError> {
     /// let locks = Locks::builder("memory:").wait(std::time::Duration::MAX).build().await?;
-    /// assert!(locks.inspect("order:42").await?.is_none());
+    /// assert!(locks.admin().inspect("order:42").await?.is_none());
     /// let nonsense = Locks::builder("localhost:6379").build().await;
     /// assert!(matches!(nonsense, Err(LockError::Misuse { .. })));
     /// # Ok(())

@@ -10,7 +10,7 @@ impl LocksBuilder {
     /// Sets the name of this process, shown to those who inspect its locks (default: the name of the executable file).
     ///
     /// Waiters, operators and `CLIENT LIST` see it next to the process id and the host. See
-    /// [`Process`](crate::Process). The name applies to the whole process. If several `Locks` are built with names, the
+    /// [`Process`](crate::admin::Process). The name applies to the whole process. If several `Locks` are built with names, the
     /// last one applies, from the next connection on. At most 100 characters are shown.
     ///
     /// # Examples

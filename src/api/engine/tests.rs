@@ -27,7 +27,9 @@ fn acquire(locks: &Locks) -> LockError {
 #[test]
 fn a_used_locks_is_rejected_in_a_fork() {
     let uses: [fn(&Locks) -> LockError; 2] = [acquire, |locks| {
-        runtime().block_on(locks.inspect("order:42")).unwrap_err()
+        runtime()
+            .block_on(locks.admin().inspect("order:42"))
+            .unwrap_err()
     }];
     for used in uses {
         let locks = away();
@@ -37,7 +39,7 @@ fn a_used_locks_is_rejected_in_a_fork() {
             matches!(&acquired, LockError::Misuse { what, .. } if what == FORKED),
             "{acquired}"
         );
-        let inspected = in_a_fork(|| runtime().block_on(locks.inspect("order:42")));
+        let inspected = in_a_fork(|| runtime().block_on(locks.admin().inspect("order:42")));
         let Err(misuse @ LockError::Misuse { .. }) = inspected else {
             panic!("{inspected:?}");
         };

@@ -119,7 +119,7 @@ async fn a_disconnect_has_the_loss_noticed() -> Result<(), LockError> {
     let locks = store.locks();
     let guard = locks.lock("key").acquire().await?;
     advance(SECOND).await;
-    assert!(locks.force_release("key").await?);
+    assert!(locks.admin().force_release("key").await?);
     store.disconnect();
     let began = Instant::now();
     assert_eq!(guard.held().lost().await, LostReason::Deleted);
@@ -163,7 +163,7 @@ async fn depths_that_follow_in_the_background_leave_no_task() -> Result<(), Lock
         let _inner = nested().acquire().await?;
         assert!(alive() <= before + 1, "{}", alive());
         let caught_up = async || {
-            let info = locks.inspect("key").await;
+            let info = locks.admin().inspect("key").await;
             info.is_ok_and(|info| info.is_some_and(|info| info.holders[0].depth == 2))
         };
         eventually(DEADLINE, "the depth in the store", caught_up).await;

@@ -277,7 +277,14 @@ impl Section {
     /// `None` if the store does not respond.
     async fn stored_depth(&self) -> Option<u64> {
         let hold = self.held.hold_id().to_string();
-        let info = self.site.client.locks.inspect(&self.site.key).await.ok()?;
+        let info = self
+            .site
+            .client
+            .locks
+            .admin()
+            .inspect(&self.site.key)
+            .await
+            .ok()?;
         let holders = info.map_or_else(Vec::new, |info| info.holders);
         let mine = holders.iter().find(|holder| holder.hold_id == hold);
         Some(mine.map_or(0, |holder| holder.depth))

@@ -31,7 +31,7 @@ async fn what_is_held_shows_inside_and_nowhere_else(locks: Locks) {
         let seen = held("key").unwrap();
         assert_eq!(current_owner(), Some(seen.owner()));
         assert!(held("another").is_none());
-        let info = locks.inspect("key").await.unwrap().unwrap();
+        let info = locks.admin().inspect("key").await.unwrap().unwrap();
         assert_eq!(info.holders[0].hold_id, seen.hold_id().to_string());
         assert_eq!(info.holders[0].owner, Some(seen.owner().to_string()));
         assert_eq!(info.token, Some(seen.fencing_token()));
@@ -65,5 +65,5 @@ fn descend<'a>(locks: &'a Locks, levels: u32, bottom: &'a Semaphore) -> Recursio
 async fn recursion_reenters_to_depth_200(locks: Locks) {
     let bottom = Semaphore::new(1);
     assert_eq!(descend(&locks, 200, &bottom).await, 200);
-    assert!(locks.inspect("key").await.unwrap().is_none());
+    assert!(locks.admin().inspect("key").await.unwrap().is_none());
 }

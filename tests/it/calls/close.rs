@@ -38,7 +38,7 @@ fn closing(locks: &Locks) -> JoinHandle<CloseReport> {
 
 /// Waits until it accepts nothing new.
 async fn until_closed(locks: &Locks) {
-    let is_closed = async || locks.inspect("key").await.is_err();
+    let is_closed = async || locks.admin().inspect("key").await.is_err();
     eventually(DEADLINE, "it is closed", is_closed).await;
 }
 
@@ -56,8 +56,9 @@ async fn a_closed_one_takes_nothing_new(locks: Locks) {
         clone.lock("key").read().await.unwrap_err(),
         clone.lock_all(["key", "key"]).await.unwrap_err(),
         clone.semaphore("key", 2).run(async {}).await.unwrap_err(),
-        clone.inspect("key").await.unwrap_err(),
-        clone.force_release("key").await.unwrap_err(),
+        clone.admin().inspect("key").await.unwrap_err(),
+        clone.admin().force_release("key").await.unwrap_err(),
+        clone.ping().await.unwrap_err(),
     ];
     for error in refused {
         assert!(matches!(error, LockError::Closed), "{error}");
@@ -251,7 +252,7 @@ async fn end(locks: &Locks, ending: &str) {
 }
 
 async fn held(locks: &Locks) {
-    let held = async || locks.inspect("key").await.unwrap().is_some();
+    let held = async || locks.admin().inspect("key").await.unwrap().is_some();
     eventually(DEADLINE, "the lock is held", held).await;
 }
 

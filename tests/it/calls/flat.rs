@@ -34,14 +34,14 @@ async fn a_flat_call_returns_what_its_body_returns(locks: Locks) {
     assert_eq!(locks.try_with_lock("key", body).await, Ok(42));
     let body = async { Ok::<_, Failure>("text") };
     assert_eq!(locks.lock("key").try_run(body).await, Ok("text"));
-    assert!(locks.inspect("key").await.unwrap().is_none());
+    assert!(locks.admin().inspect("key").await.unwrap().is_none());
 }
 
 async fn the_body_s_own_error_stands(locks: Locks) {
     let body = async { Err::<(), _>(Failure::OutOfStock(7)) };
     let result = locks.try_with_lock("key", body).await;
     assert_eq!(result, Err(Failure::OutOfStock(7)));
-    assert!(locks.inspect("key").await.unwrap().is_none());
+    assert!(locks.admin().inspect("key").await.unwrap().is_none());
     // This also covers the error of an inner call, through `?`.
     let inner = || locks.try_with_lock("key", async { Err::<(), _>(Failure::OutOfStock(8)) });
     let outer = locks.try_with_lock("key", async {
@@ -49,7 +49,7 @@ async fn the_body_s_own_error_stands(locks: Locks) {
         unreachable!("the inner call failed");
     });
     assert_eq!(outer.await as Result<(), _>, Err(Failure::OutOfStock(8)));
-    assert!(locks.inspect("key").await.unwrap().is_none());
+    assert!(locks.admin().inspect("key").await.unwrap().is_none());
 }
 
 async fn the_lock_s_errors_are_converted(locks: Locks) {
@@ -66,7 +66,7 @@ async fn the_lock_s_errors_are_converted(locks: Locks) {
     assert_eq!(refused, Err(Failure::Other));
 
     let body = async {
-        assert!(locks.force_release("key").await.unwrap());
+        assert!(locks.admin().force_release("key").await.unwrap());
         Ok::<_, Failure>(())
     };
     assert_eq!(locks.try_with_lock("key", body).await, Err(Failure::Lost));
@@ -80,7 +80,7 @@ async fn a_flat_call_reenters_and_releases(locks: Locks) {
     };
     let outer = locks.try_with_lock("key", async { inner().await });
     assert_eq!(outer.await.unwrap(), 2);
-    assert!(locks.inspect("key").await.unwrap().is_none());
+    assert!(locks.admin().inspect("key").await.unwrap().is_none());
 }
 
 async fn a_boxed_error_keeps_the_lock_s_error_inside(locks: Locks) {

@@ -33,8 +33,8 @@ async fn futures_are_send_where_their_bodies_are() {
     send(locks.try_with_lock("key", async { Ok::<_, LockError>(()) }))
         .await
         .unwrap();
-    send(locks.inspect("key")).await.unwrap();
-    send(locks.force_release("key")).await.unwrap();
+    send(locks.admin().inspect("key")).await.unwrap();
+    send(locks.admin().force_release("key")).await.unwrap();
     let guard = send(locks.lock("key").acquire()).await.unwrap();
     drop(send(guard.held().lost()));
     send(guard.scope(async {})).await.unwrap();
@@ -87,7 +87,7 @@ async fn nothing_happens_before_the_first_poll(locks: Locks) {
     let unpolled = locks.with_lock("key", async { unreachable!("entered") });
     let acquire = locks.lock("key").acquire();
     let invalid = locks.with_lock("", async {});
-    assert!(locks.inspect("key").await.unwrap().is_none());
+    assert!(locks.admin().inspect("key").await.unwrap().is_none());
     let guard = locks.lock("key").no_wait().await.unwrap();
     drop((unpolled, acquire));
     guard.release().await.unwrap();

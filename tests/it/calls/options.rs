@@ -27,8 +27,8 @@ async fn a_bad_key_is_refused_by_every_call(locks: Locks) {
                 .await,
             locks.lock(bad).await.map(drop),
             locks.lock(bad).try_acquire().await.map(drop),
-            locks.inspect(bad).await.map(drop),
-            locks.force_release(bad).await.map(drop),
+            locks.admin().inspect(bad).await.map(drop),
+            locks.admin().force_release(bad).await.map(drop),
         ] {
             let error: LockError = refused.unwrap_err();
             assert!(
@@ -63,10 +63,10 @@ async fn unusual_keys_are_locks_like_any_other(locks: Locks) {
                 .no_wait()
                 .run(async { held(key).unwrap().depth() });
             assert_eq!(nested.await.unwrap(), 2);
-            assert!(locks.inspect(key).await.unwrap().is_some());
+            assert!(locks.admin().inspect(key).await.unwrap().is_some());
         };
         locks.with_lock(key, nested).await.unwrap();
-        assert!(locks.inspect(key).await.unwrap().is_none());
+        assert!(locks.admin().inspect(key).await.unwrap().is_none());
     }
 }
 
@@ -82,7 +82,7 @@ async fn the_longest_lease_is_a_century(locks: Locks) {
         .run(async {})
         .await
         .unwrap();
-    assert!(locks.inspect("key").await.unwrap().is_none());
+    assert!(locks.admin().inspect("key").await.unwrap().is_none());
 }
 
 async fn a_bad_option_of_a_reentry_is_refused_and_leaves_the_hold_alone(locks: Locks) {
@@ -158,7 +158,7 @@ async fn the_builder_s_ttl_and_wait_hold_unless_a_request_has_its_own() {
     let builder = Locks::builder("memory:").ttl(9 * SECOND).wait(5 * SECOND);
     let locks = builder.build().await.unwrap();
     let ttl = async || {
-        let info = locks.inspect("key").await.unwrap().unwrap();
+        let info = locks.admin().inspect("key").await.unwrap().unwrap();
         info.remaining.unwrap()
     };
     let by_default = async { assert_eq!(ttl().await, 9 * SECOND) };

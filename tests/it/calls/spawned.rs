@@ -42,7 +42,7 @@ fn child<T: Send + 'static>(
 }
 
 async fn is_free(locks: &Locks, key: &str) -> bool {
-    locks.inspect(key).await.unwrap().is_none()
+    locks.admin().inspect(key).await.unwrap().is_none()
 }
 
 async fn a_child_is_inside_the_lock_of_its_parent(locks: Locks) {

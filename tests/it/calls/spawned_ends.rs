@@ -88,7 +88,7 @@ fn lost<T: std::fmt::Debug>(result: Result<T, LockError>) -> (String, LostReason
 }
 
 async fn until_free(locks: &Locks, key: &str) {
-    let is_free = async || locks.inspect(key).await.unwrap().is_none();
+    let is_free = async || locks.admin().inspect(key).await.unwrap().is_none();
     eventually(DEADLINE, "a free lock", is_free).await;
 }
 
@@ -99,7 +99,7 @@ async fn a_forced_release_ends_a_child_that_is_alone() {
     let locks = locks.unwrap();
     let body = async { reentry::spawn(pending::<()>()) };
     let task = locks.with_lock("key", body).await.unwrap();
-    assert!(locks.force_release("key").await.unwrap());
+    assert!(locks.admin().force_release("key").await.unwrap());
     let ended = within(DEADLINE, "the renewal finds it gone", task).await;
     assert_eq!(lost(ended.unwrap()).0, "key");
     locks.with_lock("key", async {}).await.unwrap();

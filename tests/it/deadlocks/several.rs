@@ -12,7 +12,7 @@ use tokio::time::sleep;
 const ALL: [&str; 3] = ["b", "c", "a"];
 
 async fn is_free(locks: &Locks, key: &str) {
-    let is_free = async || locks.inspect(key).await.unwrap().is_none();
+    let is_free = async || locks.admin().inspect(key).await.unwrap().is_none();
     eventually(DEADLINE, &format!("{key} is free"), is_free).await;
 }
 

@@ -134,7 +134,8 @@ fn a_request_over_a_pool_outlives_the_runtime_that_polled_it() {
         let locks = over(pool(&server)).build().await.unwrap();
         (server, locks)
     });
-    let mut asking = Box::pin(locks.inspect(KEY));
+    let admin = locks.admin();
+    let mut asking = Box::pin(admin.inspect(KEY));
     server.pause();
     let other = Builder::new_current_thread().enable_all().build().unwrap();
     assert!(other.block_on(async { (&mut asking).now_or_never().is_none() }));
@@ -157,7 +158,7 @@ async fn waiters_over_a_pool_ask() {
     let (holder, other) = (build().await, build().await);
     let guard = holder.lock("key").await.unwrap();
     let waiting = tokio::spawn(other.with_lock("key", async {}));
-    let info = async || holder.inspect("key").await.unwrap().unwrap();
+    let info = async || holder.admin().inspect("key").await.unwrap().unwrap();
     let waits = async || info().await.waiting_processes == 1;
     eventually(DEADLINE, "the other waits", waits).await;
     guard.release().await.unwrap();

@@ -61,8 +61,8 @@ async fn something_else_at_the_key_is_a_misuse_that_names_it_and_stays() {
         let cause = source.source().expect("what the server said").to_string();
         assert!(cause.contains("WRONGTYPE"), "{cause}");
         for neighbour in [
-            rig.locks.inspect(KEY).await.map(drop),
-            rig.locks.force_release(KEY).await.map(drop),
+            rig.locks.admin().inspect(KEY).await.map(drop),
+            rig.locks.admin().force_release(KEY).await.map(drop),
             rig.locks.lock(KEY).try_acquire().await.map(drop),
             rig.locks.lock(KEY).read().acquire().await.map(drop),
             rig.locks.lock(KEY).read().run(async {}).await,

@@ -95,7 +95,7 @@ fn role_that_forks_while_it_holds() {
             "acquire {}",
             locks.lock("order:7").await.unwrap_err()
         ));
-        let inspected = locks.inspect(KEY).await.unwrap_err();
+        let inspected = locks.admin().inspect(KEY).await.unwrap_err();
         let source = inspected.source().and_then(Error::source).unwrap();
         role.say(format!("inspect {source}"));
         let released = guard.take().unwrap().release().await;

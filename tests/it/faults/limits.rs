@@ -3,7 +3,8 @@
 use crate::support::rig::{KEY, RESPONSE_TIMEOUT};
 use crate::support::sweep::poll_times;
 use crate::support::{DEADLINE, Direction, RedisServer, Rig, until_waiting, within};
-use reentry::{LockError, LockInfo, Locks};
+use reentry::admin::LockInfo;
+use reentry::{LockError, Locks};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
@@ -16,7 +17,8 @@ async fn is_late(asked: impl Future<Output = Seen>) {
 }
 
 async fn is_answered(rig: &Rig) {
-    let asked = rig.locks.inspect(KEY);
+    let admin = rig.locks.admin();
+    let asked = admin.inspect(KEY);
     let seen = within(DEADLINE, "an answer", asked).await;
     assert!(seen.unwrap().is_none());
 }
@@ -27,7 +29,7 @@ async fn a_silent_connection_costs_one_response_timeout_and_is_replaced() {
     is_answered(&rig).await;
     let before = rig.proxy.connections();
     rig.proxy.hold_present(Direction::ToClient);
-    is_late(rig.locks.inspect(KEY)).await;
+    is_late(rig.locks.admin().inspect(KEY)).await;
     is_answered(&rig).await;
     assert_eq!(rig.proxy.connections(), before + 1);
 }
@@ -37,9 +39,10 @@ async fn an_answer_that_comes_late_is_that_of_no_other_request() {
     let rig = Rig::start().await;
     let guard = rig.locks.lock(KEY).await.unwrap();
     rig.proxy.hold(Direction::ToClient);
-    is_late(rig.locks.inspect(KEY)).await;
+    is_late(rig.locks.admin().inspect(KEY)).await;
     rig.proxy.release(Direction::ToClient);
-    let elsewhere = rig.locks.inspect("elsewhere");
+    let admin = rig.locks.admin();
+    let elsewhere = admin.inspect("elsewhere");
     let free = within(DEADLINE, "an answer", elsewhere).await;
     assert!(free.unwrap().is_none());
     guard.release().await.unwrap();
@@ -55,7 +58,7 @@ fn a_connection_of_a_runtime_that_stands_still_costs_one_response_timeout() {
     let (home, next) = (still(), Runtime::new().unwrap());
     let rig = home.block_on(Rig::start());
     next.block_on(async {
-        is_late(rig.locks.inspect(KEY)).await;
+        is_late(rig.locks.admin().inspect(KEY)).await;
         is_answered(&rig).await;
     });
     drop(home);
@@ -67,7 +70,8 @@ fn a_request_fails_elsewhere_when_the_runtime_of_its_connection_ends() {
     let (home, next) = (still(), Runtime::new().unwrap());
     let rig = home.block_on(Rig::start());
     rig.proxy.hold(Direction::ToClient);
-    let mut asked = Box::pin(rig.locks.inspect(KEY));
+    let admin = rig.locks.admin();
+    let mut asked = Box::pin(admin.inspect(KEY));
     assert!(home.block_on(poll_times(1, &mut asked)).is_none());
     drop(home);
     rig.proxy.release(Direction::ToClient);

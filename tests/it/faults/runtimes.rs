@@ -51,7 +51,7 @@ fn locks_go_on_in_the_next_runtime_when_the_one_that_connected_is_gone() {
             for _ in 0..3 {
                 next.block_on(within(DEADLINE, "the lock works", nest(&locks)));
             }
-            assert!(next.block_on(locks.inspect(KEY)).unwrap().is_none());
+            assert!(next.block_on(locks.admin().inspect(KEY)).unwrap().is_none());
         }
     });
 }
@@ -64,7 +64,7 @@ fn a_waiter_gets_in_although_the_runtime_that_waited_before_it_is_gone() {
         let holder = next.block_on(locks.lock(KEY).acquire()).unwrap();
         first.block_on(async {
             drop(tokio::spawn(locks.with_lock(KEY, async {})));
-            let waits = async || locks.inspect(KEY).await.unwrap().unwrap().waiters == 1;
+            let waits = async || locks.admin().inspect(KEY).await.unwrap().unwrap().waiters == 1;
             eventually(DEADLINE, "it waits", waits).await;
         });
         let second = next.spawn(locks.with_lock(KEY, async {}));
@@ -119,7 +119,7 @@ fn a_connection_begun_in_a_runtime_that_stands_still_delays_no_caller() {
         // One of them may still learn that the old connection is gone. The caller that notices that begins to open
         // another one, and does not continue.
         for _ in 0..2 {
-            drop(still.block_on(poll_times(1, locks.inspect(KEY))));
+            drop(still.block_on(poll_times(1, locks.admin().inspect(KEY))));
         }
         next.block_on(async {
             let waiting = locks.with_lock(KEY, async {});
@@ -141,11 +141,11 @@ fn a_guard_from_a_runtime_that_is_gone_is_released_or_ends_with_its_lease() {
         drop(first);
         next.block_on(async {
             released.release().await.unwrap();
-            assert!(locks.inspect("released").await.unwrap().is_none());
+            assert!(locks.admin().inspect("released").await.unwrap().is_none());
 
             // Its own runtime has ended, so this one releases it.
             drop(dropped);
-            let free = async || locks.inspect("dropped").await.unwrap().is_none();
+            let free = async || locks.admin().inspect("dropped").await.unwrap().is_none();
             eventually(DEADLINE, "the release", free).await;
             // No runtime is left to renew it.
             within(DEADLINE, "the lease ends", lost.held().lost()).await;

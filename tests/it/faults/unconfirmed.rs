@@ -67,9 +67,9 @@ async fn a_lock_taken_away_while_replicas_are_awaited_is_lost() {
         (&["a", "b"], &other),
     ] {
         let acquiring = tokio::spawn(locks.lock_all(keys).acquire());
-        let is_held = async || by.inspect("a").await.unwrap().is_some();
+        let is_held = async || by.admin().inspect("a").await.unwrap().is_some();
         eventually(DEADLINE, "it is acquired", is_held).await;
-        assert!(by.force_release("a").await.unwrap());
+        assert!(by.admin().force_release("a").await.unwrap());
         let ended = within(DEADLINE, "its end", acquiring).await.unwrap();
         let error = ended.expect_err("it was taken away");
         assert!(

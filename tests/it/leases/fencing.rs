@@ -45,7 +45,7 @@ async fn a_reentry_keeps_its_token(locks: Locks) {
         let guard = locks.lock(KEY).await.unwrap();
         assert_eq!(guard.held().fencing_token(), outer);
         guard.release().await.unwrap();
-        let info = locks.inspect(KEY).await.unwrap().unwrap();
+        let info = locks.admin().inspect(KEY).await.unwrap().unwrap();
         assert_eq!(info.token, Some(outer));
         outer
     };

@@ -38,7 +38,7 @@ async fn a_body_in_another_process_is_dropped_before_the_next_renewal() {
     let [holder, operator] = processes(&patient(&server).ttl(TTL)).await;
     server.until_listening(2).await;
     let body = hold_for_ever(&holder).await;
-    assert!(operator.force_release(KEY).await.unwrap());
+    assert!(operator.admin().force_release(KEY).await.unwrap());
     let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
     assert!(is_gone(&ended), "{ended:?}");
 }
@@ -52,7 +52,7 @@ async fn all_readers_are_told_wherever_they_are() {
     for locks in [&one, &one, &other] {
         guards.push(locks.lock(KEY).read().await.unwrap());
     }
-    assert!(operator.force_release(KEY).await.unwrap());
+    assert!(operator.admin().force_release(KEY).await.unwrap());
     for guard in &guards {
         let held = guard.held();
         within(DEADLINE, "it is told", held.lost()).await;
@@ -67,7 +67,7 @@ async fn holders_of_other_locks_are_not_disturbed() {
     server.until_listening(2).await;
     let keep = holder.lock(KEY).on_lost(OnLost::KeepRunning);
     let (taken, beside) = (keep.await.unwrap(), holder.lock("beside").await.unwrap());
-    assert!(operator.force_release(KEY).await.unwrap());
+    assert!(operator.admin().force_release(KEY).await.unwrap());
     within(DEADLINE, "it is told", taken.held().lost()).await;
     let next = holder.lock(KEY).await.unwrap();
     taken.release().await.unwrap();
@@ -87,7 +87,7 @@ async fn a_process_that_has_lost_its_connection_listens_again() {
     operator.with_lock("beside", async {}).await.unwrap();
     server.until_listening(2).await;
     assert!(!guard.held().is_lost());
-    assert!(operator.force_release(KEY).await.unwrap());
+    assert!(operator.admin().force_release(KEY).await.unwrap());
     within(DEADLINE, "it is told", guard.held().lost()).await;
 }
 
@@ -109,7 +109,7 @@ async fn a_process_that_connects_to_a_busy_server_listens_afterwards() {
     endless.await.unwrap().unwrap_err();
     let body = hold_for_ever(&holder).await;
     server.until_listening(2).await;
-    assert!(locks.force_release(KEY).await.unwrap());
+    assert!(locks.admin().force_release(KEY).await.unwrap());
     let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
     assert!(is_gone(&ended), "{ended:?}");
 }
@@ -121,7 +121,7 @@ async fn a_process_that_may_not_subscribe_has_its_locks() {
     server.ask("ACL SETUSER default -subscribe").await;
     let [holder, operator] = processes(&patient(&server).ttl(Duration::from_secs(3))).await;
     let guard = holder.lock(KEY).await.unwrap();
-    assert!(operator.force_release(KEY).await.unwrap());
+    assert!(operator.admin().force_release(KEY).await.unwrap());
     within(DEADLINE, "a renewal finds it", guard.held().lost()).await;
     assert_eq!(server.listeners().await, 0);
 }
@@ -133,7 +133,7 @@ async fn a_forged_end_is_believed_and_lets_no_caller_in_beside_the_holder() {
     let [holder, other] = processes(&patient(&server).ttl(TTL)).await;
     server.until_listening(2).await;
     let body = hold_for_ever(&holder).await;
-    let hold = &other.inspect(KEY).await.unwrap().unwrap().holders[0].hold_id;
+    let hold = &other.admin().inspect(KEY).await.unwrap().unwrap().holders[0].hold_id;
     let forged = format!("forced {hold} {KEY}");
     let mut connection = server.connection().await;
     let _: () = connection

@@ -55,6 +55,7 @@ async fn a_killed_holder_keeps_the_next_one_out_until_its_lease_ends_and_no_long
     let locks = connect(&server).await;
     holder.sigkill();
     let info = locks
+        .admin()
         .inspect(KEY)
         .await
         .unwrap()

@@ -99,7 +99,7 @@ async fn work_that_returns_resigns_and_its_output_is_returned() {
     assert_eq!((first.unwrap(), second.unwrap()), (42, 42));
     assert_eq!(section.visits(), 2);
     assert!(start.elapsed() < SECOND);
-    assert!(one.inspect(KEY).await.unwrap().is_none());
+    assert!(one.admin().inspect(KEY).await.unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,7 +114,7 @@ async fn a_leader_that_loses_its_lock_is_dropped_and_leads_again() {
         let (locks, is_last) = (&locks, terms == 5);
         async move {
             if !is_last {
-                assert!(locks.force_release(KEY).await.unwrap());
+                assert!(locks.admin().force_release(KEY).await.unwrap());
                 pending::<()>().await;
             }
         }

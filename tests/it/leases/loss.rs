@@ -39,7 +39,7 @@ async fn a_forced_release_drops_the_body_at_once(locks: Locks) {
     let dropped = Arc::new(AtomicBool::new(false));
     let body = async {
         let _flag = Dropped(Arc::clone(&dropped));
-        assert!(locks.force_release("key").await.unwrap());
+        assert!(locks.admin().force_release("key").await.unwrap());
         std::future::pending::<()>().await;
     };
     // It is not renewed before the end of the test.
@@ -54,7 +54,7 @@ async fn on_request_the_body_runs_on_and_can_see_the_loss(locks: Locks) {
     let body = async {
         let held = held("key").unwrap();
         assert!(!held.is_lost() && held.remaining() > Duration::ZERO);
-        assert!(locks.force_release("key").await.unwrap());
+        assert!(locks.admin().force_release("key").await.unwrap());
         assert_eq!(held.lost().await, LostReason::Deleted);
         assert!(held.is_lost());
         assert_eq!(held.remaining(), Duration::ZERO);
@@ -68,7 +68,7 @@ async fn on_request_the_body_runs_on_and_can_see_the_loss(locks: Locks) {
 
 async fn a_guard_reports_its_loss(locks: Locks) {
     let guard = locks.lock("key").ttl(TTL).await.unwrap();
-    assert!(locks.force_release("key").await.unwrap());
+    assert!(locks.admin().force_release("key").await.unwrap());
     assert_eq!(guard.held().lost().await, LostReason::Deleted);
     let refused = guard.scope(async { unreachable!("entered") }).await;
     assert!(is_gone::<()>(&refused));
@@ -76,7 +76,7 @@ async fn a_guard_reports_its_loss(locks: Locks) {
 
     let keep = locks.lock("key").ttl(TTL).on_lost(OnLost::KeepRunning);
     let guard = keep.await.unwrap();
-    assert!(locks.force_release("key").await.unwrap());
+    assert!(locks.admin().force_release("key").await.unwrap());
     assert_eq!(guard.held().lost().await, LostReason::Deleted);
     assert!(
         guard
@@ -90,7 +90,7 @@ async fn a_guard_reports_its_loss(locks: Locks) {
 /// This is so even if the body continues: a request for the lock must not get a lost one.
 async fn a_lost_lock_is_not_reentered(locks: Locks) {
     let body = async {
-        assert!(locks.force_release("key").await.unwrap());
+        assert!(locks.admin().force_release("key").await.unwrap());
         held("key").unwrap().lost().await;
         let nested = locks.with_lock("key", async { unreachable!("entered") });
         assert!(is_gone::<()>(&nested.await));
@@ -109,14 +109,14 @@ async fn a_lost_lock_is_not_reentered(locks: Locks) {
 
 /// It was not noticed before: the body may have worked at the same time as the next holder.
 async fn a_loss_found_by_the_release_is_reported(locks: Locks) {
-    let body = async { assert!(locks.force_release("key").await.unwrap()) };
+    let body = async { assert!(locks.admin().force_release("key").await.unwrap()) };
     assert!(is_gone(&locks.with_lock("key", body).await));
     let guard = locks.lock("key").await.unwrap();
-    assert!(locks.force_release("key").await.unwrap());
+    assert!(locks.admin().force_release("key").await.unwrap());
     assert!(is_gone(&guard.release().await));
     // A nested call may notice it first, and the body does not continue.
     let body = async {
-        assert!(locks.force_release("key").await.unwrap());
+        assert!(locks.admin().force_release("key").await.unwrap());
         let entered = locks.with_lock("key", async { unreachable!("entered") });
         let told: Result<(), LockError> = entered.await;
         unreachable!("{told:?}");
@@ -134,7 +134,7 @@ async fn lost_never_resolves_after_a_release(locks: Locks) {
     assert!((&mut lost).now_or_never().is_none() && !held.is_lost());
     // It does not take the loss of another hold for its own either.
     let guard = locks.lock("key").ttl(TTL).await.unwrap();
-    assert!(locks.force_release("key").await.unwrap());
+    assert!(locks.admin().force_release("key").await.unwrap());
     guard.held().lost().await;
     assert!((&mut lost).now_or_never().is_none() && !held.is_lost());
 }

@@ -29,7 +29,7 @@ async fn a_body_that_outlives_max_hold_is_dropped() {
             held <= max_hold + SECOND / 100 && held > max_hold * 98 / 100,
             "{held:?}"
         );
-        let is_free = async || locks.inspect("key").await.unwrap().is_none();
+        let is_free = async || locks.admin().inspect("key").await.unwrap().is_none();
         eventually(DEADLINE, "the release", is_free).await;
     }
 }
@@ -46,7 +46,7 @@ async fn a_body_that_runs_on_can_see_that_its_time_is_over() {
         assert_eq!(held.lost().await, LostReason::MaxHold);
         // In the store the lock expires, because it is not renewed.
         sleep(31 * SECOND).await;
-        assert!(locks.inspect("key").await.unwrap().is_none());
+        assert!(locks.admin().inspect("key").await.unwrap().is_none());
         "the output"
     };
     let output = request.on_lost(OnLost::KeepRunning).run(body).await;
@@ -61,7 +61,7 @@ async fn max_hold_equal_to_the_ttl_is_never_renewed() {
     let start = Instant::now();
     let guard = locks.lock("key").ttl(ttl).max_hold(ttl).await.unwrap();
     let left = async || {
-        let info = locks.inspect("key").await.unwrap().unwrap();
+        let info = locks.admin().inspect("key").await.unwrap().unwrap();
         info.remaining.unwrap()
     };
     for _ in 0..29 {

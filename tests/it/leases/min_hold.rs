@@ -14,7 +14,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 const SECOND: Duration = Duration::from_secs(1);
 
 async fn is_free(locks: &Locks) -> bool {
-    locks.inspect(KEY).await.unwrap().is_none()
+    locks.admin().inspect(KEY).await.unwrap().is_none()
 }
 
 #[tokio::test(start_paused = true)]
@@ -102,7 +102,7 @@ async fn an_operator_can_end_it() {
     job.run(async {}).await.unwrap();
     sleep(HOUR / 2).await;
     assert!(!is_free(&locks).await);
-    assert!(locks.force_release(KEY).await.unwrap());
+    assert!(locks.admin().force_release(KEY).await.unwrap());
     assert!(locks.lock(KEY).no_wait().await.is_ok());
 }
 
@@ -151,7 +151,11 @@ async fn each_of_several_locks_is_kept() {
     for (pause, stands) in [(HOUR - SECOND, true), (2 * SECOND, false)] {
         sleep(pause).await;
         for key in [KEY, "other"] {
-            assert_eq!(locks.inspect(key).await.unwrap().is_some(), stands, "{key}");
+            assert_eq!(
+                locks.admin().inspect(key).await.unwrap().is_some(),
+                stands,
+                "{key}"
+            );
         }
     }
 }
@@ -238,7 +242,7 @@ async fn a_lock_that_has_moved_has_it_from_the_beginning() {
     let job = locks.lock(KEY).min_hold(HOUR).run(lease);
     let (left, ()) = tokio::join!(job, async {
         let waits = async || {
-            let info = other.inspect(KEY).await.unwrap();
+            let info = other.admin().inspect(KEY).await.unwrap();
             info.is_some_and(|info| info.waiting_processes == 1)
         };
         eventually(DEADLINE, "it waits", waits).await;

@@ -62,7 +62,13 @@ fn impatient(builder: LocksBuilder) -> LocksBuilder {
 }
 
 async fn is_free(locks: &Locks, key: &str) {
-    let free = async || locks.inspect(key).await.is_ok_and(|info| info.is_none());
+    let free = async || {
+        locks
+            .admin()
+            .inspect(key)
+            .await
+            .is_ok_and(|info| info.is_none())
+    };
     eventually(DEADLINE, &format!("{key} is free"), free).await;
 }
 

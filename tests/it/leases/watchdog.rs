@@ -14,7 +14,7 @@ on_both_stores!(a_reentry_lengthens_the_lease_and_never_shortens_it);
 
 /// The remaining lease in the store.
 async fn remaining(locks: &Locks) -> Duration {
-    let info = locks.inspect("key").await.unwrap();
+    let info = locks.admin().inspect("key").await.unwrap();
     info.expect("a held lock").remaining.expect("a lease")
 }
 

@@ -126,7 +126,8 @@ mod forbidding {
         #[cfg(test)] _why: &str,
         locks: Locks,
     ) -> Outcome {
-        Ok(holds(format!("forbidding:{id}")) && locks.inspect("forbidding:1").await?.is_some())
+        Ok(holds(format!("forbidding:{id}"))
+            && locks.admin().inspect("forbidding:1").await?.is_some())
     }
 }
 

@@ -34,7 +34,7 @@ async fn walk(root: u32, below: u32) -> Result<u32, LockError> {
 async fn recursion_reenters_the_lock_and_needs_no_box() {
     let locks = Locks::in_memory();
     assert_eq!(locks.scope(walk(7, 200)).await.unwrap(), 201);
-    assert!(locks.inspect("tree:7").await.unwrap().is_none());
+    assert!(locks.admin().inspect("tree:7").await.unwrap().is_none());
 }
 
 #[locked("parse:{text}")]
@@ -61,6 +61,7 @@ async fn the_lock_is_released_whichever_way_the_body_ends() {
     for text in ["5", "x", "0"] {
         assert!(
             locks
+                .admin()
                 .inspect(format!("parse:{text}"))
                 .await
                 .unwrap()

@@ -23,18 +23,18 @@ impl Shop {
 
     #[locked(key = self.shared, locks = &self.locks)]
     async fn by_reference(&self) -> Result<bool, LockError> {
-        Ok(self.locks.inspect(self.shared).await?.is_some())
+        Ok(self.locks.admin().inspect(self.shared).await?.is_some())
     }
 }
 
 #[locked("{id}", locks = locks)]
 async fn by_arc(id: u32, locks: Arc<Locks>) -> Result<bool, LockError> {
-    Ok(locks.inspect("1").await?.is_some())
+    Ok(locks.admin().inspect("1").await?.is_some())
 }
 
 #[locked("{id}", locks = locks)]
 async fn by_mut(id: u32, locks: &mut Locks) -> Result<bool, LockError> {
-    Ok(locks.inspect("1").await?.is_some())
+    Ok(locks.admin().inspect("1").await?.is_some())
 }
 
 static LOCKS: LazyLock<Locks> = LazyLock::new(Locks::in_memory);

@@ -168,7 +168,7 @@ async fn our_fields_look_like_theirs_and_count_as_theirs() {
         inner.await.unwrap();
     });
     outer.await.unwrap();
-    assert!(locks.inspect(KEY).await.unwrap().is_none());
+    assert!(locks.admin().inspect(KEY).await.unwrap().is_none());
 }
 
 /// This is so whichever way the lock came to its holder.
@@ -207,7 +207,7 @@ async fn read_and_write_locks_of_redisson_exclude_ours() {
         assert!(one.lock(KEY).try_acquire().await.unwrap().is_none());
         let reading = one.lock(KEY).read().try_acquire();
         assert!(reading.await.unwrap().is_none());
-        let info = one.inspect(KEY).await.unwrap().unwrap();
+        let info = one.admin().inspect(KEY).await.unwrap().unwrap();
         let holders: Vec<_> = info.holders.iter().map(|holder| holder.depth).collect();
         assert_eq!(holders, [1], "{mode}: the mode is no holder");
         let _: u32 = theirs.del(KEY).await.unwrap();

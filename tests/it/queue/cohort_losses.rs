@@ -46,7 +46,7 @@ async fn a_lost_lease_is_lost_for_the_present_member_alone() {
     guard.release().await.unwrap();
     let present_held = within(DEADLINE, "the member", has_entered).await.unwrap();
     assert_eq!(present_held.hold_id(), first.hold_id());
-    assert!(elsewhere.force_release(KEY).await.unwrap());
+    assert!(elsewhere.admin().force_release(KEY).await.unwrap());
     let ended = within(DEADLINE, "the loss", present).await.unwrap();
     assert!(matches!(
         ended,

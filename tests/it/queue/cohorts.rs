@@ -104,7 +104,10 @@ async fn an_inspection_shows_the_first_token_of_the_group() {
     warm(&locks).await;
     let look = || async {
         let own = held(KEY).unwrap().fencing_token();
-        (own, locks.inspect(KEY).await.unwrap().unwrap().token)
+        (
+            own,
+            locks.admin().inspect(KEY).await.unwrap().unwrap().token,
+        )
     };
     let visit = || locks.with_lock(KEY, look());
     let (one, two, three) = tokio::try_join!(visit(), visit(), visit()).unwrap();

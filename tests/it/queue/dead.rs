@@ -10,7 +10,8 @@ use crate::support::{
     until_queued, within,
 };
 use redis::AsyncCommands;
-use reentry::{LockInfo, Locks, held};
+use reentry::admin::LockInfo;
+use reentry::{Locks, held};
 
 /// A place in the queue lives for two heartbeats, and so does the first lease of a lock that has moved.
 const HEARTBEAT: Duration = Duration::from_secs(2);
@@ -68,7 +69,7 @@ impl Ground {
     }
 
     async fn info(&self) -> LockInfo {
-        let info = self.holder.inspect(KEY).await.unwrap();
+        let info = self.holder.admin().inspect(KEY).await.unwrap();
         info.expect("a lock that is held")
     }
 

@@ -12,7 +12,7 @@ use reentry::Locks;
 async fn warm(locks: &Locks) {
     for _ in 0..2 {
         let guard = locks.lock(KEY).await.unwrap();
-        assert!(locks.force_release(KEY).await.unwrap());
+        assert!(locks.admin().force_release(KEY).await.unwrap());
         drop(guard.release().await);
     }
 }

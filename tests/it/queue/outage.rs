@@ -31,7 +31,7 @@ async fn crowd(section: &Arc<Section>, processes: [&Locks; 2]) -> JoinSet<()> {
             tasks.spawn(async move {
                 let visit = section.visit_until(async {
                     let ours = held(KEY).unwrap();
-                    let info = locks.inspect(KEY).await.unwrap();
+                    let info = locks.admin().inspect(KEY).await.unwrap();
                     let info = info.expect("a lock that is held");
                     let [holder] = &info.holders[..] else {
                         panic!("not one holder, but {info:?}");
@@ -65,7 +65,7 @@ async fn waiters_outlive_a_restart_and_the_holder_keeps_its_lock() {
         // All have a connection again, including the waiters.
         let both = async || queued(&server).await == 2;
         eventually(DEADLINE, "both processes stand in the queue", both).await;
-        let info = holder.inspect(KEY).await.unwrap().unwrap();
+        let info = holder.admin().inspect(KEY).await.unwrap().unwrap();
         assert_eq!(info.token, Some(guard.held().fencing_token()));
         assert!(!guard.held().is_lost() && section.visits() == 0);
     }

@@ -19,7 +19,7 @@ async fn the_attempts_are_made_in_their_interval_and_the_last_is_busy() {
     assert_eq!(begun.elapsed(), 3 * SECOND);
     // It has not waited, and leaves nothing.
     guard.release().await.unwrap();
-    assert!(locks.inspect(KEY).await.unwrap().is_none());
+    assert!(locks.admin().inspect(KEY).await.unwrap().is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,7 +60,7 @@ async fn a_retry_of_several_keys_takes_all_of_them_or_none() {
     let all = || locks.lock_all(["a", "b"]).retry(2, SECOND);
     let tried = all().await;
     assert!(matches!(tried, Err(LockError::Busy { .. })), "{tried:?}");
-    assert!(locks.inspect("a").await.unwrap().is_none());
+    assert!(locks.admin().inspect("a").await.unwrap().is_none());
     guard.release().await.unwrap();
     all().await.unwrap().release().await.unwrap();
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use crate::support::stats::Calls;
 use crate::support::{RedisServer, connect, depths, on_both_stores, until_depths, until_waiting};
 use reentry::__admin::Ids as _;
+use reentry::admin::Holder;
 use reentry::testing::Server;
-use reentry::{Holder, LockError, Locks, held};
+use reentry::{LockError, Locks, held};
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -55,7 +56,7 @@ async fn readers_and_writers_never_meet(locks: Locks) {
         done.unwrap();
     }
     assert!(together.load(SeqCst) > 1);
-    assert!(locks.inspect("key").await.unwrap().is_none());
+    assert!(locks.admin().inspect("key").await.unwrap().is_none());
 }
 
 /// Each reader shows its own hold.
@@ -65,7 +66,7 @@ async fn a_read_that_does_not_wait_enters_beside_others_and_not_behind_a_writer(
     for _ in 0..10 {
         guards.push(read().await.unwrap());
     }
-    let info = locks.inspect("key").await.unwrap().unwrap();
+    let info = locks.admin().inspect("key").await.unwrap().unwrap();
     let first = guards[0].held();
     assert!(first.is_shared() && info.is_shared);
     assert_eq!(info.token, Some(first.fencing_token()));
@@ -212,7 +213,7 @@ async fn a_reader_that_dies_keeps_a_writer_out_for_its_own_lease_alone() {
     server.partition(&dies);
     dead.abort();
     let living = async || {
-        let info = stays.inspect("key").await.unwrap().unwrap();
+        let info = stays.admin().inspect("key").await.unwrap().unwrap();
         let lives = |holder: &&Holder| holder.remaining.is_some_and(|left| !left.is_zero());
         info.holders.iter().filter(lives).count()
     };

@@ -105,7 +105,7 @@ impl Ground {
         let key = "order:nested";
         let nested = locks.with_lock(key, async {
             loop {
-                let info = locks.inspect(key).await?;
+                let info = locks.admin().inspect(key).await?;
                 let has_followed = info.is_some_and(|info| info.holders[0].depth == 2);
                 if has_followed || self.has_rejected_in_a_script().await {
                     return Ok::<_, LockError>(has_followed);
@@ -116,7 +116,7 @@ impl Ground {
         let has_followed = locks.with_lock(key, nested).await???;
 
         let taken = locks.lock("order:taken").await?;
-        assert!(locks.force_release("order:taken").await?);
+        assert!(locks.admin().force_release("order:taken").await?);
         drop(taken.release().await);
 
         self.moves(&locks, "order:moves").await?;
@@ -140,7 +140,7 @@ impl Ground {
         let other = self.locks().await?;
         let guard = locks.lock(key).await?;
         let releasing = async {
-            let waits = async || match locks.inspect(key).await {
+            let waits = async || match locks.admin().inspect(key).await {
                 Ok(info) => info.is_some_and(|info| info.waiting_processes == 1),
                 Err(_) => true,
             };
@@ -254,8 +254,8 @@ async fn a_user_with_a_prefix_of_its_own_has_no_part_in_the_locks_of_others() {
     let key = "stock:7";
     for refused in [
         locks.with_lock(key, async {}).await,
-        locks.inspect(key).await.map(drop),
-        locks.force_release(key).await.map(drop),
+        locks.admin().inspect(key).await.map(drop),
+        locks.admin().force_release(key).await.map(drop),
     ] {
         assert!(
             matches!(refused, Err(LockError::Misuse { .. })),

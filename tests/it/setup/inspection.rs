@@ -9,12 +9,28 @@ use redis::AsyncCommands;
 use reentry::__admin::{HoldId, Ids as _};
 use reentry::{LockError, Locks, held};
 
-on_both_stores!(a_held_lock_shows_its_holder,);
+on_both_stores!(a_held_lock_shows_its_holder, a_ping_leaves_nothing);
+
+async fn a_ping_leaves_nothing(locks: Locks) {
+    locks.ping().await.unwrap();
+    let info = locks.admin().inspect("ping").await.unwrap();
+    assert!(info.is_none());
+}
+
+#[tokio::test]
+async fn a_ping_of_a_stopped_server_is_an_outage() {
+    let server = RedisServer::start().await;
+    let locks = patient(&server).build().await.unwrap();
+    locks.ping().await.unwrap();
+    server.stop();
+    let error = locks.ping().await.unwrap_err();
+    assert!(error.is_unavailable() && error.key().is_none(), "{error}");
+}
 
 async fn a_held_lock_shows_its_holder(locks: Locks) {
     let ttl = Duration::from_secs(20);
     let body = async {
-        let info = locks.inspect("key").await.unwrap().unwrap();
+        let info = locks.admin().inspect("key").await.unwrap().unwrap();
         let held = held("key").unwrap();
         let [holder] = info.holders.as_slice() else {
             panic!("{info:?}");
@@ -42,7 +58,7 @@ async fn odd_data_in_a_lock_is_shown_and_not_released_by_force() {
     let depths = [("-1", 0), ("1.5", 0), ("text", 0), ("7", 7)];
     for (depth, shown) in depths {
         let _: u64 = connection.hset("key", b"\xffx:1", depth).await.unwrap();
-        let info = locks.inspect("key").await.unwrap().unwrap();
+        let info = locks.admin().inspect("key").await.unwrap().unwrap();
         let [holder] = info.holders.as_slice() else {
             panic!("{info:?}");
         };
@@ -52,15 +68,15 @@ async fn odd_data_in_a_lock_is_shown_and_not_released_by_force() {
         );
         assert_eq!(holder.depth, shown, "{depth}");
         assert_eq!((info.remaining, info.token), (None, None));
-        assert!(is_refused(locks.force_release("key").await));
+        assert!(is_refused(locks.admin().force_release("key").await));
         assert_eq!(server.ask("DEL key").await, "1");
         locks.with_lock("key", async {}).await.unwrap();
     }
     let fields: Vec<_> = (0..9_000).map(|n| (format!("field:{n}"), 1)).collect();
     let () = connection.hset_multiple("key", &fields).await.unwrap();
-    let info = locks.inspect("key").await.unwrap().unwrap();
+    let info = locks.admin().inspect("key").await.unwrap().unwrap();
     assert_eq!(info.holders.len(), 1_000);
-    assert!(is_refused(locks.force_release("key").await));
+    assert!(is_refused(locks.admin().force_release("key").await));
     assert_eq!(server.ask("HLEN key").await, "9000");
 }
 
@@ -89,7 +105,7 @@ async fn a_prefix_shows_in_redis_and_not_in_the_api() {
         assert_eq!(server.ask("EXISTS key").await, "0");
         assert_eq!(held("key").unwrap().key(), "key");
         assert!(held("app:key").is_none());
-        assert!(locks.inspect("key").await.unwrap().is_some());
+        assert!(locks.admin().inspect("key").await.unwrap().is_some());
         // This is the same key in the store, whichever prefix and name it has.
         let error = build("").await.lock("app:key").no_wait().await.unwrap_err();
         assert_eq!(error.key(), Some("app:key"));
@@ -99,8 +115,11 @@ async fn a_prefix_shows_in_redis_and_not_in_the_api() {
         // Another prefix is another lock.
         let other = build("other:").await;
         other.lock("key").no_wait().run(async {}).await.unwrap();
-        assert!(locks.force_release("key").await.unwrap());
-        assert!(!locks.force_release("key").await.unwrap(), "it is free");
+        assert!(locks.admin().force_release("key").await.unwrap());
+        assert!(
+            !locks.admin().force_release("key").await.unwrap(),
+            "it is free"
+        );
         std::future::pending::<()>().await;
     };
     let request = locks.lock("key").ttl(Duration::from_secs(3));

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::support::{DEADLINE, RedisServer, eventually, patient};
 use reentry::__admin::Ids as _;
-use reentry::{LockError, Locks, Process};
+use reentry::admin::Process;
+use reentry::{LockError, Locks};
 
 /// An owner whose process is [`RECORD`].
 const HOLD: &str = "0a1b2c3d-4e5f-4000-8000-000000000000:1";
@@ -22,7 +23,7 @@ async fn held_elsewhere(server: &RedisServer) {
 
 /// The process that each way of inspection returns.
 async fn seen(locks: &Locks) -> [Option<Process>; 2] {
-    let inspected = locks.inspect("order:42").await.unwrap().unwrap();
+    let inspected = locks.admin().inspect("order:42").await.unwrap().unwrap();
     let late = locks.lock("order:42").wait(Duration::from_secs(1)).await;
     let Err(LockError::Busy { holder, .. }) = late else {
         panic!("{late:?}");
@@ -91,7 +92,7 @@ async fn a_process_has_one_record_that_lives_a_day_and_comes_back() {
     let guard = locks.lock("order:42").await.unwrap();
     let owner = guard.held().owner().to_string().replace('-', "");
     assert_eq!(*record, format!("reentry:process:{}", &owner[..12]));
-    let info = others.inspect("order:42").await.unwrap().unwrap();
+    let info = others.admin().inspect("order:42").await.unwrap().unwrap();
     assert_eq!(
         info.holders[0].process.as_ref().unwrap().pid,
         std::process::id()
@@ -102,7 +103,7 @@ async fn a_process_has_one_record_that_lives_a_day_and_comes_back() {
     server.kill_command_connections().await;
     let is_back = async || {
         // A request opens the next connection.
-        let _ = locks.inspect("order:42").await;
+        let _ = locks.admin().inspect("order:42").await;
         records(&server).await == [record.clone()]
     };
     eventually(DEADLINE, "the next connection describes it", is_back).await;

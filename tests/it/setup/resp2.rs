@@ -64,7 +64,7 @@ async fn a_holder_is_told_at_once_that_its_lock_was_taken_away() {
         let [holder, operator] = processes(&unhurried_at(&url)).await;
         server.until_listening(2).await;
         let guard = holder.lock(KEY).await.unwrap();
-        assert!(operator.force_release(KEY).await.unwrap());
+        assert!(operator.admin().force_release(KEY).await.unwrap());
         within(DEADLINE, "the holder is told", guard.held().lost()).await;
     }
 }
@@ -136,7 +136,7 @@ async fn an_idle_holder_notices_a_restart_without_data() {
         let [holder, looker] = processes(&unhurried_at(&url)).await;
         server.until_listening(2).await;
         let body = tokio::spawn(async move { idle(&holder).await });
-        let held = async || looker.inspect(KEY).await.unwrap().is_some();
+        let held = async || looker.admin().inspect(KEY).await.unwrap().is_some();
         eventually(DEADLINE, "the lock is held", held).await;
         server.restart_empty().await;
         let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();

@@ -65,14 +65,14 @@ async fn no_password_shows_in_anything_that_can_be_printed() {
     let scope = guard.scope(async {});
     shown.push(debug(&scope));
     scope.await.unwrap();
-    shown.push(debug(&locks.inspect("key").await.unwrap()));
+    shown.push(debug(&locks.admin().inspect("key").await.unwrap()));
     shown.push(all_of(&request.clone().await.unwrap_err()));
     guard.release().await.unwrap();
 
     server.stop();
     for _ in 0..3 {
         shown.push(all_of(&request.clone().await.unwrap_err()));
-        shown.push(all_of(&locks.inspect("key").await.unwrap_err()));
+        shown.push(all_of(&locks.admin().inspect("key").await.unwrap_err()));
         shown.push(debug(&locks));
     }
     for text in shown {

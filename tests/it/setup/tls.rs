@@ -17,7 +17,9 @@ async fn role_that_locks() {
     };
     let depth = async {
         let locks = patient_at(role.var("URL")).build().await?;
-        let inner = locks.with_lock("order:42", async { locks.inspect("order:42").await });
+        let inner = locks.with_lock("order:42", async {
+            locks.admin().inspect("order:42").await
+        });
         let info = locks.with_lock("order:42", inner).await???;
         Ok::<_, LockError>(info.unwrap().holders[0].depth)
     };

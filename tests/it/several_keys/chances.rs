@@ -85,6 +85,9 @@ async fn random_transfers_of_three_processes_lose_nothing() {
     let visits = u64::from(visits.sum::<u32>());
     assert!((2 * SECTIONS..=3 * SECTIONS).contains(&visits), "{visits}");
     for key in keys(&(0..ACCOUNTS).collect::<Vec<_>>()) {
-        assert!(processes[0].inspect(&key).await.unwrap().is_none(), "{key}");
+        assert!(
+            processes[0].admin().inspect(&key).await.unwrap().is_none(),
+            "{key}"
+        );
     }
 }

@@ -108,7 +108,7 @@ async fn an_acquisition_that_waits_keeps_what_it_has() {
     let holder = locks.lock(SECOND).await.unwrap();
     let waiting = tokio::spawn(locks.lock_all(KEYS).wait(Duration::MAX).run(async {}));
     sleep(Duration::from_secs(600)).await;
-    let first = locks.inspect(FIRST).await.unwrap().unwrap();
+    let first = locks.admin().inspect(FIRST).await.unwrap().unwrap();
     assert!(locks.lock(FIRST).try_acquire().await.unwrap().is_none());
     holder.release().await.unwrap();
     waiting.await.unwrap().unwrap();

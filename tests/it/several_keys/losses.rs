@@ -116,7 +116,7 @@ async fn what_is_held_while_waiting_is_renewed() {
     for _ in 0..10 {
         tokio::time::sleep(SECOND).await;
         for key in ["b", "c"] {
-            assert!(locks.inspect(key).await.unwrap().is_some(), "{key}");
+            assert!(locks.admin().inspect(key).await.unwrap().is_some(), "{key}");
         }
     }
     elsewhere.release().await.unwrap();
@@ -136,7 +136,7 @@ async fn a_longer_ttl_of_a_re_entry_is_that_of_all() {
             remaining.iter().all(|left| *left > 30 * SECOND),
             "{remaining:?}"
         );
-        let info = locks.inspect("b").await.unwrap().unwrap();
+        let info = locks.admin().inspect("b").await.unwrap().unwrap();
         assert!(info.remaining.unwrap() > 30 * SECOND);
     };
     locks.lock_all(KEYS).run(body).await.unwrap();

@@ -70,5 +70,5 @@ async fn a_write_under_them_is_refused_at_once(locks: Locks) {
     };
     let inside = locks.lock_all(KEYS).read().run(inside);
     inside.await.unwrap();
-    assert!(locks.inspect("d").await.unwrap().is_none());
+    assert!(locks.admin().inspect("d").await.unwrap().is_none());
 }

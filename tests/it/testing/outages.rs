@@ -44,7 +44,14 @@ async fn a_server_that_is_stopped_does_not_go_on_by_itself() {
     server.pause();
     server.stop();
     server.resume();
-    assert!(locks.inspect(KEY).await.unwrap_err().is_unavailable());
+    assert!(
+        locks
+            .admin()
+            .inspect(KEY)
+            .await
+            .unwrap_err()
+            .is_unavailable()
+    );
     server.start();
     assert!(locks.lock(KEY).try_acquire().await.unwrap().is_some());
 }
@@ -88,7 +95,7 @@ async fn what_is_cut_off_is_executed_if_it_was_sent_before() {
         };
         assert!(source.is_outcome_unknown(), "it cannot know");
         assert_eq!(start.elapsed(), SECOND, "the response timeout");
-        assert_eq!(b.inspect(KEY).await.unwrap().is_some(), sent_before);
+        assert_eq!(b.admin().inspect(KEY).await.unwrap().is_some(), sent_before);
         server.heal(&a);
         drop(b.lock(KEY).wait(2 * SECOND).await.expect("it was released"));
     }

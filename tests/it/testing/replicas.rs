@@ -61,7 +61,13 @@ async fn servers_are_apart_and_each_replica_has_its_own_options() {
     let _other = other.locks().lock(KEY).no_wait().await.unwrap();
     let b = server.builder().prefix("b:").ttl(7 * SECOND);
     let _b = b.build_lazy().unwrap().lock(KEY).no_wait().await.unwrap();
-    let shown = server.locks().inspect("b:order:42").await.unwrap().unwrap();
+    let shown = server
+        .locks()
+        .admin()
+        .inspect("b:order:42")
+        .await
+        .unwrap()
+        .unwrap();
     assert_eq!(shown.remaining, Some(7 * SECOND));
     let shown = format!("{server:?}");
     assert_eq!(shown, "Server { condition: Running, .. }");
@@ -96,7 +102,7 @@ async fn an_error_names_the_step_and_its_cause() {
     let server = Server::new();
     let locks = server.locks();
     server.stop();
-    let error = locks.inspect(KEY).await.unwrap_err();
+    let error = locks.admin().inspect(KEY).await.unwrap_err();
     let source = error.source().unwrap();
     assert_eq!(source.to_string(), "connect failed at the server in memory");
     assert_eq!(source.source().unwrap().to_string(), "connection refused");

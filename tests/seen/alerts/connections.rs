@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use reentry::{LockError, LockInfo};
+use reentry::LockError;
+use reentry::admin::LockInfo;
 
 use super::{KEY, SECOND};
 use crate::prometheus::{Fires, Scrapes};
@@ -42,7 +43,7 @@ async fn messages_that_are_lost_are_an_alarm() -> Result<(), LockError> {
             let guard = one.lock(KEY).await?;
             let waiting = tokio::spawn(other.lock(KEY).acquire());
             let is_queued = async || {
-                let info = one.inspect(KEY).await;
+                let info = one.admin().inspect(KEY).await;
                 let waits = |info: LockInfo| info.waiting_processes == 1;
                 info.is_ok_and(|info| info.is_some_and(waits))
                     && !server.subscriptions().await.is_empty()

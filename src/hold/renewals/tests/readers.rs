@@ -49,7 +49,7 @@ async fn one_that_has_left_is_not_renewed_with_the_others() {
     left.release().await.expect("released");
     let renewed = store.renewed_within(30 * SECOND).await;
     assert_eq!(renewed, 3);
-    let shown = locks.inspect("key").await.expect("memory");
+    let shown = locks.admin().inspect("key").await.expect("memory");
     assert_eq!(shown.map(|info| info.holders.len()), Some(3));
     drop(guards);
 }

@@ -30,7 +30,7 @@ async fn a_reader_that_max_hold_covers_is_not_renewed_with_others() {
         .await
         .unwrap();
     crate::base::timer::sleep(29 * SECOND).await;
-    let shown = locks.inspect("key").await.unwrap().unwrap();
+    let shown = locks.admin().inspect("key").await.unwrap().unwrap();
     let remaining: Vec<_> = shown.holders.iter().map(|it| it.remaining).collect();
     let least = remaining.iter().flatten().min().copied();
     assert!(

@@ -1,20 +1,43 @@
-//! The inspection of one lock: its holders and waiters.
+//! For operators, and for tests: what a lock is like in the store, and how to take it away from its holder.
+//!
+//! A program that only uses locks needs none of it. The commands `reentry show` and `reentry release` do the same.
 
 use std::time::Duration;
 
 use crate::api::engine::Engine;
 use crate::api::locks::{Locks, on};
 use crate::base::error::LockError;
-use crate::base::holder::Holder;
 use crate::base::id::FencingToken;
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::store::Snapshot;
 
+pub use crate::base::holder::Holder;
+pub use crate::base::process::Process;
+
 /// How long a query waits for the descriptions of the processes.
 pub(super) const DESCRIBED_WITHIN: Duration = Duration::from_secs(1);
 
 impl Locks {
+    /// Returns the functions for operators.
+    ///
+    /// # Examples
+    ///
+    /// See [`Admin::inspect`].
+    #[must_use]
+    pub fn admin(&self) -> Admin {
+        let locks = self.clone();
+        Admin { locks }
+    }
+}
+
+/// The functions for operators; see [`Locks::admin`](crate::Locks::admin).
+#[derive(Clone, Debug)]
+pub struct Admin {
+    locks: Locks,
+}
+
+impl Admin {
     /// Returns the present holder and the waiters of the lock, or `None` if it is free.
     ///
     /// The server examines the processes that wait. If 1,000 processes wait, this blocks it for 2 ms or more. Of more
@@ -37,26 +60,74 @@ impl Locks {
     /// # async fn main() -> Result<(), reentry::LockError> {
     /// let locks = reentry::Locks::in_memory();
     /// let guard = locks.lock("order:42").await?;
-    /// let holders = locks.inspect("order:42").await?.map(|info| info.holders);
+    /// let holders = locks.admin().inspect("order:42").await?.map(|info| info.holders);
     /// assert_eq!(holders.map(|holders| holders[0].depth), Some(1));
     /// # Ok(())
     /// # }
     /// ```
     pub async fn inspect(&self, key: impl AsRef<str>) -> Result<Option<LockInfo>, LockError> {
-        let key = self.engine().open_key(key.as_ref())?;
-        let snapshot = self.engine().look(&key).await.map_err(on(&key))?;
+        let key = self.locks.engine().open_key(key.as_ref())?;
+        let snapshot = self.locks.engine().look(&key).await.map_err(on(&key))?;
         let Some(snapshot) = snapshot else {
             return Ok(None);
         };
-        let mut info = LockInfo::new(self.engine(), &key, snapshot);
-        let store = self.engine().store();
+        let mut info = LockInfo::new(self.locks.engine(), &key, snapshot);
+        let store = self.locks.engine().store();
         let holders = &mut info.holders;
         store.describe_holders(holders, DESCRIBED_WITHIN).await;
         Ok(Some(info))
     }
+
+    /// Takes the lock away from its present holder, or from its readers. If there are more than 1,000 readers, it takes
+    /// the lock away from 1,000 of them. Returns `false` if the lock is free.
+    ///
+    /// A holder of this `Locks` is informed immediately. A holder elsewhere is informed by a message. The message
+    /// cannot arrive over a pool, and it may be lost. Then the holder learns of the loss at its next renewal, or at its
+    /// deadline, and may continue to work until then. Use this method as an operator, or for a holder that is known to
+    /// be dead. A hold that began after this call examined the lock is not affected.
+    ///
+    /// A key that holds something other than a lock is not changed. A lock is a hash whose fields are all
+    /// `<uuid>:<number>`, as this crate and the classic scripts write them, each with a count of at least 1. The hash
+    /// may also have the field `mode`. A field that did not exist when this call examined the lock is not removed, and
+    /// keeps the lock held.
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Unavailable`] if the store does not respond. Then the lock may or may not have been taken away.
+    /// [`LockError::Misuse`] if the key holds something other than a lock, which was not changed.
+    ///
+    /// # Cancel safety
+    ///
+    /// After the future is dropped, the lock may or may not have been taken away.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let _guard = locks.lock("order:42").await?;
+    /// assert!(locks.admin().force_release("order:42").await?);
+    /// assert!(locks.admin().inspect("order:42").await?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn force_release(&self, key: impl AsRef<str>) -> Result<bool, LockError> {
+        let key = self.locks.engine().open_key(key.as_ref())?;
+        let snapshot = self.locks.engine().look(&key).await.map_err(on(&key))?;
+        let Some(snapshot) = snapshot else {
+            return Ok(false);
+        };
+        let ended = self
+            .locks
+            .engine()
+            .force_release(&key, snapshot.seen())
+            .await;
+        Ok(!ended.map_err(on(&key))?.is_empty())
+    }
 }
 
-/// The state of a lock in the store at one moment; see [`Locks::inspect`](crate::Locks::inspect).
+/// The state of a lock in the store at one moment; see [`Admin::inspect`].
 ///
 /// # Examples
 ///
@@ -65,7 +136,7 @@ impl Locks {
 /// # async fn main() -> Result<(), reentry::LockError> {
 /// let locks = reentry::Locks::in_memory();
 /// let guard = locks.lock("order:42").acquire().await?;
-/// let info = locks.inspect("order:42").await?.expect("it is held");
+/// let info = locks.admin().inspect("order:42").await?.expect("it is held");
 /// assert_eq!(info.token, Some(guard.held().fencing_token()));
 /// assert_eq!((info.holders.len(), info.waiters), (1, 0));
 /// # Ok(())
