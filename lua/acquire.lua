@@ -51,12 +51,7 @@ local function general()
           redis.call('PEXPIRE', KEYS[lock], ttl)
           remaining = tonumber(ttl)
         end
-        local token = known(stored)
-        if not token then
-          token = now
-          redis.call('HSET', KEYS[lock], 'mode', written(token, id))
-        end
-        return {1, token, remaining, now}
+        return {1, shown(now, id), remaining, now}
       end
     else
       ahead = head(now)
@@ -77,12 +72,7 @@ local function general()
     return {0, remaining, now}
   end
 
-  local done, reply = pcall(ask)
-  if not done then
-    -- include repair
-    messages = {}
-    reply = ask()
-  end
+  local reply = attempt(ask)
   tell()
   return reply
 end

@@ -7,18 +7,15 @@
 local lock, entries, line = 1, 2, 3
 local hold, target, seq, ttl = unpack(ARGV)
 -- include expire
+-- include repair
 
 local depth = redis.call('HGET', KEYS[lock], hold)
 if not depth then
   return 0
 end
-local last = redis.pcall('HGET', KEYS[entries], hold)
+local last = repair(entries, redis.pcall('HGET', KEYS[entries], hold))
 if type(last) == 'table' then
-  -- The key belongs to the crate: a value of another type is removed. Any other error is raised again below.
-  if string.find(last.err, 'WRONGTYPE', 1, true) then
-    redis.call('DEL', KEYS[entries])
-  end
-  last = redis.call('HGET', KEYS[entries], hold)
+  return last
 end
 last = tonumber(string.match(last or '', '^%d+$'))
 -- A duplicate that arrives late must not undo a newer change.

@@ -25,7 +25,7 @@ for at, field in ipairs(fields) do
     if value and not token then
       return redis.error_reply('NOLOCK the hash is no lock: `mode` alone, and not as this crate writes it')
     end
-  elseif not is_hold(field) or (value and not is_depth(value)) then
+  elseif not is_hold(field) or (value and (#value > 19 or not string.find(value, '^[1-9]%d*$'))) then
     return redis.error_reply('NOLOCK the hash is no lock: a lock has fields `<uuid>:<number>` with counts from 1, and `mode`')
   end
   if value then
@@ -56,11 +56,7 @@ local function move()
   end
 end
 -- The holds have left the lock, so a failure from here on is not an error of the call.
-if not pcall(move) then
-  -- include repair
-  messages = {}
-  pcall(move)
-end
+pcall(attempt, move)
 tell()
 -- The holds may belong to any process, so every process gets the message.
 if inside[1] ~= 'mode' then

@@ -9,24 +9,6 @@ local most, counts = unpack(ARGV)
 -- include entry
 -- include fields
 -- include read
-local function is_shared()
-  local first = read(redis.pcall('ZRANGE', KEYS[line], '(-INEXACT_FROM', '(0', 'BYSCORE', 'LIMIT', 0, 1))[1]
-  return first and redis.call('HEXISTS', KEYS[lock], string.sub(first, 2)) == 1
-end
-
--- Returns for each of these fields the remaining ms of its own lease, or -1.
-local function leases_of(fields, now)
-  local members, leases = {}, {}
-  for at, field in ipairs(fields) do
-    members[at] = 'r' .. field
-  end
-  for at, score in ipairs(redis.call('ZMSCORE', KEYS[line], unpack(members))) do
-    local ends = tonumber(score or 0)
-    local is_lease = ends < 0 and ends > -INEXACT_FROM
-    leases[at] = is_lease and math.max(-ends - math.floor(now / 1000), 0) or -1
-  end
-  return leases
-end
 
 local time = redis.call('TIME')
 local now, waiting = time[1] * 1000000 + time[2], 0
@@ -42,22 +24,18 @@ local found = fields_of(lock)
 if found.err then
   return found
 end
-local fields, depths = {}, {}
-for at = 1, #found, 2 do
-  -- If `mode` is the only field, another program has written it, and it can be released by force.
-  local is_holder = found[at] ~= 'mode' or #found == 2
-  if is_holder and #fields < tonumber(most) then
-    table.insert(fields, found[at])
-    table.insert(depths, found[at + 1])
-  end
-end
-local shared = is_shared()
-local leases = shared and fields[1] and leases_of(fields, now) or {}
+local latest = read(redis.pcall('ZRANGE', KEYS[line], '(-INEXACT_FROM', '(0', 'BYSCORE', 'LIMIT', 0, 1))[1]
+local shared = latest and redis.call('HEXISTS', KEYS[lock], string.sub(latest, 2)) == 1
 local token = known(redis.call('HGET', KEYS[lock], 'mode')) or 0
 local shown = {redis.call('PTTL', KEYS[lock]), waiting, token, shared and 1 or 0, now}
-for at, field in ipairs(fields) do
-  table.insert(shown, field)
-  table.insert(shown, depths[at])
-  table.insert(shown, leases[at] or -1)
+for at = 1, #found, 2 do
+  -- If `mode` is the only field, another program has written it, and it can be released by force.
+  if #shown < 5 + 3 * most and (found[at] ~= 'mode' or #found == 2) then
+    local ends = shared and tonumber(redis.call('ZSCORE', KEYS[line], 'r' .. found[at]) or 0) or 0
+    local is_lease = ends < 0 and ends > -INEXACT_FROM
+    table.insert(shown, found[at])
+    table.insert(shown, found[at + 1])
+    table.insert(shown, is_lease and math.max(-ends - math.floor(now / 1000), 0) or -1)
+  end
 end
 return failed or shown

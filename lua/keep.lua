@@ -21,11 +21,6 @@ local function renew()
   return gone
 end
 
-local done, gone = pcall(renew)
-if not done then
-  -- include repair
-  messages = {}
-  gone = renew()
-end
+local gone = attempt(renew)
 tell()
 return gone

@@ -1,18 +1,24 @@
 -- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
--- ARGV: 1 hold; unless the end is short: 2 ends, 3 inbox
+-- ARGV: 1 hold; unless the end of an exclusive hold is short: 2 ends, 3 inbox
 -- returns 1 released, 0 not released
 -- hold: the hold id. inbox: the channel of its process.
 -- ends: how the hold ends. 'short': only its field can be in the store. The word is not sent, because the argument
---   would cost about 1 % of a pair. 'full': a place in the line may remain as well. After
---   'full', ' unanswered' follows if an acquire of the hold may still arrive, which will find a tombstone. ' nested'
---   follows if the depth of the hold may have changed. Then the number of its last change is removed.
+--   would cost about 1 % of a pair. 'reader': only its field and its lease can be in the store, because it shares the
+--   lock. 'full', or 'reader full': a place in the line may remain as well. After 'full', ' unanswered' follows if a
+--   request of the hold may still arrive, which will find a tombstone. ' nested' follows if the depth of the hold may
+--   have changed. Then the number of its last change is removed.
 
--- The usual cases, kept short: the hold has the lock, and the line is empty. DEL comes first: Redis allows it when memory
+-- The usual cases, kept short: the hold has the lock, and no process waits. DEL comes first: Redis allows it when memory
 -- is full, and then every write after it. A failure after DEL does not mean that the release was rejected.
 local ends = ARGV[2] or 'short'
 if ends == 'short' then
   if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 and redis.pcall('EXISTS', KEYS[2]) == 0 then
     return redis.call('DEL', KEYS[1])
+  end
+elseif ends == 'reader' then
+  -- include exit
+  if exit(1, 2, ARGV[1]) then
+    return 1
   end
 end
 
@@ -53,52 +59,69 @@ end
 local function general()
   local lock, line, entries = 1, 2, 3
   local hold, inbox = ARGV[1], ARGV[3]
+  local is_reader = string.find(ends, 'reader', 1, true)
+  local unanswered = string.find(ends, ' unanswered', 1, true)
+  local nested = string.find(ends, ' nested', 1, true)
   -- include line
   -- include members
 
   local depth, stored = unpack(redis.call('HMGET', KEYS[lock], hold, 'mode'))
-  local released = 0
-  if depth then
-    released = redis.call('DEL', KEYS[lock])
+  if depth and is_reader then
+    remove({hold})
+  elseif depth then
+    redis.call('DEL', KEYS[lock])
   end
-  local unanswered = string.find(ends, ' unanswered', 1, true)
+
+  -- Removes a hold that has only waited from the place of its process.
+  local function depart()
+    local entry = redis.call('HGET', KEYS[entries], inbox)
+    local deadline, holds, rest = string.match(entry or '', '^(%d+) (%S+)( .*)$')
+    local left = {}
+    for _, other in ipairs(split(holds or '')) do
+      if other ~= hold then
+        table.insert(left, other)
+      end
+    end
+    if left[1] then
+      redis.call('HSET', KEYS[entries], inbox, deadline .. ' ' .. table.concat(left, ',') .. rest)
+    elseif holds == hold or not entry then
+      -- A place whose entry has expired is removed as well. Otherwise it would remain as long as a tombstone.
+      leave(inbox)
+    end
+  end
 
   local function move()
+    if is_reader then
+      redis.call('ZREM', KEYS[line], 'r' .. hold)
+    end
+    if depth and not unanswered and not nested and redis.call('EXISTS', KEYS[line]) == 0 then
+      return
+    end
     local now = clock()
     if unanswered then
       bury(hold, now)
     end
-    if string.find(ends, ' nested', 1, true) then
+    if nested then
       redis.call('HDEL', KEYS[entries], hold)
     end
-    if released == 1 then
-      -- The lock moves to the process that has waited longest.
-      return admit(now, true, math.max(now, (known(stored) or 0) + 1))
+    if inbox and not depth then
+      depart()
     end
-
-    -- A place whose entry has expired is removed as well. Otherwise it would remain as long as a tombstone. Readers
-    -- behind it may enter now.
-    local entry = ends ~= 'short' and redis.call('HGET', KEYS[entries], inbox)
-    local is_its = entry and string.match(entry, '^%d+ (%S+)') == hold
-    if is_its or ends ~= 'short' and not entry and redis.call('ZSCORE', KEYS[line], inbox) then
-      leave(inbox)
-      if tidy(now) then
-        admit(now)
-      end
+    -- The lock moves to the process that has waited longest.
+    if tidy(now) then
+      settle()
+      admit(now)
+    elseif depth and not is_reader or redis.call('EXISTS', KEYS[lock]) == 0 then
+      admit(now, true, math.max(now, (known(stored) or 0) + 1))
     end
   end
 
-  if not pcall(move) then
-    -- include repair
-    messages = {}
-    if unanswered and released == 0 then
-      -- It is an error if the tombstone cannot be written.
-      move()
-    else
-      pcall(move)
-    end
+  -- It is an error if the tombstone of a hold that was not in the lock cannot be written.
+  local done, failure = pcall(attempt, move)
+  if not done and unanswered and not depth then
+    error(failure, 0)
   end
   tell()
-  return released
+  return depth and 1 or 0
 end
 return general()

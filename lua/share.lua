@@ -84,12 +84,7 @@ local function general()
     return {0, redis.call('PTTL', KEYS[lock]), now}
   end
 
-  local done, reply = pcall(ask)
-  if not done then
-    -- include repair
-    messages = {}
-    reply = ask()
-  end
+  local reply = attempt(ask)
   tell()
   return reply
 end

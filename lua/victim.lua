@@ -5,17 +5,13 @@
 local victims = 1
 local wait, life = unpack(ARGV)
 -- include expire
+-- include repair
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local ends = redis.pcall('HMGET', KEYS[victims], wait, unpack(ARGV, 3))
+local ends = repair(victims, redis.pcall('HMGET', KEYS[victims], wait, unpack(ARGV, 3))) or {}
 if ends.err then
-  if not string.find(ends.err, 'WRONGTYPE', 1, true) then
-    return ends
-  end
-  -- The key belongs to the crate: a value of another type is removed.
-  redis.call('DEL', KEYS[victims])
-  ends = {}
+  return ends
 end
 for at = 1, #ends do
   -- A victim whose claim has expired has given way, or its process has died.

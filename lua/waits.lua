@@ -5,6 +5,7 @@
 --   record is kept, in ms. lateness: how late the record may arrive, in ms after `before`. before: an earlier time of
 --   the server in µs, or 0.
 -- include expire
+-- include repair
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local replies = {}
@@ -21,17 +22,9 @@ for waits = 1, #KEYS do
     replies[waits] = -now
   else
     record = string.format('%.0f %.0f ', now, now + life * 1000) .. record
+    repair(waits, redis.pcall('HGET', KEYS[waits], wait))
     local left = redis.call('PTTL', KEYS[waits])
-    local set = redis.pcall('HSET', KEYS[waits], wait, record)
-    if type(set) == 'table' and string.find(set.err, 'WRONGTYPE', 1, true) then
-      -- The key belongs to the crate: a value of another type is removed.
-      redis.call('DEL', KEYS[waits])
-      left = -2
-      set = redis.pcall('HSET', KEYS[waits], wait, record)
-    end
-    if type(set) == 'table' then
-      return set
-    end
+    redis.call('HSET', KEYS[waits], wait, record)
     -- The hash outlives its last record.
     outlive(waits, life, left)
   end

@@ -8,6 +8,7 @@
 -- Each key of the line expires together with the last thing in it, and not before.
 -- include entry
 -- include expire
+-- include repair
 local function clock()
   local time = redis.call('TIME')
   return time[1] * 1000000 + time[2]
@@ -87,4 +88,16 @@ local function tell()
   for at = 1, #messages, 2 do
     redis.pcall('PUBLISH', messages[at], messages[at + 1])
   end
+end
+
+-- Does the work. After a failure, it repairs the keys and begins again.
+local function attempt(work)
+  local done, reply = pcall(work)
+  if not done then
+    repair(line, redis.pcall('ZSCORE', KEYS[line], ''))
+    repair(entries, redis.pcall('HGET', KEYS[entries], ''))
+    messages = {}
+    reply = work()
+  end
+  return reply
 end

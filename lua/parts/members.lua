@@ -108,12 +108,12 @@ local function fits(count, limit)
   return not most or redis.call('HLEN', KEYS[lock]) - redis.call('HEXISTS', KEYS[lock], 'mode') + count <= most
 end
 
--- Returns the token of a lock that readers enter. A token that cannot be read is replaced.
-local function shown(now)
+-- Returns the token of a lock that is held. A token that cannot be read is replaced.
+local function shown(now, id)
   local token = known(redis.call('HGET', KEYS[lock], 'mode'))
   if not token then
     token = now
-    redis.call('HSET', KEYS[lock], 'mode', written(token))
+    redis.call('HSET', KEYS[lock], 'mode', written(token, id))
   end
   return token
 end
@@ -128,11 +128,8 @@ end
 
 -- Returns the holds of the list that have no tombstone.
 local function unburied(list)
-  local holds, names = split(list), {}
-  for at, hold in ipairs(holds) do
-    names[at] = 'x' .. hold
-  end
-  local left = {}
+  local holds, left = split(list), {}
+  local names = split('x' .. string.gsub(list, ',', ',x'))
   for at, tombstone in ipairs(redis.call('ZMSCORE', KEYS[line], unpack(names))) do
     if not tombstone then
       table.insert(left, holds[at])

@@ -1,9 +1,9 @@
--- Part: repairs the keys after a failure, so that the script can begin again. Needs the locals line and entries. Both keys
--- belong to the crate: a value of another type is removed.
+-- Part: repair(key, reply) returns the reply of a command on the key with this index. The key belongs to the crate: if the
+-- reply says that its value is of another type, the key is removed, and nothing is returned.
 local function repair(key, reply)
-  if type(reply) == 'table' and string.find(reply.err, 'WRONGTYPE', 1, true) then
+  if type(reply) == 'table' and reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) then
     redis.call('DEL', KEYS[key])
+    return
   end
+  return reply
 end
-repair(line, redis.pcall('ZSCORE', KEYS[line], ''))
-repair(entries, redis.pcall('HGET', KEYS[entries], ''))

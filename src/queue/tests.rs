@@ -90,7 +90,7 @@ impl Wire for Counting {
         match request.name() {
             "acquire" => return self.carry_acquire(request),
             "renew" => drop(self.renewed.fetch_add(1, Relaxed)),
-            "release" | "unshare" => {
+            "release" => {
                 self.released.fetch_add(1, Relaxed);
                 if self.is_silent.load(Relaxed) {
                     return Box::pin(async { Err(unanswered("a silent store")) });

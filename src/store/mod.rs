@@ -11,7 +11,6 @@ use tokio::time::Instant;
 use crate::base::error::StoreError;
 use crate::base::id::{InboxId, OwnerId};
 use crate::base::key::LockKey;
-use crate::base::option_types::Mode;
 use crate::base::process::ProcessId;
 
 #[cfg(test)]
@@ -41,7 +40,7 @@ pub(crate) use self::verbs::release::{End, Leftovers, Release, ReleaseRequest};
 #[cfg(test)]
 pub(crate) use self::verbs::renew::HoldOf;
 pub(crate) use self::verbs::renew::{Keep, MOST_TOGETHER, Renew, RenewAnswer};
-pub(crate) use self::verbs::share::{Share, ShareRequest, Unshare};
+pub(crate) use self::verbs::share::{Share, ShareRequest};
 pub(crate) use self::verbs::waits::{
     ChangeWaits, ClaimVictim, HoldsIn, PublishWait, WaitChange, WaitsOf,
 };
@@ -89,10 +88,7 @@ impl Store {
     /// Ends a hold of either mode.
     pub(crate) fn release(&self, key: &LockKey, request: ReleaseRequest) -> AnswerFuture<Presence> {
         let key = key.clone();
-        match request.mode {
-            Mode::Shared => self.ask(Unshare { key, request }),
-            Mode::Exclusive => self.ask(Release { key, request }),
-        }
+        self.ask(Release { key, request })
     }
 
     /// Returns whether one request may be about both of these locks.

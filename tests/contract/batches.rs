@@ -213,7 +213,7 @@ async fn each_reader_of_a_batch_has_its_own_outcome() {
         let [read, odd, held, free] = [0, 1, 2, 3].map(key);
         let [one, two, waiter, stays, leaves, holder] = [(); 6].map(|()| some_hold());
         // The scripts are known afterwards.
-        world.unshare(some_hold(), InboxId::new()).await;
+        world.release_shared(some_hold(), InboxId::new()).await;
         assert!(is_held(&acquire(store, &held, holder).await));
         world.read(&[one, two], MINUTE).await;
         wait(store, &world.key, waiter).await;

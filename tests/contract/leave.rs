@@ -68,7 +68,7 @@ async fn a_place_without_an_entry_goes_with_the_release_of_its_hold() {
         };
         assert!(places().await);
         if is_reader {
-            world.unshare(waiter, entry.inbox).await;
+            world.release_shared(waiter, entry.inbox).await;
         } else {
             world.leave(waiter, entry.inbox).await;
         }

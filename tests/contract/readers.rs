@@ -67,7 +67,7 @@ impl World {
         self.send(Keep { key, holds, ttl }).await
     }
 
-    pub(super) async fn unshare(&self, hold: HoldId, inbox: InboxId) -> Presence {
+    pub(super) async fn release_shared(&self, hold: HoldId, inbox: InboxId) -> Presence {
         let request = ReleaseRequest {
             inbox,
             ..shared_release(hold, FULL)
@@ -117,11 +117,20 @@ async fn readers_share_a_lock_and_its_token(world: World) {
     assert!(world.is_read_by(&[one, two, other]).await);
     let snapshot = world.inspect().await.expect("a held lock");
     assert_eq!((snapshot.mode, snapshot.token), (Mode::Shared, Some(token)));
-    assert_eq!(world.unshare(two, InboxId::new()).await, Presence::Present);
-    assert_eq!(world.unshare(two, InboxId::new()).await, Presence::Gone);
+    assert_eq!(
+        world.release_shared(two, InboxId::new()).await,
+        Presence::Present
+    );
+    assert_eq!(
+        world.release_shared(two, InboxId::new()).await,
+        Presence::Gone
+    );
     assert!(world.is_read_by(&[one, other]).await);
     for hold in [one, other] {
-        assert_eq!(world.unshare(hold, InboxId::new()).await, Presence::Present);
+        assert_eq!(
+            world.release_shared(hold, InboxId::new()).await,
+            Presence::Present
+        );
     }
     assert_eq!(world.inspect().await, None);
 }
@@ -131,7 +140,7 @@ async fn a_writer_is_kept_out_by_readers_and_keeps_them_out(world: World) {
     world.read(&[reader], TTL).await;
     let busy = world.acquire(writer, TTL).await;
     assert!(matches!(busy, AcquireReply::Busy { remaining: Some(left), .. } if near(left, TTL)));
-    world.unshare(reader, InboxId::new()).await;
+    world.release_shared(reader, InboxId::new()).await;
     world.take(writer, TTL).await;
     let busy = world.share_as(share_request(&[reader], TTL, None)).await;
     assert!(
@@ -175,7 +184,7 @@ async fn a_dead_reader_keeps_no_writer_out(world: World) {
     world.pass(4 * MINUTE).await;
     world.wait(writer, TTL, entry).await;
     assert!(world.is_read_by(&[other]).await);
-    world.unshare(other, InboxId::new()).await;
+    world.release_shared(other, InboxId::new()).await;
     assert!(world.is_held(writer, GRANT).await);
 }
 

@@ -19,8 +19,8 @@ use crate::store::verbs::described::Describe;
 use crate::store::{
     Acquire, AcquireRequest, AnswerFuture, ChangeWaits, ClaimVictim, DepthChange, End,
     ForceRelease, HoldsIn, Inspect, Keep, Leftovers, PublishWait, QueueEntry, QueueLength,
-    ReleaseRequest, Renew, Seen, SetDepth, Share, ShareRequest, StoreTime, Unshare, Verb,
-    WaitChange, WaitsOf,
+    ReleaseRequest, Renew, Seen, SetDepth, Share, ShareRequest, StoreTime, Verb, WaitChange,
+    WaitsOf,
 };
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -214,11 +214,11 @@ impl Cast {
         };
         let mut left = release(self.waiter.0, FULL);
         left.request = leave(self.waiter, left.request);
-        let unshare = |request| Unshare {
+        let of_reader = |request| crate::store::Release {
             key: world.key.clone(),
             request,
         };
-        let reader = |end| unshare(shared_release(self.readers[0], end));
+        let reader = |end| of_reader(shared_release(self.readers[0], end));
         let waiting = leave(self.behind, shared_release(self.behind.0, FULL));
         let force = ForceRelease {
             key: world.key.clone(),
@@ -237,10 +237,10 @@ impl Cast {
             ),
             sending(world, "release both", release(self.holder, End::Full(both))),
             sending(world, "leave", left),
-            sending(world, "unshare", reader(End::Short)),
-            sending(world, "unshare all", reader(FULL)),
-            sending(world, "unshare both", reader(End::Full(both))),
-            sending(world, "leave as a reader", unshare(waiting)),
+            sending(world, "release of a reader", reader(End::Short)),
+            sending(world, "all of a reader", reader(FULL)),
+            sending(world, "both of a reader", reader(End::Full(both))),
+            sending(world, "leave as a reader", of_reader(waiting)),
             sending(world, "force", force),
         ]
     }

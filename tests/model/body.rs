@@ -196,7 +196,7 @@ impl Client<'_> {
                 tenure.changing = false;
                 self.sync(hold);
             }
-            Verb::Acquire | Verb::Share { .. } | Verb::Release { .. } | Verb::Unshare { .. } => {}
+            Verb::Acquire | Verb::Share { .. } | Verb::Release { .. } => {}
         }
     }
 }

@@ -69,12 +69,6 @@ pub(crate) const BROKEN: &[Broken] = &[
     (LeaverDoesNotSettle, END, &["r", "r", "w"], &[]),
     (ReadersOvertake, FAIRNESS, &["r", "r", "w"], &[]),
     (OneBatchIsAdmitted, NO_LOST_WAKE_UP, &["r", "r", "w"], &[]),
-    (
-        LeavingWriterAdmitsNone,
-        NO_LOST_WAKE_UP,
-        &["r", "r", "w"],
-        &[Drops(1)],
-    ),
     (GrantWithoutOwnLease, NO_LOST_WAKE_UP, &["r", "r", "w"], &[]),
     (LeaverFreesTheLock, BACKING, &["r", "r", "w"], &[]),
     (PermitIgnoresItsLimit, PERMITS, &["2", "2", "2"], &[]),

@@ -109,13 +109,7 @@ impl Client<'_> {
             store::End::Full(leftovers) => End::Full(leftovers),
         };
         let end = self.shortened(end);
-        self.send(
-            hold,
-            match release.mode {
-                Mode::Shared => Verb::Unshare { end },
-                _ => Verb::Release { end },
-            },
-        );
+        self.send(hold, Verb::Release { end });
     }
 
     /// No task waits any more for what the watchdog of a body has in flight. It may still be executed.

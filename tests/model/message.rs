@@ -20,28 +20,11 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Verb {
     Acquire,
-    Share {
-        holds: Holds,
-        limit: Option<u8>,
-    },
-    Keep {
-        ttl: u8,
-    },
-    /// The end of a hold that shares the lock.
-    Unshare {
-        end: End,
-    },
-    Depth {
-        target: u8,
-        seq: u8,
-        lengthen: bool,
-    },
-    Renew {
-        ttl: u8,
-    },
-    Release {
-        end: End,
-    },
+    Share { holds: Holds, limit: Option<u8> },
+    Keep { ttl: u8 },
+    Depth { target: u8, seq: u8, lengthen: bool },
+    Renew { ttl: u8 },
+    Release { end: End },
 }
 
 /// The end of a hold.

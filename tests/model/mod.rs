@@ -12,7 +12,7 @@
 //!   each place, and the tombstones. The numbers of the depth changes are included. So are the clock from which the
 //!   tokens are made, which may be set back, and the token of a lock that moves. The short form of a release is
 //!   included too.
-//! - **Readers** (`sharing.rs`). This covers share, keep and unshare, with a lease for each reader, and
+//! - **Readers** (`sharing.rs`). This covers share, keep and release, with a lease for each reader, and
 //!   which readers are let in. Several readers of a process share places and messages, as the machine requests them. A
 //!   permit of a semaphore is a reader that names a limit. The request and the place contain the limit.
 //! - **The local queue of a process** is not modelled: it is the machine itself, `LocalQueue`. `client.rs` passes

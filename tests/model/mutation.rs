@@ -53,8 +53,6 @@ pub(crate) enum Mutation {
     ReadersOvertake,
     /// Only the first readers in the line are let in, and not those behind them.
     OneBatchIsAdmitted,
-    /// A writer that leaves the line lets no reader in.
-    LeavingWriterAdmitsNone,
     /// Readers who are let in have no lease of their own.
     GrantWithoutOwnLease,
     /// A reader that leaves frees the lock, whichever others are in it.

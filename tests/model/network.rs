@@ -46,7 +46,7 @@ impl Client<'_> {
                 let replies = machine::replies(holds, answer, age);
                 self.answered(hold.process, age, Reply::Share(replies));
             }
-            (Verb::Unshare { .. } | Verb::Release { .. }, Some(_)) => self.released(hold),
+            (Verb::Release { .. }, Some(_)) => self.released(hold),
             (Verb::Renew { ttl } | Verb::Keep { ttl }, Some(Answer::Present(present))) => {
                 self.renewed(hold, age, ttl, present);
             }
@@ -65,10 +65,6 @@ impl Client<'_> {
         });
         match verb {
             Verb::Acquire | Verb::Share { .. } => self.unanswered(hold.process),
-            Verb::Unshare { end } => {
-                let end = end.repeated();
-                self.send(hold, Verb::Unshare { end });
-            }
             Verb::Release { end } => {
                 let end = self.shortened(end.repeated());
                 self.send(hold, Verb::Release { end });

@@ -2,7 +2,7 @@
 
 use super::config::ticks;
 use super::hold::{Hold, Holds, Token};
-use super::message::{Answer, End};
+use super::message::Answer;
 use super::mutation::Mutation;
 use super::state::{Member, Place, Want};
 use super::store::Script;
@@ -69,47 +69,6 @@ impl Script<'_> {
         present
     }
 
-    pub(super) fn unshare(&mut self, hold: Hold, end: End) -> bool {
-        let frees = self.breaks(Mutation::LeaverFreesTheLock);
-        let lock = &mut self.state.store.lock;
-        let stored = lock
-            .as_ref()
-            .filter(|lock| lock.member(hold).is_some())
-            .map(|lock| lock.token);
-        if let Some(lock) = lock.as_mut().filter(|_| stored.is_some()) {
-            lock.members.retain(|member| member.hold != hold);
-        }
-        lock.take_if(|lock| lock.members.is_empty() || frees && stored.is_some());
-        self.state.ledger.lapsed &= stored.is_none();
-        self.clear(hold, end);
-        if stored.is_none() && end != End::Short {
-            let mut places = self.state.store.queue.iter_mut();
-            if let Some(place) = places.find(|place| place.holds.has(hold)) {
-                place.holds = place.holds.without(hold);
-            }
-            self.state
-                .store
-                .queue
-                .retain(|place| !place.holds.is_empty());
-        }
-        if self.tidy() {
-            if !self.breaks(Mutation::LeaverDoesNotSettle) {
-                self.settle();
-            }
-            let admits = if stored.is_some() {
-                !self.breaks(Mutation::LeavingPermitAdmitsNone)
-            } else {
-                !self.breaks(Mutation::LeavingWaiterAdmitsNone)
-            };
-            if admits {
-                self.admit(None, None);
-            }
-        } else if self.state.store.lock.is_none() {
-            self.admit(stored, None);
-        }
-        stored.is_some()
-    }
-
     // parts/members.lua
 
     /// Removes the readers whose leases have expired. Returns whether the lock is shared.
@@ -132,7 +91,7 @@ impl Script<'_> {
         lock.is_some_and(|lock| lock.is_shared())
     }
 
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         if let Some(lock) = &mut self.state.store.lock {
             let leases = lock.members.iter().filter_map(|member| member.own);
             lock.lease = leases.max().unwrap_or(lock.lease);

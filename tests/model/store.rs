@@ -21,7 +21,6 @@ pub(crate) fn execute(config: &Config, state: &mut State, request: &Request) -> 
         Verb::Acquire => Answer::Acquired(script.acquire(hold, request.age)),
         Verb::Share { holds, limit } => script.share(holds, limit, request.age),
         Verb::Keep { ttl } => Answer::Present(script.keep(hold, ttl)),
-        Verb::Unshare { end } => Answer::Present(script.unshare(hold, end)),
         Verb::Depth {
             target,
             seq,
@@ -138,31 +137,46 @@ impl Script<'_> {
 
     fn release(&mut self, hold: Hold, end: End) -> bool {
         let any = self.breaks(Mutation::ReleaseOfAny);
+        let frees = self.breaks(Mutation::LeaverFreesTheLock);
         let lock = &mut self.state.store.lock;
-        let stored = lock.take_if(|lock| lock.member(hold).is_some() || any);
-        let stored = stored.map(|lock| lock.token);
-        let released = stored.is_some();
-        self.state.ledger.lapsed &= !released;
+        let ended = lock.as_mut().filter(|it| it.member(hold).is_some() || any);
+        let stored = ended.map(|lock| {
+            lock.members.retain(|it| it.hold != hold && !any);
+            lock.token
+        });
+        lock.take_if(|lock| lock.members.is_empty() || frees && stored.is_some());
+        self.state.ledger.lapsed &= stored.is_none();
         self.clear(hold, end);
-        if released {
-            // The lock moves to the process that has waited longest.
-            if !self.breaks(Mutation::ReleaseWakesNone) && self.head().is_some() {
-                self.admit(stored, None);
-            }
-            return true;
-        }
-        if self.breaks(Mutation::ToldTooEarly) {
+        if stored.is_none() && self.breaks(Mutation::ToldTooEarly) {
             self.tell_head();
         }
-        // It may only have waited. A short end names no inbox.
-        let mut places = self.state.store.queue.iter();
-        if end != End::Short && places.any(|place| place.holds == Holds::one(hold)) {
-            self.leave(hold.process);
-            if self.tidy() && !self.breaks(Mutation::LeavingWriterAdmitsNone) {
+        if stored.is_none() && end != End::Short {
+            self.depart(hold);
+        }
+        if self.tidy() {
+            if !self.breaks(Mutation::LeaverDoesNotSettle) {
+                self.settle();
+            }
+            let rule = match stored {
+                Some(_) => Mutation::LeavingPermitAdmitsNone,
+                None => Mutation::LeavingWaiterAdmitsNone,
+            };
+            if !self.breaks(rule) {
                 self.admit(None, None);
             }
+        } else if self.state.store.lock.is_none() && !self.breaks(Mutation::ReleaseWakesNone) {
+            self.admit(stored, None);
         }
-        false
+        stored.is_some()
+    }
+
+    /// Removes a hold that has only waited from the place of its process.
+    fn depart(&mut self, hold: Hold) {
+        let queue = &mut self.state.store.queue;
+        if let Some(place) = queue.iter_mut().find(|place| place.holds.has(hold)) {
+            place.holds = place.holds.without(hold);
+        }
+        queue.retain(|place| !place.holds.is_empty());
     }
 
     /// Removes the remains of a hold, or leaves its tombstone.

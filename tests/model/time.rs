@@ -118,7 +118,7 @@ fn relevant_age(request: &Request) -> u8 {
     match request.verb {
         _ if !counts || !request.awaited => 0,
         Verb::Acquire | Verb::Share { .. } => ticks::TTL,
-        Verb::Release { .. } | Verb::Unshare { .. } => 0,
+        Verb::Release { .. } => 0,
         Verb::Keep { ttl } | Verb::Renew { ttl } => ttl,
         Verb::Depth { lengthen, .. } => u8::from(lengthen) * ticks::LONG_TTL,
     }

@@ -10,7 +10,7 @@ use crate::base::option_types::Mode;
 use crate::store::redis::Unexpected;
 use crate::store::{
     Acquire, AcquireReply, AcquireRequest, End, ForceRelease, Inspect, Presence, Release,
-    ReleaseRequest, Renew, RenewAnswer, Seen, Snapshot, Unshare, Verb,
+    ReleaseRequest, Renew, RenewAnswer, Seen, Snapshot, Verb,
 };
 
 type Read<T> = Result<T, Unexpected>;
@@ -56,7 +56,7 @@ pub(super) fn released(reply: Value) -> Read<Presence> {
 
 pub(super) fn presence(reply: Value) -> Read<Presence> {
     let (key, request) = (key(), release());
-    Unshare { key, request }.read(reply)
+    Release { key, request }.read(reply)
 }
 
 pub(super) fn fields(reply: Value) -> Read<Vec<Vec<u8>>> {

@@ -9,7 +9,7 @@ use super::climate::Climate;
 use super::ledger::Ledger;
 use super::server::Server;
 use crate::base::key::LockKey;
-use crate::store::{Acquire, AcquireReply, Release, Reply, Request, Share, Unshare, Verb};
+use crate::store::{Acquire, AcquireReply, Release, Reply, Request, Share, Verb};
 
 pub(super) struct Wire {
     pub(super) server: Arc<Server>,
@@ -60,8 +60,6 @@ impl Wire {
             let each = request.holds.iter().zip(replies);
             each.for_each(|(hold, reply)| given(key, *hold, reply));
         } else if let Some((Release { key, request }, _)) = both(request, reply) {
-            self.ledger.released(key.as_str(), request.hold);
-        } else if let Some((Unshare { key, request }, _)) = both(request, reply) {
             self.ledger.released(key.as_str(), request.hold);
         }
     }

@@ -100,13 +100,6 @@ impl StoredLine {
         self.places.retain(|place| place.inbox != inbox);
         self.entries.remove(&inbox);
     }
-
-    /// Returns whether the process waits for this hold.
-    pub(crate) fn names(&self, inbox: InboxId, hold: HoldId) -> bool {
-        let entry = self.entries.get(&inbox);
-        entry.is_some_and(|process| process.holds == [hold])
-    }
-
     /// Removes a reader from the place of its process, which ends with its last reader.
     pub(crate) fn depart(&mut self, inbox: InboxId, hold: HoldId) {
         if let Some(process) = self.entries.get_mut(&inbox)

@@ -19,7 +19,7 @@ pub(crate) const MOST: usize = 32;
 pub(crate) fn weight(request: &Short) -> usize {
     match turn(request) {
         Turn::Release | Turn::Acquire => 1,
-        Turn::Unshare => 2,
+        Turn::Leave => 2,
     }
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn weight(request: &Short) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Turn {
     Release,
-    Unshare,
+    Leave,
     Acquire,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn turn(request: &Short) -> Turn {
     match request.wish {
         ShortWish::Release {
             mode: Mode::Shared, ..
-        } => Turn::Unshare,
+        } => Turn::Leave,
         ShortWish::Release { .. } => Turn::Release,
         ShortWish::Acquire { .. } => Turn::Acquire,
     }
@@ -60,7 +60,7 @@ pub(crate) fn terms(request: &Short) -> Option<Terms> {
 /// terms.
 pub(crate) fn call<'s>(requests: impl Iterator<Item = &'s Short> + Clone) -> Call {
     let count = |its| requests.clone().filter(|it| turn(it) == its).count();
-    let (releases, readers) = (count(Turn::Release), count(Turn::Unshare));
+    let (releases, readers) = (count(Turn::Release), count(Turn::Leave));
     let call = lua().call(2 * requests.clone().count());
     let keys = requests.clone().map(|request| &request.key);
     let call = keys.fold(call, |call, key| call.arg(key.as_str()).arg(key.line()));

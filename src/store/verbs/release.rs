@@ -1,18 +1,24 @@
 //! The end of a hold.
 
-use std::io::Write;
-
-use redis::{RedisWrite, ToRedisArgs, Value};
+use redis::Value;
 use tokio::time::Instant;
 
 use super::{Presence, Verb};
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
-use crate::store::memory::{State, StoredLine};
+use crate::store::memory::State;
 use crate::store::redis::wire::names::Field;
 use crate::store::redis::wire::reply;
 use crate::store::redis::{Call, Script, Short, ShortWish, Unexpected, script};
+
+/// Ends a hold, whether it is in the lock or in the queue, or an unanswered acquire may still put it there. The first in
+/// the queue enter if there is room now.
+#[derive(Clone, Debug)]
+pub(crate) struct Release {
+    pub(crate) key: LockKey,
+    pub(crate) request: ReleaseRequest,
+}
 
 /// The request that ends a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,79 +33,13 @@ pub(crate) struct ReleaseRequest {
     pub(crate) with_others: bool,
 }
 
-impl ReleaseRequest {
-    /// Appends the arguments that the releases of both modes have.
-    pub(super) fn append_to(&self, call: Call) -> Call {
-        let call = call.arg(Field(self.hold)).arg(self.end);
-        match self.end {
-            End::Short => call,
-            _ => call.arg(self.inbox.as_bytes()),
-        }
-    }
-
-    /// The release in its form for a batch, if its end is short.
-    pub(super) fn short(
-        &self,
-        key: &LockKey,
-        alone: fn(&LockKey, HoldId) -> Call,
-    ) -> Option<Short> {
-        let Self { hold, mode, .. } = *self;
-        (self.end == End::Short).then(|| Short {
-            key: key.clone(),
-            hold,
-            wish: ShortWish::Release { mode, alone },
-        })
-    }
-
-    /// Removes the remains of the hold in memory, or leaves its tombstone.
-    pub(super) fn clear(&self, line: &mut StoredLine, now: Instant) {
-        let Leftovers { unanswered, nested } = self.end.leftovers();
-        if unanswered {
-            line.bury(now, self.hold);
-        }
-        if nested {
-            line.forget_changes(self.hold);
-        }
-    }
-}
-
 /// The way in which a hold ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// Only the field of the hold can be in the store. The lock goes to the process that has waited longest.
+    /// Only the field of the hold can be in the store, and the lease of a reader.
     Short,
-    /// A place in the queue may remain as well. The lock goes to the process that has waited longest.
+    /// A place in the queue may remain as well.
     Full(Leftovers),
-}
-
-impl End {
-    pub(super) fn leftovers(self) -> Leftovers {
-        match self {
-            Self::Short => Leftovers::default(),
-            Self::Full(leftovers) => leftovers,
-        }
-    }
-}
-
-/// The word for the end, and those for the remains of the hold. The short end has no word, so that it costs no
-/// argument.
-impl ToRedisArgs for End {
-    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
-        if *self == Self::Short {
-            return;
-        }
-        let Leftovers { unanswered, nested } = self.leftovers();
-        let words = [
-            (true, "full"),
-            (unanswered, " unanswered"),
-            (nested, " nested"),
-        ];
-        let mut out = out.writer_for_next_arg();
-        for (_, word) in words.iter().filter(|(is_said, _)| *is_said) {
-            // Writing to memory cannot fail.
-            let _ = out.write_all(word.as_bytes());
-        }
-    }
 }
 
 /// The data that a hold that ends may have left in the store.
@@ -111,14 +51,6 @@ pub(crate) struct Leftovers {
     pub(crate) nested: bool,
 }
 
-/// Ends an exclusive hold, whether it is in the lock or in the queue, or an unanswered acquire may still put it there.
-/// The lock moves to the process that has waited longest.
-#[derive(Clone, Debug)]
-pub(crate) struct Release {
-    pub(crate) key: LockKey,
-    pub(crate) request: ReleaseRequest,
-}
-
 impl Verb for Release {
     type Reply = Presence;
 
@@ -127,7 +59,22 @@ impl Verb for Release {
     }
 
     fn call(&self) -> Call {
-        self.request.append_to(Self::lua().on_lock(&self.key))
+        let ReleaseRequest {
+            hold, mode, inbox, ..
+        } = self.request;
+        let End::Full(Leftovers { unanswered, nested }) = self.request.end else {
+            return alone(&self.key, hold, mode);
+        };
+        let words = [
+            (mode == Mode::Shared, "reader "),
+            (true, "full"),
+            (unanswered, " unanswered"),
+            (nested, " nested"),
+        ];
+        let said = words.iter().filter(|(is_said, _)| *is_said);
+        let ends: String = said.map(|(_, word)| *word).collect();
+        let call = Self::lua().on_lock(&self.key).arg(Field(hold));
+        call.arg(ends).arg(inbox.as_bytes())
     }
 
     fn goes_with_others(&self) -> bool {
@@ -135,7 +82,14 @@ impl Verb for Release {
     }
 
     fn short(&self) -> Option<Short> {
-        self.request.short(&self.key, alone)
+        let ReleaseRequest {
+            hold, mode, end, ..
+        } = self.request;
+        (end == End::Short).then(|| Short {
+            key: self.key.clone(),
+            hold,
+            wish: ShortWish::Release { mode, alone },
+        })
     }
 
     fn read(&self, reply: Value) -> Result<Presence, Unexpected> {
@@ -145,31 +99,37 @@ impl Verb for Release {
     fn apply(self, state: &mut State, now: Instant) -> Presence {
         let mut view = state.view(&self.key, now);
         let ReleaseRequest {
-            hold, inbox, end, ..
+            hold,
+            mode,
+            inbox,
+            end,
+            ..
         } = self.request;
-        let token = view.held(hold).map(|lock| lock.token);
-        if token.is_some() {
-            view.free();
-        }
-        view.line(|line| self.request.clear(line, now));
-        if token.is_some() {
-            if view.head().is_some() {
-                view.admit(token, None);
+        let token = view.take_out(hold, mode);
+        view.line(|line| {
+            line.forget_reader(hold);
+            if let End::Full(Leftovers { unanswered, nested }) = end {
+                if unanswered {
+                    line.bury(now, hold);
+                }
+                if nested {
+                    line.forget_changes(hold);
+                }
+                if token.is_none() {
+                    line.depart(inbox, hold);
+                }
             }
-            return Presence::Present;
-        }
-        let is_left = |line: &mut StoredLine| line.names(inbox, hold) || line.is_forgotten(inbox);
-        if end != End::Short && view.line(is_left) {
-            view.line(|line| line.leave(inbox));
-            if view.tidy() {
-                view.admit(None, None);
-            }
-        }
-        Presence::Gone
+        });
+        view.settle_and_admit(token.unwrap_or(0));
+        Presence::from(token.is_some())
     }
 }
 
-/// The short release of a hold.
-fn alone(key: &LockKey, hold: HoldId) -> Call {
-    Release::lua().on_lock(key).arg(Field(hold))
+/// The short release of a hold. A writer's has no word for its end, so that it costs no argument.
+fn alone(key: &LockKey, hold: HoldId, mode: Mode) -> Call {
+    let call = Release::lua().on_lock(key).arg(Field(hold));
+    match mode {
+        Mode::Exclusive => call,
+        Mode::Shared => call.arg("reader"),
+    }
 }

@@ -4,7 +4,7 @@ use super::{Verb, acquire, depth, described, inspect, release, renew, share, wai
 use crate::store::redis::{Script, batch};
 
 /// All scripts of verbs, and the one that executes many short requests.
-pub(crate) fn scripts() -> [&'static Script; 15] {
+pub(crate) fn scripts() -> [&'static Script; 14] {
     [
         acquire::Acquire::lua(),
         depth::SetDepth::lua(),
@@ -16,7 +16,6 @@ pub(crate) fn scripts() -> [&'static Script; 15] {
         renew::Renew::lua(),
         batch::lua(),
         share::Share::lua(),
-        share::Unshare::lua(),
         waits::ChangeWaits::lua(),
         waits::ClaimVictim::lua(),
         waits::HoldsIn::lua(),

@@ -5,16 +5,15 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::Instant;
 
+use super::Verb;
 use super::acquire::AcquireReply;
-use super::release::{End, ReleaseRequest};
-use super::{Presence, Verb};
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
 use crate::store::memory::{AskingProcess, State, View, Want};
 use crate::store::records::QueueEntry;
-use crate::store::redis::wire::names::{Field, Fields};
+use crate::store::redis::wire::names::Fields;
 use crate::store::redis::wire::reply;
-use crate::store::redis::{Call, Script, Short, Unexpected, script};
+use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// The request of readers of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -171,57 +170,4 @@ impl Share {
             _ => None,
         }
     }
-}
-
-/// Ends a hold that shares the lock, or waits for it. The first in the queue enter if there is room now.
-#[derive(Clone, Debug)]
-pub(crate) struct Unshare {
-    pub(crate) key: LockKey,
-    pub(crate) request: ReleaseRequest,
-}
-
-impl Verb for Unshare {
-    type Reply = Presence;
-
-    fn lua() -> &'static Script {
-        script!("unshare")
-    }
-
-    fn call(&self) -> Call {
-        self.request.append_to(Self::lua().on_lock(&self.key))
-    }
-
-    fn goes_with_others(&self) -> bool {
-        self.request.with_others
-    }
-
-    fn short(&self) -> Option<Short> {
-        self.request.short(&self.key, alone)
-    }
-
-    fn read(&self, reply: Value) -> Result<Presence, Unexpected> {
-        reply::flag(reply).map(Presence::from)
-    }
-
-    fn apply(self, state: &mut State, now: Instant) -> Presence {
-        let mut view = state.view(&self.key, now);
-        let ReleaseRequest {
-            hold, inbox, end, ..
-        } = self.request;
-        let token = view.take_out(hold);
-        view.line(|line| {
-            line.forget_reader(hold);
-            self.request.clear(line, now);
-            if token.is_none() && end != End::Short {
-                line.depart(inbox, hold);
-            }
-        });
-        view.settle_and_admit(token.unwrap_or(0));
-        Presence::from(token.is_some())
-    }
-}
-
-/// The short release of a hold that shares its lock.
-fn alone(key: &LockKey, hold: HoldId) -> Call {
-    Unshare::lua().on_lock(key).arg(Field(hold))
 }

@@ -68,9 +68,9 @@ async fn one_place_is_freed_by_each_that_leaves(world: World) {
         let replies = world.share_as(limited(hold, 2, Some(entry))).await;
         assert!(token(&replies[0]).is_none());
     }
-    world.unshare(holds[0], InboxId::new()).await;
+    world.release_shared(holds[0], InboxId::new()).await;
     assert!(world.is_read_by(&[holds[1], waiters[0].0]).await);
-    world.unshare(holds[1], InboxId::new()).await;
+    world.release_shared(holds[1], InboxId::new()).await;
     assert!(world.is_read_by(&[waiters[0].0, waiters[1].0]).await);
     assert_eq!(world.waiting().await, 1);
 }

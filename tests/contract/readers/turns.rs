@@ -22,9 +22,9 @@ async fn the_last_reader_moves_the_lock_on(world: World) {
     let (writer, entry) = some_waiter();
     world.read(&[one, two], TTL).await;
     world.wait(writer, TTL, entry).await;
-    world.unshare(one, InboxId::new()).await;
+    world.release_shared(one, InboxId::new()).await;
     assert!(world.is_read_by(&[two]).await);
-    world.unshare(two, InboxId::new()).await;
+    world.release_shared(two, InboxId::new()).await;
     assert!(world.is_held(writer, GRANT).await);
 }
 
@@ -38,7 +38,7 @@ async fn a_reader_behind_a_writer_waits(world: World) {
     assert!(world.is_read_by(&[reader]).await);
     // It repeats its request again and again.
     world.read_later(&[late], place).await;
-    world.unshare(reader, InboxId::new()).await;
+    world.release_shared(reader, InboxId::new()).await;
     assert!(world.is_held(writer, GRANT).await);
     world.leave(writer, entry.inbox).await;
     assert!(world.is_read_by(&[late]).await);
@@ -125,11 +125,11 @@ async fn a_reader_leaves_its_place_to_the_others_of_its_process(world: World) {
     let (_, entry) = some_waiter();
     world.take(writer, TTL).await;
     world.read_later(&[one, two], entry).await;
-    assert_eq!(world.unshare(one, entry.inbox).await, Presence::Gone);
+    assert_eq!(world.release_shared(one, entry.inbox).await, Presence::Gone);
     assert_eq!(world.waiting().await, 1);
     world.release(writer).await;
     assert!(world.is_read_by(&[two]).await);
-    world.unshare(two, entry.inbox).await;
+    world.release_shared(two, entry.inbox).await;
     assert_eq!(world.inspect().await, None);
 }
 
@@ -142,7 +142,7 @@ async fn tokens_grow_over_readers(world: World) {
         assert!(token > last, "{round}");
         let (writer, entry) = some_waiter();
         world.wait(writer, TTL, entry).await;
-        world.unshare(hold, InboxId::new()).await;
+        world.release_shared(hold, InboxId::new()).await;
         let moved = world.seen().await.token.expect("a token");
         assert!(moved > token, "{round}");
         world.leave(writer, entry.inbox).await;

@@ -9,6 +9,7 @@ use super::super::line::{Process, StoredLine, Want};
 use super::{AddressedMessage, Lock, NewLock, State};
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
+use crate::base::option_types::Mode;
 use crate::base::time::StoreTime;
 use crate::store::records::{HandoffMessage, QueueEntry};
 
@@ -93,12 +94,12 @@ impl View<'_> {
         self.state.locks.remove(self.key);
     }
 
-    /// Removes a hold from the lock, which is free when the last one has gone. Returns the token, if the hold was in
-    /// the lock.
-    pub(crate) fn take_out(&mut self, hold: HoldId) -> Option<u64> {
+    /// Removes a hold from the lock, which is free when the last one has gone, or its writer. Returns the token, if the
+    /// hold was in the lock.
+    pub(crate) fn take_out(&mut self, hold: HoldId, mode: Mode) -> Option<u64> {
         let lock = self.held(hold)?;
         let token = lock.token;
-        if lock.end(&[hold]) {
+        if mode == Mode::Exclusive || lock.end(&[hold]) {
             self.free();
         }
         Some(token)
@@ -131,7 +132,7 @@ impl View<'_> {
     pub(crate) fn tidy(&mut self) -> bool {
         let now = self.now;
         for hold in self.line(|line| line.take_dead(now)) {
-            self.take_out(hold);
+            self.take_out(hold, Mode::Shared);
         }
         self.latest().is_some()
     }

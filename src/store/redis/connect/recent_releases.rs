@@ -52,8 +52,7 @@ pub(crate) enum EndedHold {
 impl EndedHold {
     /// The hold that a question ends, if it changes nothing else.
     pub(crate) fn of(question: &impl Question, call: Option<Call>) -> Option<Self> {
-        let releases = ["release", "unshare"];
-        if !releases.contains(&question.verb()) {
+        if question.verb() != "release" {
             return None;
         }
         match question.short() {
@@ -66,7 +65,7 @@ impl EndedHold {
         match self {
             Self::Call(call) => Some(*call),
             Self::Short(Short { key, hold, wish }) => match wish {
-                ShortWish::Release { alone, .. } => Some(alone(&key, hold)),
+                ShortWish::Release { mode, alone } => Some(alone(&key, hold, mode)),
                 ShortWish::Acquire { .. } => None,
             },
         }

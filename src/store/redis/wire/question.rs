@@ -53,7 +53,7 @@ pub(crate) enum ShortWish {
         /// Whether the hold shares the lock.
         mode: Mode,
         /// Creates the request that is sent alone.
-        alone: fn(&LockKey, HoldId) -> Call,
+        alone: fn(&LockKey, HoldId, Mode) -> Call,
     },
 }
 
