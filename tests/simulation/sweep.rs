@@ -146,6 +146,12 @@ const FUTURES: &[Make] = &[
             ));
         })
     }),
+    ("permits", |locks| {
+        Box::pin(async move {
+            let permit = || locks.semaphore(KEY, 2).run(body());
+            drop(tokio::join!(permit(), permit(), permit()));
+        })
+    }),
     ("inspect", |locks| {
         Box::pin(async move { drop(locks.admin().inspect(KEY).await) })
     }),
