@@ -43,7 +43,7 @@ async fn tokens_of_a_lock_that_is_handed_over_grow_though_the_clock_goes_back() 
     for next in [&other, &one, &other, &one] {
         let waiting = tokio::spawn(next.lock(KEY).acquire());
         let waits = async || {
-            let info = one.inspect(KEY).await.unwrap().unwrap();
+            let info = one.admin().inspect(KEY).await.unwrap().unwrap();
             info.waiters > 0 || info.waiting_processes > 0
         };
         eventually(DEADLINE, "it waits", waits).await;
@@ -92,10 +92,10 @@ async fn tokens_grow_after_an_expiry_whatever_the_clock_did() {
         assert!(current > last, "{current} after {last}");
         last = current;
         stepped.step_back(back).await;
-        assert!(locks.inspect(KEY).await.unwrap().is_some());
+        assert!(locks.admin().inspect(KEY).await.unwrap().is_some());
         // The clock has caught up, and the lease has expired.
         stepped.step_forward(back + ttl).await;
-        let is_free = async || locks.inspect(KEY).await.unwrap().is_none();
+        let is_free = async || locks.admin().inspect(KEY).await.unwrap().is_none();
         eventually(DEADLINE, "the end of the lease", is_free).await;
     }
     assert!(token(&locks).await > last);
@@ -146,7 +146,7 @@ async fn a_clock_stepped_back_keeps_the_others_out_for_longer() {
     assert!(refused.is_busy(), "{refused:?}");
     let waiting = tokio::spawn(other.with_lock(KEY, async {}));
     let remaining = async || {
-        let info = other.inspect(KEY).await.unwrap();
+        let info = other.admin().inspect(KEY).await.unwrap();
         let info = info.filter(|info| info.waiters == 1);
         info.and_then(|info| info.remaining)
     };

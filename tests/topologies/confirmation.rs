@@ -78,7 +78,8 @@ async fn a_lock_that_was_moved_here_counts_only_once_replicas_have_it() {
     let held = one.lock("order:42").await.expect("the lock");
     let waiting = tokio::spawn(async move { other.lock("order:42").acquire().await });
     let waits = async || {
-        one.inspect("order:42")
+        one.admin()
+            .inspect("order:42")
             .await
             .is_ok_and(|it| it.is_some_and(|it| it.waiting_processes == 1))
     };

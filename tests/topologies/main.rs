@@ -34,7 +34,6 @@ mod confirmation;
 #[cfg(feature = "credentials")]
 mod credentials;
 mod processes;
-mod releases;
 mod resp2;
 
 mod sentinel {

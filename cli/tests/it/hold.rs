@@ -23,7 +23,7 @@ async fn a_lock_is_held_until_the_input_ends() {
     let locks = locks_at(&server).await;
     let mut held = hold(&server, &["a"]);
     let line = held.line().await;
-    let info = locks.inspect("a").await.unwrap().unwrap();
+    let info = locks.admin().inspect("a").await.unwrap().unwrap();
     let token = info.token.unwrap();
     assert_eq!(line, format!("{token} {} a", info.holders[0].hold_id));
     let process = info.holders[0].process.as_ref().unwrap();
@@ -31,7 +31,7 @@ async fn a_lock_is_held_until_the_input_ends() {
     // Its input is read and ignored.
     let mut input = held.input.take().unwrap();
     input.write_all(&[b'x'; 100_000]).unwrap();
-    assert!(locks.inspect("a").await.unwrap().is_some());
+    assert!(locks.admin().inspect("a").await.unwrap().is_some());
     drop(input);
     assert_eq!(held.code().await, Some(0));
     assert_eq!(held.rest().await, [""; 0]);
@@ -47,7 +47,7 @@ async fn several_locks_are_printed_in_the_order_of_the_arguments() {
     for _ in 0..4 {
         let line: Value = serde_json::from_str(&held.line().await).unwrap();
         let key = line["key"].as_str().unwrap().to_owned();
-        let info = locks.inspect(&key).await.unwrap().unwrap();
+        let info = locks.admin().inspect(&key).await.unwrap().unwrap();
         assert_eq!(line["token"], info.token.map(u64::from).unwrap());
         assert_eq!(line["hold_id"], info.holders[0].hold_id);
         keys.push(key);
@@ -63,7 +63,7 @@ async fn the_options_are_those_of_run() {
     let locks = locks_at(&server).await;
     let mut reader = hold(&server, &["--shared", "a"]);
     reader.line().await;
-    let info = locks.inspect("a").await.unwrap().unwrap();
+    let info = locks.admin().inspect("a").await.unwrap().unwrap();
     assert!(info.is_shared);
     for (words, code) in [
         (&["-n", "a"][..], 124),
@@ -110,7 +110,7 @@ async fn a_loss_ends_it_although_its_input_is_open() {
     let locks = locks_at(&server).await;
     let mut held = hold(&server, &["a"]);
     held.line().await;
-    assert!(locks.force_release("a").await.unwrap());
+    assert!(locks.admin().force_release("a").await.unwrap());
     assert_eq!(held.code().await, Some(123));
 
     let mut held = hold(&server, &["--ttl", "2s", "a"]);
@@ -125,7 +125,7 @@ async fn it_waits_for_the_holder_and_leaves_the_queue_at_a_signal() {
     let locks = locks_at(&server).await;
     let guard = locks.lock("a").await.unwrap();
     let waiting = async |count| {
-        let info = locks.inspect("a").await.unwrap();
+        let info = locks.admin().inspect("a").await.unwrap();
         info.is_some_and(|info| info.waiting_processes == count)
     };
     let mut held = hold(&server, &["a"]);
@@ -161,7 +161,7 @@ async fn an_output_without_a_reader_is_no_error_and_a_full_one_is() {
     for reader in [">&-", "| :"] {
         let script = format!("exec 3>&1; {{ reentry hold a; echo $? >&3; }} {reader}");
         let mut holder = Running::start(&mut shell(&server, &script));
-        let is_held = async || locks.inspect("a").await.unwrap().is_some();
+        let is_held = async || locks.admin().inspect("a").await.unwrap().is_some();
         eventually(DEADLINE, "it is held", is_held).await;
         drop(holder.input.take());
         holder.says("0").await;
@@ -200,7 +200,7 @@ async fn at_a_terminal_it_ends_with_the_input_and_in_the_background_by_a_signal(
     terminal.exp_string("code 143").unwrap();
     terminal.exp_eof().unwrap();
     let locks = locks_at(&server).await;
-    assert!(locks.inspect("a").await.unwrap().is_none());
+    assert!(locks.admin().inspect("a").await.unwrap().is_none());
 }
 
 /// The scripts of the page, for a bash with `coproc`.

@@ -105,7 +105,7 @@ async fn another_machine_makes_the_backup_of_one_that_dies() {
     let next = tokio::spawn(end_of(folders.command(&server)));
     let key = folders.key();
     let waits = async || {
-        let info = locks.inspect(&key).await.unwrap();
+        let info = locks.admin().inspect(&key).await.unwrap();
         info.is_some_and(|info| info.waiting_processes == 1)
     };
     eventually(DEADLINE, "the next machine waits", waits).await;
@@ -148,7 +148,7 @@ async fn a_backup_that_lost_its_lock_leaves_nothing_unfinished() {
     let locks = locks_at(&server).await;
     let folders = Folders::new();
     let mut backup = folders.begun(&server).await;
-    assert!(locks.force_release(folders.key()).await.unwrap());
+    assert!(locks.admin().force_release(folders.key()).await.unwrap());
     assert_eq!(backup.code().await, Some(123));
     assert_eq!(folders.files(), ["bin"]);
 }

@@ -33,9 +33,7 @@ pub(crate) enum Turn {
 
 pub(crate) fn turn(request: &Short) -> Turn {
     match request.wish {
-        ShortWish::Release {
-            mode: Mode::Shared, ..
-        } => Turn::Leave,
+        ShortWish::Release { mode: Mode::Shared } => Turn::Leave,
         ShortWish::Release { .. } => Turn::Release,
         ShortWish::Acquire { .. } => Turn::Acquire,
     }

@@ -28,7 +28,6 @@ pub(super) mod common;
 pub(super) mod connection;
 mod opening;
 pub(super) mod passage;
-mod recent_releases;
 
 /// The minimum time between two suspicions because of which a connection is given up.
 const SUSPICIONS: Duration = Duration::from_millis(500);
@@ -232,17 +231,6 @@ impl Connector {
             }
             opened
         }
-    }
-
-    /// Repeats the releases in these slots that other servers have recently answered. Returns false without a
-    /// connection. Then the next connection repeats them before its first request.
-    pub(super) async fn repeat_releases(&self, has: impl Fn(u16) -> bool) -> bool {
-        let Some(connection) = self.present() else {
-            return false;
-        };
-        let limit = self.common.timeouts.response;
-        self.common.recent.repeat(&connection, has, limit).await;
-        true
     }
 
     /// The name of the server in messages, without the password.

@@ -62,8 +62,12 @@ impl Verb for Release {
         let ReleaseRequest {
             hold, mode, inbox, ..
         } = self.request;
-        let End::Full(Leftovers { unanswered, nested }) = self.request.end else {
-            return alone(&self.key, hold, mode);
+        let call = Self::lua().on_lock(&self.key).arg(Field(hold));
+        let Leftovers { unanswered, nested } = match (self.request.end, mode) {
+            // It has no word, so that it costs no argument.
+            (End::Short, Mode::Exclusive) => return call,
+            (End::Short, Mode::Shared) => return call.arg("reader"),
+            (End::Full(leftovers), _) => leftovers,
         };
         let words = [
             (mode == Mode::Shared, "reader "),
@@ -73,7 +77,6 @@ impl Verb for Release {
         ];
         let said = words.iter().filter(|(is_said, _)| *is_said);
         let ends: String = said.map(|(_, word)| *word).collect();
-        let call = Self::lua().on_lock(&self.key).arg(Field(hold));
         call.arg(ends).arg(inbox.as_bytes())
     }
 
@@ -88,7 +91,7 @@ impl Verb for Release {
         (end == End::Short).then(|| Short {
             key: self.key.clone(),
             hold,
-            wish: ShortWish::Release { mode, alone },
+            wish: ShortWish::Release { mode },
         })
     }
 
@@ -122,14 +125,5 @@ impl Verb for Release {
         });
         view.settle_and_admit(token.unwrap_or(0));
         Presence::from(token.is_some())
-    }
-}
-
-/// The short release of a hold. A writer's has no word for its end, so that it costs no argument.
-fn alone(key: &LockKey, hold: HoldId, mode: Mode) -> Call {
-    let call = Release::lua().on_lock(key).arg(Field(hold));
-    match mode {
-        Mode::Exclusive => call,
-        Mode::Shared => call.arg("reader"),
     }
 }

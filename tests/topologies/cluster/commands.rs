@@ -66,7 +66,7 @@ async fn sections(locks: &Locks, keys: &[String]) {
         locks.lock(key).read().run(async {}).await.unwrap();
         locks.semaphore(key, 3).run(async {}).await.unwrap();
         let guard = locks.lock(key).await.unwrap();
-        assert!(locks.inspect(key).await.unwrap().is_some());
+        assert!(locks.admin().inspect(key).await.unwrap().is_some());
         let busy = locks.lock(key).no_wait().await.unwrap_err();
         assert!(busy.is_busy());
         guard.release().await.unwrap();

@@ -61,7 +61,7 @@ async fn one_that_is_closed_or_dropped_leaves_no_connection() {
             assert!(locks.close(Duration::MAX).await.is_clean());
             eventually(PATIENCE, "no connection is left", none).await;
             let before = connected().await;
-            assert!(locks.inspect(&keys[0]).await.is_err());
+            assert!(locks.admin().inspect(&keys[0]).await.is_err());
             assert_eq!(connected().await, before);
         }
     }

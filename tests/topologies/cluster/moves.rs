@@ -92,8 +92,8 @@ async fn requests_wait_for_as_long_as_the_keys_of_a_lock_are_apart() {
     let operator = locks_in(&cluster).build().await.unwrap();
     let refused = [
         operator.lock(&key).no_wait().acquire().await.map(drop),
-        operator.inspect(&key).await.map(drop),
-        operator.force_release(&key).await.map(drop),
+        operator.admin().inspect(&key).await.map(drop),
+        operator.admin().force_release(&key).await.map(drop),
     ];
     for refused in refused {
         let error = refused.unwrap_err();
@@ -241,7 +241,7 @@ async fn a_lock_that_does_not_move_with_its_slot_is_lost() {
     cluster.nodes[FROM].ask("FLUSHALL").await;
     moving.finish().await;
     // Any request to the old node reports the move.
-    assert!(locks.inspect(&key).await.unwrap().is_none());
+    assert!(locks.admin().inspect(&key).await.unwrap().is_none());
     let lost = within(PATIENCE, "the loss is noticed", body).await.unwrap();
     let is_gone = |error: &LockError| matches!(error, LockError::Lost { reason, .. } if *reason == LostReason::Deleted);
     assert!(lost.as_ref().is_err_and(is_gone), "{lost:?}");

@@ -65,6 +65,22 @@ async fn a_lock_and_its_queue_outlive_a_primary_that_is_shut_down() {
     a_lock_and_its_queue_outlive(Outage::ShutDown).await;
 }
 
+/// It stays there until its lease ends, or an operator ends it.
+#[tokio::test]
+async fn a_lock_whose_release_was_not_replicated_stays_held() {
+    let set = SentinelSet::start().await;
+    let [here, there] = processes(&unhurried(&set)).await;
+    let guard = here.lock(KEY).await.unwrap();
+    until_replicated(&set, 0).await;
+    set.nodes[0].cut_replication().await;
+    guard.release().await.unwrap();
+    set.nodes[0].stop();
+    let primary = &set.nodes[set.until_failed_over(0).await];
+    assert_eq!(depth(primary, KEY).await, 1);
+    assert!(there.admin().force_release(KEY).await.unwrap());
+    there.lock(KEY).no_wait().await.unwrap();
+}
+
 /// Data that was never replicated is gone. The holder notices that, and the next one has a greater token.
 #[tokio::test]
 async fn a_lock_that_was_not_replicated_is_lost_and_its_holder_is_told() {
@@ -110,6 +126,12 @@ async fn locks_stay_where_they_are_when_the_old_primary_comes_back() {
     assert!(!set.nodes[0].commandstats().await.contains_key("evalsha"));
     assert!(!guard.held().is_lost());
     guard.release().await.unwrap();
-    let free = async || locks.inspect(KEY).await.is_ok_and(|info| info.is_none());
+    let free = async || {
+        locks
+            .admin()
+            .inspect(KEY)
+            .await
+            .is_ok_and(|info| info.is_none())
+    };
     eventually(PATIENCE, "the lock is free", free).await;
 }

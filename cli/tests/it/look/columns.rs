@@ -82,6 +82,6 @@ async fn a_table_counts_cells_and_shows_no_control_character() {
 /// The number of processes that wait for a lock.
 async fn waiting_for(server: &RedisServer, key: &str) -> u64 {
     let locks = builder(server).name(NAME).build().await.unwrap();
-    let info = locks.inspect(key).await.unwrap();
+    let info = locks.admin().inspect(key).await.unwrap();
     info.map_or(0, |info| info.waiting_processes)
 }

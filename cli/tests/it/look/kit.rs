@@ -48,7 +48,7 @@ pub(super) async fn wait(server: &RedisServer, key: &str, others: u64) -> JoinHa
         tokio::spawn(async move { drop(locks.lock(key).await) })
     };
     let stands = async || {
-        let info = locks.inspect(key).await.expect("an answer");
+        let info = locks.admin().inspect(key).await.expect("an answer");
         info.is_some_and(|info| info.waiting_processes == others + 1)
     };
     eventually(DEADLINE, "it waits", stands).await;

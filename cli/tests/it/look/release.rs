@@ -36,7 +36,7 @@ async fn a_person_is_asked_and_told_what_was_ended() {
         terminal.send_line(answer).unwrap();
         assert_eq!(code(terminal), 1, "{answer}");
         assert!(
-            locks.inspect("order:42").await.unwrap().is_some(),
+            locks.admin().inspect("order:42").await.unwrap().is_some(),
             "{answer}"
         );
     }
@@ -50,7 +50,7 @@ async fn a_person_is_asked_and_told_what_was_ended() {
         .exp_string(&format!("order:42: ended {id}"))
         .unwrap();
     assert_eq!(code(terminal), 0);
-    assert!(locks.inspect("order:42").await.unwrap().is_none());
+    assert!(locks.admin().inspect("order:42").await.unwrap().is_none());
     let lost = async || guard.held().is_lost();
     eventually(DEADLINE, "the holder learns of it", lost).await;
 }
@@ -68,7 +68,7 @@ async fn only_what_was_shown_is_ended() {
         .exp_string("none of the holds that were shown is left")
         .unwrap();
     assert_eq!(code(terminal), 1);
-    let info = locks.inspect("order:42").await.unwrap().unwrap();
+    let info = locks.admin().inspect("order:42").await.unwrap().unwrap();
     assert_eq!(info.holders[0].hold_id, newer.held().hold_id().to_string());
 }
 
@@ -86,7 +86,7 @@ async fn of_several_readers_those_are_ended_and_named_that_are_still_there() {
         .exp_string(&format!("order:42: ended {}\r\n", third.held().hold_id()))
         .unwrap();
     assert_eq!(code(terminal), 0);
-    assert!(locks.inspect("order:42").await.unwrap().is_none());
+    assert!(locks.admin().inspect("order:42").await.unwrap().is_none());
     let lost = async || third.held().is_lost();
     eventually(DEADLINE, "the one that was left learns of it", lost).await;
 }
@@ -131,7 +131,7 @@ async fn without_a_terminal_it_has_to_be_said_twice() {
     let unasked = run(&url, &["release", "order:42", "--force"]).await;
     assert_eq!(unasked.code, Some(125));
     assert!(unasked.err.contains("--yes"), "{unasked:?}");
-    assert!(locks.inspect("order:42").await.unwrap().is_some());
+    assert!(locks.admin().inspect("order:42").await.unwrap().is_some());
 
     let ended = run(&url, &["release", "order:42", "--force", "--yes", "--json"]).await;
     assert_eq!(ended.code, Some(0));

@@ -68,7 +68,7 @@ async fn a_run_that_waits_enters_when_the_holder_leaves() {
     holder.says("inside").await;
     let mut waiter = Running::start(&mut script_at(&server, &["-k", "a"], "echo inside"));
     let waits = async || {
-        let info = locks.inspect("a").await.unwrap();
+        let info = locks.admin().inspect("a").await.unwrap();
         info.is_some_and(|info| info.waiting_processes == 1)
     };
     eventually(DEADLINE, "the second run waits", waits).await;

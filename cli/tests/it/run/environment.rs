@@ -17,7 +17,7 @@ async fn the_command_knows_its_key_its_token_and_its_hold() {
     let mut run = Running::start(&mut script_at(&server, &options, &script));
     assert_eq!(run.line().await, "order 1");
     let (token, hold) = (run.line().await, run.line().await);
-    let info = locks.inspect("app:order 1").await.unwrap().unwrap();
+    let info = locks.admin().inspect("app:order 1").await.unwrap().unwrap();
     assert_eq!(info.token.unwrap().to_string(), token);
     assert_eq!(info.holders[0].hold_id, hold);
     drop(run.input.take());
@@ -146,7 +146,7 @@ async fn what_has_entered_once_more_ends_at_a_loss() {
     let script = format!("{program} run --reenter -k a -- sh -c 'echo up; sleep 1000; true'");
     let mut run = Running::start(&mut script_at(&server, &["-k", "a"], &script));
     run.says("up").await;
-    assert!(locks.force_release("a").await.unwrap());
+    assert!(locks.admin().force_release("a").await.unwrap());
     assert_eq!(run.code().await, Some(123));
     assert_eq!(run.rest().await, [""; 0]);
 }

@@ -21,7 +21,7 @@ async fn a_command_that_lost_its_lock_ends_with_all_its_processes() {
         if flush {
             server.ask("FLUSHALL").await;
         } else {
-            assert!(locks.force_release("a").await.unwrap());
+            assert!(locks.admin().force_release("a").await.unwrap());
         }
         assert_eq!(run.code().await, Some(123));
         assert_eq!(run.rest().await, [""; 0]);
@@ -39,7 +39,7 @@ async fn a_command_may_clean_up_after_a_loss() {
         script,
     ));
     run.says("up").await;
-    locks.force_release("a").await.unwrap();
+    locks.admin().force_release("a").await.unwrap();
     run.says("cleaned").await;
     // Whatever the exit code of the command is.
     assert_eq!(run.code().await, Some(123));
@@ -53,7 +53,7 @@ async fn a_command_that_ignores_sigterm_is_killed_after_the_grace() {
     let options = ["-k", "a", "--grace", "50ms"];
     let mut run = Running::start(&mut script_at(&server, &options, script));
     run.says("up").await;
-    locks.force_release("a").await.unwrap();
+    locks.admin().force_release("a").await.unwrap();
     assert_eq!(run.code().await, Some(123));
     assert_eq!(run.rest().await, [""; 0]);
 }
@@ -158,7 +158,7 @@ async fn a_loss_spares_what_only_mentions_the_hold() {
     other.args(["-c", "read line; echo alive"]);
     other.env("NOTE", format!("watches REENTRY_HOLD={hold}"));
     let mut other = Running::start(&mut other);
-    assert!(locks.force_release("a").await.unwrap());
+    assert!(locks.admin().force_release("a").await.unwrap());
     assert_eq!(run.code().await, Some(123));
     drop(other.input.take());
     other.says("alive").await;

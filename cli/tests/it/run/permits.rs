@@ -25,13 +25,13 @@ async fn so_many_enter_and_the_next_one_follows_a_dead_one() {
     assert_eq!((refused.code, &*refused.out), (Some(124), ""));
     let mut next = Running::start(&mut script_at(&server, &options, STAY));
     let waits = async || {
-        let info = locks.inspect("a").await.unwrap();
+        let info = locks.admin().inspect("a").await.unwrap();
         info.is_some_and(|info| info.holders.len() == 3 && info.waiting_processes == 1)
     };
     eventually(DEADLINE, "it waits", waits).await;
     inside.remove(1).kill();
     next.says("inside").await;
-    let info = locks.inspect("a").await.unwrap().unwrap();
+    let info = locks.admin().inspect("a").await.unwrap().unwrap();
     assert_eq!(info.holders.len(), 3);
     inside.push(next);
     for run in &mut inside {

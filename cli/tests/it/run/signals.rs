@@ -76,7 +76,7 @@ async fn a_run_that_waits_ends_at_a_signal_and_leaves_the_queue() {
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
         let mut run = Running::start(&mut script_at(&server, &["-k", "a"], "echo no"));
         let waiting = async |count| {
-            let info = locks.inspect("a").await.unwrap();
+            let info = locks.admin().inspect("a").await.unwrap();
             info.is_some_and(|info| info.waiting_processes == count)
         };
         eventually(DEADLINE, "it waits", async || waiting(1).await).await;

@@ -121,7 +121,7 @@ async fn a_quiet_run_says_why_its_lock_is_lost_and_its_guard_is_silent() {
     ];
     let mut run = Running::start(&mut with_errors(&reentry_at(&server, &options)));
     run.says("up").await;
-    assert!(locks.force_release("a").await.unwrap());
+    assert!(locks.admin().force_release("a").await.unwrap());
     assert_eq!(run.code().await, Some(123));
     assert!(run.rest().await.concat().contains("`a`"));
 

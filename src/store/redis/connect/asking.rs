@@ -43,7 +43,7 @@ impl Connector {
         let connection = &passage.connection;
         let within = match self.send_together(&passage, question).await {
             Ok(Together::Replied(reply)) => {
-                return self.common.read(connection, question, None, reply);
+                return connection.read(question, reply);
             }
             Ok(Together::Alone { within }) => within,
             Err(cause) => return Err(connection.failed(question.verb(), cause)),
@@ -60,7 +60,7 @@ impl Connector {
         let connection = &passage.connection;
         let call = question.call();
         match self.send(passage, &call, Way::Plain, within).await {
-            Ok(reply) => self.common.read(connection, question, Some(call), reply),
+            Ok(reply) => connection.read(question, reply),
             // No other server is asked here, so waiting is useless.
             Err(Cause::Driver(error)) if failure::leads_elsewhere(&error) => {
                 let error = connection.error(call.verb(), Effect::Refused, OneOfCluster(error));

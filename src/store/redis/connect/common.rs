@@ -4,18 +4,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock, Weak};
 
-use redis::Value;
 use tokio::sync::watch;
 
 use super::batches::Scope;
-use super::connection::Connection;
-use super::recent_releases::{EndedHold, RecentReleases};
-use crate::base::error::{Effect, StoreError};
 use crate::base::key::SLOTS;
 use crate::store::records::Holders;
 use crate::store::redis::link::source::Timeouts;
-use crate::store::redis::wire::call::Call;
-use crate::store::redis::wire::question::Question;
 
 /// The receiver of the messages to all processes, after it was set.
 pub(crate) type Watched = Arc<OnceLock<Weak<dyn Holders>>>;
@@ -64,7 +58,6 @@ pub(crate) struct Common {
     pub(crate) outages: Arc<Outages>,
     /// The latest epoch of all connectors.
     pub(crate) epochs: Arc<AtomicU64>,
-    pub(crate) recent: Arc<RecentReleases>,
     /// Counts the connections for commands that were opened.
     pub(crate) made: watch::Sender<u64>,
 }
@@ -78,27 +71,8 @@ impl Common {
             watched: Watched::default(),
             introduces: Arc::default(),
             epochs: Arc::default(),
-            recent: Arc::default(),
             made: watch::Sender::new(0),
         }
-    }
-
-    /// Reads the reply to a question. `call` is the request, if the question was not sent together with others.
-    pub(crate) fn read<Q: Question>(
-        &self,
-        connection: &Connection,
-        question: &Q,
-        call: Option<Call>,
-        reply: Value,
-    ) -> Result<Q::Reply, StoreError> {
-        let verb = question.verb();
-        let ended = EndedHold::of(question, call);
-        let read = question.read(reply);
-        let read = read.map_err(|cause| connection.error(verb, Effect::Unknown, cause))?;
-        if let Some(ended) = ended {
-            self.recent.answered(ended, &connection.replication_id);
-        }
-        Ok(read)
     }
 }
 

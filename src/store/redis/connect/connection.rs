@@ -17,10 +17,9 @@ use crate::base::error::{Effect, StoreError};
 use crate::base::timer::Elapsed;
 use crate::store::redis::confirmer::Confirmer;
 use crate::store::redis::link::abort_on_drop::AbortOnDrop;
-use crate::store::redis::replication_id::ReplicationId;
 use crate::store::redis::wire::call::{Call, Way};
 use crate::store::redis::wire::failure::{self, ANOTHER_SERVER, RUNTIME_ENDED, aborted};
-use crate::store::redis::wire::question::Short;
+use crate::store::redis::wire::question::{Question, Short};
 use crate::store::redis::wire::traffic::Traffic;
 
 /// A connection for commands, which all requests share.
@@ -28,8 +27,6 @@ pub(crate) struct Connection {
     pub(crate) driver: MultiplexedConnection,
     /// The name of its server in messages, without the password.
     pub(crate) endpoint: Arc<str>,
-    /// The id of its server's data.
-    pub(crate) replication_id: ReplicationId,
     pub(crate) confirmer: Confirmer,
     /// The number of the attempt that made it.
     pub(crate) number: u64,
@@ -72,6 +69,16 @@ impl fmt::Display for Cause {
 }
 
 impl Connection {
+    /// Reads the reply to a question.
+    pub(crate) fn read<Q: Question>(
+        &self,
+        question: &Q,
+        reply: Value,
+    ) -> Result<Q::Reply, StoreError> {
+        let read = question.read(reply);
+        read.map_err(|cause| self.error(question.verb(), Effect::Unknown, cause))
+    }
+
     /// Sends a call, and waits for its response until the limit.
     pub(crate) async fn ask(&self, call: &Call, way: Way, limit: Duration) -> Result<Value, Fault> {
         let sent = Instant::now();

@@ -70,28 +70,18 @@ impl Connector {
         let connection = Connection {
             driver: opened.driver,
             endpoint: opened.endpoint,
-            confirmer: Confirmer::new(opened.again, timeouts, replication_id.clone()),
-            replication_id,
+            confirmer: Confirmer::new(opened.again, timeouts, replication_id),
             number,
             losses,
             traffic,
             batches,
             _tasks: [opened.following, subscribing, Some(introducing)],
         };
-        self.prepare(&connection, limit).await?;
-        events::connected(&connection.endpoint, Purpose::Commands);
-        Ok(connection)
-    }
-
-    /// Repeats releases before the first request is sent over the connection, which may lead to the wrong server by
-    /// then.
-    async fn prepare(&self, connection: &Connection, limit: Duration) -> Result<(), StoreError> {
-        let has = |slot| self.role.has(slot);
-        self.common.recent.repeat(connection, has, limit).await;
-        if connection.number <= self.state.lock().moved {
+        if number <= self.state.lock().moved {
             return Err(self.error(Effect::None, ANOTHER_SERVER));
         }
-        Ok(())
+        events::connected(&connection.endpoint, Purpose::Commands);
+        Ok(connection)
     }
 
     /// The receiver of the connection with this number. `made` is set to its traffic when the connection is opened.

@@ -145,13 +145,6 @@ impl Call {
         reads.contains(&self.verb)
     }
 
-    /// The call that loads its script into the server.
-    pub(crate) fn load(&self) -> Option<Self> {
-        let mut load = cmd("SCRIPT");
-        load.arg("LOAD").arg(self.script?.source());
-        Some(Self::command("script", load))
-    }
-
     /// The slot of a cluster that contains the keys of a script.
     pub(crate) fn slot(&self) -> u16 {
         // The first key comes after the command, the script and the number of keys.

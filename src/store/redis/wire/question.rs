@@ -52,8 +52,6 @@ pub(crate) enum ShortWish {
     Release {
         /// Whether the hold shares the lock.
         mode: Mode,
-        /// Creates the request that is sent alone.
-        alone: fn(&LockKey, HoldId, Mode) -> Call,
     },
 }
 

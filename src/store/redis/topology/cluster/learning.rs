@@ -61,7 +61,7 @@ impl Cluster {
             }
             plan
         };
-        self.install(plan).await
+        self.install(plan)
     }
 
     /// Asks several servers. Returns the servers that were asked, and the map that results from their answers.
@@ -114,16 +114,8 @@ impl Cluster {
         }));
     }
 
-    /// Replaces the present map. Before requests are sent to the new owner of a slot, the recent releases at the old
-    /// one are repeated there.
-    async fn install(self: &Arc<Self>, plan: Plan) -> Result<(), StoreError> {
-        let mut unconnected = Vec::new();
-        for (node, slots) in plan.gains() {
-            let repeating = node.connector.repeat_releases(|slot| slots.contains(&slot));
-            if !repeating.await {
-                unconnected.push((node, slots));
-            }
-        }
+    /// Replaces the present map.
+    fn install(self: &Arc<Self>, plan: Plan) -> Result<(), StoreError> {
         let describer = self.owner(introduction::slot());
         {
             let mut known = self.known.lock();
@@ -135,13 +127,6 @@ impl Cluster {
             known.slots = plan.slots;
         }
         self.common.outages.at(plan.changed);
-        for (node, slots) in unconnected {
-            // It may have been connected in the meantime. Otherwise the next connection repeats the releases.
-            drop(tokio::spawn(async move {
-                let repeating = node.connector.repeat_releases(|slot| slots.contains(&slot));
-                repeating.await
-            }));
-        }
         let is_new = |node: &Arc<Node>| describer.is_none_or(|it| !Arc::ptr_eq(&it, node));
         if let Some(node) = self.owner(introduction::slot()).filter(is_new) {
             let connector = Arc::clone(&node.connector);
@@ -221,19 +206,4 @@ struct Plan {
     nodes: BTreeMap<Place, Arc<Node>>,
     slots: Vec<Option<Arc<Node>>>,
     changed: Vec<u16>,
-}
-
-impl Plan {
-    /// The servers that receive slots, each with these slots.
-    fn gains(&self) -> Vec<(Arc<Node>, BTreeSet<u16>)> {
-        let mut gains = BTreeMap::<Place, (Arc<Node>, BTreeSet<u16>)>::new();
-        for &slot in &self.changed {
-            if let Some(Some(node)) = self.slots.get(usize::from(slot)) {
-                let gained = gains.entry(node.place.clone());
-                let (_, slots) = gained.or_insert_with(|| (Arc::clone(node), BTreeSet::new()));
-                slots.insert(slot);
-            }
-        }
-        gains.into_values().collect()
-    }
 }

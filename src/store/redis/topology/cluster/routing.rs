@@ -49,7 +49,7 @@ impl Cluster {
         let within = match node.connector.send_together(&passage, question).await {
             Ok(Together::Replied(reply)) => {
                 let connection = &passage.connection;
-                return self.common.read(connection, question, None, reply);
+                return connection.read(question, reply);
             }
             Ok(Together::Alone { within }) => within,
             Err(cause) => {
@@ -65,7 +65,7 @@ impl Cluster {
             let sent = node.connector.send(&passage, &call, way, limit).await;
             let connection = &passage.connection;
             let cause = match sent {
-                Ok(reply) => return self.common.read(connection, question, Some(call), reply),
+                Ok(reply) => return connection.read(question, reply),
                 Err(cause) => cause,
             };
             (node, way) = match redirection(&cause, &node.place) {
