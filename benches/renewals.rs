@@ -1,8 +1,8 @@
 //! How many holds can one process renew, and what do lost connections cost it?
 //!
 //! `HOLDS=300000 TTL=9 CUTS=3 SECONDS=40 cargo bench --package reentry-tests --bench renewals`. Each second it prints
-//! how many scripts the server has run, how many renewals they contained, how much of a core this process has used, and
-//! how many locks are lost. The first connection is cut after five seconds, the next ones every five seconds.
+//! how many scripts the server has run, how many renewals they contained, how much of a core this process has used, the
+//! 99th percentile and the longest of the pairs that another task makes meanwhile, and how many locks are lost. The first connection is cut after five seconds, the next ones every five seconds.
 
 #![allow(
     clippy::unwrap_used,
@@ -17,6 +17,7 @@ mod cpu;
 mod support;
 
 use std::env;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
@@ -42,9 +43,11 @@ async fn main() {
     let guards: Vec<_> = guards.into_iter().map(Result::unwrap).collect();
     println!("{holds} holds at {ttl} s, taken in {:?}", begun.elapsed());
     println!(
-        "| second | connections cut | scripts | renewals | CPU of this process, cores | CPU of the server | lost |"
+        "| second | connections cut | scripts | renewals | CPU of this process, cores | CPU of the server | p99 of a pair | longest | lost |"
     );
-    println!("|---:|---:|---:|---:|---:|---:|---:|");
+    println!("|---:|---:|---:|---:|---:|---:|---:|---:|---:|");
+    let pairs = Arc::<Mutex<Vec<Duration>>>::default();
+    tokio::spawn(pair_after_pair(locks.clone(), Arc::clone(&pairs)));
     let begun = Instant::now();
     let (mut cut, mut before) = (0, Sample::take(&server).await);
     let first = before;
@@ -63,8 +66,12 @@ async fn main() {
             own,
             of_server,
         } = now.since(before);
+        let mut times = std::mem::take(&mut *pairs.lock().unwrap());
+        times.sort_unstable();
+        let at = |part: usize| times.get(times.len() * part / 100).or(times.last());
+        let (p99, longest) = (at(99).unwrap(), times.last().unwrap());
         println!(
-            "| {second} | {cut} | {scripts:.0} | {renewals:.0} | {own:.2} | {of_server:.2} | {lost} |"
+            "| {second} | {cut} | {scripts:.0} | {renewals:.0} | {own:.2} | {of_server:.2} | {p99:.1?} | {longest:.1?} | {lost} |"
         );
         before = now;
     }
@@ -82,6 +89,16 @@ async fn main() {
     );
     // Their releases would take as long as the rest of the run.
     std::process::exit(0);
+}
+
+/// Acquires and releases a free lock, 500 times in a second.
+async fn pair_after_pair(locks: Locks, pairs: Arc<Mutex<Vec<Duration>>>) {
+    loop {
+        let begun = Instant::now();
+        locks.with_lock("pair", async {}).await.unwrap();
+        pairs.lock().unwrap().push(begun.elapsed());
+        sleep_until(begun + Duration::from_millis(2)).await;
+    }
 }
 
 #[derive(Clone, Copy)]

@@ -5,10 +5,9 @@
 //! wherever the lock came from. A renewal lengthens the lease only after they have it.
 
 use std::error::Error;
-use std::slice::from_ref;
 use std::sync::Arc;
 
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::try_join_all;
 use tokio::select;
 use tokio::time::Instant;
 
@@ -17,8 +16,8 @@ use crate::base::error::{Effect, Failure, LockError, LostReason, StoreError};
 use crate::base::option_types::Confirm;
 use crate::base::timer::{after, sleep, timeout_at};
 use crate::hold::hold::Hold;
-use crate::hold::renewable::{Asked, RenewReply, RenewRequest};
-use crate::store::{Confirmation, Store};
+use crate::hold::renew_request::RenewRequest;
+use crate::store::{Confirmation, RenewAnswer, Store};
 
 /// Waits until the replicas have a hold. It was acquired by a request before which its connection had this epoch. If
 /// the epoch has changed in the meantime, the hold is renewed, so that there is a new request to wait for.
@@ -116,43 +115,42 @@ async fn renew(
     store: &Arc<Store>,
     until: Instant,
 ) -> Result<Option<u64>, StoreError> {
-    let request = RenewRequest::new(from_ref(hold), store);
-    let Ok(reply) = timeout_at(until, request.send(store)).await else {
+    let request = RenewRequest::of(hold, store);
+    let Ok(answers) = timeout_at(until, request.send(store)).await else {
         return Ok(None);
     };
-    let reply = reply?;
-    if reply.is_gone() {
+    let answers = answers?;
+    if answers.contains(&RenewAnswer::Gone) {
         // No call graph may continue it.
         hold.lose(LostReason::Deleted);
         return Ok(None);
     }
-    Ok(request.renewed(&reply).next().map(|asked| asked.epoch))
+    Ok(request.renewed(&answers).next().map(|_| request.epoch))
 }
 
-/// Waits until the replicas have the renewals that were answered, if these count only then. Returns the part that
-/// counts; fails if nothing does.
+/// Waits until the replicas have the renewals that were answered, if these count only then.
 pub(super) async fn renewed(
     request: &RenewRequest,
-    reply: RenewReply,
+    answers: &[RenewAnswer],
     store: &Store,
-) -> Result<RenewReply, StoreError> {
-    let renewed = request.renewed(&reply);
-    let confirms = renewed.map(async |Asked { hold, epoch, .. }| {
-        let Some(confirm) = hold.confirm else {
-            return Ok(());
-        };
-        let left = hold.deadline().saturating_duration_since(Instant::now());
-        let within = confirm.within().min(left);
-        let confirmed = store.confirm(hold.key(), confirm.replicas(), within, *epoch);
-        match confirmed.await? {
-            Confirmation::Confirmed => Ok(()),
-            Confirmation::Late | Confirmation::Unknown => {
-                Err(unconfirmed(Effect::Unknown, "too few of them have it"))
-            }
+) -> Result<(), StoreError> {
+    let deadlines = request.renewed(answers).map(|hold| hold.deadline());
+    let first = request.renewed(answers).next();
+    let (Some(confirm), Some(hold), Some(deadline)) =
+        (request.common.terms.confirm, first, deadlines.max())
+    else {
+        return Ok(());
+    };
+    // All of them are at one server, so its replicas answer for all.
+    let left = deadline.saturating_duration_since(Instant::now());
+    let within = confirm.within().min(left);
+    let confirmed = store.confirm(hold.key(), confirm.replicas(), within, request.epoch);
+    match confirmed.await? {
+        Confirmation::Confirmed => Ok(()),
+        Confirmation::Late | Confirmation::Unknown => {
+            Err(unconfirmed(Effect::Unknown, "too few of them have it"))
         }
-    });
-    let confirmed = join_all(confirms).await;
-    reply.confirmed(confirmed)
+    }
 }
 
 /// Returns whether a connection was lost since the hold was last confirmed. A hold that replicas must confirm never
@@ -194,14 +192,16 @@ async fn verify(
 ) -> Result<(), LockError> {
     let mut backoff = Backoff::default();
     loop {
-        let request = RenewRequest::new(from_ref(hold), store);
+        let request = RenewRequest::of(hold, store);
         match request.send(store).await {
-            Ok(reply) if reply.is_gone() => {
-                request.lose(&reply);
+            Ok(answers) if answers.contains(&RenewAnswer::Gone) => {
+                request.lose(&answers);
                 return Err(hold.lost_error(LostReason::Deleted));
             }
-            Ok(reply) => {
-                request.confirm(&reply);
+            Ok(answers) => {
+                request
+                    .renewed(&answers)
+                    .for_each(|hold| request.confirm(hold));
                 return Ok(());
             }
             Err(error) if limit.is_some_and(|limit| limit <= Instant::now()) => {

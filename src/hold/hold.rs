@@ -3,7 +3,7 @@
 //! It keeps nothing alive: its entries ([`Entry`](super::entry::Entry)) hold what it needs of its `Locks`.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -23,7 +23,7 @@ use crate::base::sync::Mutex;
 use crate::hold::depth::{Depth, Remains};
 use crate::hold::group::Group;
 use crate::hold::lease::Lease;
-use crate::hold::schedule::ScheduleSlot;
+use crate::hold::place::{Attempts, Place};
 use crate::queue::{Grant, TokenSeries};
 
 mod end;
@@ -47,12 +47,11 @@ pub(crate) struct Hold {
     unanswered: bool,
     /// The number of replicas that must have it before it counts.
     pub(super) confirm: Option<Confirm>,
-    /// The slot in the schedule of the runtime on which it is renewed and released.
+    /// The runtime on which it is renewed and released.
     runtime: runtime::Id,
-    slot: OnceLock<ScheduleSlot>,
     began: Stopwatch,
     state: Mutex<HoldState>,
-    /// The signal of the loss. It also signals the end if a renewal is in flight.
+    /// The signal of the loss. It also signals the end, and a confirmation, if a renewal is in flight.
     over: Notify,
 }
 
@@ -66,6 +65,10 @@ pub(super) struct HoldState {
     guards: u32,
     /// Whether a wait inside it was chosen to end a deadlock.
     gives_way: bool,
+    /// Its place in the schedule of its runtime.
+    place: Option<Place>,
+    /// The attempts to renew it that have no response yet.
+    attempts: Option<Attempts>,
     /// Whether a renewal must be about this hold only, because a common one may have failed because of it.
     is_renewed_alone: bool,
     /// The span around the hold, until its release is answered.
@@ -117,6 +120,8 @@ impl Hold {
             kept_until: None,
             guards: 0,
             gives_way: false,
+            place: None,
+            attempts: None,
             is_renewed_alone: false,
             span: Span::default(),
         };
@@ -131,7 +136,6 @@ impl Hold {
             unanswered: grant.unanswered,
             confirm: terms.confirm,
             runtime,
-            slot: OnceLock::new(),
             began: Stopwatch::start(),
             state: Mutex::new(state),
             over: Notify::new(),
@@ -205,13 +209,21 @@ impl Hold {
     /// Adds one level, and requests a lease of at least `ttl`. Returns false if the hold has ended: then it cannot be
     /// entered.
     pub(super) fn deepen(&self, ttl: Option<Duration>) -> bool {
-        self.change(|state| {
+        let (is_held, is_longer) = self.change(|state| {
             let is_held = state.depth.deepen();
-            if is_held && ttl.is_some_and(|ttl| state.lease.raise_ttl(ttl)) {
+            let is_longer = is_held && ttl.is_some_and(|ttl| state.lease.raise_ttl(ttl));
+            if is_longer {
                 state.depth.lengthen();
             }
-            is_held
-        })
+            (is_held, is_longer)
+        });
+        if let (true, Some(ttl), Some(group)) = (is_longer, ttl, &self.group) {
+            // The first of them to expire ends all.
+            for other in group.members() {
+                other.change(|state| state.lease.raise_ttl(ttl));
+            }
+        }
+        is_held
     }
 
     /// Removes one level, and this number of guards.

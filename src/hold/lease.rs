@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use crate::base::error::LostReason;
 use crate::base::time::{Grace, LeaseTimes, deadline};
+use crate::base::timer::after;
 
 /// The minimum time from the request that last confirmed a lease to its verification after a disconnect.
 ///
@@ -17,6 +18,10 @@ use crate::base::time::{Grace, LeaseTimes, deadline};
 /// delayed by this time at most. A request of another holder may be executed before it anyway, while there is no
 /// connection. Until the verification is answered, the tokens protect the resource (P1).
 const VERIFY_PAUSE: Duration = Duration::from_millis(50);
+
+/// The number of parts into which the time between two renewals is divided. Leases whose renewals are due in the same part
+/// are renewed at its beginning, so that they share requests.
+pub(crate) const PARTS: u64 = 64;
 
 /// The lease of one hold. Once lost it stays lost, whatever responses arrive later.
 #[derive(Debug)]
@@ -34,12 +39,12 @@ pub(crate) struct Lease {
 
 /// The action that a lease needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+pub(crate) enum LeaseAction {
     /// Nothing before this instant.
-    At(Instant),
-    Renewal,
+    WaitUntil(Instant),
+    Renew,
     /// The lease is lost.
-    Lost,
+    Lose,
 }
 
 impl Lease {
@@ -109,7 +114,7 @@ impl Lease {
     }
 
     /// Returns whether it lasts until the end of `max_hold`.
-    pub(crate) fn is_covered(&self) -> bool {
+    fn is_covered(&self) -> bool {
         self.end.is_some_and(|end| end <= self.times.deadline)
     }
 
@@ -129,24 +134,38 @@ impl Lease {
         }
     }
 
-    /// Returns whether it may be renewed now, together with another lease. It must be due by `horizon`, and must have
-    /// been confirmed after the last disconnect.
-    pub(crate) fn may_be_renewed(&self, disconnects: u64, horizon: Instant) -> bool {
-        self.disconnects == disconnects && self.look(disconnects, horizon) == Due::Renewal
+    /// Returns whether a renewal that is sent now is a verification, before its time.
+    pub(crate) fn is_early(&self, sent: Instant) -> bool {
+        sent < self.times.renewal_due
     }
 
-    /// Makes the next renewal due at this instant, if it would be due later.
-    pub(crate) fn bring_forward(&mut self, due: Instant) {
-        self.times.renewal_due = self.times.renewal_due.min(due);
+    /// Makes the next renewal due at the beginning of its part, or this number of parts earlier. `earlier` gets the
+    /// number of the part since `epoch`.
+    pub(crate) fn align(&mut self, epoch: Instant, earlier: impl FnOnce(u64) -> u64) {
+        let LeaseTimes {
+            ttl,
+            confirmed,
+            renewal_due,
+            ..
+        } = self.times;
+        let part = nanos(ttl / 3) / PARTS;
+        // The short lease after a hand-off would be renewed too early.
+        if part == 0 || renewal_due.saturating_duration_since(confirmed) < ttl / 4 {
+            return;
+        }
+        let number = nanos(renewal_due.saturating_duration_since(epoch)) / part;
+        let number = number.saturating_sub(earlier(number));
+        let aligned = after(epoch, Duration::from_nanos(number * part));
+        self.times.renewal_due = aligned.min(renewal_due);
     }
 
     /// The action that it needs now.
-    pub(crate) fn look(&self, disconnects: u64, now: Instant) -> Due {
+    pub(crate) fn look(&self, disconnects: u64, now: Instant) -> LeaseAction {
         let due = self.due(disconnects);
         match self.lost.or_else(|| self.loss_at(now)) {
-            Some(_) => Due::Lost,
-            None if now < due => Due::At(due),
-            None => Due::Renewal,
+            Some(_) => LeaseAction::Lose,
+            None if now < due => LeaseAction::WaitUntil(due),
+            None => LeaseAction::Renew,
         }
     }
 
@@ -209,4 +228,8 @@ impl Lease {
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
     }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

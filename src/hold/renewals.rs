@@ -1,14 +1,10 @@
 //! The renewals of all holds of one `Locks` (P4).
 //!
 //! On each runtime there is one schedule for the holds that were entered there, and one task that sleeps until the next
-//! of them is due. Holds that are due together are renewed by one request. A renewal has a task of its own only while
-//! it is in flight. The number of renewals in flight at each server is limited. Further holds that are due wait in its
-//! backlog, and the one with the earliest deadline is next. The schedule's task begins with the first hold and checks
-//! once per second whether there is still one. So a short section neither starts it nor wakes it. The task ends with
-//! its runtime. Then its holds are no longer renewed.
-//!
-//! A hold stays in the schedule until it ends. While its renewal is in flight, and after a loss, it waits for nothing
-//! there.
+//! of them is looked at. The schedule is the state: it says for each hold when that is, for its renewal, for its next
+//! attempt, or at its deadline. An attempt is one request with a permit, and has a task of its own while it is in
+//! flight. The schedule's task begins with the first hold and checks once per second whether there is still one. So a
+//! short section neither starts it nor wakes it. The task ends with its runtime. Then its holds are no longer renewed.
 //!
 //! The mutex of the schedules comes before the state of a hold. While it is locked, nothing is spawned, woken or
 //! reported, because any of that may run code that calls back into the schedules.
@@ -22,30 +18,22 @@ use tokio::select;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use self::backlogs::Backlogs;
-use self::of_runtime::{OfRuntime, Readers};
-use self::pace::Pace;
+use self::runtime_schedule::RuntimeSchedule;
 use crate::base::error::LostReason;
+use crate::base::events;
 use crate::base::events::Throttle;
 use crate::base::key::LockKey;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep_until;
 use crate::hold::hold::Hold;
-use crate::hold::schedule::{Schedule, ScheduleSlot};
 use crate::queue::LocalQueues;
 use crate::store::{ForcedMessage, Holders, Store};
 
-mod attempts;
-mod backlogs;
-mod batches;
-mod of_runtime;
-mod pace;
+mod attempt;
+mod permit;
+mod runtime_schedule;
 #[cfg(test)]
 mod tests;
-mod turns;
-
-/// The interval at which a schedule checks whether there is still a hold.
-const LOOKS: Duration = Duration::from_secs(1);
 
 /// The renewals of one `Locks`, and what else its holds need.
 pub(crate) struct RenewalSchedule {
@@ -54,7 +42,9 @@ pub(crate) struct RenewalSchedule {
     disconnects: watch::Receiver<u64>,
     /// Selects the failures that are warned of.
     failures: Throttle,
-    runtimes: Mutex<Vec<OfRuntime>>,
+    /// The instant from which the parts of the time between two renewals are counted.
+    epoch: Instant,
+    runtimes: Mutex<Vec<RuntimeSchedule>>,
 }
 
 /// The state of a hold in the schedule of its runtime, when it is removed.
@@ -74,6 +64,7 @@ impl RenewalSchedule {
             response_timeout,
             disconnects,
             failures: Throttle::default(),
+            epoch: Instant::now(),
             runtimes: Mutex::default(),
         })
     }
@@ -109,11 +100,8 @@ impl RenewalSchedule {
                 runtimes.push(of);
                 runtimes.len() - 1
             });
-            let of = &mut runtimes[at];
-            let due = hold.due(self.disconnects_of(hold.key()));
-            hold.set_slot(of.holds.push(Arc::clone(hold), due));
-            of.readers.push(hold);
-            of.wake_by(due)
+            let disconnects = self.disconnects_of(hold.key());
+            runtimes[at].push(hold, self.epoch, disconnects)
         };
         if let Some(task) = task {
             drop(runtime.spawn(task.run()));
@@ -121,94 +109,110 @@ impl RenewalSchedule {
         signal.iter().for_each(|signal| signal.notify_one());
     }
 
-    fn begin(self: &Arc<Self>, runtime: &Handle) -> (OfRuntime, Task) {
-        let signal = Arc::<Notify>::default();
+    fn begin(self: &Arc<Self>, runtime: &Handle) -> (RuntimeSchedule, Task) {
         let mut disconnects = self.disconnects.clone();
-        let of = OfRuntime {
-            runtime: runtime.clone(),
-            holds: Schedule::new(),
-            backlogs: Backlogs::default(),
-            pace: Pace::default(),
-            readers: Readers::default(),
-            disconnects: *disconnects.borrow_and_update(),
-            look_at: Instant::now() + LOOKS,
-            sleeps_until: None,
-            signal: Arc::clone(&signal),
-        };
+        let known = *disconnects.borrow_and_update();
+        let of = RuntimeSchedule::new(runtime.clone(), known, self.response_timeout);
         let task = Task {
             renewals: Arc::downgrade(self),
             disconnects,
-            signal,
+            signal: Arc::clone(&of.signal),
         };
         (of, task)
     }
 
     /// Removes a hold that ends. It is no longer renewed.
     pub(super) fn remove(&self, hold: &Arc<Hold>) -> Removed {
-        let mut runtimes = self.runtimes.lock();
         if let Some(group) = hold.group() {
             group.leave(hold);
         }
-        let Some((of, slot)) = find(&mut runtimes, hold) else {
+        let mut runtimes = self.runtimes.lock();
+        let Some(of) = find(&mut runtimes, hold) else {
             return Removed::default();
         };
-        of.readers.remove(hold);
-        let removed = of.holds.remove(slot);
         Removed {
+            was_waiting: of.remove(hold, self.disconnects_of(hold.key())),
             runtime: Some(of.runtime.clone()),
-            was_waiting: removed.is_some_and(|(_, was_due)| was_due),
         }
     }
 
     /// The holds that have not ended.
     pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
         let runtimes = self.runtimes.lock();
-        let holds = runtimes.iter().flat_map(|of| of.holds.iter());
+        let holds = runtimes.iter().flat_map(RuntimeSchedule::holds);
         holds.cloned().collect()
     }
 
     /// The runtime on which a hold is renewed; `None` if it has ended.
     pub(super) fn runtime(&self, hold: &Arc<Hold>) -> Option<Handle> {
         let mut runtimes = self.runtimes.lock();
-        find(&mut runtimes, hold).map(|(of, _)| of.runtime.clone())
+        find(&mut runtimes, hold).map(|of| of.runtime.clone())
     }
 
-    /// Puts back holds that were renewed, or must be renewed again at this instant.
-    fn put_back(&self, holds: &[Arc<Hold>], again: Option<Instant>) {
-        let mut signal = None;
+    /// Looks at the holds of one runtime again at an instant, or at their deadlines if those are earlier.
+    fn put_back(&self, holds: &[Arc<Hold>], at: impl Fn(&Hold) -> Instant) {
         let mut runtimes = self.runtimes.lock();
+        let first = holds.first();
+        let Some(of) = first.and_then(|hold| find(&mut runtimes, hold)) else {
+            return;
+        };
         for hold in holds {
-            if let Some((of, slot)) = find(&mut runtimes, hold) {
-                let due = again.unwrap_or_else(|| hold.due(self.disconnects_of(hold.key())));
-                of.holds.set_due(slot, due);
-                signal = of.wake_by(due).or(signal);
-            }
+            of.move_to(hold, at(hold).min(hold.deadline()));
         }
+        let signal = Arc::clone(&of.signal);
         drop(runtimes);
-        signal.iter().for_each(|signal| signal.notify_one());
+        signal.notify_one();
+    }
+
+    /// Does what is due. Returns until when the task sleeps; `None` if it ends.
+    fn turn(self: &Arc<Self>, signal: &Arc<Notify>, disconnects: u64) -> Option<Instant> {
+        let (turn, runtime) = {
+            let mut runtimes = self.runtimes.lock();
+            let at = position(&runtimes, signal)?;
+            let of = &mut runtimes[at];
+            let Some(turn) = of.turn(self.store(), disconnects, Instant::now()) else {
+                drop(runtimes.swap_remove(at));
+                return None;
+            };
+            (turn, of.runtime.clone())
+        };
+        for hold in turn.lost {
+            // This reports the loss.
+            let _ = hold.lost();
+            self.queues.lost(hold.key(), hold.id());
+        }
+        for (hold, since) in turn.overdue {
+            events::renewal_unanswered(hold.key());
+            self.report_retry(&hold, None);
+            self.store().suspect(hold.key(), since);
+        }
+        for (request, permit) in turn.requests {
+            let renewals = Arc::clone(self);
+            drop(runtime.spawn(async move { renewals.attempt(request, permit).await }));
+        }
+        Some(turn.until)
     }
 
     /// Notes that the task has ended. If it had something to do, its runtime has ended too.
     fn end(&self, signal: &Arc<Notify>) {
         let mut runtimes = self.runtimes.lock();
-        let mut known = runtimes.iter();
-        let at = known.position(|it| Arc::ptr_eq(&it.signal, signal));
+        let at = position(&runtimes, signal);
         let ended = at.map(|at| runtimes.swap_remove(at));
         drop(runtimes);
         drop(ended);
     }
 }
 
-/// The position of a hold in the schedule of its runtime, unless that has ended.
-fn find<'a>(
-    runtimes: &'a mut [OfRuntime],
-    hold: &Arc<Hold>,
-) -> Option<(&'a mut OfRuntime, ScheduleSlot)> {
-    let (slot, runtime) = hold.seat()?;
+/// The schedule of a hold, unless its runtime has ended.
+fn find<'a>(runtimes: &'a mut [RuntimeSchedule], hold: &Hold) -> Option<&'a mut RuntimeSchedule> {
     let mut known = runtimes.iter_mut();
-    let of = known.find(|it| it.runtime.id() == runtime)?;
-    let is_there = of.holds.get(slot).is_some_and(|it| Arc::ptr_eq(it, hold));
-    is_there.then_some((of, slot))
+    known.find(|of| of.runtime.id() == hold.runtime())
+}
+
+/// The position of the schedule that has this signal, unless its runtime has ended.
+fn position(runtimes: &[RuntimeSchedule], signal: &Arc<Notify>) -> Option<usize> {
+    let mut known = runtimes.iter();
+    known.position(|of| Arc::ptr_eq(&of.signal, signal))
 }
 
 /// The task of one schedule. It keeps nothing alive.

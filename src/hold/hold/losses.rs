@@ -112,9 +112,14 @@ impl Hold {
         }
     }
 
-    /// Resolves when the hold has ended.
-    pub(in crate::hold) async fn until_ended(&self) {
-        let ended = || self.state.lock().lease.has_ended().then_some(());
-        until(&self.over, ended).await;
+    /// Resolves when an attempt that was sent at this instant can change nothing any more: the hold has ended or was
+    /// lost, or a later attempt was confirmed.
+    pub(in crate::hold) async fn until_settled(&self, sent: Instant) {
+        let is_settled = || {
+            let lease = &self.state.lock().lease;
+            let is_settled = lease.has_ended() || lease.lost().is_some();
+            (is_settled || lease.times().confirmed > sent).then_some(())
+        };
+        until(&self.over, is_settled).await;
     }
 }

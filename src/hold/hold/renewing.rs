@@ -7,30 +7,41 @@ use tokio::time::Instant;
 
 use super::Hold;
 use crate::base::option_types::{Confirm, Mode};
-use crate::hold::lease::Due;
-use crate::hold::schedule::ScheduleSlot;
+use crate::hold::lease::{LeaseAction, PARTS};
+use crate::hold::place::{Attempts, Place};
+
+/// After a verification, the renewals of holds that were verified together are due in this number of parts.
+const SPREAD: u64 = PARTS / 2;
+
+/// The number of holds that are verified together and stay so, because they share a request.
+const TOGETHER: u64 = 32;
 
 /// The terms that holds must share to be renewed by one request, if the keys allow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(in crate::hold) struct RenewalTerms {
     pub(in crate::hold) ttl: Duration,
-    confirm: Option<Confirm>,
+    pub(in crate::hold) confirm: Option<Confirm>,
 }
 
+/// Its lease.
 impl Hold {
     /// The time at which the lease expires unless it is renewed.
     pub(in crate::hold) fn deadline(&self) -> Instant {
         self.state.lock().lease.deadline()
     }
 
-    /// The time at which the lease must be handled; see [`Lease::due`].
+    /// The time at which the lease must be handled; see [`Lease::due`](crate::hold::lease::Lease::due).
     pub(in crate::hold) fn due(&self, disconnects: u64) -> Instant {
         self.state.lock().lease.due(disconnects)
     }
 
-    /// What must be done for the lease; see [`Lease::look`]. It reports no loss, so that it may be called under the
-    /// mutex of the schedules.
-    pub(in crate::hold) fn look(&self, disconnects: u64, now: Instant) -> Due {
+    /// Returns whether it was neither ended nor lost, so that renewals matter.
+    pub(in crate::hold) fn is_renewed(&self) -> bool {
+        self.depth() > 0 && self.lost().is_none()
+    }
+
+    /// The action that the lease needs. It reports no loss, so that it may be called under the mutex of the schedules.
+    pub(in crate::hold) fn next_action(&self, disconnects: u64, now: Instant) -> LeaseAction {
         self.state.lock().lease.look(disconnects, now)
     }
 
@@ -44,28 +55,45 @@ impl Hold {
         self.state.lock().lease.ttl()
     }
 
-    /// Returns whether the lease lasts until the end of `max_hold`, and is no longer renewed.
-    pub(in crate::hold) fn is_covered(&self) -> bool {
-        self.state.lock().lease.is_covered()
-    }
-
-    /// Its slot in the schedule, and the runtime of the schedule.
-    pub(in crate::hold) fn seat(&self) -> Option<(ScheduleSlot, runtime::Id)> {
-        self.slot.get().map(|slot| (*slot, self.runtime))
-    }
-
-    /// Notes its slot in the schedule.
-    pub(in crate::hold) fn set_slot(&self, slot: ScheduleSlot) {
-        // It enters a schedule only once.
-        let _ = self.slot.set(slot);
+    pub(in crate::hold) fn renewal_terms(&self) -> RenewalTerms {
+        RenewalTerms {
+            ttl: self.ttl(),
+            confirm: self.confirm,
+        }
     }
 
     /// Notes that a renewal is confirmed that was sent after this number of disconnects.
     pub(in crate::hold) fn confirm(&self, sent: Instant, ttl: Duration, disconnects: u64) {
-        self.change(|state| {
+        let had_attempts = self.change(|state| {
             state.lease.confirm(sent, ttl, Instant::now());
             state.lease.verify(disconnects);
             state.is_renewed_alone = false;
+            state.attempts.take().is_some()
+        });
+        if had_attempts {
+            self.over.notify_waiters();
+        }
+    }
+
+    /// Returns whether a renewal that is sent at this instant is a verification, before its time.
+    pub(in crate::hold) fn is_early(&self, sent: Instant) -> bool {
+        self.state.lock().lease.is_early(sent)
+    }
+
+    /// Chooses the time of the next renewal after one, so that holds meet, and those that a disconnect has made due
+    /// together are spread again. It is never later than the time that the lease has chosen.
+    pub(in crate::hold) fn align(&self, epoch: Instant, was_early: bool) {
+        // The readers of one key meet, whenever they came.
+        let slot = match self.mode {
+            Mode::Shared => Some(u64::from(self.key.slot())),
+            Mode::Exclusive => None,
+        };
+        let mut state = self.state.lock();
+        let number = state.place.map_or(0, |place| place.number);
+        state.lease.align(epoch, |part| match slot {
+            Some(slot) => part.wrapping_sub(slot) % PARTS,
+            None if was_early => (number / TOGETHER) % SPREAD,
+            None => 0,
         });
     }
 
@@ -73,23 +101,69 @@ impl Hold {
     pub(in crate::hold) fn call_off(&self) {
         self.over.notify_waiters();
     }
+}
 
-    /// Renewals request at least `ttl` from now on.
-    pub(in crate::hold) fn raise_ttl(&self, ttl: Duration) {
-        self.change(|state| state.lease.raise_ttl(ttl));
+/// Its place in the schedule.
+impl Hold {
+    pub(in crate::hold) fn runtime(&self) -> runtime::Id {
+        self.runtime
     }
 
-    /// Its terms, if it is renewed together with others that have the same terms. `None` for a reader, for one of the
-    /// holds of an acquisition of several keys, and for a hold that must be renewed alone.
-    pub(in crate::hold) fn renewal_terms(&self) -> Option<RenewalTerms> {
-        if self.group.is_some() || self.mode == Mode::Shared {
-            return None;
-        }
-        let state = self.state.lock();
-        (!state.is_renewed_alone).then(|| RenewalTerms {
-            ttl: state.lease.ttl(),
-            confirm: self.confirm,
-        })
+    /// Enters the schedule with this number, after this number of disconnects.
+    pub(in crate::hold) fn enter_schedule(
+        &self,
+        number: u64,
+        epoch: Instant,
+        disconnects: u64,
+    ) -> Place {
+        let mut state = self.state.lock();
+        state.lease.align(epoch, |_| 0);
+        let at = state.lease.due(disconnects);
+        *state.place.insert(Place { at, number })
+    }
+
+    /// Moves to an instant. Returns its place before, and after that.
+    pub(in crate::hold) fn move_to(&self, at: Instant) -> Option<(Place, Place)> {
+        let mut state = self.state.lock();
+        let place = state.place.as_mut()?;
+        let from = *place;
+        place.at = at;
+        Some((from, *place))
+    }
+
+    /// Leaves the schedule. Returns its place, and whether it waited there for its time: no renewal was due, and none
+    /// had found it lost.
+    pub(in crate::hold) fn leave_schedule(&self, disconnects: u64) -> Option<(Place, bool)> {
+        let mut state = self.state.lock();
+        let place = state.place.take()?;
+        Some((place, place.at == state.lease.due(disconnects)))
+    }
+}
+
+/// The attempts to renew it.
+impl Hold {
+    /// Notes an attempt that is sent at this instant.
+    pub(in crate::hold) fn begin_attempt(&self, sent: Instant) {
+        let mut state = self.state.lock();
+        let first = state.attempts.map_or(sent, |attempts| attempts.first);
+        state.attempts = Some(Attempts { first, last: sent });
+    }
+
+    /// The time at which the first attempt was sent that has no response.
+    pub(in crate::hold) fn silent_since(&self) -> Option<Instant> {
+        Some(self.state.lock().attempts?.first)
+    }
+
+    /// Notes that an attempt has failed. Returns whether no later one was sent.
+    pub(in crate::hold) fn fail_attempt(&self, sent: Instant) -> bool {
+        let mut state = self.state.lock();
+        let is_last = state.attempts.is_some_and(|it| it.last <= sent);
+        // A failure is a response of the connection, too.
+        state.attempts = state.attempts.filter(|_| !is_last).map(|it| Attempts {
+            first: it.last,
+            ..it
+        });
+        is_last
     }
 
     /// Returns whether the next request that renews it must be about this hold only.
@@ -100,15 +174,5 @@ impl Hold {
     /// Makes the next request that renews it be about this hold only.
     pub(in crate::hold) fn renew_alone(&self) {
         self.state.lock().is_renewed_alone = true;
-    }
-
-    /// See [`Lease::may_be_renewed`](crate::hold::lease::Lease::may_be_renewed).
-    pub(in crate::hold) fn may_be_renewed(&self, disconnects: u64, horizon: Instant) -> bool {
-        self.state.lock().lease.may_be_renewed(disconnects, horizon)
-    }
-
-    /// Makes the next renewal due at this instant at the latest.
-    pub(in crate::hold) fn bring_forward(&self, due: Instant) {
-        self.state.lock().lease.bring_forward(due);
     }
 }
