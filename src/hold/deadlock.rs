@@ -24,7 +24,6 @@ mod search;
 mod searches;
 mod waiting;
 mod walk;
-mod wanted;
 
 #[cfg(test)]
 mod tests;

@@ -41,9 +41,7 @@ pub(crate) use self::verbs::release::{End, Leftovers, Release, ReleaseRequest};
 pub(crate) use self::verbs::renew::HoldOf;
 pub(crate) use self::verbs::renew::{Keep, MOST_TOGETHER, Renew, RenewAnswer};
 pub(crate) use self::verbs::share::{Share, ShareRequest};
-pub(crate) use self::verbs::waits::{
-    ChangeWaits, ClaimVictim, HoldsIn, PublishWait, WaitChange, WaitsOf,
-};
+pub(crate) use self::verbs::waits::{ClaimVictim, HoldsIn, PublishWait, WaitChange, WaitsOf};
 pub(crate) use self::verbs::{Presence, Verb};
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) use self::wire::{Reply, Request, Wire};
@@ -104,7 +102,7 @@ impl Store {
         }
     }
 
-    /// The property that owners must share for one request to change their published waits.
+    /// The property that the published waits of owners share if one server has them.
     pub(crate) fn span_of_waits(&self, owner: OwnerId) -> Option<u16> {
         match self {
             Self::Redis(redis) => redis.topology.span(|| redis::slot_of_waits(owner)),

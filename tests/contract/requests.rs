@@ -17,10 +17,9 @@ use crate::base::process::ProcessId;
 use crate::store::redis::Script;
 use crate::store::verbs::described::Describe;
 use crate::store::{
-    Acquire, AcquireRequest, AnswerFuture, ChangeWaits, ClaimVictim, DepthChange, End,
-    ForceRelease, HoldsIn, Inspect, Keep, Leftovers, PublishWait, QueueEntry, QueueLength,
-    ReleaseRequest, Renew, Seen, SetDepth, Share, ShareRequest, StoreTime, Verb, WaitChange,
-    WaitsOf,
+    Acquire, AcquireRequest, AnswerFuture, ClaimVictim, DepthChange, End, ForceRelease, HoldsIn,
+    Inspect, Keep, Leftovers, PublishWait, QueueEntry, QueueLength, ReleaseRequest, Renew, Seen,
+    SetDepth, Share, ShareRequest, StoreTime, Verb, WaitChange, WaitsOf,
 };
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -274,7 +273,7 @@ impl Cast {
             sending(world, "find the holder", inspect(QueueLength::NotCounted)),
             sending(world, "holds", holds),
             sending(world, "waits", WaitsOf { hold }),
-            sending(world, "publish", ChangeWaits(vec![publish])),
+            sending(world, "publish", publish),
             sending(world, "claim", claim),
             sending(world, "describe", Describe(ProcessId::this())),
         ]

@@ -10,9 +10,7 @@ use redis::AsyncCommands;
 use super::world::{MINUTE, World, some_hold};
 use crate::base::id::{HoldId, Owner};
 use crate::store::records::{EnclosedWait, Enclosing, SeenWait, SeenWaits, WaitAnswer, lateness};
-use crate::store::{
-    ChangeWaits, ClaimVictim, HoldsIn, PublishWait, StoreTime, WaitChange, WaitsOf,
-};
+use crate::store::{ClaimVictim, HoldsIn, PublishWait, StoreTime, WaitChange, WaitsOf};
 
 on_every_store!(
     a_wait_is_seen_by_each_hold_that_encloses_it,
@@ -22,7 +20,6 @@ on_every_store!(
     a_record_ends_by_itself_unless_it_is_made_again,
     a_wait_that_is_made_again_may_be_enclosed_by_others,
     a_record_is_taken_back_alone,
-    each_change_of_one_request_is_answered,
     the_holds_in_a_lock_are_all_but_its_token,
     all_readers_of_a_lock_are_in_it,
     a_cycle_has_one_victim_for_a_while,
@@ -48,12 +45,8 @@ pub(super) fn wait(enclosing: &[HoldId]) -> EnclosedWait {
 }
 
 impl World {
-    async fn change_waits(&self, changes: &[WaitChange]) -> Vec<WaitAnswer> {
-        self.send(ChangeWaits(changes.to_vec())).await
-    }
-
     async fn publish(&self, publication: PublishWait) -> WaitAnswer {
-        self.change_waits(&[WaitChange::Publish(publication)]).await[0]
+        self.send(WaitChange::Publish(publication)).await
     }
 
     async fn look(&self, hold: HoldId) -> SeenWaits {
@@ -204,41 +197,8 @@ async fn a_record_is_taken_back_alone(world: World) {
     world.publish_now(&other, hold).await;
     for _ in 0..2 {
         let (owner, wait) = (hold.owner(), wait.id);
-        world
-            .change_waits(&[WaitChange::Withdraw { owner, wait }])
-            .await;
+        world.send(WaitChange::Withdraw { owner, wait }).await;
         assert_eq!(world.waits(hold).await, slice::from_ref(&other));
-    }
-}
-
-async fn each_change_of_one_request_is_answered(world: World) {
-    // They belong to one owner, so that a cluster has them in one slot.
-    let owner = Owner::new();
-    let holds = [(); 3].map(|()| owner.next_hold());
-    let waits = holds.map(|hold| wait(&[hold]));
-    world.publish_now(&waits[0], holds[0]).await;
-    let known = Some(world.look(holds[0]).await.at);
-    let withdraw = |wait: &EnclosedWait, by: HoldId| WaitChange::Withdraw {
-        owner: by.owner(),
-        wait: wait.id,
-    };
-    let publish = |at: usize, known| WaitChange::Publish(publication(&waits[at], holds[at], known));
-    let changes = [
-        withdraw(&waits[0], holds[0]),
-        publish(1, known),
-        publish(2, None),
-        // This comes after its publication.
-        publish(0, known),
-        withdraw(&waits[0], holds[0]),
-    ];
-    let answers = world.change_waits(&changes).await;
-    let late = answers
-        .iter()
-        .map(|answer| matches!(answer, WaitAnswer::Late(_)));
-    assert_eq!(late.collect::<Vec<_>>(), [false, false, true, false, false]);
-    assert_eq!(world.waits(holds[1]).await, slice::from_ref(&waits[1]));
-    for hold in [holds[0], holds[2]] {
-        assert!(world.waits(hold).await.is_empty());
     }
 }
 

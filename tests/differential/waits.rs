@@ -8,9 +8,7 @@ use crate::base::error::StoreError;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::store::records::{EnclosedWait, Enclosing, SeenWaits, WaitAnswer};
-use crate::store::{
-    ChangeWaits, ClaimVictim, HoldsIn, PublishWait, Store, StoreTime, WaitChange, WaitsOf,
-};
+use crate::store::{ClaimVictim, HoldsIn, PublishWait, Store, StoreTime, WaitChange, WaitsOf};
 
 /// A time that is this much earlier is too late for any record.
 const LONG_AGO: u64 = 3_600_000_000;
@@ -52,9 +50,8 @@ pub(super) async fn ask(
                 life,
                 known: Some(StoreTime { micros }),
             };
-            let changes = vec![WaitChange::Publish(publication)];
-            let answers = store.ask(ChangeWaits(changes)).await?;
-            WaitReply::Published(matches!(answers[..], [WaitAnswer::Done(_)]))
+            let answer = store.ask(WaitChange::Publish(publication)).await?;
+            WaitReply::Published(matches!(answer, WaitAnswer::Done(_)))
         }
         WaitRequest::Look { hold } => {
             let hold = holds[hold];
@@ -79,8 +76,7 @@ pub(super) async fn ask(
         }
         WaitRequest::Withdraw { by, wait } => {
             let (owner, wait) = (holds[by].owner(), holds[wait]);
-            let changes = vec![WaitChange::Withdraw { owner, wait }];
-            store.ask(ChangeWaits(changes)).await?;
+            store.ask(WaitChange::Withdraw { owner, wait }).await?;
             WaitReply::Withdrawn
         }
     })

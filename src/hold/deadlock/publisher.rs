@@ -5,13 +5,12 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::published::Counted;
-use super::searches::MOMENTS;
 use super::waiting::Waiting;
-use super::wanted::Unanswered;
 use crate::base::id::OwnerId;
 use crate::base::timer::{after, sleep, sleep_until};
 use crate::store::records::{EnclosedWait, WaitAnswer};
@@ -54,14 +53,13 @@ impl<'a> Publisher<'a> {
         }
     }
 
-    /// Publishes the wait, and repeats that until every record is stored. Never ends if the store rejects the records.
+    /// Publishes the wait, and repeats that until every record is stored.
     pub(super) async fn first(&mut self) {
         loop {
             let begun = Instant::now();
             // A record is late if no time of the store is known, and the answer contains the time.
             for _ in 0..2 {
-                let answers = self.publish();
-                if self.heed(answers).await {
+                if self.publish().await {
                     return;
                 }
             }
@@ -71,26 +69,22 @@ impl<'a> Publisher<'a> {
 
     /// Publishes the wait periodically.
     pub(super) async fn keep(mut self) -> Infallible {
-        self.pause(Instant::now()).await;
+        let mut begun = Instant::now();
         loop {
-            let begun = Instant::now();
-            let answers = self.publish();
             self.pause(begun).await;
-            // The answers have arrived by now. The task was not woken for them, because only a failure changes
-            // anything.
-            self.heed(answers).await;
+            begun = Instant::now();
+            self.publish().await;
         }
     }
 
     /// Waits until the wait must be published again.
     async fn pause(&self, begun: Instant) {
-        let period = self.beat() / 4;
-        let due = after(begun, period);
-        sleep_until(self.waiting.searches.moment(due, period)).await;
+        sleep_until(after(begun, self.beat() / 4)).await;
     }
 
-    /// Publishes the wait. Returns a receiver for each record.
-    fn publish(&mut self) -> Vec<impl Future<Output = Result<WaitAnswer, Unanswered>> + use<>> {
+    /// Publishes the wait. Returns whether it is enclosed and every record is stored. If the store fails, it waits for
+    /// another heartbeat. If the store rejects records, it waits for ever.
+    async fn publish(&mut self) -> bool {
         let searches = self.waiting.searches;
         // This comes before the published state is observed.
         for record in &mut self.records {
@@ -103,42 +97,28 @@ impl<'a> Publisher<'a> {
         let left: Vec<_> = self.records.extract_if(.., left).collect();
         self.withdraw(left);
         let Some(wait) = wait.map(Arc::new) else {
-            return Vec::new();
+            return false;
         };
         let life = 2 * self.beat();
-        let publish = |owner| {
-            let known = self.known(owner);
-            let wait = Arc::clone(&wait);
+        let published = owners.into_iter().map(|owner| {
+            let (wait, known) = (Arc::clone(&wait), self.known(owner));
             searches.publish(PublishWait {
                 owner,
                 wait,
                 life,
                 known,
             })
-        };
-        owners.into_iter().map(publish).collect()
-    }
-
-    /// Waits for these answers. Returns whether there are any and every record is stored. If the store failed, it waits
-    /// for another heartbeat. If the store rejects records, it waits for ever.
-    async fn heed(
-        &self,
-        answers: Vec<impl Future<Output = Result<WaitAnswer, Unanswered>>>,
-    ) -> bool {
-        let mut all_stand = !answers.is_empty();
-        for answer in answers {
-            match answer.await {
-                Ok(answer) => all_stand &= matches!(answer, WaitAnswer::Done(_)),
-                Err(Unanswered::Store(error)) if self.waiting.has_refused(&error) => {
-                    pending().await
-                }
-                Err(_) => {
-                    sleep(self.beat()).await;
-                    return false;
-                }
+        });
+        let published: Vec<_> = published.collect();
+        let answers = join_all(published).await.into_iter();
+        match answers.collect::<Result<Vec<_>, _>>() {
+            Ok(answers) => answers.iter().all(|it| matches!(it, WaitAnswer::Done(_))),
+            Err(error) if self.waiting.has_refused(&error) => pending().await,
+            Err(_) => {
+                sleep(self.beat()).await;
+                false
             }
         }
-        all_stand
     }
 
     /// The time of the store that was known before the record with this owner was made. The record counts as stored
@@ -162,8 +142,7 @@ impl<'a> Publisher<'a> {
         let records = records.iter().map(|record| (record.owner, hold));
         let runtime = Handle::try_current();
         let runtime = runtime.as_ref().unwrap_or(self.waiting.runtime);
-        let within = self.waiting.heartbeat / 4 / MOMENTS;
-        searches.withdraw(runtime, within, records);
+        searches.withdraw(runtime, records);
     }
 }
 

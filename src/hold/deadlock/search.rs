@@ -10,8 +10,7 @@ use tokio::time::Instant;
 use super::publisher::Publisher;
 use super::waiting::Waiting;
 use super::walk::{Cycle, SecondWalk, Verdict, Walk, WalkResult, WalkStep};
-use super::wanted::Unanswered;
-use crate::base::error::{Blocked, LockError};
+use crate::base::error::{Blocked, LockError, StoreError};
 use crate::base::events;
 use crate::base::key::LockKey;
 use crate::base::timer::{after, sleep, sleep_until};
@@ -64,10 +63,7 @@ impl<'a> Search<'a> {
     /// cycle, it walks again soon.
     async fn walks(&self) -> LockError {
         let Waiting {
-            heartbeat,
-            since,
-            searches,
-            ..
+            heartbeat, since, ..
         } = self.waiting;
         let mut due = 2 * heartbeat;
         loop {
@@ -76,24 +72,20 @@ impl<'a> Search<'a> {
             let next = match walked {
                 Ok(Walked::Victim(cycle)) => return self.give_way(&cycle).await,
                 Ok(Walked::Nothing) => {
-                    // The walks of one moment share their requests.
-                    let next = |due| searches.moment(after(since, due), heartbeat / 4);
-                    while next(due) <= now {
+                    while after(since, due) <= now {
                         due = due.saturating_mul(2);
                     }
-                    next(due)
+                    after(since, due)
                 }
                 // The wait stays published, so that other waits of a cycle may find it.
-                Err(Unanswered::Store(error)) if self.waiting.has_refused(&error) => {
-                    pending().await
-                }
+                Err(error) if self.waiting.has_refused(&error) => pending().await,
                 Ok(Walked::Changed) | Err(_) => after(now, heartbeat / 4),
             };
             sleep_until(next).await;
         }
     }
 
-    async fn walk(&self) -> Result<Walked, Unanswered> {
+    async fn walk(&self) -> Result<Walked, StoreError> {
         let searches = self.waiting.searches;
         let epoch = self.store().connection_epochs();
         let Some(wait) = self.waiting.wait() else {
@@ -102,7 +94,7 @@ impl<'a> Search<'a> {
         let mut walk = Walk::new(wait);
         let cycle = loop {
             match walk.step() {
-                WalkStep::Ask(question) => walk.see(self.waiting.searches.look(question).await?),
+                WalkStep::Ask(question) => walk.see(searches.look(&question).await?),
                 WalkStep::Done(WalkResult::Pause) => {
                     sleep(searches.published.pause(self.waiting.heartbeat)).await
                 }
@@ -134,11 +126,11 @@ impl<'a> Search<'a> {
         Ok(Walked::Changed)
     }
 
-    async fn second_walk(&self, cycle: &Cycle, ended: Instant) -> Result<Verdict, Unanswered> {
+    async fn second_walk(&self, cycle: &Cycle, ended: Instant) -> Result<Verdict, StoreError> {
         let mut walk = SecondWalk::new(cycle, ended);
         let verdict = loop {
             match walk.step() {
-                WalkStep::Ask(question) => walk.see(&self.waiting.searches.look(question).await?),
+                WalkStep::Ask(question) => walk.see(&self.waiting.searches.look(&question).await?),
                 WalkStep::Done(verdict) => break verdict,
             }
         };
@@ -149,14 +141,14 @@ impl<'a> Search<'a> {
     }
 
     /// Returns whether this wait is the one of the cycle that gives way.
-    async fn claim(&self, cycle: &Cycle, beat: Duration) -> Result<bool, Unanswered> {
+    async fn claim(&self, cycle: &Cycle, beat: Duration) -> Result<bool, StoreError> {
         let victim = self.waiting.hold;
         let claimed = self.store().ask(ClaimVictim {
             victim,
             others: cycle.waits().filter(|wait| *wait != victim).collect(),
             life: 4 * beat,
         });
-        claimed.await.map_err(Unanswered::Store)
+        claimed.await
     }
 
     async fn give_way(&self, cycle: &Cycle) -> LockError {

@@ -16,7 +16,7 @@ pub(crate) fn scripts() -> [&'static Script; 14] {
         renew::Renew::lua(),
         batch::lua(),
         share::Share::lua(),
-        waits::ChangeWaits::lua(),
+        waits::WaitChange::lua(),
         waits::ClaimVictim::lua(),
         waits::HoldsIn::lua(),
         waits::WaitsOf::lua(),

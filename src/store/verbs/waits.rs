@@ -17,7 +17,7 @@ use crate::base::time::StoreTime;
 use crate::store::memory::State;
 use crate::store::records::{EnclosedWait, Enclosing, SeenWait, SeenWaits, WaitAnswer, lateness};
 use crate::store::redis::wire::names::{self, Field};
-use crate::store::redis::wire::reply::{self, integers};
+use crate::store::redis::wire::reply;
 use crate::store::redis::{Call, Script, Unexpected, script};
 
 /// A change of the published waits.
@@ -47,11 +47,6 @@ pub(crate) struct PublishWait {
     pub(crate) known: Option<StoreTime>,
 }
 
-/// Publishes waits and removes records, at most [`MOST_TOGETHER`](super::renew::MOST_TOGETHER) in one request.
-/// Returns the result for each change. After an error some of the changes may have been made.
-#[derive(Clone, Debug)]
-pub(crate) struct ChangeWaits(pub(crate) Vec<WaitChange>);
-
 impl WaitChange {
     /// The owner whose record is changed.
     pub(crate) fn owner(&self) -> OwnerId {
@@ -60,8 +55,17 @@ impl WaitChange {
             Self::Withdraw { owner, .. } => *owner,
         }
     }
+}
 
-    fn add_to(&self, call: Call) -> Call {
+impl Verb for WaitChange {
+    type Reply = WaitAnswer;
+
+    fn lua() -> &'static Script {
+        script!("waits")
+    }
+
+    fn call(&self) -> Call {
+        let call = Self::lua().call(1).arg(names::waits_of(self.owner()));
         match self {
             Self::Publish(PublishWait {
                 wait, life, known, ..
@@ -70,11 +74,21 @@ impl WaitChange {
                 let call = call.millis(*life).millis(lateness(*life));
                 call.arg(known.map_or(0, |known| known.micros))
             }
-            Self::Withdraw { wait, .. } => call.arg(Field(*wait)).arg("").arg(0).arg(0).arg(0),
+            Self::Withdraw { wait, .. } => call.arg(Field(*wait)).arg(""),
         }
     }
 
-    fn apply(self, state: &mut State, now: StoreTime) -> WaitAnswer {
+    fn read(&self, reply: Value) -> Result<WaitAnswer, Unexpected> {
+        let answer = match reply {
+            Value::Int(micros @ 1..) => time(micros).map(WaitAnswer::Done),
+            Value::Int(micros) => micros.checked_neg().and_then(time).map(WaitAnswer::Late),
+            _ => None,
+        };
+        answer.ok_or(Unexpected(reply))
+    }
+
+    fn apply(self, state: &mut State, now: Instant) -> WaitAnswer {
+        let now = state.time(now);
         match self {
             Self::Publish(PublishWait {
                 owner,
@@ -96,39 +110,6 @@ impl WaitChange {
             Self::Withdraw { owner, wait } => state.waits.withdraw(owner, wait),
         }
         WaitAnswer::Done(now)
-    }
-}
-
-impl Verb for ChangeWaits {
-    type Reply = Vec<WaitAnswer>;
-
-    fn lua() -> &'static Script {
-        script!("waits")
-    }
-
-    fn call(&self) -> Call {
-        let owners = self.0.iter().map(|change| names::waits_of(change.owner()));
-        let call = owners.fold(Self::lua().call(self.0.len()), Call::arg);
-        let changes = self.0.iter();
-        changes.fold(call, |call, change| change.add_to(call))
-    }
-
-    fn read(&self, reply: Value) -> Result<Vec<WaitAnswer>, Unexpected> {
-        let answer = |micros: i64| match micros {
-            1.. => time(micros).map(WaitAnswer::Done),
-            _ => micros.checked_neg().and_then(time).map(WaitAnswer::Late),
-        };
-        let answers = integers(&reply);
-        let answers =
-            answers.and_then(|all| all.into_iter().map(answer).collect::<Option<Vec<_>>>());
-        let answers = answers.filter(|answers| answers.len() == self.0.len());
-        answers.ok_or(Unexpected(reply))
-    }
-
-    fn apply(self, state: &mut State, now: Instant) -> Vec<WaitAnswer> {
-        let now = state.time(now);
-        let changes = self.0.into_iter();
-        changes.map(|change| change.apply(state, now)).collect()
     }
 }
 
