@@ -67,7 +67,7 @@ pub const PLACES_END: u64 = TOMBSTONES_FROM;
 ///
 /// # Errors
 ///
-/// As for [`Admin::inspect`], without a request.
+/// As for [`Admin::inspect`](crate::admin::Admin::inspect), without a request.
 pub fn keys(locks: &Locks, key: &str) -> Result<Keys, LockError> {
     let key = locks.engine().open_key(key)?;
     Ok(Keys {
@@ -93,7 +93,7 @@ pub fn keep_no_longer(held: &Held) {
 ///
 /// # Errors
 ///
-/// As for [`Admin::inspect`].
+/// As for [`Admin::inspect`](crate::admin::Admin::inspect).
 pub async fn inspect_all(
     locks: &Locks,
     keys: impl IntoIterator<Item = (String, bool)>,
@@ -149,7 +149,7 @@ pub fn refuses_key(error: &LockError) -> bool {
 ///
 /// # Errors
 ///
-/// As for [`Admin::inspect`], or [`LockError::Lost`] if the store no longer has the hold.
+/// As for [`Admin::inspect`](crate::admin::Admin::inspect), or [`LockError::Lost`] if the store no longer has the hold.
 pub async fn renew(locks: &Locks, held: &Held) -> Result<(), LockError> {
     let key = locks.engine().open_key(held.key())?;
     let (hold, ttl) = (held.hold_id(), held.remaining());
@@ -179,7 +179,7 @@ pub fn answered(locks: &Locks, key: impl AsRef<str>) -> Option<Result<(), LockEr
 ///
 /// # Errors
 ///
-/// As for [`Admin::force_release`].
+/// As for [`Admin::force_release`](crate::admin::Admin::force_release).
 pub async fn release_seen(
     locks: &Locks,
     key: impl AsRef<str>,
