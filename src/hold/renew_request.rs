@@ -34,7 +34,7 @@ enum Keys {
     Span(Option<u16>),
     /// The key of readers.
     Of(LockKey),
-    /// That of a hold that is renewed alone.
+    /// The hold that is renewed alone.
     Alone(HoldId),
 }
 
