@@ -1,6 +1,5 @@
 //! Every kind of address: a lock is acquired, shown, released and measured there, and a command survives a failover.
 
-use std::io::Write;
 use std::process::Command;
 
 use serde_json::Value;

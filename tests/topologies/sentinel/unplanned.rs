@@ -78,7 +78,8 @@ async fn a_lock_whose_release_was_not_replicated_stays_held() {
     let primary = &set.nodes[set.until_failed_over(0).await];
     assert_eq!(depth(primary, KEY).await, 1);
     assert!(there.admin().force_release(KEY).await.unwrap());
-    there.lock(KEY).no_wait().await.unwrap();
+    let entered = there.lock(KEY).no_wait().run(async {}).await;
+    entered.unwrap();
 }
 
 /// Data that was never replicated is gone. The holder notices that, and the next one has a greater token.
