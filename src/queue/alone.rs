@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 use tokio::time::Instant;
 
 use super::grant::Grant;
+use super::line::NextRequest;
 use super::lines::{Alone, LoneCaller, Slot};
 use super::local_queues::LocalQueues;
 use super::request::Acquiring;
@@ -103,14 +104,11 @@ impl LocalQueues {
             (asking.acquiring, asking.waker) = (Some(acquiring), Some(waker));
             return Progress::Pending;
         }
-        // A local queue was created: its driver continues with the request.
-        let mut signal = None;
-        if let Some(line) = lines.line(key) {
-            line.flight = Some(self.resumed(key, acquiring));
-            signal = line.signal();
-        }
         drop(lines);
-        signal.iter().for_each(|signal| signal.notify_one());
+        // A local queue was created: its driver continues with the request.
+        self.on_line(key, None, |line, _| {
+            line.request = Some(NextRequest::Sent(acquiring));
+        });
         Progress::InLine
     }
 

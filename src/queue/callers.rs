@@ -15,8 +15,7 @@ use crate::base::id::HoldId;
 
 /// The caller of one waiter.
 pub(super) struct Caller {
-    /// The waker of the caller. It is `None` while the caller polls the request in flight, because only this poll
-    /// brings its answer. It is also `None` after the caller was woken to take an answer.
+    /// The waker of the caller. It is `None` after the caller was woken to take an answer.
     pub(super) waker: Option<Waker>,
     /// The runtime on which it was last polled.
     pub(super) runtime: Option<runtime::Id>,

@@ -1,8 +1,9 @@
-//! The task that sends the requests for the first waiter of a local queue, and takes back the grants that its callers
-//! do not claim.
+//! The task that sends the requests for the waiters of a local queue, one after the other, watches the time, and takes
+//! back the grants that callers do not claim. So no request depends on a caller that is not polled.
 
 use std::future::pending;
 use std::sync::Arc;
+use std::task::Waker;
 
 use tokio::runtime::{self, Handle};
 use tokio::select;
@@ -10,47 +11,13 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::callers::Caller;
-use super::effects::Effects;
 use super::holder_lookup::{Look, look};
-use super::lines::{Driven, Line};
+use super::line::{Line, NextRequest};
 use super::local_queues::LocalQueues;
-use super::request::Flight;
+use super::request::Acquiring;
 use super::step::Input;
 use crate::base::key::LockKey;
 use crate::base::timer::sleep_until;
-
-/// Starts a driver for the local queue, if there is work for one and the queue has none. The driver runs on the current
-/// runtime, or otherwise on `runtime`.
-pub(super) fn start(queues: &Arc<LocalQueues>, key: &LockKey, runtime: Option<&Handle>) {
-    let present = Handle::try_current().ok();
-    let Some(runtime) = present.as_ref().or(runtime) else {
-        return;
-    };
-    let signal = {
-        let mut lines = queues.lines.lock();
-        let line = lines.line(key);
-        let idle = |line: &&mut Line| line.driver.is_none() && line.queue.is_active();
-        line.filter(idle).map(|line| {
-            let signal = Arc::<Notify>::default();
-            line.driver = Some(Driven {
-                signal: Arc::clone(&signal),
-                sleeps_until: None,
-            });
-            signal
-        })
-    };
-    if let Some(signal) = signal {
-        queues.activity().begin();
-        let driver = Driver {
-            queues: Arc::clone(queues),
-            key: key.clone(),
-            signal,
-            runtime: runtime.id(),
-            has_begun: false,
-        };
-        drop(runtime.spawn(driver.run()));
-    }
-}
 
 struct Driver {
     queues: Arc<LocalQueues>,
@@ -58,34 +25,74 @@ struct Driver {
     signal: Arc<Notify>,
     runtime: runtime::Id,
     has_begun: bool,
+    /// The request in flight.
+    asking: Option<Acquiring>,
 }
 
-/// The events that a driver waits for.
+/// The work of a driver until the next event.
 struct Turn {
-    flight: Option<Flight>,
-    looking: Option<Look>,
+    request: Option<NextRequest>,
+    needs_look: bool,
     due: Option<Instant>,
+}
+
+impl LocalQueues {
+    /// Starts the driver of a local queue, which this signal wakes.
+    pub(super) fn start_driver(
+        self: &Arc<Self>,
+        key: &LockKey,
+        signal: Arc<Notify>,
+        runtime: &Handle,
+    ) {
+        self.activity().begin();
+        let driver = Driver {
+            queues: Arc::clone(self),
+            key: key.clone(),
+            signal,
+            runtime: runtime.id(),
+            has_begun: false,
+            asking: None,
+        };
+        drop(runtime.spawn(driver.run()));
+    }
 }
 
 impl Driver {
     /// Runs until the local queue has no more work for it.
     async fn run(mut self) {
         self.has_begun = true;
+        let mut looking: Option<Look> = None;
         while let Some(Turn {
-            flight,
-            looking,
+            request,
+            needs_look,
             due,
         }) = self.turn()
         {
+            let Self {
+                queues,
+                key,
+                signal,
+                asking,
+                ..
+            } = &mut self;
+            if let Some(request) = request {
+                *asking = Some(match request {
+                    NextRequest::New(ask) => queues.requests.ask(key, ask),
+                    NextRequest::Sent(acquiring) => acquiring,
+                });
+            }
+            if needs_look {
+                looking = Some(look(queues.store(), key));
+            }
             let answered = async {
-                match flight {
-                    Some(flight) => flight.await,
+                match asking.as_mut() {
+                    Some(asking) => queues.requests.acquired(key, asking).await,
                     None => pending().await,
                 }
             };
             let has_looked = async {
-                match looking {
-                    Some(looking) => drop(looking.await),
+                match &mut looking {
+                    Some(looking) => looking.await,
                     None => pending().await,
                 }
             };
@@ -97,68 +104,65 @@ impl Driver {
             };
             select! {
                 biased;
-                () = self.signal.notified() => {}
-                () = answered => {}
-                () = has_looked => {}
+                () = signal.notified() => {}
+                answer = answered => {
+                    *asking = None;
+                    queues.input(key, Input::Answered(answer));
+                }
+                seen = has_looked => {
+                    looking = None;
+                    queues.on_line(key, None, |line, _| line.see(seen, Instant::now()));
+                }
                 () = is_due => {}
             }
         }
     }
 
-    /// Does what is due.
+    /// Does what is due. Returns `None` if the local queue has no more work for this driver.
     fn turn(&self) -> Option<Turn> {
-        let Self {
-            queues,
-            key,
-            signal,
-            ..
-        } = self;
+        let queues = &self.queues;
         let listens = queues.listen();
-        let mut effects = Effects::default();
-        let turn = queues.change(key, &mut effects, |line, effects| {
-            is_driven(line, signal).then_some(())?;
-            queues.step(key, line, Input::Listening(listens), effects);
+        let turn = queues.on_line(&self.key, None, |line, effects| {
+            is_driven(line, &self.signal).then_some(())?;
+            queues.step(line, Input::Listening(listens), effects);
             let now = Instant::now();
             if line.queue.due().is_some_and(|due| due <= now) {
-                queues.step(key, line, Input::Due, effects);
+                queues.step(line, Input::Due, effects);
             }
-            if line.take_in_look(now, queues.queueing.heartbeat, effects) {
-                line.looking = Some(look(queues.store(), key));
-            }
-            let due = line.due();
-            line.driver.as_mut()?.sleeps_until = due;
+            let needs_look = line.needs_look(now, queues.queueing.heartbeat, effects);
             Some(Turn {
-                flight: line.flight.clone(),
-                looking: line.looking.clone(),
-                due,
+                request: line.request.take(),
+                needs_look,
+                due: line.sleep(needs_look),
             })
         });
-        // The signal would wake this driver, which already has the turn.
-        effects.signal = None;
-        queues.apply(key, effects, None);
         turn.flatten()
     }
 }
 
-/// Reports that the runtime of the driver has ended, or its work has. If it is the runtime, the callers are woken, and
-/// one of them starts another driver.
+/// Reports that the runtime of the driver has ended, or its work has. If it is the runtime, the request has no answer,
+/// and one of the callers starts another driver.
 impl Drop for Driver {
     fn drop(&mut self) {
-        let mut effects = Effects::default();
-        self.queues
-            .change(&self.key, &mut effects, |line, effects| {
-                if is_driven(line, &self.signal) {
+        let queues = &self.queues;
+        if self.asking.take().is_some() {
+            let answer = queues.no_answer(&self.key);
+            queues.input(&self.key, Input::Answered(answer));
+        }
+        let wakers = {
+            let mut lines = queues.lines.lock();
+            let line = lines.line(&self.key);
+            line.filter(|line| is_driven(line, &self.signal))
+                .map(|line| {
                     line.driver = None;
                     // Callers on a runtime that accepts no new task could not start another driver either.
                     let can_start =
                         |caller: &Caller| self.has_begun || caller.runtime != Some(self.runtime);
-                    let wakers = line.callers.wakers(can_start);
-                    effects.wakers.extend(wakers);
-                }
-            });
-        self.queues.apply(&self.key, effects, None);
-        self.queues.desert(&self.key);
-        self.queues.activity().end();
+                    line.callers.wakers(can_start)
+                })
+        };
+        wakers.into_iter().flatten().for_each(Waker::wake);
+        queues.activity().end();
     }
 }
 

@@ -4,12 +4,10 @@
 //! The driver of the local queue makes one lookup for all its callers. So a caller has no timer for it, and a caller
 //! that is answered before it has to wait does not take part.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::Shared;
+use futures_util::future::BoxFuture;
 use tokio::time::Instant;
 
 use crate::base::events;
@@ -51,12 +49,12 @@ impl InTheWay {
 
 /// A lookup of a lock. `None` if the lock has no holder, or the store does not respond. It is not known yet whether the
 /// holder is in this process.
-pub(super) type Look = Shared<Pin<Box<dyn Future<Output = Option<InTheWay>> + Send>>>;
+pub(super) type Look = BoxFuture<'static, Option<InTheWay>>;
 
 /// Looks up the holder of a lock, when it is first polled.
 pub(super) fn look(store: &Arc<Store>, key: &LockKey) -> Look {
     let (store, key) = (Arc::clone(store), key.clone());
-    let look = async move {
+    Box::pin(async move {
         let queue = QueueLength::NotCounted;
         let snapshot = store.ask(Inspect { key, queue }).await.ok()??;
         let mut holder = snapshot.shown(|_| false).next()?;
@@ -65,8 +63,7 @@ pub(super) fn look(store: &Arc<Store>, key: &LockKey) -> Look {
             .await;
         let others = snapshot.holders.len() - 1;
         Some(InTheWay { holder, others })
-    };
-    look.boxed().shared()
+    })
 }
 
 /// The times at which a caller looks up the holder, and what it has seen.

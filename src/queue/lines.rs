@@ -2,35 +2,24 @@
 
 use std::collections::HashMap;
 use std::mem;
-use std::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use tokio::runtime;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::callers::{Caller, Callers};
+use super::callers::Caller;
 use super::effects::Effects;
-use super::grant::Grant;
-use super::holder_lookup::{InTheWay, Look};
+use super::line::{Line, NextRequest};
 use super::local_queue::LocalQueue;
-use super::request::{Acquiring, Flight};
-use super::step::{Action, Refusal};
+use super::request::Acquiring;
+use super::step::Action;
 use super::waiter::Waiter;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::base::options::Queueing;
-
-/// The driver of a local queue.
-pub(super) struct Driven {
-    /// The signal that wakes the driver. It also distinguishes the driver from the next one.
-    pub(super) signal: Arc<Notify>,
-    pub(super) sleeps_until: Option<Instant>,
-}
 
 /// The local queues of all keys that are held or waited for.
 pub(super) struct Lines {
@@ -56,13 +45,23 @@ impl Lines {
         }
     }
 
-    /// Works on the local queue of a key, and creates it if there is none. `resume` turns a request that its caller has
-    /// polled itself until now into a request in flight.
+    /// Works on the local queue of a key, if there is one.
+    pub(super) fn change<T>(
+        &mut self,
+        key: &LockKey,
+        effects: &mut Effects,
+        work: impl FnOnce(&mut Line, &mut Effects) -> T,
+    ) -> Option<T> {
+        self.line(key)?;
+        Some(self.work(key, effects, work))
+    }
+
+    /// Works on the local queue of a key, and creates it if there is none. What it wants of its driver afterwards is
+    /// one of the effects.
     pub(super) fn work<T>(
         &mut self,
         key: &LockKey,
         effects: &mut Effects,
-        resume: impl FnOnce(Acquiring) -> Flight,
         work: impl FnOnce(&mut Line, &mut Effects) -> T,
     ) -> T {
         let Self {
@@ -72,45 +71,21 @@ impl Lines {
         } = self;
         let vacant = || Slot::Line(Box::new(Line::new(LocalQueue::new(*queueing))));
         let slot = of.entry(key.clone()).or_insert_with(vacant);
-        mem::swap(actions, &mut effects.actions);
-        let output = match slot {
-            Slot::Line(line) => work(line, effects),
-            Slot::Alone(alone) => {
-                let (mut line, acquiring) = alone.line(*queueing, effects);
-                line.flight = acquiring.map(resume);
-                let output = work(&mut line, effects);
-                *slot = Slot::Line(Box::new(line));
-                output
-            }
+        if let Slot::Alone(alone) = slot {
+            *slot = Slot::Line(Box::new(alone.line(*queueing, effects)));
+        }
+        let Slot::Line(line) = slot else {
+            unreachable!("it was replaced");
         };
         mem::swap(actions, &mut effects.actions);
+        let output = work(line, effects);
+        mem::swap(actions, &mut effects.actions);
+        line.direct_driver(effects);
         slot.shrink();
         if slot.is_over() {
             of.remove(key);
         }
         output
-    }
-
-    /// Works on the local queue of a key, if there is one.
-    pub(super) fn change<T>(
-        &mut self,
-        key: &LockKey,
-        effects: &mut Effects,
-        work: impl FnOnce(&mut Line, &mut Effects) -> T,
-    ) -> Option<T> {
-        let Self { of, actions, .. } = self;
-        let slot = of.get_mut(key)?;
-        let Slot::Line(line) = slot else {
-            return None;
-        };
-        mem::swap(actions, &mut effects.actions);
-        let output = work(line, effects);
-        mem::swap(actions, &mut effects.actions);
-        slot.shrink();
-        if slot.is_over() {
-            of.remove(key);
-        }
-        Some(output)
     }
 
     /// Notes that messages were missed: other processes may wait for the locks that no caller waits for.
@@ -159,7 +134,7 @@ impl Slot {
     /// Frees memory, because a lock that is held for long must not keep the memory of earlier waiters.
     pub(super) fn shrink(&mut self) {
         if let Self::Line(line) = self
-            && let Some(alone) = line.alone()
+            && let Some(alone) = Alone::of(line)
         {
             *self = Self::Alone(alone);
         }
@@ -232,6 +207,21 @@ pub(super) struct LoneCaller {
 }
 
 impl Alone {
+    /// The remaining state of the local queue if a hold has the lock and no caller wants it.
+    fn of(line: &Line) -> Option<Self> {
+        let is_idle = line.callers.is_empty() && line.driver.is_none();
+        let (holder, handoffs, is_contended) = line.queue.held_alone().filter(|_| is_idle)?;
+        let (hold, mode) = holder;
+        Some(Self::Held {
+            hold,
+            mode,
+            handoffs,
+            is_contended,
+            is_ending: false,
+            tries: None,
+        })
+    }
+
     /// Notes that the first request of the release of this hold is sent. Returns false if it does not have the lock.
     pub(super) fn release(&mut self, ended: HoldId) -> bool {
         match self {
@@ -248,9 +238,9 @@ impl Alone {
         matches!(self, Self::Held { hold: holder, .. } if *holder == hold)
     }
 
-    /// Returns the local queue for the time after another caller joins. Also returns the request in flight, unless its
-    /// caller polls it. A caller that has sent a request is woken: from now on it waits like any other.
-    fn line(&mut self, queueing: Queueing, effects: &mut Effects) -> (Line, Option<Acquiring>) {
+    /// Returns the local queue for the time after another caller joins. The driver continues with the request in
+    /// flight. The caller that has sent it is woken: from now on it waits like any other.
+    fn line(&mut self, queueing: Queueing, effects: &mut Effects) -> Line {
         match self {
             Self::Held {
                 hold,
@@ -264,13 +254,13 @@ impl Alone {
                 effects.wakers.extend(tries);
                 let holder = (*hold, *mode);
                 let queue = LocalQueue::held(queueing, holder, *handoffs, *is_contended);
-                (Line::new(queue), None)
+                Line::new(queue)
             }
             Self::Releasing { tries, .. } => {
                 effects
                     .wakers
                     .extend(tries.take().into_iter().flat_map(|it| *it));
-                (Line::new(LocalQueue::new(queueing)), None)
+                Line::new(LocalQueue::new(queueing))
             }
             Self::Asking(asking) => {
                 let queue = LocalQueue::asking(queueing, asking.waiter.clone());
@@ -284,110 +274,10 @@ impl Alone {
                     patience: None,
                 };
                 line.callers.join(asking.waiter.request.hold, caller);
-                (line, asking.acquiring.take())
+                line.is_asking = true;
+                line.request = asking.acquiring.take().map(NextRequest::Sent);
+                line
             }
         }
-    }
-}
-
-/// The local queue of one key, and the state that its steps change.
-pub(super) struct Line {
-    pub(super) queue: LocalQueue,
-    pub(super) callers: Callers,
-    pub(super) flight: Option<Flight>,
-    pub(super) driver: Option<Driven>,
-    pub(super) looking: Option<Look>,
-    /// The holder at the last lookup, and the time of that lookup.
-    seen: Option<(Instant, Option<InTheWay>)>,
-    /// The instant of the last response of the store.
-    pub(super) answered: Option<Instant>,
-}
-
-impl Line {
-    pub(super) fn new(queue: LocalQueue) -> Self {
-        Self {
-            queue,
-            callers: Callers::default(),
-            flight: None,
-            driver: None,
-            looking: None,
-            seen: None,
-            answered: None,
-        }
-    }
-
-    pub(super) fn is_over(&self) -> bool {
-        self.queue.is_over() && self.callers.is_empty()
-    }
-
-    /// The remaining state of the local queue if a hold has the lock and no caller wants it.
-    pub(super) fn alone(&self) -> Option<Alone> {
-        let is_idle = self.callers.is_empty() && self.driver.is_none();
-        let (holder, handoffs, is_contended) = self.queue.held_alone().filter(|_| is_idle)?;
-        let (hold, mode) = holder;
-        Some(Alone::Held {
-            hold,
-            mode,
-            handoffs,
-            is_contended,
-            is_ending: false,
-            tries: None,
-        })
-    }
-
-    /// The time at which its driver has something to do, if nothing happens before.
-    pub(super) fn due(&self) -> Option<Instant> {
-        let look_at = self.callers.look_at();
-        let look_at = look_at.filter(|_| self.looking.is_none());
-        self.queue.due().into_iter().chain(look_at).min()
-    }
-
-    /// Processes an answered lookup. Returns whether a caller that is due needs another lookup. It does not if the last
-    /// one was less than a heartbeat ago.
-    pub(super) fn take_in_look(
-        &mut self,
-        now: Instant,
-        heartbeat: Duration,
-        effects: &mut Effects,
-    ) -> bool {
-        if let Some(looking) = &self.looking {
-            let Some(seen) = looking.peek().cloned() else {
-                return false;
-            };
-            self.looking = None;
-            let seen = seen.map(|mut seen| {
-                let hold = seen.holder.hold_id.parse();
-                seen.holder.is_here = hold.is_ok_and(|hold| self.queue.is_held_by(hold));
-                seen
-            });
-            self.seen = Some((now, seen));
-        }
-        let seen = self.seen.as_ref();
-        if let Some((at, seen)) = seen.filter(|(at, _)| now < *at + heartbeat)
-            && self.callers.is_due(now)
-        {
-            let seen = seen.as_ref().map(|it| it.later(now - *at));
-            let reports = self.callers.look(seen.as_ref(), now);
-            effects.reports.extend(reports);
-        }
-        self.callers.is_due(now)
-    }
-
-    /// The signal that wakes the driver, if there is one.
-    pub(super) fn signal(&self) -> Option<Arc<Notify>> {
-        let driver = self.driver.as_ref()?;
-        Some(Arc::clone(&driver.signal))
-    }
-
-    /// Gives a caller its answer. Returns an earlier answer that the caller has not taken.
-    pub(super) fn answer(
-        &mut self,
-        waiter: HoldId,
-        answer: Result<Grant, Refusal>,
-        effects: &mut Effects,
-    ) -> Option<Result<Grant, Refusal>> {
-        let caller = self.callers.get(waiter)?;
-        effects.wakers.extend(caller.waker.take());
-        caller.answer.replace(answer)
     }
 }

@@ -5,15 +5,15 @@ use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::{fmt, mem};
 
-use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::contention::Watched;
 use super::effects::Effects;
 use super::grant::Grant;
-use super::lines::{Alone, Line, Lines, Slot};
-use super::request::{Acquiring, Flight, Requests};
+use super::line::{Line, NextRequest};
+use super::lines::{Alone, Lines, Slot};
+use super::request::Requests;
 use super::step::{Action, Answer, Input, Refusal, Reply, unanswered};
 use crate::base::activity::Activity;
 use crate::base::key::LockKey;
@@ -74,8 +74,8 @@ impl LocalQueues {
                 return;
             }
             Some(Slot::Alone(Alone::Releasing { .. })) => return,
-            Some(_) => self.work(key, &mut lines, &mut effects, |line, effects| {
-                self.step(key, line, input, effects);
+            Some(_) => lines.work(key, &mut effects, |line, effects| {
+                self.step(line, input, effects);
             }),
         };
         drop(lines);
@@ -83,41 +83,36 @@ impl LocalQueues {
         self.note_wanted(key);
     }
 
-    /// Works on a local queue, if there is one.
-    pub(super) fn change<T>(
+    /// Works on a local queue, if there is one. Background work runs on the current runtime, or otherwise on `runtime`.
+    pub(super) fn on_line<T>(
         &self,
         key: &LockKey,
-        effects: &mut Effects,
+        runtime: Option<&Handle>,
         work: impl FnOnce(&mut Line, &mut Effects) -> T,
     ) -> Option<T> {
-        self.lines.lock().change(key, effects, work)
+        let mut effects = Effects::default();
+        let output = self.lines.lock().change(key, &mut effects, work);
+        self.apply(key, effects, runtime);
+        output
     }
 
     /// Works on a local queue, and creates it if there is none.
-    pub(super) fn begin<T>(
+    pub(super) fn in_line<T>(
         &self,
         key: &LockKey,
-        effects: &mut Effects,
+        runtime: &Handle,
         work: impl FnOnce(&mut Line, &mut Effects) -> T,
     ) -> T {
-        self.work(key, &mut self.lines.lock(), effects, work)
-    }
-
-    pub(super) fn work<T>(
-        &self,
-        key: &LockKey,
-        lines: &mut Lines,
-        effects: &mut Effects,
-        work: impl FnOnce(&mut Line, &mut Effects) -> T,
-    ) -> T {
-        let resume = |acquiring| self.resumed(key, acquiring);
-        lines.work(key, effects, resume, work)
+        let mut effects = Effects::default();
+        let output = self.lines.lock().work(key, &mut effects, work);
+        self.apply(key, effects, Some(runtime));
+        output
     }
 
     /// Takes a step in this local queue, and executes its actions.
-    pub(super) fn step(&self, key: &LockKey, line: &mut Line, input: Input, effects: &mut Effects) {
+    pub(super) fn step(&self, line: &mut Line, input: Input, effects: &mut Effects) {
         if let Input::Answered(answer) = &input {
-            line.flight = None;
+            line.is_asking = false;
             if answer.reply.is_of_store() {
                 line.answered = Some(Instant::now());
             }
@@ -128,53 +123,20 @@ impl LocalQueues {
         if catch_unwind(step).is_err() {
             // A bug must not make the key unusable: its callers fail, and the next one finds a new queue.
             actions.clear();
-            line.queue
-                .begin_anew(line.flight.is_some(), now, &mut actions);
+            line.queue.begin_anew(line.is_asking, now, &mut actions);
             for waiter in line.callers.waiting() {
                 let failed = Refusal::Failed(unanswered("a step of the local queue has panicked"));
                 line.answer(waiter, Err(failed), effects);
             }
         }
         for action in actions.drain(..) {
-            self.perform(key, line, action, effects);
+            perform(line, action, effects);
         }
         effects.actions = actions;
-        if !line.queue.is_active() {
-            // The driver's work ends here.
-            effects.signal = line.driver.take().map(|driver| driver.signal);
-            effects.looking = line.looking.take();
-        } else if let Some(driver) = &line.driver
-            && let Some(due) = line.due()
-            && driver.sleeps_until.is_none_or(|until| due < until)
-        {
-            effects.signal = Some(Arc::clone(&driver.signal));
-        }
     }
 
-    fn perform(&self, key: &LockKey, line: &mut Line, action: Action, effects: &mut Effects) {
-        match action {
-            Action::Ask(ask) => {
-                let asking = self.flight(key, move |requests, key| requests.ask(key, ask));
-                line.flight = Some(asking);
-                effects.signal = line.signal();
-            }
-            Action::Undo(release) => effects.undoing.push(release),
-            Action::Grant(waiter, grant) => {
-                line.answer(waiter, Ok(grant), effects);
-            }
-            Action::Refuse(waiter, refusal) => {
-                line.answer(waiter, Err(refusal), effects);
-            }
-            Action::PassOver(waiter) => {
-                let answer = line.answer(waiter, Err(Refusal::PassedOver), effects);
-                effects.given_back.extend(answer.and_then(Result::ok));
-            }
-            Action::CheckSubscription => effects.check_subscription = true,
-        }
-    }
-
-    /// Executes the effects after the mutex is released. Releases that no caller waits for run on the current runtime,
-    /// or otherwise on `runtime`.
+    /// Executes the effects after the mutex is released. Drivers, and releases that no caller waits for, run on the
+    /// current runtime, or otherwise on `runtime`.
     pub(super) fn apply(&self, key: &LockKey, effects: Effects, runtime: Option<&Handle>) {
         effects.wakers.into_iter().for_each(Waker::wake);
         effects.signal.iter().for_each(|signal| signal.notify_one());
@@ -185,14 +147,23 @@ impl LocalQueues {
         if effects.check_subscription {
             self.store().check_subscription();
         }
-        if effects.given_back.is_empty() && effects.undoing.is_empty() {
+        let is_idle = effects.given_back.is_empty() && effects.undoing.is_empty();
+        if is_idle && effects.driver.is_none() {
             return;
         }
         let present = Handle::try_current().ok();
         let (Some(queues), Some(runtime)) = (self.this.upgrade(), present.as_ref().or(runtime))
         else {
+            let mut lines = self.lines.lock();
+            if let Some(line) = lines.line(key).filter(|_| effects.driver.is_some()) {
+                // The next caller that is polled starts one.
+                line.driver = None;
+            }
             return;
         };
+        if let Some(signal) = effects.driver {
+            queues.start_driver(key, signal, runtime);
+        }
         for granted in effects.given_back {
             let release = granted.release();
             events::acquire_undone(key, release.hold);
@@ -214,47 +185,6 @@ impl LocalQueues {
         self.apply(key, effects, runtime);
     }
 
-    /// Notes that a task which polled the request in flight has gone. The driver continues with the request. Without a
-    /// driver, and if no other task polls it, the request is given up.
-    pub(super) fn desert(&self, key: &LockKey) {
-        let mut effects = Effects::default();
-        let deserted = self.change(key, &mut effects, |line, effects| match &line.driver {
-            Some(driver) => {
-                effects.signal = Some(Arc::clone(&driver.signal));
-                None
-            }
-            None => line
-                .flight
-                .take_if(|flight| flight.strong_count() == Some(1)),
-        });
-        self.apply(key, effects, None);
-        // Dropping it informs the local queue that there is no answer.
-        drop(deserted);
-    }
-
-    // ---- requests ----
-
-    /// Turns an acquire that its caller has polled itself until now into a request in flight.
-    pub(super) fn resumed(&self, key: &LockKey, acquiring: Acquiring) -> Flight {
-        self.flight(key, move |_, _| acquiring)
-    }
-
-    /// The request in flight that sends an acquire. It is sent at the first poll.
-    fn flight(
-        &self,
-        key: &LockKey,
-        acquire: impl FnOnce(&Requests, &LockKey) -> Acquiring + Send + 'static,
-    ) -> Flight {
-        let requests = Arc::clone(&self.requests);
-        let report = self.report(key);
-        let acquiring = async move {
-            let acquiring = acquire(&requests, &report.key);
-            let answer = requests.acquired(&report.key, acquiring).await;
-            report.read(answer);
-        };
-        acquiring.boxed().shared()
-    }
-
     /// The answer to a request in flight that has no answer, and will get none.
     pub(super) fn no_answer(&self, key: &LockKey) -> Answer {
         let epoch = self.store().connection_epoch(key);
@@ -265,41 +195,26 @@ impl LocalQueues {
             reply: Reply::Unanswered(unanswered("the request was given up")),
         }
     }
-
-    fn report(&self, key: &LockKey) -> AnswerReport {
-        AnswerReport {
-            queues: Weak::clone(&self.this),
-            key: key.clone(),
-            is_read: false,
-        }
-    }
 }
 
-/// Passes the answer to the local queue of a request in flight. If the request panics or is given up, it reports that
-/// there is none.
-struct AnswerReport {
-    queues: Weak<LocalQueues>,
-    key: LockKey,
-    is_read: bool,
-}
-
-impl AnswerReport {
-    fn read(mut self, answer: Answer) {
-        self.is_read = true;
-        if let Some(queues) = self.queues.upgrade() {
-            queues.input(&self.key, Input::Answered(answer));
+fn perform(line: &mut Line, action: Action, effects: &mut Effects) {
+    match action {
+        Action::Ask(ask) => {
+            line.is_asking = true;
+            line.request = Some(NextRequest::New(ask));
         }
-    }
-}
-
-impl Drop for AnswerReport {
-    fn drop(&mut self) {
-        if !self.is_read
-            && let Some(queues) = self.queues.upgrade()
-        {
-            let answer = queues.no_answer(&self.key);
-            queues.input(&self.key, Input::Answered(answer));
+        Action::Undo(release) => effects.undoing.push(release),
+        Action::Grant(waiter, grant) => {
+            line.answer(waiter, Ok(grant), effects);
         }
+        Action::Refuse(waiter, refusal) => {
+            line.answer(waiter, Err(refusal), effects);
+        }
+        Action::PassOver(waiter) => {
+            let answer = line.answer(waiter, Err(Refusal::PassedOver), effects);
+            effects.given_back.extend(answer.and_then(Result::ok));
+        }
+        Action::CheckSubscription => effects.check_subscription = true,
     }
 }
 

@@ -9,6 +9,7 @@ mod driver;
 mod effects;
 mod grant;
 mod holder_lookup;
+mod line;
 mod lines;
 mod local_queue;
 mod local_queues;

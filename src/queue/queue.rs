@@ -7,24 +7,22 @@
 //!
 //! The local queue of a key is a machine (`local_queue.rs`): it processes what happens, and returns what must be done.
 //! The map of all local queues (`local_queues.rs`) is the one place that gives it input and executes its actions. A
-//! lock that only one hold wants has no local queue yet: its caller polls its own request (`alone.rs`). As soon as a
-//! caller has to wait, a driver (`driver.rs`) polls the requests of the local queue, watches the time, and takes back
-//! grants.
+//! lock that only one hold wants has no local queue yet: its caller polls its own request (`alone.rs`). As soon as
+//! another caller joins, or the first one has to wait, a driver (`driver.rs`) sends the requests of the local queue,
+//! watches the time, and takes back grants.
 //!
 //! # Invariants
 //!
 //! 1. For each key there is at most one acquire in flight.
-//! 2. The answer to a request belongs to the local queue, not to a task. It is processed once, by whichever task polls
-//!    the request to its end. Nothing depends on which task that is.
+//! 2. The answer to a request belongs to the local queue, not to the caller for which it was sent. It is processed once.
 //! 3. No request is made for a waiter that has left. A request that was made before is answered first. Then what it has
 //!    brought is released.
 //! 4. A message is processed after the answer to the acquire that was in flight when the message arrived.
 //! 5. A waiter that is granted the lock and does not claim it within two heartbeats is passed over.
 //! 6. A waiter that makes only one attempt stays in the local queue until one acquire is answered: its own, or the one
 //!    that was in flight when it joined.
-//! 7. A request in flight is polled by its caller or by the driver. A local queue with other work has a driver. The end
-//!    of a runtime takes its tasks with it. Then a caller on another runtime starts a driver, which continues with the
-//!    request.
+//! 7. A local queue with callers has a driver, which alone polls its requests. The end of a runtime takes its tasks with
+//!    it. Then the request is not answered, and a caller on another runtime starts the next driver.
 //!
 //! # Lock order
 //!
@@ -37,7 +35,6 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::driver;
 use super::effects::Effects;
 use super::grant::Grant;
 use super::lines::Slot;
@@ -144,8 +141,6 @@ impl LocalQueues {
         let waited_for = self.lines.lock().waited_for();
         for key in waited_for {
             self.input(&key, Input::Close);
-            // The request in flight must still be answered.
-            driver::start(self, &key, None);
         }
     }
 
@@ -199,21 +194,24 @@ impl LocalQueues {
         let is_late = turn.tokens.age(now).is_none_or(|age| age >= heartbeat);
         let hold = next.hold;
         let mut effects = Effects::default();
-        let handed_off = self.change(key, &mut effects, |line, effects| {
-            // If the lock was taken away from this hold, another hold may have it by now.
-            line.queue.is_held_by(hold).then_some(())?;
-            let waiter = line.queue.heir(next.lease.ttl, is_late)?;
-            line.callers.get(waiter)?;
-            line.answer(waiter, Ok(next), effects);
-            let until = next.lease.deadline;
-            let hand_off = Input::HandOff {
-                hold,
-                waiter,
-                until,
-            };
-            self.step(key, line, hand_off, effects);
-            Some(())
-        });
+        let handed_off = self
+            .lines
+            .lock()
+            .change(key, &mut effects, |line, effects| {
+                // If the lock was taken away from this hold, another hold may have it by now.
+                line.queue.is_held_by(hold).then_some(())?;
+                let waiter = line.queue.heir(next.lease.ttl, is_late)?;
+                line.callers.get(waiter)?;
+                line.answer(waiter, Ok(next), effects);
+                let until = next.lease.deadline;
+                let hand_off = Input::HandOff {
+                    hold,
+                    waiter,
+                    until,
+                };
+                self.step(line, hand_off, effects);
+                Some(())
+            });
         let is_handed_off = handed_off.flatten().is_some();
         if is_handed_off {
             events::handed_off(key, hold);

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, Shared};
+use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -44,9 +44,6 @@ pub(super) struct Requests {
     failed_releases: Throttle,
     pub(super) abandoned: Abandoned,
 }
-
-/// The request in flight of a local queue. Its answer is an input of the local queue, whichever task polls it.
-pub(super) type Flight = Shared<BoxFuture<'static, ()>>;
 
 /// An acquire in flight.
 pub(super) struct Acquiring {
@@ -122,8 +119,8 @@ impl Requests {
         }
     }
 
-    pub(super) async fn acquired(&self, key: &LockKey, mut acquiring: Acquiring) -> Answer {
-        poll_fn(|cx| self.poll_acquired(key, &mut acquiring, cx)).await
+    pub(super) async fn acquired(&self, key: &LockKey, acquiring: &mut Acquiring) -> Answer {
+        poll_fn(|cx| self.poll_acquired(key, acquiring, cx)).await
     }
 
     pub(super) fn poll_acquired(

@@ -3,20 +3,19 @@
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, Waker};
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::alone::{Entering, Progress};
 use super::callers::Caller;
-use super::driver;
 use super::effects::Effects;
 use super::grant::Grant;
 use super::holder_lookup::{InTheWay, Patience};
+use super::line::Line;
 use super::lines::LoneCaller;
 use super::local_queues::LocalQueues;
-use super::request::Flight;
 use super::step::{Input, Refusal, Wish};
 use super::waiter::Waiter;
 use crate::base::id::HoldId;
@@ -43,9 +42,8 @@ enum WaitStage {
     New,
     /// The caller is alone, as far as it knows.
     Alone,
-    /// The caller is in a local queue, with the request that was made for it when it joined. A driver polls the later
-    /// ones.
-    Joined(Option<Flight>),
+    /// The caller is in a local queue, whose driver sends the requests.
+    Joined,
     Answered,
 }
 
@@ -100,12 +98,10 @@ impl<'q> Wait<'q> {
         let Some(patience) = self.patience() else {
             return;
         };
-        let mut effects = Effects::default();
-        self.queues.change(self.key, &mut effects, |line, effects| {
-            line.callers.be_patient(self.hold(), patience);
-            effects.signal = line.signal();
-        });
-        self.queues.apply(self.key, effects, None);
+        self.queues
+            .on_line(self.key, Some(self.runtime), |line, _| {
+                line.callers.be_patient(self.hold(), patience);
+            });
     }
 
     /// Takes the holder that the caller saw at its last lookup.
@@ -129,13 +125,13 @@ impl<'q> Wait<'q> {
                 Entering::Occupied => return Progress::InLine,
             },
             WaitStage::Alone => self.queues.poll_alone(self.key, self.hold(), cx),
-            WaitStage::Joined(_) | WaitStage::Answered => return Progress::InLine,
+            WaitStage::Joined | WaitStage::Answered => return Progress::InLine,
         };
         match progress {
             Progress::Pending => {}
             Progress::Granted(_) => self.stage = WaitStage::Answered,
             Progress::InLine => {
-                self.stage = WaitStage::Joined(None);
+                self.stage = WaitStage::Joined;
                 self.be_patient();
             }
         }
@@ -153,93 +149,60 @@ impl<'q> Wait<'q> {
         self.queues.enter_alone(self.key, asking, waker)
     }
 
-    /// Joins the local queue. Returns the request that is made for the caller immediately, and whether the caller is
-    /// already answered. Otherwise the answer wakes the caller.
-    fn join(&self, waker: &Waker) -> (Option<Flight>, bool) {
-        let wish = self.wish;
-        let mut waker = Some(waker.clone());
+    /// Joins the local queue.
+    fn join(&self) {
         let caller = Caller {
             waker: None,
             runtime: Some(self.runtime.id()),
             answer: None,
             patience: self.patience(),
         };
-        let mut effects = Effects::default();
-        let joined = self.queues.begin(self.key, &mut effects, |line, effects| {
-            line.callers.join(self.hold(), caller);
-            let was_asked = line.flight.is_some();
-            self.queues.step(self.key, line, Input::Join(wish), effects);
-            let flight = line.flight.clone().filter(|_| !was_asked);
-            let caller = line.callers.get(self.hold());
-            let caller = caller.filter(|_| flight.is_none());
-            let is_answered = caller.is_some_and(|caller| {
-                caller.waker = waker.take();
-                caller.answer.is_some()
+        self.queues
+            .in_line(self.key, self.runtime, |line, effects| {
+                line.callers.join(self.hold(), caller);
+                self.queues.step(line, Input::Join(self.wish), effects);
             });
-            (flight, is_answered)
-        });
-        self.queues.apply(self.key, effects, None);
         self.queues.note_wanted(self.key);
-        joined
     }
 
-    /// Takes the answer, if there is one.
-    fn take_answer(&mut self) -> Option<Result<Grant, Refusal>> {
+    /// Takes the answer, or registers the caller to be woken by it.
+    fn take_answer(&mut self, waker: &Waker) -> Option<Result<Grant, Refusal>> {
         let waiter = self.hold();
-        let mut effects = Effects::default();
-        let answered = self.queues.change(self.key, &mut effects, |line, effects| {
-            line.callers.get(waiter)?.answer.as_ref()?;
+        // A waker is cloned and dropped outside the mutex, because it may run foreign code.
+        let mut waker = Some(waker.clone());
+        let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
+        let work = |line: &mut Line, effects: &mut Effects| {
+            let caller = line.callers.get(waiter)?;
+            if caller.answer.is_none() {
+                mem::swap(&mut caller.waker, &mut waker);
+                caller.runtime = runtime;
+                return None;
+            }
             let caller = line.callers.remove(waiter)?;
             if let Some(Ok(Grant { hold, .. })) = caller.answer {
                 let entered = Input::Entered { waiter, hold };
-                self.queues.step(self.key, line, entered, effects);
+                self.queues.step(line, entered, effects);
             }
             Some(caller)
-        });
-        self.queues.apply(self.key, effects, None);
+        };
+        let answered = self.queues.on_line(self.key, Some(self.runtime), work);
         let mut caller = answered.flatten()?;
         self.seen = caller.patience.as_mut().and_then(Patience::take_seen);
         caller.answer
     }
 
-    /// Registers the caller to be woken by the answer. Returns whether the answer has already arrived.
-    fn await_answer(&self, waker: &Waker) -> bool {
-        // A waker is cloned and dropped outside the mutex, because it may run foreign code.
-        let mut waker = Some(waker.clone());
-        let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
-        let mut lines = self.queues.lines.lock();
-        let line = lines.line(self.key);
-        let Some(caller) = line.and_then(|line| line.callers.get(self.hold())) else {
-            return false;
-        };
-        mem::swap(&mut caller.waker, &mut waker);
-        caller.runtime = runtime;
-        caller.answer.is_some()
-    }
-
-    /// Starts a driver, unless the local queue has one.
-    fn rely_on_driver(&self) {
-        if Handle::try_current().is_ok() {
-            require_timers();
-        }
-        driver::start(self.queues, self.key, Some(self.runtime));
-    }
-
     fn leave(&self) {
         let waiter = self.hold();
-        let mut effects = Effects::default();
-        let left = self.queues.begin(self.key, &mut effects, |line, effects| {
-            let mut caller = line.callers.remove(waiter);
-            let answer = caller.as_mut().and_then(|caller| caller.answer.take());
-            effects.given_back.extend(answer.and_then(Result::ok));
-            self.queues
-                .step(self.key, line, Input::Leave(waiter), effects);
-            caller
-        });
-        self.queues.apply(self.key, effects, Some(self.runtime));
+        let left = self
+            .queues
+            .in_line(self.key, self.runtime, |line, effects| {
+                let mut caller = line.callers.remove(waiter);
+                let answer = caller.as_mut().and_then(|caller| caller.answer.take());
+                effects.given_back.extend(answer.and_then(Result::ok));
+                self.queues.step(line, Input::Leave(waiter), effects);
+                caller
+            });
         drop(left);
-        // The request in flight must still be answered.
-        driver::start(self.queues, self.key, Some(self.runtime));
     }
 
     fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Grant, Refusal>> {
@@ -248,29 +211,15 @@ impl<'q> Wait<'q> {
             Progress::Granted(grant) => return Poll::Ready(Ok(grant)),
             Progress::InLine => {}
         }
+        if Handle::try_current().is_ok() {
+            // The driver needs them: without them it would end at once.
+            require_timers();
+        }
         if matches!(self.stage, WaitStage::New) {
-            let (flight, is_answered) = self.join(cx.waker());
-            let has_to_wait = flight.is_none() && !is_answered;
-            self.stage = WaitStage::Joined(flight);
-            if has_to_wait {
-                self.rely_on_driver();
-                return Poll::Pending;
-            }
+            self.join();
+            self.stage = WaitStage::Joined;
         }
-        let WaitStage::Joined(flight) = &mut self.stage else {
-            return Poll::Pending;
-        };
-        if let Some(asking) = flight {
-            // The request brings the only answer that there can be.
-            ready!(Pin::new(asking).poll(cx));
-            *flight = None;
-        }
-        let mut answer = self.take_answer();
-        if answer.is_none() && self.await_answer(cx.waker()) {
-            answer = self.take_answer();
-        }
-        let Some(answer) = answer else {
-            self.rely_on_driver();
+        let Some(answer) = self.take_answer(cx.waker()) else {
             return Poll::Pending;
         };
         self.stage = WaitStage::Answered;
@@ -293,7 +242,7 @@ impl Future for Wait<'_> {
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        if matches!(self.stage, WaitStage::Alone | WaitStage::Joined(_)) {
+        if matches!(self.stage, WaitStage::Alone | WaitStage::Joined) {
             let _leaving = self.queues.activity().during();
             self.stage = WaitStage::Answered;
             self.leave();

@@ -48,10 +48,6 @@ impl Topology {
         // Each future has its own size: that of a cluster is larger. The block has the question, and the functions that
         // it calls borrow it. An async function would store its arguments twice.
         match self.clone() {
-            // This future is smaller than that of a request that is sent alone.
-            Self::One(connector) if question.goes_with_others() || connector.is_busy() => {
-                Box::pin(async move { connector.run_together(&question).await })
-            }
             Self::One(connector) => Box::pin(async move { connector.run(&question).await }),
             Self::Cluster(cluster) => Box::pin(async move { cluster.run(&question).await }),
         }

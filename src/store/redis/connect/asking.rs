@@ -30,25 +30,13 @@ impl Connector {
         question: &Q,
     ) -> Result<Q::Reply, StoreError> {
         let passage = self.passage().await?;
-        let within = self.common.timeouts.response;
-        self.run_alone(&passage, question, within).await
-    }
-
-    /// Sends a question to the only server of the store together with others, if it may travel with them.
-    pub(crate) async fn run_together<Q: Question>(
-        self: &Arc<Self>,
-        question: &Q,
-    ) -> Result<Q::Reply, StoreError> {
-        let passage = self.passage().await?;
         let connection = &passage.connection;
         let within = match self.send_together(&passage, question).await {
-            Ok(Together::Replied(reply)) => {
-                return connection.read(question, reply);
-            }
+            Ok(Together::Replied(reply)) => return connection.read(question, reply),
             Ok(Together::Alone { within }) => within,
             Err(cause) => return Err(connection.failed(question.verb(), cause)),
         };
-        Box::pin(self.run_alone(&passage, question, within)).await
+        self.run_alone(&passage, question, within).await
     }
 
     async fn run_alone<Q: Question>(
