@@ -7,8 +7,11 @@
 -- id: the UUID of the inbox, if it gets a message when another process begins to wait while its process holds the lock;
 --   else ''.
 
--- The usual case, kept short: the lock is free, and its line is empty.
-if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0 then
+-- The usual case, kept short: the lock is free, and no process waits. Tombstones of other holds do not matter.
+if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0
+  or redis.call('EXISTS', KEYS[1]) == 0
+  and redis.pcall('ZCOUNT', KEYS[2], '-inf', '(TOMBSTONES_FROM') == 0
+  and not redis.call('ZSCORE', KEYS[2], 'x' .. ARGV[1]) then
   local time = redis.call('TIME')
   local token = time[1] .. ' ' .. time[2]
   if ARGV[6] and ARGV[6] ~= '' then

@@ -13,7 +13,7 @@ local releases, readers, done = tonumber(ARGV[1]), tonumber(ARGV[2]), {}
 for at = 1, releases do
   local lock, line = 2 * at - 1, 2 * at
   local is_released = redis.pcall('HEXISTS', KEYS[lock], ARGV[at + 4]) == 1
-    and redis.pcall('EXISTS', KEYS[line]) == 0
+    and redis.pcall('ZCOUNT', KEYS[line], '-inf', '(TOMBSTONES_FROM') == 0
     and redis.pcall('DEL', KEYS[lock]) == 1
   done[at] = is_released and '1' or '0'
 end
@@ -35,7 +35,11 @@ local written = token and ARGV[4] ~= '' and token .. ' ' .. ARGV[4] or token
 for at = releases + readers + 1, #KEYS / 2 do
   local lock, line = 2 * at - 1, 2 * at
   done[at] = '0'
-  if written and redis.pcall('EXISTS', KEYS[lock], KEYS[line]) == 0 then
+  local is_free = redis.pcall('EXISTS', KEYS[lock], KEYS[line]) == 0
+    or redis.pcall('EXISTS', KEYS[lock]) == 0
+    and redis.pcall('ZCOUNT', KEYS[line], '-inf', '(TOMBSTONES_FROM') == 0
+    and not redis.pcall('ZSCORE', KEYS[line], 'x' .. ARGV[at + 4])
+  if written and is_free then
     if redis.pcall('HSET', KEYS[lock], ARGV[at + 4], '1', 'mode', written) == 2 and redis.pcall('PEXPIRE', KEYS[lock], ARGV[3]) == 1 then
       done[at] = '1'
     else

@@ -12,7 +12,7 @@
 -- is full, and then every write after it. A failure after DEL does not mean that the release was rejected.
 local ends = ARGV[2] or 'short'
 if ends == 'short' then
-  if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 and redis.pcall('EXISTS', KEYS[2]) == 0 then
+  if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 and redis.pcall('ZCOUNT', KEYS[2], '-inf', '(TOMBSTONES_FROM') == 0 then
     return redis.call('DEL', KEYS[1])
   end
 elseif ends == 'reader' then

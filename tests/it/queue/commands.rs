@@ -16,11 +16,11 @@ fn one_lock() -> Calls {
         ("time", 1),
         ("hset", 1),
         ("pexpire", 1),
+        ("exists", 1),
         // release
         ("hexists", 1),
+        ("zcount", 1),
         ("del", 1),
-        // both
-        ("exists", 2),
     ];
     calls.map(|(name, calls)| (name.to_owned(), calls)).into()
 }
@@ -42,6 +42,7 @@ fn top_level(calls: &Calls) -> Calls {
         "pttl",
         "time",
         "zadd",
+        "zcount",
         "zmscore",
         "zrange",
         "zrem",
@@ -143,6 +144,25 @@ async fn a_nested_entry_and_exit_are_two_more_if_nothing_is_in_flight() {
         assert_eq!((calls["hincrby"], calls["hset"]), (20, 20));
     };
     locks.with_lock("key", body).await.unwrap();
+}
+
+/// An acquire of another hold was never answered.
+#[tokio::test]
+async fn a_tombstone_costs_three_commands_in_the_server() {
+    let server = RedisServer::start().await;
+    let locks = connect(&server).await;
+    warmed_up(&locks).await;
+    server
+        .ask("ZADD reentry:queue:{key}:key 9007199254740991 x")
+        .await;
+    let before = server.commandstats().await;
+    locks.with_lock("key", async {}).await.unwrap();
+    let more = [("exists", 1), ("zcount", 1), ("zscore", 1)];
+    let mut expected = one_lock();
+    for (name, calls) in more {
+        *expected.entry(name.to_owned()).or_default() += calls;
+    }
+    assert_eq!(server.calls_since(&before).await, expected);
 }
 
 /// A script that the server has forgotten is sent in full, once.
