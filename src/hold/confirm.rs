@@ -86,15 +86,11 @@ async fn ask_replicas(
             let confirmed = store.confirm(hold.key(), confirm.replicas(), left, epoch);
             match confirmed.await {
                 Ok(Confirmation::Confirmed) => return true,
-                Ok(Confirmation::Late) => {
-                    *failed = None;
-                    return false;
-                }
                 Ok(Confirmation::Unknown) => {}
-                Err(error) => {
-                    let is_final = error.effect().is_rejected();
-                    *failed = Some(error);
-                    if is_final {
+                // It is late, or there is an error, which may be final.
+                outcome => {
+                    *failed = outcome.err();
+                    if failed.as_ref().is_none_or(|it| it.effect().is_rejected()) {
                         return false;
                     }
                 }
@@ -172,16 +168,12 @@ pub(crate) async fn verified(
     limit: Option<Instant>,
 ) -> Result<(), LockError> {
     loop {
-        let mut behind = Vec::new();
-        for hold in holds {
-            if is_behind(hold, store) {
-                behind.push(verify(hold, store, limit));
-            }
-        }
-        if behind.is_empty() {
+        let behind = holds.iter().filter(|hold| is_behind(hold, store));
+        let verifying: Vec<_> = behind.map(|hold| verify(hold, store, limit)).collect();
+        if verifying.is_empty() {
             return Ok(());
         }
-        try_join_all(behind).await?;
+        try_join_all(verifying).await?;
     }
 }
 

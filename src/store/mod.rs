@@ -263,7 +263,7 @@ impl Store {
     /// A count that changes whenever a connection was lost. Then every hold that relies on it is verified.
     pub(crate) fn disconnects(&self) -> watch::Receiver<u64> {
         match self {
-            Self::Redis(redis) => redis.common.outages.watch(),
+            Self::Redis(redis) => redis.common.generation.subscribe(),
             Self::Memory(memory) => memory.disconnects(),
             #[cfg(any(test, feature = "test-util"))]
             Self::Behind(wire) => wire.disconnects(),
@@ -271,8 +271,8 @@ impl Store {
     }
 
     /// The number of lost connections that affect the lock.
-    pub(crate) fn disconnects_of(&self, key: &LockKey) -> u64 {
-        of_kind!(self, redis => redis.common.outages.of(|| key.slot()), wire => wire.losses(), _ => 0)
+    pub(crate) fn disconnects_of(&self, _key: &LockKey) -> u64 {
+        of_kind!(self, redis => redis.common.generation(), wire => wire.losses(), _ => 0)
     }
 
     /// A number that changes with every new connection for the lock. Times of the store from different epochs must not
@@ -286,6 +286,6 @@ impl Store {
 
     /// A number that changes with every new connection.
     pub(crate) fn connection_epochs(&self) -> u64 {
-        of_kind!(self, redis => redis.topology.epochs(), wire => wire.connection_epoch(), _ => 0)
+        of_kind!(self, redis => redis.common.generation(), wire => wire.connection_epoch(), _ => 0)
     }
 }

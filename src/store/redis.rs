@@ -5,8 +5,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 
 use self::connect::common::Common;
-#[cfg(feature = "pool")]
-use self::connect::common::Outages;
 use self::inbox::Inbox;
 use self::link::source::Source;
 use self::topology::Topology;
@@ -55,7 +53,7 @@ pub(crate) struct RedisStore {
 impl RedisStore {
     /// A store, which connects at the first request.
     pub(crate) fn open(origin: Origin, timeouts: Timeouts) -> Self {
-        let common = Common::new(timeouts, origin.outages());
+        let common = Common::new(timeouts);
         Self::with(origin, common)
     }
 
@@ -63,7 +61,7 @@ impl RedisStore {
     /// requests travel together.
     #[cfg(test)]
     pub(crate) fn open_with(origin: Origin, timeouts: Timeouts, together_from: usize) -> Self {
-        let mut common = Common::new(timeouts, origin.outages());
+        let mut common = Common::new(timeouts);
         common.together_from = together_from;
         Self::with(origin, common)
     }
@@ -76,7 +74,7 @@ impl RedisStore {
     /// A store that sends all commands over connections of `commands`, and has no inbox.
     #[cfg(feature = "pool")]
     pub(crate) fn over(commands: Arc<dyn Source>, timeouts: Timeouts) -> Self {
-        let common = Common::new(timeouts, Outages::of_one());
+        let common = Common::new(timeouts);
         Self::new(Topology::one(commands, common.clone()), None, common)
     }
 
@@ -84,7 +82,7 @@ impl RedisStore {
         let inbox = messages.map(|source| {
             let topology = topology.clone();
             let lost = Arc::new(move || topology.messages_lost());
-            Inbox::new(source, common.timeouts, lost)
+            Inbox::new(source, common.timeouts, lost, common.generation.clone())
         });
         Self {
             topology,

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use reentry::{LockError, LockRequest, Locks, LocksBuilder};
 
 use crate::support::{DEADLINE, RedisServer, SentinelSet, eventually, patient, patient_at, within};
@@ -158,4 +159,37 @@ async fn an_unconfirmed_lock_with_a_min_hold_is_given_back() {
         .min_hold(Duration::from_secs(3_600));
     assert!(is_unconfirmed(several.acquire().await));
     until_free(&set.nodes[0]).await;
+}
+
+/// The replicas are stopped while the callers arrive. The first one is no longer polled after that.
+#[tokio::test]
+async fn callers_share_a_wait_and_one_left_alone_delays_none() {
+    let set = SentinelSet::start().await;
+    let locks = confirmed(&set, 1, LONG).await;
+    set.nodes[1].pause();
+    set.nodes[2].pause();
+    let mut left_alone = Box::pin(locks.lock("left alone").acquire());
+    let awaits_replicas = async || {
+        assert!((&mut left_alone).now_or_never().is_none());
+        let clients = set.nodes[0].ask("INFO clients").await;
+        clients.contains("blocked_clients:1")
+    };
+    eventually(DEADLINE, "the first one waits", awaits_replicas).await;
+    let keys = || (0..100).map(|number| format!("order:{number}"));
+    let calling = keys().map(|key| tokio::spawn(locks.lock(key).acquire()));
+    let calling: Vec<_> = calling.collect();
+    let have_asked = async || {
+        let left = set.nodes[0].leftovers().await;
+        keys().all(|key| left.contains(&key))
+    };
+    eventually(DEADLINE, "all have their locks", have_asked).await;
+    set.nodes[1].resume();
+    set.nodes[2].resume();
+    for caller in calling {
+        let acquired = within(DEADLINE, "a caller", caller).await;
+        drop(acquired.expect("no panic").expect("a replica has it"));
+    }
+    let waits = set.nodes[0].commandstats().await["wait"];
+    assert!(waits < 50, "{waits} for 100 callers");
+    drop(left_alone);
 }

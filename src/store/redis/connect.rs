@@ -1,25 +1,36 @@
-//! The connection for commands. All of them share it, and it is kept until it fails.
+//! The connection for commands, which all requests to one server share. It is opened when a request needs it, kept until
+//! it fails, and then replaced.
+//!
+//! ```text
+//! Down ──request──▶ Opening ──▶ Up ──failure, end, silence──▶ Down
+//!   ▲                  │
+//!   └─────failure──────┘
+//! ```
+//! Opening is a task. The requests that need the connection wait for it, and share its error. A connection alone proves
+//! nothing: a proxy accepts it, and so do a replica and a cluster that is down. So an attempt to connect ends only after
+//! the server has shown that it executes requests, and one attempt at a time, not every request, tries a server that
+//! fails. A pause, which grows, comes before each attempt after a failure.
 
+use std::mem;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::time::Duration;
 
-use redis::Value;
-use tokio::sync::watch;
+use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
 use self::common::{Common, Role};
-use self::connection::{Cause, Connection, Fault};
-use super::link::attempt::{Attempt, Kept};
-use super::link::breaker::Breaker;
+use self::connection::{Connection, Unproven};
+use super::link::attempt::Attempt;
 use super::link::source::Source;
-use super::replication_id::ReplicationId;
-use super::wire::call::{Call, Way};
-use super::wire::failure;
+use super::wire::failure::ANOTHER_SERVER;
+use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, StoreError};
 use crate::base::events;
+use crate::base::metrics::Purpose;
 use crate::base::sync::Mutex;
+use crate::base::timer::{after, sleep_until};
 
 pub(super) mod asking;
 pub(super) mod batches;
@@ -27,7 +38,12 @@ mod collection;
 pub(super) mod common;
 pub(super) mod connection;
 mod opening;
-pub(super) mod passage;
+
+/// The longest pause before an attempt to connect, without the jitter.
+const LONGEST_PAUSE: Duration = Duration::from_millis(300);
+
+/// A connection that has lasted for this time is replaced without a pause.
+const SETTLED: Duration = Duration::from_secs(1);
 
 /// The minimum time between two suspicions because of which a connection is given up.
 const SUSPICIONS: Duration = Duration::from_millis(500);
@@ -37,95 +53,67 @@ pub(crate) struct Connector {
     source: Arc<dyn Source>,
     common: Common,
     state: Mutex<ConnectorState>,
-    connecting: Attempt,
     /// The number of requests in flight.
     in_flight: Arc<AtomicUsize>,
-    /// Counts the connections that were lost.
-    losses: AtomicU64,
-    /// Counts the connections that were lost or given up.
-    ends: watch::Sender<u64>,
-    /// Wakes the requests that wait, when they may be sent or have failed.
-    news: watch::Sender<()>,
-    /// A number that changes with each loss and with each attempt to connect. It is unique among the connectors of a
-    /// store.
-    epoch: AtomicU64,
     role: Box<dyn Role>,
 }
 
-#[derive(Default)]
 struct ConnectorState {
-    kept: Kept<Arc<Connection>>,
-    /// The latest attempt whose connection now leads to the wrong server.
+    stage: Stage,
+    /// The connection of a server that does not execute requests.
+    unproven: Option<Unproven>,
+    /// The number of attempts to connect, which identify their connections.
+    attempts: u64,
+    /// The latest attempt that was found to lead to the wrong server before it ended.
     moved: u64,
-    /// The replication ID of the server that was last connected to.
-    replication_id: Option<ReplicationId>,
-    breaker: Breaker,
+    pauses: Backoff,
+    /// The instant before which no attempt begins.
+    not_before: Instant,
     /// The instant at which a connection was last given up because of a suspicion.
     suspected: Option<Instant>,
 }
 
+enum Stage {
+    Down,
+    Opening(Attempt<Arc<Connection>>),
+    Up(Arc<Connection>),
+    Closed,
+}
+
 impl ConnectorState {
-    /// The connection, unless others were lost since it was made.
-    fn present(&self, losses: u64) -> Option<&Arc<Connection>> {
-        self.kept.present().filter(|it| it.losses == losses)
+    /// Replaces the stage. The previous one must be dropped after the mutex is released, because that may end tasks.
+    #[must_use]
+    fn enter(&mut self, stage: Stage) -> Stage {
+        mem::replace(&mut self.stage, stage)
+    }
+
+    fn pause(&mut self, now: Instant) {
+        self.not_before = after(now, self.pauses.next_pause());
     }
 }
 
 impl Connector {
     /// A connector that has not connected yet.
     pub(super) fn new(source: Arc<dyn Source>, common: Common, role: impl Role + 'static) -> Self {
+        let state = ConnectorState {
+            stage: Stage::Down,
+            unproven: None,
+            attempts: 0,
+            moved: 0,
+            pauses: Backoff::doubling(LONGEST_PAUSE),
+            not_before: Instant::now(),
+            suspected: None,
+        };
         Self {
-            connecting: Attempt::new(source.endpoint()),
             source,
             common,
-            state: Mutex::default(),
+            state: Mutex::new(state),
             in_flight: Arc::default(),
-            losses: AtomicU64::new(0),
-            ends: watch::Sender::new(0),
-            news: watch::Sender::new(()),
-            epoch: AtomicU64::new(0),
             role: Box::new(role),
         }
     }
 
-    /// Notes that a connection was lost. From now on the present one is suspect.
-    pub(super) fn lose(&self) {
-        self.begin_epoch();
-        self.losses.fetch_add(1, Relaxed);
-        events::disconnected(&self.source.endpoint());
-        self.ends.send_modify(|count| *count += 1);
-        self.role.lost();
-    }
-
-    /// Notes that the connection of an attempt now leads to the wrong server. It is the present connection, or the next
-    /// one.
-    fn moved(&self, number: u64) {
-        let concerns = {
-            let mut state = self.state.lock();
-            state.moved = state.moved.max(number);
-            state.kept.has_or_awaits(number)
-        };
-        if concerns {
-            self.lose();
-        }
-    }
-
-    /// A count that changes whenever a connection was lost or given up.
-    pub(super) fn ends(&self) -> watch::Receiver<u64> {
-        self.ends.subscribe()
-    }
-
-    fn begin_epoch(&self) {
-        let epoch = self.common.epochs.fetch_add(1, Relaxed) + 1;
-        self.epoch.store(epoch, Relaxed);
-    }
-
-    /// A number that changes with each loss and with each attempt to connect.
-    pub(super) fn epoch(&self) -> u64 {
-        self.epoch.load(Relaxed)
-    }
-
-    /// Returns whether there is a connection that is not suspect.
+    /// Returns whether there is a connection.
     pub(crate) fn is_connected(&self) -> bool {
         self.present().is_some()
     }
@@ -133,10 +121,8 @@ impl Connector {
     /// The longest time until a request that is sent now is answered or fails. Without a connection there is no limit,
     /// because several attempts to connect may be needed.
     pub(crate) fn answers_within(&self) -> Duration {
-        match self.open_passage() {
-            Some(passage) if passage.connection.traffic.is_checked() => {
-                self.common.timeouts.response
-            }
+        match self.present() {
+            Some(connection) if connection.traffic.is_checked() => self.common.timeouts.response,
             _ => Duration::MAX,
         }
     }
@@ -146,91 +132,152 @@ impl Connector {
         self.in_flight.load(Relaxed) >= self.common.together_from
     }
 
-    /// Sends a call over a connection of this connector, whatever the breaker says.
-    pub(super) async fn ask(
-        &self,
-        connection: &Connection,
-        call: &Call,
-    ) -> Result<Value, StoreError> {
-        let limit = self.common.timeouts.response;
-        let asked = self.try_ask(connection, call, Way::Plain, limit).await;
-        asked.map_err(|fault| connection.failed(call.verb(), fault.cause))
-    }
-
-    /// Sends a call. Gives the connection up if the outcome requires it.
-    async fn try_ask(
-        &self,
-        connection: &Connection,
-        call: &Call,
-        way: Way,
-        limit: Duration,
-    ) -> Result<Value, Fault> {
-        let asked = connection.ask(call, way, limit).await;
-        asked.inspect_err(|fault| self.met(connection, fault))
-    }
-
-    /// Gives the connection up if a fault requires it.
-    fn met(&self, connection: &Connection, fault: &Fault) {
-        if let Cause::Driver(error) = &fault.cause
-            && failure::condition(error) == Some("NOREPLICAS")
-        {
-            self.source.doubt();
-        }
-        if fault.is_done {
-            self.discard(connection.number);
-        }
-    }
-
-    /// The connection, if there is one that is not suspect.
+    /// The connection, if there is one.
     pub(super) fn present(&self) -> Option<Arc<Connection>> {
-        let losses = self.losses.load(Relaxed);
-        self.state.lock().present(losses).cloned()
+        match &self.state.lock().stage {
+            Stage::Up(connection) => Some(Arc::clone(connection)),
+            _ => None,
+        }
     }
 
     /// The connection. It is opened if there is none.
     pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, StoreError> {
+        match self.present() {
+            Some(connection) => Ok(connection),
+            // This is rare, and larger than the rest of a request.
+            None => Box::pin(self.opened()).await,
+        }
+    }
+
+    /// Waits for the attempt in progress, or begins one. Another one begins if it ends with its runtime.
+    async fn opened(self: &Arc<Self>) -> Result<Arc<Connection>, StoreError> {
         loop {
-            if let Some(connection) = self.connected().await? {
-                return Ok(connection);
+            let now = Instant::now();
+            let (attempt, _before) = {
+                let mut state = self.state.lock();
+                match &state.stage {
+                    Stage::Up(connection) => return Ok(Arc::clone(connection)),
+                    Stage::Closed => return Err(self.error(Effect::Refused, "it was closed")),
+                    Stage::Opening(attempt) if attempt.is_running(now) => {
+                        (attempt.clone(), Stage::Down)
+                    }
+                    Stage::Down | Stage::Opening(_) => {
+                        let attempt = self.begin(&mut state, now);
+                        (attempt.clone(), state.enter(Stage::Opening(attempt)))
+                    }
+                }
+            };
+            if let Some(outcome) = attempt.outcome().await {
+                return outcome;
             }
         }
     }
 
-    /// The connection. If there is none, one attempt is made. `None` if another request has already given its
-    /// connection up.
-    async fn connected(self: &Arc<Self>) -> Result<Option<Arc<Connection>>, StoreError> {
-        if let Some(connection) = self.present() {
-            return Ok(Some(connection));
-        }
-        let is_closed = || self.state.lock().kept.is_closed();
-        if is_closed() {
-            return Err(self.error(Effect::Refused, "it was closed"));
-        }
-        let is_needless = || self.is_connected() || is_closed();
-        // The attempt has a limit of its own, but never reaches it on a runtime that is not driven.
+    /// Begins an attempt to connect, after the pause that is due.
+    fn begin(
+        self: &Arc<Self>,
+        state: &mut ConnectorState,
+        now: Instant,
+    ) -> Attempt<Arc<Connection>> {
+        state.attempts += 1;
+        let (connector, number) = (Arc::clone(self), state.attempts);
+        let at = state.not_before.max(now);
         let limit = self.common.timeouts.connect.saturating_mul(3);
-        let begin = || self.connect();
-        self.connecting.outcome(limit, is_needless, begin).await?;
-        // A connection that was lost in the meantime is used too: then the request fails.
-        Ok(self.state.lock().kept.present().cloned())
+        Attempt::begin(&self.endpoint(), after(at, limit), async move {
+            sleep_until(at).await;
+            connector.attempt(number).await
+        })
     }
 
-    /// Begins an attempt to connect.
-    fn connect(self: &Arc<Self>) -> impl Future<Output = Result<(), StoreError>> + use<> {
-        let losses = self.losses.load(Relaxed);
-        let number = self.state.lock().kept.begin();
-        self.begin_epoch();
-        let connector = Arc::clone(self);
-        async move {
-            let opened = connector.open(number, losses).await.map(Arc::new);
-            let (connection, opened) = (opened.as_ref().ok().cloned(), opened.map(drop));
-            let unkept = connector.state.lock().kept.keep(number, connection);
-            drop(unkept);
-            if opened.is_ok() {
-                connector.common.made.send_modify(|count| *count += 1);
+    /// Opens the connection with this number, and keeps it unless a later attempt has begun.
+    async fn attempt(self: Arc<Self>, number: u64) -> Result<Arc<Connection>, StoreError> {
+        let opened = self.open(number).await.map(Arc::new);
+        let (opened, _before) = {
+            let mut state = self.state.lock();
+            let is_present = state.attempts == number && matches!(state.stage, Stage::Opening(_));
+            let is_closed = matches!(state.stage, Stage::Closed);
+            let opened = opened.and_then(|connection| {
+                if is_closed {
+                    return Err(self.error(Effect::Refused, "it was closed"));
+                }
+                let is_right = state.moved < number;
+                let another = || self.error(Effect::None, ANOTHER_SERVER);
+                is_right.then_some(connection).ok_or_else(another)
+            });
+            if opened.is_err() && is_present {
+                state.pause(Instant::now());
             }
-            opened
+            let next = match &opened {
+                Ok(connection) => Stage::Up(Arc::clone(connection)),
+                Err(_) => Stage::Down,
+            };
+            let before = is_present.then(|| state.enter(next));
+            (opened, before)
+        };
+        if let Ok(connection) = &opened {
+            events::connected(&connection.endpoint, Purpose::Commands);
+            self.common.made.send_modify(|count| *count += 1);
         }
+        opened
+    }
+
+    /// Gives up the connection with this number, unless it was replaced. Whatever its server said before may no longer
+    /// hold.
+    pub(super) fn give_up(&self, number: u64) {
+        let _before = {
+            let mut state = self.state.lock();
+            let now = Instant::now();
+            match &state.stage {
+                Stage::Up(connection) if connection.number == number => {
+                    if now >= after(connection.since, SETTLED) {
+                        state.pauses.reset();
+                        state.not_before = now;
+                    } else {
+                        state.pause(now);
+                    }
+                    state.enter(Stage::Down)
+                }
+                Stage::Opening(_) if state.attempts == number => {
+                    state.moved = number;
+                    return;
+                }
+                _ => return,
+            }
+        };
+        events::disconnected(&self.source.endpoint());
+        self.common.begin_generation();
+    }
+
+    /// Gives up the present connection, because another one to the same server was lost.
+    pub(super) fn lose(&self) {
+        if let Some(connection) = self.present() {
+            self.give_up(connection.number);
+        }
+    }
+
+    /// Gives up the present connection if its response to a request that was sent at `since` is late. Other requests on
+    /// it may still be answered. Many requests may suspect the connection at the same time, so this is done at most
+    /// once in a while.
+    pub(crate) fn suspect(&self, since: Instant) {
+        let now = Instant::now();
+        let suspect = {
+            let mut state = self.state.lock();
+            let is_soon = state.suspected.is_some_and(|at| now < at + SUSPICIONS);
+            let late = match &state.stage {
+                Stage::Up(connection) if !is_soon && connection.traffic.is_late(since) => {
+                    Some(connection.number)
+                }
+                _ => None,
+            };
+            state.suspected = late.map(|_| now).or(state.suspected);
+            late
+        };
+        suspect.into_iter().for_each(|number| self.give_up(number));
+    }
+
+    /// The generation of the store.
+    pub(super) fn generation(&self) -> u64 {
+        self.common.generation()
     }
 
     /// The name of the server in messages, without the password.
@@ -238,36 +285,28 @@ impl Connector {
         self.source.endpoint()
     }
 
+    /// A connection to the server, which may not execute requests, but answers questions about itself.
+    pub(super) async fn any_connection(
+        self: &Arc<Self>,
+    ) -> Result<MultiplexedConnection, StoreError> {
+        self.connection().await.map_or_else(
+            |error| {
+                let state = self.state.lock();
+                let unproven = state.unproven.as_ref().map(|it| it.opened.driver.clone());
+                unproven.ok_or(error)
+            },
+            |connection| Ok(connection.driver.clone()),
+        )
+    }
+
     /// Closes the connection for good.
     pub(super) fn close(&self) {
-        let connection = self.state.lock().kept.close();
-        drop(connection);
+        let before = {
+            let mut state = self.state.lock();
+            (state.enter(Stage::Closed), state.unproven.take())
+        };
+        drop(before);
         self.source.close();
-    }
-
-    /// Forgets the present connection if its response to a request that was sent at `since` is late. Other requests on
-    /// it may still be answered. Many requests may suspect the connection at the same time, so this is done at most
-    /// once in a while.
-    pub(crate) fn suspect(&self, since: Instant) {
-        let now = Instant::now();
-        let mut state = self.state.lock();
-        if state.suspected.is_some_and(|at| now < at + SUSPICIONS) {
-            return;
-        }
-        let suspect = state
-            .kept
-            .forget_if(|connection| connection.traffic.is_late(since));
-        state.suspected = suspect.as_ref().map(|_| now).or(state.suspected);
-        drop(state);
-        drop(suspect);
-    }
-
-    /// Forgets a connection that failed, unless it has already been replaced.
-    pub(super) fn discard(&self, failed: u64) {
-        let discarded = self.state.lock().kept.forget(failed);
-        if discarded.is_some() {
-            self.ends.send_modify(|count| *count += 1);
-        }
     }
 
     fn error(&self, effect: Effect, cause: &'static str) -> StoreError {

@@ -11,6 +11,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use self::subscriber::{Check, Ground, InboxStage, Lost, Subscriber};
@@ -48,11 +49,17 @@ impl Subscription {
 }
 
 impl Inbox {
-    pub(super) fn new(source: Arc<dyn Source>, timeouts: Timeouts, lost: Lost) -> Self {
+    pub(super) fn new(
+        source: Arc<dyn Source>,
+        timeouts: Timeouts,
+        lost: Lost,
+        generation: watch::Sender<u64>,
+    ) -> Self {
         let ground = Ground {
             source,
             timeouts,
             lost,
+            generation,
             check: Check::default(),
             failures: Throttle::default(),
         };

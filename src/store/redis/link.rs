@@ -3,7 +3,6 @@
 pub(crate) mod abort_on_drop;
 pub(crate) mod address;
 pub(super) mod attempt;
-pub(super) mod breaker;
 #[cfg(feature = "tls")]
 pub(super) mod certificates;
 #[cfg(feature = "credentials")]

@@ -2,12 +2,6 @@
 //! it.
 
 use std::sync::Arc;
-use std::time::Duration;
-
-use redis::aio::MultiplexedConnection;
-use redis::cmd;
-
-use crate::store::redis::wire::failure::within;
 
 /// The `master_replid` of a server, which names its data. It changes with each failover and each restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,13 +10,6 @@ pub(crate) struct ReplicationId(Arc<str>);
 impl ReplicationId {
     pub(crate) fn new(id: &str) -> Self {
         Self(id.into())
-    }
-
-    /// Asks a server for its replication ID. `None` if it does not report one, or is not a primary.
-    pub(crate) async fn of(driver: &MultiplexedConnection, limit: Duration) -> Option<Self> {
-        let (mut driver, mut info) = (driver.clone(), cmd("INFO"));
-        let asked = info.arg("replication").query_async::<String>(&mut driver);
-        Self::read(&within(limit, asked).await.ok()?)
     }
 
     /// Reads the response to `INFO replication`. `None` unless it is that of a primary, because a replica gives the ID

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use self::cluster::Cluster;
 use super::connect::Connector;
-use super::connect::common::Common;
+use super::connect::common::{Common, OnlyServer};
 use super::link::source::Source;
 use super::wire::question::Question;
 use crate::base::error::AnswerFuture;
@@ -28,8 +28,7 @@ pub(crate) enum Topology {
 impl Topology {
     /// A server that has all locks. It may be another server after each connection.
     pub(crate) fn one(source: Arc<dyn Source>, common: Common) -> Self {
-        let role = Arc::clone(&common.outages);
-        Self::One(Arc::new(Connector::new(source, common, role)))
+        Self::One(Arc::new(Connector::new(source, common, OnlyServer)))
     }
 
     /// Connects, unless there is a connection.
@@ -53,7 +52,7 @@ impl Topology {
         }
     }
 
-    /// Waits until this number of replicas has what the server of a lock executed while the lock had this epoch.
+    /// Waits until this number of replicas has what the server of a lock executed in this epoch of the lock.
     pub(crate) fn confirm(
         &self,
         key: &LockKey,
@@ -70,9 +69,9 @@ impl Topology {
                 return Ok(Confirmation::Unknown);
             };
             let confirmation = connection.confirmer.confirm(&key, replicas, within).await;
-            if connection.confirmer.is_another() {
+            if matches!(confirmation, Ok(Confirmation::Unknown)) {
                 // The next connection finds out which server it is, and the holds are verified.
-                connector.discard(connection.number);
+                connector.give_up(connection.number);
             }
             if has_epoch() {
                 confirmation
@@ -106,16 +105,8 @@ impl Topology {
     /// A number that changes whenever another connection, or another server, responds for a lock.
     pub(crate) fn epoch(&self, key: &LockKey) -> u64 {
         match self {
-            Self::One(connector) => connector.epoch(),
+            Self::One(connector) => connector.generation(),
             Self::Cluster(cluster) => cluster.epoch(key.slot()),
-        }
-    }
-
-    /// A number that changes with every new connection for commands.
-    pub(crate) fn epochs(&self) -> u64 {
-        match self {
-            Self::One(connector) => connector.epoch(),
-            Self::Cluster(cluster) => cluster.epochs(),
         }
     }
 

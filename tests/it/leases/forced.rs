@@ -103,8 +103,13 @@ async fn a_process_that_connects_to_a_busy_server_listens_afterwards() {
     let endless = tokio::spawn(async move { script.exec_async(&mut endless).await });
     let is_busy = async || server.try_ask("PING").await.is_err();
     eventually(DEADLINE, "the server is busy", is_busy).await;
-    // Its connection exists when it is built.
-    let holder = patient(&server).ttl(TTL).build().await.unwrap();
+    let holder = patient(&server).ttl(TTL).build_lazy().unwrap();
+    // It is not connected while the server executes nothing.
+    let early = holder.ping().await;
+    assert!(
+        matches!(early, Err(LockError::Unavailable { .. })),
+        "{early:?}"
+    );
     server.ask("SCRIPT KILL").await;
     endless.await.unwrap().unwrap_err();
     let body = hold_for_ever(&holder).await;

@@ -30,15 +30,7 @@ async fn sections(locks: &Locks, keys: &[String]) {
     }
 }
 
-/// The number of scripts that each of the other two nodes has executed.
-async fn elsewhere(cluster: &Cluster) -> [u64; 2] {
-    [
-        scripts(&cluster.nodes[1]).await,
-        scripts(&cluster.nodes[2]).await,
-    ]
-}
-
-/// Holds on other nodes are not verified: except for the sections, the other nodes execute nothing.
+/// Holds on other nodes are verified, and stay.
 #[tokio::test]
 async fn locks_elsewhere_go_on_while_a_node_is_silent_or_dead() {
     let cluster = without_failovers().await;
@@ -58,21 +50,16 @@ async fn locks_elsewhere_go_on_while_a_node_is_silent_or_dead() {
         held.push(locks.lock(&key).await.unwrap());
     }
     let section = Arc::<Section>::default();
-    let before = elsewhere(&cluster).await;
 
     cluster.nodes[0].pause();
     let pending = [&locks, &other].map(|locks| caller(locks, &keys[0], &section));
     sections(&locks, &keys[1..]).await;
     assert_eq!(section.visits(), 0, "the node that is paused has answered");
     assert!(pending.iter().all(|it| !it.is_finished()));
-    let expected = before.map(|count| count + 100);
-    assert_eq!(elsewhere(&cluster).await, expected);
 
     cluster.nodes[0].stop();
     sections(&locks, &keys[1..]).await;
     assert!(pending.iter().all(|it| !it.is_finished()));
-    let expected = expected.map(|count| count + 100);
-    assert_eq!(elsewhere(&cluster).await, expected);
     for guard in &held {
         assert!(!guard.held().is_lost());
     }
@@ -87,7 +74,7 @@ async fn locks_elsewhere_go_on_while_a_node_is_silent_or_dead() {
 
 /// A connection that ends may mean that the data of its node is lost, and of no other.
 #[tokio::test]
-async fn a_lost_connection_verifies_the_holds_of_its_node() {
+async fn a_lost_connection_verifies_the_holds() {
     let cluster = without_failovers().await;
     let locks = patient_in(&cluster).build().await.unwrap();
     let mut held = Vec::new();
@@ -95,13 +82,10 @@ async fn a_lost_connection_verifies_the_holds_of_its_node() {
         let key = key_on(&cluster, node).await;
         held.push(locks.lock(&key).await.unwrap());
     }
-    let (before, elsewhere_before) = (scripts(&cluster.nodes[0]).await, elsewhere(&cluster).await);
+    let before = scripts(&cluster.nodes[0]).await;
     assert_eq!(cluster.nodes[0].kill_command_connections().await, 1);
     let verified = async || scripts(&cluster.nodes[0]).await > before;
     eventually(PATIENCE, "the hold is verified", verified).await;
-    // Two of its renewals would have taken place by now, if there were any.
-    sections(&locks, &[super::kit::another_key_on(&cluster, 0, 1).await]).await;
-    assert_eq!(elsewhere(&cluster).await, elsewhere_before);
     for guard in held {
         guard.release().await.unwrap();
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
 
 use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 
 use futures_util::future::join_all;
 
@@ -29,7 +30,7 @@ impl Source for Full {
     }
 }
 
-fn confirmer() -> (Arc<Full>, Confirmer) {
+fn confirmer() -> (Arc<Full>, Arc<Confirmer>) {
     let source = Arc::<Full>::default();
     let timeouts = Timeouts {
         connect: SECOND,
@@ -37,7 +38,7 @@ fn confirmer() -> (Arc<Full>, Confirmer) {
     };
     let replication_id = ReplicationId::new("abc");
     let confirmer = Confirmer::new(Arc::clone(&source) as _, timeouts, replication_id);
-    (source, confirmer)
+    (source, Arc::new(confirmer))
 }
 
 #[tokio::test(start_paused = true)]

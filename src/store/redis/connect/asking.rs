@@ -7,10 +7,9 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::Connector;
-use super::connection::Cause;
-use super::passage::Passage;
+use super::connection::{Cause, Connection, Fault};
 use crate::base::error::{Effect, Mistake, StoreError};
-use crate::store::redis::wire::call::Way;
+use crate::store::redis::wire::call::{Call, Way};
 use crate::store::redis::wire::failure::{self, OneOfCluster};
 use crate::store::redis::wire::question::Question;
 
@@ -29,25 +28,14 @@ impl Connector {
         self: &Arc<Self>,
         question: &Q,
     ) -> Result<Q::Reply, StoreError> {
-        let passage = self.passage().await?;
-        let connection = &passage.connection;
-        let within = match self.send_together(&passage, question).await {
+        let connection = self.connection().await?;
+        let within = match self.send_together(&connection, question).await {
             Ok(Together::Replied(reply)) => return connection.read(question, reply),
             Ok(Together::Alone { within }) => within,
             Err(cause) => return Err(connection.failed(question.verb(), cause)),
         };
-        self.run_alone(&passage, question, within).await
-    }
-
-    async fn run_alone<Q: Question>(
-        self: &Arc<Self>,
-        passage: &Passage,
-        question: &Q,
-        within: Duration,
-    ) -> Result<Q::Reply, StoreError> {
-        let connection = &passage.connection;
         let call = question.call();
-        match self.send(passage, &call, Way::Plain, within).await {
+        match self.send(&connection, &call, Way::Plain, within).await {
             Ok(reply) => connection.read(question, reply),
             // No other server is asked here, so waiting is useless.
             Err(Cause::Driver(error)) if failure::leads_elsewhere(&error) => {
@@ -58,32 +46,51 @@ impl Connector {
         }
     }
 
-    /// Sends a question over a passage with the others that are in flight, if it may travel with them.
+    /// Sends a question with the others that are in flight, if it may travel with them.
     pub(crate) async fn send_together(
-        self: &Arc<Self>,
-        passage: &Passage,
+        &self,
+        connection: &Connection,
         question: &impl Question,
     ) -> Result<Together, Cause> {
         let within = self.common.timeouts.response;
-        let connection = &passage.connection;
         let batches = connection.batches.as_ref();
-        let is_together = question.goes_with_others() || self.is_busy();
-        let batches = batches.filter(|_| is_together && passage.trial.is_none());
+        let batches = batches.filter(|_| question.goes_with_others() || self.is_busy());
         let Some(((batches, _), short)) = batches.and_then(|it| Some((it, question.short()?)))
         else {
             return Ok(Together::Alone { within });
         };
         let sent = Instant::now();
         let asked = connection.ask_together(batches, short, sent, within).await;
-        let asked = asked.inspect_err(|fault| {
-            self.met(connection, fault);
-            self.heed(passage, false, Err(fault));
-        });
-        Ok(match asked.map_err(|fault| fault.cause)? {
+        Ok(match asked.map_err(|fault| self.met(connection, fault))? {
             Some(reply) => Together::Replied(reply),
             None => Together::Alone {
                 within: within.saturating_sub(sent.elapsed()),
             },
         })
+    }
+
+    /// Sends a call.
+    pub(crate) async fn send(
+        &self,
+        connection: &Connection,
+        call: &Call,
+        way: Way,
+        limit: Duration,
+    ) -> Result<Value, Cause> {
+        let asked = connection.ask(call, way, limit).await;
+        asked.map_err(|fault| self.met(connection, fault))
+    }
+
+    /// Gives the connection up if a fault requires it.
+    fn met(&self, connection: &Connection, fault: Fault) -> Cause {
+        if let Cause::Driver(error) = &fault.cause
+            && failure::condition(error) == Some("NOREPLICAS")
+        {
+            self.source.doubt();
+        }
+        if fault.is_done {
+            self.give_up(connection.number);
+        }
+        fault.cause
     }
 }

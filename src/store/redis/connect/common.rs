@@ -1,13 +1,11 @@
-//! The state that the connectors of one store share, above all the counts of connections that were opened and lost.
+//! The state that the connectors of one store share, above all its generation.
 
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock, Weak};
 
 use tokio::sync::watch;
 
 use super::batches::Scope;
-use crate::base::key::SLOTS;
 use crate::store::records::Holders;
 use crate::store::redis::link::source::Timeouts;
 
@@ -16,9 +14,6 @@ pub(crate) type Watched = Arc<OnceLock<Weak<dyn Holders>>>;
 
 /// The role of a connector's server among the servers of the store.
 pub(crate) trait Role: Send + Sync {
-    /// Notes that a connection was lost.
-    fn lost(&self);
-
     /// Returns whether the server has a slot.
     fn has(&self, slot: u16) -> bool;
 
@@ -26,12 +21,10 @@ pub(crate) trait Role: Send + Sync {
     fn scope(&self) -> Scope;
 }
 
-/// The only server has all slots.
-impl Role for Arc<Outages> {
-    fn lost(&self) {
-        self.everywhere();
-    }
+/// The only server, which has all slots.
+pub(crate) struct OnlyServer;
 
+impl Role for OnlyServer {
     fn has(&self, _slot: u16) -> bool {
         true
     }
@@ -55,91 +48,29 @@ pub(crate) struct Common {
     pub(crate) watched: Watched,
     /// Whether this process describes itself to the servers.
     pub(crate) introduces: Arc<AtomicBool>,
-    pub(crate) outages: Arc<Outages>,
-    /// The latest epoch of all connectors.
-    pub(crate) epochs: Arc<AtomicU64>,
+    /// A number that changes whenever a connection was up and no longer is, or a slot has moved. What a server said
+    /// before, that it has a lock, or what its clock shows, may no longer hold.
+    pub(crate) generation: watch::Sender<u64>,
     /// Counts the connections for commands that were opened.
     pub(crate) made: watch::Sender<u64>,
 }
 
 impl Common {
-    pub(crate) fn new(timeouts: Timeouts, outages: Outages) -> Self {
+    pub(crate) fn new(timeouts: Timeouts) -> Self {
         Self {
             timeouts,
             together_from: TOGETHER_FROM,
-            outages: Arc::new(outages),
             watched: Watched::default(),
             introduces: Arc::default(),
-            epochs: Arc::default(),
+            generation: watch::Sender::new(0),
             made: watch::Sender::new(0),
         }
     }
-}
-
-/// The counts of lost connections, so that each hold that may be affected is verified.
-#[derive(Debug)]
-pub(crate) struct Outages {
-    /// The number of all outages.
-    all: watch::Sender<u64>,
-    /// The number of outages that affect every slot.
-    everywhere: AtomicU64,
-    /// The numbers of the other outages, for each slot of a cluster.
-    slots: Option<Box<[AtomicU64]>>,
-}
-
-impl Outages {
-    /// The outages of one server.
-    pub(crate) fn of_one() -> Self {
-        Self {
-            all: watch::Sender::new(0),
-            everywhere: AtomicU64::new(0),
-            slots: None,
-        }
+    pub(crate) fn begin_generation(&self) {
+        self.generation.send_modify(|count| *count += 1);
     }
 
-    /// The outages of a cluster, in which each server has some of the slots.
-    pub(crate) fn of_slots() -> Self {
-        let slots = (0..SLOTS).map(|_| AtomicU64::new(0)).collect();
-        Self {
-            slots: Some(slots),
-            ..Self::of_one()
-        }
-    }
-
-    /// Counts an outage that may affect every lock.
-    pub(crate) fn everywhere(&self) {
-        self.everywhere.fetch_add(1, Relaxed);
-        self.all.send_modify(|count| *count += 1);
-    }
-
-    /// Counts an outage that may affect the locks of these slots.
-    pub(crate) fn at(&self, concerned: impl IntoIterator<Item = u16>) {
-        let Some(slots) = &self.slots else {
-            return self.everywhere();
-        };
-        let mut is_any = false;
-        for slot in concerned {
-            if let Some(count) = slots.get(usize::from(slot)) {
-                count.fetch_add(1, Relaxed);
-                is_any = true;
-            }
-        }
-        if is_any {
-            self.all.send_modify(|count| *count += 1);
-        }
-    }
-
-    /// The number of all outages.
-    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
-        self.all.subscribe()
-    }
-
-    /// The number of outages that affect a slot.
-    pub(crate) fn of(&self, slot: impl FnOnce() -> u16) -> u64 {
-        let own = self
-            .slots
-            .as_ref()
-            .and_then(|slots| slots.get(usize::from(slot())));
-        self.everywhere.load(Relaxed) + own.map_or(0, |count| count.load(Relaxed))
+    pub(crate) fn generation(&self) -> u64 {
+        *self.generation.borrow()
     }
 }

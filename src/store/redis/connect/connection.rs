@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use futures_util::future::Either;
@@ -17,8 +17,10 @@ use crate::base::error::{Effect, StoreError};
 use crate::base::timer::Elapsed;
 use crate::store::redis::confirmer::Confirmer;
 use crate::store::redis::link::abort_on_drop::AbortOnDrop;
+use crate::store::redis::link::source::Opened;
 use crate::store::redis::wire::call::{Call, Way};
 use crate::store::redis::wire::failure::{self, ANOTHER_SERVER, RUNTIME_ENDED, aborted};
+use crate::store::redis::wire::in_flight::AnswerPace;
 use crate::store::redis::wire::question::{Question, Short};
 use crate::store::redis::wire::traffic::Traffic;
 
@@ -27,18 +29,28 @@ pub(crate) struct Connection {
     pub(crate) driver: MultiplexedConnection,
     /// The name of its server in messages, without the password.
     pub(crate) endpoint: Arc<str>,
-    pub(crate) confirmer: Confirmer,
+    pub(crate) confirmer: Arc<Confirmer>,
     /// The number of the attempt that made it.
     pub(crate) number: u64,
-    /// The number of connections that had been lost when its attempt began. If more have been lost since, it is
-    /// suspect.
-    pub(crate) losses: u64,
+    /// The instant at which it was opened.
+    pub(crate) since: Instant,
     pub(crate) traffic: Arc<Traffic>,
     /// The collector of short requests, with the task that sends them; `None` on a connection of other code.
     pub(crate) batches: Option<(Arc<Batches>, AbortOnDrop)>,
     /// Tasks that end with it. One gives it up when it leads to the wrong server. One repeats the request for the
     /// messages to all processes. One describes this process periodically.
     pub(crate) _tasks: [Option<AbortOnDrop>; 3],
+}
+
+/// A connection whose server has not shown yet that it executes requests. It is kept while the server rejects them, so
+/// that a server that is up for long without executing anything is not connected to again and again.
+pub(super) struct Unproven {
+    pub(super) opened: Opened,
+    pub(super) pace: AnswerPace,
+    pub(super) traffic: Arc<OnceLock<Weak<Traffic>>>,
+    pub(super) introducing: AbortOnDrop,
+    /// The number of the attempt that made it.
+    pub(super) number: u64,
 }
 
 /// The reason why a request was not answered, or was rejected.
@@ -179,9 +191,10 @@ impl Connection {
     }
 }
 
-/// Returns whether the next request should get a new connection: this one has ended, or the server is now a replica.
+/// Returns whether the connection must be given up: it has ended, or its server executes no requests.
 fn is_done(error: &RedisError) -> bool {
-    error.is_unrecoverable_error()
+    failure::refuses_all(error)
+        || error.is_unrecoverable_error()
         || error.is_io_error()
         || error.is_timeout()
         || failure::refuses_to_write(error)

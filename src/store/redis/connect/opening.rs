@@ -4,84 +4,117 @@
 //! The [inbox](crate::store::redis::inbox) has a connection of its own, which exists only while callers wait. The
 //! messages to all processes are for holders, and are so rare that they need no other connection.
 
-use std::future::pending;
-use std::ops::ControlFlow::{self, Break, Continue};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use futures_util::future::join;
-use redis::RedisError;
+use futures_util::future::try_join;
 use redis::aio::MultiplexedConnection;
+use redis::{FromRedisValue, RedisError, Value, pipe};
 use tokio::time::Instant;
 
 use super::Connector;
-use super::batches::Batches;
-use super::connection::Connection;
-use crate::base::backoff::Backoff;
+use super::batches::{Batches, Scope};
+use super::connection::{Connection, Unproven};
 use crate::base::error::{Effect, StoreError};
-use crate::base::events;
-use crate::base::metrics::Purpose;
+use crate::base::process::ProcessId;
 use crate::base::timer::sleep;
 use crate::store::redis::confirmer::Confirmer;
 use crate::store::redis::introduction;
 use crate::store::redis::link::abort_on_drop::AbortOnDrop;
-use crate::store::redis::link::messages::{Messages, Subscribed};
-use crate::store::redis::link::source::{Opened, Receiver, open};
+use crate::store::redis::link::source::{Opened, Receiver, open, refused};
 use crate::store::redis::replication_id::ReplicationId;
-use crate::store::redis::wire::failure::{ANOTHER_SERVER, within};
+use crate::store::redis::wire::failure::{refuses_all, within};
 use crate::store::redis::wire::in_flight::AnswerPace;
 use crate::store::redis::wire::mistake::is_unknown_command;
-use crate::store::redis::wire::names::TO_ALL;
+use crate::store::redis::wire::names::{self, TO_ALL};
 use crate::store::redis::wire::reply::Message;
 use crate::store::redis::wire::traffic::Traffic;
 
-/// The longest pause, without the jitter, between two attempts to subscribe. With it no pause is longer than a second.
-const LONGEST: Duration = Duration::from_millis(500);
-
 impl Connector {
-    pub(super) async fn open(
-        self: &Arc<Self>,
-        number: u64,
-        losses: u64,
-    ) -> Result<Connection, StoreError> {
-        let begun = Instant::now();
+    /// Connects, and finds out whether the server executes requests.
+    pub(super) async fn open(self: &Arc<Self>, number: u64) -> Result<Connection, StoreError> {
+        let kept = self.state.lock().unproven.take();
+        let unproven = match kept {
+            Some(kept) => kept,
+            None => self.connect(number).await?,
+        };
+        let opened = &unproven.opened;
+        let limit = self.opening_limit();
+        let checking = within(limit, check(opened.driver.clone()));
+        let both = try_join(checking, self.subscribe(opened, limit)).await;
+        let (checked, subscribing) = match both {
+            Ok(both) => both,
+            Err(error) => {
+                let is_kept = refuses_all(&error);
+                let error = refused(&opened.endpoint, error);
+                let unproven = is_kept.then_some(unproven);
+                self.state.lock().unproven = unproven;
+                return Err(error);
+            }
+        };
+        let replication_id = match checked {
+            Checked::Primary(id) => id,
+            // In a cluster, a replica leads requests to its primary, and is asked where the slots are.
+            Checked::Replica if self.role.scope() == Scope::Server => {
+                return Err(self.error(Effect::None, "it is not a primary"));
+            }
+            // It may be another server each time.
+            Checked::Replica | Checked::Unknown => {
+                ReplicationId::new(&format!("{} {number}", opened.endpoint))
+            }
+        };
+        Ok(self.proven(unproven, subscribing, replication_id))
+    }
+
+    fn opening_limit(&self) -> Duration {
         let timeouts = self.common.timeouts;
-        let made = Arc::<OnceLock<Weak<Traffic>>>::default();
-        let receiver = self.receiver(number, Arc::clone(&made));
-        let opened = open(&self.source, timeouts, receiver).await?;
-        let pace = AnswerPace::new(begun.elapsed());
-        let limit = timeouts.connect.min(timeouts.response);
-        let identifying = ReplicationId::of(&opened.driver, limit);
-        let introducing = self.introduce(&opened, limit);
-        let (found, subscribing) = join(identifying, self.subscribe(&opened, limit)).await;
-        let replication_id = self.recognise(found, &opened, number);
+        timeouts.connect.min(timeouts.response)
+    }
+
+    async fn connect(self: &Arc<Self>, number: u64) -> Result<Unproven, StoreError> {
+        let begun = Instant::now();
+        let traffic = Arc::<OnceLock<Weak<Traffic>>>::default();
+        let receiver = self.receiver(number, Arc::clone(&traffic));
+        let opened = open(&self.source, self.common.timeouts, receiver).await?;
+        Ok(Unproven {
+            introducing: self.introduce(&opened, self.opening_limit()),
+            opened,
+            pace: AnswerPace::new(begun.elapsed()),
+            traffic,
+            number,
+        })
+    }
+
+    fn proven(
+        &self,
+        unproven: Unproven,
+        subscribing: Option<AbortOnDrop>,
+        replication_id: ReplicationId,
+    ) -> Connection {
+        let Unproven { opened, pace, .. } = unproven;
         let traffic = if opened.is_own {
             Traffic::checked(pace, Arc::clone(&self.in_flight))
         } else {
             Traffic::unchecked(pace, Arc::clone(&self.in_flight))
         };
         // It is the only reference.
-        let _ = made.set(Arc::downgrade(&traffic));
+        let _ = unproven.traffic.set(Arc::downgrade(&traffic));
         let batches = opened.is_own.then(|| {
             let scope = self.role.scope();
             Batches::begin(opened.driver.clone(), scope)
         });
-        let connection = Connection {
+        let confirmer = Confirmer::new(opened.again, self.common.timeouts, replication_id);
+        Connection {
             driver: opened.driver,
             endpoint: opened.endpoint,
-            confirmer: Confirmer::new(opened.again, timeouts, replication_id),
-            number,
-            losses,
+            confirmer: Arc::new(confirmer),
+            number: unproven.number,
+            since: Instant::now(),
             traffic,
             batches,
-            _tasks: [opened.following, subscribing, Some(introducing)],
-        };
-        if number <= self.state.lock().moved {
-            return Err(self.error(Effect::None, ANOTHER_SERVER));
+            _tasks: [opened.following, subscribing, Some(unproven.introducing)],
         }
-        events::connected(&connection.endpoint, Purpose::Commands);
-        Ok(connection)
     }
 
     /// The receiver of the connection with this number. `made` is set to its traffic when the connection is opened.
@@ -95,12 +128,12 @@ impl Connector {
         };
         let connector = Arc::downgrade(self);
         let moving = Weak::clone(&connector);
-        let ended = move || connector.upgrade().iter().for_each(|it| it.lose());
+        let ended = move || connector.upgrade().iter().for_each(|it| it.give_up(number));
         let moved = move || {
             // Requests may be in flight on a connection that is no longer the present one.
             let traffic = made.get().and_then(Weak::upgrade);
             traffic.iter().for_each(|traffic| traffic.give_up());
-            moving.upgrade().iter().for_each(|it| it.moved(number));
+            moving.upgrade().iter().for_each(|it| it.give_up(number));
         };
         Receiver {
             message: Arc::new(message),
@@ -110,28 +143,21 @@ impl Connector {
     }
 
     /// Subscribes to the messages to all processes. In RESP2 this needs a separate connection, which the returned task
-    /// reads. The end of that connection counts as the end of both. If there is no response in time, or the server
-    /// rejects the request temporarily (BUSY), the connection is used without the messages. Then the returned task
-    /// repeats the request. The task ends by itself after the connection has ended, or if the server does not allow the
-    /// subscription. In the latter case the server also rejects that of the inbox.
-    async fn subscribe(&self, opened: &Opened, limit: Duration) -> Option<AbortOnDrop> {
+    /// reads. The end of that connection counts as the end of both. A server that does not allow the subscription also
+    /// rejects that of the inbox, and is used without.
+    async fn subscribe(
+        &self,
+        opened: &Opened,
+        limit: Duration,
+    ) -> Result<Option<AbortOnDrop>, RedisError> {
         if self.common.watched.get().is_none() || !opened.is_own {
-            return None;
+            return Ok(None);
         }
-        let messages = opened.messages.clone();
-        if let Break(subscribed) = subscribe(&messages, limit).await {
-            return subscribed?.into_reading();
+        match within(limit, opened.messages.subscribe(&[TO_ALL], limit)).await {
+            Ok(subscribed) => Ok(subscribed.into_reading()),
+            Err(error) if error.code() == Some("NOPERM") || is_unknown_command(&error) => Ok(None),
+            Err(error) => Err(error),
         }
-        Some(AbortOnDrop::spawn(async move {
-            let mut backoff = pauses();
-            loop {
-                sleep(backoff.next_pause()).await;
-                if let Break(subscribed) = subscribe(&messages, limit).await {
-                    let reading = subscribed.and_then(Subscribed::into_reading);
-                    return keep(reading).await;
-                }
-            }
-        }))
     }
 
     /// Describes this process to the server as long as the connection lasts. Nothing waits for the responses: a server
@@ -168,74 +194,39 @@ impl Connector {
             self.introduce_over(connection.driver.clone(), limit).await;
         }
     }
+}
 
-    /// The replication ID of a server that was just connected to. If the previous server had another one, locks may be
-    /// lost.
-    fn recognise(
-        &self,
-        found: Option<ReplicationId>,
-        opened: &Opened,
-        number: u64,
-    ) -> ReplicationId {
-        // A server that does not report its ID may be another one each time.
-        let replication_id = found.unwrap_or_else(|| {
-            let name = format!("{} {number}", opened.endpoint);
-            ReplicationId::new(&name)
-        });
-        let before = {
-            let mut state = self.state.lock();
-            state.replication_id.replace(replication_id.clone())
-        };
-        if before.is_some_and(|before| before != replication_id) {
-            self.role.lost();
+/// What a server has shown.
+enum Checked {
+    Primary(ReplicationId),
+    Replica,
+    /// It executes requests. The user may not see the rest.
+    Unknown,
+}
+
+/// Finds out whether a server executes requests. It does not while it loads its data or is busy, nor if its cluster is
+/// down. A replica does not execute those that write.
+async fn check(mut driver: MultiplexedConnection) -> Result<Checked, RedisError> {
+    let mut both = pipe();
+    both.cmd("EXISTS").arg(names::process(ProcessId::this()));
+    both.cmd("INFO").arg("replication");
+    let replies = driver.send_packed_commands(&both, 0, 2).await?;
+    let mut replies = replies.into_iter().map(Value::extract_error);
+    match replies.next() {
+        Some(Err(error)) if refuses_all(&error) || error.code() == Some("NOAUTH") => {
+            return Err(error);
         }
-        replication_id
+        // Another error, for example of a cluster in which another server has the key, comes from a server that works.
+        _ => {}
     }
-}
-
-/// Subscribes once to the messages to all processes. Breaks with the subscription, or with `None` if it is useless to
-/// repeat the request.
-async fn subscribe(messages: &Messages, limit: Duration) -> ControlFlow<Option<Subscribed>> {
-    match within(limit, messages.subscribe(&[TO_ALL], limit)).await {
-        Ok(subscribed) => Break(Some(subscribed)),
-        Err(error) if has_ended(messages, &error) || is_refused(&error) => Break(None),
-        Err(_) => Continue(()),
-    }
-}
-
-/// The pauses between the attempts to subscribe.
-const fn pauses() -> Backoff {
-    Backoff::doubling(LONGEST)
-}
-
-/// Returns whether the connection for requests has ended.
-fn has_ended(messages: &Messages, error: &RedisError) -> bool {
-    let is_over = error.is_unrecoverable_error() || error.is_io_error();
-    matches!(messages, Messages::Beside(_)) && is_over && !error.is_timeout()
-}
-
-/// Returns whether the server allows no subscription.
-fn is_refused(error: &RedisError) -> bool {
-    error.code() == Some("NOPERM") || is_unknown_command(error)
-}
-
-/// Keeps a task for ever, if there is one.
-async fn keep(reading: Option<AbortOnDrop>) {
-    if let Some(_reading) = reading {
-        pending().await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_subscription_refused_for_now_is_tried_every_second() {
-        let mut pauses = pauses();
-        for _ in 0..100 {
-            let pause = pauses.next_pause();
-            assert!(pause <= Duration::from_secs(1), "{pause:?}");
-        }
-    }
+    let Some(Ok(info)) = replies.next() else {
+        return Ok(Checked::Unknown);
+    };
+    let info = String::from_redis_value(info).unwrap_or_default();
+    let is_replica = info.lines().any(|line| line == "role:slave");
+    Ok(match ReplicationId::read(&info) {
+        Some(id) => Checked::Primary(id),
+        None if is_replica => Checked::Replica,
+        None => Checked::Unknown,
+    })
 }

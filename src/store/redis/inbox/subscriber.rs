@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::select;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use crate::base::backoff::Backoff;
@@ -85,6 +85,8 @@ pub(super) struct Ground {
     pub(super) source: Arc<dyn Source>,
     pub(super) timeouts: Timeouts,
     pub(super) lost: Lost,
+    /// Changes when a connection was lost.
+    pub(super) generation: watch::Sender<u64>,
     pub(super) check: Check,
     /// Selects the failures that are warned of.
     pub(super) failures: Throttle,
@@ -147,11 +149,19 @@ impl Subscriber {
     /// Keeps the subscription until its connection has died, or is no longer needed.
     async fn keep(&self, subscribed: &mut Subscribed, ended: &Notify) -> Closing {
         let mut was_idle = false;
+        let mut generation = self.ground.generation.subscribe();
         loop {
+            let doubted = async {
+                select! {
+                    () = self.ground.check.taken() => {}
+                    // Its server may be away.
+                    _ = generation.changed() => {}
+                }
+            };
             select! {
                 biased;
                 () = ended.notified() => return Closing::Dead,
-                () = self.ground.check.taken() => {
+                () = doubted => {
                     let limit = self.ground.timeouts.response;
                     if within(limit, subscribed.ping()).await.is_err() {
                         return Closing::Dead;

@@ -6,7 +6,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -14,14 +13,13 @@ use tokio::time::Instant;
 
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, StoreError};
-use crate::base::key::SLOTS;
 use crate::base::sync::Mutex;
 use crate::base::timer::after;
 use crate::store::redis::connect::Connector;
 use crate::store::redis::connect::batches::Scope;
 use crate::store::redis::connect::common::{Common, Role};
 use crate::store::redis::link::address::{Address, Place, list};
-use crate::store::redis::link::attempt::Attempt;
+use crate::store::redis::link::attempt::InProgress;
 use crate::store::redis::link::source::Source;
 
 mod learning;
@@ -51,8 +49,7 @@ struct Known {
     nodes: BTreeMap<Place, Arc<Node>>,
     /// The server of each slot. Empty until the map is learnt.
     slots: Vec<Option<Arc<Node>>>,
-    /// The epochs of slots that are being moved. Each began when a request was last sent to the server to which the
-    /// slot moves.
+    /// For each slot that is being moved, the number of requests that were sent to the server to which it moves.
     asked: BTreeMap<u16, u64>,
     /// The places of all servers, including replicas.
     places: BTreeSet<Place>,
@@ -102,7 +99,7 @@ pub(crate) struct Cluster {
     seeds: Vec<Place>,
     common: Common,
     known: Mutex<Known>,
-    learning: Attempt,
+    learning: InProgress<()>,
     /// Counts the choices among servers that are equally good.
     turn: AtomicUsize,
 }
@@ -111,11 +108,11 @@ impl Cluster {
     /// A cluster that is not connected yet. `server` is the address from which the addresses of all servers derive.
     pub(crate) fn new(server: Address, seeds: Vec<Place>, common: Common) -> Self {
         Self {
-            learning: Attempt::new(name(&seeds)),
             server,
             seeds,
             common,
             known: Mutex::default(),
+            learning: InProgress::default(),
             turn: AtomicUsize::new(0),
         }
     }
@@ -183,8 +180,7 @@ impl Cluster {
     /// The server to which a slot is being moved. This begins a new epoch of the slot, because the owner does not have
     /// the keys that have moved.
     fn asked(self: &Arc<Self>, slot: u16, place: &Place) -> Arc<Node> {
-        let epoch = self.common.epochs.fetch_add(1, Relaxed) + 1;
-        self.known.lock().asked.insert(slot, epoch);
+        *self.known.lock().asked.entry(slot).or_default() += 1;
         self.kept(place)
     }
 
@@ -201,19 +197,6 @@ impl Cluster {
         })
     }
 
-    /// Notes that a connection to a server was lost, and maybe the data of its slots.
-    fn lost(&self, place: &Place) {
-        let concerned: Vec<u16> = {
-            let known = self.known.lock();
-            let owned = (0..SLOTS).zip(&known.slots).filter(|(_, owner)| {
-                let owner = owner.as_ref();
-                owner.is_some_and(|node| node.place == *place)
-            });
-            owned.map(|(slot, _)| slot).collect()
-        };
-        self.common.outages.at(concerned);
-    }
-
     /// Notes that a server has a slot, as another server reports. More slots may have moved.
     fn moved(self: &Arc<Self>, slot: u16, place: &Place) -> Arc<Node> {
         let node = self.kept(place);
@@ -227,7 +210,7 @@ impl Cluster {
             owner.map(|owner| owner.replace(Arc::clone(&node)))
         };
         if before.is_some() {
-            self.common.outages.at([slot]);
+            self.common.begin_generation();
             self.learn_soon();
         }
         node
@@ -235,20 +218,8 @@ impl Cluster {
 
     /// A number that changes whenever another connection, or another server, responds for a slot.
     pub(crate) fn epoch(&self, slot: u16) -> u64 {
-        let known = self.known.lock();
-        let owner = known.slots.get(usize::from(slot));
-        let owner = owner.and_then(|node| Some(node.as_ref()?.connector.epoch()));
-        // Each epoch is greater than all earlier ones.
-        owner.max(known.asked.get(&slot).copied()).unwrap_or(0)
-    }
-
-    /// A number that changes with every new connection, because each epoch is greater than all earlier ones. A server
-    /// that cannot be connected to changes nothing.
-    pub(crate) fn epochs(&self) -> u64 {
-        let nodes = self.nodes().into_iter();
-        let connected = nodes.filter(|node| node.connector.is_connected());
-        let epochs = connected.map(|node| node.connector.epoch());
-        epochs.max().unwrap_or_default()
+        let asked = self.known.lock().asked.get(&slot).copied();
+        self.common.generation() + asked.unwrap_or_default()
     }
 
     /// Closes all connections, and opens no others.
@@ -289,12 +260,6 @@ struct OneOfMany {
 }
 
 impl Role for OneOfMany {
-    fn lost(&self) {
-        if let Some(cluster) = self.cluster.upgrade() {
-            cluster.lost(&self.place);
-        }
-    }
-
     fn has(&self, slot: u16) -> bool {
         let cluster = self.cluster.upgrade();
         let owner = cluster.and_then(|cluster| cluster.owner(slot));

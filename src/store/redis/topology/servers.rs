@@ -6,7 +6,7 @@ use super::Topology;
 use super::cluster::Cluster;
 use super::sentinels::Sentinels;
 use crate::base::error::LockError;
-use crate::store::redis::connect::common::{Common, Outages};
+use crate::store::redis::connect::common::Common;
 use crate::store::redis::link::address::{Address, Place};
 use crate::store::redis::link::source::Source;
 
@@ -42,14 +42,6 @@ impl Origin {
                 seeds,
             },
         })
-    }
-
-    /// The counters of lost connections; a cluster has one for each slot.
-    pub(crate) fn outages(&self) -> Outages {
-        match self {
-            Self::Server(_) | Self::Sentinels(_) => Outages::of_one(),
-            Self::Cluster { .. } => Outages::of_slots(),
-        }
     }
 
     /// The servers to which requests go, and the source of connections for messages.

@@ -92,11 +92,10 @@ impl Script {
     }
 }
 
-/// One call of a script: its keys, then its arguments. It may also be a command that is not a script.
+/// One call of a script: its keys, then its arguments.
 #[derive(Clone)]
 pub(crate) struct Call {
-    verb: &'static str,
-    script: Option<&'static Script>,
+    script: &'static Script,
     command: Cmd,
 }
 
@@ -107,8 +106,7 @@ impl Script {
         let mut command = Cmd::with_capacity(16, 512);
         command.arg("EVALSHA").arg(self.sha()).arg(keys);
         Call {
-            verb: self.verb(),
-            script: Some(self),
+            script: self,
             command,
         }
     }
@@ -126,23 +124,8 @@ pub(crate) fn in_millis(duration: Duration) -> u64 {
 }
 
 impl Call {
-    /// A command that is not a script.
-    pub(crate) fn command(verb: &'static str, command: Cmd) -> Self {
-        Self {
-            verb,
-            script: None,
-            command,
-        }
-    }
-
     pub(crate) fn verb(&self) -> &'static str {
-        self.verb
-    }
-
-    /// Returns whether it only reads, so that a replica could answer it.
-    pub(crate) fn only_reads(&self) -> bool {
-        let reads = ["inspect", "holds", "look", "process"];
-        reads.contains(&self.verb)
+        self.script.verb()
     }
 
     /// The slot of a cluster that contains the keys of a script.
@@ -182,20 +165,18 @@ impl Call {
         connection: &mut MultiplexedConnection,
         way: Way,
     ) -> Result<Value, RedisError> {
-        match (way.send(&self.command, connection).await, self.script) {
-            (Err(error), Some(script))
-                if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) =>
-            {
-                let in_full = self.in_full(script);
+        match way.send(&self.command, connection).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                let in_full = self.in_full();
                 Box::pin(way.send(&in_full, connection)).await
             }
-            (reply, _) => reply,
+            reply => reply,
         }
     }
 
-    fn in_full(&self, script: &Script) -> Cmd {
+    fn in_full(&self) -> Cmd {
         let mut command = cmd("EVAL");
-        command.arg(script.source());
+        command.arg(self.script.source());
         for arg in self.command.args_iter().skip(2) {
             if let Arg::Simple(arg) = arg {
                 command.arg(arg);

@@ -6,19 +6,19 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use futures_util::future::join;
-use redis::cmd;
+use redis::{Value, cmd};
 use tokio::time::Instant;
 
 use super::map::SlotMap;
 use super::{Cluster, Known, Node, QUIET};
 use crate::base::error::StoreError;
-use crate::base::key::SLOTS;
-use crate::base::timer::{sleep, sleep_until, timeout};
+use crate::base::timer::{after, sleep, sleep_until, timeout};
 use crate::store::redis::introduction;
 use crate::store::redis::link::address::Place;
+use crate::store::redis::link::attempt::Attempt;
 use crate::store::redis::link::source::Source;
 use crate::store::redis::topology::ask_most::{GRACE, ask_most};
-use crate::store::redis::wire::call::Call;
+use crate::store::redis::wire::failure::{failed, within};
 
 /// The number of servers that are asked for the map in parallel. One more is asked for each unavailable one.
 const ASKED: usize = 5;
@@ -36,8 +36,11 @@ impl Cluster {
             return Err(self.closed());
         }
         let limit = self.common.timeouts.connect.saturating_mul(4);
-        let begin = || Arc::clone(self).learn_now();
-        self.learning.outcome(limit, || false, begin).await
+        let begin = || {
+            let until = after(Instant::now(), limit);
+            Attempt::begin(&self.endpoint(), until, Arc::clone(self).learn_now())
+        };
+        self.learning.outcome(begin).await
     }
 
     async fn learn_now(self: Arc<Self>) -> Result<(), StoreError> {
@@ -56,7 +59,7 @@ impl Cluster {
                 self.ask_again(&mut known, &asked);
             }
             let plan = self.plan(&known, &map?, asked);
-            if !plan.changed.is_empty() {
+            if plan.is_changed {
                 known.pauses.reset();
             }
             plan
@@ -126,7 +129,9 @@ impl Cluster {
             known.nodes = plan.nodes;
             known.slots = plan.slots;
         }
-        self.common.outages.at(plan.changed);
+        if plan.is_changed {
+            self.common.begin_generation();
+        }
         let is_new = |node: &Arc<Node>| describer.is_none_or(|it| !Arc::ptr_eq(&it, node));
         if let Some(node) = self.owner(introduction::slot()).filter(is_new) {
             let connector = Arc::clone(&node.connector);
@@ -160,15 +165,17 @@ impl Cluster {
     }
 
     async fn map_of(&self, node: Arc<Node>) -> Result<SlotMap, StoreError> {
-        let connection = node.connector.connection().await?;
+        let driver = node.connector.any_connection().await?;
+        let endpoint = node.connector.endpoint();
         let ask = async |verb| {
-            let command = cmd("CLUSTER").arg(verb).to_owned();
-            let call = Call::command("cluster", command);
-            node.connector.ask(&connection, &call).await
+            let (mut driver, mut command) = (driver.clone(), cmd("CLUSTER"));
+            let asked = command.arg(verb).query_async::<Value>(&mut driver);
+            let answered = within(self.common.timeouts.response, asked).await;
+            answered.map_err(|error| failed("cluster", &endpoint, error))
         };
         let (slots, nodes) = join(ask("SLOTS"), ask("NODES")).await;
         // A user may not be allowed to see the epochs. Then the first answer counts.
-        let nodes = nodes.unwrap_or_default();
+        let nodes = nodes.unwrap_or(Value::Nil);
         let map = SlotMap::read(&slots?, &nodes, &node.place);
         map.ok_or_else(|| self.failed("the response to CLUSTER SLOTS is invalid"))
     }
@@ -188,11 +195,10 @@ impl Cluster {
             Some(Arc::clone(node))
         });
         let slots: Vec<_> = slots.collect();
-        let pairs = (0..SLOTS).zip(known.slots.iter().zip(&slots));
+        let mut pairs = known.slots.iter().zip(&slots);
         let place = |node: &Option<Arc<Node>>| node.as_ref().map(|node| node.place.clone());
-        let changed = pairs.filter(|(_, (before, now))| place(before) != place(now));
         Plan {
-            changed: changed.map(|(slot, _)| slot).collect(),
+            is_changed: pairs.any(|(before, now)| place(before) != place(now)),
             places: map.places(),
             nodes,
             slots,
@@ -200,10 +206,11 @@ impl Cluster {
     }
 }
 
-/// A map that is not in use yet, and the slots that have another owner in it.
+/// A map that is not in use yet.
 struct Plan {
     places: BTreeSet<Place>,
     nodes: BTreeMap<Place, Arc<Node>>,
     slots: Vec<Option<Arc<Node>>>,
-    changed: Vec<u16>,
+    /// Whether a slot has another owner in it.
+    is_changed: bool,
 }

@@ -13,9 +13,7 @@ use super::{Cluster, Node, PAUSE, name};
 use crate::base::error::StoreError;
 use crate::base::timer::{Elapsed, after, sleep, timeout_at};
 use crate::store::redis::connect::asking::Together;
-use crate::store::redis::connect::connection::Cause;
-use crate::store::redis::connect::passage::Passage;
-use crate::store::redis::link::abort_on_drop::AbortOnDrop;
+use crate::store::redis::connect::connection::{Cause, Connection};
 use crate::store::redis::link::address::{Place, host_and_port};
 use crate::store::redis::link::source::{Opened, Opening, Receiver, Source, Timeouts};
 use crate::store::redis::wire::call::Way;
@@ -44,26 +42,23 @@ impl Cluster {
     ) -> Result<Q::Reply, StoreError> {
         let (call, verb) = (question.call(), question.verb());
         let slot = call.slot();
-        let (mut node, mut passage) = self.connected(slot).await?;
+        let (mut node, mut connection) = self.connected(slot).await?;
         let mut way = Way::Plain;
-        let within = match node.connector.send_together(&passage, question).await {
-            Ok(Together::Replied(reply)) => {
-                let connection = &passage.connection;
-                return connection.read(question, reply);
-            }
+        let sent = node.connector.send_together(&connection, question).await;
+        let within = match sent {
+            Ok(Together::Replied(reply)) => return connection.read(question, reply),
             Ok(Together::Alone { within }) => within,
             Err(cause) => {
                 if may_be_elsewhere(&cause) {
                     self.learn_soon();
                 }
-                return Err(passage.connection.failed(verb, cause));
+                return Err(connection.failed(verb, cause));
             }
         };
         let until = after(Instant::now(), within);
         for _ in 0..REDIRECTIONS {
             let limit = until.saturating_duration_since(Instant::now());
-            let sent = node.connector.send(&passage, &call, way, limit).await;
-            let connection = &passage.connection;
+            let sent = node.connector.send(&connection, &call, way, limit).await;
             let cause = match sent {
                 Ok(reply) => return connection.read(question, reply),
                 Err(cause) => cause,
@@ -78,8 +73,8 @@ impl Cluster {
                     return Err(connection.failed(verb, cause));
                 }
             };
-            passage = match timeout_at(until, node.connector.passage()).await {
-                Ok(passage) => passage?,
+            connection = match timeout_at(until, node.connector.connection()).await {
+                Ok(connection) => connection?,
                 Err(Elapsed) => {
                     let cause = "no connection in time to the server to which it was redirected";
                     return Err(self.failed(cause));
@@ -89,9 +84,12 @@ impl Cluster {
         Err(self.failed("it was redirected too many times"))
     }
 
-    /// The server that has a slot, and a passage to it. An attempt to connect is given up as soon as another server has
+    /// The server that has a slot, and the connection to it. An attempt to connect is given up as soon as another server has
     /// the slot.
-    async fn connected(self: &Arc<Self>, slot: u16) -> Result<(Arc<Node>, Passage), StoreError> {
+    async fn connected(
+        self: &Arc<Self>,
+        slot: u16,
+    ) -> Result<(Arc<Node>, Arc<Connection>), StoreError> {
         loop {
             let begun = Instant::now();
             let Some(node) = self.owner(slot) else {
@@ -101,16 +99,16 @@ impl Cluster {
                 }
                 continue;
             };
-            if let Some(passage) = node.connector.open_passage() {
-                return Ok((node, passage));
+            if let Some(connection) = node.connector.present() {
+                return Ok((node, connection));
             }
-            let passage = select! {
+            let connected = select! {
                 biased;
-                passage = node.connector.passage() => passage,
+                connected = node.connector.connection() => connected,
                 () = self.until_moved(slot, &node) => continue,
             };
-            match passage {
-                Ok(passage) => return Ok((node, passage)),
+            match connected {
+                Ok(connection) => return Ok((node, connection)),
                 Err(error) => {
                     let learnt = self.known.lock().learnt;
                     if learnt.is_none_or(|learnt| learnt <= begun) {
@@ -134,8 +132,7 @@ impl Cluster {
         }
     }
 
-    /// Connects to one of the servers. The receiver is notified that the connection has ended as soon as the connector
-    /// of that server loses its own. When this connection ends, the connector is notified that a connection was lost.
+    /// Connects to one of the servers for messages. When this connection ends, so does that for commands.
     async fn open_any(
         self: &Arc<Self>,
         timeouts: Timeouts,
@@ -145,31 +142,17 @@ impl Cluster {
         let Some(node) = self.any_of(nodes) else {
             return Err(self.failed("none of its servers has slots"));
         };
-        let mut ends = node.connector.ends();
-        let ended = Arc::clone(&receiver.ended);
-        let receiver = {
-            let (connector, ended) = (Arc::downgrade(&node.connector), Arc::clone(&ended));
-            let ended = move || {
-                connector.upgrade().iter().for_each(|it| it.lose());
-                ended();
-            };
-            Receiver {
-                ended: Arc::new(ended),
-                ..receiver
-            }
+        let (connector, told) = (Arc::downgrade(&node.connector), receiver.ended);
+        let ended = move || {
+            connector.upgrade().iter().for_each(|it| it.lose());
+            told();
+        };
+        let receiver = Receiver {
+            ended: Arc::new(ended),
+            ..receiver
         };
         let address = Arc::new(self.server.at(&node.place));
-        let opened = address.open(timeouts, receiver).await?;
-        drop(node);
-        let following = AbortOnDrop::spawn(async move {
-            // An error means that the server no longer has slots.
-            let _ = ends.changed().await;
-            ended();
-        });
-        Ok(Opened {
-            following: Some(following),
-            ..opened
-        })
+        address.open(timeouts, receiver).await
     }
 
     /// One of the servers in turn. Servers with a connection come first, if there are any.

@@ -3,19 +3,19 @@
 #![allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
 
 use super::*;
-use crate::store::redis::connect::common::Outages;
+use crate::base::key::SLOTS;
 use crate::store::redis::link::source::Timeouts;
 
-/// The holds there are verified. The map that is learnt after it shows no change of that slot.
+/// The holds are verified. The map that is learnt after it shows no change of that slot.
 #[tokio::test]
-async fn a_redirection_is_an_outage_of_its_slot_once() {
+async fn a_redirection_begins_a_generation_once() {
     let [before, after] = [1, 2].map(|port| Place::new("127.0.0.1", port));
     let timeouts = Timeouts {
         connect: Duration::from_secs(1),
         response: Duration::from_secs(1),
     };
-    let common = Common::new(timeouts, Outages::of_slots());
-    let outages = Arc::clone(&common.outages);
+    let common = Common::new(timeouts);
+    let generation = common.generation.subscribe();
     let server = Address::parse("redis://127.0.0.1:1").expect("a URL");
     let cluster = Arc::new(Cluster::new(server, vec![before.clone()], common));
     let owner = cluster.new_node(&before);
@@ -23,7 +23,7 @@ async fn a_redirection_is_an_outage_of_its_slot_once() {
     for _ in 0..2 {
         drop(cluster.moved(7, &after));
     }
-    assert_eq!((outages.of(|| 7), outages.of(|| 8)), (1, 0));
+    assert_eq!(*generation.borrow(), 1);
 }
 
 const MS: Duration = Duration::from_millis(1);
