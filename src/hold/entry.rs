@@ -16,7 +16,7 @@ use crate::base::span::Span;
 use crate::hold::abort::must_abort;
 use crate::hold::depth::Remains;
 use crate::hold::depth_mirror::DepthMirror;
-use crate::hold::exit::{Exit, Leavings, end};
+use crate::hold::exit::Exit;
 use crate::hold::group::Group;
 use crate::hold::hold::{CallGraph, Hold, Holds};
 use crate::hold::renewals::RenewalSchedule;
@@ -142,28 +142,23 @@ impl Entry {
         must_abort(&self.holds)
     }
 
-    /// Removes one level from each hold; see [`Exit`].
+    /// Removes one level from each hold. The holds that end this way are released together.
     #[inline]
     pub(crate) fn exit(mut self) -> Exit {
-        let leavings = self.leave();
-        Exit::new(mem::take(&mut self.holds), leavings, &self.renewals)
+        self.leave()
     }
 
-    /// Removes one level from each hold. The holds that end this way are released together. If the future is dropped,
-    /// the remaining work continues in the background.
     #[inline]
-    fn leave(&self) -> Leavings {
-        let mut leavings = Leavings::default();
-        for hold in &self.holds {
-            leavings.push(match hold.lessen(self.is_guards.into()) {
-                Remains::Nothing => end(hold, &self.renewals),
-                Remains::Something => {
-                    self.mirror_later(hold);
-                    None
-                }
-            });
-        }
-        leavings
+    fn leave(&mut self) -> Exit {
+        let holds = mem::take(&mut self.holds);
+        let left = holds.iter().map(|hold| {
+            let remains = hold.lessen(self.is_guards.into());
+            if remains == Remains::Something {
+                self.mirror_later(hold);
+            }
+            (hold, remains)
+        });
+        Exit::new(left, &self.renewals)
     }
 
     /// Updates the store to the wanted depth. The first change is sent before this function returns.
@@ -195,12 +190,7 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        let leavings = self.leave();
-        let queues = self.renewals.queues();
-        for hold in self.holds.iter().filter(|hold| hold.depth() == 0) {
-            queues.ends_soon(hold.key(), hold.id());
-        }
-        drop(leavings);
+        self.leave().continue_in_background(self.renewals.queues());
     }
 }
 

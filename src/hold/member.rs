@@ -12,9 +12,8 @@ use tokio::runtime::Handle;
 
 use crate::base::error::LockError;
 use crate::hold::abort::Loss;
-use crate::hold::depth::Remains;
-use crate::hold::exit::{Exit, Leavings, end};
-use crate::hold::hold::{Hold, Holds};
+use crate::hold::exit::Exit;
+use crate::hold::hold::Hold;
 use crate::hold::renewals::RenewalSchedule;
 
 /// One member of a hold. It costs no request. Dropping it removes it. If it was the last one in the hold, the hold ends
@@ -44,17 +43,12 @@ impl Member {
 
     fn exit(mut self) -> Exit {
         self.has_left = true;
-        let holds = Holds::from_iter([Arc::clone(&self.hold)]);
-        Exit::new(holds, self.leave(), &self.renewals)
+        self.leave()
     }
 
-    fn leave(&self) -> Leavings {
-        let mut leavings = Leavings::default();
-        leavings.push(match self.hold.leave() {
-            Remains::Nothing => end(&self.hold, &self.renewals),
-            Remains::Something => None,
-        });
-        leavings
+    fn leave(&self) -> Exit {
+        let left = [(&self.hold, self.hold.leave())];
+        Exit::new(left.into_iter(), &self.renewals)
     }
 }
 

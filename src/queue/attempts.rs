@@ -17,13 +17,12 @@ use super::local_queues::LocalQueues;
 use super::step::{Ask, Refusal, Wish, silent};
 use super::wait::Wait;
 use super::waiter::Waiter;
-use crate::base::background::Handover;
+use crate::base::background::FinishInBackground;
 use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::options::{Terms, WaitLimit};
-use crate::base::span::Span;
 use crate::base::timer::{timeout, timeout_at};
 
 /// The result of the attempts.
@@ -45,7 +44,7 @@ struct Granted<'q> {
 
 impl Granted<'_> {
     /// Gives the lock back, together with others.
-    fn undo(&mut self) -> Option<Handover<()>> {
+    fn undo(&mut self) -> Option<FinishInBackground<()>> {
         let (queues, key) = (self.queues, self.key);
         let release = Release {
             with_others: true,
@@ -55,8 +54,8 @@ impl Granted<'_> {
         queues.ends_soon(key, release.hold);
         let runtime = Handle::try_current().unwrap_or_else(|_| self.runtime.clone());
         let undone = queues.release(key, release).map(drop);
-        let undone = Handover::new(Some(runtime), Span::default(), undone);
-        Some(undone.in_memory(queues.store().is_memory()))
+        let is_in_memory = queues.store().is_memory();
+        Some(FinishInBackground::new(Some(runtime), is_in_memory, undone))
     }
 }
 
