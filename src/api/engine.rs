@@ -12,7 +12,7 @@
 //!    directions.
 //! 7. `queue/waiter.rs`, `grant.rs`: the meaning of the reply, which is a grant.
 //! 8. `hold/entry.rs`, `hold.rs`, `renewals.rs`: the hold is entered, and renewed while it lasts.
-//! 9. `hold/scope.rs`, `abort.rs`: the body runs inside the chain, and is aborted if its locks are lost.
+//! 9. `hold/body.rs`, `scope.rs`, `abort.rs`: the body runs inside the chain, and is aborted if its locks are lost.
 //! 10. `hold/exit.rs`, `queue/releasing.rs`, `store/verbs/release.rs`: the hold ends, and the next waiter has the lock.
 
 use std::fmt;

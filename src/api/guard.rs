@@ -13,10 +13,11 @@ use crate::api::request::LockRequest;
 use crate::base::error::LockError;
 use crate::base::span::Span;
 use crate::hold::abort::{Failing, Loss};
+use crate::hold::body::{Frames, ScopedBody};
 use crate::hold::entry::Entry;
 use crate::hold::held::Held;
 use crate::hold::hold::Hold;
-use crate::hold::scope::{Inside, LocksId};
+use crate::hold::scope::LocksId;
 
 impl LockRequest {
     /// Acquires the lock, or all the locks, as a guard.
@@ -313,7 +314,7 @@ pub struct GuardScope<'a, F> {
     loss: Loss,
     /// The body, taken out when it ends, so that it is dropped inside its scope.
     #[pin]
-    body: Option<Inside<F>>,
+    body: Option<ScopedBody<F>>,
     failing: Option<Failing>,
 }
 
@@ -322,7 +323,7 @@ impl<'a, F: Future> GuardScope<'a, F> {
         Self {
             holds,
             loss: Loss::default(),
-            body: Some(Inside::new(locks, holds, span, body)),
+            body: Some(ScopedBody::new(Frames::of(locks, holds), span, body)),
             failing: None,
         }
     }
@@ -334,7 +335,7 @@ impl<F: Future> Future for GuardScope<'_, F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         if let Some(body) = this.body.as_mut().as_pin_mut() {
-            let ended = ready!(this.loss.race(this.holds, body, cx));
+            let ended = ready!(this.loss.race(this.holds.iter(), body, cx));
             this.body.set(None);
             match ended {
                 Ok(output) => return Poll::Ready(Ok(output)),

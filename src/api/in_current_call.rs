@@ -7,9 +7,8 @@ use std::task::{Context, Poll, ready};
 use pin_project::pin_project;
 
 use crate::base::error::LockError;
-use crate::hold::abort::Failing;
-use crate::hold::member::{Exits, Members};
-use crate::hold::spawned::{Apart, Chain};
+use crate::base::span::Span;
+use crate::hold::body::{EnteredBody, Frames};
 
 /// An extension trait that this crate adds to every [`Future`].
 ///
@@ -98,36 +97,23 @@ pub struct InCurrentCall<F: Future> {
     state: InCurrentCallState<F>,
 }
 
-/// The steps of an `InCurrentCall`, in order.
-#[pin_project(project = StateProjection, project_replace = Replaced)]
+#[pin_project(project = StateProjection)]
 enum InCurrentCallState<F: Future> {
     /// The future was created under no lock.
     Plain(#[pin] F),
-    Running {
-        /// The body. It is dropped before the members, so that it has ended when a lock is released.
-        #[pin]
-        body: Apart<F>,
-        members: Members,
-    },
-    /// The body has ended. If it was the last user of a hold, that hold ends as well.
-    Leaving {
-        exits: Exits,
-        output: Option<F::Output>,
-    },
-    /// The future ends with an error.
-    Failing(Failing),
+    Entered(#[pin] EnteredBody<F>),
     /// The output was returned.
     Done,
 }
 
 impl<F: Future> InCurrentCall<F> {
     fn new(body: F) -> Self {
-        let state = match Chain::leave() {
+        let state = match Frames::copy() {
             None => InCurrentCallState::Plain(body),
-            Some((chain, members)) => InCurrentCallState::Running {
-                body: Apart::new(chain, body),
-                members,
-            },
+            Some((frames, members)) => {
+                let body = EnteredBody::new(frames, Span::default(), members, body);
+                InCurrentCallState::Entered(body)
+            }
         };
         Self { state }
     }
@@ -138,56 +124,13 @@ impl<F: Future> Future for InCurrentCall<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.project().state;
-        loop {
-            match state.as_mut().project() {
-                StateProjection::Plain(body) => {
-                    let output = ready!(body.poll(cx));
-                    state.set(InCurrentCallState::Done);
-                    return Poll::Ready(Ok(output));
-                }
-                StateProjection::Running { body, members } => {
-                    match ready!(members.race(body, cx)) {
-                        Ok(output) => state.as_mut().leave(output),
-                        // A hold that ends here is released in the background. So the caller receives the error
-                        // immediately, even if the store does not respond.
-                        Err(error) => state.as_mut().fail(error),
-                    }
-                }
-                StateProjection::Leaving { exits, output } => {
-                    let lost = ready!(Pin::new(exits).poll(cx));
-                    let output = output.take();
-                    state.set(InCurrentCallState::Done);
-                    // Only the loss of a lock may replace the output of the body (P13).
-                    match (lost, output) {
-                        (None, Some(output)) => return Poll::Ready(Ok(output)),
-                        (Some(error), _) => state.as_mut().fail(error),
-                        (None, None) => {}
-                    }
-                }
-                StateProjection::Failing(failing) => {
-                    let error = ready!(Pin::new(failing).poll(cx));
-                    state.set(InCurrentCallState::Done);
-                    return Poll::Ready(Err(error));
-                }
-                StateProjection::Done => panic!("`InCurrentCall` polled after completion"),
-            }
-        }
-    }
-}
-
-impl<F: Future> InCurrentCallState<F> {
-    /// Drops the body, inside its chain, and only then removes the members.
-    fn leave(mut self: Pin<&mut Self>, output: F::Output) {
-        if let Replaced::Running { members, .. } = self.as_mut().project_replace(Self::Done) {
-            self.set(Self::Leaving {
-                exits: members.exit(),
-                output: Some(output),
-            });
-        }
-    }
-
-    fn fail(mut self: Pin<&mut Self>, error: LockError) {
-        self.set(Self::Failing(Failing::new(error)));
+        let output = match state.as_mut().project() {
+            StateProjection::Plain(body) => Ok(ready!(body.poll(cx))),
+            StateProjection::Entered(body) => ready!(body.poll(cx)),
+            StateProjection::Done => panic!("`InCurrentCall` polled after completion"),
+        };
+        state.set(InCurrentCallState::Done);
+        Poll::Ready(output)
     }
 }
 
@@ -195,9 +138,7 @@ impl<F: Future> fmt::Debug for InCurrentCall<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = match &self.state {
             InCurrentCallState::Plain(_) => "plain",
-            InCurrentCallState::Running { .. } => "running",
-            InCurrentCallState::Leaving { .. } => "leaving",
-            InCurrentCallState::Failing(_) => "failing",
+            InCurrentCallState::Entered(body) => body.step(),
             InCurrentCallState::Done => "done",
         };
         f.debug_struct("InCurrentCall")

@@ -4,8 +4,9 @@ use tokio::task::{self, JoinHandle};
 
 use crate::api::in_current_call::FutureExt;
 use crate::base::error::LockError;
-use crate::hold::member::Members;
-use crate::hold::spawned::Chain;
+use crate::hold::abort::must_abort;
+use crate::hold::body::Frames;
+use crate::hold::entry::{Entries, Entry};
 
 /// Spawns a task that belongs to the call graph of the caller. It is `tokio::spawn` of
 /// [`in_current_call`](FutureExt::in_current_call).
@@ -116,14 +117,14 @@ struct Blocking<F> {
     /// The work. It is dropped before the members, so that it has ended when a lock is released.
     work: F,
     /// The call graph of the caller. `None` if the caller runs under no lock.
-    call: Option<(Chain, Members)>,
+    call: Option<(Frames, Entries)>,
 }
 
 impl<F> Blocking<F> {
     fn new(work: F) -> Self {
         Self {
             work,
-            call: Chain::leave(),
+            call: Frames::copy(),
         }
     }
 
@@ -131,15 +132,16 @@ impl<F> Blocking<F> {
     where
         F: FnOnce() -> T,
     {
-        let Some((chain, members)) = self.call else {
+        let Some((frames, members)) = self.call else {
             return Ok((self.work)());
         };
-        if let Some(error) = members.lost() {
-            chain.run(|| drop(self.work));
+        let lost = || must_abort(members.iter().flat_map(Entry::holds));
+        if let Some(error) = lost() {
+            frames.run(|| drop(self.work));
             return Err(error);
         }
-        let output = chain.run(self.work);
+        let output = frames.run(self.work);
         // No caller can wait for a release here, so the rest continues in the background.
-        members.lost().map_or(Ok(output), Err)
+        lost().map_or(Ok(output), Err)
     }
 }

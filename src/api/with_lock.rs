@@ -5,16 +5,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use pin_project::{pin_project, pinned_drop};
+use pin_project::pin_project;
 
 use crate::api::engine::Engine;
 use crate::base::error::LockError;
 use crate::base::key::Keys;
 use crate::base::options::Options;
-use crate::hold::abort::{Failing, Loss};
-use crate::hold::entry::Entry;
-use crate::hold::exit::Exit;
-use crate::hold::scope::Inside;
+use crate::hold::body::{EnteredBody, Frames};
+use crate::hold::entry::{Entries, Entry};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -22,12 +20,12 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///
 /// It borrows nothing from its [`Locks`](crate::Locks), and may continue in another runtime than the one in which it
 /// began, even after that runtime has ended.
-#[pin_project(PinnedDrop, project = WithLockProjection)]
+#[pin_project(project = WithLockProjection)]
 #[must_use = "futures do nothing unless awaited"]
 pub struct WithLock<F: Future> {
-    engine: Arc<Engine>,
     #[pin]
     state: WithLockState<F>,
+    engine: Arc<Engine>,
 }
 
 /// The steps of a `WithLock`, in order.
@@ -44,23 +42,8 @@ enum WithLockState<F: Future> {
         entering: BoxFuture<Result<Entry, LockError>>,
         body: Option<F>,
     },
-    /// The body is running.
-    Running {
-        /// The body. It is dropped before the entry, so that it has ended when the lock is released.
-        #[pin]
-        body: Inside<F>,
-        entry: Entry,
-        loss: Loss,
-    },
-    /// The body has ended, and the lock is being released.
-    Releasing {
-        #[pin]
-        exiting: Exit,
-        output: Option<F::Output>,
-    },
-    /// The future ends with an error.
-    Failing(Failing),
-    /// The output was returned, or the future is being dropped.
+    Entered(#[pin] EnteredBody<F>),
+    /// The output was returned.
     Done,
 }
 
@@ -86,35 +69,16 @@ impl<F: Future> Future for WithLock<F> {
             match state.as_mut().project() {
                 StateProjection::Idle { .. } => state.as_mut().start(engine),
                 StateProjection::Acquiring { entering, body } => {
-                    match (ready!(entering.as_mut().poll(cx)), body.take()) {
-                        (Ok(entry), Some(body)) => state.as_mut().run(engine, entry, body),
-                        (Err(error), _) => state.as_mut().fail(error),
-                        (Ok(_), None) => state.as_mut().finish(),
+                    let entered = ready!(entering.as_mut().poll(cx));
+                    match body.take() {
+                        Some(body) => state.as_mut().run(engine, entered, body),
+                        None => state.set(WithLockState::Done),
                     }
                 }
-                StateProjection::Running { body, entry, loss } => {
-                    match ready!(loss.race(entry.holds(), body, cx)) {
-                        Ok(output) => state.as_mut().release(output),
-                        // Drops the body. The release then continues in the background. So the caller receives the
-                        // error immediately, even if the store does not respond.
-                        Err(error) => state.as_mut().fail(error),
-                    }
-                }
-                StateProjection::Releasing { exiting, output } => {
-                    let released = ready!(exiting.poll(cx));
-                    let output = output.take();
-                    state.as_mut().finish();
-                    // Only the loss of the lock may replace the output of the body (P13).
-                    match (released.err().filter(LockError::is_lost), output) {
-                        (Some(error), _) => state.as_mut().fail(error),
-                        (None, Some(output)) => return Poll::Ready(Ok(output)),
-                        (None, None) => {}
-                    }
-                }
-                StateProjection::Failing(failing) => {
-                    let error = ready!(Pin::new(failing).poll(cx));
-                    state.as_mut().finish();
-                    return Poll::Ready(Err(error));
+                StateProjection::Entered(body) => {
+                    let output = ready!(body.poll(cx));
+                    state.set(WithLockState::Done);
+                    return Poll::Ready(output);
                 }
                 StateProjection::Done => panic!("`WithLock` polled after completion"),
             }
@@ -138,42 +102,15 @@ impl<F: Future> WithLockState<F> {
         }
     }
 
-    fn run(mut self: Pin<&mut Self>, engine: &Engine, entry: Entry, body: F) {
-        let body = Inside::new(engine.id(), entry.holds(), entry.span(), body);
-        self.set(Self::Running {
-            body,
-            entry,
-            loss: Loss::default(),
-        });
-    }
-
-    // The next two are functions because each state that is created takes space on the stack, and bodies are nested.
-
-    fn fail(mut self: Pin<&mut Self>, error: LockError) {
-        self.set(Self::Failing(Failing::new(error)));
-    }
-
-    fn finish(mut self: Pin<&mut Self>) {
-        self.set(Self::Done);
-    }
-
-    /// Drops the body inside its scope, and only then starts the release.
-    fn release(mut self: Pin<&mut Self>, output: F::Output) {
-        if let Replaced::Running { entry, .. } = self.as_mut().project_replace(Self::Done) {
-            self.set(Self::Releasing {
-                exiting: entry.exit(),
-                output: Some(output),
-            });
-        }
-    }
-}
-
-#[pinned_drop]
-impl<F: Future> PinnedDrop for WithLock<F> {
-    fn drop(self: Pin<&mut Self>) {
-        // The replacement drops the body in place, inside its scope. It returns the remaining parts, and each of them
-        // finishes its own work in the background.
-        drop(self.project().state.project_replace(WithLockState::Done));
+    // A function, because each state that is created takes space on the stack, and bodies are nested.
+    fn run(mut self: Pin<&mut Self>, engine: &Engine, entered: Result<Entry, LockError>, body: F) {
+        self.set(Self::Entered(match entered {
+            Ok(entry) => {
+                let frames = Frames::of(engine.id(), entry.holds());
+                EnteredBody::new(frames, entry.span(), Entries::from_iter([entry]), body)
+            }
+            Err(error) => EnteredBody::failed(error),
+        }));
     }
 }
 
@@ -182,9 +119,7 @@ impl<F: Future> fmt::Debug for WithLock<F> {
         let state = match &self.state {
             WithLockState::Idle { .. } => "idle",
             WithLockState::Acquiring { .. } => "acquiring",
-            WithLockState::Running { .. } => "running",
-            WithLockState::Releasing { .. } => "releasing",
-            WithLockState::Failing(_) => "failing",
+            WithLockState::Entered(body) => body.step(),
             WithLockState::Done => "done",
         };
         f.debug_struct("WithLock")

@@ -5,19 +5,19 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use futures_util::FutureExt;
 use futures_util::future::select_all;
+use smallvec::SmallVec;
 
 use crate::base::error::LockError;
 use crate::hold::hold::Hold;
 use crate::hold::scope;
 
-type AnyLost = Pin<Box<dyn Future<Output = LockError> + Send>>;
+type LostFuture = Pin<Box<dyn Future<Output = LockError> + Send>>;
 
-/// Wakes the task of a body when one of its locks is lost. It is created at the first wait, because most short bodies
-/// need none.
+/// Wakes the task of a body when one of the locks is lost whose loss ends it. The futures are created at the first wait,
+/// because most short bodies need none.
 #[derive(Default)]
-pub(crate) struct Loss(Option<AnyLost>);
+pub(crate) struct Loss(Option<SmallVec<[LostFuture; 1]>>);
 
 impl Loss {
     /// Polls `body`, unless one of the locks is lost. An error is the loss that ends the body.
@@ -25,57 +25,40 @@ impl Loss {
     /// The deadline is checked before the body continues, because after a pause of the process the signal of a watchdog
     /// would come too late. It is also checked after the body has finished, because a result counts only if it came
     /// before the deadline.
-    pub(crate) fn race<F: Future>(
+    pub(crate) fn race<'a, F: Future>(
         &mut self,
-        holds: &[Arc<Hold>],
+        holds: impl Iterator<Item = &'a Arc<Hold>> + Clone,
         body: Pin<&mut F>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<F::Output, LockError>> {
-        if let Some(error) = must_abort(holds) {
+        if let Some(error) = must_abort(holds.clone()) {
             return Poll::Ready(Err(error));
         }
-        match body.poll(cx) {
-            Poll::Ready(output) => Poll::Ready(must_abort(holds).map_or(Ok(output), Err)),
-            Poll::Pending => self.poll_lost(holds, cx).map(Err),
+        if let Poll::Ready(output) = body.poll(cx) {
+            return Poll::Ready(must_abort(holds).map_or(Ok(output), Err));
         }
-    }
-
-    /// The loss that ends the body, which was polled and is pending.
-    pub(crate) fn poll_lost(
-        &mut self,
-        holds: &[Arc<Hold>],
-        cx: &mut Context<'_>,
-    ) -> Poll<LockError> {
-        if !holds.iter().any(|hold| hold.aborts_on_loss()) {
-            return Poll::Pending;
-        }
-        let loss = self.0.get_or_insert_with(|| any_lost(holds));
-        loss.as_mut().poll(cx)
+        let aborts = holds.filter(|hold| hold.aborts_on_loss());
+        let losses = self
+            .0
+            .get_or_insert_with(|| aborts.map(until_lost).collect());
+        let mut lost = losses.iter_mut().map(|lost| lost.as_mut().poll(cx));
+        let first = lost.find(Poll::is_ready).unwrap_or(Poll::Pending);
+        first.map(Err)
     }
 }
 
 /// The loss of the first lock whose loss ends the body.
-pub(super) fn must_abort(holds: &[Arc<Hold>]) -> Option<LockError> {
-    let mut lost = holds.iter().filter_map(|hold| {
+pub(crate) fn must_abort<'a>(mut holds: impl Iterator<Item = &'a Arc<Hold>>) -> Option<LockError> {
+    holds.find_map(|hold| {
         let reason = hold.must_abort()?;
         Some(hold.lost_error(reason))
-    });
-    lost.next()
+    })
 }
 
-/// Resolves when a lock is lost whose loss ends the body. Such a lock exists.
-fn any_lost(holds: &[Arc<Hold>]) -> AnyLost {
-    match holds {
-        [hold] => {
-            let hold = Arc::clone(hold);
-            Box::pin(async move { hold.lost_error(hold.until_lost().await) })
-        }
-        several => {
-            let each = several.iter().filter(|hold| hold.aborts_on_loss());
-            let each = each.map(|hold| any_lost(std::slice::from_ref(hold)));
-            Box::pin(select_all(each).map(|(error, ..)| error))
-        }
-    }
+/// Resolves when the lock is lost.
+fn until_lost(hold: &Arc<Hold>) -> LostFuture {
+    let hold = Arc::clone(hold);
+    Box::pin(async move { hold.lost_error(hold.until_lost().await) })
 }
 
 /// Does the work, unless one of the locks is lost in the meantime.
@@ -86,13 +69,9 @@ pub(crate) async fn unless_lost<T>(
     if holds.is_empty() {
         return work.await;
     }
-    let lost = holds.iter().map(|hold| {
-        let hold = Arc::clone(hold);
-        Box::pin(async move { hold.lost_error(hold.until_lost().await) })
-    });
     tokio::select! {
         biased;
-        (error, ..) = select_all(lost) => Err(error),
+        (error, ..) = select_all(holds.iter().map(until_lost)) => Err(error),
         done = work => done,
     }
 }

@@ -12,8 +12,8 @@ use crate::store::DepthChange;
 /// After an unknown outcome, the next change updates it.
 #[derive(Debug)]
 pub(crate) struct Depth {
-    entries: u32,
-    /// The number of members: work that has left its task under the hold, and has not ended.
+    calls: u32,
+    guards: u32,
     members: u32,
     /// The depth is `None` while a change is in flight or its outcome is unknown.
     stored: StoredDepth,
@@ -23,20 +23,23 @@ pub(crate) struct Depth {
     is_mirrored: bool,
 }
 
-/// The remains of a hold after an entry or a member has left it.
+/// What an entry of a hold belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Remains {
-    /// The hold has ended.
-    Nothing,
-    /// Other entries or members remain.
-    Something,
+pub(crate) enum EntryKind {
+    /// A call, or an acquisition.
+    Call,
+    /// A guard. It is in no body that a loss could end.
+    Guard,
+    /// Work that has left its task, or the minimum time of the lock. It keeps the hold, and adds nothing to the depth.
+    Member,
 }
 
 impl Depth {
     /// The depth of a hold that is entered, as the previous turn has left it in the store.
     pub(super) fn new(stored: StoredDepth) -> Self {
         Self {
-            entries: 1,
+            calls: 1,
+            guards: 0,
             members: 0,
             stored,
             lengthen: false,
@@ -44,19 +47,19 @@ impl Depth {
         }
     }
 
-    /// The wanted depth; 0 after the hold has ended. Members keep the field in the store without being counted there.
+    /// The wanted depth; 0 after the hold has ended. It is 1 while only members are left.
     pub(super) fn wanted(&self) -> u32 {
-        self.entries.max(self.members.min(1))
+        (self.calls + self.guards).max(self.members.min(1))
     }
 
-    /// Returns whether there are exactly this number of entries, and no members.
-    pub(super) fn is_only(&self, entries: u32) -> bool {
-        (self.entries, self.members) == (entries, 0)
+    /// Returns whether only guards are left.
+    pub(super) fn is_left_to_guards(&self) -> bool {
+        (self.calls, self.members) == (0, 0)
     }
 
-    /// Returns whether there is one member, and no entry.
+    /// Returns whether one member alone is left.
     pub(super) fn is_one_member(&self) -> bool {
-        (self.entries, self.members) == (0, 1)
+        (self.calls, self.guards, self.members) == (0, 0, 1)
     }
 
     /// The depth that the store has, for the call graph that continues the hold.
@@ -69,45 +72,38 @@ impl Depth {
         self.lengthen
     }
 
-    /// Adds one level. Returns false if the hold has ended: then it cannot be re-entered.
-    pub(super) fn deepen(&mut self) -> bool {
+    fn count(&mut self, kind: EntryKind) -> &mut u32 {
+        match kind {
+            EntryKind::Call => &mut self.calls,
+            EntryKind::Guard => &mut self.guards,
+            EntryKind::Member => &mut self.members,
+        }
+    }
+
+    /// Adds an entry. Returns false if the hold has ended: then it cannot be entered.
+    pub(super) fn enter(&mut self, kind: EntryKind) -> bool {
         let is_held = self.wanted() > 0;
-        self.entries += u32::from(is_held);
+        *self.count(kind) += u32::from(is_held);
         is_held
     }
 
-    /// Adds one member. Returns false if the hold has ended: then it cannot be joined.
-    pub(super) fn join(&mut self) -> bool {
-        let is_held = self.wanted() > 0;
-        self.members += u32::from(is_held);
-        is_held
+    /// Removes an entry. Returns whether the hold has ended with it, and not before, because it was given up.
+    pub(super) fn leave(&mut self, kind: EntryKind) -> bool {
+        let was_held = self.wanted() > 0;
+        let count = self.count(kind);
+        *count = count.saturating_sub(1);
+        was_held && self.wanted() == 0
     }
 
-    /// Removes one member.
-    pub(super) fn leave(&mut self) -> Remains {
-        self.members = self.members.saturating_sub(1);
-        self.remains()
+    /// Makes the entry of a call that of a guard.
+    pub(super) fn give_to_guard(&mut self) {
+        self.calls = self.calls.saturating_sub(1);
+        self.guards += 1;
     }
 
     /// Notes that the next change must lengthen the lease.
     pub(super) fn lengthen(&mut self) {
         self.lengthen = true;
-    }
-
-    /// Removes one level. Nothing follows if the hold has ended already, because it was given up.
-    pub(super) fn lessen(&mut self) -> Remains {
-        if self.wanted() == 0 {
-            return Remains::Something;
-        }
-        self.entries = self.entries.saturating_sub(1);
-        self.remains()
-    }
-
-    fn remains(&self) -> Remains {
-        match self.wanted() {
-            0 => Remains::Nothing,
-            _ => Remains::Something,
-        }
     }
 
     /// Returns whether a task must be started that updates the store.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use std::{fmt, mem};
 
 use futures_util::FutureExt;
+use smallvec::SmallVec;
 use tokio::runtime::Handle;
 
 use crate::base::error::{Failure, LockError};
@@ -14,7 +15,7 @@ use crate::base::option_types::Mode;
 use crate::base::options::Terms;
 use crate::base::span::Span;
 use crate::hold::abort::must_abort;
-use crate::hold::depth::Remains;
+use crate::hold::depth::EntryKind;
 use crate::hold::depth_mirror::DepthMirror;
 use crate::hold::exit::Exit;
 use crate::hold::group::Group;
@@ -25,26 +26,29 @@ use crate::queue::Grant;
 #[cfg(test)]
 mod tests;
 
+/// The entries of a body: one, or for work that has left its task one for each acquisition around it, beginning with the
+/// outermost.
+pub(crate) type Entries = SmallVec<[Entry; 1]>;
+
 /// One entry of each hold, in the order in which they were made: first those of holds that enclosing calls began.
-/// Dropping it removes one level from each of them in the background.
+/// Dropping it leaves each of them in the background.
 pub(crate) struct Entry {
     holds: Holds,
     /// The number of holds that it began.
     begun: usize,
     renewals: Arc<RenewalSchedule>,
-    /// Whether it belongs to a guard.
-    is_guards: bool,
+    kind: EntryKind,
 }
 
 impl Entry {
     /// An entry that has no hold yet.
     #[inline]
-    pub(crate) fn new(renewals: &Arc<RenewalSchedule>) -> Self {
+    pub(crate) fn new(renewals: &Arc<RenewalSchedule>, kind: EntryKind) -> Self {
         Self {
             holds: Holds::new(),
             begun: 0,
             renewals: Arc::clone(renewals),
-            is_guards: false,
+            kind,
         }
     }
 
@@ -83,9 +87,9 @@ impl Entry {
     }
 
     /// Enters a hold of an enclosing call once more. A hold that has ended cannot be re-entered, and is left out.
-    pub(crate) fn reenter(&mut self, hold: Arc<Hold>, ttl: Option<Duration>) {
-        if hold.deepen(ttl) {
-            self.holds.push(hold);
+    pub(crate) fn reenter(&mut self, hold: &Arc<Hold>, ttl: Option<Duration>) {
+        if hold.enter(self.kind, ttl) {
+            self.holds.push(Arc::clone(hold));
         }
     }
 
@@ -103,8 +107,25 @@ impl Entry {
 
     /// Notes that it belongs to a guard from now on.
     pub(crate) fn give_to_guard(&mut self) {
-        self.is_guards = true;
-        self.holds.iter().for_each(|hold| hold.add_guard());
+        self.kind = EntryKind::Guard;
+        for hold in &self.holds {
+            hold.change(|state| state.depth.give_to_guard());
+        }
+    }
+
+    /// Keeps the locks that it began for at least this time after their acquisition, whenever their holder leaves. A
+    /// member waits for the end of that time, so until then the hold is renewed and counted like any other.
+    pub(crate) fn keep_for(&self, min_hold: Duration, runtime: &Handle) {
+        for hold in self.begun() {
+            let end = hold.keep_for(min_hold);
+            let mut member = Self::new(&self.renewals, EntryKind::Member);
+            member.reenter(hold, None);
+            let hold = Arc::clone(hold);
+            drop(runtime.spawn(async move {
+                hold.until_kept(end).await;
+                drop(member);
+            }));
+        }
     }
 
     /// The holds, each of them once.
@@ -139,26 +160,33 @@ impl Entry {
 
     /// The loss of the first lock among them, if it must end what is done under them.
     pub(crate) fn lost(&self) -> Option<LockError> {
-        must_abort(&self.holds)
+        must_abort(self.holds.iter())
     }
 
-    /// Removes one level from each hold. The holds that end this way are released together.
+    /// Leaves each hold. Those that end this way are released together.
     #[inline]
     pub(crate) fn exit(mut self) -> Exit {
-        self.leave()
+        let mut exit = Exit::default();
+        self.leave(&mut exit);
+        exit
+    }
+
+    /// Leaves the holds of several entries.
+    pub(crate) fn exit_all(mut entries: Entries) -> Exit {
+        let mut exit = Exit::default();
+        entries.iter_mut().for_each(|entry| entry.leave(&mut exit));
+        exit
     }
 
     #[inline]
-    fn leave(&mut self) -> Exit {
-        let holds = mem::take(&mut self.holds);
-        let left = holds.iter().map(|hold| {
-            let remains = hold.lessen(self.is_guards.into());
-            if remains == Remains::Something {
-                self.mirror_later(hold);
+    fn leave(&mut self, exit: &mut Exit) {
+        for hold in mem::take(&mut self.holds) {
+            if hold.leave(self.kind) {
+                exit.end(&hold, &self.renewals);
+            } else {
+                self.mirror_later(&hold);
             }
-            (hold, remains)
-        });
-        Exit::new(left, &self.renewals)
+        }
     }
 
     /// Updates the store to the wanted depth. The first change is sent before this function returns.
@@ -190,7 +218,9 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.leave().continue_in_background(self.renewals.queues());
+        let mut exit = Exit::default();
+        self.leave(&mut exit);
+        exit.continue_in_background(self.renewals.queues());
     }
 }
 

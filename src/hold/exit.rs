@@ -1,10 +1,10 @@
 //! The exits from holds: the last one to leave a hold ends it.
 
 use std::fmt;
-use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use smallvec::SmallVec;
@@ -14,7 +14,7 @@ use crate::base::background::FinishInBackground;
 use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::timer::{Sleep, sleep};
-use crate::hold::depth::Remains;
+use crate::hold::depth::EntryKind;
 use crate::hold::hold::Hold;
 use crate::hold::renewals::RenewalSchedule;
 use crate::queue::{LocalQueues, Release};
@@ -66,8 +66,8 @@ fn end(hold: &Arc<Hold>, renewals: &RenewalSchedule) -> Option<EndedHold> {
 }
 
 /// Ends the hold of an acquisition that is no longer polled, unless it has ended already.
-pub(super) fn give_up(hold: &Arc<Hold>, renewals: &Arc<RenewalSchedule>) {
-    if hold.lessen(0) == Remains::Nothing {
+pub(super) fn give_up(hold: &Arc<Hold>, renewals: &RenewalSchedule) {
+    if hold.leave(EntryKind::Call) {
         events::acquire_undone(hold.key(), hold.id());
         drop(end(hold, renewals));
     }
@@ -78,13 +78,15 @@ pub(super) fn give_up(hold: &Arc<Hold>, renewals: &Arc<RenewalSchedule>) {
 ///
 /// Fails if a lock turns out to have been lost and this must end the body. Also fails if the store rejects a release. A
 /// loss takes precedence over any other failure.
+#[derive(Default)]
 pub(crate) struct Exit {
     /// The holds whose releases have not ended.
     ended: SmallVec<[EndedHold; 1]>,
-    /// `None` if there is nothing to wait for.
+    timeout: Duration,
+    /// Whether a first request may have no response within that time. Otherwise its response wakes the exit in time, so
+    /// that the first poll arms no timer.
+    may_be_late: bool,
     limit: Option<Sleep>,
-    /// Whether the responses to the first requests wake it before the limit. Then the first poll arms no timer.
-    is_woken: bool,
     failure: Option<Box<LockError>>,
 }
 
@@ -95,25 +97,14 @@ struct EndedHold {
 }
 
 impl Exit {
-    /// The exit of those that have left these holds.
+    /// Ends a hold, which nobody is inside any more.
     #[inline]
-    pub(super) fn new<'a>(
-        left: impl Iterator<Item = (&'a Arc<Hold>, Remains)>,
-        renewals: &RenewalSchedule,
-    ) -> Self {
-        let nothing = left.filter(|(_, remains)| *remains == Remains::Nothing);
-        let ended: SmallVec<_> = nothing
-            .filter_map(|(hold, _)| end(hold, renewals))
-            .collect();
-        let timeout = renewals.response_timeout();
-        let within = |hold: &Hold| renewals.store().answers_within(hold.key());
-        Self {
-            limit: (!ended.is_empty()).then(|| sleep(timeout)),
-            is_woken: ended
-                .iter()
-                .all(|ended: &EndedHold| within(&ended.hold) <= timeout),
-            ended,
-            failure: None,
+    pub(super) fn end(&mut self, hold: &Arc<Hold>, renewals: &RenewalSchedule) {
+        if let Some(ended) = end(hold, renewals) {
+            let timeout = renewals.response_timeout();
+            self.timeout = self.timeout.max(timeout);
+            self.may_be_late |= renewals.store().answers_within(hold.key()) > timeout;
+            self.ended.push(ended);
         }
     }
 
@@ -143,8 +134,10 @@ impl Future for Exit {
             }
             false
         });
-        if let Some(limit) = this.limit.as_mut().filter(|_| !this.ended.is_empty()) {
-            if mem::take(&mut this.is_woken) {
+        if !this.ended.is_empty() {
+            let is_first = this.limit.is_none();
+            let limit = this.limit.get_or_insert_with(|| sleep(this.timeout));
+            if is_first && !this.may_be_late {
                 return Poll::Pending;
             }
             // The limit applies even if the releases have used up the budget of the task.

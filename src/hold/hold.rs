@@ -20,7 +20,7 @@ use crate::base::option_types::{Confirm, Mode, OnLost};
 use crate::base::options::Terms;
 use crate::base::span::Span;
 use crate::base::sync::Mutex;
-use crate::hold::depth::{Depth, Remains};
+use crate::hold::depth::{Depth, EntryKind};
 use crate::hold::group::Group;
 use crate::hold::lease::Lease;
 use crate::hold::place::{Attempts, Place};
@@ -61,8 +61,6 @@ pub(super) struct HoldState {
     pub(super) depth: Depth,
     /// The instant until which the lock is held at least.
     kept_until: Option<Instant>,
-    /// The number of entries that belong to guards. They are in no body that a loss could end.
-    guards: u32,
     /// Whether a wait inside it was chosen to end a deadlock.
     gives_way: bool,
     /// Its place in the schedule of its runtime.
@@ -118,7 +116,6 @@ impl Hold {
             lease: Lease::new(grant.lease, grant.disconnects, terms.max_hold, terms.grace),
             depth: Depth::new(grant.depth),
             kept_until: None,
-            guards: 0,
             gives_way: false,
             place: None,
             attempts: None,
@@ -206,11 +203,11 @@ impl Hold {
         self.change(|state| state.lease.lose(reason));
     }
 
-    /// Adds one level, and requests a lease of at least `ttl`. Returns false if the hold has ended: then it cannot be
+    /// Adds an entry, and requests a lease of at least `ttl`. Returns false if the hold has ended: then it cannot be
     /// entered.
-    pub(super) fn deepen(&self, ttl: Option<Duration>) -> bool {
+    pub(super) fn enter(&self, kind: EntryKind, ttl: Option<Duration>) -> bool {
         let (is_held, is_longer) = self.change(|state| {
-            let is_held = state.depth.deepen();
+            let is_held = state.depth.enter(kind);
             let is_longer = is_held && ttl.is_some_and(|ttl| state.lease.raise_ttl(ttl));
             if is_longer {
                 state.depth.lengthen();
@@ -226,22 +223,9 @@ impl Hold {
         is_held
     }
 
-    /// Removes one level, and this number of guards.
-    pub(super) fn lessen(&self, guards: u32) -> Remains {
-        self.change(|state| {
-            state.guards = state.guards.saturating_sub(guards);
-            state.depth.lessen()
-        })
-    }
-
-    /// Adds one member. Returns false if the hold has ended: then it cannot be joined.
-    pub(super) fn join(&self) -> bool {
-        self.change(|state| state.depth.join())
-    }
-
-    /// Removes one member.
-    pub(super) fn leave(&self) -> Remains {
-        self.change(|state| state.depth.leave())
+    /// Removes an entry. Returns whether the hold has ended with it.
+    pub(super) fn leave(&self, kind: EntryKind) -> bool {
+        self.change(|state| state.depth.leave(kind))
     }
 
     /// Changes the state. Every loss passes through here. The first reason counts, and is reported once.

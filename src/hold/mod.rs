@@ -1,6 +1,7 @@
 //! A lock that is held: how deep, for how long, and by which call graph.
 
 pub(crate) mod abort;
+pub(crate) mod body;
 pub(crate) mod confirm;
 pub(crate) mod deadlock;
 pub(crate) mod depth;
@@ -11,10 +12,8 @@ pub(crate) mod group;
 pub(crate) mod held;
 pub(crate) mod hold;
 pub(crate) mod lease;
-pub(crate) mod member;
 mod place;
 pub(crate) mod poll_watch;
 mod renew_request;
 pub(crate) mod renewals;
 pub(crate) mod scope;
-pub(crate) mod spawned;

@@ -1,17 +1,12 @@
 //! The chain of the locks that the enclosing calls hold, stored in a tokio task-local.
 
-use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::task::{Context, Poll};
 
-use pin_project::{pin_project, pinned_drop};
-use tokio::task::futures::TaskLocalFuture;
 use tokio::{task, task_local};
 
 use crate::base::id::{Owner, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::process::ProcessId;
-use crate::base::span::Span;
 use crate::base::sync::Mutex;
 use crate::hold::held::Held;
 use crate::hold::hold::{CallGraph, Hold};
@@ -68,6 +63,15 @@ impl FramePlace {
 }
 
 impl Frame {
+    /// A frame that has no place yet.
+    pub(super) fn new(locks: &LocksId, holds: &[Arc<Hold>]) -> Arc<Self> {
+        Arc::new(Self {
+            locks: locks.clone(),
+            holds: FrameHolds::of(holds),
+            place: Mutex::default(),
+        })
+    }
+
     /// The holds of one acquisition.
     pub(super) fn holds(&self) -> &[Arc<Hold>] {
         match &self.holds {
@@ -238,60 +242,4 @@ pub fn current() -> Option<Held> {
 #[must_use]
 pub fn current_owner() -> Option<OwnerId> {
     innermost().and_then(|frame| Some(frame.holds().first()?.owner()))
-}
-
-/// A body that runs under a hold.
-#[pin_project(PinnedDrop)]
-pub(crate) struct Inside<F> {
-    frame: Arc<Frame>,
-    span: Span,
-    /// The body, taken out on drop if it must be dropped inside the span.
-    #[pin]
-    body: Option<TaskLocalFuture<Arc<Frame>, F>>,
-}
-
-impl<F> Inside<F> {
-    /// Encloses the body in these holds, in the chain that encloses the poll, and in the span.
-    pub(crate) fn new(locks: &LocksId, holds: &[Arc<Hold>], span: Span, body: F) -> Self
-    where
-        F: Future,
-    {
-        let frame = Arc::new(Frame {
-            locks: locks.clone(),
-            holds: FrameHolds::of(holds),
-            place: Mutex::default(),
-        });
-        Self {
-            frame: Arc::clone(&frame),
-            span,
-            body: Some(CHAIN.scope(frame, body)),
-        }
-    }
-}
-
-impl<F: Future> Future for Inside<F> {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
-        let here = FramePlace::here();
-        *this.frame.place.lock() = here;
-        let Some(body) = this.body.as_pin_mut() else {
-            return Poll::Pending;
-        };
-        this.span.in_scope(|| body.poll(cx))
-    }
-}
-
-/// Drops the body inside its span as well. Tokio's own future drops it inside its scope, wherever that is.
-#[pinned_drop]
-impl<F> PinnedDrop for Inside<F> {
-    fn drop(self: Pin<&mut Self>) {
-        let mut this = self.project();
-        let here = FramePlace::here();
-        *this.frame.place.lock() = here;
-        if this.span.is_open() {
-            this.span.in_scope(|| this.body.set(None));
-        }
-    }
 }

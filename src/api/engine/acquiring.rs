@@ -28,7 +28,7 @@ use crate::hold::entry::Entry;
 use crate::hold::group::Group;
 use crate::hold::hold::{CallGraph, Hold};
 use crate::hold::poll_watch::PollWatch;
-use crate::hold::{confirm, member, scope};
+use crate::hold::{confirm, scope};
 use crate::queue::{Attempted, Grant};
 use crate::store::MOST_TOGETHER;
 
@@ -100,9 +100,7 @@ impl<'a> AcquiringAll<'a> {
             keys => Box::pin(self.acquire_watched(keys)).await?,
         }
         if let Some(min_hold) = self.terms.min_hold {
-            let begun = self.entry.begun().iter();
-            let renewals = &self.engine.renewals;
-            begun.for_each(|hold| member::keep_for(hold, min_hold, renewals, &self.runtime));
+            self.entry.keep_for(min_hold, &self.runtime);
         }
         Ok(())
     }

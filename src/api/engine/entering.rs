@@ -15,6 +15,7 @@ use crate::base::option_types::Mode;
 use crate::base::options::{Options, Retry, Terms, WaitLimit};
 use crate::base::span::Acquisition;
 use crate::base::timer::timeout;
+use crate::hold::depth::EntryKind;
 use crate::hold::entry::Entry;
 use crate::hold::hold::{Hold, Holds};
 use crate::hold::scope;
@@ -62,7 +63,7 @@ impl Engine {
         let mut keys = self.keys(&keys)?;
         let terms = options.resolve(self.defaults)?;
         let runtime = present_runtime()?;
-        let mut entry = Entry::new(&self.renewals);
+        let mut entry = Entry::new(&self.renewals, EntryKind::Call);
         self.reenter(&mut entry, &mut keys, options.ttl, &terms)?;
         entry.reentered()?;
         if keys.is_empty() {
@@ -158,7 +159,7 @@ impl Engine {
         {
             return Err(LockError::upgrade(reader.key().name()));
         }
-        for hold in held {
+        for hold in &held {
             // Only a TTL set by the request lengthens the lease. The default TTL does not.
             entry.reenter(hold, ttl);
         }

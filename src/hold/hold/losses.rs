@@ -44,15 +44,10 @@ impl Hold {
         }
     }
 
-    /// Notes that one of its entries belongs to a guard.
-    pub(in crate::hold) fn add_guard(&self) {
-        self.state.lock().guards += 1;
-    }
-
     /// Returns whether it was lost, and no body is inside that might still end or continue, because only guards keep
     /// it.
     pub(crate) fn is_left_to_guards(&self) -> bool {
-        self.lost().is_some() && self.change(|state| state.depth.is_only(state.guards))
+        self.lost().is_some() && self.change(|state| state.depth.is_left_to_guards())
     }
 
     /// Returns whether the lock is held in the store, as far as this process knows.
