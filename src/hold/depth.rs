@@ -1,26 +1,17 @@
 //! The number of nested entries and members of a hold, and the depth that the store has for it.
 
-use std::mem;
-use std::time::Duration;
-
-use crate::base::id::HoldId;
-use crate::base::option_types::Mode;
 use crate::queue::StoredDepth;
-use crate::store::DepthChange;
 
-/// The depth of one hold. The wanted depth is authoritative. A task updates the store to it, one change at a time.
-/// After an unknown outcome, the next change updates it.
+/// The depth of one hold. The wanted depth is authoritative, and the depth in the store follows.
 #[derive(Debug)]
 pub(crate) struct Depth {
     calls: u32,
     guards: u32,
     members: u32,
     /// The depth is `None` while a change is in flight or its outcome is unknown.
-    stored: StoredDepth,
-    /// Whether a re-entry has requested a longer lease than the store knows of.
-    lengthen: bool,
+    pub(super) stored: StoredDepth,
     /// Whether a task updates the store.
-    is_mirrored: bool,
+    pub(super) has_task: bool,
 }
 
 /// What an entry of a hold belongs to.
@@ -42,8 +33,7 @@ impl Depth {
             guards: 0,
             members: 0,
             stored,
-            lengthen: false,
-            is_mirrored: false,
+            has_task: false,
         }
     }
 
@@ -60,16 +50,6 @@ impl Depth {
     /// Returns whether one member alone is left.
     pub(super) fn is_one_member(&self) -> bool {
         (self.calls, self.guards, self.members) == (0, 0, 1)
-    }
-
-    /// The depth that the store has, for the call graph that continues the hold.
-    pub(super) fn stored(&self) -> StoredDepth {
-        self.stored
-    }
-
-    /// Returns whether a re-entry has requested a longer lease that the store has not confirmed.
-    pub(super) fn is_lengthening(&self) -> bool {
-        self.lengthen
     }
 
     fn count(&mut self, kind: EntryKind) -> &mut u32 {
@@ -101,47 +81,8 @@ impl Depth {
         self.guards += 1;
     }
 
-    /// Notes that the next change must lengthen the lease.
-    pub(super) fn lengthen(&mut self) {
-        self.lengthen = true;
-    }
-
-    /// Returns whether a task must be started that updates the store.
-    pub(super) fn begin_to_mirror(&mut self) -> bool {
-        self.is_stale() && !mem::replace(&mut self.is_mirrored, true)
-    }
-
-    fn is_stale(&self) -> bool {
-        let is_settled = self.stored.depth == Some(self.wanted()) && !self.lengthen;
-        !is_settled && self.wanted() > 0
-    }
-
-    /// The next change for the task to send. From here on the depth in the store is unknown until it is confirmed.
-    /// `None` if there is nothing left to do: then the task ends.
-    pub(super) fn next(&mut self, hold: HoldId, mode: Mode, ttl: Duration) -> Option<DepthChange> {
-        self.is_mirrored = self.is_stale();
-        self.is_mirrored.then(|| {
-            self.stored.depth = None;
-            self.stored.seq += 1;
-            DepthChange {
-                hold,
-                mode,
-                target: self.wanted(),
-                seq: self.stored.seq,
-                ttl,
-                lengthen: self.lengthen,
-            }
-        })
-    }
-
-    /// Notes that the store has this change.
-    pub(super) fn confirm(&mut self, change: DepthChange, ttl: Duration) {
-        self.stored.depth = Some(change.target);
-        self.lengthen &= change.ttl < ttl;
-    }
-
-    /// Notes that the task has ended early.
-    pub(super) fn stop_to_mirror(&mut self) {
-        self.is_mirrored = false;
+    /// Returns whether the store must be updated.
+    pub(super) fn is_stale(&self) -> bool {
+        self.wanted() > 0 && self.stored.depth != Some(self.wanted())
     }
 }

@@ -2,18 +2,51 @@
 
 use std::sync::Arc;
 
+use futures_util::FutureExt;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::base::backoff::Backoff;
 use crate::base::error::LostReason;
 use crate::base::events;
 use crate::base::timer::sleep;
-use crate::hold::hold::Hold;
+use crate::hold::hold::{Hold, HoldState};
+use crate::hold::renewals::RenewalSchedule;
 use crate::queue::LocalQueues;
 use crate::store::{DepthChange, Presence, SetDepth};
 
+/// Updates the store before this function returns, unless the response must be awaited: then a task continues.
+pub(super) fn mirror_now(hold: &Arc<Hold>, renewals: &RenewalSchedule) {
+    if let Some(mirror) = DepthMirror::of(hold, renewals) {
+        // The first change is sent when it is first polled.
+        let mut run = Box::pin(mirror.run());
+        if (&mut run).now_or_never().is_none() {
+            spawn(hold, renewals, run);
+        }
+    }
+}
+
+/// Updates the store in a task. An entry may be dropped where no timer can be armed, so nothing is polled here.
+pub(super) fn mirror_later(hold: &Arc<Hold>, renewals: &RenewalSchedule) {
+    if let Some(mirror) = DepthMirror::of(hold, renewals) {
+        spawn(hold, renewals, mirror.run());
+    }
+}
+
+/// Without a runtime, the work is dropped, and the next entry or exit begins it again.
+fn spawn(
+    hold: &Arc<Hold>,
+    renewals: &RenewalSchedule,
+    work: impl Future<Output = ()> + Send + 'static,
+) {
+    let runtime = renewals.runtime(hold);
+    if let Some(runtime) = runtime.or_else(|| Handle::try_current().ok()) {
+        drop(runtime.spawn(work));
+    }
+}
+
 /// A hold has at most one of them, and it ends when there is nothing left to do.
-pub(super) struct DepthMirror {
+struct DepthMirror {
     hold: Arc<Hold>,
     queues: Arc<LocalQueues>,
     has_ended: bool,
@@ -21,17 +54,21 @@ pub(super) struct DepthMirror {
 
 impl DepthMirror {
     /// `None` if the store has the wanted depth, or another one is updating it.
-    pub(super) fn of(hold: &Arc<Hold>, queues: &Arc<LocalQueues>) -> Option<Self> {
-        let begins = hold.change(|state| state.depth.begin_to_mirror());
+    fn of(hold: &Arc<Hold>, renewals: &RenewalSchedule) -> Option<Self> {
+        let begins = hold.change(|state| {
+            let begins = !state.depth.has_task && is_stale(hold, state);
+            state.depth.has_task |= begins;
+            begins
+        });
         begins.then(|| Self {
             hold: Arc::clone(hold),
-            queues: Arc::clone(queues),
+            queues: Arc::clone(renewals.queues()),
             has_ended: false,
         })
     }
 
     /// Sends one change at a time. The changes that are wanted while one is in flight are combined into the next.
-    pub(super) async fn run(mut self) {
+    async fn run(mut self) {
         let mut backoff = Backoff::default();
         while let Some(change) = self.next() {
             let Self { hold, queues, .. } = &self;
@@ -56,25 +93,47 @@ impl DepthMirror {
         }
     }
 
+    /// The next change. From here on the depth in the store is unknown until the change is confirmed. `None` if there is
+    /// nothing left to do.
     fn next(&mut self) -> Option<DepthChange> {
-        let next = self.hold.change(|state| {
-            let ttl = state.lease.ttl();
+        let hold = &self.hold;
+        let next = hold.change(|state| {
             let is_lost = state.lease.lost_by(Instant::now()).is_some();
-            let next = || state.depth.next(self.hold.id(), self.hold.mode(), ttl);
-            (!is_lost).then(next).flatten()
+            state.depth.has_task = !is_lost && is_stale(hold, state);
+            state.depth.has_task.then(|| {
+                let stored = &mut state.depth.stored;
+                stored.depth = None;
+                stored.seq += 1;
+                DepthChange {
+                    hold: hold.id(),
+                    mode: hold.mode(),
+                    seq: stored.seq,
+                    target: state.depth.wanted(),
+                    ttl: state.lease.ttl(),
+                    lengthen: lengthens(hold, state),
+                }
+            })
         });
         self.has_ended = next.is_none();
         next
     }
 }
 
+fn is_stale(hold: &Hold, state: &HoldState) -> bool {
+    state.depth.is_stale() || (state.depth.wanted() > 0 && lengthens(hold, state))
+}
+
+/// Returns whether a change lengthens the lease. If replicas must have it, the next renewal does.
+fn lengthens(hold: &Hold, state: &HoldState) -> bool {
+    hold.confirm.is_none() && state.lease.is_lengthening()
+}
+
 fn confirm(hold: &Hold, change: DepthChange, sent: Instant) {
     hold.change(|state| {
-        // If replicas must have it, the next renewal lengthens the lease.
-        if change.lengthen && hold.confirm.is_none() {
+        state.depth.stored.depth = Some(change.target);
+        if change.lengthen {
             state.lease.confirm(sent, change.ttl, Instant::now());
         }
-        state.depth.confirm(change, state.lease.ttl());
     });
 }
 
@@ -82,7 +141,7 @@ fn confirm(hold: &Hold, change: DepthChange, sent: Instant) {
 impl Drop for DepthMirror {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.hold.change(|state| state.depth.stop_to_mirror());
+            self.hold.change(|state| state.depth.has_task = false);
         }
     }
 }

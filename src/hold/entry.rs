@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, mem};
 
-use futures_util::FutureExt;
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 
@@ -16,7 +15,7 @@ use crate::base::options::Terms;
 use crate::base::span::Span;
 use crate::hold::abort::must_abort;
 use crate::hold::depth::EntryKind;
-use crate::hold::depth_mirror::DepthMirror;
+use crate::hold::depth_mirror::{mirror_later, mirror_now};
 use crate::hold::exit::Exit;
 use crate::hold::group::Group;
 use crate::hold::hold::{CallGraph, Hold, Holds};
@@ -74,7 +73,7 @@ impl Entry {
         self.renewals.push(hold, runtime);
         if grant.depth.depth != Some(1) {
             // The last change of the previous call graph was not answered.
-            self.mirror_now(hold);
+            mirror_now(hold, &self.renewals);
         }
         hold
     }
@@ -99,7 +98,7 @@ impl Entry {
             if let Some(reason) = hold.lost() {
                 return Err(hold.error(Failure::Lost(reason)));
             }
-            self.mirror_now(hold);
+            mirror_now(hold, &self.renewals);
             events::reentered(hold.key(), hold.id(), || hold.depth());
         }
         Ok(())
@@ -184,34 +183,8 @@ impl Entry {
             if hold.leave(self.kind) {
                 exit.end(&hold, &self.renewals);
             } else {
-                self.mirror_later(&hold);
+                mirror_later(&hold, &self.renewals);
             }
-        }
-    }
-
-    /// Updates the store to the wanted depth. The first change is sent before this function returns.
-    fn mirror_now(&self, hold: &Arc<Hold>) {
-        if let Some(mirror) = DepthMirror::of(hold, self.renewals.queues()) {
-            let mut run = Box::pin(mirror.run());
-            if (&mut run).now_or_never().is_none() {
-                self.spawn(hold, run);
-            }
-        }
-    }
-
-    /// Lets a task update the store to the wanted depth. An entry may be dropped where no timer can be armed, so
-    /// nothing is polled here.
-    fn mirror_later(&self, hold: &Arc<Hold>) {
-        if let Some(mirror) = DepthMirror::of(hold, self.renewals.queues()) {
-            self.spawn(hold, mirror.run());
-        }
-    }
-
-    /// Without a runtime, the work is dropped, and the next entry or exit begins it again.
-    fn spawn(&self, hold: &Arc<Hold>, work: impl Future<Output = ()> + Send + 'static) {
-        let runtime = self.renewals.runtime(hold);
-        if let Some(runtime) = runtime.or_else(|| Handle::try_current().ok()) {
-            drop(runtime.spawn(work));
         }
     }
 }

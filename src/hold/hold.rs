@@ -206,15 +206,10 @@ impl Hold {
     /// Adds an entry, and requests a lease of at least `ttl`. Returns false if the hold has ended: then it cannot be
     /// entered.
     pub(super) fn enter(&self, kind: EntryKind, ttl: Option<Duration>) -> bool {
-        let (is_held, is_longer) = self.change(|state| {
-            let is_held = state.depth.enter(kind);
-            let is_longer = is_held && ttl.is_some_and(|ttl| state.lease.raise_ttl(ttl));
-            if is_longer {
-                state.depth.lengthen();
-            }
-            (is_held, is_longer)
-        });
-        if let (true, Some(ttl), Some(group)) = (is_longer, ttl, &self.group) {
+        let is_held = self.change(|state| state.depth.enter(kind));
+        let ttl = ttl.filter(|_| is_held);
+        let longer = ttl.filter(|ttl| self.change(|state| state.lease.raise_ttl(*ttl)));
+        if let (Some(ttl), Some(group)) = (longer, &self.group) {
             // The first of them to expire ends all.
             for other in group.members() {
                 other.change(|state| state.lease.raise_ttl(ttl));

@@ -27,6 +27,8 @@ pub(crate) const PARTS: u64 = 64;
 #[derive(Debug)]
 pub(crate) struct Lease {
     times: LeaseTimes,
+    /// The TTL of the last confirmed request.
+    confirmed_ttl: Duration,
     /// The count of disconnects before the request that last confirmed the lease.
     disconnects: u64,
     /// The end of `max_hold`.
@@ -63,6 +65,7 @@ impl Lease {
         let is_covered = max_hold.filter(|_| end.is_some()).is_some_and(covers);
         Self {
             times,
+            confirmed_ttl: times.ttl,
             disconnects,
             end: if is_covered {
                 end.min(Some(times.deadline))
@@ -78,6 +81,11 @@ impl Lease {
     /// The length to which it is renewed.
     pub(crate) fn ttl(&self) -> Duration {
         self.times.ttl
+    }
+
+    /// Returns whether a TTL is wanted that is longer than the last confirmed one.
+    pub(crate) fn is_lengthening(&self) -> bool {
+        self.confirmed_ttl < self.times.ttl
     }
 
     /// Makes renewals request at least `ttl` from now on. Returns whether that is longer than before.
@@ -176,6 +184,7 @@ impl Lease {
     pub(crate) fn confirm(&mut self, sent: Instant, ttl: Duration, now: Instant) {
         if self.lost_by(now).is_none() && sent >= self.times.confirmed {
             let confirmed = LeaseTimes::new(sent, ttl, ttl, self.grace);
+            self.confirmed_ttl = ttl;
             self.times.confirmed = sent;
             self.times.renewal_due = self.times.renewal_due.max(confirmed.renewal_due);
             self.times.deadline = self.times.deadline.max(confirmed.deadline);

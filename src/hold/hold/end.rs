@@ -26,7 +26,7 @@ impl Hold {
                 mode: self.mode,
                 tokens: self.tokens,
                 lease: lease.times(),
-                depth: depth.stored(),
+                depth: depth.stored,
                 unanswered: self.unanswered,
                 is_open: lease.lost().is_none(),
                 is_contended: false,
@@ -35,7 +35,7 @@ impl Hold {
             };
             let may_go_on = self.mode == Mode::Exclusive
                 && lease.is_open(disconnects)
-                && !depth.is_lengthening();
+                && !lease.is_lengthening();
             (grant, may_go_on)
         })
     }
