@@ -9,17 +9,15 @@
 //! An acquisition that nothing encloses does not take part. An enclosed one arms one timer after its first request is
 //! answered and it has to wait. The search begins a quarter of a heartbeat after the acquisition began.
 
+use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
-use pin_project::pin_project;
+use tokio::select;
 
-use self::search::Search;
 use crate::base::error::LockError;
-use crate::base::timer::{Sleep, after, sleep_until};
+use crate::base::timer::{after, sleep_until};
 
-mod published;
-mod publisher;
 mod search;
 mod searches;
 mod waiting;
@@ -31,70 +29,31 @@ mod tests;
 pub(crate) use self::searches::Searches;
 pub(crate) use self::waiting::Waiting;
 
-/// Waits for a lock; see [`unless_deadlock`].
-#[pin_project(project = UnlessDeadlockProjection)]
-pub(crate) struct UnlessDeadlock<'a, F> {
-    #[pin]
-    acquiring: F,
-    #[pin]
-    stage: SearchStage,
-    /// The waiting acquisition; `None` after it was passed to the search.
-    waiting: Option<Waiting<'a>>,
-    search: Option<Pin<Box<dyn Future<Output = LockError> + Send + 'a>>>,
-}
-
-#[pin_project(project = SearchStageProjection)]
-enum SearchStage {
-    /// It is certain to be polled when its first request is answered, so no timer is needed until then.
-    Asking,
-    Patient(#[pin] Sleep),
-    Searching,
-}
-
 /// Waits for a lock, unless that is a deadlock and this wait is chosen to give way.
 ///
 /// Dropping it removes what was published, in the background.
-pub(crate) fn unless_deadlock<F>(acquiring: F, waiting: Waiting<'_>) -> UnlessDeadlock<'_, F> {
-    UnlessDeadlock {
-        acquiring,
-        stage: SearchStage::Asking,
-        waiting: Some(waiting),
-        search: None,
+pub(crate) async fn unless_deadlock<T>(
+    mut acquiring: Pin<&mut impl Future<Output = Result<T, LockError>>>,
+    waiting: Waiting<'_>,
+) -> Result<T, LockError> {
+    // It is certain to be polled when its first request is answered, so no timer is needed until then.
+    let first = poll_fn(|cx| match acquiring.as_mut().poll(cx) {
+        Poll::Ready(acquired) => Poll::Ready(Some(acquired)),
+        Poll::Pending if waiting.queues.asks_alone(waiting.key, waiting.hold) => Poll::Pending,
+        Poll::Pending => Poll::Ready(None),
+    });
+    if let Some(acquired) = first.await {
+        return acquired;
     }
-}
-
-impl<F, T> Future for UnlessDeadlock<'_, F>
-where
-    F: Future<Output = Result<T, LockError>>,
-{
-    type Output = Result<T, LockError>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        if let Poll::Ready(acquired) = this.acquiring.poll(cx) {
-            return Poll::Ready(acquired);
-        }
-        if let Some(waiting) = &*this.waiting {
-            if matches!(*this.stage, SearchStage::Asking) {
-                if waiting.queues.asks_alone(waiting.key, waiting.hold) {
-                    return Poll::Pending;
-                }
-                let patience = after(waiting.since, waiting.heartbeat / 4);
-                this.stage.set(SearchStage::Patient(sleep_until(patience)));
-            }
-            if let SearchStageProjection::Patient(pause) = this.stage.as_mut().project() {
-                if pause.poll(cx).is_pending() {
-                    return Poll::Pending;
-                }
-                this.stage.set(SearchStage::Searching);
-            }
-        }
-        if let Some(waiting) = this.waiting.take() {
-            *this.search = Some(Box::pin(Search::new(waiting).run()));
-        }
-        match this.search {
-            Some(search) => search.as_mut().poll(cx).map(Err),
-            None => Poll::Pending,
-        }
+    let patience = after(waiting.since, waiting.heartbeat / 4);
+    select! {
+        biased;
+        acquired = &mut acquiring => return acquired,
+        () = sleep_until(patience) => {}
+    }
+    select! {
+        biased;
+        acquired = acquiring => acquired,
+        error = Box::pin(waiting.search()) => Err(error),
     }
 }

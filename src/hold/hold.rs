@@ -23,7 +23,6 @@ use crate::base::sync::Mutex;
 use crate::hold::depth::{Depth, EntryKind};
 use crate::hold::group::Group;
 use crate::hold::lease::Lease;
-use crate::hold::place::{Attempts, Place};
 use crate::queue::{Grant, TokenSeries};
 
 mod end;
@@ -71,6 +70,22 @@ pub(super) struct HoldState {
     is_renewed_alone: bool,
     /// The span around the hold, until its release is answered.
     span: Span,
+}
+
+/// The place of a hold in the schedule of its runtime. The schedule is ordered by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    /// The time at which the hold is looked at next.
+    pub(super) at: Instant,
+    /// The number of the hold on its runtime.
+    pub(super) number: u64,
+}
+
+/// The attempts to renew a hold that have no response yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attempts {
+    pub(super) first: Instant,
+    pub(super) last: Instant,
 }
 
 impl HoldState {

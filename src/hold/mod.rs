@@ -12,7 +12,6 @@ pub(crate) mod group;
 pub(crate) mod held;
 pub(crate) mod hold;
 pub(crate) mod lease;
-mod place;
 pub(crate) mod poll_watch;
 mod renew_request;
 pub(crate) mod renewals;

@@ -30,7 +30,6 @@ use crate::queue::LocalQueues;
 use crate::store::{ForcedMessage, Holders, Store};
 
 mod attempt;
-mod permit;
 mod runtime_schedule;
 #[cfg(test)]
 mod tests;

@@ -215,7 +215,7 @@ impl<'a> AcquiringAll<'a> {
             let acquired = if detects {
                 let waiting = self.engine.waiting(key, hold, has, terms, &self.runtime);
                 // Boxed, because the usual caller is inside no other lock.
-                Box::pin(unless_lost(has, unless_deadlock(acquired, waiting))).await
+                Box::pin(unless_lost(has, unless_deadlock(pin!(acquired), waiting))).await
             } else if has.is_empty() {
                 acquired.await
             } else {

@@ -7,8 +7,7 @@ use std::time::Duration;
 use tokio::select;
 use tokio::time::Instant;
 
-use super::publisher::Publisher;
-use super::waiting::Waiting;
+use super::waiting::{Publisher, Waiting};
 use super::walk::{Cycle, SecondWalk, Verdict, Walk, WalkResult, WalkStep};
 use crate::base::error::{Blocked, LockError, StoreError};
 use crate::base::events;
@@ -33,19 +32,10 @@ enum Walked {
     Nothing,
 }
 
-/// The search of one wait.
-pub(super) struct Search<'a> {
-    waiting: Waiting<'a>,
-}
-
-impl<'a> Search<'a> {
-    pub(super) fn new(waiting: Waiting<'a>) -> Self {
-        Self { waiting }
-    }
-
+impl Waiting<'_> {
     /// Resolves if the wait is part of a deadlock and must give way, and never otherwise.
-    pub(super) async fn run(self) -> LockError {
-        let mut publisher = Publisher::new(&self.waiting);
+    pub(super) async fn search(self) -> LockError {
+        let mut publisher = Publisher::new(&self);
         // This comes before the first walk: of the waits that wait for each other, the last one sees all others.
         publisher.first().await;
         select! {
@@ -55,16 +45,14 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn store(&self) -> &'a Arc<Store> {
-        self.waiting.queues.store()
+    fn store(&self) -> &Arc<Store> {
+        self.queues.store()
     }
 
     /// Walks immediately, and then two, four, eight … heartbeats after the wait began. After a walk that has seen a
     /// cycle, it walks again soon.
     async fn walks(&self) -> LockError {
-        let Waiting {
-            heartbeat, since, ..
-        } = self.waiting;
+        let (heartbeat, since) = (self.heartbeat, self.since);
         let mut due = 2 * heartbeat;
         loop {
             let walked = self.walk().await;
@@ -78,7 +66,7 @@ impl<'a> Search<'a> {
                     after(since, due)
                 }
                 // The wait stays published, so that other waits of a cycle may find it.
-                Err(error) if self.waiting.has_refused(&error) => pending().await,
+                Err(error) if self.has_refused(&error) => pending().await,
                 Ok(Walked::Changed) | Err(_) => after(now, heartbeat / 4),
             };
             sleep_until(next).await;
@@ -86,9 +74,9 @@ impl<'a> Search<'a> {
     }
 
     async fn walk(&self) -> Result<Walked, StoreError> {
-        let searches = self.waiting.searches;
+        let searches = self.searches;
         let epoch = self.store().connection_epochs();
-        let Some(wait) = self.waiting.wait() else {
+        let Some(wait) = self.wait() else {
             return Ok(Walked::Nothing);
         };
         let mut walk = Walk::new(wait);
@@ -96,7 +84,7 @@ impl<'a> Search<'a> {
             match walk.step() {
                 WalkStep::Ask(question) => walk.see(searches.look(&question).await?),
                 WalkStep::Done(WalkResult::Pause) => {
-                    sleep(searches.published.pause(self.waiting.heartbeat)).await
+                    sleep(searches.published.pause(self.heartbeat)).await
                 }
                 WalkStep::Done(WalkResult::Nothing) => return Ok(Walked::Nothing),
                 WalkStep::Done(WalkResult::Cycle(cycle)) => break cycle,
@@ -104,7 +92,7 @@ impl<'a> Search<'a> {
         };
         let ended = Instant::now();
         // The longest heartbeat of the cycle.
-        let beat = cycle.beat(self.waiting.heartbeat);
+        let beat = cycle.beat(self.heartbeat);
         let mut next = after(ended, beat / 4 * 3);
         for _ in 0..TRIES {
             sleep_until(next).await;
@@ -130,19 +118,19 @@ impl<'a> Search<'a> {
         let mut walk = SecondWalk::new(cycle, ended);
         let verdict = loop {
             match walk.step() {
-                WalkStep::Ask(question) => walk.see(&self.waiting.searches.look(&question).await?),
+                WalkStep::Ask(question) => walk.see(&self.searches.look(&question).await?),
                 WalkStep::Done(verdict) => break verdict,
             }
         };
         // The hold that closes the cycle may have ended, or may no longer enclose this wait.
-        let wait = self.waiting.wait();
+        let wait = self.wait();
         let is_enclosed = wait.is_some_and(|wait| wait.enclosed_by(cycle.closes).is_some());
         Ok(if is_enclosed { verdict } else { Verdict::Gone })
     }
 
     /// Returns whether this wait is the one of the cycle that gives way.
     async fn claim(&self, cycle: &Cycle, beat: Duration) -> Result<bool, StoreError> {
-        let victim = self.waiting.hold;
+        let victim = self.hold;
         let claimed = self.store().ask(ClaimVictim {
             victim,
             others: cycle.waits().filter(|wait| *wait != victim).collect(),
@@ -151,15 +139,16 @@ impl<'a> Search<'a> {
         claimed.await
     }
 
+    /// Gives way as the victim: its locks go to the waiters behind them, and not to itself when it tries again.
     async fn give_way(&self, cycle: &Cycle) -> LockError {
         let owners = cycle.blocked().map(|(wait, _)| wait.id.owner().process());
         let processes = self.store().processes(owners, DESCRIBED_WITHIN).await;
-        self.waiting.give_way();
-        let key = self.waiting.key;
+        self.enclosing().iter().for_each(|hold| hold.give_way());
+        let key = self.key;
         let cycle = blocked(cycle, key, &processes);
         let key = key.name().to_owned();
         let error = LockError::Deadlock { key, cycle };
-        events::deadlock(self.waiting.key, self.waiting.hold, &error);
+        events::deadlock(self.key, self.hold, &error);
         error
     }
 }

@@ -5,10 +5,9 @@ use std::time::Duration;
 use tokio::runtime;
 use tokio::time::Instant;
 
-use super::Hold;
+use super::{Attempts, Hold, Place};
 use crate::base::option_types::{Confirm, Mode};
 use crate::hold::lease::{LeaseAction, PARTS};
-use crate::hold::place::{Attempts, Place};
 
 /// After a verification, the renewals of holds that were verified together are due in this number of parts.
 const SPREAD: u64 = PARTS / 2;

@@ -9,7 +9,7 @@ use tokio::sync::watch::error::RecvError;
 use tokio::time::Instant;
 
 use super::RenewalSchedule;
-use super::permit::Permit;
+use super::runtime_schedule::Permit;
 use crate::base::error::{Effect, StoreError};
 use crate::base::events;
 use crate::base::timer::sleep_until;
