@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::metrics::Classifier;
-use crate::base::options::{Options, Queueing};
+use crate::base::options::{Queueing, Terms};
 use crate::base::time::Grace;
 use crate::store::records::Enclosing;
 use crate::store::redis::Login;
@@ -48,7 +48,8 @@ pub struct LocksBuilder {
     login: Login,
     prefix: String,
     name: Option<Arc<str>>,
-    pub(super) options: Options,
+    pub(super) terms: Terms,
+    pub(super) confirm: Option<(u32, Duration)>,
     pub(super) queueing: Queueing,
     pub(super) inside: Vec<Enclosing>,
     connect_timeout: Option<Duration>,
@@ -74,7 +75,8 @@ impl LocksBuilder {
             login: Login::default(),
             prefix: String::new(),
             name: None,
-            options: Options::default(),
+            terms: Terms::default(),
+            confirm: None,
             queueing: Queueing::default(),
             inside: Vec::new(),
             connect_timeout: None,
@@ -127,7 +129,7 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub fn grace(mut self, grace: Duration) -> Self {
-        self.options.grace = Grace::new(grace);
+        self.terms.grace = Grace::new(grace);
         self
     }
 
@@ -238,7 +240,7 @@ impl fmt::Debug for LocksBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("LocksBuilder")
             .field("prefix", &self.prefix)
-            .field("options", &self.options)
+            .field("terms", &self.terms)
             .field("queueing", &self.queueing)
             .finish_non_exhaustive()
     }

@@ -27,7 +27,7 @@ use crate::base::error::{LockError, StoreError};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::metrics::{self, Classifier};
-use crate::base::options::{Options, Queueing, Terms, WaitLimit};
+use crate::base::options::{Queueing, Terms, WaitLimit};
 use crate::hold::deadlock::{Searches, Waiting};
 use crate::hold::hold::Hold;
 use crate::hold::renewals::RenewalSchedule;
@@ -44,54 +44,48 @@ mod tests;
 /// The state that the clones of one `Locks` share.
 pub(crate) struct Engine {
     id: LocksId,
-    prefix: String,
-    defaults: Options,
+    setup: Setup,
     renewals: Arc<RenewalSchedule>,
     searches: Arc<Searches>,
-    /// The holds that enclose the whole process.
-    inside: Box<[Enclosing]>,
-    class: Classifier,
 }
 
 /// The parts of an engine that the builder sets.
 #[derive(Debug)]
 pub(crate) struct Setup {
     pub(crate) prefix: String,
-    pub(crate) defaults: Options,
+    /// The options with which a request begins.
+    pub(crate) defaults: Terms,
     pub(crate) response_timeout: Duration,
     pub(crate) queueing: Queueing,
+    /// The holds that enclose the whole process.
     pub(crate) inside: Vec<Enclosing>,
     pub(crate) class: Classifier,
 }
 
 impl Engine {
     pub(crate) fn new(store: Arc<Store>, setup: Setup) -> Arc<Self> {
-        let Setup {
-            prefix,
-            defaults,
-            response_timeout,
-            queueing,
-            inside,
-            class,
-        } = setup;
         metrics::describe();
         let searches = Searches::new(Arc::clone(&store));
-        let renewals = RenewalSchedule::new(LocalQueues::new(store, queueing), response_timeout);
+        let renewals = RenewalSchedule::new(
+            LocalQueues::new(store, setup.queueing),
+            setup.response_timeout,
+        );
         let holders: Weak<RenewalSchedule> = Arc::downgrade(&renewals);
         renewals.store().watch(holders);
         Arc::new(Self {
             id: LocksId::of(&renewals),
-            prefix,
-            defaults,
+            setup,
             renewals,
             searches,
-            inside: inside.into(),
-            class,
         })
     }
 
     pub(crate) fn id(&self) -> &LocksId {
         &self.id
+    }
+
+    pub(super) fn defaults(&self) -> Terms {
+        self.setup.defaults
     }
 
     pub(super) fn renewals(&self) -> &Arc<RenewalSchedule> {
@@ -103,8 +97,8 @@ impl Engine {
     }
 
     pub(crate) fn key(&self, name: &str) -> Result<LockKey, LockError> {
-        let mut key = LockKey::new(&self.prefix, name)?;
-        key.set_class(self.class.class(name));
+        let mut key = LockKey::new(&self.setup.prefix, name)?;
+        key.set_class(self.setup.class.class(name));
         Ok(key)
     }
 
@@ -155,7 +149,7 @@ impl Engine {
 
     /// Whether the whole process runs inside holds of another program.
     fn is_inside(&self) -> bool {
-        !self.inside.is_empty()
+        !self.setup.inside.is_empty()
     }
 
     /// Describes an acquisition to the deadlock search. `hold` is the hold that waits. `has` are the holds that it
@@ -174,7 +168,7 @@ impl Engine {
             key,
             hold,
             has,
-            inside: &self.inside,
+            inside: &self.setup.inside,
             heartbeat: queues.heartbeat(terms.ttl),
             since: Instant::now(),
             queues,
@@ -202,8 +196,8 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
             .field("store", self.store())
-            .field("prefix", &self.prefix)
-            .field("defaults", &self.defaults)
+            .field("prefix", &self.setup.prefix)
+            .field("defaults", &self.setup.defaults)
             .finish_non_exhaustive()
     }
 }

@@ -53,7 +53,7 @@ impl LockRequest {
     /// ```
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
         let locks = self.engine.id().clone();
-        let entered = self.engine.enter(self.keys, self.options);
+        let entered = self.engine.enter(self.keys, self.terms);
         let mut entry = match entered.await {
             Ok(entry) => entry,
             Err(error) => return Err(Failing::new(error).await),

@@ -64,8 +64,8 @@ impl LockRequest {
     {
         let engine = Arc::clone(&self.engine);
         let mut request = self.wait(Duration::MAX);
-        request.options.retry = None;
-        if request.options.permits.is_none() {
+        request.terms.retry = None;
+        if request.terms.permits.is_none() {
             engine.check_leads(&request.keys)?;
         }
         loop {

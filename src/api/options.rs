@@ -29,7 +29,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.options.ttl = Some(ttl);
+        (self.terms.ttl, self.terms.own_ttl) = (ttl, Some(ttl));
         self
     }
 
@@ -52,7 +52,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.options.wait = Some(wait.into());
+        self.terms.wait = wait.into();
         self
     }
 
@@ -75,7 +75,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.options.max_hold = Some(max_hold);
+        self.terms.max_hold = Some(max_hold);
         self
     }
 
@@ -104,7 +104,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
-        self.options.on_lost = on_lost;
+        self.terms.on_lost = on_lost;
         self
     }
 }
@@ -125,7 +125,7 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.options.ttl = Some(ttl);
+        self.terms.ttl = ttl;
         self
     }
 
@@ -144,7 +144,7 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.options.wait = Some(wait.into());
+        self.terms.wait = wait.into();
         self
     }
 
@@ -163,7 +163,7 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
-        self.options.max_hold = Some(max_hold);
+        self.terms.max_hold = Some(max_hold);
         self
     }
 
@@ -195,7 +195,7 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub fn confirm(mut self, replicas: u32, within: Duration) -> Self {
-        self.options.confirm = Some((replicas, within));
+        self.confirm = Some((replicas, within));
         self
     }
 }

@@ -7,7 +7,7 @@ use crate::api::engine::Engine;
 use crate::api::with_lock::{TryWithLock, WithLock};
 use crate::base::error::LockError;
 use crate::base::key::Keys;
-use crate::base::options::{Options, Retry, WaitLimit};
+use crate::base::options::{Retry, Terms, WaitLimit};
 
 /// A request for a lock, for a permit, or for several locks together, with its own options.
 /// [`Locks::lock`](crate::Locks::lock), [`semaphore`](crate::Locks::semaphore) and
@@ -35,15 +35,16 @@ use crate::base::options::{Options, Retry, WaitLimit};
 pub struct LockRequest {
     pub(super) engine: Arc<Engine>,
     pub(super) keys: Keys,
-    pub(super) options: Options,
+    pub(super) terms: Terms,
 }
 
 impl LockRequest {
     pub(crate) fn new(engine: Arc<Engine>, keys: Keys) -> Self {
+        let terms = engine.defaults();
         Self {
             engine,
             keys,
-            options: Options::default(),
+            terms,
         }
     }
 
@@ -64,7 +65,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn no_wait(mut self) -> Self {
-        (self.options.wait, self.options.retry) = (Some(WaitLimit::Never), None);
+        (self.terms.wait, self.terms.retry) = (WaitLimit::Never, None);
         self
     }
 
@@ -89,7 +90,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn retry(mut self, attempts: u32, interval: Duration) -> Self {
-        self.options.retry = Some(Retry { attempts, interval });
+        self.terms.retry = Some(Retry { attempts, interval });
         self
     }
 
@@ -126,7 +127,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn min_hold(mut self, min_hold: Duration) -> Self {
-        self.options.min_hold = Some(min_hold);
+        self.terms.min_hold = Some(min_hold);
         self
     }
 
@@ -157,7 +158,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn run<F: Future>(self, body: F) -> WithLock<F> {
-        WithLock::new(self.engine, self.keys, self.options, body)
+        WithLock::new(self.engine, self.keys, self.terms, body)
     }
 
     /// Runs `body` under the lock. See [`Locks::try_with_lock`](crate::Locks::try_with_lock).

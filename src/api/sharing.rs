@@ -30,7 +30,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn read(mut self) -> Self {
-        self.options.mode = Mode::Shared;
+        self.terms.mode = Mode::Shared;
         self
     }
 }
@@ -70,8 +70,8 @@ impl Locks {
     /// ```
     pub fn semaphore(&self, key: impl AsRef<str>, permits: u32) -> LockRequest {
         let mut request = self.lock(key);
-        request.options.mode = Mode::Shared;
-        request.options.permits = Some(permits);
+        request.terms.mode = Mode::Shared;
+        request.terms.permits = Some(permits);
         request
     }
 }

@@ -10,7 +10,7 @@ use pin_project::pin_project;
 use crate::api::engine::Engine;
 use crate::base::error::LockError;
 use crate::base::key::Keys;
-use crate::base::options::Options;
+use crate::base::options::Terms;
 use crate::hold::body::{EnteredBody, Frames};
 use crate::hold::entry::{Entries, Entry};
 
@@ -34,7 +34,7 @@ enum WithLockState<F: Future> {
     /// The future has not been polled yet. The body may be moved until it runs under a lock.
     Idle {
         keys: Keys,
-        options: Options,
+        terms: Terms,
         body: F,
     },
     /// The lock is being acquired.
@@ -48,14 +48,10 @@ enum WithLockState<F: Future> {
 }
 
 impl<F: Future> WithLock<F> {
-    pub(crate) fn new(engine: Arc<Engine>, keys: Keys, options: Options, body: F) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, keys: Keys, terms: Terms, body: F) -> Self {
         Self {
             engine,
-            state: WithLockState::Idle {
-                keys,
-                options,
-                body,
-            },
+            state: WithLockState::Idle { keys, terms, body },
         }
     }
 }
@@ -88,13 +84,8 @@ impl<F: Future> Future for WithLock<F> {
 
 impl<F: Future> WithLockState<F> {
     fn start(mut self: Pin<&mut Self>, engine: &Arc<Engine>) {
-        if let Replaced::Idle {
-            keys,
-            options,
-            body,
-        } = self.as_mut().project_replace(Self::Done)
-        {
-            let entering: BoxFuture<_> = Box::pin(Arc::clone(engine).enter(keys, options));
+        if let Replaced::Idle { keys, terms, body } = self.as_mut().project_replace(Self::Done) {
+            let entering: BoxFuture<_> = Box::pin(Arc::clone(engine).enter(keys, terms));
             self.set(Self::Acquiring {
                 entering,
                 body: Some(body),

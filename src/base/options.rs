@@ -86,36 +86,20 @@ pub(crate) struct Retry {
     pub(crate) interval: Duration,
 }
 
-/// The options as they were given: by the builder for all requests, or by one request.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Options {
-    pub(crate) ttl: Option<Duration>,
-    pub(crate) wait: Option<WaitLimit>,
-    pub(crate) retry: Option<Retry>,
-    pub(crate) max_hold: Option<Duration>,
-    pub(crate) min_hold: Option<Duration>,
-    /// How much longer the lease lasts in the store than here, at least. It is the same for all requests of a `Locks`.
-    pub(crate) grace: Grace,
-    pub(crate) on_lost: OnLost,
-    pub(crate) mode: Mode,
-    /// The number of permits, if the lock is a semaphore.
-    pub(crate) permits: Option<u32>,
-    /// The replicas that must have the lock before it counts, and the time within which they must have it. It is the
-    /// same for all requests of a `Locks`.
-    pub(crate) confirm: Option<(u32, Duration)>,
-}
-
-/// The options of a request, completed and checked against each other.
+/// The options of a request. A request begins with those that the builder has set for all requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// The lease to request: the TTL, or `max_hold` if that is shorter, or `min_hold` if that is longer.
+    /// The lease to request. When the terms are resolved, it is at least `min_hold` and at most `max_hold`.
     pub(crate) ttl: Duration,
+    /// The TTL if the request itself has set it. Only then a re-entry lengthens the lease of its hold.
+    pub(crate) own_ttl: Option<Duration>,
     pub(crate) wait: WaitLimit,
+    pub(crate) retry: Option<Retry>,
     pub(crate) max_hold: Option<Duration>,
     /// The minimum time for which the lock is held. The lease is at least as long, so that the lock is kept if the
     /// holder dies.
     pub(crate) min_hold: Option<Duration>,
-    /// How much longer the lease lasts in the store than here, at least.
+    /// How much longer the lease lasts in the store than here, at least. It is the same for all requests of a `Locks`.
     pub(crate) grace: Grace,
     /// Whether the caller may take over the hold of another call graph in memory.
     pub(crate) may_inherit: bool,
@@ -123,10 +107,30 @@ pub(crate) struct Terms {
     pub(crate) mode: Mode,
     /// The number of permits, if the lock is a semaphore.
     pub(crate) permits: Option<u32>,
+    /// The replicas that must have the lock before it counts. They are the same for all requests of a `Locks`.
     pub(crate) confirm: Option<Confirm>,
 }
 
-impl Options {
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            ttl: Self::DEFAULT_TTL,
+            own_ttl: None,
+            wait: WaitLimit::AtMost(Self::DEFAULT_WAIT),
+            retry: None,
+            max_hold: None,
+            min_hold: None,
+            grace: Grace::NONE,
+            may_inherit: true,
+            on_lost: OnLost::default(),
+            mode: Mode::default(),
+            permits: None,
+            confirm: None,
+        }
+    }
+}
+
+impl Terms {
     pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(30);
     /// The default of `wait`. It is longer than the TTL, so that waiters outlast a dead holder.
     pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(60);
@@ -136,44 +140,27 @@ impl Options {
     /// limit.
     const MAX_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-    /// Completes the options with `defaults`, and checks them against each other.
-    pub(crate) fn resolve(self, defaults: Self) -> Result<Terms, LockError> {
-        let ttl = self.ttl.or(defaults.ttl).unwrap_or(Self::DEFAULT_TTL);
-        let ttl = ttl.max(self.min_hold.unwrap_or_default());
-        let max_hold = self.max_hold.or(defaults.max_hold);
-        let grace = self.grace.max(defaults.grace);
-        if let Some(reason) = self.contradiction(ttl, max_hold, grace) {
+    /// Checks the options against each other, and derives what follows from several of them.
+    pub(crate) fn resolve(mut self) -> Result<Self, LockError> {
+        self.ttl = self.ttl.max(self.min_hold.unwrap_or_default());
+        let lease = self
+            .max_hold
+            .map_or(self.ttl, |max_hold| max_hold.min(self.ttl));
+        if let Some(reason) = self.contradiction(lease) {
             return Err(LockError::config(reason));
         }
-        let confirm = defaults
-            .confirm
-            .map(|(replicas, within)| Confirm::new(replicas, within));
-        let wait = self.wait.or(defaults.wait);
-        Ok(Terms {
-            confirm: confirm.transpose()?,
-            ttl: max_hold.map_or(ttl, |max_hold| max_hold.min(ttl)),
-            wait: wait.unwrap_or(WaitLimit::AtMost(Self::DEFAULT_WAIT)),
-            max_hold,
-            grace,
-            // The store counts milliseconds.
-            min_hold: self.min_hold.filter(|it| it.as_millis() > 0),
-            may_inherit: max_hold.is_none() && self.min_hold.is_none(),
-            on_lost: self.on_lost,
-            mode: self.mode,
-            permits: self.permits,
-        })
+        self.may_inherit = self.max_hold.is_none() && self.min_hold.is_none();
+        // The store counts milliseconds.
+        self.min_hold = self.min_hold.filter(|it| it.as_millis() > 0);
+        self.ttl = lease;
+        Ok(self)
     }
 
-    /// Returns the reason why no lock can have these options, with the TTL, the `max_hold` and the grace that apply.
-    fn contradiction(
-        self,
-        ttl: Duration,
-        max_hold: Option<Duration>,
-        grace: Grace,
-    ) -> Option<String> {
-        let shortest = max_hold.map_or(ttl, |max_hold| max_hold.min(ttl));
+    /// Returns the reason why no lock can have these options.
+    fn contradiction(self, lease: Duration) -> Option<String> {
+        let (ttl, grace) = (self.ttl, self.grace.duration());
         let is_void = |retry: Retry| retry.attempts == 0 || retry.interval.is_zero();
-        let reason = match (self.min_hold, max_hold) {
+        let reason = match (self.min_hold, self.max_hold) {
             _ if self.retry.is_some_and(is_void) => {
                 "neither the `attempts` nor the `interval` of `retry` may be zero".to_owned()
             }
@@ -185,11 +172,8 @@ impl Options {
                     "`max_hold` must be at least a third of the `ttl` of {ttl:?}, not {max_hold:?}"
                 )
             }
-            _ if grace.duration() > shortest / 3 => {
-                let grace = grace.duration();
-                format!(
-                    "`grace` must be at most a third of the lease of {shortest:?}, not {grace:?}"
-                )
+            _ if grace > lease / 3 => {
+                format!("`grace` must be at most a third of the lease of {lease:?}, not {grace:?}")
             }
             (Some(_), _) if self.mode == Mode::Shared => {
                 "a shared lock cannot have a `min_hold`".to_owned()

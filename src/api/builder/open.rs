@@ -8,6 +8,8 @@ use crate::api::engine::{Engine, Setup};
 use crate::api::locks::Locks;
 use crate::base::error::LockError;
 use crate::base::key::LockKey;
+use crate::base::option_types::Confirm;
+use crate::base::options::Terms;
 use crate::base::process;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
@@ -165,17 +167,17 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub fn build_lazy(self) -> Result<Locks, LockError> {
-        self.check()?;
+        let terms = self.checked()?;
         let store = self.store()?;
         if let Some(name) = &self.name {
             process::set_name(Arc::clone(name));
         }
         let response_timeout = self.timeouts().response;
-        Ok(self.over(store, response_timeout))
+        Ok(Self { terms, ..self }.over(store, response_timeout))
     }
 
-    /// Checks the options that are independent of the store.
-    fn check(&self) -> Result<(), LockError> {
+    /// Checks the options that are independent of the store. Returns those with which each request begins.
+    fn checked(&self) -> Result<Terms, LockError> {
         let timeouts = self.timeouts();
         if timeouts.connect.is_zero() || timeouts.response.is_zero() {
             return Err(LockError::config("a timeout must not be zero"));
@@ -187,7 +189,14 @@ impl LocksBuilder {
             )));
         }
         self.queueing.check()?;
-        self.options.resolve(self.options).map(drop)
+        self.terms.resolve()?;
+        let confirm = self
+            .confirm
+            .map(|(replicas, within)| Confirm::new(replicas, within));
+        Ok(Terms {
+            confirm: confirm.transpose()?,
+            ..self.terms
+        })
     }
 
     /// Opens the store, without connecting.
@@ -233,21 +242,13 @@ impl LocksBuilder {
     }
 
     pub(crate) fn over(self, store: Arc<Store>, response_timeout: Duration) -> Locks {
-        let Self {
-            prefix,
-            options,
-            queueing,
-            inside,
-            class,
-            ..
-        } = self;
         let setup = Setup {
-            prefix,
-            defaults: options,
+            prefix: self.prefix,
+            defaults: self.terms,
             response_timeout,
-            queueing,
-            inside,
-            class,
+            queueing: self.queueing,
+            inside: self.inside,
+            class: self.class,
         };
         Locks::new(Engine::new(store, setup))
     }

@@ -1,7 +1,6 @@
 //! The steps from a request to an entry.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::Either;
 use smallvec::SmallVec;
@@ -12,7 +11,7 @@ use super::{Engine, present_runtime};
 use crate::base::error::LockError;
 use crate::base::key::{Keys, LockKey};
 use crate::base::option_types::Mode;
-use crate::base::options::{Options, Retry, Terms, WaitLimit};
+use crate::base::options::{Retry, Terms, WaitLimit};
 use crate::base::span::Acquisition;
 use crate::base::timer::timeout;
 use crate::hold::depth::EntryKind;
@@ -28,23 +27,22 @@ impl Engine {
     pub(crate) fn enter(
         self: Arc<Self>,
         keys: Keys,
-        options: Options,
+        terms: Terms,
     ) -> impl Future<Output = Result<Entry, LockError>> {
-        match options.retry {
-            None => Either::Left(self.enter_once(keys, options)),
-            Some(retry) => Either::Right(Box::pin(self.retry(keys, options, retry))),
+        match terms.retry {
+            None => Either::Left(self.enter_once(keys, terms)),
+            Some(retry) => Either::Right(Box::pin(self.retry(keys, terms, retry))),
         }
     }
 
     async fn retry(
         self: Arc<Self>,
         keys: Keys,
-        options: Options,
+        mut terms: Terms,
         Retry { attempts, interval }: Retry,
     ) -> Result<Entry, LockError> {
-        let wait = Some(WaitLimit::Never);
-        let options = Options { wait, ..options };
-        let attempt = || Arc::clone(&self).enter_once(keys.clone(), options);
+        terms.wait = WaitLimit::Never;
+        let attempt = || Arc::clone(&self).enter_once(keys.clone(), terms);
         for _ in 1..attempts {
             match attempt().await {
                 Err(LockError::Busy { .. }) => {
@@ -59,12 +57,12 @@ impl Engine {
     }
 
     /// Re-enters the locks that enclosing calls hold, and acquires the others: all of them, or none.
-    async fn enter_once(self: Arc<Self>, keys: Keys, options: Options) -> Result<Entry, LockError> {
+    async fn enter_once(self: Arc<Self>, keys: Keys, terms: Terms) -> Result<Entry, LockError> {
         let mut keys = self.keys(&keys)?;
-        let terms = options.resolve(self.defaults)?;
+        let terms = terms.resolve()?;
         let runtime = present_runtime()?;
         let mut entry = Entry::new(&self.renewals, EntryKind::Call);
-        self.reenter(&mut entry, &mut keys, options.ttl, &terms)?;
+        self.reenter(&mut entry, &mut keys, &terms)?;
         entry.reentered()?;
         if keys.is_empty() {
             return Ok(entry);
@@ -136,7 +134,6 @@ impl Engine {
         &self,
         entry: &mut Entry,
         keys: &mut LockKeys,
-        ttl: Option<Duration>,
         terms: &Terms,
     ) -> Result<(), LockError> {
         // Permits are not re-entered: each request takes one more.
@@ -160,8 +157,7 @@ impl Engine {
             return Err(LockError::upgrade(reader.key().name()));
         }
         for hold in &held {
-            // Only a TTL set by the request lengthens the lease. The default TTL does not.
-            entry.reenter(hold, ttl);
+            entry.reenter(hold, terms.own_ttl);
         }
         let is_entered = |key: &LockKey| entry.holds().iter().any(|hold| hold.key() == key);
         keys.retain(|key| !is_entered(key));
