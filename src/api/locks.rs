@@ -12,6 +12,7 @@ use crate::api::request::LockRequest;
 use crate::api::with_lock::{TryWithLock, WithLock};
 use crate::base::error::{LockError, StoreError};
 use crate::base::key::LockKey;
+use crate::base::option_types::Mode;
 
 /// A handle to the locks of one Redis deployment.
 ///
@@ -169,6 +170,45 @@ impl Locks {
     pub fn lock(&self, key: impl AsRef<str>) -> LockRequest {
         let keys = smallvec![key.as_ref().to_owned()];
         LockRequest::new(Arc::clone(&self.engine), keys)
+    }
+
+    /// Returns a request for one of `permits` permits. At most that many callers hold a permit at one time, in all
+    /// processes.
+    ///
+    /// Each permit has its own lease, as a reader's lock has. Waiters are served in the order of their arrival. A
+    /// permit is acquired, held, lost and released like a lock, with the same options: `run`, `acquire`, `try_acquire`,
+    /// `no_wait`. A request never shares the permit of an enclosing call: each request acquires one more. So a caller
+    /// that needs both of the last two permits may wait for itself.
+    ///
+    /// If programs specify different numbers for one key, each request uses its own number. The key is the key of a
+    /// lock: while a permit is held, no writer holds that lock.
+    ///
+    /// # Errors
+    ///
+    /// The errors of a lock, when the request is run or awaited. [`Misuse`](crate::LockError::Misuse) if `permits` is
+    /// 0.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let downloads = locks.semaphore("downloads", 2);
+    /// let first = downloads.clone().acquire().await?;
+    /// let second = downloads.clone().acquire().await?;
+    /// assert!(downloads.clone().try_acquire().await?.is_none());
+    /// first.release().await?;
+    /// downloads.run(async { /* at most one beside us */ }).await?;
+    /// # drop(second);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn semaphore(&self, key: impl AsRef<str>, permits: u32) -> LockRequest {
+        let mut request = self.lock(key);
+        request.terms.mode = Mode::Shared;
+        request.terms.permits = Some(permits);
+        request
     }
 
     /// Returns a request for several locks that are acquired together: all of them, or none. Nothing is sent, and no

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::builder::LocksBuilder;
 use super::request::LockRequest;
-use crate::base::option_types::OnLost;
+use crate::base::option_types::{Mode, OnLost};
 
 impl LockRequest {
     /// Sets the TTL: how long the lock outlives its holder if the holder dies (default 30 s, from 20 ms to 100 years).
@@ -105,6 +105,35 @@ impl LockRequest {
     /// ```
     pub fn on_lost(mut self, on_lost: OnLost) -> Self {
         self.terms.on_lost = on_lost;
+        self
+    }
+
+    /// Shares the lock with other readers, as a reader (default: the lock is held exclusively).
+    ///
+    /// Any number of call graphs hold a shared lock together, each with its own lease. No call graph holds it
+    /// exclusively meanwhile. A reader waits behind a writer that arrived earlier. Inside an enclosing call that holds
+    /// the key exclusively, the lock is re-entered, and stays exclusive.
+    ///
+    /// Readers have the token of the lock that they entered. It is greater than the token of every earlier writer. Two
+    /// equal tokens mean that no writer held the lock in between.
+    ///
+    /// Several keys are shared one after the other, in their order. Each key costs the two requests of a single reader.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let one = locks.lock("report:2026").read().await?;
+    /// let both = locks.lock_all(["report:2025", "report:2026"]).read().no_wait().await?;
+    /// assert!(locks.lock("report:2026").no_wait().await.unwrap_err().is_busy());
+    /// # drop((one, both));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read(mut self) -> Self {
+        self.terms.mode = Mode::Shared;
         self
     }
 }
