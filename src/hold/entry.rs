@@ -17,8 +17,7 @@ use crate::hold::abort::must_abort;
 use crate::hold::depth::EntryKind;
 use crate::hold::depth_mirror::{mirror_later, mirror_now};
 use crate::hold::exit::Exit;
-use crate::hold::group::Group;
-use crate::hold::hold::{CallGraph, Hold, Holds};
+use crate::hold::hold::{CallGraph, Group, Hold, Holds};
 use crate::hold::renewals::RenewalSchedule;
 use crate::queue::Grant;
 
@@ -60,7 +59,7 @@ impl Entry {
         key: &LockKey,
         graph: CallGraph,
         terms: Terms,
-        group: Option<&Arc<Group<Hold>>>,
+        group: Option<&Arc<Group>>,
         runtime: &Handle,
     ) -> &Arc<Hold> {
         let hold = Hold::new(grant, key, graph, terms, group.cloned(), runtime.id());

@@ -29,10 +29,9 @@ fn end(hold: &Arc<Hold>, renewals: &RenewalSchedule) -> Option<EndedHold> {
     if !removed.was_waiting {
         hold.call_off();
     }
-    let is_lone = !hold.gives_way() && hold.group().is_none();
-    let may_hand_off = removed.was_waiting && is_open && is_lone;
+    let may_hand_off = removed.was_waiting && is_open && hold.group.is_none();
     let hand_off = || queues.hand_off(hold.key(), grant);
-    let ended = if hold.is_kept() {
+    let ended = if hold.state.lock().is_kept() {
         // Its runtime has ended, or its `Locks` was closed. The lease is at least as long.
         queues.lost(hold.key(), hold.id());
         hold.end_span();
@@ -42,7 +41,7 @@ fn end(hold: &Arc<Hold>, renewals: &RenewalSchedule) -> Option<EndedHold> {
         None
     } else {
         let release = Release {
-            with_others: hold.group().is_some(),
+            with_others: hold.group.is_some(),
             ..grant.release()
         };
         let releasing = queues.release(hold.key(), release);

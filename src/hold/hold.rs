@@ -21,7 +21,6 @@ use crate::base::options::Terms;
 use crate::base::span::Span;
 use crate::base::sync::Mutex;
 use crate::hold::depth::{Depth, EntryKind};
-use crate::hold::group::Group;
 use crate::hold::lease::Lease;
 use crate::queue::{Grant, TokenSeries};
 
@@ -41,7 +40,7 @@ pub(crate) struct Hold {
     graph: CallGraph,
     on_lost: OnLost,
     /// The holds that were acquired together with it, if it is one of several.
-    group: Option<Arc<Group<Self>>>,
+    pub(super) group: Option<Arc<Group>>,
     /// Whether some acquire of the hold was never answered.
     unanswered: bool,
     /// The number of replicas that must have it before it counts.
@@ -49,7 +48,8 @@ pub(crate) struct Hold {
     /// The runtime on which it is renewed and released.
     runtime: runtime::Id,
     began: Stopwatch,
-    state: Mutex<HoldState>,
+    /// A loss is found and reported by [`change`](Self::change).
+    pub(super) state: Mutex<HoldState>,
     /// The signal of the loss. It also signals the end, and a confirmation, if a renewal is in flight.
     over: Notify,
 }
@@ -60,14 +60,15 @@ pub(super) struct HoldState {
     pub(super) depth: Depth,
     /// The instant until which the lock is held at least.
     kept_until: Option<Instant>,
-    /// Whether a wait inside it was chosen to end a deadlock.
-    gives_way: bool,
+    /// Whether a wait inside it was chosen to end a deadlock. The holder may want the lock again immediately, so waiters
+    /// of other processes go first.
+    pub(super) gives_way: bool,
     /// Its place in the schedule of its runtime.
     place: Option<Place>,
     /// The attempts to renew it that have no response yet.
     attempts: Option<Attempts>,
     /// Whether a renewal must be about this hold only, because a common one may have failed because of it.
-    is_renewed_alone: bool,
+    pub(super) is_renewed_alone: bool,
     /// The span around the hold, until its release is answered.
     span: Span,
 }
@@ -88,8 +89,21 @@ pub(super) struct Attempts {
     pub(super) last: Instant,
 }
 
+/// The holds of several keys that one acquisition has taken. Their loss is common. Its mutex comes after that of the
+/// schedules, and before the state of a hold. A hold does not lock it while its own state is locked.
+pub(crate) type Group = Mutex<GroupState>;
+
+#[derive(Debug, Default)]
+pub(crate) struct GroupState {
+    /// The holds that have not ended.
+    members: Vec<Arc<Hold>>,
+    /// The lock that was lost first, and the reason.
+    loss: Option<(LockKey, LostReason)>,
+}
+
 impl HoldState {
-    fn is_kept(&self) -> bool {
+    /// Returns whether the minimum time is not over.
+    pub(super) fn is_kept(&self) -> bool {
         self.kept_until.is_some_and(|until| Instant::now() < until)
     }
 }
@@ -124,7 +138,7 @@ impl Hold {
         key: &LockKey,
         graph: CallGraph,
         terms: Terms,
-        group: Option<Arc<Group<Self>>>,
+        group: Option<Arc<Group>>,
         runtime: runtime::Id,
     ) -> Arc<Self> {
         let state = HoldState {
@@ -226,7 +240,8 @@ impl Hold {
         let longer = ttl.filter(|ttl| self.change(|state| state.lease.raise_ttl(*ttl)));
         if let (Some(ttl), Some(group)) = (longer, &self.group) {
             // The first of them to expire ends all.
-            for other in group.members() {
+            let others = group.lock().members.clone();
+            for other in others {
                 other.change(|state| state.lease.raise_ttl(ttl));
             }
         }

@@ -8,7 +8,6 @@ pub(crate) mod depth;
 pub(crate) mod depth_mirror;
 pub(crate) mod entry;
 pub(crate) mod exit;
-pub(crate) mod group;
 pub(crate) mod held;
 pub(crate) mod hold;
 pub(crate) mod lease;

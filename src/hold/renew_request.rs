@@ -42,7 +42,7 @@ impl Common {
     pub(super) fn of(hold: &Hold, store: &Store) -> Self {
         let keys = match hold.mode() {
             Mode::Shared => Keys::Of(hold.key().clone()),
-            Mode::Exclusive if hold.is_renewed_alone() => Keys::Alone(hold.id()),
+            Mode::Exclusive if hold.state.lock().is_renewed_alone => Keys::Alone(hold.id()),
             Mode::Exclusive => Keys::Span(store.span(hold.key())),
         };
         let terms = hold.renewal_terms();
@@ -151,7 +151,7 @@ impl RenewRequest {
     pub(super) fn separate_failed(&self, answers: &[RenewAnswer]) {
         for hold in self.those(answers, RenewAnswer::Failed) {
             hold.fail_attempt(self.sent);
-            hold.renew_alone();
+            hold.state.lock().is_renewed_alone = true;
         }
     }
 
@@ -161,7 +161,9 @@ impl RenewRequest {
         let is_common = matches!(self.common.keys, Keys::Span(_)) && self.holds.len() > 1;
         let separates = is_common && Store::may_concern_one_key(error);
         if separates {
-            self.holds.iter().for_each(|hold| hold.renew_alone());
+            for hold in &self.holds {
+                hold.state.lock().is_renewed_alone = true;
+            }
         }
         separates
     }

@@ -122,9 +122,7 @@ impl RenewalSchedule {
 
     /// Removes a hold that ends. It is no longer renewed.
     pub(super) fn remove(&self, hold: &Arc<Hold>) -> Removed {
-        if let Some(group) = hold.group() {
-            group.leave(hold);
-        }
+        hold.leave_group();
         let mut runtimes = self.runtimes.lock();
         let Some(of) = find(&mut runtimes, hold) else {
             return Removed::default();

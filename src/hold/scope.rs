@@ -9,7 +9,7 @@ use crate::base::key::LockKey;
 use crate::base::process::ProcessId;
 use crate::base::sync::Mutex;
 use crate::hold::held::Held;
-use crate::hold::hold::{CallGraph, Hold};
+use crate::hold::hold::{CallGraph, Hold, Holds};
 use crate::hold::renewals::RenewalSchedule;
 
 task_local! {
@@ -21,24 +21,9 @@ task_local! {
 pub(super) struct Frame {
     /// The `Locks` that the hold belongs to.
     locks: LocksId,
-    holds: FrameHolds,
+    /// The holds of one acquisition.
+    holds: Holds,
     place: Mutex<FramePlace>,
-}
-
-/// The holds of one acquisition.
-#[derive(Clone, Debug)]
-enum FrameHolds {
-    One(Arc<Hold>),
-    Several(Arc<[Arc<Hold>]>),
-}
-
-impl FrameHolds {
-    fn of(holds: &[Arc<Hold>]) -> Self {
-        match holds {
-            [hold] => Self::One(Arc::clone(hold)),
-            several => Self::Several(several.into()),
-        }
-    }
 }
 
 /// The place where a body is polled. The chain is what encloses the poll, not what enclosed the caller that created the
@@ -67,17 +52,13 @@ impl Frame {
     pub(super) fn new(locks: &LocksId, holds: &[Arc<Hold>]) -> Arc<Self> {
         Arc::new(Self {
             locks: locks.clone(),
-            holds: FrameHolds::of(holds),
+            holds: holds.into(),
             place: Mutex::default(),
         })
     }
 
-    /// The holds of one acquisition.
     pub(super) fn holds(&self) -> &[Arc<Hold>] {
-        match &self.holds {
-            FrameHolds::One(hold) => std::slice::from_ref(hold),
-            FrameHolds::Several(holds) => holds,
-        }
+        &self.holds
     }
 
     /// The schedule that renews the hold. `None` only if the hold has ended.

@@ -25,8 +25,7 @@ use crate::hold::abort::unless_lost;
 use crate::hold::confirm::{is_behind, verified};
 use crate::hold::deadlock::unless_deadlock;
 use crate::hold::entry::Entry;
-use crate::hold::group::Group;
-use crate::hold::hold::{CallGraph, Hold};
+use crate::hold::hold::{CallGraph, Group, Hold};
 use crate::hold::poll_watch::PollWatch;
 use crate::hold::{confirm, scope};
 use crate::queue::{Attempted, Grant};
@@ -41,7 +40,7 @@ pub(super) struct AcquiringAll<'a> {
     since: Instant,
     pub(super) entry: Entry,
     /// The group of the holds that the acquisition begins. `None` if it begins only one.
-    group: Option<Arc<Group<Hold>>>,
+    group: Option<Arc<Group>>,
     /// Gives up the holds that the acquisition begins. `None` if it waits for nothing after the first one.
     watch: Option<Arc<PollWatch>>,
     /// The call graph of the caller, until the first hold takes it.
@@ -70,7 +69,7 @@ impl<'a> AcquiringAll<'a> {
             runtime,
             since,
             entry,
-            group: is_several.then(Group::new),
+            group: is_several.then(Arc::default),
             watch: None,
             hold: graph.owner().next_hold(),
             graph: Some(graph),
@@ -118,7 +117,7 @@ impl<'a> AcquiringAll<'a> {
             }
             self.begin_anew();
             self.entry.forget_begun();
-            self.group = self.group.as_ref().map(|_| Group::new());
+            self.group = self.group.as_ref().map(|_| Arc::default());
         }
     }
 
@@ -131,7 +130,10 @@ impl<'a> AcquiringAll<'a> {
                 self.take(key).await?;
             }
             // Each hold is renewed before its confirmation, so that the replicas have only one request to confirm.
-            several => self.take_several(several).await?,
+            several => {
+                self.take_all(several).await?;
+                self.verify().await?;
+            }
         }
         if confirm.is_some() {
             let begun = self.entry.begun().iter();
@@ -139,13 +141,6 @@ impl<'a> AcquiringAll<'a> {
             try_join_all(confirms).await?;
         }
         Ok(())
-    }
-
-    /// Acquires the locks of several keys, and waits until each has been confirmed since the last loss of its
-    /// connection.
-    async fn take_several(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
-        self.take_all(keys).await?;
-        self.verify().await
     }
 
     /// Takes the call graph for the next hold.

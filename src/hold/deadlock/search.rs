@@ -83,9 +83,7 @@ impl Waiting<'_> {
         let cycle = loop {
             match walk.step() {
                 WalkStep::Ask(question) => walk.see(searches.look(&question).await?),
-                WalkStep::Done(WalkResult::Pause) => {
-                    sleep(searches.published.pause(self.heartbeat)).await
-                }
+                WalkStep::Done(WalkResult::Pause) => sleep(searches.pause(self.heartbeat)).await,
                 WalkStep::Done(WalkResult::Nothing) => return Ok(Walked::Nothing),
                 WalkStep::Done(WalkResult::Cycle(cycle)) => break cycle,
             }
@@ -143,7 +141,9 @@ impl Waiting<'_> {
     async fn give_way(&self, cycle: &Cycle) -> LockError {
         let owners = cycle.blocked().map(|(wait, _)| wait.id.owner().process());
         let processes = self.store().processes(owners, DESCRIBED_WITHIN).await;
-        self.enclosing().iter().for_each(|hold| hold.give_way());
+        for hold in self.enclosing() {
+            hold.state.lock().gives_way = true;
+        }
         let key = self.key;
         let cycle = blocked(cycle, key, &processes);
         let key = key.name().to_owned();

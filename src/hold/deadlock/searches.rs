@@ -27,7 +27,8 @@ const WALKERS: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Searches {
     store: Arc<Store>,
-    pub(super) published: Arc<PublishedCount>,
+    /// The number of published waits.
+    published: AtomicUsize,
     /// A time of each server that was read on the present connection, by what the waits there have in common.
     known: Mutex<HashMap<Option<u16>, KnownTime>>,
 }
@@ -43,9 +44,30 @@ impl Searches {
     pub(crate) fn new(store: Arc<Store>) -> Arc<Self> {
         Arc::new(Self {
             store,
-            published: Arc::default(),
+            published: AtomicUsize::new(0),
             known: Mutex::default(),
         })
+    }
+
+    /// Counts a published wait, until it ends.
+    pub(super) fn begin(&self) {
+        self.published.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn end(&self) {
+        self.published.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn are_many(&self) -> bool {
+        self.published.load(Ordering::Relaxed) > MANY
+    }
+
+    /// The pause of a walk after a limited number of lookups. However many waits walk, together they make the same
+    /// number of lookups in a heartbeat.
+    pub(super) fn pause(&self, heartbeat: Duration) -> Duration {
+        let walkers = self.published.load(Ordering::Relaxed).div_ceil(WALKERS);
+        let walkers = u32::try_from(walkers).unwrap_or(u32::MAX).max(1);
+        (heartbeat / 4).saturating_mul(walkers)
     }
 
     /// A time of the store that has the records of this owner, if one is known.
@@ -109,40 +131,5 @@ impl WalkQuestion {
                 Sight::Waits(SeenWaits { at, waits }, asked)
             }
         }
-    }
-}
-
-/// The number of published waits of one `Locks`.
-#[derive(Debug, Default)]
-pub(super) struct PublishedCount(AtomicUsize);
-
-impl PublishedCount {
-    pub(super) fn enter(self: &Arc<Self>) -> Counted {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Counted(Arc::clone(self))
-    }
-
-    /// The pause of a walk after a limited number of lookups. However many waits walk, together they make the same
-    /// number of lookups in a heartbeat.
-    pub(super) fn pause(&self, heartbeat: Duration) -> Duration {
-        let walkers = self.0.load(Ordering::Relaxed).div_ceil(WALKERS);
-        let walkers = u32::try_from(walkers).unwrap_or(u32::MAX).max(1);
-        (heartbeat / 4).saturating_mul(walkers)
-    }
-}
-
-/// One published wait.
-#[derive(Debug)]
-pub(super) struct Counted(Arc<PublishedCount>);
-
-impl Counted {
-    pub(super) fn are_many(&self) -> bool {
-        self.0.0.load(Ordering::Relaxed) > MANY
-    }
-}
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

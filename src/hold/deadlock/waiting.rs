@@ -13,7 +13,7 @@ use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::searches::{Counted, Searches};
+use super::searches::Searches;
 use crate::base::error::StoreError;
 use crate::base::events;
 use crate::base::id::{HoldId, OwnerId};
@@ -97,7 +97,6 @@ impl fmt::Debug for Waiting<'_> {
 /// The record of one wait, with each owner of a hold that encloses it.
 pub(super) struct Publisher<'a> {
     waiting: &'a Waiting<'a>,
-    counted: Counted,
     records: Vec<Record>,
 }
 
@@ -111,11 +110,11 @@ struct Record {
 
 impl<'a> Publisher<'a> {
     pub(super) fn new(waiting: &'a Waiting<'a>) -> Self {
+        waiting.searches.begin();
         let wait = waiting.wait();
         let owners = wait.as_ref().map(owners).unwrap_or_default().into_iter();
         Self {
             waiting,
-            counted: waiting.searches.published.enter(),
             records: owners.map(|owner| Record { owner, known: None }).collect(),
         }
     }
@@ -124,7 +123,7 @@ impl<'a> Publisher<'a> {
     /// are published.
     fn beat(&self) -> Duration {
         let heartbeat = self.waiting.heartbeat;
-        if self.counted.are_many() {
+        if self.waiting.searches.are_many() {
             2 * heartbeat
         } else {
             heartbeat
@@ -240,5 +239,6 @@ impl Drop for Publisher<'_> {
     fn drop(&mut self) {
         let records = mem::take(&mut self.records);
         self.withdraw(records);
+        self.waiting.searches.end();
     }
 }

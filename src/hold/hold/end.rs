@@ -19,7 +19,8 @@ impl Hold {
     /// Ends the hold. Returns the grant for a call graph that would continue it, and whether one may, after this number
     /// of disconnects.
     pub(in crate::hold) fn end(&self, disconnects: u64) -> (Grant, bool) {
-        self.change(|HoldState { lease, depth, .. }| {
+        self.change(|state| {
+            let HoldState { lease, depth, .. } = state;
             lease.end(Instant::now());
             let grant = Grant {
                 hold: self.id,
@@ -35,7 +36,8 @@ impl Hold {
             };
             let may_go_on = self.mode == Mode::Exclusive
                 && lease.is_open(disconnects)
-                && !lease.is_lengthening();
+                && !lease.is_lengthening()
+                && !state.gives_way;
             (grant, may_go_on)
         })
     }
@@ -54,11 +56,6 @@ impl Hold {
     pub(in crate::hold) fn keep_no_longer(&self) {
         self.state.lock().kept_until = None;
         self.call_off();
-    }
-
-    /// Returns whether the minimum time is not over.
-    pub(in crate::hold) fn is_kept(&self) -> bool {
-        self.state.lock().is_kept()
     }
 
     /// Waits until the minimum time is over, at `end`, or no longer matters. After a loss it still does: the store may
@@ -84,16 +81,6 @@ impl Hold {
             },
         );
         self.call_off();
-    }
-
-    /// Notes that its holder gives way to a deadlock. The holder may want the lock again immediately, so waiters of
-    /// other processes go first.
-    pub(in crate::hold) fn give_way(&self) {
-        self.state.lock().gives_way = true;
-    }
-
-    pub(in crate::hold) fn gives_way(&self) -> bool {
-        self.state.lock().gives_way
     }
 
     /// Sets the span of the hold.

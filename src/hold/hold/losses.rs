@@ -1,5 +1,6 @@
 //! The loss of a lock: how it is reported, and its effect on the other locks that were acquired together with it.
 
+use std::ptr;
 use std::sync::Arc;
 
 use tokio::select;
@@ -9,7 +10,6 @@ use super::Hold;
 use crate::base::error::{Failure, LockError, LostReason};
 use crate::base::sync::until;
 use crate::base::timer::sleep_until;
-use crate::hold::group::Group;
 
 impl Hold {
     pub(crate) fn lost_error(&self, reason: LostReason) -> LockError {
@@ -20,7 +20,7 @@ impl Hold {
     pub(in crate::hold) fn error(&self, failure: Failure) -> LockError {
         let is_shared = matches!(failure, Failure::Lost(LostReason::Sibling));
         let group = self.group.as_ref().filter(|_| is_shared);
-        match group.and_then(|group| group.loss()) {
+        match group.and_then(|group| group.lock().loss.clone()) {
             Some((key, reason)) => Failure::Lost(reason).on(key.name()),
             None => failure.on(self.key.name()),
         }
@@ -59,30 +59,44 @@ impl Hold {
         }
     }
 
-    /// The holds that were acquired together with it.
-    pub(in crate::hold) fn group(&self) -> Option<&Arc<Group<Self>>> {
-        self.group.as_ref()
-    }
-
     /// The loss of one of several locks is the loss of all of them.
     pub(super) fn lose_others(&self, reason: LostReason) {
-        if let Some(group) = &self.group
-            && group.lose(&self.key, reason)
-        {
-            let members = group.members();
-            members
-                .iter()
-                .for_each(|other| other.lose(LostReason::Sibling));
+        let Some(group) = &self.group else {
+            return;
+        };
+        let mut state = group.lock();
+        if state.loss.is_none() {
+            state.loss = Some((self.key.clone(), reason));
+            let members = state.members.clone();
+            drop(state);
+            for other in members {
+                other.lose(LostReason::Sibling);
+            }
         }
     }
 
     /// Joins the holds that are acquired together with it. The loss of one of them is also its loss.
     pub(in crate::hold) fn join_group(self: &Arc<Self>) {
         if let Some(group) = &self.group {
-            group.join(self);
-            if group.loss().is_some() {
+            let mut state = group.lock();
+            state.members.push(Arc::clone(self));
+            let is_lost = state.loss.is_some();
+            drop(state);
+            if is_lost {
                 self.lose(LostReason::Sibling);
             }
+        }
+    }
+
+    /// Leaves them, because it ends.
+    pub(in crate::hold) fn leave_group(&self) {
+        if let Some(group) = &self.group {
+            let mut state = group.lock();
+            let mut members = state.members.iter();
+            let at = members.position(|member| ptr::eq(&**member, self));
+            let left = at.map(|at| state.members.remove(at));
+            drop(state);
+            drop(left);
         }
     }
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Attempts, Hold, Place};
 use crate::base::option_types::{Confirm, Mode};
-use crate::hold::lease::{LeaseAction, PARTS};
+use crate::hold::lease::PARTS;
 
 /// After a verification, the renewals of holds that were verified together are due in this number of parts.
 const SPREAD: u64 = PARTS / 2;
@@ -29,19 +29,9 @@ impl Hold {
         self.state.lock().lease.deadline()
     }
 
-    /// The time at which the lease must be handled; see [`Lease::due`](crate::hold::lease::Lease::due).
-    pub(in crate::hold) fn due(&self, disconnects: u64) -> Instant {
-        self.state.lock().lease.due(disconnects)
-    }
-
     /// Returns whether it was neither ended nor lost, so that renewals matter.
     pub(in crate::hold) fn is_renewed(&self) -> bool {
         self.depth() > 0 && self.lost().is_none()
-    }
-
-    /// The action that the lease needs. It reports no loss, so that it may be called under the mutex of the schedules.
-    pub(in crate::hold) fn next_action(&self, disconnects: u64, now: Instant) -> LeaseAction {
-        self.state.lock().lease.look(disconnects, now)
     }
 
     /// The count of disconnects before the request that last confirmed the lease.
@@ -72,11 +62,6 @@ impl Hold {
         if had_attempts {
             self.over.notify_waiters();
         }
-    }
-
-    /// Returns whether a renewal that is sent at this instant is a verification, before its time.
-    pub(in crate::hold) fn is_early(&self, sent: Instant) -> bool {
-        self.state.lock().lease.is_early(sent)
     }
 
     /// Chooses the time of the next renewal after one, so that holds meet, and those that a disconnect has made due
@@ -163,15 +148,5 @@ impl Hold {
             ..it
         });
         is_last
-    }
-
-    /// Returns whether the next request that renews it must be about this hold only.
-    pub(in crate::hold) fn is_renewed_alone(&self) -> bool {
-        self.state.lock().is_renewed_alone
-    }
-
-    /// Makes the next request that renews it be about this hold only.
-    pub(in crate::hold) fn renew_alone(&self) {
-        self.state.lock().is_renewed_alone = true;
     }
 }

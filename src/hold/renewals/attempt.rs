@@ -60,7 +60,7 @@ impl RenewalSchedule {
 
     fn finish(&self, request: &RenewRequest, answers: &[RenewAnswer]) {
         for hold in request.renewed(answers) {
-            let was_early = hold.is_early(request.sent);
+            let was_early = hold.state.lock().lease.is_early(request.sent);
             request.confirm(hold);
             hold.align(self.epoch, was_early);
             let renewed = || events::renewed(hold.key(), hold.id(), hold.deadline());
@@ -69,7 +69,8 @@ impl RenewalSchedule {
         // A hold whose renewal has failed is still due.
         let earliest = request.sent + MIN_PATIENCE;
         self.put_back(&request.holds, |hold| {
-            hold.due(self.disconnects_of(hold.key())).max(earliest)
+            let disconnects = self.disconnects_of(hold.key());
+            hold.state.lock().lease.due(disconnects).max(earliest)
         });
     }
 

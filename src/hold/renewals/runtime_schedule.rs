@@ -163,7 +163,8 @@ impl RuntimeSchedule {
     fn reschedule(&mut self, store: &Store) {
         let holds = mem::take(&mut self.holds).into_iter();
         let holds = holds.map(|(place, hold)| {
-            let due = hold.due(store.disconnects_of(hold.key()));
+            let disconnects = store.disconnects_of(hold.key());
+            let due = hold.state.lock().lease.due(disconnects);
             let is_idle = hold.silent_since().is_none();
             let moved = is_idle.then(|| hold.move_to(due)).flatten();
             (moved.map_or(place, |(_, to)| to), hold)
@@ -180,7 +181,10 @@ impl RuntimeSchedule {
         now: Instant,
         turn: &mut Turn,
     ) -> Instant {
-        match hold.next_action(store.disconnects_of(hold.key()), now) {
+        let disconnects = store.disconnects_of(hold.key());
+        // A loss is not reported here, because the mutex of the schedules is locked.
+        let action = hold.state.lock().lease.look(disconnects, now);
+        match action {
             LeaseAction::WaitUntil(at) => return at,
             LeaseAction::Lose => {
                 turn.lost.push(Arc::clone(hold));
