@@ -98,7 +98,7 @@ impl<F: Future> WithLockState<F> {
         self.set(Self::Entered(match entered {
             Ok(entry) => {
                 let frames = Frames::of(engine.id(), entry.holds());
-                EnteredBody::new(frames, entry.span(), Entries::from_iter([entry]), body)
+                EnteredBody::new(frames, entry.span(), Entries::from_buf([entry]), body)
             }
             Err(error) => EnteredBody::failed(error),
         }));

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, mem};
+use std::fmt;
 
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
@@ -178,7 +178,9 @@ impl Entry {
 
     #[inline]
     fn leave(&mut self, exit: &mut Exit) {
-        for hold in mem::take(&mut self.holds) {
+        self.holds.reverse();
+        // If one of them panics, the others are left when the entry is dropped.
+        while let Some(hold) = self.holds.pop() {
             if hold.leave(self.kind) {
                 exit.end(&hold, &self.renewals);
             } else {
