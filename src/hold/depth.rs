@@ -80,9 +80,4 @@ impl Depth {
         self.calls = self.calls.saturating_sub(1);
         self.guards += 1;
     }
-
-    /// Returns whether the store must be updated.
-    pub(super) fn is_stale(&self) -> bool {
-        self.wanted() > 0 && self.stored.depth != Some(self.wanted())
-    }
 }

@@ -75,7 +75,12 @@ impl DepthMirror {
             let sent = Instant::now();
             let key = hold.key().clone();
             match queues.store().ask(SetDepth { key, change }).await {
-                Ok(Presence::Present) => confirm(hold, change, sent),
+                Ok(Presence::Present) => hold.change(|state| {
+                    state.depth.stored.depth = Some(change.target);
+                    if change.lengthen {
+                        state.lease.confirm(sent, change.ttl, Instant::now());
+                    }
+                }),
                 // The release of the last to leave has overtaken this change.
                 Ok(Presence::Gone) if hold.depth() == 0 => return,
                 Ok(Presence::Gone) => {
@@ -98,8 +103,8 @@ impl DepthMirror {
     fn next(&mut self) -> Option<DepthChange> {
         let hold = &self.hold;
         let next = hold.change(|state| {
-            let is_lost = state.lease.lost_by(Instant::now()).is_some();
-            state.depth.has_task = !is_lost && is_stale(hold, state);
+            state.lease.lost_by(Instant::now());
+            state.depth.has_task = is_stale(hold, state);
             state.depth.has_task.then(|| {
                 let stored = &mut state.depth.stored;
                 stored.depth = None;
@@ -119,22 +124,16 @@ impl DepthMirror {
     }
 }
 
+/// Returns whether the store must be updated.
 fn is_stale(hold: &Hold, state: &HoldState) -> bool {
-    state.depth.is_stale() || (state.depth.wanted() > 0 && lengthens(hold, state))
+    let wanted = state.depth.wanted();
+    let is_held = wanted > 0 && state.lease.lost().is_none();
+    is_held && (state.depth.stored.depth != Some(wanted) || lengthens(hold, state))
 }
 
 /// Returns whether a change lengthens the lease. If replicas must have it, the next renewal does.
 fn lengthens(hold: &Hold, state: &HoldState) -> bool {
     hold.confirm.is_none() && state.lease.is_lengthening()
-}
-
-fn confirm(hold: &Hold, change: DepthChange, sent: Instant) {
-    hold.change(|state| {
-        state.depth.stored.depth = Some(change.target);
-        if change.lengthen {
-            state.lease.confirm(sent, change.ttl, Instant::now());
-        }
-    });
 }
 
 /// The task may end with its runtime.

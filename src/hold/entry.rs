@@ -1,8 +1,8 @@
 //! One level of the holds that an acquisition has entered, with how they are entered and left.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use std::fmt;
 
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
