@@ -38,9 +38,9 @@ pub use self::api::close::CloseReport;
 #[cfg_attr(docsrs, doc(cfg(feature = "credentials")))]
 pub use self::api::credentials;
 pub use self::api::guard::LockGuard;
+pub use self::api::in_current_call::{FutureExt, spawn, spawn_blocking};
 pub use self::api::locks::Locks;
 pub use self::api::request::LockRequest;
-pub use self::api::spawn::{FutureExt, spawn, spawn_blocking};
 pub use self::base::error::{Blocked, LockError, LostReason, StoreError};
 pub use self::base::fence::FenceSql;
 pub use self::base::id::FencingToken;

@@ -6,12 +6,12 @@ pub(crate) mod close;
 pub mod credentials;
 pub(crate) mod engine;
 pub(crate) mod guard;
+pub(crate) mod in_current_call;
 pub(crate) mod installed;
 pub(crate) mod leader;
 pub(crate) mod locks;
 mod options;
 pub(crate) mod request;
-pub(crate) mod spawn;
 pub(crate) mod with_lock;
 
 pub mod __admin;
