@@ -306,7 +306,6 @@ impl Connector {
             (state.enter(Stage::Closed), state.unproven.take())
         };
         drop(before);
-        self.source.close();
     }
 
     fn error(&self, effect: Effect, cause: &'static str) -> StoreError {

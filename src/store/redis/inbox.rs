@@ -90,9 +90,8 @@ impl Inbox {
         true
     }
 
-    /// Closes the inbox, and the connections of its source. The next waiter would open it again.
+    /// Closes the inbox. The next waiter would open it again.
     pub(super) fn close(&self) {
-        self.ground.source.close();
         drop(self.subscription.lock().take());
     }
 

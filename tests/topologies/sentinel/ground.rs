@@ -6,6 +6,7 @@ use crate::support::clients::TO_ALL;
 use crate::support::rig::KEY;
 use crate::support::sentinel::NAME;
 use crate::support::{DEADLINE, RedisServer, SentinelSet, eventually};
+use futures_util::future::join_all;
 use reentry::{Locks, LocksBuilder};
 
 /// The maximum time for a failover and everything after it on a busy machine.
@@ -140,14 +141,14 @@ impl Lease {
     }
 }
 
-/// The number of connections of programs to a sentinel. They are subscribed, unlike those of other sentinels.
-pub(super) async fn watchers(sentinel: &RedisServer) -> usize {
-    let clients = sentinel.ask("CLIENT LIST TYPE pubsub").await;
-    clients.lines().filter(|line| !line.is_empty()).count()
-}
-
-pub(super) async fn until_watched(sentinel: &RedisServer, count: usize) {
-    let watched = async || watchers(sentinel).await == count;
-    let what = format!("{count} connections watch");
-    eventually(PATIENCE, &what, watched).await;
+/// Waits until no program is connected to these sentinels. They are connected to each other.
+pub(super) async fn until_unvisited(set: &SentinelSet) {
+    let unvisited = async || {
+        let clients = set.sentinels.iter().map(|it| it.ask("CLIENT LIST"));
+        let clients = join_all(clients).await.join("\n");
+        let mut lines = clients.lines().filter(|line| !line.is_empty());
+        // One line is that of the request itself.
+        lines.all(|line| line.contains(" name=sentinel-") || line.contains(" cmd=client"))
+    };
+    eventually(PATIENCE, "no connection is left", unvisited).await;
 }

@@ -36,9 +36,6 @@ pub(crate) trait Source: Send + Sync {
 
     /// Doubts that the server is still the right one, because it has no replicas.
     fn doubt(&self) {}
-
-    /// Closes the connections that the source itself keeps.
-    fn close(&self) {}
 }
 
 /// The functions that are called for events of a connection, in the task that reads it.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::time::Instant;
 
+use crate::base::error::StoreError;
 use crate::base::timer::{Elapsed, after, timeout_at};
 
 /// The time for which the other servers are waited for after most of them have answered. After a silence of this length
@@ -12,36 +13,40 @@ use crate::base::timer::{Elapsed, after, timeout_at};
 pub(crate) const GRACE: Duration = Duration::from_millis(100);
 
 /// Asks `at_once` servers in parallel. Asks one more after each failure, and after each silence until most have
-/// answered. Most is more than half of those that are asked first. Returns `after_any` after the first answer, and
-/// `after_most` after most have answered.
-pub(super) async fn ask_most<T, E, A>(
+/// answered. Most is more than half of those that are asked first. Returns the answers `after_any` after the first one,
+/// [`GRACE`] after most have answered, or at the limit. Returns one of the errors too, and rather that of a server that
+/// is unavailable: it may know more than those that reject the question.
+pub(super) async fn ask_most<T, A>(
     mut servers: impl Iterator<Item = A>,
     at_once: usize,
     after_any: Duration,
-    after_most: Duration,
-    mut hear: impl FnMut(Result<T, E>),
-) where
-    A: Future<Output = Result<T, E>>,
+    limit: Duration,
+) -> (Vec<T>, Option<StoreError>)
+where
+    A: Future<Output = Result<T, StoreError>>,
 {
     let mut asked: FuturesUnordered<_> = servers.by_ref().take(at_once).collect();
     let mut missing = asked.len() / 2 + 1;
-    let mut until = after(Instant::now(), Duration::MAX);
+    let mut until = after(Instant::now(), limit);
+    let (mut answers, mut error) = (Vec::new(), None);
     loop {
         let now = Instant::now();
         let silence = (missing > 0).then(|| after(now, GRACE));
         match timeout_at(silence.map_or(until, |it| it.min(until)), asked.next()).await {
-            Ok(Some(heard)) => {
-                let is_answer = heard.is_ok();
-                hear(heard);
-                if is_answer {
-                    missing = missing.saturating_sub(1);
-                    let rest = if missing > 0 { after_any } else { after_most };
-                    until = until.min(after(Instant::now(), rest));
-                    continue;
+            Ok(Some(Ok(answer))) => {
+                answers.push(answer);
+                missing = missing.saturating_sub(1);
+                let rest = if missing > 0 { after_any } else { GRACE };
+                until = until.min(after(Instant::now(), rest));
+                continue;
+            }
+            Ok(Some(Err(failed))) => {
+                if error.as_ref().is_none_or(StoreError::is_refused) {
+                    error = Some(failed);
                 }
             }
-            Ok(None) => return,
-            Err(Elapsed) if until <= Instant::now() => return,
+            Ok(None) => return (answers, error),
+            Err(Elapsed) if until <= Instant::now() => return (answers, error),
             Err(Elapsed) => {}
         }
         // Another server replaces an unavailable one.
@@ -52,23 +57,42 @@ pub(super) async fn ask_most<T, E, A>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::timer::{sleep, timeout};
+    use crate::base::error::Effect;
+    use crate::base::sync::Mutex;
+    use crate::base::timer::sleep;
+
+    const LIMIT: Duration = Duration::from_secs(5);
 
     /// Asks servers that answer, or fail, after this number of milliseconds each. Returns which of them have done so,
     /// and how long it took.
     async fn ask(servers: &[(u64, bool)], at_once: usize) -> (Vec<usize>, Duration) {
         let begun = Instant::now();
+        let heard = Mutex::new(Vec::new());
         let asked = (0..)
             .zip(servers)
             .map(async |(number, &(millis, answers))| {
                 sleep(Duration::from_millis(millis)).await;
-                if answers { Ok(number) } else { Err(number) }
+                heard.lock().push(number);
+                answers.then_some(()).ok_or_else(|| error(Effect::None))
             });
-        let mut heard = Vec::new();
-        let hear = |answer: Result<_, _>| heard.push(answer.unwrap_or_else(|number| number));
-        let asking = ask_most(asked, at_once, Duration::from_secs(1), GRACE, hear);
-        let _ = timeout(Duration::from_secs(5), asking).await;
+        ask_most(asked, at_once, Duration::from_secs(1), LIMIT).await;
+        let heard = heard.lock().clone();
         (heard, begun.elapsed())
+    }
+
+    fn error(effect: Effect) -> StoreError {
+        StoreError::new("connect", &"here".into(), effect, "on purpose")
+    }
+
+    #[tokio::test]
+    async fn the_error_of_an_unavailable_server_counts_more_than_a_rejection() {
+        let (down, rejected) = (Effect::None, Effect::TurnedAway);
+        for effects in [[down, rejected], [rejected, down], [rejected; 2]] {
+            let asked = effects.into_iter().map(async |it| Err::<(), _>(error(it)));
+            let (_, error) = ask_most(asked, 2, LIMIT, LIMIT).await;
+            let is_refused = error.is_some_and(|error| error.is_refused());
+            assert_eq!(is_refused, !effects.contains(&down));
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -35,7 +35,8 @@ impl Origin {
             Self::Sentinels(set) => {
                 let sentinel = change(set.sentinel.clone(), true)?;
                 let server = change(set.server.clone(), false)?;
-                Self::Sentinels(Arc::new(set.with(sentinel, server)))
+                let set = Sentinels::new(&set.name, sentinel, server, set.seeds.clone());
+                Self::Sentinels(Arc::new(set))
             }
             Self::Cluster { server, seeds } => Self::Cluster {
                 server: change(server, false)?,

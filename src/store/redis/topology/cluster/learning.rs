@@ -12,12 +12,12 @@ use tokio::time::Instant;
 use super::map::SlotMap;
 use super::{Cluster, Known, Node, QUIET};
 use crate::base::error::StoreError;
-use crate::base::timer::{after, sleep, sleep_until, timeout};
+use crate::base::timer::{after, sleep, sleep_until};
 use crate::store::redis::introduction;
 use crate::store::redis::link::address::Place;
 use crate::store::redis::link::attempt::Attempt;
 use crate::store::redis::link::source::Source;
-use crate::store::redis::topology::ask_most::{GRACE, ask_most};
+use crate::store::redis::topology::ask_most::ask_most;
 use crate::store::redis::wire::failure::{failed, within};
 
 /// The number of servers that are asked for the map in parallel. One more is asked for each unavailable one.
@@ -75,18 +75,11 @@ impl Cluster {
             nodes.push(Arc::clone(&node));
             self.map_of(node)
         });
-        let (mut map, mut error) = (SlotMap::default(), None);
-        let hear = |answer| match answer {
-            Ok(other) => map.merge(other),
-            Err(failed) => {
-                if error.as_ref().is_none_or(StoreError::is_refused) {
-                    error = Some(failed);
-                }
-            }
-        };
-        let asking = ask_most(asked, ASKED, Duration::MAX, GRACE, hear);
-        // The answers that arrived until then count.
-        let _ = timeout(self.common.timeouts.connect, asking).await;
+        // The answers that arrive until then count.
+        let limit = self.common.timeouts.connect;
+        let (maps, error) = ask_most(asked, ASKED, Duration::MAX, limit).await;
+        let mut map = SlotMap::default();
+        maps.into_iter().for_each(|other| map.merge(other));
         let map = match error {
             _ if !map.is_empty() => Ok(map),
             Some(error) => {
