@@ -152,7 +152,7 @@ pub(super) async fn renewed(
 /// Returns whether a connection was lost since the hold was last confirmed. A hold that replicas must confirm never
 /// counts as behind, because the confirmation renews it if necessary.
 pub(crate) fn is_behind(hold: &Hold, store: &Store) -> bool {
-    hold.confirm.is_none() && hold.disconnects() != store.disconnects_of(hold.key())
+    hold.confirm.is_none() && hold.generation() != store.generation()
 }
 
 /// Renews the holds that are behind, until none is, before the body of several locks begins.

@@ -24,7 +24,7 @@ use crate::queue::{LocalQueues, Release};
 fn end(hold: &Arc<Hold>, renewals: &RenewalSchedule) -> Option<EndedHold> {
     let queues = renewals.queues();
     let removed = renewals.remove(hold);
-    let (grant, is_open) = hold.end(renewals.disconnects_of(hold.key()));
+    let (grant, is_open) = hold.end(renewals.generation());
     hold.count_end();
     if !removed.was_waiting {
         hold.call_off();

@@ -142,7 +142,7 @@ impl Hold {
         runtime: runtime::Id,
     ) -> Arc<Self> {
         let state = HoldState {
-            lease: Lease::new(grant.lease, grant.disconnects, terms.max_hold, terms.grace),
+            lease: Lease::new(grant.lease, grant.generation, terms.max_hold, terms.grace),
             depth: Depth::new(grant.depth),
             kept_until: None,
             gives_way: false,

@@ -14,7 +14,7 @@ use crate::base::timer::after;
 /// The minimum time from the request that last confirmed a lease to its verification after a disconnect.
 ///
 /// Without it, a connection that is lost again and again would cause a renewal of each hold each time. It is safe that
-/// one verification follows several disconnects: it is sent after the last of them, so its response covers all. It is
+/// one verification follows several losses: it is sent after the last of them, so its response covers all. It is
 /// delayed by this time at most. A request of another holder may be executed before it anyway, while there is no
 /// connection. Until the verification is answered, the tokens protect the resource (P1).
 const VERIFY_PAUSE: Duration = Duration::from_millis(50);
@@ -29,8 +29,8 @@ pub(crate) struct Lease {
     times: LeaseTimes,
     /// The TTL of the last confirmed request.
     confirmed_ttl: Duration,
-    /// The count of disconnects before the request that last confirmed the lease.
-    disconnects: u64,
+    /// The generation before the request that last confirmed the lease.
+    generation: u64,
     /// The end of `max_hold`.
     end: Option<Instant>,
     lost: Option<LostReason>,
@@ -50,10 +50,10 @@ pub(crate) enum LeaseAction {
 }
 
 impl Lease {
-    /// A lease that was confirmed by a request before which there was this number of disconnects.
+    /// A lease that was confirmed by a request in this generation.
     pub(crate) fn new(
         times: LeaseTimes,
-        disconnects: u64,
+        generation: u64,
         max_hold: Option<Duration>,
         grace: Grace,
     ) -> Self {
@@ -66,7 +66,7 @@ impl Lease {
         Self {
             times,
             confirmed_ttl: times.ttl,
-            disconnects,
+            generation,
             end: if is_covered {
                 end.min(Some(times.deadline))
             } else {
@@ -110,15 +110,15 @@ impl Lease {
         self.times
     }
 
-    /// The count of disconnects before the request that last confirmed it.
-    pub(crate) fn disconnects(&self) -> u64 {
-        self.disconnects
+    /// The generation before the request that last confirmed it.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Returns whether another call graph may continue it. It must have no end of its own, must not be lost, and must
-    /// have been confirmed after the last of these disconnects.
-    pub(crate) fn is_open(&self, disconnects: u64) -> bool {
-        self.end.is_none() && self.lost.is_none() && self.disconnects == disconnects
+    /// have been confirmed in the present generation.
+    pub(crate) fn is_open(&self, generation: u64) -> bool {
+        self.end.is_none() && self.lost.is_none() && self.generation == generation
     }
 
     /// Returns whether it lasts until the end of `max_hold`.
@@ -126,16 +126,16 @@ impl Lease {
         self.end.is_some_and(|end| end <= self.times.deadline)
     }
 
-    /// The time at which the lease must be handled if there were this number of disconnects. Usually it is a third of
+    /// The time at which the lease must be handled in this generation. Usually it is a third of
     /// the last confirmed TTL after the request that confirmed it, whatever TTL the next renewal requests. It is the
     /// deadline if the lease already lasts until the end of `max_hold`. After a disconnect it is soon.
-    pub(crate) fn due(&self, disconnects: u64) -> Instant {
+    pub(crate) fn due(&self, generation: u64) -> Instant {
         let due = if self.is_covered() {
             self.deadline()
         } else {
             self.times.renewal_due
         };
-        if self.disconnects == disconnects {
+        if self.generation == generation {
             due
         } else {
             due.min(self.times.confirmed + VERIFY_PAUSE)
@@ -168,8 +168,8 @@ impl Lease {
     }
 
     /// The action that it needs now.
-    pub(crate) fn look(&self, disconnects: u64, now: Instant) -> LeaseAction {
-        let due = self.due(disconnects);
+    pub(crate) fn look(&self, generation: u64, now: Instant) -> LeaseAction {
+        let due = self.due(generation);
         match self.lost.or_else(|| self.loss_at(now)) {
             Some(_) => LeaseAction::Lose,
             None if now < due => LeaseAction::WaitUntil(due),
@@ -191,9 +191,9 @@ impl Lease {
         }
     }
 
-    /// Notes that a request was confirmed that was sent after this number of disconnects.
-    pub(crate) fn verify(&mut self, disconnects: u64) {
-        self.disconnects = self.disconnects.max(disconnects);
+    /// Notes that a request was confirmed that was sent in this generation.
+    pub(crate) fn verify(&mut self, generation: u64) {
+        self.generation = self.generation.max(generation);
     }
 
     /// The reason of the loss at the instant `now`, if the lease was lost.

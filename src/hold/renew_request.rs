@@ -56,7 +56,7 @@ pub(super) struct RenewRequest {
     pub(super) holds: Vec<Arc<Hold>>,
     pub(super) common: Common,
     pub(super) sent: Instant,
-    disconnects: u64,
+    generation: u64,
     /// The epoch of the connection.
     pub(super) epoch: u64,
 }
@@ -68,8 +68,8 @@ impl RenewRequest {
             holds: vec![Arc::clone(hold)],
             common,
             sent: now,
-            disconnects: store.disconnects_of(hold.key()),
-            epoch: store.connection_epoch(hold.key()),
+            generation: store.generation(),
+            epoch: store.generation_of(hold.key()),
         }
     }
 
@@ -87,14 +87,9 @@ impl RenewRequest {
         self.holds.len() < max
     }
 
-    fn key(&self) -> Option<&LockKey> {
-        self.holds.first().map(|hold| hold.key())
-    }
-
     /// Returns whether a connection was lost since.
     pub(super) fn is_cut(&self, store: &Store) -> bool {
-        let now = self.key().map(|key| store.disconnects_of(key));
-        now != Some(self.disconnects)
+        store.generation() != self.generation
     }
 
     pub(super) async fn send(&self, store: &Store) -> Result<Vec<RenewAnswer>, StoreError> {
@@ -133,7 +128,7 @@ impl RenewRequest {
 
     /// Confirms the lease of a hold that was renewed.
     pub(super) fn confirm(&self, hold: &Hold) {
-        hold.confirm(self.sent, self.common.terms.ttl, self.disconnects);
+        hold.confirm(self.sent, self.common.terms.ttl, self.generation);
     }
 
     /// Marks the holds that are gone as lost, and returns them. For a hold that has ended, this is no loss.

@@ -22,7 +22,6 @@ use self::runtime_schedule::RuntimeSchedule;
 use crate::base::error::LostReason;
 use crate::base::events;
 use crate::base::events::Throttle;
-use crate::base::key::LockKey;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep_until;
 use crate::hold::hold::Hold;
@@ -38,7 +37,7 @@ mod tests;
 pub(crate) struct RenewalSchedule {
     queues: Arc<LocalQueues>,
     response_timeout: Duration,
-    disconnects: watch::Receiver<u64>,
+    generation: watch::Receiver<u64>,
     /// Selects the failures that are warned of.
     failures: Throttle,
     /// The instant from which the parts of the time between two renewals are counted.
@@ -57,11 +56,11 @@ pub(super) struct Removed {
 
 impl RenewalSchedule {
     pub(crate) fn new(queues: Arc<LocalQueues>, response_timeout: Duration) -> Arc<Self> {
-        let disconnects = queues.store().disconnects();
+        let generation = queues.store().generations();
         Arc::new(Self {
             queues,
             response_timeout,
-            disconnects,
+            generation,
             failures: Throttle::default(),
             epoch: Instant::now(),
             runtimes: Mutex::default(),
@@ -80,9 +79,8 @@ impl RenewalSchedule {
         self.response_timeout
     }
 
-    /// The number of lost connections that affect a lock up to now.
-    pub(crate) fn disconnects_of(&self, key: &LockKey) -> u64 {
-        self.store().disconnects_of(key)
+    pub(crate) fn generation(&self) -> u64 {
+        self.store().generation()
     }
 
     /// Renews a hold on this runtime from now on.
@@ -99,8 +97,8 @@ impl RenewalSchedule {
                 runtimes.push(of);
                 runtimes.len() - 1
             });
-            let disconnects = self.disconnects_of(hold.key());
-            runtimes[at].push(hold, self.epoch, disconnects)
+            let generation = self.generation();
+            runtimes[at].push(hold, self.epoch, generation)
         };
         if let Some(task) = task {
             drop(runtime.spawn(task.run()));
@@ -109,12 +107,12 @@ impl RenewalSchedule {
     }
 
     fn begin(self: &Arc<Self>, runtime: &Handle) -> (RuntimeSchedule, Task) {
-        let mut disconnects = self.disconnects.clone();
-        let known = *disconnects.borrow_and_update();
+        let mut generation = self.generation.clone();
+        let known = *generation.borrow_and_update();
         let of = RuntimeSchedule::new(runtime.clone(), known, self.response_timeout);
         let task = Task {
             renewals: Arc::downgrade(self),
-            disconnects,
+            generation,
             signal: Arc::clone(&of.signal),
         };
         (of, task)
@@ -128,7 +126,7 @@ impl RenewalSchedule {
             return Removed::default();
         };
         Removed {
-            was_waiting: of.remove(hold, self.disconnects_of(hold.key())),
+            was_waiting: of.remove(hold, self.generation()),
             runtime: Some(of.runtime.clone()),
         }
     }
@@ -162,12 +160,12 @@ impl RenewalSchedule {
     }
 
     /// Does what is due. Returns until when the task sleeps; `None` if it ends.
-    fn turn(self: &Arc<Self>, signal: &Arc<Notify>, disconnects: u64) -> Option<Instant> {
+    fn turn(self: &Arc<Self>, signal: &Arc<Notify>, generation: u64) -> Option<Instant> {
         let (turn, runtime) = {
             let mut runtimes = self.runtimes.lock();
             let at = position(&runtimes, signal)?;
             let of = &mut runtimes[at];
-            let Some(turn) = of.turn(self.store(), disconnects, Instant::now()) else {
+            let Some(turn) = of.turn(self.store(), generation, Instant::now()) else {
                 drop(runtimes.swap_remove(at));
                 return None;
             };
@@ -215,7 +213,7 @@ fn position(runtimes: &[RuntimeSchedule], signal: &Arc<Notify>) -> Option<usize>
 /// The task of one schedule. It keeps nothing alive.
 struct Task {
     renewals: Weak<RenewalSchedule>,
-    disconnects: watch::Receiver<u64>,
+    generation: watch::Receiver<u64>,
     signal: Arc<Notify>,
 }
 
@@ -231,16 +229,16 @@ impl Task {
                 biased;
                 () = self.signal.notified() => {}
                 // The server may have lost the locks together with the connection, so they are verified immediately. A
-                // store that is being dropped reports no more disconnects.
-                Ok(()) = self.disconnects.changed() => {}
+                // store that is being dropped begins no more generations.
+                Ok(()) = self.generation.changed() => {}
                 () = sleep_until(until) => {}
             }
         }
     }
 
     fn turn(&mut self) -> Option<Instant> {
-        let disconnects = *self.disconnects.borrow_and_update();
-        self.renewals.upgrade()?.turn(&self.signal, disconnects)
+        let generation = *self.generation.borrow_and_update();
+        self.renewals.upgrade()?.turn(&self.signal, generation)
     }
 }
 

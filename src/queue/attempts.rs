@@ -86,9 +86,9 @@ impl LocalQueues {
         let count = waits.len();
         let attempts = join_all(waits.into_iter().zip(keys).map(async |(wait, key)| {
             // This is read before the request, as for a single lock.
-            let disconnects = self.store().disconnects_of(key);
+            let generation = self.store().generation();
             let mut grant = wait.await?;
-            grant.requested_after(disconnects);
+            grant.requested_after(generation);
             Ok::<_, Refusal>(Granted {
                 queues: self,
                 key,

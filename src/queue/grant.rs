@@ -28,8 +28,8 @@ pub(crate) struct Grant {
     pub(crate) is_open: bool,
     /// Whether another process may wait for the lock.
     pub(crate) is_contended: bool,
-    /// The count of disconnects before the request that last confirmed the hold.
-    pub(crate) disconnects: u64,
+    /// The generation before the request that last confirmed the hold.
+    pub(crate) generation: u64,
     /// The way in which the lock came to the caller that enters it.
     pub(crate) via: Via,
 }
@@ -60,10 +60,10 @@ impl Grant {
         (now < self.lease.renewal_due).then_some(Self { tokens, ..self })
     }
 
-    /// Sets the count of disconnects before the request. A lock that was handed off in memory keeps its earlier count.
-    pub(super) fn requested_after(&mut self, disconnects: u64) {
+    /// Sets the generation before the request. A lock that was handed off in memory keeps its earlier one.
+    pub(super) fn requested_after(&mut self, generation: u64) {
         if self.via != Via::Memory {
-            self.disconnects = disconnects;
+            self.generation = generation;
         }
     }
 

@@ -187,7 +187,7 @@ impl LocalQueues {
 
     /// The answer to a request in flight that has no answer, and will get none.
     pub(super) fn no_answer(&self, key: &LockKey) -> Answer {
-        let epoch = self.store().connection_epoch(key);
+        let epoch = self.store().generation_of(key);
         Answer {
             sent: Instant::now(),
             sent_epoch: epoch,

@@ -65,7 +65,7 @@ impl LocalQueues {
         runtime: &Handle,
     ) -> Result<Option<Grant>, LockError> {
         // This is read before the request, so that no disconnect is missed between the request and the first renewal.
-        let disconnects = self.store().disconnects_of(key);
+        let generation = self.store().generation();
         let wish = self.wish(hold, terms);
         let limit = terms.wait.limit(since);
         let span = (!wish.asks_once).then_some((since, limit));
@@ -95,7 +95,7 @@ impl LocalQueues {
         };
         match answer {
             Ok(mut granted) if granted.is_live(Instant::now()) => {
-                granted.requested_after(disconnects);
+                granted.requested_after(generation);
                 Ok(Some(granted))
             }
             Ok(granted) => {
@@ -267,7 +267,7 @@ impl LocalQueues {
 impl Listener for LocalQueues {
     fn handoff(&self, message: HandoffMessage) {
         if let Some(key) = self.known(&message.key) {
-            let epoch = self.store().connection_epoch(&key);
+            let epoch = self.store().generation_of(&key);
             self.input(&key, Input::Handoff { message, epoch });
         }
     }

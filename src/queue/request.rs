@@ -105,7 +105,7 @@ impl Requests {
     pub(super) fn ask(&self, key: &LockKey, ask: Ask) -> Acquiring {
         Acquiring {
             sent: Instant::now(),
-            epoch: self.store.connection_epoch(key),
+            epoch: self.store.generation_of(key),
             reply: match ask {
                 Ask::Acquire(request) => {
                     let key = key.clone();
@@ -269,7 +269,7 @@ impl Requests {
         Answer {
             sent: moment.sent,
             sent_epoch: moment.epoch,
-            epoch: self.store.connection_epoch(key),
+            epoch: self.store.generation_of(key),
             reply,
         }
     }

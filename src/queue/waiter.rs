@@ -224,7 +224,7 @@ impl Waiter {
             is_open: true,
             is_contended: is_contended || !is_told,
             // The caller sets it.
-            disconnects: 0,
+            generation: 0,
             via,
         }
     }

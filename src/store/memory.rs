@@ -34,7 +34,7 @@ struct Shared {
     inboxes: Mutex<HashMap<InboxId, Weak<dyn Listener>>>,
     holders: Mutex<Vec<Weak<dyn Holders>>>,
     /// Never changes: there is no connection to lose.
-    disconnects: watch::Sender<u64>,
+    generation: watch::Sender<u64>,
 }
 
 impl MemoryStore {
@@ -70,8 +70,8 @@ impl MemoryStore {
         answer
     }
 
-    pub(crate) fn disconnects(&self) -> watch::Receiver<u64> {
-        self.shared.disconnects.subscribe()
+    pub(crate) fn generations(&self) -> watch::Receiver<u64> {
+        self.shared.generation.subscribe()
     }
 
     /// Opens the inbox, unless it is open.

@@ -260,32 +260,28 @@ impl Store {
         of_kind!(self, redis => Some(redis.common.made.subscribe()), wire => wire.connections(), _ => None)
     }
 
-    /// A count that changes whenever a connection was lost. Then every hold that relies on it is verified.
-    pub(crate) fn disconnects(&self) -> watch::Receiver<u64> {
+    /// The generations: then every hold is verified.
+    pub(crate) fn generations(&self) -> watch::Receiver<u64> {
         match self {
             Self::Redis(redis) => redis.common.generation.subscribe(),
-            Self::Memory(memory) => memory.disconnects(),
+            Self::Memory(memory) => memory.generations(),
             #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire.disconnects(),
+            Self::Behind(wire) => wire.generations(),
         }
     }
 
-    /// The number of lost connections that affect the lock.
-    pub(crate) fn disconnects_of(&self, _key: &LockKey) -> u64 {
-        of_kind!(self, redis => redis.common.generation(), wire => wire.losses(), _ => 0)
+    /// A number that changes whenever a connection was up and no longer is, and when a slot has moved. What the store
+    /// said in an earlier generation may no longer hold.
+    pub(crate) fn generation(&self) -> u64 {
+        of_kind!(self, redis => redis.common.generation(), wire => wire.generation(), _ => 0)
     }
 
-    /// A number that changes with every new connection for the lock. Times of the store from different epochs must not
-    /// be compared, because another server may have responded.
-    pub(crate) fn connection_epoch(&self, key: &LockKey) -> u64 {
+    /// The generation of one lock. Times of the store from different ones must not be compared, because another server
+    /// may have responded.
+    pub(crate) fn generation_of(&self, key: &LockKey) -> u64 {
         match self {
             Self::Redis(redis) => redis.topology.epoch(key),
-            _ => self.connection_epochs(),
+            _ => self.generation(),
         }
-    }
-
-    /// A number that changes with every new connection.
-    pub(crate) fn connection_epochs(&self) -> u64 {
-        of_kind!(self, redis => redis.common.generation(), wire => wire.connection_epoch(), _ => 0)
     }
 }

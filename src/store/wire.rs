@@ -46,21 +46,16 @@ pub(crate) trait Wire: Send + Sync {
 
     fn close(&self) {}
 
-    fn disconnects(&self) -> watch::Receiver<u64> {
-        self.store().disconnects()
+    fn generations(&self) -> watch::Receiver<u64> {
+        self.store().generations()
     }
 
-    /// The number of lost connections.
-    fn losses(&self) -> u64 {
-        *self.disconnects().borrow()
+    fn generation(&self) -> u64 {
+        *self.generations().borrow()
     }
 
     fn connections(&self) -> Option<watch::Receiver<u64>> {
         None
-    }
-
-    fn connection_epoch(&self) -> u64 {
-        0
     }
 }
 

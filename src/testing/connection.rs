@@ -65,16 +65,12 @@ impl store::Wire for ProcessConnection {
         self.0.close();
     }
 
-    fn disconnects(&self) -> watch::Receiver<u64> {
+    fn generations(&self) -> watch::Receiver<u64> {
         self.0.watch_disconnects()
     }
 
     fn connections(&self) -> Option<watch::Receiver<u64>> {
         Some(self.0.watch_connections())
-    }
-
-    fn connection_epoch(&self) -> u64 {
-        self.0.epoch()
     }
 }
 

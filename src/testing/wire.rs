@@ -273,11 +273,6 @@ impl ProcessWire {
         self.disconnects.subscribe()
     }
 
-    /// A number that increases with every lost connection and with every new one.
-    pub(super) fn epoch(&self) -> u64 {
-        self.ends.lock().connections + self.disconnects()
-    }
-
     /// The listener of the inbox. `None` while no message arrives.
     fn listener(&self) -> Option<Arc<dyn Listener>> {
         let ends = self.ends.lock();

@@ -21,7 +21,7 @@ mod several;
 async fn no_request_goes_over_a_connection_that_was_lost() {
     let world = World::on_redis().await;
     world.take(some_hold(), MINUTE).await;
-    let mut disconnects = world.store.disconnects();
+    let mut disconnects = world.store.generations();
     // Besides the connection of the store there may be one that has not ended yet, from the wait for the server.
     assert!(ask::<i64>(&world, "CLIENT KILL TYPE normal").await >= 1);
     let noticed = within(DEADLINE, "the loss is noticed", disconnects.changed());

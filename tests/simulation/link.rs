@@ -275,19 +275,15 @@ impl store::Wire for Link {
     }
 
     fn suspect(&self, _since: Instant) {
-        self.0.connections.fetch_add(1, Relaxed);
+        self.0.lose_connection();
     }
 
-    fn disconnects(&self) -> watch::Receiver<u64> {
+    fn generations(&self) -> watch::Receiver<u64> {
         self.0.watch()
     }
 
-    fn losses(&self) -> u64 {
+    fn generation(&self) -> u64 {
         self.0.disconnects.load(Relaxed)
-    }
-
-    fn connection_epoch(&self) -> u64 {
-        self.0.connections.load(Relaxed) + self.0.disconnects.load(Relaxed)
     }
 }
 

@@ -126,7 +126,7 @@ impl<'a> AcquiringAll<'a> {
         let mut epoch = None;
         match keys {
             [key] => {
-                epoch = confirm.map(|_| self.engine.store().connection_epoch(key));
+                epoch = confirm.map(|_| self.engine.store().generation_of(key));
                 self.take(key).await?;
             }
             // Each hold is renewed before its confirmation, so that the replicas have only one request to confirm.

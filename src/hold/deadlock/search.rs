@@ -75,7 +75,7 @@ impl Waiting<'_> {
 
     async fn walk(&self) -> Result<Walked, StoreError> {
         let searches = self.searches;
-        let epoch = self.store().connection_epochs();
+        let epoch = self.store().generation();
         let Some(wait) = self.wait() else {
             return Ok(Walked::Nothing);
         };
@@ -96,7 +96,7 @@ impl Waiting<'_> {
             sleep_until(next).await;
             next = after(Instant::now(), beat / 4);
             match self.second_walk(&cycle, ended).await? {
-                Verdict::Deadlock if self.store().connection_epochs() == epoch => {
+                Verdict::Deadlock if self.store().generation() == epoch => {
                     let is_victim = self.claim(&cycle, beat).await?;
                     return Ok(if is_victim {
                         Walked::Victim(cycle)

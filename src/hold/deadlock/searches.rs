@@ -75,13 +75,13 @@ impl Searches {
         let known = self.known.lock();
         let known = known.get(&self.store.span_of_waits(owner))?;
         // Another server, with another clock, may answer by now.
-        (known.epoch == self.store.connection_epochs()).then_some(known.at)
+        (known.epoch == self.store.generation()).then_some(known.at)
     }
 
     /// Publishes a wait.
     pub(super) async fn publish(&self, publish: PublishWait) -> Result<WaitAnswer, StoreError> {
         let span = self.store.span_of_waits(publish.owner);
-        let epoch = self.store.connection_epochs();
+        let epoch = self.store.generation();
         let answer = self.store.ask(WaitChange::Publish(publish)).await?;
         let (WaitAnswer::Done(at) | WaitAnswer::Late(at)) = answer;
         self.known.lock().insert(span, KnownTime { at, epoch });

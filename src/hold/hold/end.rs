@@ -16,9 +16,9 @@ use crate::base::timer::{after, timeout_at};
 use crate::queue::Grant;
 
 impl Hold {
-    /// Ends the hold. Returns the grant for a call graph that would continue it, and whether one may, after this number
-    /// of disconnects.
-    pub(in crate::hold) fn end(&self, disconnects: u64) -> (Grant, bool) {
+    /// Ends the hold. Returns the grant for a call graph that would continue it, and whether one may, in this
+    /// generation.
+    pub(in crate::hold) fn end(&self, generation: u64) -> (Grant, bool) {
         self.change(|state| {
             let HoldState { lease, depth, .. } = state;
             lease.end(Instant::now());
@@ -31,11 +31,11 @@ impl Hold {
                 unanswered: self.unanswered,
                 is_open: lease.lost().is_none(),
                 is_contended: false,
-                disconnects: lease.disconnects(),
+                generation: lease.generation(),
                 via: Via::Memory,
             };
             let may_go_on = self.mode == Mode::Exclusive
-                && lease.is_open(disconnects)
+                && lease.is_open(generation)
                 && !lease.is_lengthening()
                 && !state.gives_way;
             (grant, may_go_on)

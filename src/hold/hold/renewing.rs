@@ -34,9 +34,9 @@ impl Hold {
         self.depth() > 0 && self.lost().is_none()
     }
 
-    /// The count of disconnects before the request that last confirmed the lease.
-    pub(in crate::hold) fn disconnects(&self) -> u64 {
-        self.state.lock().lease.disconnects()
+    /// The generation before the request that last confirmed the lease.
+    pub(in crate::hold) fn generation(&self) -> u64 {
+        self.state.lock().lease.generation()
     }
 
     /// The TTL that the next renewal requests.
@@ -51,11 +51,11 @@ impl Hold {
         }
     }
 
-    /// Notes that a renewal is confirmed that was sent after this number of disconnects.
-    pub(in crate::hold) fn confirm(&self, sent: Instant, ttl: Duration, disconnects: u64) {
+    /// Notes that a renewal is confirmed that was sent in this generation.
+    pub(in crate::hold) fn confirm(&self, sent: Instant, ttl: Duration, generation: u64) {
         let had_attempts = self.change(|state| {
             state.lease.confirm(sent, ttl, Instant::now());
-            state.lease.verify(disconnects);
+            state.lease.verify(generation);
             state.is_renewed_alone = false;
             state.attempts.take().is_some()
         });
@@ -93,16 +93,16 @@ impl Hold {
         self.runtime
     }
 
-    /// Enters the schedule with this number, after this number of disconnects.
+    /// Enters the schedule with this number, in this generation.
     pub(in crate::hold) fn enter_schedule(
         &self,
         number: u64,
         epoch: Instant,
-        disconnects: u64,
+        generation: u64,
     ) -> Place {
         let mut state = self.state.lock();
         state.lease.align(epoch, |_| 0);
-        let at = state.lease.due(disconnects);
+        let at = state.lease.due(generation);
         *state.place.insert(Place { at, number })
     }
 
@@ -117,10 +117,10 @@ impl Hold {
 
     /// Leaves the schedule. Returns its place, and whether it waited there for its time: no renewal was due, and none
     /// had found it lost.
-    pub(in crate::hold) fn leave_schedule(&self, disconnects: u64) -> Option<(Place, bool)> {
+    pub(in crate::hold) fn leave_schedule(&self, generation: u64) -> Option<(Place, bool)> {
         let mut state = self.state.lock();
         let place = state.place.take()?;
-        Some((place, place.at == state.lease.due(disconnects)))
+        Some((place, place.at == state.lease.due(generation)))
     }
 }
 

@@ -69,8 +69,8 @@ impl RenewalSchedule {
         // A hold whose renewal has failed is still due.
         let earliest = request.sent + MIN_PATIENCE;
         self.put_back(&request.holds, |hold| {
-            let disconnects = self.disconnects_of(hold.key());
-            hold.state.lock().lease.due(disconnects).max(earliest)
+            let generation = self.generation();
+            hold.state.lock().lease.due(generation).max(earliest)
         });
     }
 

@@ -45,8 +45,8 @@ pub(super) struct RuntimeSchedule {
     servers: HashMap<usize, AtServer, RandomState>,
     /// The number of holds that have entered.
     entered: u64,
-    /// The count of disconnects that its task has processed.
-    disconnects: u64,
+    /// The generation that its task has processed.
+    generation: u64,
     /// The time of the next check whether there is still a hold.
     check_at: Instant,
     /// The time until which its task sleeps; `None` while it does not sleep.
@@ -75,14 +75,14 @@ pub(super) struct Turn {
 }
 
 impl RuntimeSchedule {
-    pub(super) fn new(runtime: Handle, disconnects: u64, response_timeout: Duration) -> Self {
+    pub(super) fn new(runtime: Handle, generation: u64, response_timeout: Duration) -> Self {
         Self {
             runtime,
             response_timeout,
             holds: BTreeMap::new(),
             servers: HashMap::default(),
             entered: 0,
-            disconnects,
+            generation,
             check_at: Instant::now() + CHECKS,
             sleeps_until: None,
             signal: Arc::default(),
@@ -98,18 +98,18 @@ impl RuntimeSchedule {
         &mut self,
         hold: &Arc<Hold>,
         epoch: Instant,
-        disconnects: u64,
+        generation: u64,
     ) -> Option<Arc<Notify>> {
         self.entered += 1;
-        let place = hold.enter_schedule(self.entered, epoch, disconnects);
+        let place = hold.enter_schedule(self.entered, epoch, generation);
         self.holds.insert(place, Arc::clone(hold));
         let wakes = self.sleeps_until.take_if(|until| place.at < *until);
         wakes.map(|_| Arc::clone(&self.signal))
     }
 
     /// Removes a hold. Returns whether it waited for its time.
-    pub(super) fn remove(&mut self, hold: &Hold, disconnects: u64) -> bool {
-        let left = hold.leave_schedule(disconnects);
+    pub(super) fn remove(&mut self, hold: &Hold, generation: u64) -> bool {
+        let left = hold.leave_schedule(generation);
         left.is_some_and(|(place, was_waiting)| {
             self.holds.remove(&place);
             was_waiting
@@ -126,15 +126,15 @@ impl RuntimeSchedule {
     }
 
     /// Finds what is due. Returns `None` if there has been no hold for some time.
-    pub(super) fn turn(&mut self, store: &Store, disconnects: u64, now: Instant) -> Option<Turn> {
+    pub(super) fn turn(&mut self, store: &Store, generation: u64, now: Instant) -> Option<Turn> {
         if self.check_at <= now {
             if self.holds.is_empty() {
                 return None;
             }
             self.check_at = now + CHECKS;
         }
-        if mem::replace(&mut self.disconnects, disconnects) != disconnects {
-            self.reschedule(store);
+        if mem::replace(&mut self.generation, generation) != generation {
+            self.reschedule();
         }
         let mut turn = Turn {
             lost: Vec::new(),
@@ -160,11 +160,10 @@ impl RuntimeSchedule {
 
     /// The server may have lost the locks together with a connection, so they are due. An attempt in flight fails by
     /// itself.
-    fn reschedule(&mut self, store: &Store) {
+    fn reschedule(&mut self) {
         let holds = mem::take(&mut self.holds).into_iter();
         let holds = holds.map(|(place, hold)| {
-            let disconnects = store.disconnects_of(hold.key());
-            let due = hold.state.lock().lease.due(disconnects);
+            let due = hold.state.lock().lease.due(self.generation);
             let is_idle = hold.silent_since().is_none();
             let moved = is_idle.then(|| hold.move_to(due)).flatten();
             (moved.map_or(place, |(_, to)| to), hold)
@@ -181,9 +180,8 @@ impl RuntimeSchedule {
         now: Instant,
         turn: &mut Turn,
     ) -> Instant {
-        let disconnects = store.disconnects_of(hold.key());
         // A loss is not reported here, because the mutex of the schedules is locked.
-        let action = hold.state.lock().lease.look(disconnects, now);
+        let action = hold.state.lock().lease.look(self.generation, now);
         match action {
             LeaseAction::WaitUntil(at) => return at,
             LeaseAction::Lose => {

@@ -108,7 +108,7 @@ impl Wire for Watched {
         })
     }
 
-    fn connection_epoch(&self) -> u64 {
+    fn generation(&self) -> u64 {
         self.epoch.load(Relaxed)
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct Counting {
     pub(super) is_cut: AtomicBool,
     /// Whether a renewal is executed a tenth of a second after it was sent.
     pub(super) is_late: AtomicBool,
-    disconnects: watch::Sender<u64>,
+    generation: watch::Sender<u64>,
 }
 
 impl Counting {
@@ -43,7 +43,7 @@ impl Counting {
             is_silent: AtomicBool::new(false),
             is_cut: AtomicBool::new(false),
             is_late: AtomicBool::new(false),
-            disconnects: watch::Sender::new(7),
+            generation: watch::Sender::new(7),
         })
     }
 
@@ -53,7 +53,7 @@ impl Counting {
     }
 
     pub(super) fn disconnect(&self) {
-        self.disconnects.send_modify(|count| *count += 1);
+        self.generation.send_modify(|count| *count += 1);
     }
 
     /// The keys of the requests that are sent for writers while this time passes.
@@ -126,7 +126,7 @@ impl Wire for Counting {
         carried
     }
 
-    fn disconnects(&self) -> watch::Receiver<u64> {
-        self.disconnects.subscribe()
+    fn generations(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
     }
 }

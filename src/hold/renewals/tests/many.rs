@@ -23,7 +23,7 @@ struct Slow {
     in_flight: Arc<AtomicUsize>,
     most: AtomicUsize,
     asked: AtomicUsize,
-    disconnects: watch::Sender<u64>,
+    generation: watch::Sender<u64>,
     connections: watch::Sender<u64>,
 }
 
@@ -48,7 +48,7 @@ impl Slow {
             in_flight: Arc::default(),
             most: AtomicUsize::new(0),
             asked: AtomicUsize::new(0),
-            disconnects: watch::Sender::new(0),
+            generation: watch::Sender::new(0),
             connections: watch::Sender::new(0),
         })
     }
@@ -97,8 +97,8 @@ impl Wire for Slow {
         })
     }
 
-    fn disconnects(&self) -> watch::Receiver<u64> {
-        self.disconnects.subscribe()
+    fn generations(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
     }
 
     fn connections(&self) -> Option<watch::Receiver<u64>> {
@@ -117,7 +117,7 @@ async fn more_renewals_than_a_store_answers_become_slower_and_lose_nothing() {
     let (locks, guards) = store.held(8_000, 9 * SECOND).await;
     for _ in 0..3 {
         sleep(4 * SECOND).await;
-        store.disconnects.send_modify(|count| *count += 1);
+        store.generation.send_modify(|count| *count += 1);
     }
     // A hold with an earlier deadline does not wait for its turn behind them.
     let short = locks
@@ -141,7 +141,7 @@ async fn an_outage_costs_no_more_the_more_holds_there_are() {
     let (_locks, guards) = store.held(10_000, 30 * SECOND).await;
     sleep(SECOND).await;
     store.is_away.store(true, Relaxed);
-    store.disconnects.send_modify(|count| *count += 1);
+    store.generation.send_modify(|count| *count += 1);
     sleep(10 * SECOND).await;
     let asked = store.asked.load(Relaxed);
     assert!(asked <= 40_000, "{asked} requests in 10 s");
@@ -161,7 +161,7 @@ async fn a_new_connection_ends_the_pause_of_a_renewal() {
         let store = Slow::new();
         let (_locks, guards) = store.held(1, 30 * SECOND).await;
         store.is_away.store(true, Relaxed);
-        store.disconnects.send_modify(|count| *count += 1);
+        store.generation.send_modify(|count| *count += 1);
         sleep(3 * SECOND).await;
         store.store.forget();
         store.is_away.store(false, Relaxed);
