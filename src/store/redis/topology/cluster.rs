@@ -4,7 +4,7 @@
 //! wrong by a redirection, an unavailable server, or a cluster that is down. A request follows redirections. No other
 //! failure causes it to be sent twice.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -45,16 +45,12 @@ pub(super) struct Node {
 
 /// The state that is known of the servers.
 struct Known {
-    /// The servers that have slots, and those to which a slot is being moved.
+    /// The servers of the map, including replicas, and those that were asked for it or had a redirection to them since.
     nodes: BTreeMap<Place, Arc<Node>>,
     /// The server of each slot. Empty until the map is learnt.
     slots: Vec<Option<Arc<Node>>>,
     /// For each slot that is being moved, the number of requests that were sent to the server to which it moves.
     asked: BTreeMap<u16, u64>,
-    /// The places of all servers, including replicas.
-    places: BTreeSet<Place>,
-    /// The servers that were asked for the map, including replicas. They are kept while it is learnt again and again.
-    asked_again: BTreeMap<Place, Arc<Node>>,
     /// The instant at which the map was last learnt.
     learnt: Option<Instant>,
     /// The instant from which on the map may be learnt again.
@@ -69,8 +65,6 @@ impl Default for Known {
             nodes: BTreeMap::new(),
             slots: Vec::new(),
             asked: BTreeMap::new(),
-            places: BTreeSet::new(),
-            asked_again: BTreeMap::new(),
             learnt: None,
             learns_at: None,
             pauses: Backoff::doubling(LONGEST),
@@ -80,15 +74,13 @@ impl Default for Known {
 }
 
 impl Known {
-    /// Notes that the map is learnt now. Returns whether it was also learnt shortly before.
-    fn learns_again(&mut self, now: Instant) -> bool {
+    /// Notes that the map is learnt now.
+    fn learn(&mut self, now: Instant) {
         let before = self.learnt.replace(now);
-        let is_again = before.is_some_and(|before| now < after(before, QUIET));
-        if !is_again {
+        if before.is_none_or(|before| now >= after(before, QUIET)) {
             self.pauses.reset();
         }
         self.learns_at = Some(after(now, self.pauses.next_pause().max(PAUSE)));
-        is_again
     }
 }
 
@@ -119,7 +111,7 @@ impl Cluster {
 
     /// Learns the map, unless it is known, and connects to one of the servers that have slots.
     pub(crate) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
-        let mut nodes = self.learnt_nodes().await?;
+        let mut nodes = self.learnt_owners().await?;
         nodes.sort_by_key(|node| !node.connector.is_connected());
         let mut error = self.failed("none of its servers has slots");
         for node in nodes {
@@ -143,32 +135,26 @@ impl Cluster {
         owner.is_some_and(|owner| Arc::ptr_eq(&owner, node))
     }
 
-    /// The servers that have slots. The map is learnt if no server is known.
-    async fn learnt_nodes(self: &Arc<Self>) -> Result<Vec<Arc<Node>>, StoreError> {
-        let nodes = self.nodes();
-        if nodes.is_empty() {
+    /// The servers that have slots. The map is learnt if none is known.
+    async fn learnt_owners(self: &Arc<Self>) -> Result<Vec<Arc<Node>>, StoreError> {
+        let owners = self.owners();
+        if owners.is_empty() {
             self.learn().await?;
-            return Ok(self.nodes());
+            return Ok(self.owners());
         }
-        Ok(nodes)
+        Ok(owners)
     }
 
-    fn nodes(&self) -> Vec<Arc<Node>> {
-        self.known.lock().nodes.values().cloned().collect()
-    }
-
-    /// The server at this place: the known one, or a new one.
-    fn node(self: &Arc<Self>, place: &Place) -> Arc<Node> {
-        let node = {
-            let known = self.known.lock();
-            let node = known.nodes.get(place);
-            node.or_else(|| known.asked_again.get(place)).cloned()
-        };
-        node.unwrap_or_else(|| self.new_node(place))
+    /// The servers that have slots.
+    fn owners(&self) -> Vec<Arc<Node>> {
+        let known = self.known.lock();
+        let owners = known.slots.iter().flatten();
+        let owners: BTreeMap<_, _> = owners.map(|node| (&node.place, node)).collect();
+        owners.into_values().cloned().collect()
     }
 
     /// The server at this place, which is known from now on.
-    fn kept(self: &Arc<Self>, place: &Place) -> Arc<Node> {
+    fn node(self: &Arc<Self>, place: &Place) -> Arc<Node> {
         let node = self.new_node(place);
         let mut known = self.known.lock();
         if known.is_closed {
@@ -181,7 +167,7 @@ impl Cluster {
     /// the keys that have moved.
     fn asked(self: &Arc<Self>, slot: u16, place: &Place) -> Arc<Node> {
         *self.known.lock().asked.entry(slot).or_default() += 1;
-        self.kept(place)
+        self.node(place)
     }
 
     fn new_node(self: &Arc<Self>, place: &Place) -> Arc<Node> {
@@ -199,7 +185,7 @@ impl Cluster {
 
     /// Notes that a server has a slot, as another server reports. More slots may have moved.
     fn moved(self: &Arc<Self>, slot: u16, place: &Place) -> Arc<Node> {
-        let node = self.kept(place);
+        let node = self.node(place);
         let before = {
             let mut known = self.known.lock();
             let is_open = !known.is_closed;
@@ -227,9 +213,7 @@ impl Cluster {
         let nodes = {
             let mut known = self.known.lock();
             known.is_closed = true;
-            let mut nodes = std::mem::take(&mut known.nodes);
-            nodes.append(&mut known.asked_again);
-            nodes
+            std::mem::take(&mut known.nodes)
         };
         nodes.values().for_each(|node| node.connector.close());
     }

@@ -1,6 +1,7 @@
 //! The learning of the map: several servers are asked in parallel, and for each slot the latest owner counts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -10,9 +11,9 @@ use redis::{Value, cmd};
 use tokio::time::Instant;
 
 use super::map::SlotMap;
-use super::{Cluster, Known, Node, QUIET};
+use super::{Cluster, Known, Node};
 use crate::base::error::StoreError;
-use crate::base::timer::{after, sleep, sleep_until};
+use crate::base::timer::{after, sleep_until};
 use crate::store::redis::introduction;
 use crate::store::redis::link::address::Place;
 use crate::store::redis::link::attempt::Attempt;
@@ -48,81 +49,17 @@ impl Cluster {
         if let Some(at) = learns_at {
             sleep_until(at).await;
         }
-        let (asked, map) = self.ask_for_map().await;
-        let plan = {
-            let mut known = self.known.lock();
-            let is_again = known.learns_again(Instant::now());
-            if known.is_closed {
-                return Err(self.closed());
-            }
-            if is_again {
-                self.ask_again(&mut known, &asked);
-            }
-            let plan = self.plan(&known, &map?, asked);
-            if plan.is_changed {
-                known.pauses.reset();
-            }
-            plan
-        };
-        self.install(plan)
-    }
-
-    /// Asks several servers. Returns the servers that were asked, and the map that results from their answers.
-    async fn ask_for_map(self: &Arc<Self>) -> (Vec<Arc<Node>>, Result<SlotMap, StoreError>) {
-        let mut nodes = Vec::new();
-        let asked = self.to_ask().into_iter().map(|place| {
-            let node = self.node(&place);
-            nodes.push(Arc::clone(&node));
-            self.map_of(node)
-        });
-        // The answers that arrive until then count.
-        let limit = self.common.timeouts.connect;
-        let (maps, error) = ask_most(asked, ASKED, Duration::MAX, limit).await;
-        let mut map = SlotMap::default();
-        maps.into_iter().for_each(|other| map.merge(other));
-        let map = match error {
-            _ if !map.is_empty() => Ok(map),
-            Some(error) => {
-                let (endpoint, effect) = (self.endpoint(), error.effect());
-                let mistake = error.mistake();
-                Err(StoreError::new("connect", &endpoint, effect, error).with_mistake(mistake))
-            }
-            None => Err(self.failed("none of its servers responds")),
-        };
-        (nodes, map)
-    }
-
-    /// Keeps the connections to the servers that were asked, as long as the map is learnt again and again.
-    fn ask_again(self: &Arc<Self>, known: &mut Known, asked: &[Arc<Node>]) {
-        let others = asked
-            .iter()
-            .map(|node| (node.place.clone(), Arc::clone(node)));
-        known.asked_again.extend(others);
-        let (cluster, learnt) = (Arc::downgrade(self), known.learnt);
-        drop(tokio::spawn(async move {
-            sleep(QUIET).await;
-            let forgotten = cluster.upgrade().and_then(|cluster| {
-                let mut known = cluster.known.lock();
-                let is_last = known.learnt == learnt;
-                is_last.then(|| std::mem::take(&mut known.asked_again))
-            });
-            drop(forgotten);
-        }));
-    }
-
-    /// Replaces the present map.
-    fn install(self: &Arc<Self>, plan: Plan) -> Result<(), StoreError> {
+        let map = self.ask_for_map().await;
         let describer = self.owner(introduction::slot());
-        {
+        let (is_changed, _gone) = {
             let mut known = self.known.lock();
+            known.learn(Instant::now());
             if known.is_closed {
                 return Err(self.closed());
             }
-            known.places = plan.places;
-            known.nodes = plan.nodes;
-            known.slots = plan.slots;
-        }
-        if plan.is_changed {
+            self.install(&mut known, &map?)
+        };
+        if is_changed {
             self.common.begin_generation();
         }
         let is_new = |node: &Arc<Node>| describer.is_none_or(|it| !Arc::ptr_eq(&it, node));
@@ -133,19 +70,59 @@ impl Cluster {
         Ok(())
     }
 
-    /// All servers in the order in which they are asked: first some that have slots and a connection, then all others
-    /// in turn.
+    /// Asks several servers. Returns the map that results from their answers.
+    async fn ask_for_map(self: &Arc<Self>) -> Result<SlotMap, StoreError> {
+        let places = self.to_ask().into_iter();
+        let asked = places.map(|place| self.map_of(self.node(&place)));
+        // The answers that arrive until then count.
+        let limit = self.common.timeouts.connect;
+        let (maps, error) = ask_most(asked, ASKED, Duration::MAX, limit).await;
+        let mut map = SlotMap::default();
+        maps.into_iter().for_each(|other| map.merge(other));
+        match error {
+            _ if !map.is_empty() => Ok(map),
+            Some(error) => {
+                let (endpoint, effect) = (self.endpoint(), error.effect());
+                let mistake = error.mistake();
+                Err(StoreError::new("connect", &endpoint, effect, error).with_mistake(mistake))
+            }
+            None => Err(self.failed("none of its servers responds")),
+        }
+    }
+
+    /// Replaces the present map. Returns whether a slot has another owner in it, and the servers that are not in it.
+    fn install(
+        self: &Arc<Self>,
+        known: &mut Known,
+        map: &SlotMap,
+    ) -> (bool, BTreeMap<Place, Arc<Node>>) {
+        // The connections that were opened to ask are kept in use.
+        let mut before = mem::take(&mut known.nodes);
+        for place in map.places() {
+            let node = before.remove(&place);
+            let node = node.unwrap_or_else(|| self.new_node(&place));
+            known.nodes.insert(place, node);
+        }
+        let owners = map.owners().into_iter();
+        let slots: Vec<_> = owners
+            .map(|place| known.nodes.get(place?).cloned())
+            .collect();
+        let mut pairs = known.slots.iter().zip(&slots);
+        let place = |node: &Option<Arc<Node>>| node.as_ref().map(|node| node.place.clone());
+        let is_changed = pairs.any(|(before, now)| place(before) != place(now));
+        if is_changed {
+            known.pauses.reset();
+        }
+        known.slots = slots;
+        (is_changed, before)
+    }
+
+    /// All servers in the order in which they are asked: first some that have a connection, then all others in turn.
     fn to_ask(&self) -> Vec<Place> {
-        let (nodes, others) = {
-            let known = self.known.lock();
-            let places = known.places.iter().chain(&self.seeds);
-            let others: BTreeSet<_> = places.cloned().collect();
-            let nodes: Vec<_> = known.nodes.values().cloned().collect();
-            (nodes, others)
-        };
-        let connected = nodes
-            .into_iter()
-            .filter(|node| node.connector.is_connected());
+        let nodes: Vec<_> = self.known.lock().nodes.values().cloned().collect();
+        let places = nodes.iter().map(|node| &node.place).chain(&self.seeds);
+        let others: BTreeSet<_> = places.cloned().collect();
+        let connected = nodes.iter().filter(|node| node.connector.is_connected());
         let connected = connected.map(|node| node.place.clone());
         let mut asked: Vec<_> = connected.take(ASKED - 1).collect();
         let others = others.into_iter().filter(|place| !asked.contains(place));
@@ -172,38 +149,4 @@ impl Cluster {
         let map = SlotMap::read(&slots?, &nodes, &node.place);
         map.ok_or_else(|| self.failed("the response to CLUSTER SLOTS is invalid"))
     }
-
-    /// The state after the map was replaced.
-    fn plan(self: &Arc<Self>, known: &Known, map: &SlotMap, asked: Vec<Arc<Node>>) -> Plan {
-        // The connections that were opened to ask are kept in use.
-        let asked = asked.into_iter().map(|node| (node.place.clone(), node));
-        let asked: BTreeMap<_, _> = asked.collect();
-        let mut nodes = BTreeMap::<Place, Arc<Node>>::new();
-        let slots = map.owners().into_iter().map(|place| {
-            let place = place?;
-            let node = nodes.entry(place.clone()).or_insert_with(|| {
-                let there = known.nodes.get(place).or_else(|| asked.get(place));
-                there.cloned().unwrap_or_else(|| self.new_node(place))
-            });
-            Some(Arc::clone(node))
-        });
-        let slots: Vec<_> = slots.collect();
-        let mut pairs = known.slots.iter().zip(&slots);
-        let place = |node: &Option<Arc<Node>>| node.as_ref().map(|node| node.place.clone());
-        Plan {
-            is_changed: pairs.any(|(before, now)| place(before) != place(now)),
-            places: map.places(),
-            nodes,
-            slots,
-        }
-    }
-}
-
-/// A map that is not in use yet.
-struct Plan {
-    places: BTreeSet<Place>,
-    nodes: BTreeMap<Place, Arc<Node>>,
-    slots: Vec<Option<Arc<Node>>>,
-    /// Whether a slot has another owner in it.
-    is_changed: bool,
 }

@@ -138,7 +138,7 @@ impl Cluster {
         timeouts: Timeouts,
         receiver: Receiver,
     ) -> Result<Opened, StoreError> {
-        let nodes = self.learnt_nodes().await?;
+        let nodes = self.learnt_owners().await?;
         let Some(node) = self.any_of(nodes) else {
             return Err(self.failed("none of its servers has slots"));
         };
