@@ -9,12 +9,10 @@
 //! waiter reads the new stage, or its pause is cut short.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
-use tokio::sync::watch;
-use tokio::time::Instant;
+use tokio::sync::{Notify, watch};
 
-use self::subscriber::{Check, Ground, InboxStage, Lost, Subscriber};
+use self::subscriber::{Ground, InboxStage, Lost, Subscriber};
 use super::link::abort_on_drop::AbortOnDrop;
 use super::link::source::{Source, Timeouts};
 use crate::base::events::Throttle;
@@ -23,9 +21,6 @@ use crate::base::sync::Mutex;
 use crate::store::records::Listener;
 
 mod subscriber;
-
-/// The time after which a task that has not taken a request to check counts as stalled with its runtime.
-const DEAF: Duration = Duration::from_secs(1);
 
 pub(super) struct Inbox {
     ground: Arc<Ground>,
@@ -60,7 +55,7 @@ impl Inbox {
             timeouts,
             lost,
             generation,
-            check: Check::default(),
+            check: Notify::default(),
             failures: Throttle::default(),
         };
         Self {
@@ -97,13 +92,7 @@ impl Inbox {
 
     /// Checks the subscription. If its connection is dead, the subscription is repeated over another one.
     pub(super) fn check_subscription(&self) {
-        let check = &self.ground.check;
-        let since = *check.since.lock().get_or_insert_with(Instant::now);
-        // The next waiter opens another one.
-        if since.elapsed() > DEAF && self.subscription.lock().take().is_some() {
-            *check.since.lock() = None;
-        }
-        check.asked.notify_one();
+        self.ground.check.notify_one();
     }
 }
 

@@ -1,6 +1,5 @@
 //! The task that keeps the subscription of an inbox, and the pauses before it repeats the subscription.
 
-use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -28,34 +27,6 @@ const IDLE: Duration = Duration::from_secs(5);
 
 /// The function that is called when the connection of an inbox was lost.
 pub(super) type Lost = Arc<dyn Fn() + Send + Sync>;
-
-/// A request to check the subscription.
-#[derive(Default)]
-pub(super) struct Check {
-    pub(super) asked: Notify,
-    /// The instant of the oldest request that was not taken.
-    pub(super) since: Mutex<Option<Instant>>,
-}
-
-impl Check {
-    /// Waits for a request, and takes it.
-    async fn taken(&self) {
-        self.asked.notified().await;
-        *self.since.lock() = None;
-    }
-
-    /// Takes the requests during `work`, because `work` makes a check needless.
-    async fn settled_by<T>(&self, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
-        loop {
-            select! {
-                biased;
-                output = &mut work => return output,
-                () = self.taken() => {}
-            }
-        }
-    }
-}
 
 /// The way in which a subscription ends.
 enum Closing {
@@ -87,7 +58,8 @@ pub(super) struct Ground {
     pub(super) lost: Lost,
     /// Changes when a connection was lost.
     pub(super) generation: watch::Sender<u64>,
-    pub(super) check: Check,
+    /// Notified when the subscription must be checked.
+    pub(super) check: Notify,
     /// Selects the failures that are warned of.
     pub(super) failures: Throttle,
 }
@@ -102,10 +74,10 @@ pub(super) struct Subscriber {
 impl Subscriber {
     pub(super) async fn run(self) {
         let _ending = EndOnDrop(&self);
-        let (check, mut pace) = (&self.ground.check, Pace::new());
+        let mut pauses = Backoff::doubling(LONGEST);
         while !self.is_idle() {
             let ended = Arc::new(Notify::new());
-            let pause = match check.settled_by(self.subscribe(&ended)).await {
+            match self.subscribe(&ended).await {
                 Ok((mut subscribed, _following)) => {
                     let began = Instant::now();
                     // For a lock that moved before this, no message was received.
@@ -116,17 +88,17 @@ impl Subscriber {
                         Closing::Dead => (self.ground.lost)(),
                     }
                     self.enter(InboxStage::Broken);
-                    pace.died(began.elapsed())
+                    if began.elapsed() >= SETTLED {
+                        pauses.reset();
+                        continue;
+                    }
                 }
                 Err(error) => {
                     events::subscribe_retried(self.id, &error, &self.ground.failures);
                     self.enter(InboxStage::Broken);
-                    pace.failed()
                 }
-            };
-            if let Some(pause) = pause {
-                check.settled_by(sleep(pause)).await;
             }
+            sleep(pauses.next_pause()).await;
         }
     }
 
@@ -153,7 +125,7 @@ impl Subscriber {
         loop {
             let doubted = async {
                 select! {
-                    () = self.ground.check.taken() => {}
+                    () = self.ground.check.notified() => {}
                     // Its server may be away.
                     _ = generation.changed() => {}
                 }
@@ -231,84 +203,5 @@ fn deliver(listener: Weak<dyn Listener>, ended: Arc<Notify>) -> Receiver {
 /// pause is equally long, so that no two attempts of one task are closer together.
 const SETTLED: Duration = Duration::from_millis(10);
 
-/// The longest pause while the server accepts subscriptions, without the jitter.
-const LONGEST_IF_ACCEPTED: Duration = Duration::from_millis(50);
-
-/// The longest pause while the server does not accept subscriptions, without the jitter.
+/// The longest pause between two attempts to subscribe, without the jitter.
 const LONGEST: Duration = Duration::from_secs(1);
-
-/// The pauses between the attempts of one inbox.
-pub(super) struct Pace {
-    after_deaths: Backoff,
-    after_failures: Backoff,
-}
-
-impl Pace {
-    pub(super) fn new() -> Self {
-        Self {
-            after_deaths: Backoff::doubling(LONGEST_IF_ACCEPTED),
-            after_failures: Backoff::doubling(LONGEST),
-        }
-    }
-
-    /// The pause after a subscription that was open for this time; `None` if it is repeated immediately.
-    pub(super) fn died(&mut self, stood: Duration) -> Option<Duration> {
-        self.after_failures.reset();
-        if stood < SETTLED {
-            return Some(self.after_deaths.next_pause());
-        }
-        self.after_deaths.reset();
-        None
-    }
-
-    /// The pause after an attempt that failed.
-    pub(super) fn failed(&mut self) -> Option<Duration> {
-        Some(self.after_failures.next_pause())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MS: Duration = Duration::from_millis(1);
-
-    /// Returns whether a pause is the `step`-th of a series that grows to `longest`, with its jitter.
-    fn is_step(pause: Option<Duration>, step: u32, longest: Duration) -> bool {
-        let least = (10 * MS * 2_u32.pow(step)).min(longest);
-        pause.is_some_and(|pause| (least..=2 * least).contains(&pause))
-    }
-
-    #[test]
-    fn a_subscription_that_has_stood_is_made_anew_at_once() {
-        let mut pace = Pace::new();
-        for stood in [10 * MS, 37 * MS, 300 * MS, 3_600_000 * MS] {
-            assert_eq!(pace.died(stood), None, "{stood:?}");
-        }
-    }
-
-    #[test]
-    fn one_that_dies_at_once_again_and_again_is_made_anew_within_a_tenth_of_a_second() {
-        let mut pace = Pace::new();
-        for _ in 0..2 {
-            for step in 0..10 {
-                let pause = pace.died(9 * MS);
-                assert!(is_step(pause, step, 50 * MS), "{step}: {pause:?}");
-            }
-            assert_eq!(pace.died(10 * MS), None);
-        }
-    }
-
-    #[test]
-    fn a_server_that_is_down_is_left_alone_for_longer_and_longer() {
-        let mut pace = Pace::new();
-        for _ in 0..2 {
-            for step in 0..10 {
-                let pause = pace.failed();
-                assert!(is_step(pause, step, 1_000 * MS), "{step}: {pause:?}");
-            }
-            // The server has accepted a subscription.
-            pace.died(Duration::ZERO);
-        }
-    }
-}
