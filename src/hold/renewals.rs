@@ -108,8 +108,8 @@ impl RenewalSchedule {
 
     fn begin(self: &Arc<Self>, runtime: &Handle) -> (RuntimeSchedule, Task) {
         let mut generation = self.generation.clone();
-        let known = *generation.borrow_and_update();
-        let of = RuntimeSchedule::new(runtime.clone(), known, self.response_timeout);
+        generation.borrow_and_update();
+        let of = RuntimeSchedule::new(runtime.clone(), self.generation(), self.response_timeout);
         let task = Task {
             renewals: Arc::downgrade(self),
             generation,
@@ -160,12 +160,12 @@ impl RenewalSchedule {
     }
 
     /// Does what is due. Returns until when the task sleeps; `None` if it ends.
-    fn turn(self: &Arc<Self>, signal: &Arc<Notify>, generation: u64) -> Option<Instant> {
+    fn turn(self: &Arc<Self>, signal: &Arc<Notify>) -> Option<Instant> {
         let (turn, runtime) = {
             let mut runtimes = self.runtimes.lock();
             let at = position(&runtimes, signal)?;
             let of = &mut runtimes[at];
-            let Some(turn) = of.turn(self.store(), generation, Instant::now()) else {
+            let Some(turn) = of.turn(self.store(), Instant::now()) else {
                 drop(runtimes.swap_remove(at));
                 return None;
             };
@@ -237,8 +237,8 @@ impl Task {
     }
 
     fn turn(&mut self) -> Option<Instant> {
-        let generation = *self.generation.borrow_and_update();
-        self.renewals.upgrade()?.turn(&self.signal, generation)
+        self.generation.borrow_and_update();
+        self.renewals.upgrade()?.turn(&self.signal)
     }
 }
 

@@ -263,7 +263,7 @@ impl Store {
     /// The generations: then every hold is verified.
     pub(crate) fn generations(&self) -> watch::Receiver<u64> {
         match self {
-            Self::Redis(redis) => redis.common.generation.subscribe(),
+            Self::Redis(redis) => redis.common.generation.watch(),
             Self::Memory(memory) => memory.generations(),
             #[cfg(any(test, feature = "test-util"))]
             Self::Behind(wire) => wire.generations(),
@@ -273,7 +273,7 @@ impl Store {
     /// A number that changes whenever a connection was up and no longer is, and when a slot has moved. What the store
     /// said in an earlier generation may no longer hold.
     pub(crate) fn generation(&self) -> u64 {
-        of_kind!(self, redis => redis.common.generation(), wire => wire.generation(), _ => 0)
+        of_kind!(self, redis => redis.common.generation.number(), wire => wire.generation(), _ => 0)
     }
 
     /// The generation of one lock. Times of the store from different ones must not be compared, because another server

@@ -126,13 +126,14 @@ impl RuntimeSchedule {
     }
 
     /// Finds what is due. Returns `None` if there has been no hold for some time.
-    pub(super) fn turn(&mut self, store: &Store, generation: u64, now: Instant) -> Option<Turn> {
+    pub(super) fn turn(&mut self, store: &Store, now: Instant) -> Option<Turn> {
         if self.check_at <= now {
             if self.holds.is_empty() {
                 return None;
             }
             self.check_at = now + CHECKS;
         }
+        let generation = store.generation();
         if mem::replace(&mut self.generation, generation) != generation {
             self.reschedule();
         }

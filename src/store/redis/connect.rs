@@ -207,12 +207,13 @@ impl Connector {
             if opened.is_err() && is_present {
                 state.pause(Instant::now());
             }
+            let unproven = is_closed.then(|| state.unproven.take());
             let next = match &opened {
                 Ok(connection) => Stage::Up(Arc::clone(connection)),
                 Err(_) => Stage::Down,
             };
             let before = is_present.then(|| state.enter(next));
-            (opened, before)
+            (opened, (before, unproven))
         };
         if let Ok(connection) = &opened {
             events::connected(&connection.endpoint, Purpose::Commands);
@@ -235,6 +236,7 @@ impl Connector {
                     } else {
                         state.pause(now);
                     }
+                    self.common.generation.begin();
                     state.enter(Stage::Down)
                 }
                 Stage::Opening(_) if state.attempts == number => {
@@ -245,7 +247,7 @@ impl Connector {
             }
         };
         events::disconnected(&self.source.endpoint());
-        self.common.begin_generation();
+        self.common.generation.announce();
     }
 
     /// Gives up the present connection, because another one to the same server was lost.
@@ -277,7 +279,7 @@ impl Connector {
 
     /// The generation of the store.
     pub(super) fn generation(&self) -> u64 {
-        self.common.generation()
+        self.common.generation.number()
     }
 
     /// The name of the server in messages, without the password.

@@ -10,9 +10,10 @@
 
 use std::sync::{Arc, Weak};
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 
 use self::subscriber::{Ground, InboxStage, Lost, Subscriber};
+use super::connect::common::Generation;
 use super::link::abort_on_drop::AbortOnDrop;
 use super::link::source::{Source, Timeouts};
 use crate::base::events::Throttle;
@@ -48,7 +49,7 @@ impl Inbox {
         source: Arc<dyn Source>,
         timeouts: Timeouts,
         lost: Lost,
-        generation: watch::Sender<u64>,
+        generation: Generation,
     ) -> Self {
         let ground = Ground {
             source,

@@ -1,6 +1,7 @@
 //! The state that the connectors of one store share, above all its generation.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock, Weak};
 
 use tokio::sync::watch;
@@ -48,9 +49,7 @@ pub(crate) struct Common {
     pub(crate) watched: Watched,
     /// Whether this process describes itself to the servers.
     pub(crate) introduces: Arc<AtomicBool>,
-    /// A number that changes whenever a connection was up and no longer is, or a slot has moved. What a server said
-    /// before, that it has a lock, or what its clock shows, may no longer hold.
-    pub(crate) generation: watch::Sender<u64>,
+    pub(crate) generation: Generation,
     /// Counts the connections for commands that were opened.
     pub(crate) made: watch::Sender<u64>,
 }
@@ -62,15 +61,36 @@ impl Common {
             together_from: TOGETHER_FROM,
             watched: Watched::default(),
             introduces: Arc::default(),
-            generation: watch::Sender::new(0),
+            generation: Generation::default(),
             made: watch::Sender::new(0),
         }
     }
-    pub(crate) fn begin_generation(&self) {
-        self.generation.send_modify(|count| *count += 1);
+}
+
+/// A number that changes whenever a connection was up and no longer is, or a slot has moved. What a server said before,
+/// that it has a lock, or what its clock shows, may no longer hold.
+#[derive(Clone, Default)]
+pub(crate) struct Generation {
+    number: Arc<AtomicU64>,
+    changes: watch::Sender<u64>,
+}
+
+impl Generation {
+    pub(crate) fn number(&self) -> u64 {
+        self.number.load(SeqCst)
     }
 
-    pub(crate) fn generation(&self) -> u64 {
-        *self.generation.borrow()
+    /// Begins the next one. The mutex of what has changed is locked, so nobody sees the change with the old number.
+    pub(crate) fn begin(&self) {
+        self.number.fetch_add(1, SeqCst);
+    }
+
+    /// Wakes those who watch it, after the mutex was released.
+    pub(crate) fn announce(&self) {
+        self.changes.send_replace(self.number());
+    }
+
+    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::select;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::base::backoff::Backoff;
@@ -16,6 +16,7 @@ use crate::base::metrics::Purpose;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
 use crate::store::records::Listener;
+use crate::store::redis::connect::common::Generation;
 use crate::store::redis::link::abort_on_drop::AbortOnDrop;
 use crate::store::redis::link::messages::Subscribed;
 use crate::store::redis::link::source::{Receiver, Source, Timeouts, open};
@@ -57,7 +58,7 @@ pub(super) struct Ground {
     pub(super) timeouts: Timeouts,
     pub(super) lost: Lost,
     /// Changes when a connection was lost.
-    pub(super) generation: watch::Sender<u64>,
+    pub(super) generation: Generation,
     /// Notified when the subscription must be checked.
     pub(super) check: Notify,
     /// Selects the failures that are warned of.
@@ -121,7 +122,7 @@ impl Subscriber {
     /// Keeps the subscription until its connection has died, or is no longer needed.
     async fn keep(&self, subscribed: &mut Subscribed, ended: &Notify) -> Closing {
         let mut was_idle = false;
-        let mut generation = self.ground.generation.subscribe();
+        let mut generation = self.ground.generation.watch();
         loop {
             let doubted = async {
                 select! {

@@ -193,10 +193,14 @@ impl Cluster {
             // Several requests may be redirected; the first one reports the move.
             let is_news = |it: &Arc<Node>| it.place != *place;
             let owner = owner.filter(|it| is_open && it.as_ref().is_none_or(is_news));
-            owner.map(|owner| owner.replace(Arc::clone(&node)))
+            let before = owner.map(|owner| owner.replace(Arc::clone(&node)));
+            if before.is_some() {
+                self.common.generation.begin();
+            }
+            before
         };
         if before.is_some() {
-            self.common.begin_generation();
+            self.common.generation.announce();
             self.learn_soon();
         }
         node
@@ -205,7 +209,7 @@ impl Cluster {
     /// A number that changes whenever another connection, or another server, responds for a slot.
     pub(crate) fn epoch(&self, slot: u16) -> u64 {
         let asked = self.known.lock().asked.get(&slot).copied();
-        self.common.generation() + asked.unwrap_or_default()
+        self.common.generation.number() + asked.unwrap_or_default()
     }
 
     /// Closes all connections, and opens no others.

@@ -60,7 +60,7 @@ impl Cluster {
             self.install(&mut known, &map?)
         };
         if is_changed {
-            self.common.begin_generation();
+            self.common.generation.announce();
         }
         let is_new = |node: &Arc<Node>| describer.is_none_or(|it| !Arc::ptr_eq(&it, node));
         if let Some(node) = self.owner(introduction::slot()).filter(is_new) {
@@ -112,6 +112,7 @@ impl Cluster {
         let is_changed = pairs.any(|(before, now)| place(before) != place(now));
         if is_changed {
             known.pauses.reset();
+            self.common.generation.begin();
         }
         known.slots = slots;
         (is_changed, before)
