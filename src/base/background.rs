@@ -5,6 +5,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::thread;
 
 use tokio::runtime::Handle;
+use tokio::task::{AbortHandle, JoinHandle};
 
 use crate::base::metrics;
 
@@ -88,5 +89,24 @@ impl<T: Send + 'static> Drop for FinishInBackground<T> {
         if let Some(runtime) = runtime {
             spawn(&runtime, work);
         }
+    }
+}
+
+/// Aborts a task when it is dropped, for example with the connection that the task is about.
+pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
+
+impl AbortOnDrop {
+    pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self::new(&tokio::spawn(work))
+    }
+
+    pub(crate) fn new<T>(task: &JoinHandle<T>) -> Self {
+        Self(task.abort_handle())
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }

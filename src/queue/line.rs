@@ -1,18 +1,19 @@
 //! The local queue of one key: its machine, its callers, and what it wants of its driver.
 
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::callers::Callers;
-use super::effects::Effects;
-use super::grant::Grant;
-use super::holder_lookup::InTheWay;
+use super::grant::{Grant, Release};
+use super::holder_lookup::{InTheWay, WaitReport};
 use super::local_queue::LocalQueue;
 use super::request::Acquiring;
-use super::step::{Ask, Refusal};
+use super::step::{Action, Ask, Refusal};
 use crate::base::id::HoldId;
 
 /// The driver of a local queue.
@@ -151,4 +152,23 @@ impl Line {
         effects.wakers.extend(caller.waker.take());
         caller.answer.replace(answer)
     }
+}
+
+/// The work to do after the mutex is released, because it runs foreign code, which may call back into the queues.
+#[derive(Default)]
+pub(super) struct Effects {
+    /// Usually a step wakes one caller.
+    pub(super) wakers: SmallVec<[Waker; 1]>,
+    /// Wakes the driver.
+    pub(super) signal: Option<Arc<Notify>>,
+    /// The signal of a driver that must be started.
+    pub(super) driver: Option<Arc<Notify>>,
+    /// The locks that were granted, and that their callers do not enter.
+    pub(super) given_back: Vec<Grant>,
+    /// The releases that no caller waits for.
+    pub(super) undoing: Vec<Release>,
+    pub(super) check_subscription: bool,
+    /// The reports of callers that wait for long.
+    pub(super) reports: Vec<WaitReport>,
+    pub(super) actions: Vec<Action>,
 }

@@ -10,7 +10,7 @@ use tokio::runtime;
 use tokio::time::Instant;
 
 use super::callers::Caller;
-use super::effects::Effects;
+use super::line::Effects;
 use super::line::{Line, NextRequest};
 use super::local_queue::LocalQueue;
 use super::request::Acquiring;

@@ -9,8 +9,8 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::contention::Watched;
-use super::effects::Effects;
 use super::grant::Grant;
+use super::line::Effects;
 use super::line::{Line, NextRequest};
 use super::lines::{Alone, Lines, Slot};
 use super::request::Requests;

@@ -1,12 +1,10 @@
 //! The local queues: who waits in this process, and for which lock.
 
-mod abandoned;
 mod alone;
 mod attempts;
 mod callers;
 mod contention;
 mod driver;
-mod effects;
 mod grant;
 mod holder_lookup;
 mod line;

@@ -35,8 +35,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::effects::Effects;
 use super::grant::Grant;
+use super::line::Effects;
 use super::lines::Slot;
 use super::local_queues::LocalQueues;
 use super::step::{Heard, Input, Refusal, Wish, silent};

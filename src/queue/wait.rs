@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use super::alone::{Entering, Progress};
 use super::callers::Caller;
-use super::effects::Effects;
 use super::grant::Grant;
 use super::holder_lookup::{InTheWay, Patience};
+use super::line::Effects;
 use super::line::Line;
 use super::lines::LoneCaller;
 use super::local_queues::LocalQueues;

@@ -31,8 +31,7 @@ pub(crate) use self::link::credentials::Credentials;
 #[cfg(feature = "credentials")]
 pub use self::link::credentials::watched;
 pub(crate) use self::link::source::Timeouts;
-pub(crate) use self::topology::login::Login;
-pub(crate) use self::topology::servers::Origin;
+pub(crate) use self::topology::servers::{Login, Origin};
 pub(crate) use self::wire::call::{Call, Script, script};
 pub(crate) use self::wire::names::slot_of_waits;
 pub(crate) use self::wire::question::{Question, Short, ShortWish};

@@ -34,7 +34,6 @@ use crate::base::timer::{after, sleep_until};
 
 pub(super) mod asking;
 pub(super) mod batches;
-mod collection;
 pub(super) mod common;
 pub(super) mod connection;
 mod opening;

@@ -1,6 +1,5 @@
 //! The connections to a server: how they are opened, and when the server is tried again.
 
-pub(crate) mod abort_on_drop;
 pub(crate) mod address;
 pub(super) mod attempt;
 #[cfg(feature = "tls")]

@@ -14,7 +14,6 @@ use crate::base::option_types::Confirmation;
 
 mod ask_most;
 mod cluster;
-pub(super) mod login;
 mod sentinels;
 pub(super) mod servers;
 

@@ -13,10 +13,10 @@ use redis::{RedisError, Value};
 use tokio::time::Instant;
 
 use super::batches::Batches;
+use crate::base::background::AbortOnDrop;
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::Elapsed;
 use crate::store::redis::confirmer::Confirmer;
-use crate::store::redis::link::abort_on_drop::AbortOnDrop;
 use crate::store::redis::link::source::Opened;
 use crate::store::redis::wire::call::{Call, Way};
 use crate::store::redis::wire::failure::{self, ANOTHER_SERVER, RUNTIME_ENDED, aborted};

@@ -9,8 +9,8 @@ use futures_util::StreamExt;
 use redis::aio::{AsyncPushSender, MultiplexedConnection, PubSubSink, PubSubStream};
 use redis::{Client, ConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisError, Value, cmd};
 
-use super::abort_on_drop::AbortOnDrop;
 use super::address::Address;
+use crate::base::background::AbortOnDrop;
 use crate::store::redis::wire::failure::within;
 
 /// The way in which messages come from the server of a connection.

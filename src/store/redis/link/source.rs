@@ -8,10 +8,10 @@ use std::time::Duration;
 use redis::aio::{MultiplexedConnection, SendError};
 use redis::{PushInfo, PushKind, RedisError};
 
-use super::abort_on_drop::AbortOnDrop;
 use super::address::Address;
 use super::messages::Messages;
 use super::protocol::connect;
+use crate::base::background::AbortOnDrop;
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::{Elapsed, timeout};
 use crate::store::redis::wire::failure::{self, DriverError};

@@ -19,10 +19,10 @@ use tokio::time::Instant;
 use tokio::{join, select};
 
 use super::ask_most::{GRACE, ask_most};
+use crate::base::background::AbortOnDrop;
 use crate::base::error::{Effect, StoreError};
 use crate::base::sync::Mutex;
 use crate::base::timer::{sleep, timeout};
-use crate::store::redis::link::abort_on_drop::AbortOnDrop;
 use crate::store::redis::link::address::{Address, Place, list};
 use crate::store::redis::link::protocol::connect;
 use crate::store::redis::link::source::{Opened, Opening, Receiver, Source, Timeouts, refused};
