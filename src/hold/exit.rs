@@ -96,7 +96,7 @@ struct EndedHold {
 }
 
 impl Exit {
-    /// Ends a hold, which nobody is inside any more.
+    /// Ends a hold that has no entry and no member any more.
     #[inline]
     pub(super) fn end(&mut self, hold: &Arc<Hold>, renewals: &RenewalSchedule) {
         if let Some(ended) = end(hold, renewals) {

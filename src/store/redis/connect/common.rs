@@ -80,7 +80,7 @@ impl Generation {
         self.number.load(SeqCst)
     }
 
-    /// Begins the next one. The mutex of what has changed is locked, so nobody sees the change with the old number.
+    /// Begins the next one. The mutex of what has changed is locked, so the change is not seen with the old number.
     pub(crate) fn begin(&self) {
         self.number.fetch_add(1, SeqCst);
     }
