@@ -42,8 +42,8 @@ pub(crate) struct Connection {
     pub(crate) _tasks: [Option<AbortOnDrop>; 3],
 }
 
-/// A connection whose server has not shown yet that it executes requests. It is kept while the server rejects them, so
-/// that a server that is up for long without executing anything is not connected to again and again.
+/// A connection whose server has not shown yet that it executes requests. In a cluster it is kept while the server rejects
+/// them: it still says who has which slots, and is not connected to again and again while the cluster is down.
 pub(super) struct Unproven {
     pub(super) opened: Opened,
     pub(super) pace: AnswerPace,

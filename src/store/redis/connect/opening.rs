@@ -46,7 +46,8 @@ impl Connector {
         let (checked, subscribing) = match both {
             Ok(both) => both,
             Err(error) => {
-                let is_kept = refuses_all(&error);
+                // Outside a cluster, another server may respond at the next attempt.
+                let is_kept = refuses_all(&error) && self.role.scope() == Scope::Slot;
                 let error = refused(&opened.endpoint, error);
                 let unproven = is_kept.then_some(unproven);
                 self.state.lock().unproven = unproven;
