@@ -106,9 +106,9 @@ impl Link {
         *self.0.fate.lock() = fate;
     }
 
-    /// The connection of the inbox ends, and that for commands stays open.
+    /// The connection of the inbox ends, and that for commands is replaced.
     pub(super) fn flap(&self) {
-        self.0.connections.fetch_add(1, Relaxed);
+        self.0.replace_connection();
         let mailbox = self.0.mailbox.lock().clone();
         if let Some(mailbox) = mailbox {
             mailbox.cut();
@@ -139,13 +139,28 @@ impl Link {
 
 impl Connection {
     fn lose_connection(&self) {
-        let count = self.disconnects.fetch_add(1, Relaxed) + 1;
+        self.disconnects.fetch_add(1, Relaxed);
+        self.begin_generation();
+    }
+
+    /// The next request has another connection. Those in flight may still be answered.
+    fn replace_connection(&self) {
+        self.connections.fetch_add(1, Relaxed);
+        self.begin_generation();
+    }
+
+    fn begin_generation(&self) {
+        let generation = self.generation();
         let mut watchers = self.watchers.lock();
-        watchers.retain(|watcher| watcher.send(count).is_ok());
+        watchers.retain(|watcher| watcher.send(generation).is_ok());
+    }
+
+    fn generation(&self) -> u64 {
+        self.connections.load(Relaxed) + self.disconnects.load(Relaxed)
     }
 
     fn watch(&self) -> watch::Receiver<u64> {
-        let (sender, receiver) = watch::channel(self.disconnects.load(Relaxed));
+        let (sender, receiver) = watch::channel(self.generation());
         self.watchers.lock().push(sender);
         receiver
     }
@@ -215,7 +230,14 @@ impl store::Wire for Link {
                 return failure(Effect::Refused, "killed");
             }
             connection.requests.fetch_add(1, Relaxed);
-            let mut disconnects = connection.watch();
+            let mut generations = connection.watch();
+            let disconnects = connection.disconnects.load(Relaxed);
+            let cut = async {
+                while connection.disconnects.load(Relaxed) == disconnects {
+                    // The sender outlives this future.
+                    let _ = generations.changed().await;
+                }
+            };
             let repeats = match step {
                 "acquire" | "share" => Repeats::Unanswered,
                 _ => Repeats::Anyway,
@@ -237,11 +259,11 @@ impl store::Wire for Link {
                     Ok(Err(failed)) => failed,
                     Err(_silence) => {
                         // The next request has another connection.
-                        connection.connections.fetch_add(1, Relaxed);
+                        connection.replace_connection();
                         Failed::Silent
                     }
                 },
-                Ok(()) = disconnects.changed() => Failed::Silent,
+                () = cut => Failed::Silent,
             };
             match failed {
                 Failed::Refused => failure(Effect::None, "refused"),
@@ -274,8 +296,9 @@ impl store::Wire for Link {
         }
     }
 
+    /// The requests in flight may still be answered.
     fn suspect(&self, _since: Instant) {
-        self.0.lose_connection();
+        self.0.replace_connection();
     }
 
     fn generations(&self) -> watch::Receiver<u64> {
@@ -283,7 +306,7 @@ impl store::Wire for Link {
     }
 
     fn generation(&self) -> u64 {
-        self.0.disconnects.load(Relaxed)
+        self.0.generation()
     }
 }
 
