@@ -65,8 +65,11 @@ pub trait FutureExt: Future + Sized {
     /// # Examples
     ///
     /// ```
+    /// use std::time::Duration;
+    ///
     /// use reentry::FutureExt;
     /// use tokio::task::JoinSet;
+    /// use tokio::time::sleep;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -74,7 +77,10 @@ pub trait FutureExt: Future + Sized {
     /// let mut tasks = JoinSet::new();
     /// let body = async {
     ///     let nested = locks.clone();
-    ///     let charge = async move { nested.with_lock("order:42", async { "charged" }).await };
+    ///     let charge = async move {
+    ///         sleep(Duration::from_millis(100)).await;
+    ///         nested.with_lock("order:42", async { "charged" }).await
+    ///     };
     ///     tasks.spawn(charge.in_current_call());
     /// };
     /// // The body ends immediately, and leaves the lock to the task.
