@@ -9,7 +9,8 @@
 //! Opening is a task. The requests that need the connection wait for it, and share its error. A connection alone proves
 //! nothing: a proxy accepts it, and so do a replica and a cluster that is down. So an attempt to connect ends only after
 //! the server has shown that it executes requests, and one attempt at a time, not every request, tries a server that
-//! fails. A pause, which grows, comes before each attempt after a failure.
+//! fails. After a write was rejected, the server must also be a primary. A pause, which grows, comes before each attempt
+//! after a failure.
 
 use std::mem;
 use std::sync::Arc;
@@ -61,6 +62,8 @@ struct ConnectorState {
     stage: Stage,
     /// The connection of a server that does not execute requests.
     unproven: Option<Unproven>,
+    /// Whether the server has rejected a write, so that the next connection must lead to a primary.
+    needs_primary: bool,
     /// The number of attempts to connect, which identify their connections.
     attempts: u64,
     /// The latest attempt that was found to lead to the wrong server before it ended.
@@ -97,6 +100,7 @@ impl Connector {
         let state = ConnectorState {
             stage: Stage::Down,
             unproven: None,
+            needs_primary: false,
             attempts: 0,
             moved: 0,
             pauses: Backoff::doubling(LONGEST_PAUSE),

@@ -89,6 +89,11 @@ impl Connector {
             self.source.doubt();
         }
         if fault.is_done {
+            if let Cause::Driver(error) = &fault.cause
+                && failure::refuses_to_write(error)
+            {
+                self.state.lock().needs_primary = true;
+            }
             self.give_up(connection.number);
         }
         fault.cause

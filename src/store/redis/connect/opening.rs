@@ -55,10 +55,13 @@ impl Connector {
             }
         };
         let replication_id = match checked {
-            Checked::Primary(id) => id,
-            // In a cluster, a replica leads requests to its primary, and is asked where the slots are.
-            Checked::Replica if self.role.scope() == Scope::Server => {
-                return Err(self.error(Effect::None, "it is not a primary"));
+            Checked::Primary(id) => {
+                self.state.lock().needs_primary = false;
+                id
+            }
+            // A replica answers requests that only read. In a cluster it leads the others to its primary.
+            Checked::Replica if self.needs_primary() => {
+                return Err(self.error(Effect::None, "it is a read only replica"));
             }
             // It may be another server each time.
             Checked::Replica | Checked::Unknown => {
@@ -66,6 +69,10 @@ impl Connector {
             }
         };
         Ok(self.proven(unproven, subscribing, replication_id))
+    }
+
+    fn needs_primary(&self) -> bool {
+        self.role.scope() == Scope::Server && self.state.lock().needs_primary
     }
 
     fn opening_limit(&self) -> Duration {
