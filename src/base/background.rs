@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::thread;
 
 use tokio::runtime::Handle;
-use tokio::task::{AbortHandle, JoinHandle};
+use tokio::task::AbortHandle;
 
 use crate::base::metrics;
 
@@ -97,11 +97,7 @@ pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
 
 impl AbortOnDrop {
     pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self::new(&tokio::spawn(work))
-    }
-
-    pub(crate) fn new<T>(task: &JoinHandle<T>) -> Self {
-        Self(task.abort_handle())
+        Self(tokio::spawn(work).abort_handle())
     }
 }
 

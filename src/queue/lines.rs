@@ -52,8 +52,16 @@ impl Lines {
         effects: &mut Effects,
         work: impl FnOnce(&mut Line, &mut Effects) -> T,
     ) -> Option<T> {
-        self.line(key)?;
-        Some(self.work(key, effects, work))
+        let slot = self.of.get_mut(key)?;
+        let Slot::Line(line) = slot else {
+            return None;
+        };
+        let output = work_on(line, &mut self.actions, effects, work);
+        slot.shrink();
+        if slot.is_over() {
+            self.of.remove(key);
+        }
+        Some(output)
     }
 
     /// Works on the local queue of a key, and creates it if there is none. What it wants of its driver afterwards is
@@ -64,26 +72,21 @@ impl Lines {
         effects: &mut Effects,
         work: impl FnOnce(&mut Line, &mut Effects) -> T,
     ) -> T {
-        let Self {
-            queueing,
-            of,
-            actions,
-        } = self;
-        let vacant = || Slot::Line(Box::new(Line::new(LocalQueue::new(*queueing))));
-        let slot = of.entry(key.clone()).or_insert_with(vacant);
-        if let Slot::Alone(alone) = slot {
-            *slot = Slot::Line(Box::new(alone.line(*queueing, effects)));
-        }
-        let Slot::Line(line) = slot else {
-            unreachable!("it was replaced");
+        let queueing = self.queueing;
+        let vacant = || Slot::Line(Box::new(Line::new(LocalQueue::new(queueing))));
+        let slot = self.of.entry(key.clone()).or_insert_with(vacant);
+        let output = match slot {
+            Slot::Line(line) => work_on(line, &mut self.actions, effects, work),
+            Slot::Alone(alone) => {
+                let mut line = Box::new(alone.line(queueing, effects));
+                let output = work_on(&mut line, &mut self.actions, effects, work);
+                *slot = Slot::Line(line);
+                output
+            }
         };
-        mem::swap(actions, &mut effects.actions);
-        let output = work(line, effects);
-        mem::swap(actions, &mut effects.actions);
-        line.direct_driver(effects);
         slot.shrink();
         if slot.is_over() {
-            of.remove(key);
+            self.of.remove(key);
         }
         output
     }
@@ -123,6 +126,20 @@ impl Lines {
             _ => None,
         }
     }
+}
+
+/// Works on a local queue, and then says what it wants of its driver.
+fn work_on<T>(
+    line: &mut Line,
+    actions: &mut Vec<Action>,
+    effects: &mut Effects,
+    work: impl FnOnce(&mut Line, &mut Effects) -> T,
+) -> T {
+    mem::swap(actions, &mut effects.actions);
+    let output = work(line, effects);
+    mem::swap(actions, &mut effects.actions);
+    line.direct_driver(effects);
+    output
 }
 
 impl Slot {
