@@ -237,8 +237,14 @@ impl Task {
     }
 
     fn turn(&mut self) -> Option<Instant> {
+        let is_new = self.generation.has_changed().is_ok_and(|is_new| is_new);
         self.generation.borrow_and_update();
-        self.renewals.upgrade()?.turn(&self.signal)
+        let renewals = self.renewals.upgrade()?;
+        if is_new {
+            // The connections may have ended with another runtime, and the inbox with them.
+            renewals.queues.listen();
+        }
+        renewals.turn(&self.signal)
     }
 }
 

@@ -118,6 +118,10 @@ impl LocalQueues {
     /// The wish of a caller with these terms.
     pub(super) fn wish(&self, hold: HoldId, terms: Terms) -> Wish {
         let asks_once = terms.wait == WaitLimit::Never;
+        if !self.requests.has_inbox() {
+            // The first lock opens it, however long it waits: a holder is notified if its hold is ended by force.
+            self.listen();
+        }
         let entry = (!asks_once).then(|| self.entry(terms));
         Wish {
             request: AcquireRequest {
@@ -146,7 +150,7 @@ impl LocalQueues {
 
     /// Opens the inbox, unless it is open. Returns false while waiters must send requests. They are woken when that
     /// changes.
-    pub(super) fn listen(&self) -> bool {
+    pub(crate) fn listen(&self) -> bool {
         let listener: Weak<Self> = Weak::clone(&self.this);
         self.store().listen(self.requests.inbox(), listener)
     }
@@ -277,11 +281,6 @@ impl Listener for LocalQueues {
             self.input(&key, Input::Contended);
             self.watched.note(&key);
         }
-    }
-
-    fn is_idle(&self) -> bool {
-        let lines = self.lines.lock();
-        self.watched.is_empty() && lines.of.values().all(|slot| slot.len() == 0)
     }
 
     fn missed(&self) {

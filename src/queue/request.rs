@@ -100,6 +100,11 @@ impl Requests {
         *self.inbox.get_or_init(InboxId::new)
     }
 
+    /// Returns whether a lock was wanted before.
+    pub(super) fn has_inbox(&self) -> bool {
+        self.inbox.get().is_some()
+    }
+
     /// Sends a request for the lock, once.
     pub(super) fn ask(&self, key: &LockKey, ask: Ask) -> Acquiring {
         Acquiring {

@@ -84,9 +84,6 @@ pub(crate) trait Listener: Send + Sync {
     /// Another process has begun to wait for a lock that this process holds.
     fn contended(&self, _key: &str) {}
 
-    /// Returns whether no caller waits for a message.
-    fn is_idle(&self) -> bool;
-
     /// Messages may have been missed up to now, or may be missed from now on. The inbox is open, or broken.
     fn missed(&self);
 }

@@ -1,11 +1,14 @@
 //! Locks in Redis.
 
 use std::future::ready;
+#[cfg(feature = "pool")]
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{OnceLock, Weak};
 
 use self::connect::common::Common;
 use self::inbox::Inbox;
+#[cfg(feature = "pool")]
 use self::link::source::Source;
 use self::topology::Topology;
 use self::wire::failure::{self, DriverError};
@@ -66,8 +69,9 @@ impl RedisStore {
     }
 
     fn with(origin: Origin, common: Common) -> Self {
-        let (topology, messages) = origin.open(&common);
-        Self::new(topology, Some(messages), common)
+        let topology = origin.open(&common);
+        let inbox = Inbox::new(topology.clone(), common.clone());
+        Self::new(topology, Some(inbox), common)
     }
 
     /// A store that sends all commands over connections of `commands`, and has no inbox.
@@ -77,12 +81,7 @@ impl RedisStore {
         Self::new(Topology::one(commands, common.clone()), None, common)
     }
 
-    fn new(topology: Topology, messages: Option<Arc<dyn Source>>, common: Common) -> Self {
-        let inbox = messages.map(|source| {
-            let topology = topology.clone();
-            let lost = Arc::new(move || topology.messages_lost());
-            Inbox::new(source, common.timeouts, lost, common.generation.clone())
-        });
+    fn new(topology: Topology, inbox: Option<Inbox>, common: Common) -> Self {
         Self {
             topology,
             common,
@@ -143,8 +142,9 @@ impl RedisStore {
     }
 
     pub(crate) fn watch(&self, holders: Weak<dyn Holders>) {
-        // The receiver is set once for each `Locks`.
-        let _ = self.common.watched.set(holders);
+        self.inbox
+            .iter()
+            .for_each(|inbox| inbox.watch(Weak::clone(&holders)));
     }
 
     /// Describes this process to the servers, from the next connection on.

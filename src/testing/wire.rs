@@ -333,10 +333,6 @@ impl Listener for ProcessWire {
         }
     }
 
-    fn is_idle(&self) -> bool {
-        self.listener().is_none_or(|listener| listener.is_idle())
-    }
-
     fn missed(&self) {
         if let Some(listener) = self.listener() {
             listener.missed();

@@ -4,9 +4,10 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use super::inbox::Inbox;
 use super::world::{MINUTE, World, field_of, some_hold};
-use crate::base::id::HoldId;
-use crate::store::{ForcedMessage, Holders, Seen, Store};
+use crate::base::id::{HoldId, InboxId};
+use crate::store::{ForcedMessage, Holders, Seen};
 use crate::support::{DEADLINE, within};
 
 on_every_store!(
@@ -28,16 +29,19 @@ struct Watching {
     told: UnboundedReceiver<ForcedMessage>,
     /// A store has only weak references to its receivers.
     _holders: Arc<dyn Holders>,
-    /// The store of the process, if it is not the one of the test.
-    _store: Option<Store>,
+    /// The inbox of the process, with its store, if that is not the one of the test.
+    _inbox: Option<Inbox>,
 }
 
 async fn watch(world: &World) -> Watching {
     let (sender, told) = unbounded_channel();
     let recorder: Arc<dyn Holders> = Arc::new(Recorder(sender));
     let holders: Weak<dyn Holders> = Arc::downgrade(&recorder);
-    let store = match world.any_server() {
-        Some(server) => Some(server.watching_store(holders).await),
+    let inbox = match world.any_server() {
+        Some(server) => {
+            let store = server.watching_store(holders).await;
+            Some(Inbox::of(store, InboxId::new()).await)
+        }
         None => {
             world.store.watch(holders);
             None
@@ -46,7 +50,7 @@ async fn watch(world: &World) -> Watching {
     Watching {
         told,
         _holders: recorder,
-        _store: store,
+        _inbox: inbox,
     }
 }
 

@@ -31,10 +31,6 @@ impl Listener for Recorder {
         let _ = self.0.send(Received::Contended(key.to_owned()));
     }
 
-    fn is_idle(&self) -> bool {
-        false
-    }
-
     fn missed(&self) {
         let _ = self.0.send(Received::Missed);
     }
@@ -63,8 +59,12 @@ impl Inbox {
 
     /// When this returns, the inbox is subscribed: no message that is sent from now on is missed.
     pub(crate) async fn on_redis(server: &Server, id: InboxId) -> Self {
+        Self::of(server.store().await, id).await
+    }
+
+    /// The inbox of the only process that uses this store.
+    pub(crate) async fn of(store: Store, id: InboxId) -> Self {
         let mut inbox = Self::new(id);
-        let store = server.store().await;
         inbox.open(&store);
         let opened = within(DEADLINE, "an inbox that is open", inbox.received.recv()).await;
         assert!(

@@ -122,7 +122,9 @@ async fn losses_and_lost_connections_are_counted() -> Result<(), LockError> {
     let measures = Measures::of_this_test();
     let rig = Rig::start().await;
     let guard = rig.locks.lock(KEY).await?;
+    rig.server.until_listening(1).await;
     rig.locks.admin().force_release(KEY).await?;
+    guard.held().lost().await;
     drop(guard);
     rig.proxy.cut_all(crate::support::Cut::Reset).await;
     let is_told = async || measures.totals().has("reentry_disconnects_total{}");

@@ -138,11 +138,5 @@ impl Listener for Mailbox {
         self.deliver(message, if late { hold_up() } else { travel() });
     }
 
-    fn is_idle(&self) -> bool {
-        self.listener
-            .upgrade()
-            .is_none_or(|listener| listener.is_idle())
-    }
-
     fn missed(&self) {}
 }

@@ -1,7 +1,7 @@
 //! The connections of the crate, as a server sees them.
 //!
-//! Each of them has a subscription. A connection for commands is subscribed to the messages to all processes, and an
-//! inbox to its own.
+//! An inbox is subscribed to the messages to its process, and to those to all processes. A connection for commands has no
+//! subscription.
 
 use super::server::RedisServer;
 use super::wait::{DEADLINE, eventually};
@@ -21,7 +21,7 @@ impl RedisServer {
         channels
     }
 
-    /// The number of connections for commands that listen to the messages to all processes.
+    /// The number of inboxes that listen to the messages to all processes.
     pub async fn listeners(&self) -> usize {
         let mut connection = self.connection().await;
         let counts = cmd("PUBSUB").arg("NUMSUB").arg(TO_ALL).to_owned();
@@ -30,7 +30,7 @@ impl RedisServer {
         count
     }
 
-    /// Waits until this number of connections listens.
+    /// Waits until this number of processes listens. Each does after its first lock.
     pub async fn until_listening(&self, count: usize) {
         let listens = async || self.listeners().await == count;
         eventually(DEADLINE, "each process listens", listens).await;
@@ -38,21 +38,16 @@ impl RedisServer {
 
     /// Ends the connections of the inboxes. Returns their number.
     pub async fn kill_inboxes(&self) -> usize {
-        let is_inbox = |client: &str| {
-            [" cmd=subscribe", " cmd=ping", " cmd=client"]
-                .iter()
-                .any(|last| client.contains(last))
-        };
-        self.kill(is_inbox).await
+        self.kill("pubsub", |_| true).await
     }
 
     /// Ends the connections for commands that have run a script.
     pub async fn kill_command_connections(&self) -> usize {
-        self.kill(runs_scripts).await
+        self.kill("normal", runs_scripts).await
     }
 
-    async fn kill(&self, is_meant: impl Fn(&str) -> bool) -> usize {
-        let clients = self.ask("CLIENT LIST TYPE pubsub").await;
+    async fn kill(&self, of_type: &str, is_meant: impl Fn(&str) -> bool) -> usize {
+        let clients = self.ask(&format!("CLIENT LIST TYPE {of_type}")).await;
         let mut killed = 0;
         for client in clients.lines().filter(|client| is_meant(client)) {
             let id = client.strip_prefix("id=").unwrap_or_default();

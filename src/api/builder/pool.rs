@@ -10,7 +10,7 @@ use deadpool_redis::{Connection, Pool, PoolError};
 use super::{Backend, LocksBuilder};
 use crate::api::locks::Locks;
 use crate::base::error::{Effect, StoreError};
-use crate::store::redis::link::source::{Opened, Opening, Receiver, Source, Timeouts, refused};
+use crate::store::redis::link::source::{Ended, Opened, Opening, Source, Timeouts, refused};
 
 impl Locks {
     /// Returns a builder for locks over a pool of `deadpool-redis` 0.23 that the program already has.
@@ -41,7 +41,7 @@ impl Source for Pooled {
         Arc::from("the given pool")
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts, _receiver: Receiver) -> Opening {
+    fn open(self: Arc<Self>, timeouts: Timeouts, _ended: Ended) -> Opening {
         Box::pin(async move {
             let endpoint = self.endpoint();
             let failed =

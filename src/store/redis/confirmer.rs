@@ -22,7 +22,7 @@ use crate::base::option_types::Confirmation;
 use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, after, sleep_until, timeout};
 use crate::store::redis::link::attempt::{Attempt, InProgress};
-use crate::store::redis::link::source::{Opened, Receiver, Source, Timeouts, open};
+use crate::store::redis::link::source::{Opened, Source, Timeouts, open};
 use crate::store::redis::wire::call::in_millis;
 use crate::store::redis::wire::failure::{failed, within};
 
@@ -140,7 +140,7 @@ impl Confirmer {
             let kept = self.connection.lock().take();
             let mut opened = match kept {
                 Some(opened) => opened,
-                None => open(&self.source, self.timeouts, Receiver::deaf()).await?,
+                None => open(&self.source, self.timeouts, Arc::new(|| {})).await?,
             };
             let failed = |error| failed("confirm", &opened.endpoint, error);
             let rejected = self.wait(&mut opened.driver, &key, replicas).await;

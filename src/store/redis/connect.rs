@@ -25,7 +25,7 @@ use self::common::{Common, Role};
 use self::connection::{Connection, Unproven};
 use super::link::attempt::Attempt;
 use super::link::source::Source;
-use super::wire::failure::ANOTHER_SERVER;
+use super::wire::failure::GIVEN_UP;
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, StoreError};
 use crate::base::events;
@@ -204,8 +204,8 @@ impl Connector {
                     return Err(self.error(Effect::Refused, "it was closed"));
                 }
                 let is_right = state.moved < number;
-                let another = || self.error(Effect::None, ANOTHER_SERVER);
-                is_right.then_some(connection).ok_or_else(another)
+                let given_up = || self.error(Effect::None, GIVEN_UP);
+                is_right.then_some(connection).ok_or_else(given_up)
             });
             if opened.is_err() && is_present {
                 state.pause(Instant::now());
@@ -251,13 +251,6 @@ impl Connector {
         };
         events::disconnected(&self.source.endpoint());
         self.common.generation.announce();
-    }
-
-    /// Gives up the present connection, because another one to the same server was lost.
-    pub(super) fn lose(&self) {
-        if let Some(connection) = self.present() {
-            self.give_up(connection.number);
-        }
     }
 
     /// Gives up the present connection if its response to a request that was sent at `since` is late. Other requests on

@@ -1,20 +1,34 @@
-//! The inbox: one subscription, on a connection of its own, over which the server notifies this process that a lock has
-//! moved to it.
+//! The inbox: one subscription, on a connection of its own, over which the servers notify this process: a lock has moved
+//! to it, another process waits for a lock that it holds, holds were ended by force.
 //!
-//! A message may be lost, or arrive late: it only saves a waiter the time until its next request. The inbox is opened
-//! when a caller has to wait. After a disconnect, the subscription is repeated until it succeeds. The inbox is closed
-//! when no caller has waited for a while. While it is broken, the waiters send requests with growing pauses.
+//! A message may be lost, or arrive late: it only saves a waiter the time until its next request, and a holder the time
+//! until its next renewal. The inbox is opened with the first lock, at the server of a connection for commands, and is
+//! kept until it is closed. After a disconnect the subscription is repeated until it succeeds. While it is broken, the
+//! waiters send requests with growing pauses.
+//!
+//! It uses RESP2, in which a connection with subscriptions is for nothing else: every server and proxy knows that.
 //!
 //! No wake-up is lost. The stage changes before the waiters are woken, and a waiter reads it before it pauses. So the
 //! waiter reads the new stage, or its pause is cut short.
 
-use std::sync::{Arc, Weak};
+use std::pin::pin;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
+use futures_util::StreamExt;
+use redis::aio::{PubSub, PubSubSink};
+use redis::{Msg, Value};
 use tokio::select;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use super::connect::Connector;
+use super::connect::common::Common;
+use super::link::source::{self, Source};
+use super::topology::Topology;
+use super::wire::failure::{failed, within};
+use super::wire::names::TO_ALL;
+use super::wire::reply::{Message, message};
 use crate::base::background::AbortOnDrop;
 use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;
@@ -24,21 +38,50 @@ use crate::base::id::InboxId;
 use crate::base::metrics::Purpose;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
-use crate::store::records::Listener;
-use crate::store::redis::connect::common::Generation;
-use crate::store::redis::link::messages::Subscribed;
-use crate::store::redis::link::source::{Receiver, Source, Timeouts, open};
-use crate::store::redis::wire::failure::{failed, within};
-use crate::store::redis::wire::reply::Message;
+use crate::store::records::{Holders, Listener};
+
+/// The time after which a subscription counts as settled: it is then repeated immediately when it dies. The shortest
+/// pause is equally long, so that no two attempts of one task are closer together.
+const SETTLED: Duration = Duration::from_millis(10);
+
+/// The longest pause between two attempts to subscribe, without the jitter.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// The pause after the subscription was rejected, for example because the user may not subscribe. The inbox is needed
+/// as long as there are locks, and each attempt opens a connection.
+const REJECTED: Duration = Duration::from_secs(10);
 
 pub(super) struct Inbox {
     ground: Arc<Ground>,
     subscription: Mutex<Option<Subscription>>,
 }
 
+/// The parts that all subscriptions of an inbox share.
+struct Ground {
+    topology: Topology,
+    common: Common,
+    holders: OnceLock<Weak<dyn Holders>>,
+    /// Notified when the subscription must be checked.
+    check: Notify,
+    /// Selects the failures that are warned of.
+    failures: Throttle,
+}
+
 struct Subscription {
     stage: Arc<Mutex<InboxStage>>,
     task: AbortOnDrop,
+}
+
+/// The state of a subscription, as its task reports it to the waiters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InboxStage {
+    /// The subscription is opened for the first time. The waiters send one more request when it is open.
+    Opening,
+    Open,
+    /// The subscription has died, or could not be opened, and is repeated.
+    Broken,
+    /// The task of the subscription has ended.
+    Ended,
 }
 
 impl Subscription {
@@ -53,17 +96,11 @@ impl Subscription {
 }
 
 impl Inbox {
-    pub(super) fn new(
-        source: Arc<dyn Source>,
-        timeouts: Timeouts,
-        lost: Lost,
-        generation: Generation,
-    ) -> Self {
+    pub(super) fn new(topology: Topology, common: Common) -> Self {
         let ground = Ground {
-            source,
-            timeouts,
-            lost,
-            generation,
+            topology,
+            common,
+            holders: OnceLock::new(),
             check: Notify::default(),
             failures: Throttle::default(),
         };
@@ -73,8 +110,13 @@ impl Inbox {
         }
     }
 
+    /// Sets the receiver of the messages to all processes. There is one for each `Locks`.
+    pub(super) fn watch(&self, holders: Weak<dyn Holders>) {
+        let _ = self.ground.holders.set(holders);
+    }
+
     /// Opens the inbox, unless it is open. Returns false while it is broken. A runtime that ends takes the inbox with
-    /// it. Then the next waiter opens it again.
+    /// it. Then it is opened by whoever calls this next.
     pub(super) fn open(&self, id: InboxId, listener: Weak<dyn Listener>) -> bool {
         let mut subscription = self.subscription.lock();
         match subscription.as_ref().map(Subscription::stage) {
@@ -111,48 +153,6 @@ impl Drop for Inbox {
     }
 }
 
-/// The time without waiting callers after which the inbox is closed. It is closed after twice this time at the latest.
-const IDLE: Duration = Duration::from_secs(5);
-
-/// The function that is called when the connection of an inbox was lost.
-type Lost = Arc<dyn Fn() + Send + Sync>;
-
-/// The way in which a subscription ends.
-enum Closing {
-    Idle,
-    Dead,
-}
-
-/// The state of a subscription, as its task reports it to the waiters.
-///
-/// ```text
-/// Opening ──▶ Open ◀──▶ Broken      and Ended after each of them
-///    └────────────────────▲
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum InboxStage {
-    /// The subscription is opened for the first time. The waiters send one more request when it is open.
-    Opening,
-    Open,
-    /// The subscription has died, or could not be opened, and is repeated.
-    Broken,
-    /// The task of the subscription has ended.
-    Ended,
-}
-
-/// The parts that all subscriptions of an inbox share.
-struct Ground {
-    source: Arc<dyn Source>,
-    timeouts: Timeouts,
-    lost: Lost,
-    /// Changes when a connection was lost.
-    generation: Generation,
-    /// Notified when the subscription must be checked.
-    check: Notify,
-    /// Selects the failures that are warned of.
-    failures: Throttle,
-}
-
 struct Subscriber {
     id: InboxId,
     listener: Weak<dyn Listener>,
@@ -160,41 +160,51 @@ struct Subscriber {
     stage: Arc<Mutex<InboxStage>>,
 }
 
+/// The server of a connection for commands.
+struct Server {
+    connector: Arc<Connector>,
+    /// Opens further connections to it.
+    source: Arc<dyn Source>,
+    endpoint: Arc<str>,
+    /// The number of the connection for commands when it was last compared.
+    number: u64,
+    generations: watch::Receiver<u64>,
+}
+
 impl Subscriber {
     async fn run(self) {
         let _ending = EndOnDrop(&self);
         let mut pauses = Backoff::doubling(LONGEST);
-        while !self.is_idle() {
-            let ended = Arc::new(Notify::new());
-            match self.subscribe(&ended).await {
-                Ok((mut subscribed, _following)) => {
-                    let began = Instant::now();
-                    // For a lock that moved before this, no message was received.
-                    self.enter(InboxStage::Open);
-                    match self.keep(&mut subscribed, &ended).await {
-                        Closing::Idle => return,
-                        // The server may have lost its data together with the connection.
-                        Closing::Dead => (self.ground.lost)(),
-                    }
-                    self.enter(InboxStage::Broken);
-                    if began.elapsed() >= SETTLED {
-                        pauses.reset();
-                        continue;
-                    }
-                }
-                Err(error) => {
-                    events::subscribe_retried(self.id, &error, &self.ground.failures);
-                    self.enter(InboxStage::Broken);
-                }
+        loop {
+            let pause = self.receive().await;
+            self.enter(InboxStage::Broken);
+            match pause {
+                Some(least) => sleep(pauses.next_pause().max(least)).await,
+                None => pauses.reset(),
             }
-            sleep(pauses.next_pause()).await;
         }
     }
 
-    fn is_idle(&self) -> bool {
-        self.listener
-            .upgrade()
-            .is_none_or(|listener| listener.is_idle())
+    /// Subscribes, and receives messages as long as possible. Returns the least pause before the next attempt; `None` if
+    /// the subscription had settled.
+    async fn receive(&self) -> Option<Duration> {
+        let Ok(server) = self.server().await else {
+            // The requests report why there is no connection for commands.
+            return Some(Duration::ZERO);
+        };
+        let subscribed = match self.subscribe(&server).await {
+            Ok(subscribed) => subscribed,
+            Err(error) => {
+                events::subscribe_retried(self.id, &error, &self.ground.failures);
+                let is_refused = error.is_refused();
+                return Some(if is_refused { REJECTED } else { Duration::ZERO });
+            }
+        };
+        let began = Instant::now();
+        // For a lock that moved before this, no message was received.
+        self.enter(InboxStage::Open);
+        self.keep(server, subscribed).await;
+        (began.elapsed() < SETTLED).then_some(Duration::ZERO)
     }
 
     /// Changes the stage, and wakes the waiters. They rely on the previous stage, and may have missed a message.
@@ -207,54 +217,100 @@ impl Subscriber {
         }
     }
 
-    /// Keeps the subscription until its connection has died, or is no longer needed.
-    async fn keep(&self, subscribed: &mut Subscribed, ended: &Notify) -> Closing {
-        let mut was_idle = false;
-        let mut generation = self.ground.generation.watch();
-        loop {
-            let doubted = async {
+    /// The server of a connection for commands, which shows that the server works. In a cluster any of them will do: each
+    /// gets all messages.
+    async fn server(&self) -> Result<Server, StoreError> {
+        let generations = self.ground.common.generation.watch();
+        let connector = self.ground.topology.any_connector().await?;
+        let connection = connector.connection().await?;
+        Ok(Server {
+            connector,
+            source: Arc::clone(&connection.server),
+            endpoint: Arc::clone(&connection.endpoint),
+            number: connection.number,
+            generations,
+        })
+    }
+
+    async fn subscribe(&self, server: &Server) -> Result<PubSub, StoreError> {
+        let timeouts = self.ground.common.timeouts;
+        let mut subscribed = source::open_messages(&server.source, timeouts).await?;
+        let channels = [&*self.id.to_string(), TO_ALL];
+        let subscribing = within(timeouts.response, subscribed.subscribe(&channels));
+        subscribing
+            .await
+            .map_err(|error| failed("subscribe", &server.endpoint, error))?;
+        events::connected(&server.endpoint, Purpose::Messages);
+        Ok(subscribed)
+    }
+
+    /// Delivers the messages until the connection has died, or another server has taken the place of its server.
+    async fn keep(&self, mut server: Server, subscribed: PubSub) {
+        let (mut requests, mut messages) = subscribed.split();
+        {
+            let mut ends = pin!(self.until_dead(&mut server, &mut requests));
+            loop {
                 select! {
-                    () = self.ground.check.notified() => {}
-                    // Its server may be away.
-                    _ = generation.changed() => {}
+                    biased;
+                    message = messages.next() => match message {
+                        Some(message) => self.deliver(&message),
+                        None => break,
+                    },
+                    () = &mut ends => break,
                 }
-            };
+            }
+        }
+        // The server may have lost its data together with the connection. In RESP2 only this shows that the connection
+        // for commands has ended.
+        server.connector.give_up(server.number);
+    }
+
+    /// Waits until the connection is found to be dead, or the connection for commands leads to another server. Both are
+    /// checked when a connection for commands was lost, and when a message should have arrived.
+    async fn until_dead(&self, server: &mut Server, requests: &mut PubSubSink) {
+        let Ground { common, check, .. } = &*self.ground;
+        loop {
             select! {
-                biased;
-                () = ended.notified() => return Closing::Dead,
-                () = doubted => {
-                    let limit = self.ground.timeouts.response;
-                    if within(limit, subscribed.ping()).await.is_err() {
-                        return Closing::Dead;
-                    }
-                }
-                () = sleep(IDLE) => {
-                    let is_idle = self.is_idle();
-                    if is_idle && was_idle {
-                        return Closing::Idle;
-                    }
-                    was_idle = is_idle;
-                }
+                () = check.notified() => {}
+                _ = server.generations.changed() => {}
+            }
+            let Ok(present) = server.connector.connection().await else {
+                return;
+            };
+            if present.endpoint != server.endpoint {
+                return;
+            }
+            server.number = present.number;
+            // Any answer shows that the connection works, even that the user may not send a PING.
+            let pong = within(common.timeouts.response, requests.ping::<Value>());
+            if pong.await.is_err() {
+                return;
             }
         }
     }
 
-    /// Subscribes. Returns the subscription, and the task that gives it up when it leads to the wrong server.
-    async fn subscribe(
-        &self,
-        ended: &Arc<Notify>,
-    ) -> Result<(Subscribed, Option<AbortOnDrop>), StoreError> {
-        let receiver = deliver(Weak::clone(&self.listener), Arc::clone(ended));
-        let Ground {
-            source, timeouts, ..
-        } = &*self.ground;
-        // In RESP2 the messages have a connection of their own, and this one ends here.
-        let opened = open(source, *timeouts, receiver).await?;
-        let (channel, limit) = (self.id.to_string(), timeouts.response);
-        let subscribed = opened.messages.subscribe(&[&channel], limit).await;
-        let subscribed = subscribed.map_err(|it| failed("subscribe", &opened.endpoint, it))?;
-        events::connected(&opened.endpoint, Purpose::Messages);
-        Ok((subscribed, opened.following))
+    /// Passes a message on immediately, in the task that reads the connection.
+    fn deliver(&self, received: &Msg) {
+        let text = received.get_payload::<String>().unwrap_or_default();
+        match message(&text) {
+            Some(Message::Handoff(message)) => {
+                self.listener
+                    .upgrade()
+                    .iter()
+                    .for_each(|it| it.handoff(message.clone()));
+            }
+            Some(Message::Contended(key)) => {
+                self.listener
+                    .upgrade()
+                    .iter()
+                    .for_each(|it| it.contended(&key));
+            }
+            Some(Message::Forced(message)) => {
+                let holders = self.ground.holders.get().and_then(Weak::upgrade);
+                holders.iter().for_each(|it| it.forced(message.clone()));
+            }
+            None => {}
+        }
     }
 }
 
@@ -267,30 +323,3 @@ impl Drop for EndOnDrop<'_> {
         self.0.enter(InboxStage::Ended);
     }
 }
-
-/// The receiver that immediately notifies the listener, in the task that reads the connection.
-fn deliver(listener: Weak<dyn Listener>, ended: Arc<Notify>) -> Receiver {
-    let message = move |message| {
-        let Some(listener) = listener.upgrade() else {
-            return;
-        };
-        match message {
-            Message::Handoff(message) => listener.handoff(message),
-            Message::Contended(key) => listener.contended(&key),
-            Message::Forced(_) => {}
-        }
-    };
-    let ended = Arc::new(move || ended.notify_one());
-    Receiver {
-        message: Arc::new(message),
-        moved: Arc::clone(&ended) as _,
-        ended,
-    }
-}
-
-/// The time after which a subscription counts as settled: it is then repeated immediately when it dies. The shortest
-/// pause is equally long, so that no two attempts of one task are closer together.
-const SETTLED: Duration = Duration::from_millis(10);
-
-/// The longest pause between two attempts to subscribe, without the jitter.
-const LONGEST: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use super::connect::Connector;
 use super::connect::common::{Common, OnlyServer};
 use super::link::source::Source;
 use super::wire::question::Question;
-use crate::base::error::AnswerFuture;
+use crate::base::error::{AnswerFuture, StoreError};
 use crate::base::key::LockKey;
 use crate::base::option_types::Confirmation;
 
@@ -109,12 +109,11 @@ impl Topology {
         }
     }
 
-    /// Notes that the connection for messages was lost.
-    pub(crate) fn messages_lost(&self) {
+    /// The connector of a server that sends the messages of all.
+    pub(crate) async fn any_connector(&self) -> Result<Arc<Connector>, StoreError> {
         match self {
-            Self::One(connector) => connector.lose(),
-            // That connection informs the connector of its server.
-            Self::Cluster(_) => {}
+            Self::One(connector) => Ok(Arc::clone(connector)),
+            Self::Cluster(cluster) => cluster.any_connector().await,
         }
     }
 

@@ -290,8 +290,8 @@ async fn it_closes_its_connections() {
     let holder = locks.lock("key").await.unwrap();
     let waiting = tokio::spawn(locks.with_lock("key", async {}));
     // These are the one for commands, and the inbox.
-    let subscribed = async || subscribers().await == before.1 + 2;
-    eventually(DEADLINE, "the inbox is open", subscribed).await;
+    let open = async || (clients().await, subscribers().await) == (before.0 + 1, before.1 + 1);
+    eventually(DEADLINE, "both are open", open).await;
     holder.release().await.unwrap();
     waiting.await.unwrap().unwrap();
     assert!(locks.close(Duration::MAX).await.is_clean());

@@ -36,8 +36,8 @@ async fn hold_for_ever(holder: &Locks) -> JoinHandle<Result<(), LockError>> {
 async fn a_body_in_another_process_is_dropped_before_the_next_renewal() {
     let server = RedisServer::start().await;
     let [holder, operator] = processes(&patient(&server).ttl(TTL)).await;
-    server.until_listening(2).await;
     let body = hold_for_ever(&holder).await;
+    server.until_listening(1).await;
     assert!(operator.admin().force_release(KEY).await.unwrap());
     let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
     assert!(is_gone(&ended), "{ended:?}");
@@ -47,11 +47,11 @@ async fn a_body_in_another_process_is_dropped_before_the_next_renewal() {
 async fn all_readers_are_told_wherever_they_are() {
     let server = RedisServer::start().await;
     let [one, other, operator] = processes(&patient(&server).ttl(TTL)).await;
-    server.until_listening(3).await;
     let mut guards = Vec::new();
     for locks in [&one, &one, &other] {
         guards.push(locks.lock(KEY).read().await.unwrap());
     }
+    server.until_listening(2).await;
     assert!(operator.admin().force_release(KEY).await.unwrap());
     for guard in &guards {
         let held = guard.held();
@@ -64,9 +64,9 @@ async fn all_readers_are_told_wherever_they_are() {
 async fn holders_of_other_locks_are_not_disturbed() {
     let server = RedisServer::start().await;
     let [holder, operator] = processes(&patient(&server).ttl(TTL)).await;
-    server.until_listening(2).await;
     let keep = holder.lock(KEY).on_lost(OnLost::KeepRunning);
     let (taken, beside) = (keep.await.unwrap(), holder.lock("beside").await.unwrap());
+    server.until_listening(1).await;
     assert!(operator.admin().force_release(KEY).await.unwrap());
     within(DEADLINE, "it is told", taken.held().lost()).await;
     let next = holder.lock(KEY).await.unwrap();
@@ -113,7 +113,7 @@ async fn a_process_that_connects_to_a_busy_server_listens_afterwards() {
     server.ask("SCRIPT KILL").await;
     endless.await.unwrap().unwrap_err();
     let body = hold_for_ever(&holder).await;
-    server.until_listening(2).await;
+    server.until_listening(1).await;
     assert!(locks.admin().force_release(KEY).await.unwrap());
     let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
     assert!(is_gone(&ended), "{ended:?}");
@@ -136,8 +136,8 @@ async fn a_process_that_may_not_subscribe_has_its_locks() {
 async fn a_forged_end_is_believed_and_lets_no_caller_in_beside_the_holder() {
     let server = RedisServer::start().await;
     let [holder, other] = processes(&patient(&server).ttl(TTL)).await;
-    server.until_listening(2).await;
     let body = hold_for_ever(&holder).await;
+    server.until_listening(1).await;
     let hold = &other.admin().inspect(KEY).await.unwrap().unwrap().holders[0].hold_id;
     let forged = format!("forced {hold} {KEY}");
     let mut connection = server.connection().await;

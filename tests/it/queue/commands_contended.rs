@@ -111,7 +111,7 @@ async fn many_waiters_ask_as_often_as_one_heart_beats() {
     }
     let all_wait = async || waiters(&locks, "key").await == Some(32);
     eventually(DEADLINE, "they all wait", all_wait).await;
-    let subscribed = async || server.subscriptions().await.len() == 1;
+    let subscribed = async || server.subscriptions().await.len() == 2;
     eventually(DEADLINE, "the inbox is open", subscribed).await;
     let (before, start) = (server.commandstats().await, Instant::now());
     let five = async || sent(&server, &before).await >= 5;

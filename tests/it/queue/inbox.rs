@@ -55,7 +55,7 @@ async fn waiters_get_in_though_their_inboxes_die_and_do_not_come_back() {
     let [holder] = processes(&process(server.url())).await;
     let guard = holder.lock(KEY).await.unwrap();
     let mut turns = crowd(&server, &crowded, 3).await;
-    until_subscribed(&server, 2).await;
+    until_subscribed(&server, 3).await;
     // From now on no further ones can open, and the present ones end.
     server.ask("ACL SETUSER default -subscribe").await;
     server.kill_inboxes().await;
@@ -122,7 +122,7 @@ async fn an_inbox_that_hangs_is_noticed_and_made_anew() {
     let mut first = turns.stay(waiting.lock(KEY), "first");
     until_queued(&server, 1).await;
     turns.come(&waiting, "behind").await;
-    until_subscribed(&server, 1).await;
+    until_subscribed(&server, 2).await;
     // Each of the two has sent one request, and the waiter one more when its process knew of the inbox.
     let asked = async || server.commandstats().await.get("evalsha") >= Some(&3);
     eventually(DEADLINE, "the process knows", asked).await;

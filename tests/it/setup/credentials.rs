@@ -22,7 +22,8 @@ async fn no_hold_is_lost_in_resp2_while_the_password_is_rotated() {
         let mut rotation = Rotation::begin(vec![&server]).await;
         rotation.loses_no_hold(patient_at(&*url), 3).await;
         let locks = patient_at(url).credentials(rotation.provider()).build();
-        let _locks = locks.await.unwrap();
+        let locks = locks.await.unwrap();
+        locks.with_lock("order:42", async {}).await.unwrap();
         server.until_listening(1).await;
     }
 }

@@ -67,13 +67,12 @@ fn certificates(server: &TlsRedisServer) -> Certificates {
 #[tokio::test]
 async fn certificates_of_the_programs_own_are_shown_and_trusted() {
     let server = TlsRedisServer::start_for_known_clients().await;
-    // In RESP2 the connection for messages is a separate one.
     for query in ["", "?protocol=resp2"] {
         let locks = patient_at(format!("{}{query}", server.url()));
         let locks = locks.certificates(certificates(&server)).build();
         let locks = locks.await.unwrap();
-        server.server.until_listening(1).await;
         let guard = locks.lock("order:42").await.unwrap();
+        server.server.until_listening(1).await;
         let waiter = locks.clone();
         let waiting = tokio::spawn(async move { waiter.lock("order:42").await.map(drop) });
         guard.release().await.unwrap();

@@ -90,6 +90,7 @@ async fn users_of_the_servers_and_of_the_sentinels_differ() {
     let locks = built_at(url).login("app", "word").build().await.unwrap();
     let entered = locks.with_lock(KEY, async { depth(&set.nodes[0], KEY).await });
     assert_eq!(entered.await.unwrap(), 1);
+    set.nodes[0].until_listening(1).await;
     let clients = set.nodes[0].ask("CLIENT LIST TYPE pubsub").await;
     assert!(clients.contains("user=app"), "{clients}");
 }

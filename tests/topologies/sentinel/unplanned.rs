@@ -36,7 +36,7 @@ async fn a_lock_and_its_queue_outlive(outage: Outage) {
     }
     let primary = &set.nodes[set.until_failed_over(0).await];
     lease.until_renewed_in(primary).await;
-    until_inboxes(primary, 1).await;
+    until_inboxes(primary, 2).await;
     assert!(!waiter.has_entered() && !guard.held().is_lost());
     assert_eq!(depth(primary, KEY).await, 1);
     if outage == Outage::StandsStill {

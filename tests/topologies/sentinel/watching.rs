@@ -106,7 +106,6 @@ async fn no_connection_outlives_the_locks_or_their_end() {
     let set = SentinelSet::start().await;
     let until_left = async || {
         until_unvisited(&set).await;
-        set.nodes[0].until_listening(0).await;
         until_inboxes(&set.nodes[0], 0).await;
     };
     let tasks = async || {

@@ -1,17 +1,13 @@
 //! The state that the connectors of one store share, above all its generation.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, OnceLock, Weak};
 
 use tokio::sync::watch;
 
 use super::batches::Scope;
-use crate::store::records::Holders;
 use crate::store::redis::link::source::Timeouts;
-
-/// The receiver of the messages to all processes, after it was set.
-pub(crate) type Watched = Arc<OnceLock<Weak<dyn Holders>>>;
 
 /// The role of a connector's server among the servers of the store.
 pub(crate) trait Role: Send + Sync {
@@ -45,8 +41,6 @@ pub(crate) struct Common {
     pub(crate) timeouts: Timeouts,
     /// The minimum number of requests in flight to a server for the next short one to travel in a batch.
     pub(crate) together_from: usize,
-    /// The receiver of the messages to all processes. Only the crate's own connections deliver any.
-    pub(crate) watched: Watched,
     /// Whether this process describes itself to the servers.
     pub(crate) introduces: Arc<AtomicBool>,
     pub(crate) generation: Generation,
@@ -59,7 +53,6 @@ impl Common {
         Self {
             timeouts,
             together_from: TOGETHER_FROM,
-            watched: Watched::default(),
             introduces: Arc::default(),
             generation: Generation::default(),
             made: watch::Sender::new(0),

@@ -17,9 +17,9 @@ use crate::base::background::AbortOnDrop;
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::Elapsed;
 use crate::store::redis::confirmer::Confirmer;
-use crate::store::redis::link::source::Opened;
+use crate::store::redis::link::source::{Opened, Source};
 use crate::store::redis::wire::call::{Call, Way};
-use crate::store::redis::wire::failure::{self, ANOTHER_SERVER, RUNTIME_ENDED, aborted};
+use crate::store::redis::wire::failure::{self, GIVEN_UP, RUNTIME_ENDED, aborted};
 use crate::store::redis::wire::in_flight::AnswerPace;
 use crate::store::redis::wire::question::{Question, Short};
 use crate::store::redis::wire::traffic::Traffic;
@@ -29,6 +29,8 @@ pub(crate) struct Connection {
     pub(crate) driver: MultiplexedConnection,
     /// The name of its server in messages, without the password.
     pub(crate) endpoint: Arc<str>,
+    /// Opens further connections to its server.
+    pub(crate) server: Arc<dyn Source>,
     pub(crate) confirmer: Arc<Confirmer>,
     /// The number of the attempt that made it.
     pub(crate) number: u64,
@@ -37,9 +39,9 @@ pub(crate) struct Connection {
     pub(crate) traffic: Arc<Traffic>,
     /// The collector of short requests, with the task that sends them; `None` on a connection of other code.
     pub(crate) batches: Option<(Arc<Batches>, AbortOnDrop)>,
-    /// Tasks that end with it. One gives it up when it leads to the wrong server. One repeats the request for the
-    /// messages to all processes. One describes this process periodically.
-    pub(crate) _tasks: [Option<AbortOnDrop>; 3],
+    /// Tasks that end with it. One gives it up when it leads to the wrong server. One describes this process
+    /// periodically.
+    pub(crate) _tasks: [Option<AbortOnDrop>; 2],
 }
 
 /// A connection whose server has not shown yet that it executes requests. In a cluster it is kept while the server rejects
@@ -146,7 +148,7 @@ impl Connection {
                 Err(Fault { cause, is_done })
             }
             Err(Elapsed) if self.traffic.is_given_up() => Err(Fault {
-                cause: Cause::Driver(aborted(ANOTHER_SERVER)),
+                cause: Cause::Driver(aborted(GIVEN_UP)),
                 is_done: true,
             }),
             Err(Elapsed) => Err(Fault {

@@ -1,14 +1,9 @@
-//! The opening of a connection for commands. It subscribes to the messages to all processes, finds out which server it
-//! leads to, describes this process, and repeats releases there.
-//!
-//! The [inbox](crate::store::redis::inbox) has a connection of its own, which exists only while callers wait. The
-//! messages to all processes are for holders, and are so rare that they need no other connection.
+//! The opening of a connection for commands. It finds out which server it leads to, and describes this process there.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use futures_util::future::try_join;
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, RedisError, Value, pipe};
 use tokio::time::Instant;
@@ -22,13 +17,11 @@ use crate::base::process::ProcessId;
 use crate::base::timer::sleep;
 use crate::store::redis::confirmer::Confirmer;
 use crate::store::redis::introduction;
-use crate::store::redis::link::source::{Opened, Receiver, open, refused};
+use crate::store::redis::link::source::{Ended, Opened, open, refused};
 use crate::store::redis::replication_id::ReplicationId;
 use crate::store::redis::wire::failure::{refuses_all, within};
 use crate::store::redis::wire::in_flight::AnswerPace;
-use crate::store::redis::wire::mistake::is_unknown_command;
-use crate::store::redis::wire::names::{self, TO_ALL};
-use crate::store::redis::wire::reply::Message;
+use crate::store::redis::wire::names;
 use crate::store::redis::wire::traffic::Traffic;
 
 impl Connector {
@@ -40,11 +33,9 @@ impl Connector {
             None => self.connect(number).await?,
         };
         let opened = &unproven.opened;
-        let limit = self.opening_limit();
-        let checking = within(limit, check(opened.driver.clone()));
-        let both = try_join(checking, self.subscribe(opened, limit)).await;
-        let (checked, subscribing) = match both {
-            Ok(both) => both,
+        let checking = check(opened.driver.clone());
+        let checked = match within(self.opening_limit(), checking).await {
+            Ok(checked) => checked,
             Err(error) => {
                 // Outside a cluster, another server may respond at the next attempt.
                 let is_kept = refuses_all(&error) && self.role.scope() == Scope::Slot;
@@ -68,7 +59,7 @@ impl Connector {
                 ReplicationId::new(&format!("{} {number}", opened.endpoint))
             }
         };
-        Ok(self.proven(unproven, subscribing, replication_id))
+        Ok(self.proven(unproven, replication_id))
     }
 
     fn needs_primary(&self) -> bool {
@@ -83,8 +74,8 @@ impl Connector {
     async fn connect(self: &Arc<Self>, number: u64) -> Result<Unproven, StoreError> {
         let begun = Instant::now();
         let traffic = Arc::<OnceLock<Weak<Traffic>>>::default();
-        let receiver = self.receiver(number, Arc::clone(&traffic));
-        let opened = open(&self.source, self.common.timeouts, receiver).await?;
+        let ended = self.ended(number, Arc::clone(&traffic));
+        let opened = open(&self.source, self.common.timeouts, ended).await?;
         Ok(Unproven {
             introducing: self.introduce(&opened, self.opening_limit()),
             opened,
@@ -94,12 +85,7 @@ impl Connector {
         })
     }
 
-    fn proven(
-        &self,
-        unproven: Unproven,
-        subscribing: Option<AbortOnDrop>,
-        replication_id: ReplicationId,
-    ) -> Connection {
+    fn proven(&self, unproven: Unproven, replication_id: ReplicationId) -> Connection {
         let Unproven { opened, pace, .. } = unproven;
         let traffic = if opened.is_own {
             Traffic::checked(pace, Arc::clone(&self.in_flight))
@@ -112,60 +98,30 @@ impl Connector {
             let scope = self.role.scope();
             Batches::begin(opened.driver.clone(), scope)
         });
-        let confirmer = Confirmer::new(opened.again, self.common.timeouts, replication_id);
+        let server = Arc::clone(&opened.again);
+        let confirmer = Confirmer::new(server, self.common.timeouts, replication_id);
         Connection {
             driver: opened.driver,
             endpoint: opened.endpoint,
+            server: opened.again,
             confirmer: Arc::new(confirmer),
             number: unproven.number,
             since: Instant::now(),
             traffic,
             batches,
-            _tasks: [opened.following, subscribing, Some(unproven.introducing)],
+            _tasks: [opened.following, Some(unproven.introducing)],
         }
     }
 
-    /// The receiver of the connection with this number. `made` is set to its traffic when the connection is opened.
-    fn receiver(self: &Arc<Self>, number: u64, made: Arc<OnceLock<Weak<Traffic>>>) -> Receiver {
-        let watched = Arc::clone(&self.common.watched);
-        let message = move |message| {
-            let holders = watched.get().and_then(Weak::upgrade);
-            if let (Some(holders), Message::Forced(message)) = (holders, message) {
-                holders.forced(message);
-            }
-        };
+    /// The report of the end of the connection with this number. `made` is set to its traffic when the connection is
+    /// opened: requests may be in flight on a connection that is no longer the present one.
+    fn ended(self: &Arc<Self>, number: u64, made: Arc<OnceLock<Weak<Traffic>>>) -> Ended {
         let connector = Arc::downgrade(self);
-        let moving = Weak::clone(&connector);
-        let ended = move || connector.upgrade().iter().for_each(|it| it.give_up(number));
-        let moved = move || {
-            // Requests may be in flight on a connection that is no longer the present one.
+        Arc::new(move || {
             let traffic = made.get().and_then(Weak::upgrade);
             traffic.iter().for_each(|traffic| traffic.give_up());
-            moving.upgrade().iter().for_each(|it| it.give_up(number));
-        };
-        Receiver {
-            message: Arc::new(message),
-            ended: Arc::new(ended),
-            moved: Arc::new(moved),
-        }
-    }
-
-    /// Subscribes to the messages to all processes. In RESP2 this needs a separate connection, which the returned task
-    /// reads. The end of that connection counts as the end of both. A server that does not allow the subscription also
-    /// rejects that of the inbox, and is used without.
-    async fn subscribe(
-        &self,
-        opened: &Opened,
-        limit: Duration,
-    ) -> Result<Option<AbortOnDrop>, RedisError> {
-        if self.common.watched.get().is_none() || !opened.is_own {
-            return Ok(None);
-        }
-        match within(limit, opened.messages.subscribe(&[TO_ALL], limit)).await {
-            Ok(subscribed) => Ok(subscribed.into_reading()),
-            Err(error) if error.code() == Some("NOPERM") || is_unknown_command(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
+            connector.upgrade().iter().for_each(|it| it.give_up(number));
+        })
     }
 
     /// Describes this process to the server as long as the connection lasts. Nothing waits for the responses: a server

@@ -7,26 +7,30 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use redis::aio::{AsyncPushSender, MultiplexedConnection};
-use redis::{AsyncConnectionConfig, Client, ConnectionInfo, ProtocolVersion, RedisError, cmd};
+use redis::aio::{MultiplexedConnection, PubSub, SendError};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisError,
+    cmd,
+};
 
 use super::address::Address;
-use super::messages::{Apart, Messages, in_resp2};
 use crate::base::{events, process};
 use crate::store::redis::wire::failure::{refuses_resp3, within};
+
+/// Called in the task that reads a connection, when the connection has ended or leads to the wrong server.
+pub(crate) type Ended = Arc<dyn Fn() + Send + Sync>;
 
 /// The capacity for requests that wait to be sent, which is larger than their number can be. Otherwise a request that
 /// waits for room, and is not polled when it gets some, would keep the room from all requests behind it.
 const UNSENT: usize = 1 << 20;
 
-/// Connects to one server. What the server sends unasked goes to `pushes`. The driver does not limit the response time:
-/// its callers do. `CLIENT LIST` shows the connection under the name of this process.
+/// Connects to one server. `ended` is called when the connection has ended, which only RESP3 reports. The driver does not
+/// limit the response time: its callers do. `CLIENT LIST` shows the connection under the name of this process.
 pub(crate) async fn connect(
     address: &Address,
     connect_timeout: Duration,
-    pushes: impl AsyncPushSender,
-) -> Result<(MultiplexedConnection, Messages), RedisError> {
-    let pushes: Arc<dyn AsyncPushSender> = Arc::new(pushes);
+    ended: Ended,
+) -> Result<MultiplexedConnection, RedisError> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(connect_timeout))
         .set_response_timeout(None)
@@ -36,36 +40,36 @@ pub(crate) async fn connect(
         Some(credentials) => config.set_credentials_provider(credentials.clone()),
         None => config,
     };
-    if let Some(driver) = try_resp3(address, &config, &pushes).await? {
+    if let Some(driver) = try_resp3(address, &config, ended).await? {
         // No request waits for the response. A server may reject it.
         let naming = name(driver.clone(), connect_timeout);
         tokio::spawn(async move { drop(naming.await) });
-        return Ok((driver.clone(), Messages::Beside(driver)));
+        return Ok(driver);
     }
     let driver = open(in_resp2(address), &config).await?;
     // Without a password, no request so far shows whether one is needed.
     match name(driver.clone(), connect_timeout).await {
-        Err(error) if error.code() == Some("NOAUTH") => return Err(error),
-        _named_or_rejected => {}
+        Err(error) if error.code() == Some("NOAUTH") => Err(error),
+        _named_or_rejected => Ok(driver),
     }
-    let apart = Apart {
-        address: address.clone(),
-        connect_timeout,
-        pushes,
-    };
-    Ok((driver, Messages::Apart(Arc::new(apart))))
 }
 
 /// Connects in RESP3. `None` if the server rejects RESP3, or the address requires RESP2.
 async fn try_resp3(
     address: &Address,
     config: &AsyncConnectionConfig,
-    pushes: &Arc<dyn AsyncPushSender>,
+    ended: Ended,
 ) -> Result<Option<MultiplexedConnection>, RedisError> {
     if address.info.redis_settings().protocol() == ProtocolVersion::RESP2 {
         return Ok(None);
     }
-    let config = config.clone().set_push_sender(Arc::clone(pushes));
+    let pushed = move |push: PushInfo| {
+        if push.kind == PushKind::Disconnection {
+            ended();
+        }
+        Ok::<_, SendError>(())
+    };
+    let config = config.clone().set_push_sender(pushed);
     match open(address.info.clone(), &config).await {
         Err(error) if refuses_resp3(&error) => {
             if !address.is_refusal_told.swap(true, Relaxed) {
@@ -75,6 +79,32 @@ async fn try_resp3(
         }
         connected => connected.map(Some),
     }
+}
+
+/// Opens a connection that only receives messages. RESP2 is enough for that, and every server has it.
+pub(super) async fn connect_for_messages(address: &Address) -> Result<PubSub, RedisError> {
+    let info = in_resp2(address);
+    // The driver passes no credentials to such a connection, which cannot log in again either.
+    #[cfg(feature = "credentials")]
+    let info = match &address.credentials {
+        Some(credentials) => {
+            let newest = credentials.newest().await?;
+            let settings = info.redis_settings().clone();
+            let settings = settings
+                .set_username(newest.username())
+                .set_password(newest.password());
+            info.set_redis_settings(settings)
+        }
+        None => info,
+    };
+    Client::open(info)?.get_async_pubsub().await
+}
+
+/// The address, with RESP2 as its protocol.
+fn in_resp2(address: &Address) -> ConnectionInfo {
+    let settings = address.info.redis_settings().clone();
+    let settings = settings.set_protocol(ProtocolVersion::RESP2);
+    address.info.clone().set_redis_settings(settings)
 }
 
 async fn open(

@@ -1,22 +1,21 @@
-//! The source of connections, and the receiver of what the server sends over them unasked. This is the messages of its
-//! channels, and the report that the connection has ended.
+//! The source of connections, for commands and for messages.
 
+use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::aio::{MultiplexedConnection, SendError};
-use redis::{PushInfo, PushKind, RedisError};
+use redis::RedisError;
+use redis::aio::{MultiplexedConnection, PubSub};
 
 use super::address::Address;
-use super::messages::Messages;
-use super::protocol::connect;
+pub(crate) use super::protocol::Ended;
+use super::protocol::{connect, connect_for_messages};
 use crate::base::background::AbortOnDrop;
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::{Elapsed, timeout};
 use crate::store::redis::wire::failure::{self, DriverError};
 use crate::store::redis::wire::mistake::mistake;
-use crate::store::redis::wire::reply::{Message, pushed};
 
 /// The timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -30,63 +29,38 @@ pub(crate) trait Source: Send + Sync {
     /// The name of the servers in messages, without the password.
     fn endpoint(&self) -> Arc<str>;
 
-    /// Opens a connection. What the server sends over it unasked goes to the receiver, unless the connection was [made
-    /// elsewhere](Opened::made_elsewhere).
-    fn open(self: Arc<Self>, timeouts: Timeouts, receiver: Receiver) -> Opening;
+    /// Opens a connection for commands. `ended` is called when it has ended, as far as that is reported.
+    fn open(self: Arc<Self>, timeouts: Timeouts, ended: Ended) -> Opening;
+
+    /// Opens a connection for messages. `None` if there are none.
+    fn open_messages(&self) -> Option<OpeningMessages> {
+        None
+    }
 
     /// Doubts that the server is still the right one, because it has no replicas.
     fn doubt(&self) {}
 }
 
-/// The functions that are called for events of a connection, in the task that reads it.
-#[derive(Clone)]
-pub(crate) struct Receiver {
-    /// Called for a message.
-    pub(crate) message: Arc<dyn Fn(Message) + Send + Sync>,
-    /// Called when the connection has ended.
-    pub(crate) ended: Arc<dyn Fn() + Send + Sync>,
-    /// Called when another server now responds in the place of its server.
-    pub(crate) moved: Arc<dyn Fn() + Send + Sync>,
-}
-
-impl Receiver {
-    /// A receiver that ignores everything.
-    pub(crate) fn deaf() -> Self {
-        Self {
-            message: Arc::new(drop),
-            ended: Arc::new(|| {}),
-            moved: Arc::new(|| {}),
-        }
-    }
-
-    /// Passes on the reports of the driver.
-    pub(crate) fn push_sender(
-        &self,
-    ) -> impl Fn(PushInfo) -> Result<(), SendError> + Send + Sync + 'static {
-        let Self { message, ended, .. } = self.clone();
-        move |push| {
-            match push.kind {
-                PushKind::Message | PushKind::PMessage => {
-                    pushed(&push).into_iter().for_each(|it| message(it))
-                }
-                PushKind::Disconnection => ended(),
-                _ => {}
-            }
-            Ok(())
-        }
-    }
-}
-
 pub(crate) type Opening = Pin<Box<dyn Future<Output = Result<Opened, StoreError>> + Send>>;
+
+pub(crate) type OpeningMessages = Pin<Box<dyn Future<Output = Result<PubSub, StoreError>> + Send>>;
 
 /// Opens a connection within the connect timeout.
 pub(crate) async fn open(
     source: &Arc<dyn Source>,
     timeouts: Timeouts,
-    receiver: Receiver,
+    ended: Ended,
 ) -> Result<Opened, StoreError> {
+    let opening = Arc::clone(source).open(timeouts, ended);
+    in_time(source, timeouts, opening).await
+}
+
+async fn in_time<T>(
+    source: &Arc<dyn Source>,
+    timeouts: Timeouts,
+    opening: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
     let within = timeouts.connect;
-    let opening = Arc::clone(source).open(timeouts, receiver);
     timeout(within, opening).await.unwrap_or_else(|Elapsed| {
         let (endpoint, effect) = (source.endpoint(), Effect::None);
         let cause = format!("no connection within {within:?}");
@@ -94,32 +68,43 @@ pub(crate) async fn open(
     })
 }
 
+/// Opens a connection for messages within the connect timeout.
+pub(crate) async fn open_messages(
+    source: &Arc<dyn Source>,
+    timeouts: Timeouts,
+) -> Result<PubSub, StoreError> {
+    let opening = source.open_messages();
+    let connecting = async {
+        match opening {
+            Some(opening) => opening.await,
+            None => pending().await,
+        }
+    };
+    in_time(source, timeouts, connecting).await
+}
+
 /// A connection that was just opened.
 pub(crate) struct Opened {
     pub(crate) driver: MultiplexedConnection,
-    /// The way in which messages arrive from its server.
-    pub(crate) messages: Messages,
     /// The name of its server in messages, without the password.
     pub(crate) endpoint: Arc<str>,
     /// Opens further connections to the same server.
     pub(crate) again: Arc<dyn Source>,
     /// The task that gives it up when it leads to the wrong server.
     pub(crate) following: Option<AbortOnDrop>,
-    /// Whether it was opened by this runtime, without timers, and for the receiver.
+    /// Whether it was opened by this runtime, without timers, and with its end reported.
     pub(crate) is_own: bool,
 }
 
 impl Opened {
-    /// A connection that this runtime has opened, without timers, and for the receiver.
+    /// A connection that this runtime has opened, without timers, and with its end reported.
     fn made_here(
         driver: MultiplexedConnection,
-        messages: Messages,
         endpoint: Arc<str>,
         again: Arc<dyn Source>,
     ) -> Self {
         Self {
             driver,
-            messages,
             endpoint,
             again,
             following: None,
@@ -135,11 +120,9 @@ impl Opened {
         endpoint: Arc<str>,
         again: Arc<dyn Source>,
     ) -> Self {
-        // No messages are subscribed to over it.
-        let messages = Messages::Beside(driver.clone());
         Self {
             is_own: false,
-            ..Self::made_here(driver, messages, endpoint, again)
+            ..Self::made_here(driver, endpoint, again)
         }
     }
 }
@@ -150,14 +133,21 @@ impl Source for Address {
         Arc::clone(&self.endpoint)
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts, receiver: Receiver) -> Opening {
+    fn open(self: Arc<Self>, timeouts: Timeouts, ended: Ended) -> Opening {
         Box::pin(async move {
-            let connecting = connect(&self, timeouts.connect, receiver.push_sender());
-            let connected = connecting.await;
-            let (driver, messages) = connected.map_err(|error| refused(&self.endpoint, error))?;
+            let connected = connect(&self, timeouts.connect, ended).await;
+            let driver = connected.map_err(|error| refused(&self.endpoint, error))?;
             let endpoint = Arc::clone(&self.endpoint);
-            Ok(Opened::made_here(driver, messages, endpoint, self))
+            Ok(Opened::made_here(driver, endpoint, self))
         })
+    }
+
+    fn open_messages(&self) -> Option<OpeningMessages> {
+        let address = self.clone();
+        Some(Box::pin(async move {
+            let connected = connect_for_messages(&address).await;
+            connected.map_err(|error| refused(&address.endpoint, error))
+        }))
     }
 }
 

@@ -20,7 +20,6 @@ use crate::store::redis::connect::batches::Scope;
 use crate::store::redis::connect::common::{Common, Role};
 use crate::store::redis::link::address::{Address, Place, list};
 use crate::store::redis::link::attempt::InProgress;
-use crate::store::redis::link::source::Source;
 
 mod learning;
 mod map;
@@ -222,6 +221,11 @@ impl Cluster {
         nodes.values().for_each(|node| node.connector.close());
     }
 
+    /// The name of the cluster in messages.
+    pub(crate) fn endpoint(&self) -> Arc<str> {
+        format!("the cluster of {}", list(&self.seeds)).into()
+    }
+
     fn failed(&self, cause: &'static str) -> StoreError {
         StoreError::new("connect", &self.endpoint(), Effect::None, cause)
     }
@@ -234,11 +238,6 @@ impl Cluster {
             "it was closed",
         )
     }
-}
-
-/// The name of the cluster in messages.
-fn name(seeds: &[Place]) -> Arc<str> {
-    format!("the cluster of {}", list(seeds)).into()
 }
 
 /// The server at one place of a cluster.

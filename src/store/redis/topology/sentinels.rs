@@ -25,7 +25,7 @@ use crate::base::sync::Mutex;
 use crate::base::timer::{sleep, timeout};
 use crate::store::redis::link::address::{Address, Place, list};
 use crate::store::redis::link::protocol::connect;
-use crate::store::redis::link::source::{Opened, Opening, Receiver, Source, Timeouts, refused};
+use crate::store::redis::link::source::{Ended, Opened, Opening, Source, Timeouts, refused};
 use crate::store::redis::wire::failure::{DriverError, refuses_resp3, within};
 
 /// The interval at which the sentinels are asked while a connection to the primary exists.
@@ -88,13 +88,13 @@ impl Sentinels {
     async fn open_primary(
         self: Arc<Self>,
         timeouts: Timeouts,
-        receiver: Receiver,
+        ended: Ended,
     ) -> Result<Opened, StoreError> {
         let mut present = self.ask(timeouts).await?;
         let opened = loop {
             let begun = Instant::now();
             let server = Arc::new(self.server.at(&present.primary));
-            let opening = server.open(timeouts, receiver.clone());
+            let opening = server.open(timeouts, Arc::clone(&ended));
             select! {
                 biased;
                 opened = opening.and_then(require_primary) => {
@@ -114,7 +114,7 @@ impl Sentinels {
         self.doubt();
         let following = AbortOnDrop::spawn(async move {
             self.await_another(present, INTERVAL, timeouts).await;
-            (receiver.moved)();
+            ended();
         });
         Ok(Opened {
             following: Some(following),
@@ -181,8 +181,8 @@ impl Source for Sentinels {
         format!("{} of the sentinels {}", self.name, list(&self.seeds)).into()
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts, receiver: Receiver) -> Opening {
-        Box::pin(self.open_primary(timeouts, receiver))
+    fn open(self: Arc<Self>, timeouts: Timeouts, ended: Ended) -> Opening {
+        Box::pin(self.open_primary(timeouts, ended))
     }
 
     fn doubt(&self) {
@@ -196,8 +196,7 @@ async fn ask(
     name: &str,
     timeouts: Timeouts,
 ) -> Result<SentinelReply, RedisError> {
-    let pushes = Receiver::deaf().push_sender();
-    let (connection, _) = connect(&sentinel, timeouts.connect, pushes).await?;
+    let connection = connect(&sentinel, timeouts.connect, Arc::new(|| {})).await?;
     let queries = async {
         // The epoch is asked for first, so that it is not later than the place.
         Ok(join!(

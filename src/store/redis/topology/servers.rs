@@ -49,17 +49,17 @@ impl Origin {
         })
     }
 
-    /// The servers to which requests go, and the source of connections for messages.
-    pub(crate) fn open(self, common: &Common) -> (Topology, Arc<dyn Source>) {
+    /// The servers to which requests go.
+    pub(crate) fn open(self, common: &Common) -> Topology {
         let source: Arc<dyn Source> = match self {
             Self::Server(address) => Arc::new(address),
             Self::Sentinels(sentinels) => sentinels,
             Self::Cluster { server, seeds } => {
-                let cluster = Arc::new(Cluster::new(server, seeds, common.clone()));
-                return (Topology::Cluster(Arc::clone(&cluster)), cluster);
+                let cluster = Cluster::new(server, seeds, common.clone());
+                return Topology::Cluster(Arc::new(cluster));
             }
         };
-        (Topology::one(Arc::clone(&source), common.clone()), source)
+        Topology::one(source, common.clone())
     }
 }
 

@@ -152,8 +152,8 @@ pub(crate) fn leads_elsewhere(error: &RedisError) -> bool {
 /// The reason why a request fails that was left to a task of another runtime.
 pub(crate) const RUNTIME_ENDED: &str = "the runtime that sent the request has ended";
 
-/// The reason why a connection that works is given up.
-pub(crate) const ANOTHER_SERVER: &str = "another server responds in its place now";
+/// The reason why a request fails whose connection has ended, or leads to the wrong server.
+pub(crate) const GIVEN_UP: &str = "its connection was given up";
 
 /// The error of a request whose response will not arrive.
 pub(crate) fn aborted(cause: &'static str) -> RedisError {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redis::{FromRedisValue, PushInfo, Value};
+use redis::Value;
 
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::time::StoreTime;
@@ -65,12 +65,6 @@ pub(crate) enum Message {
     Contended(String),
     /// Holds were ended by force: `forced`, holds, joined by commas, key.
     Forced(ForcedMessage),
-}
-
-/// Reads a message that the server has pushed.
-pub(crate) fn pushed(push: &PushInfo) -> Option<Message> {
-    let text = push.data.get(1).map(String::from_redis_value_ref);
-    message(&text?.ok()?)
 }
 
 pub(crate) fn message(text: &str) -> Option<Message> {

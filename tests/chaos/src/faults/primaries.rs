@@ -30,8 +30,8 @@ pub(super) async fn strike(
     let nodes = ground.nodes();
     let node = &nodes[primaries[place]];
     match kind {
-        Kind::KillCommands => kill(node, |client| client.contains(" cmd=eval")).await,
-        Kind::KillInboxes => kill(node, |client| !client.contains(" cmd=eval")).await,
+        Kind::KillCommands => kill(node, "normal", |client| client.contains(" cmd=eval")).await,
+        Kind::KillInboxes => kill(node, "pubsub", |_| true).await,
         Kind::PauseAll | Kind::PauseWrites => {
             let whom = match kind {
                 Kind::PauseAll => "ALL",
@@ -75,8 +75,8 @@ pub(super) async fn strike(
 }
 
 /// Ends the connections of the library to which this applies.
-async fn kill(node: &RedisServer, is_meant: impl Fn(&str) -> bool) {
-    let Told::Answer(clients) = tell(node, "CLIENT LIST TYPE pubsub").await else {
+async fn kill(node: &RedisServer, of_type: &str, is_meant: impl Fn(&str) -> bool) {
+    let Told::Answer(clients) = tell(node, &format!("CLIENT LIST TYPE {of_type}")).await else {
         return;
     };
     for client in clients.lines().filter(|client| is_meant(client)) {

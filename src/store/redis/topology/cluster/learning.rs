@@ -17,7 +17,6 @@ use crate::base::timer::{after, sleep_until};
 use crate::store::redis::introduction;
 use crate::store::redis::link::address::Place;
 use crate::store::redis::link::attempt::Attempt;
-use crate::store::redis::link::source::Source;
 use crate::store::redis::topology::ask_most::ask_most;
 use crate::store::redis::wire::failure::{failed, within};
 

@@ -1,5 +1,4 @@
-//! The routing of requests to the server that has their slot. The connection for messages may lead to any server,
-//! because every server of a cluster gets all messages.
+//! The routing of requests to the server that has their slot.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,30 +8,19 @@ use tokio::select;
 use tokio::time::Instant;
 
 use super::map::named;
-use super::{Cluster, Node, PAUSE, name};
+use super::{Cluster, Node, PAUSE};
 use crate::base::error::StoreError;
 use crate::base::timer::{Elapsed, after, sleep, timeout_at};
+use crate::store::redis::connect::Connector;
 use crate::store::redis::connect::asking::Together;
 use crate::store::redis::connect::connection::{Cause, Connection};
 use crate::store::redis::link::address::{Place, host_and_port};
-use crate::store::redis::link::source::{Opened, Opening, Receiver, Source, Timeouts};
 use crate::store::redis::wire::call::Way;
 use crate::store::redis::wire::failure::condition;
 use crate::store::redis::wire::question::Question;
 
 /// The maximum number of redirections that a request follows.
 const REDIRECTIONS: usize = 5;
-
-/// Opens connections for messages, to any of the servers.
-impl Source for Cluster {
-    fn endpoint(&self) -> Arc<str> {
-        name(&self.seeds)
-    }
-
-    fn open(self: Arc<Self>, timeouts: Timeouts, receiver: Receiver) -> Opening {
-        Box::pin(async move { self.open_any(timeouts, receiver).await })
-    }
-}
 
 impl Cluster {
     /// Sends a question to the server that has the slot of its keys.
@@ -132,27 +120,11 @@ impl Cluster {
         }
     }
 
-    /// Connects to one of the servers for messages. When this connection ends, so does that for commands.
-    async fn open_any(
-        self: &Arc<Self>,
-        timeouts: Timeouts,
-        receiver: Receiver,
-    ) -> Result<Opened, StoreError> {
-        let nodes = self.learnt_owners().await?;
-        let Some(node) = self.any_of(nodes) else {
-            return Err(self.failed("none of its servers has slots"));
-        };
-        let (connector, told) = (Arc::downgrade(&node.connector), receiver.ended);
-        let ended = move || {
-            connector.upgrade().iter().for_each(|it| it.lose());
-            told();
-        };
-        let receiver = Receiver {
-            ended: Arc::new(ended),
-            ..receiver
-        };
-        let address = Arc::new(self.server.at(&node.place));
-        address.open(timeouts, receiver).await
+    /// The connector of any server, because each of them gets all messages.
+    pub(crate) async fn any_connector(self: &Arc<Self>) -> Result<Arc<Connector>, StoreError> {
+        let node = self.any_of(self.learnt_owners().await?);
+        let node = node.ok_or_else(|| self.failed("none of its servers has slots"))?;
+        Ok(Arc::clone(&node.connector))
     }
 
     /// One of the servers in turn. Servers with a connection come first, if there are any.
