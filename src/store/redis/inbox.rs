@@ -116,7 +116,7 @@ impl Inbox {
     }
 
     /// Opens the inbox, unless it is open. Returns false while it is broken. A runtime that ends takes the inbox with
-    /// it. Then it is opened by whoever calls this next.
+    /// it. Then it is opened by the next caller.
     pub(super) fn open(&self, id: InboxId, listener: Weak<dyn Listener>) -> bool {
         let mut subscription = self.subscription.lock();
         match subscription.as_ref().map(Subscription::stage) {
