@@ -54,14 +54,15 @@ async fn meet_everything(
     locks.admin().force_release(KEY).await?;
     drop(guard);
     eventually(DEADLINE, "a loss", has("reentry_losses_total")).await;
-    // This server does not exist.
-    let away = Locks::builder("redis://127.0.0.1:1");
-    let away = away.wait(Duration::from_millis(100)).build_lazy()?;
+    // This user may not subscribe.
+    server
+        .ask("ACL SETUSER mute on >word ~* &* +@all -subscribe")
+        .await;
+    let mute = Locks::builder(server.url().replace("://", "://mute:word@"));
+    let mute = mute.build().await?;
+    mute.with_lock("mute", async {}).await?;
     let no_subscription = has("reentry_subscribe_failures_total");
-    eventually(DEADLINE, "no subscription", async || {
-        away.lock(KEY).await.is_err() && no_subscription().await
-    })
-    .await;
+    eventually(DEADLINE, "no subscription", no_subscription).await;
     // This connection ends.
     server.ask("CLIENT KILL TYPE pubsub").await;
     eventually(DEADLINE, "its end", has("reentry_disconnects_total")).await;
