@@ -10,6 +10,7 @@
 //! reported, because any of that may run code that calls back into the schedules.
 
 use std::fmt;
+use std::mem;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -108,11 +109,12 @@ impl RenewalSchedule {
 
     fn begin(self: &Arc<Self>, runtime: &Handle) -> (RuntimeSchedule, Task) {
         let mut generation = self.generation.clone();
-        generation.borrow_and_update();
+        let seen = *generation.borrow_and_update();
         let of = RuntimeSchedule::new(runtime.clone(), self.generation(), self.response_timeout);
         let task = Task {
             renewals: Arc::downgrade(self),
             generation,
+            seen,
             signal: Arc::clone(&of.signal),
         };
         (of, task)
@@ -214,6 +216,8 @@ fn position(runtimes: &[RuntimeSchedule], signal: &Arc<Notify>) -> Option<usize>
 struct Task {
     renewals: Weak<RenewalSchedule>,
     generation: watch::Receiver<u64>,
+    /// The generation at the last turn.
+    seen: u64,
     signal: Arc<Notify>,
 }
 
@@ -237,10 +241,9 @@ impl Task {
     }
 
     fn turn(&mut self) -> Option<Instant> {
-        let is_new = self.generation.has_changed().is_ok_and(|is_new| is_new);
-        self.generation.borrow_and_update();
+        let generation = *self.generation.borrow_and_update();
         let renewals = self.renewals.upgrade()?;
-        if is_new {
+        if mem::replace(&mut self.seen, generation) != generation {
             // The connections may have ended with another runtime, and the inbox with them.
             renewals.queues.listen();
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redis::{AsyncCommands, cmd};
 use reentry::{LockError, Locks, LostReason, OnLost};
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -117,6 +118,31 @@ async fn a_process_that_connects_to_a_busy_server_listens_afterwards() {
     assert!(locks.admin().force_release(KEY).await.unwrap());
     let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
     assert!(is_gone(&ended), "{ended:?}");
+}
+
+/// Both connections were opened by a runtime that ends. The next request opens one for commands, and the holds of the
+/// other runtime open the inbox.
+#[test]
+fn a_holder_is_told_when_the_runtime_of_the_inbox_has_ended() {
+    let first = Runtime::new().unwrap();
+    let next = Builder::new_current_thread().enable_all().build().unwrap();
+    let server = next.block_on(RedisServer::start());
+    let locks = patient(&server).ttl(TTL).build_lazy().unwrap();
+    first.block_on(async {
+        locks.with_lock("first", async {}).await.unwrap();
+        server.until_listening(1).await;
+    });
+    let guard = next.block_on(async { locks.lock(KEY).await.unwrap() });
+    drop(first);
+    next.block_on(async {
+        server.until_listening(0).await;
+        // This is no lock, so it opens no inbox itself.
+        let connected = async || locks.ping().await.is_ok();
+        eventually(DEADLINE, "another connection", connected).await;
+        server.until_listening(1).await;
+        assert!(locks.admin().force_release(KEY).await.unwrap());
+        within(DEADLINE, "it is told", guard.held().lost()).await;
+    });
 }
 
 /// The permissions for it are not more than those for the inbox, and locks do not depend on them.
