@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::page;
 use crate::prometheus::{alerts, path, promtool};
-use crate::support::{DEADLINE, RedisServer, eventually, patient};
+use crate::support::{DEADLINE, RedisServer, eventually, patient, patient_at};
 
 #[path = "../../examples/services/metrics.rs"]
 #[allow(dead_code, reason = "its `main` is not run here")]
@@ -58,7 +58,7 @@ async fn meet_everything(
     server
         .ask("ACL SETUSER mute on >word ~* &* +@all -subscribe")
         .await;
-    let mute = Locks::builder(server.url().replace("://", "://mute:word@"));
+    let mute = patient_at(server.url().replace("://", "://mute:word@"));
     let mute = mute.build().await?;
     mute.with_lock("mute", async {}).await?;
     let no_subscription = has("reentry_subscribe_failures_total");

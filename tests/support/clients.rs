@@ -30,6 +30,16 @@ impl RedisServer {
         count
     }
 
+    /// The number of this process's connections for commands.
+    pub async fn command_connections(&self) -> usize {
+        let of_this_process = format!(":{}@", std::process::id());
+        let clients = self.ask("CLIENT LIST TYPE normal").await;
+        let names = clients
+            .split([' ', '\n'])
+            .filter_map(|word| word.strip_prefix("name="));
+        names.filter(|name| name.contains(&of_this_process)).count()
+    }
+
     /// Waits until this number of processes listens. Each does after its first lock.
     pub async fn until_listening(&self, count: usize) {
         let listens = async || self.listeners().await == count;

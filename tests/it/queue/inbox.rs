@@ -17,7 +17,7 @@ const HEARTBEAT: Duration = Duration::from_secs(60);
 /// Only a message of a subscription contains this.
 const MESSAGE: &[u8] = b"$7\r\nmessage\r\n";
 
-/// The subscription of an inbox. Its channel has a longer name than that of the messages to all processes.
+/// The subscription of an inbox, which begins with its own channel.
 const SUBSCRIBE: &[u8] = b"SUBSCRIBE\r\n$50\r\n";
 
 /// A process in strict order. Each of its waiters gets the lock by a message, or by its own request.

@@ -44,8 +44,10 @@ async fn one_that_is_closed_or_dropped_leaves_no_connection() {
         join_all(connected).await
     };
     let none = async || {
+        let commands = cluster.nodes.iter().map(|node| node.command_connections());
+        let commands = join_all(commands).await;
         let inboxes = join_all(cluster.nodes.iter().map(|node| node.subscriptions())).await;
-        inboxes.iter().all(Vec::is_empty)
+        commands.iter().sum::<usize>() == 0 && inboxes.iter().all(Vec::is_empty)
     };
     for is_closed in [true, false] {
         let locks = patient_in(&cluster).build().await.unwrap();

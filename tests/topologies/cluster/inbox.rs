@@ -146,7 +146,8 @@ async fn the_end_of_an_inbox_verifies_the_holds() {
         join_all(scripts).await
     };
     let before = count().await;
-    assert!(cluster.nodes[apart.inbox].kill_inboxes().await > 0);
+    let there = cluster.nodes[apart.inbox].subscriptions().await.len();
+    assert_eq!(cluster.nodes[apart.inbox].kill_inboxes().await, there);
     let verified = async || count().await[apart.inbox] > before[apart.inbox];
     eventually(PATIENCE, "the hold there is verified", verified).await;
     let opened = async || nodes_of(&cluster, &apart.channel).await.len() == 1;

@@ -106,6 +106,8 @@ async fn no_connection_outlives_the_locks_or_their_end() {
     let set = SentinelSet::start().await;
     let until_left = async || {
         until_unvisited(&set).await;
+        let none = async || set.nodes[0].command_connections().await == 0;
+        eventually(PATIENCE, "no connection for commands is left", none).await;
         until_inboxes(&set.nodes[0], 0).await;
     };
     let tasks = async || {
