@@ -6,8 +6,7 @@ use std::{fs, path::Path};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use redis::ConnectionInfo;
-use reentry::__admin::Seeds;
+use reentry::__admin::{Seeds, Server};
 #[cfg(feature = "tls")]
 use reentry::Certificates;
 use reentry::{Locks, LocksBuilder};
@@ -58,7 +57,7 @@ pub(crate) fn builder(global: &Global) -> anyhow::Result<LocksBuilder> {
 }
 
 /// How the servers of a builder are connected to; of several one.
-fn server(builder: &LocksBuilder) -> anyhow::Result<ConnectionInfo> {
+fn server(builder: &LocksBuilder) -> anyhow::Result<Server> {
     let server = match Seeds::of(builder)? {
         Seeds::Server(server) | Seeds::Sentinels { server, .. } => Some(server),
         Seeds::Cluster(servers) => servers.into_iter().next(),

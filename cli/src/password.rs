@@ -13,7 +13,8 @@ use std::{convert::Infallible, fmt};
 
 use anyhow::{Context, bail, ensure};
 use futures_util::{Stream, stream};
-use redis::{BasicAuth, ConnectionInfo, RedisResult, StreamingCredentialsProvider};
+use redis::{BasicAuth, RedisResult, StreamingCredentialsProvider};
+use reentry::__admin::Server;
 
 /// The size of the largest file that is read.
 const MOST: u64 = 64 * 1024;
@@ -50,8 +51,8 @@ impl PasswordFile {
     /// # Errors
     ///
     /// The address has a password.
-    pub(crate) fn login(&self, server: &ConnectionInfo) -> anyhow::Result<Login> {
-        let settings = server.redis_settings();
+    pub(crate) fn login(&self, server: &Server) -> anyhow::Result<Login> {
+        let settings = server.login();
         ensure!(settings.password().is_none_or(str::is_empty), TWICE);
         Ok(Login {
             user: settings.username().unwrap_or(USER).to_owned(),

@@ -15,9 +15,7 @@ use reentry::__admin::Seeds;
 use tokio::task::JoinSet;
 
 use self::server::Timeouts;
-pub(crate) use self::server::{
-    Answer, Fields, Protocol, Role, Server, accepted, fields, rejects_login,
-};
+pub(crate) use self::server::{Answer, Fields, Role, Server, accepted, fields, rejects_login};
 use crate::args::Global;
 use crate::connect;
 
@@ -64,9 +62,9 @@ async fn all_of(seeds: Seeds, global: &Global) -> anyhow::Result<Vec<Server>> {
         connect: global.connect_timeout,
         response: global.response_timeout,
     };
-    let new = |role: &Role, info| Server::new(role.clone(), info, timeouts);
+    let new = |role: &Role, server| Server::new(role.clone(), server, timeouts);
     let servers = match seeds {
-        Seeds::Server(info) => new(&Role::Primary, info).around().await,
+        Seeds::Server(server) => new(&Role::Primary, server).around().await,
         Seeds::Sentinels {
             primary,
             sentinels,
@@ -74,7 +72,7 @@ async fn all_of(seeds: Seeds, global: &Global) -> anyhow::Result<Vec<Server>> {
         } => {
             let role = Role::Sentinel(primary.clone());
             let server = new(&Role::Primary, server);
-            let seeds = sentinels.into_iter().map(|info| new(&role, info));
+            let seeds = sentinels.into_iter().map(|it| new(&role, it));
             let asked = latest(seeds.collect(), |sentinel| {
                 sentinel.by_sentinel(primary.clone(), server.clone())
             });
@@ -82,7 +80,7 @@ async fn all_of(seeds: Seeds, global: &Global) -> anyhow::Result<Vec<Server>> {
             asked.map(|(sentinels, latest)| sentinels.into_iter().chain(latest.servers).collect())
         }
         Seeds::Cluster(seeds) => {
-            let seeds = seeds.into_iter().map(|info| new(&Role::Primary, info));
+            let seeds = seeds.into_iter().map(|it| new(&Role::Primary, it));
             let asked = latest(seeds.collect(), Server::by_cluster).await;
             asked.map(|(_, latest)| latest.servers)
         }
@@ -214,10 +212,10 @@ mod tests {
     fn server(place: &str) -> Server {
         let builder = Locks::builder(format!("redis://{place}"));
         let seeds = Seeds::of(&builder).expect("a URL");
-        let Seeds::Server(info) = seeds else {
+        let Seeds::Server(server) = seeds else {
             panic!("{seeds:?}");
         };
-        Server::new(Role::Primary, info, Timeouts::default())
+        Server::new(Role::Primary, server, Timeouts::default())
     }
 
     #[tokio::test]

@@ -2,9 +2,13 @@
 //! interface, and may change in any release. `reentry-cli` depends on exactly one version of this crate.
 
 use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
-use redis::{ConnectionInfo, RedisError, ToRedisArgs};
+use redis::aio::MultiplexedConnection;
+use redis::{ConnectionAddr, RedisConnectionInfo, RedisError, ToRedisArgs};
 use uuid::Uuid;
 
 use crate::api::admin::{DESCRIBED_WITHIN, LockInfo};
@@ -15,7 +19,8 @@ use crate::base::process::{Process, ProcessId};
 use crate::hold::held::Held;
 use crate::store::records::{Enclosing, TOMBSTONES_FROM};
 use crate::store::redis::Origin;
-use crate::store::redis::link::address::Address;
+use crate::store::redis::link::address::{Address, Place};
+use crate::store::redis::link::driver::{self, DriverTask};
 use crate::store::redis::wire::failure;
 use crate::store::redis::wire::names::Entries;
 use crate::store::{Inspect, QueueLength, Renew, RenewAnswer, Seen, Store, verbs};
@@ -195,34 +200,104 @@ pub async fn release_seen(
     ended.map_err(on(&key))
 }
 
-/// Returns whether a server has rejected a connection only because it does not speak RESP3.
-#[must_use]
-pub fn refuses_resp3(error: &RedisError) -> bool {
-    failure::refuses_resp3(error)
-}
-
 /// Returns the usual reason why a server ends a connection before it responds, if the error is such an end.
 #[must_use]
 pub fn closed_at_once(error: &RedisError) -> Option<&'static str> {
     failure::closed_at_once(error)
 }
 
+/// A server, and how to connect to it.
+#[derive(Clone)]
+pub struct Server(Address);
+
+/// A connection to a server. Clones share it.
+#[derive(Clone)]
+pub struct Connection {
+    driver: MultiplexedConnection,
+    _task: Arc<DriverTask>,
+}
+
+impl Server {
+    /// The host and the port, unless it is a Unix socket.
+    #[must_use]
+    pub fn place(&self) -> Option<(&str, u16)> {
+        match self.0.info.addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                Some((host, *port))
+            }
+            _ => None,
+        }
+    }
+
+    /// Another server, which is connected to in the same way.
+    #[must_use]
+    pub fn at(&self, host: &str, port: u16) -> Self {
+        Self(self.0.at(&Place::new(host, port)))
+    }
+
+    /// The user and the password of the URL.
+    #[must_use]
+    pub fn login(&self) -> &RedisConnectionInfo {
+        self.0.info.redis_settings()
+    }
+
+    /// Connects as the locks do.
+    ///
+    /// # Errors
+    ///
+    /// There is no connection within this time, or the login is rejected.
+    pub async fn connect(&self, limit: Duration) -> Result<Connection, RedisError> {
+        let (driver, task) = driver::connect(&self.0, limit).await?;
+        Ok(Connection {
+            driver,
+            _task: Arc::new(task),
+        })
+    }
+}
+
+/// Its address, without the password.
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.endpoint)
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Connection {
+    /// Sends requests.
+    #[must_use]
+    pub fn driver(&self) -> MultiplexedConnection {
+        self.driver.clone()
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Connection")
+    }
+}
+
 /// The servers that a URL names, and how to connect to each of them. The other servers are found by asking these.
 #[derive(Debug)]
 pub enum Seeds {
     /// A single server.
-    Server(ConnectionInfo),
+    Server(Server),
     /// The sentinels of a primary.
     Sentinels {
         /// The name of the primary.
         primary: String,
         /// The sentinels.
-        sentinels: Vec<ConnectionInfo>,
+        sentinels: Vec<Server>,
         /// How to connect to the primary and its replicas, wherever they are.
-        server: ConnectionInfo,
+        server: Server,
     },
     /// Servers of a cluster.
-    Cluster(Vec<ConnectionInfo>),
+    Cluster(Vec<Server>),
 }
 
 impl Seeds {
@@ -232,13 +307,13 @@ impl Seeds {
     ///
     /// [`LockError::Misuse`] for an invalid URL, and for one that names no server.
     pub fn of(builder: &LocksBuilder) -> Result<Self, LockError> {
-        let all = |of: &Address, places: &[_]| places.iter().map(|it| of.at(it).info).collect();
+        let all = |of: &Address, places: &[_]| places.iter().map(|it| Server(of.at(it))).collect();
         Ok(match builder.origin()? {
-            Origin::Server(server) => Self::Server(server.info),
+            Origin::Server(server) => Self::Server(Server(server)),
             Origin::Sentinels(set) => Self::Sentinels {
                 primary: set.name.to_string(),
                 sentinels: all(&set.sentinel, &set.seeds),
-                server: set.server.info.clone(),
+                server: Server(set.server.clone()),
             },
             Origin::Cluster { server, seeds } => Self::Cluster(all(&server, &seeds)),
         })

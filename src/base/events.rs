@@ -120,12 +120,6 @@ pub(crate) fn credentials_failed(error: &impl std::fmt::Display, warnings: &Thro
     now_and_then!(warnings, %error, "credentials_failed");
 }
 
-/// Reports that a server, or a proxy in front of it, rejects RESP3, so that RESP2 is used. The caller reports this once
-/// for each `Locks`.
-pub(crate) fn resp3_rejected(server: &str, error: &impl std::fmt::Display) {
-    warn!(target: TARGET, server, %error, "resp3_rejected");
-}
-
 pub(crate) fn acquire_undone(key: &LockKey, hold: HoldId) {
     debug!(target: TARGET, key = key.as_str(), %hold, "acquire_undone");
 }

@@ -113,6 +113,7 @@ mod faults {
     mod cancel;
     mod connect_fails;
     mod connections;
+    mod cuts;
     mod data_lost;
     mod disk_full;
     mod forked;
@@ -121,7 +122,6 @@ mod faults {
     mod memory_limit;
     mod pace;
     mod resend;
-    mod resp2;
     mod runtimes;
     mod unconfirmed;
 }
@@ -146,6 +146,7 @@ mod testing {
 
 mod setup {
     mod acl;
+    mod connections;
     #[cfg(feature = "credentials")]
     mod credentials;
     mod figures;
@@ -158,7 +159,6 @@ mod setup {
     mod processes;
     mod programs;
     mod reliability;
-    mod resp2;
     mod secrets;
     mod support_works;
     #[cfg(feature = "tls")]

@@ -35,8 +35,7 @@ pub(crate) fn url(before: &str, after: &str) {
         Origin::Server(address) => {
             let Address { info, endpoint, .. } = address;
             let settings = info.redis_settings();
-            let is_asked = url.contains("protocol");
-            assert!(is_asked || settings.protocol() == ProtocolVersion::RESP3);
+            assert_eq!(settings.protocol(), ProtocolVersion::RESP2);
             let is_socket = matches!(info.addr(), ConnectionAddr::Unix(_));
             let is_password = settings.password().is_some_and(|it| it.contains(SECRET));
             let is_before_host = !is_socket && after.contains('@');

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{
-    DEADLINE, RedisServer, Rig, eventually, patient, patient_at, ring, servers_in_resp2,
-};
+use crate::support::{DEADLINE, RedisServer, Rig, eventually, patient, ring};
 use crate::trace::Trace;
 use futures_util::future::try_join_all;
 use reentry::__admin::Ids as _;
@@ -173,24 +171,6 @@ async fn a_search_that_the_server_refuses_is_told_once() -> Result<(), LockError
     let told = events.named("deadlock_search_failed");
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!(told[0]["key"], "b");
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_server_that_refuses_resp3_is_told_of_once() -> Result<(), LockError> {
-    let (events, _guard) = Trace::of_this_test();
-    for (server, url) in servers_in_resp2().await {
-        let locks = patient_at(url).build().await?;
-        for _ in 0..3 {
-            locks.with_lock(KEY, async {}).await?;
-            server.until_listening(1).await;
-            server.kill_message_connections().await;
-            server.kill_other_connections().await;
-        }
-    }
-    let told = events.named("resp3_rejected");
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0]["error"].contains("HELLO"), "{told:?}");
     Ok(())
 }
 

@@ -64,7 +64,7 @@ async fn meet_everything(
     let no_subscription = has("reentry_subscribe_failures_total");
     eventually(DEADLINE, "no subscription", no_subscription).await;
     // This connection ends.
-    server.ask("CLIENT KILL TYPE pubsub").await;
+    server.kill_command_connections().await;
     eventually(DEADLINE, "its end", has("reentry_disconnects_total")).await;
     Ok(())
 }

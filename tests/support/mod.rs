@@ -8,7 +8,6 @@
 //! |---|---|
 //! | `server` | [`RedisServer`]: a `redis-server` of the test's own |
 //! | `clients` | the connections of the crate to that server, and their ends |
-//! | `resp2` | [`servers_in_resp2`]: servers to which a process speaks RESP2 |
 //! | `leftovers` | the keys that locks have left in that server |
 //! | `replication` | whether a replica is linked, and the interruption of replication |
 //! | `sentinel` | [`SentinelSet`]: a primary, its replicas, and the sentinels that fail over |
@@ -65,7 +64,6 @@ pub mod proxy;
 pub mod redisson;
 pub mod replication;
 pub mod resharding;
-pub mod resp2;
 pub mod rig;
 pub mod rings;
 pub mod sentinel;
@@ -83,7 +81,6 @@ pub use child::Child;
 pub use cluster::Cluster;
 pub use database::DatabaseServer;
 pub use proxy::{Action, Cut, Direction, Proxy};
-pub use resp2::{WITHOUT_HELLO, servers_in_resp2};
 pub use rig::Rig;
 pub use rings::ring;
 pub use sentinel::SentinelSet;

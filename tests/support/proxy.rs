@@ -189,8 +189,8 @@ impl Proxy {
 
     /// Sends `chunk` to the server on a new connection, and returns the response.
     ///
-    /// With a recorded chunk this is a late duplicate. There is no greeting on the new connection: the response is in
-    /// RESP2, and a server with a password rejects the chunk.
+    /// With a recorded chunk this is a late duplicate. There is no greeting on the new connection: a server
+    /// with a password rejects the chunk.
     pub async fn replay(&self, chunk: &[u8]) -> Vec<u8> {
         within(DEADLINE, "the server answers the replay", async {
             pump::exchange(self.target, chunk).await.expect("a replay")

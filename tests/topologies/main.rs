@@ -34,7 +34,6 @@ mod confirmation;
 #[cfg(feature = "credentials")]
 mod credentials;
 mod processes;
-mod resp2;
 
 mod sentinel {
     pub(crate) mod ground;

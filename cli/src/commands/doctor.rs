@@ -29,7 +29,7 @@ use crate::{connect, output};
 
 /// Check whether the servers are suitable for locks
 ///
-/// Each server is checked: version, protocol, memory, persistence, replication, clock, latency, and the permissions of
+/// Each server is checked: version, memory, persistence, replication, clock, latency, and the permissions of
 /// the user. All servers are also checked together: the differences between their clocks, sentinels, and slots.
 ///
 /// At each primary, a lock is acquired, entered twice, renewed, handed off to another process and released. It is the

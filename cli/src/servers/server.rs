@@ -5,12 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue,
-    ProtocolVersion, RedisError, ToRedisArgs, Value, cmd,
-};
-use reentry::__admin::{closed_at_once, refuses_resp3};
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, ToRedisArgs, Value};
+use reentry::__admin::{self, Connection, closed_at_once};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -28,16 +24,6 @@ pub(crate) enum Role {
 /// The response of a server, or the error text with which it rejects a command.
 pub(crate) type Answer<T> = Result<T, String>;
 
-/// The protocol of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
-    Resp3,
-    /// RESP2, for which the address asks.
-    Resp2,
-    /// RESP2, because the server rejects RESP3.
-    Resp3Refused,
-}
-
 /// Pairs of a name and a value.
 pub(crate) type Fields = BTreeMap<String, String>;
 
@@ -46,9 +32,9 @@ pub(crate) type Fields = BTreeMap<String, String>;
 pub(crate) struct Server {
     role: Role,
     address: String,
-    info: ConnectionInfo,
+    server: __admin::Server,
     timeouts: Timeouts,
-    connection: Arc<Mutex<Option<(MultiplexedConnection, Protocol)>>>,
+    connection: Arc<Mutex<Option<Connection>>>,
 }
 
 /// The time limits for a connection and for a response.
@@ -59,11 +45,11 @@ pub(super) struct Timeouts {
 }
 
 impl Server {
-    pub(super) fn new(role: Role, info: ConnectionInfo, timeouts: Timeouts) -> Self {
+    pub(super) fn new(role: Role, server: __admin::Server, timeouts: Timeouts) -> Self {
         Self {
             role,
-            address: address(info.addr()),
-            info,
+            address: server.to_string(),
+            server,
             timeouts,
             connection: Arc::default(),
         }
@@ -72,22 +58,9 @@ impl Server {
     /// Another server, with a connection made in the same way. A server that does not know its own name leaves the
     /// host out.
     pub(super) fn at(&self, role: Role, host: &str, port: u16) -> Self {
-        let mut addr = self.info.addr().clone();
-        match &mut addr {
-            ConnectionAddr::Tcp(of_this, its_port)
-            | ConnectionAddr::TcpTls {
-                host: of_this,
-                port: its_port,
-                ..
-            } => {
-                if !["", "?"].contains(&host) {
-                    host.clone_into(of_this);
-                }
-                *its_port = port;
-            }
-            _ => addr = ConnectionAddr::Tcp(host.to_owned(), port),
-        }
-        Self::new(role, self.info.clone().set_addr(addr), self.timeouts)
+        let own = self.server.place().map(|(host, _)| host);
+        let host = own.filter(|_| ["", "?"].contains(&host)).unwrap_or(host);
+        Self::new(role, self.server.at(host, port), self.timeouts)
     }
 
     /// Another server, with the address from these fields.
@@ -107,11 +80,9 @@ impl Server {
 
     /// The host and the port, by which servers are ordered.
     pub(super) fn place(&self) -> (String, u16) {
-        match self.info.addr() {
-            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-                (host.clone(), *port)
-            }
-            _ => (self.address.clone(), 0),
+        match self.server.place() {
+            Some((host, port)) => (host.to_owned(), port),
+            None => (self.address.clone(), 0),
         }
     }
 
@@ -126,7 +97,7 @@ impl Server {
     ) -> anyhow::Result<Answer<T>> {
         let mut command = Cmd::new();
         command.arg(words);
-        let (mut connection, _) = self.connected().await?;
+        let mut connection = self.connected().await?.driver();
         let limit = self.timeouts.response;
         let asking = timeout(limit, command.query_async::<Value>(&mut connection));
         let error = match asking.await {
@@ -141,71 +112,26 @@ impl Server {
         Err(error.context(self.failed("command")))
     }
 
-    /// The protocol of the connection.
-    ///
-    /// # Errors
-    ///
-    /// There is no connection.
-    pub(crate) async fn protocol(&self) -> anyhow::Result<Protocol> {
-        Ok(self.connected().await?.1)
-    }
-
-    async fn connected(&self) -> anyhow::Result<(MultiplexedConnection, Protocol)> {
+    async fn connected(&self) -> anyhow::Result<Connection> {
         let mut present = self.connection.lock().await;
         if let Some(connection) = &*present {
             return Ok(connection.clone());
         }
         let limit = self.timeouts.connect;
-        let connected = match timeout(limit, connect(&self.info)).await {
-            Ok(connected) => connected,
-            Err(_elapsed) => return Err(silence(limit).context(self.failed("command"))),
-        };
-        let connected = connected.map_err(|error| reason(error).context(self.failed("connect")))?;
+        let connected = self.server.connect(limit).await.map_err(|error| {
+            let reason = if error.is_timeout() {
+                silence(limit)
+            } else {
+                reason(error)
+            };
+            reason.context(self.failed("connect"))
+        })?;
         Ok(present.insert(connected).clone())
     }
 
     fn failed(&self, step: &str) -> String {
         format!("{step} failed at {}", self.address)
     }
-}
-
-/// Connects. A server that rejects RESP3 gets RESP2, as for the locks.
-async fn connect(info: &ConnectionInfo) -> Result<(MultiplexedConnection, Protocol), RedisError> {
-    let asked = match info.redis_settings().protocol() {
-        ProtocolVersion::RESP2 => Protocol::Resp2,
-        _ => Protocol::Resp3,
-    };
-    match open(info.clone()).await {
-        Err(error) if asked == Protocol::Resp3 && refuses_resp3(&error) => {
-            let settings = info.redis_settings().clone();
-            let settings = settings.set_protocol(ProtocolVersion::RESP2);
-            let connection = open(info.clone().set_redis_settings(settings)).await?;
-            Ok((connection, Protocol::Resp3Refused))
-        }
-        connection => Ok((connection?, asked)),
-    }
-}
-
-/// Opens a connection. If the driver sends several requests for that, and the server responds with one error and ends the
-/// connection, the driver reports only the end. So in RESP3 it sends only HELLO. In RESP2 it might send nothing.
-async fn open(mut info: ConnectionInfo) -> Result<MultiplexedConnection, RedisError> {
-    let settings = info.redis_settings().clone();
-    let mut database = 0;
-    if settings.protocol() != ProtocolVersion::RESP2 {
-        database = settings.db();
-        info = info.set_redis_settings(settings.set_skip_set_lib_name().set_db(0));
-    }
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(None)
-        .set_response_timeout(None);
-    let client = Client::open(info)?;
-    let connecting = client.get_multiplexed_async_connection_with_config(&config);
-    let mut connection = connecting.await?;
-    if database != 0 {
-        let mut select = cmd("SELECT");
-        select.arg(database).exec_async(&mut connection).await?;
-    }
-    Ok(connection)
 }
 
 /// The reason why a connection was rejected.
@@ -238,17 +164,6 @@ pub(crate) fn fields<'p>(parts: impl Iterator<Item = &'p str>, between: char) ->
     let pairs = parts.filter_map(|part| part.split_once(between));
     let owned = |(name, value): (&str, &str)| (name.to_owned(), value.trim().to_owned());
     pairs.map(owned).collect()
-}
-
-fn address(addr: &ConnectionAddr) -> String {
-    match addr {
-        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. }
-            if host.contains(':') =>
-        {
-            format!("[{host}]:{port}")
-        }
-        addr => addr.to_string(),
-    }
 }
 
 fn silence(limit: Duration) -> anyhow::Error {

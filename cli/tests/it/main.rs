@@ -56,7 +56,6 @@ mod support {
     pub mod process;
     pub mod program;
     pub mod replication;
-    pub mod resp2;
     pub mod sentinel;
     pub mod server;
     pub mod stats;

@@ -89,8 +89,7 @@ impl Locks {
     /// each of them gives.
     ///
     /// `?db=3` names a database, like `/3` in the path. A parameter that the URL does not know is an error, and so are
-    /// two different databases. `?protocol=resp2` is for servers whose RESP3 does not work. Where a server rejects
-    /// RESP3, RESP2 is spoken anyway.
+    /// two different databases. `?protocol=` is accepted, because other clients read it, and has no effect.
     ///
     /// In a user name, a password or a parameter, characters with a special meaning in a URL must be percent-encoded. A
     /// [`login`](LocksBuilder::login) needs no such encoding. A URL that cannot be used is an error of

@@ -3,6 +3,7 @@
 //! A connection is taken out of the pool permanently. The pool checks a connection with a round trip before each loan.
 //! It would also lend the connection to other code, which may select another database on it, or block it.
 
+use std::future::pending;
 use std::sync::Arc;
 
 use deadpool_redis::{Connection, Pool, PoolError};
@@ -10,7 +11,7 @@ use deadpool_redis::{Connection, Pool, PoolError};
 use super::{Backend, LocksBuilder};
 use crate::api::locks::Locks;
 use crate::base::error::{Effect, StoreError};
-use crate::store::redis::link::source::{Ended, Opened, Opening, Source, Timeouts, refused};
+use crate::store::redis::link::source::{Opened, Opening, Source, Timeouts, refused};
 
 impl Locks {
     /// Returns a builder for locks over a pool of `deadpool-redis` 0.23 that the program already has.
@@ -41,7 +42,7 @@ impl Source for Pooled {
         Arc::from("the given pool")
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts, _ended: Ended) -> Opening {
+    fn open(self: Arc<Self>, timeouts: Timeouts) -> Opening {
         Box::pin(async move {
             let endpoint = self.endpoint();
             let failed =
@@ -54,7 +55,13 @@ impl Source for Pooled {
             let mut driver = Connection::take(pooled);
             // The crate has its own limit. This one only ends the task that waits for the response.
             driver.set_response_timeout(timeouts.response.saturating_mul(2));
-            Ok(Opened::made_elsewhere(driver, endpoint, self))
+            Ok(Opened {
+                driver,
+                endpoint,
+                again: self,
+                task: None,
+                moved: Box::pin(pending()),
+            })
         })
     }
 }

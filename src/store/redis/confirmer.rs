@@ -140,7 +140,7 @@ impl Confirmer {
             let kept = self.connection.lock().take();
             let mut opened = match kept {
                 Some(opened) => opened,
-                None => open(&self.source, self.timeouts, Arc::new(|| {})).await?,
+                None => open(&self.source, self.timeouts).await?,
             };
             let failed = |error| failed("confirm", &opened.endpoint, error);
             let rejected = self.wait(&mut opened.driver, &key, replicas).await;

@@ -21,11 +21,11 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
+use self::batches::SENT_AT_ONCE;
 use self::common::{Common, Role};
 use self::connection::{Connection, Unproven};
 use super::link::attempt::Attempt;
 use super::link::source::Source;
-use super::wire::failure::GIVEN_UP;
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, StoreError};
 use crate::base::events;
@@ -38,6 +38,7 @@ pub(super) mod batches;
 pub(super) mod common;
 pub(super) mod connection;
 mod opening;
+pub(super) mod outcome;
 
 /// The longest pause before an attempt to connect, without the jitter.
 const LONGEST_PAUSE: Duration = Duration::from_millis(300);
@@ -118,15 +119,17 @@ impl Connector {
 
     /// Returns whether there is a connection.
     pub(crate) fn is_connected(&self) -> bool {
-        self.present().is_some()
+        matches!(self.state.lock().stage, Stage::Up(_))
     }
 
-    /// The longest time until a request that is sent now is answered or fails. Without a connection there is no limit,
-    /// because several attempts to connect may be needed.
+    /// The longest time until a request that is sent now is answered or fails. There is no limit without a connection,
+    /// because several attempts to connect may be needed, nor if so many requests are in flight that this one may wait
+    /// before it is sent.
     pub(crate) fn answers_within(&self) -> Duration {
-        match self.present() {
-            Some(connection) if connection.traffic.is_checked() => self.common.timeouts.response,
-            _ => Duration::MAX,
+        if self.is_connected() && self.in_flight.load(Relaxed) < SENT_AT_ONCE {
+            self.common.timeouts.response
+        } else {
+            Duration::MAX
         }
     }
 
@@ -204,7 +207,7 @@ impl Connector {
                     return Err(self.error(Effect::Refused, "it was closed"));
                 }
                 let is_right = state.moved < number;
-                let given_up = || self.error(Effect::None, GIVEN_UP);
+                let given_up = || self.error(Effect::None, "it leads to another server now");
                 is_right.then_some(connection).ok_or_else(given_up)
             });
             if opened.is_err() && is_present {
@@ -262,7 +265,7 @@ impl Connector {
             let mut state = self.state.lock();
             let is_soon = state.suspected.is_some_and(|at| now < at + SUSPICIONS);
             let late = match &state.stage {
-                Stage::Up(connection) if !is_soon && connection.traffic.is_late(since) => {
+                Stage::Up(connection) if !is_soon && connection.pace.is_late(since) => {
                     Some(connection.number)
                 }
                 _ => None,

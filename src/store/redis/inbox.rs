@@ -6,8 +6,6 @@
 //! kept until it is closed. After a disconnect the subscription is repeated until it succeeds. While it is broken, the
 //! waiters send requests with growing pauses.
 //!
-//! It uses RESP2, in which a connection with subscriptions is for nothing else: every server and proxy knows that.
-//!
 //! No wake-up is lost. The stage changes before the waiters are woken, and a waiter reads it before it pauses. So the
 //! waiter reads the new stage, or its pause is cut short.
 
@@ -166,8 +164,6 @@ struct Server {
     /// Opens further connections to it.
     source: Arc<dyn Source>,
     endpoint: Arc<str>,
-    /// The number of the connection for commands when it was last compared.
-    number: u64,
     generations: watch::Receiver<u64>,
 }
 
@@ -227,7 +223,6 @@ impl Subscriber {
             connector,
             source: Arc::clone(&connection.server),
             endpoint: Arc::clone(&connection.endpoint),
-            number: connection.number,
             generations,
         })
     }
@@ -260,9 +255,6 @@ impl Subscriber {
                 }
             }
         }
-        // The server may have lost its data together with the connection. In RESP2 only this shows that the connection
-        // for commands has ended.
-        server.connector.give_up(server.number);
     }
 
     /// Waits until the connection is found to be dead, or the connection for commands leads to another server. Both are
@@ -280,7 +272,6 @@ impl Subscriber {
             if present.endpoint != server.endpoint {
                 return;
             }
-            server.number = present.number;
             // Any answer shows that the connection works, even that the user may not send a PING.
             let pong = within(common.timeouts.response, requests.ping::<Value>());
             if pong.await.is_err() {

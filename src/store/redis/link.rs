@@ -6,6 +6,6 @@ pub(super) mod attempt;
 pub(super) mod certificates;
 #[cfg(feature = "credentials")]
 pub(super) mod credentials;
+pub(crate) mod driver;
 pub(crate) mod parameters;
-pub(super) mod protocol;
 pub(crate) mod source;

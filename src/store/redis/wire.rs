@@ -2,9 +2,7 @@
 
 pub(crate) mod call;
 pub(crate) mod failure;
-pub(crate) mod in_flight;
 pub(crate) mod mistake;
 pub(crate) mod names;
 pub(crate) mod question;
 pub(crate) mod reply;
-pub(crate) mod traffic;

@@ -3,10 +3,12 @@
 use crate::support::rig::{KEY, RESPONSE_TIMEOUT};
 use crate::support::sweep::poll_times;
 use crate::support::{DEADLINE, Direction, RedisServer, Rig, until_waiting, within};
+use futures_util::future::join_all;
 use reentry::admin::LockInfo;
 use reentry::{LockError, Locks};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
+use tokio::select;
 
 type Seen = Result<Option<LockInfo>, LockError>;
 
@@ -106,4 +108,30 @@ async fn endless_timeouts_are_no_limits() {
         .unwrap();
     let closed = locks.close(Duration::MAX);
     assert!(within(DEADLINE, "it is closed", closed).await.is_clean());
+}
+
+/// The limit of a request covers only the time in which the server can answer, however many callers come at once. Two
+/// of them are alone when they come. The others travel in batches of 32.
+#[tokio::test]
+async fn of_a_crowd_only_so_many_requests_are_in_flight() {
+    let rig = Rig::build(|builder| builder.response_timeout(DEADLINE)).await;
+    rig.load_scripts().await;
+    rig.locks.with_lock(KEY, async {}).await.unwrap();
+    let before = rig.executed().await;
+    rig.proxy.hold(Direction::ToClient);
+    let locks = &rig.locks;
+    let callers = (0..2_000).map(|number| locks.with_lock(format!("free:{number}"), async {}));
+    let mut callers = join_all(callers);
+    let sent = async {
+        rig.until_executed(before, 2 + 32).await;
+        rig.executed().await - before
+    };
+    select! {
+        biased;
+        _ = &mut callers => panic!("no response arrives"),
+        sent = sent => assert_eq!(sent, 2 + 32),
+    }
+    rig.proxy.release(Direction::ToClient);
+    let entered = callers.await;
+    assert!(entered.iter().all(Result::is_ok));
 }

@@ -234,7 +234,8 @@ async fn a_reconnection_slower_than_one_attempt_still_saves_the_lease() {
     let rig = Rig::build(|builder| builder.ttl(3 * second).response_timeout(second)).await;
     let body = async {
         let late = Duration::from_millis(800);
-        rig.proxy.on_every(ToServer, b"HELLO", Action::Delay(late));
+        rig.proxy
+            .on_every(ToServer, b"SETINFO", Action::Delay(late));
         rig.cut().await;
         rig.proxy.wait_for_hits(1).await;
         let executed = rig.executed().await;

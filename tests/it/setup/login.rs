@@ -45,25 +45,20 @@ async fn it_replaces_that_of_the_url() {
 /// All connections log in, and choose the database: those for commands, and those for messages.
 #[tokio::test]
 async fn waiters_are_told_when_it_is_their_turn() {
-    for query in ["", "?protocol=resp2"] {
-        let server = server().await;
-        let url = format!("redis://127.0.0.1:{}/3{query}", server.port());
-        let builder = patient_at(url).login("app", SECRET).wait(Duration::MAX);
-        let build = async || builder.clone().build().await.unwrap();
-        let (holder, waiter) = (build().await, build().await);
-        let guard = holder.lock("order:42").await.unwrap();
-        let keyspace = server.ask("INFO keyspace").await;
-        assert!(
-            keyspace.contains("db3:") && !keyspace.contains("db0:"),
-            "{keyspace}"
-        );
-        let waiting = tokio::spawn(async move { waiter.lock("order:42").await.map(drop) });
-        server.until_listening(2).await;
-        // RESP3 is spoken unless the URL says otherwise.
-        let speaks = server.commandstats().await.contains_key("hello");
-        assert_eq!(speaks, query.is_empty());
-        guard.release().await.unwrap();
-        let entered = within(DEADLINE, "the waiter enters", waiting).await;
-        entered.unwrap().unwrap();
-    }
+    let server = server().await;
+    let url = format!("redis://127.0.0.1:{}/3", server.port());
+    let builder = patient_at(url).login("app", SECRET).wait(Duration::MAX);
+    let build = async || builder.clone().build().await.unwrap();
+    let (holder, waiter) = (build().await, build().await);
+    let guard = holder.lock("order:42").await.unwrap();
+    let keyspace = server.ask("INFO keyspace").await;
+    assert!(
+        keyspace.contains("db3:") && !keyspace.contains("db0:"),
+        "{keyspace}"
+    );
+    let waiting = tokio::spawn(async move { waiter.lock("order:42").await.map(drop) });
+    server.until_listening(2).await;
+    guard.release().await.unwrap();
+    let entered = within(DEADLINE, "the waiter enters", waiting).await;
+    entered.unwrap().unwrap();
 }

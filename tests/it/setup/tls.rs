@@ -67,20 +67,18 @@ fn certificates(server: &TlsRedisServer) -> Certificates {
 #[tokio::test]
 async fn certificates_of_the_programs_own_are_shown_and_trusted() {
     let server = TlsRedisServer::start_for_known_clients().await;
-    for query in ["", "?protocol=resp2"] {
-        let locks = patient_at(format!("{}{query}", server.url()));
-        let locks = locks.certificates(certificates(&server)).build();
-        let locks = locks.await.unwrap();
-        let guard = locks.lock("order:42").await.unwrap();
-        server.server.until_listening(1).await;
-        let waiter = locks.clone();
-        let waiting = tokio::spawn(async move { waiter.lock("order:42").await.map(drop) });
-        guard.release().await.unwrap();
-        within(DEADLINE, "the waiter enters", waiting)
-            .await
-            .unwrap()
-            .unwrap();
-    }
+    let locks = patient_at(server.url());
+    let locks = locks.certificates(certificates(&server)).build();
+    let locks = locks.await.unwrap();
+    let guard = locks.lock("order:42").await.unwrap();
+    server.server.until_listening(1).await;
+    let waiter = locks.clone();
+    let waiting = tokio::spawn(async move { waiter.lock("order:42").await.map(drop) });
+    guard.release().await.unwrap();
+    within(DEADLINE, "the waiter enters", waiting)
+        .await
+        .unwrap()
+        .unwrap();
 }
 
 #[tokio::test]

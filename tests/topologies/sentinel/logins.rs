@@ -104,11 +104,11 @@ async fn logins_that_are_refused_are_an_error_at_once() {
     for (wrong, said) in [
         (
             with("?sentinel_password=hush").login("default", "word"),
-            "WRONGPASS",
+            "authentication",
         ),
         (with("").login("default", "word"), "NOAUTH"),
-        (right().login("default", "hush"), "WRONGPASS"),
-        (right().login("hush", "word"), "WRONGPASS"),
+        (right().login("default", "hush"), "authentication"),
+        (right().login("hush", "word"), "authentication"),
         (right(), "NOAUTH"),
     ] {
         let builder = wrong.wait(Duration::MAX);

@@ -6,14 +6,19 @@ use super::ground::{
 };
 use crate::support::rig::KEY;
 use crate::support::sentinel::NAME;
-use crate::support::{DEADLINE, RedisServer, SentinelSet, eventually, within};
+use crate::support::{DEADLINE, RedisServer, SentinelSet, eventually, sentinel, within};
 use reentry::{LockError, LostReason};
 use std::error::Error;
 use std::time::{Duration, Instant};
 
+/// Its servers do not know `HELLO`: they report by `ROLE` which of them is the primary.
 #[tokio::test]
 async fn one_sentinel_is_enough_to_be_told_of_the_others() {
-    let set = SentinelSet::start().await;
+    let set = SentinelSet::start_with(sentinel::Config {
+        nodes: &["--rename-command", "HELLO", ""],
+        ..sentinel::Config::default()
+    });
+    let set = set.await;
     let seed = format!("redis+sentinel://{}/{NAME}", set.sentinels[2].address());
     let locks = built_at(seed).build().await.unwrap();
     set.sentinels[2].stop();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use redis::FromRedisValue;
 
-use crate::servers::{Answer, Fields, Protocol, Role, Server, fields};
+use crate::servers::{Answer, Fields, Role, Server, fields};
 
 /// The number of times that the clock of a server is read. These reads also measure its latency.
 const READINGS: usize = 20;
@@ -14,7 +14,6 @@ const READINGS: usize = 20;
 pub(crate) struct Facts {
     pub(crate) address: String,
     pub(crate) role: Role,
-    pub(crate) protocol: Protocol,
     /// The sections of `INFO` and of `CLUSTER INFO`, together.
     pub(crate) info: Fields,
     pub(crate) config: Fields,
@@ -59,7 +58,6 @@ impl Facts {
         let mut facts = Self {
             address: server.address().to_owned(),
             role: server.role().clone(),
-            protocol: server.protocol().await.map_err(|it| format!("{it:#}"))?,
             info: Fields::new(),
             config: Fields::new(),
             clock: None,

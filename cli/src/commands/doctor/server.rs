@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::facts::Facts;
 use super::finding::Finding;
-use crate::servers::{Protocol, Role};
+use crate::servers::Role;
 use crate::view::short;
 
 /// The median latency from which a caller notices it: a lock and its release are two requests.
@@ -18,7 +18,6 @@ pub(crate) fn of_server(
 ) -> Vec<Finding> {
     let checks = [
         version(facts),
-        Some(protocol(facts)),
         address(facts, is_of_cluster),
         memory(facts),
         persistence(facts),
@@ -53,23 +52,6 @@ fn version(facts: &Facts) -> Option<Finding> {
         ),
         _ => Finding::ok(CHECK, name),
     })
-}
-
-/// The protocol that is spoken.
-fn protocol(facts: &Facts) -> Finding {
-    const CHECK: &str = "protocol";
-    let more = "each process has another connection for messages";
-    match facts.protocol {
-        Protocol::Resp3 => Finding::ok(CHECK, "RESP3"),
-        Protocol::Resp2 => Finding::ok(CHECK, format!("RESP2, as the address specifies: {more}")),
-        Protocol::Resp3Refused => Finding::warn(
-            CHECK,
-            format!(
-                "RESP2, because HELLO 3 is rejected here: {more}, and tries RESP3 before each of them"
-            ),
-            "allow HELLO, or add protocol=resp2 to the address",
-        ),
-    }
 }
 
 /// Whether the server has all locks that are requested from it.

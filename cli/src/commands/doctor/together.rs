@@ -262,13 +262,11 @@ mod tests {
     use super::*;
     use crate::commands::doctor::facts::Clock;
     use crate::commands::doctor::finding::Level;
-    use crate::servers::Protocol;
 
     fn facts(role: Role, ahead: i64) -> Facts {
         Facts {
             address: "host:1".to_owned(),
             role,
-            protocol: Protocol::Resp3,
             info: Default::default(),
             config: Default::default(),
             clock: Some(Clock {

@@ -355,7 +355,6 @@ async fn a_server_without_a_free_connection_is_told_from_a_dead_one() {
     for (url, words) in [
         (server.url(), &["doctor"][..]),
         (format!("{}/3", server.url()), &["doctor"]),
-        (format!("{}?protocol=resp2", server.url()), &["doctor"]),
         (server.url(), &["ls"]),
     ] {
         let ended = run(&url, words).await;

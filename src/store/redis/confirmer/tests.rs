@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 
 use super::*;
 use crate::base::error::Effect;
-use crate::store::redis::link::source::{Ended, Opening};
+use crate::store::redis::link::source::Opening;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -22,7 +22,7 @@ impl Source for Full {
         "here".into()
     }
 
-    fn open(self: Arc<Self>, _: Timeouts, _: Ended) -> Opening {
+    fn open(self: Arc<Self>, _: Timeouts) -> Opening {
         self.0.fetch_add(1, Relaxed);
         let endpoint = self.endpoint();
         let error = StoreError::new("connect", &endpoint, Effect::TurnedAway, "it is full");

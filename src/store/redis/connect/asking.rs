@@ -7,7 +7,8 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::Connector;
-use super::connection::{Cause, Connection, Fault};
+use super::connection::Connection;
+use super::outcome::{Cause, Fault};
 use crate::base::error::{Effect, Mistake, StoreError};
 use crate::store::redis::wire::call::{Call, Way};
 use crate::store::redis::wire::failure::{self, OneOfCluster};
@@ -60,7 +61,7 @@ impl Connector {
             return Ok(Together::Alone { within });
         };
         let sent = Instant::now();
-        let asked = connection.ask_together(batches, short, sent, within).await;
+        let asked = connection.ask_together(batches, short).await;
         Ok(match asked.map_err(|fault| self.met(connection, fault))? {
             Some(reply) => Together::Replied(reply),
             None => Together::Alone {

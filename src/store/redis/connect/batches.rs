@@ -6,19 +6,23 @@
 //! futures. A batch whose response is lost is an unknown outcome for each of its requests.
 
 use std::mem;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use redis::Value;
 use redis::aio::MultiplexedConnection;
-use redis::{RedisError, Value};
 use tokio::select;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
+use super::outcome::{AnswerPace, Cause, Fault, answered, outcome};
 use crate::base::background::AbortOnDrop;
 use crate::base::sync::{Mutex, after_others};
+use crate::base::timer::after;
 use crate::store::redis::batch::{self, MOST};
 use crate::store::redis::wire::call::{Call, Way};
 use crate::store::redis::wire::failure::{RUNTIME_ENDED, aborted};
@@ -49,10 +53,10 @@ pub(crate) enum Scope {
 }
 
 impl Batches {
-    /// Begins the task that sends batches over a connection, on the present runtime.
-    pub(super) fn begin(driver: MultiplexedConnection, scope: Scope) -> (Arc<Self>, AbortOnDrop) {
+    /// Begins the task that sends batches, on the present runtime.
+    pub(super) fn begin(sender: BatchSender) -> (Arc<Self>, AbortOnDrop) {
         let batches = Arc::<Self>::default();
-        let sending = AbortOnDrop::spawn(send(Arc::clone(&batches), driver, scope));
+        let sending = AbortOnDrop::spawn(sender.send(Arc::clone(&batches)));
         (batches, sending)
     }
 
@@ -69,23 +73,53 @@ impl Batches {
     }
 }
 
-/// Sends the collected requests, until the connection is dropped or its runtime ends.
-async fn send(batches: Arc<Batches>, driver: MultiplexedConnection, scope: Scope) {
-    let _over = Over(&batches);
-    let mut in_flight = FuturesUnordered::new();
-    loop {
-        select! {
-            biased;
-            () = batches.sooner.notified() => {}
-            Some(()) = in_flight.next() => continue,
+/// The maximum number of batches in flight. What is collected beyond that is sent later, so that the limit of a batch
+/// begins when the server can work on it, however many callers there are.
+const IN_FLIGHT: usize = 32;
+
+/// The number of requests in flight up to which each of them is sent in the same turn.
+pub(super) const SENT_AT_ONCE: usize = IN_FLIGHT * MOST;
+
+/// What the task needs that sends batches.
+pub(super) struct BatchSender {
+    pub(super) driver: MultiplexedConnection,
+    pub(super) scope: Scope,
+    pub(super) pace: Arc<AnswerPace>,
+    /// The limit of each batch, from when it is sent.
+    pub(super) limit: Duration,
+}
+
+impl BatchSender {
+    /// Sends the collected requests, until the connection is dropped or its runtime ends.
+    async fn send(self, batches: Arc<Batches>) {
+        let _over = Over(&batches);
+        let mut in_flight = FuturesUnordered::new();
+        let mut waiting = Vec::new();
+        loop {
+            select! {
+                biased;
+                () = batches.sooner.notified(), if waiting.is_empty() => {
+                    after_others().await;
+                    let collection = mem::take(&mut batches.open.lock().collection);
+                    let split = split(collection.take(), self.scope).into_iter().rev();
+                    waiting.extend(split.map(|batch| Asked::of(batch, &collection)));
+                }
+                Some(()) = in_flight.next() => {}
+            }
+            while in_flight.len() < IN_FLIGHT
+                && let Some((call, asked)) = waiting.pop()
+            {
+                in_flight.push(self.ask(call, asked));
+            }
         }
-        after_others().await;
-        let collection = mem::take(&mut batches.open.lock().collection);
-        for batch in split(collection.take(), scope) {
-            let call = batch::call(batch.iter().map(|it| &it.request));
-            let asked = Asked::of(batch, &collection);
-            in_flight.push(ask(driver.clone(), call, asked));
-        }
+    }
+
+    /// Sends one batch, and passes the replies to its callers.
+    async fn ask(&self, call: Call, asked: Asked) {
+        let (sent, mut driver) = (Instant::now(), self.driver.clone());
+        let sending = pin!(call.send(&mut driver, Way::Plain));
+        let answered = answered(after(sent, self.limit), sending).await;
+        asked.answer(outcome(&self.pace, answered, sent, self.limit));
     }
 }
 
@@ -120,13 +154,7 @@ fn split(mut requests: Vec<Numbered>, scope: Scope) -> Vec<Vec<Numbered>> {
     batches
 }
 
-/// Sends one batch, and passes the replies to its callers.
-async fn ask(mut driver: MultiplexedConnection, call: Call, asked: Asked) {
-    let reply = call.send(&mut driver, Way::Plain).await;
-    asked.answer(reply);
-}
-
-/// A batch that was sent. If it is dropped without a response, its callers learn that there will be none.
+/// A batch that is sent. If it is dropped without a response, its callers learn that there will be none.
 struct Asked {
     collection: Arc<Collection>,
     /// The numbers of its requests, in the order of the call.
@@ -135,13 +163,16 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(batch: Vec<Numbered>, collection: &Arc<Collection>) -> Self {
+    /// The call of a batch, and who waits for it.
+    fn of(batch: Vec<Numbered>, collection: &Arc<Collection>) -> (Call, Self) {
         let releases = batch.iter().filter(|it| it.request.is_release()).count();
-        Self {
+        let call = batch::call(batch.iter().map(|it| &it.request));
+        let asked = Self {
             collection: Arc::clone(collection),
             numbers: batch.into_iter().map(|it| it.number).collect(),
             releases,
-        }
+        };
+        (call, asked)
     }
 
     fn answer(mut self, reply: ShortAnswer) {
@@ -166,9 +197,17 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        let ended = |number| (number, Err(aborted(RUNTIME_ENDED)));
         let numbers = mem::take(&mut self.numbers).into_iter();
-        self.collection.answer(numbers.map(ended));
+        let unanswered = numbers.map(|number| (number, Err(ended())));
+        self.collection.answer(unanswered);
+    }
+}
+
+/// The outcome of a request whose connection has ended with its runtime.
+fn ended() -> Fault {
+    Fault {
+        cause: Cause::Driver(aborted(RUNTIME_ENDED)),
+        is_done: true,
     }
 }
 
@@ -205,7 +244,7 @@ enum Place {
     Left,
 }
 
-pub(super) type ShortAnswer = Result<Value, RedisError>;
+pub(super) type ShortAnswer = Result<Value, Fault>;
 
 impl Collection {
     /// Collects a request. Returns the future of its response, and whether it is the first request.
@@ -222,7 +261,7 @@ impl Collection {
     /// Ends the wait of all callers without a response.
     fn abort(&self) {
         let count = self.0.lock().len();
-        self.answer((0..count).map(|number| (number, Err(aborted(RUNTIME_ENDED)))));
+        self.answer((0..count).map(|number| (number, Err(ended()))));
     }
 
     /// Takes the requests whose callers have not left.

@@ -1,10 +1,10 @@
 //! One connection to one server, and the outcome of a request on it.
 
 use std::error::Error;
-use std::fmt;
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
-use std::sync::{Arc, OnceLock, Weak};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use futures_util::future::Either;
@@ -13,16 +13,15 @@ use redis::{RedisError, Value};
 use tokio::time::Instant;
 
 use super::batches::Batches;
+use super::outcome::{AnswerPace, Cause, Fault, answered, outcome};
 use crate::base::background::AbortOnDrop;
 use crate::base::error::{Effect, StoreError};
-use crate::base::timer::Elapsed;
+use crate::base::timer::after;
 use crate::store::redis::confirmer::Confirmer;
 use crate::store::redis::link::source::{Opened, Source};
 use crate::store::redis::wire::call::{Call, Way};
-use crate::store::redis::wire::failure::{self, GIVEN_UP, RUNTIME_ENDED, aborted};
-use crate::store::redis::wire::in_flight::AnswerPace;
+use crate::store::redis::wire::failure::{self, RUNTIME_ENDED, aborted};
 use crate::store::redis::wire::question::{Question, Short};
-use crate::store::redis::wire::traffic::Traffic;
 
 /// A connection for commands, which all requests share.
 pub(crate) struct Connection {
@@ -36,50 +35,21 @@ pub(crate) struct Connection {
     pub(crate) number: u64,
     /// The instant at which it was opened.
     pub(crate) since: Instant,
-    pub(crate) traffic: Arc<Traffic>,
+    pub(crate) pace: Arc<AnswerPace>,
+    /// The number of requests in flight, here and on other connections to the server.
+    pub(crate) in_flight: Arc<AtomicUsize>,
     /// The collector of short requests, with the task that sends them; `None` on a connection of other code.
     pub(crate) batches: Option<(Arc<Batches>, AbortOnDrop)>,
-    /// Tasks that end with it. One gives it up when it leads to the wrong server. One describes this process
-    /// periodically.
+    /// Tasks that end with it. One has its driver, and gives it up when it has ended, or leads to the wrong server. One
+    /// describes this process periodically.
     pub(crate) _tasks: [Option<AbortOnDrop>; 2],
 }
 
-/// A connection whose server has not shown yet that it executes requests. In a cluster it is kept while the server rejects
-/// them: it still says who has which slots, and is not connected to again and again while the cluster is down.
+/// A connection whose server has not shown yet that it executes requests. In a cluster it is kept while the server
+/// rejects them: it still says who has which slots, and is not connected to again and again while the cluster is down.
 pub(super) struct Unproven {
     pub(super) opened: Opened,
     pub(super) pace: AnswerPace,
-    pub(super) traffic: Arc<OnceLock<Weak<Traffic>>>,
-    pub(super) introducing: AbortOnDrop,
-    /// The number of the attempt that made it.
-    pub(super) number: u64,
-}
-
-/// The reason why a request was not answered, or was rejected.
-#[derive(Debug)]
-pub(crate) struct Fault {
-    pub(crate) cause: Cause,
-    /// Whether the next request should get another connection.
-    pub(crate) is_done: bool,
-}
-
-#[derive(Debug)]
-pub(crate) enum Cause {
-    Driver(RedisError),
-    /// There was no response within this time.
-    Silence(Duration),
-    /// There was no time left to send it.
-    Late,
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Driver(error) => error.fmt(f),
-            Self::Silence(limit) => write!(f, "no response within {limit:?}"),
-            Self::Late => f.write_str("there was no time left to send the request"),
-        }
-    }
 }
 
 impl Connection {
@@ -95,21 +65,28 @@ impl Connection {
 
     /// Sends a call, and waits for its response until the limit.
     pub(crate) async fn ask(&self, call: &Call, way: Way, limit: Duration) -> Result<Value, Fault> {
+        if limit.is_zero() {
+            return Err(Fault {
+                cause: Cause::Late,
+                is_done: false,
+            });
+        }
+        let _counted = Counted::new(&self.in_flight);
         let sent = Instant::now();
-        self.answer(pin!(self.send(call, way)), sent, limit).await
+        let sending = pin!(self.send(call, way));
+        let answered = answered(after(sent, limit), sending).await;
+        outcome(&self.pace, answered, sent, limit)
     }
 
-    /// Sends a short request with the others that are in flight. `sent` is the present instant. Returns `None` if the
-    /// request has changed nothing, and must be sent alone.
+    /// Sends a short request with the others that are in flight. Returns `None` if the request has changed nothing, and
+    /// must be sent alone.
     pub(crate) async fn ask_together(
         &self,
         batches: &Batches,
         request: Short,
-        sent: Instant,
-        limit: Duration,
     ) -> Result<Option<Value>, Fault> {
-        let collected = batches.collect(request);
-        match self.answer(pin!(collected), sent, limit).await {
+        let _counted = Counted::new(&self.in_flight);
+        match batches.collect(request).await {
             Ok(Value::Int(0)) => Ok(None),
             // The server has rejected all of them, maybe because of one.
             Err(Fault {
@@ -120,51 +97,13 @@ impl Connection {
         }
     }
 
-    /// Waits for the response to a request that is sent when this is first polled, at `sent`.
-    async fn answer(
-        &self,
-        mut answer: Pin<&mut impl Future<Output = Result<Value, RedisError>>>,
-        sent: Instant,
-        limit: Duration,
-    ) -> Result<Value, Fault> {
-        if limit.is_zero() {
-            return Err(Fault {
-                cause: Cause::Late,
-                is_done: false,
-            });
-        }
-        let mut request = self.traffic.request(sent, limit);
-        match poll_fn(|cx| request.poll(answer.as_mut(), cx)).await {
-            Ok(Ok(reply)) => {
-                request.answered();
-                Ok(reply)
-            }
-            Ok(Err(error)) => {
-                let is_done = is_done(&error);
-                if !is_done {
-                    request.answered();
-                }
-                let cause = Cause::Driver(error);
-                Err(Fault { cause, is_done })
-            }
-            Err(Elapsed) if self.traffic.is_given_up() => Err(Fault {
-                cause: Cause::Driver(aborted(GIVEN_UP)),
-                is_done: true,
-            }),
-            Err(Elapsed) => Err(Fault {
-                is_done: request.meets_silence(),
-                cause: Cause::Silence(limit),
-            }),
-        }
-    }
-
-    /// Sends a call. Any runtime may poll the future, even after another one that polled it has ended. The future has
-    /// no timers, or leaves them to a task.
+    /// Sends a call. Any runtime may poll the future, even after another one that polled it has ended.
     fn send(&self, call: &Call, way: Way) -> impl Future<Output = Result<Value, RedisError>> {
         let mut driver = self.driver.clone();
-        if self.traffic.is_checked() {
+        if self.batches.is_some() {
             return Either::Left(async move { call.send(&mut driver, way).await });
         }
+        // Other code has made its timers, which only its runtime may poll.
         let call = call.clone();
         let sending = tokio::spawn(async move { call.send(&mut driver, way).await });
         Either::Right(async {
@@ -193,11 +132,18 @@ impl Connection {
     }
 }
 
-/// Returns whether the connection must be given up: it has ended, or its server executes no requests.
-fn is_done(error: &RedisError) -> bool {
-    failure::refuses_all(error)
-        || error.is_unrecoverable_error()
-        || error.is_io_error()
-        || error.is_timeout()
-        || failure::refuses_to_write(error)
+/// Counts a request while it is in flight.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
 }

@@ -1,28 +1,29 @@
 //! The opening of a connection for commands. It finds out which server it leads to, and describes this process there.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, RedisError, Value, pipe};
+use tokio::select;
 use tokio::time::Instant;
 
 use super::Connector;
-use super::batches::{Batches, Scope};
+use super::batches::{BatchSender, Batches, Scope};
 use super::connection::{Connection, Unproven};
+use super::outcome::AnswerPace;
 use crate::base::background::AbortOnDrop;
 use crate::base::error::{Effect, StoreError};
 use crate::base::process::ProcessId;
 use crate::base::timer::sleep;
 use crate::store::redis::confirmer::Confirmer;
 use crate::store::redis::introduction;
-use crate::store::redis::link::source::{Ended, Opened, open, refused};
+use crate::store::redis::link::driver::DriverTask;
+use crate::store::redis::link::source::{open, refused};
 use crate::store::redis::replication_id::ReplicationId;
 use crate::store::redis::wire::failure::{refuses_all, within};
-use crate::store::redis::wire::in_flight::AnswerPace;
 use crate::store::redis::wire::names;
-use crate::store::redis::wire::traffic::Traffic;
 
 impl Connector {
     /// Connects, and finds out whether the server executes requests.
@@ -30,16 +31,16 @@ impl Connector {
         let kept = self.state.lock().unproven.take();
         let unproven = match kept {
             Some(kept) => kept,
-            None => self.connect(number).await?,
+            None => self.connect().await?,
         };
-        let opened = &unproven.opened;
-        let checking = check(opened.driver.clone());
+        let endpoint = Arc::clone(&unproven.opened.endpoint);
+        let checking = check(unproven.opened.driver.clone());
         let checked = match within(self.opening_limit(), checking).await {
             Ok(checked) => checked,
             Err(error) => {
                 // Outside a cluster, another server may respond at the next attempt.
                 let is_kept = refuses_all(&error) && self.role.scope() == Scope::Slot;
-                let error = refused(&opened.endpoint, error);
+                let error = refused(&endpoint, error);
                 let unproven = is_kept.then_some(unproven);
                 self.state.lock().unproven = unproven;
                 return Err(error);
@@ -56,10 +57,10 @@ impl Connector {
             }
             // It may be another server each time.
             Checked::Replica | Checked::Unknown => {
-                ReplicationId::new(&format!("{} {number}", opened.endpoint))
+                ReplicationId::new(&format!("{endpoint} {number}"))
             }
         };
-        Ok(self.proven(unproven, replication_id))
+        Ok(self.proven(unproven, number, replication_id))
     }
 
     fn needs_primary(&self) -> bool {
@@ -71,33 +72,32 @@ impl Connector {
         timeouts.connect.min(timeouts.response)
     }
 
-    async fn connect(self: &Arc<Self>, number: u64) -> Result<Unproven, StoreError> {
+    async fn connect(&self) -> Result<Unproven, StoreError> {
         let begun = Instant::now();
-        let traffic = Arc::<OnceLock<Weak<Traffic>>>::default();
-        let ended = self.ended(number, Arc::clone(&traffic));
-        let opened = open(&self.source, self.common.timeouts, ended).await?;
+        let opened = open(&self.source, self.common.timeouts).await?;
         Ok(Unproven {
-            introducing: self.introduce(&opened, self.opening_limit()),
             opened,
             pace: AnswerPace::new(begun.elapsed()),
-            traffic,
-            number,
         })
     }
 
-    fn proven(&self, unproven: Unproven, replication_id: ReplicationId) -> Connection {
-        let Unproven { opened, pace, .. } = unproven;
-        let traffic = if opened.is_own {
-            Traffic::checked(pace, Arc::clone(&self.in_flight))
-        } else {
-            Traffic::unchecked(pace, Arc::clone(&self.in_flight))
-        };
-        // It is the only reference.
-        let _ = unproven.traffic.set(Arc::downgrade(&traffic));
-        let batches = opened.is_own.then(|| {
-            let scope = self.role.scope();
-            Batches::begin(opened.driver.clone(), scope)
+    fn proven(
+        self: &Arc<Self>,
+        unproven: Unproven,
+        number: u64,
+        replication_id: ReplicationId,
+    ) -> Connection {
+        let Unproven { opened, pace } = unproven;
+        let pace = Arc::new(pace);
+        let batches = opened.task.is_some().then(|| {
+            Batches::begin(BatchSender {
+                driver: opened.driver.clone(),
+                scope: self.role.scope(),
+                pace: Arc::clone(&pace),
+                limit: self.common.timeouts.response,
+            })
         });
+        let introducing = self.introduce(opened.driver.clone(), self.opening_limit());
         let server = Arc::clone(&opened.again);
         let confirmer = Confirmer::new(server, self.common.timeouts, replication_id);
         Connection {
@@ -105,29 +105,42 @@ impl Connector {
             endpoint: opened.endpoint,
             server: opened.again,
             confirmer: Arc::new(confirmer),
-            number: unproven.number,
+            number,
             since: Instant::now(),
-            traffic,
+            pace,
+            in_flight: Arc::clone(&self.in_flight),
             batches,
-            _tasks: [opened.following, Some(unproven.introducing)],
+            _tasks: [
+                opened
+                    .task
+                    .map(|task| self.watch(number, task, opened.moved)),
+                Some(introducing),
+            ],
         }
     }
 
-    /// The report of the end of the connection with this number. `made` is set to its traffic when the connection is
-    /// opened: requests may be in flight on a connection that is no longer the present one.
-    fn ended(self: &Arc<Self>, number: u64, made: Arc<OnceLock<Weak<Traffic>>>) -> Ended {
-        let connector = Arc::downgrade(self);
-        Arc::new(move || {
-            let traffic = made.get().and_then(Weak::upgrade);
-            traffic.iter().for_each(|traffic| traffic.give_up());
-            connector.upgrade().iter().for_each(|it| it.give_up(number));
+    /// Gives the connection with this number up when it has ended, or leads to the wrong server. Its requests end with
+    /// its driver.
+    fn watch(
+        self: &Arc<Self>,
+        number: u64,
+        mut task: DriverTask,
+        moved: impl Future<Output = ()> + Send + 'static,
+    ) -> AbortOnDrop {
+        let given_up = GiveUpOnDrop(Arc::downgrade(self), number);
+        AbortOnDrop::spawn(async move {
+            let _given_up = given_up;
+            select! {
+                () = task.ended() => {}
+                () = moved => {}
+            }
         })
     }
 
     /// Describes this process to the server as long as the connection lasts. Nothing waits for the responses: a server
     /// that delays writes sends none.
-    fn introduce(self: &Arc<Self>, opened: &Opened, limit: Duration) -> AbortOnDrop {
-        let (connector, driver) = (Arc::downgrade(self), opened.driver.clone());
+    fn introduce(self: &Arc<Self>, driver: MultiplexedConnection, limit: Duration) -> AbortOnDrop {
+        let connector = Arc::downgrade(self);
         AbortOnDrop::spawn(async move {
             while let Some(connector) = connector.upgrade() {
                 let pause = connector.introduce_over(driver.clone(), limit).await;
@@ -157,6 +170,16 @@ impl Connector {
             let limit = self.common.timeouts.response;
             self.introduce_over(connection.driver.clone(), limit).await;
         }
+    }
+}
+
+/// Gives a connection up however its task ends, also with its runtime.
+struct GiveUpOnDrop(Weak<Connector>, u64);
+
+impl Drop for GiveUpOnDrop {
+    fn drop(&mut self) {
+        let connector = self.0.upgrade();
+        connector.iter().for_each(|it| it.give_up(self.1));
     }
 }
 

@@ -2,13 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use redis::{
     ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo,
     parse_redis_url,
 };
 
+#[cfg(feature = "tls")]
+use rustls::ClientConfig;
+
+#[cfg(feature = "tls")]
+use super::certificates::Certificates;
 #[cfg(feature = "credentials")]
 use super::credentials::Credentials;
 use super::parameters::Parameters;
@@ -76,8 +80,9 @@ pub(crate) struct Address {
     pub(crate) info: ConnectionInfo,
     /// Host and port for messages, without the password.
     pub(crate) endpoint: Arc<str>,
-    /// Whether the program was already informed that a server rejects RESP3.
-    pub(super) is_refusal_told: Arc<AtomicBool>,
+    /// How TLS is spoken, if it is.
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<Arc<ClientConfig>>,
     /// The credentials that replace those in `info`.
     #[cfg(feature = "credentials")]
     pub(crate) credentials: Option<Credentials>,
@@ -85,10 +90,17 @@ pub(crate) struct Address {
 
 impl Address {
     pub(crate) fn new(info: ConnectionInfo) -> Self {
+        let endpoint = match info.addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                Place::new(host, *port).to_string()
+            }
+            other => other.to_string(),
+        };
         Self {
-            endpoint: info.addr().to_string().into(),
+            endpoint: endpoint.into(),
             info,
-            is_refusal_told: Arc::default(),
+            #[cfg(feature = "tls")]
+            tls: None,
             #[cfg(feature = "credentials")]
             credentials: None,
         }
@@ -96,12 +108,13 @@ impl Address {
 
     /// Reads a URL. An error says why it cannot be used, without showing it.
     pub(crate) fn parse(url: &str) -> Result<Self, LockError> {
-        let Some(parsed) = parse_redis_url(url) else {
+        let Some(mut parsed) = parse_redis_url(url) else {
             return Err(refused(&format!("{}; {ACCEPTED}", mistake(url))));
         };
         let is_tls = matches!(parsed.scheme(), "rediss" | "valkeys");
         if is_tls {
-            provide_tls()?;
+            // The driver reads the rest of the URL, and opens no socket.
+            let _ = parsed.set_scheme("redis");
         }
         // The part before the last `@` is meant as user name and password. If it contains one of these letters, it ends
         // too early, and its beginning is taken for the host.
@@ -119,11 +132,8 @@ impl Address {
             &["db", "protocol"]
         };
         let parameters = Parameters::read(parsed.query_pairs(), parameters);
-        let Parameters {
-            database, protocol, ..
-        } = parameters.map_err(|reason| refused(&reason))?;
-        // The driver reads it for TLS.
-        if parsed.fragment().is_some() && !is_tls {
+        let database = parameters.map_err(|reason| refused(&reason))?.database;
+        if parsed.fragment().is_some() {
             return Err(refused(FRAGMENT));
         }
         if is_socket && (!parsed.username().is_empty() || parsed.password().is_some()) {
@@ -144,8 +154,33 @@ impl Address {
         if has_path && database != given.db() {
             return Err(refused("its path and `db` name two databases"));
         }
-        let settings = settings(given, protocol).set_db(database);
-        Ok(Self::new(info.set_redis_settings(settings)))
+        let settings = settings(given).set_db(database);
+        let address = Self::new(info.set_redis_settings(settings));
+        if is_tls {
+            address.with_tls()
+        } else {
+            Ok(address)
+        }
+    }
+
+    #[cfg(feature = "tls")]
+    fn with_tls(mut self) -> Result<Self, LockError> {
+        if let ConnectionAddr::Tcp(host, port) = self.info.addr().clone() {
+            self.info = self.info.set_addr(ConnectionAddr::TcpTls {
+                host,
+                port,
+                insecure: false,
+                tls_params: None,
+            });
+        }
+        self.tls = Some(Certificates::new().config()?);
+        Ok(self)
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn with_tls(self) -> Result<Self, LockError> {
+        let reason = "it requires TLS: enable the feature `tls` of this crate";
+        Err(refused(reason))
     }
 
     /// This address with other settings.
@@ -162,22 +197,19 @@ impl Address {
     pub(crate) fn at(&self, place: &Place) -> Self {
         let Place { host, port } = place.clone();
         let addr = match self.info.addr() {
-            ConnectionAddr::TcpTls {
-                insecure,
-                tls_params,
-                ..
-            } => ConnectionAddr::TcpTls {
+            ConnectionAddr::TcpTls { .. } => ConnectionAddr::TcpTls {
                 host,
                 port,
-                insecure: *insecure,
-                tls_params: tls_params.clone(),
+                insecure: false,
+                tls_params: None,
             },
             _ => ConnectionAddr::Tcp(host, port),
         };
         Self {
             endpoint: place.to_string().into(),
             info: self.info.clone().set_addr(addr),
-            is_refusal_told: Arc::clone(&self.is_refusal_told),
+            #[cfg(feature = "tls")]
+            tls: self.tls.clone(),
             #[cfg(feature = "credentials")]
             credentials: self.credentials.clone(),
         }
@@ -185,8 +217,8 @@ impl Address {
 }
 
 /// The settings that all connections have in common.
-fn settings(settings: RedisConnectionInfo, protocol: ProtocolVersion) -> RedisConnectionInfo {
-    let settings = settings.set_protocol(protocol);
+fn settings(settings: RedisConnectionInfo) -> RedisConnectionInfo {
+    let settings = settings.set_protocol(ProtocolVersion::RESP2);
     settings.set_lib_name("reentry", env!("CARGO_PKG_VERSION"))
 }
 
@@ -202,21 +234,4 @@ pub(crate) const FRAGMENT: &str = "write `#` as `%23`";
 /// Returns whether one of these letters ends a user name or password too early.
 pub(crate) fn is_cut(login: &str) -> bool {
     login.contains(['/', '?', '#'])
-}
-
-/// Installs a crypto provider for TLS if the process has none. Otherwise TLS would panic unless exactly one provider
-/// was compiled into the program.
-#[cfg(feature = "tls")]
-pub(crate) fn provide_tls() -> Result<(), LockError> {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // If another thread was faster, there is one.
-        drop(rustls::crypto::ring::default_provider().install_default());
-    }
-    Ok(())
-}
-
-#[cfg(not(feature = "tls"))]
-pub(crate) fn provide_tls() -> Result<(), LockError> {
-    let reason = "it requires TLS: enable the feature `tls` of this crate";
-    Err(refused(reason))
 }

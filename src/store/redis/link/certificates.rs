@@ -1,8 +1,14 @@
 //! The program's own certificates for TLS.
 
+use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
-use redis::{Client, ClientTlsConfig, ConnectionInfo, TlsCertificates};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_native_certs::load_native_certs;
 
 use crate::base::error::LockError;
 
@@ -52,24 +58,39 @@ impl Certificates {
         self
     }
 
-    /// Returns the connection parameters with these certificates.
-    pub(crate) fn on(&self, info: &ConnectionInfo) -> Result<ConnectionInfo, LockError> {
-        let client_tls = self.client.clone();
-        let certificates = TlsCertificates {
-            client_tls: client_tls.map(|(client_cert, client_key)| ClientTlsConfig {
-                client_cert,
-                client_key,
-            }),
-            root_cert: self.authority.clone(),
-        };
-        let client = Client::build_with_tls(info.clone(), certificates);
-        let client = client.map_err(|error| {
-            let needed = "they require TLS: use a `rediss://` URL";
-            LockError::config(format!(
-                "the certificates cannot be used: {error}; {needed}"
-            ))
-        })?;
-        Ok(client.get_connection_info().clone())
+    /// The configuration of TLS with these certificates.
+    pub(crate) fn config(&self) -> Result<Arc<ClientConfig>, LockError> {
+        self.try_config()
+            .map(Arc::new)
+            .map_err(|error| LockError::config(format!("the certificates cannot be used: {error}")))
+    }
+
+    fn try_config(&self) -> Result<ClientConfig, Box<dyn Error>> {
+        if CryptoProvider::get_default().is_none() {
+            // If another thread was faster, there is one.
+            drop(rustls::crypto::ring::default_provider().install_default());
+        }
+        let mut roots = RootCertStore::empty();
+        match &self.authority {
+            Some(pem) => {
+                for authority in CertificateDer::pem_slice_iter(pem) {
+                    roots.add(authority?)?;
+                }
+            }
+            None => {
+                // A system may have some that are invalid.
+                roots.add_parsable_certificates(load_native_certs().certs);
+            }
+        }
+        let config = ClientConfig::builder().with_root_certificates(roots);
+        Ok(match &self.client {
+            Some((certificate, key)) => {
+                let chain =
+                    CertificateDer::pem_slice_iter(certificate).collect::<Result<_, _>>()?;
+                config.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key)?)?
+            }
+            None => config.with_no_client_auth(),
+        })
     }
 }
 

@@ -3,17 +3,12 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use redis::ProtocolVersion;
-
 /// The parameters whose values are secret.
 const SECRETS: [&str; 2] = ["pass", "sentinel_password"];
 
 /// The parameters of a URL. The URL supports each of them, and sets it once.
 pub(crate) struct Parameters {
     pub(crate) database: Option<u32>,
-    /// RESP3 unless the URL says otherwise. RESP3 carries pushes: the message that a lock has moved, and the report
-    /// that the connection has ended.
-    pub(crate) protocol: ProtocolVersion,
     others: BTreeMap<&'static str, String>,
 }
 
@@ -40,14 +35,10 @@ impl Parameters {
         }
         let database = read.remove("db").map(|value| value.parse());
         let database = database.transpose();
-        let protocol = match read.remove("protocol").as_deref() {
-            None | Some("resp3" | "3") => ProtocolVersion::RESP3,
-            Some("resp2" | "2") => ProtocolVersion::RESP2,
-            Some(_) => return Err("`protocol` must be `resp2` or `resp3`".to_owned()),
-        };
+        // Other clients of the same URL read it.
+        drop(read.remove("protocol"));
         Ok(Self {
             database: database.map_err(|_| "`db` must be the number of a database")?,
-            protocol,
             others: read,
         })
     }

@@ -9,9 +9,7 @@ use redis::RedisError;
 use redis::aio::{MultiplexedConnection, PubSub};
 
 use super::address::Address;
-pub(crate) use super::protocol::Ended;
-use super::protocol::{connect, connect_for_messages};
-use crate::base::background::AbortOnDrop;
+use super::driver::{DriverTask, connect, connect_for_messages};
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::{Elapsed, timeout};
 use crate::store::redis::wire::failure::{self, DriverError};
@@ -29,8 +27,8 @@ pub(crate) trait Source: Send + Sync {
     /// The name of the servers in messages, without the password.
     fn endpoint(&self) -> Arc<str>;
 
-    /// Opens a connection for commands. `ended` is called when it has ended, as far as that is reported.
-    fn open(self: Arc<Self>, timeouts: Timeouts, ended: Ended) -> Opening;
+    /// Opens a connection for commands.
+    fn open(self: Arc<Self>, timeouts: Timeouts) -> Opening;
 
     /// Opens a connection for messages. `None` if there are none.
     fn open_messages(&self) -> Option<OpeningMessages> {
@@ -49,9 +47,8 @@ pub(crate) type OpeningMessages = Pin<Box<dyn Future<Output = Result<PubSub, Sto
 pub(crate) async fn open(
     source: &Arc<dyn Source>,
     timeouts: Timeouts,
-    ended: Ended,
 ) -> Result<Opened, StoreError> {
-    let opening = Arc::clone(source).open(timeouts, ended);
+    let opening = Arc::clone(source).open(timeouts);
     in_time(source, timeouts, opening).await
 }
 
@@ -90,41 +87,11 @@ pub(crate) struct Opened {
     pub(crate) endpoint: Arc<str>,
     /// Opens further connections to the same server.
     pub(crate) again: Arc<dyn Source>,
-    /// The task that gives it up when it leads to the wrong server.
-    pub(crate) following: Option<AbortOnDrop>,
-    /// Whether it was opened by this runtime, without timers, and with its end reported.
-    pub(crate) is_own: bool,
-}
-
-impl Opened {
-    /// A connection that this runtime has opened, without timers, and with its end reported.
-    fn made_here(
-        driver: MultiplexedConnection,
-        endpoint: Arc<str>,
-        again: Arc<dyn Source>,
-    ) -> Self {
-        Self {
-            driver,
-            endpoint,
-            again,
-            following: None,
-            is_own: true,
-        }
-    }
-
-    /// A connection that other code has opened, on any runtime. It does not report its end. Only the runtime that made
-    /// its timers may poll them.
-    #[cfg(feature = "pool")]
-    pub(crate) fn made_elsewhere(
-        driver: MultiplexedConnection,
-        endpoint: Arc<str>,
-        again: Arc<dyn Source>,
-    ) -> Self {
-        Self {
-            is_own: false,
-            ..Self::made_here(driver, endpoint, again)
-        }
-    }
+    /// Its task. `None` if other code has opened it, on any runtime: then its end is not reported, and only the runtime
+    /// that made its timers may poll them.
+    pub(crate) task: Option<DriverTask>,
+    /// Ends when the connection leads to the wrong server.
+    pub(crate) moved: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 /// One server.
@@ -133,12 +100,17 @@ impl Source for Address {
         Arc::clone(&self.endpoint)
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts, ended: Ended) -> Opening {
+    fn open(self: Arc<Self>, timeouts: Timeouts) -> Opening {
         Box::pin(async move {
-            let connected = connect(&self, timeouts.connect, ended).await;
-            let driver = connected.map_err(|error| refused(&self.endpoint, error))?;
-            let endpoint = Arc::clone(&self.endpoint);
-            Ok(Opened::made_here(driver, endpoint, self))
+            let connected = connect(&self, timeouts.connect).await;
+            let (driver, task) = connected.map_err(|error| refused(&self.endpoint, error))?;
+            Ok(Opened {
+                driver,
+                endpoint: Arc::clone(&self.endpoint),
+                again: self,
+                task: Some(task),
+                moved: Box::pin(pending()),
+            })
         })
     }
 

@@ -7,7 +7,6 @@
 //! server itself must report that it is a primary.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,14 +18,13 @@ use tokio::time::Instant;
 use tokio::{join, select};
 
 use super::ask_most::{GRACE, ask_most};
-use crate::base::background::AbortOnDrop;
 use crate::base::error::{Effect, StoreError};
 use crate::base::sync::Mutex;
 use crate::base::timer::{sleep, timeout};
 use crate::store::redis::link::address::{Address, Place, list};
-use crate::store::redis::link::protocol::connect;
-use crate::store::redis::link::source::{Ended, Opened, Opening, Source, Timeouts, refused};
-use crate::store::redis::wire::failure::{DriverError, refuses_resp3, within};
+use crate::store::redis::link::driver::connect;
+use crate::store::redis::link::source::{Opened, Opening, Source, Timeouts, refused};
+use crate::store::redis::wire::failure::within;
 
 /// The interval at which the sentinels are asked while a connection to the primary exists.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -84,17 +82,13 @@ impl Sentinels {
     }
 
     /// Connects to the primary, and to another server as soon as the sentinels name one. If they do so while the
-    /// connection exists, the receiver is notified that the server has moved.
-    async fn open_primary(
-        self: Arc<Self>,
-        timeouts: Timeouts,
-        ended: Ended,
-    ) -> Result<Opened, StoreError> {
+    /// connection exists, it has moved.
+    async fn open_primary(self: Arc<Self>, timeouts: Timeouts) -> Result<Opened, StoreError> {
         let mut present = self.ask(timeouts).await?;
         let opened = loop {
             let begun = Instant::now();
             let server = Arc::new(self.server.at(&present.primary));
-            let opening = server.open(timeouts, Arc::clone(&ended));
+            let opening = server.open(timeouts);
             select! {
                 biased;
                 opened = opening.and_then(require_primary) => {
@@ -112,12 +106,11 @@ impl Sentinels {
         };
         // The connection before this one may have ended with its server, which the others then have to leave too.
         self.doubt();
-        let following = AbortOnDrop::spawn(async move {
+        let moved = async move {
             self.await_another(present, INTERVAL, timeouts).await;
-            ended();
-        });
+        };
         Ok(Opened {
-            following: Some(following),
+            moved: Box::pin(moved),
             ..opened
         })
     }
@@ -181,8 +174,8 @@ impl Source for Sentinels {
         format!("{} of the sentinels {}", self.name, list(&self.seeds)).into()
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts, ended: Ended) -> Opening {
-        Box::pin(self.open_primary(timeouts, ended))
+    fn open(self: Arc<Self>, timeouts: Timeouts) -> Opening {
+        Box::pin(self.open_primary(timeouts))
     }
 
     fn doubt(&self) {
@@ -196,7 +189,7 @@ async fn ask(
     name: &str,
     timeouts: Timeouts,
 ) -> Result<SentinelReply, RedisError> {
-    let connection = connect(&sentinel, timeouts.connect, Arc::new(|| {})).await?;
+    let (connection, _task) = connect(&sentinel, timeouts.connect).await?;
     let queries = async {
         // The epoch is asked for first, so that it is not later than the place.
         Ok(join!(
@@ -232,28 +225,29 @@ async fn query<T: FromRedisValue>(
 
 /// Rejects a server that does not report that it is a primary.
 async fn require_primary(opened: Opened) -> Result<Opened, StoreError> {
-    let cause: Box<dyn Error + Send + Sync> = match is_primary(opened.driver.clone()).await {
-        Ok(true) => return Ok(opened),
-        Ok(false) => "the sentinels name it as the primary, but it is not one".into(),
-        Err(error) => DriverError(error).into(),
-    };
-    let endpoint = &opened.endpoint;
-    Err(StoreError::new("connect", endpoint, Effect::None, cause))
+    let cause = "the sentinels name it as the primary, but it is not one";
+    match is_primary(opened.driver.clone()).await {
+        Ok(true) => Ok(opened),
+        Ok(false) => Err(StoreError::new(
+            "connect",
+            &opened.endpoint,
+            Effect::None,
+            cause,
+        )),
+        Err(error) => Err(refused(&opened.endpoint, error)),
+    }
 }
 
-/// Returns whether a server is a primary. `ROLE` would also report that, but not to every user. It is used if the
-/// server does not know `HELLO`.
+/// Returns whether a server is a primary. Not every user may send `ROLE`, and not every server knows `HELLO`.
 async fn is_primary(mut connection: MultiplexedConnection) -> Result<bool, RedisError> {
     let is_role = |role: &Value| *role == Value::BulkString(b"master".to_vec());
     let hello = cmd("HELLO").query_async(&mut connection).await;
-    let hello: BTreeMap<String, Value> = match hello {
-        Err(error) if refuses_resp3(&error) => {
-            let role: Vec<Value> = cmd("ROLE").query_async(&mut connection).await?;
-            return Ok(role.first().is_some_and(is_role));
-        }
-        hello => hello?,
-    };
-    Ok(hello.get("role").is_some_and(is_role))
+    let hello: Result<BTreeMap<String, Value>, RedisError> = hello;
+    if let Ok(hello) = hello {
+        return Ok(hello.get("role").is_some_and(is_role));
+    }
+    let role: Vec<Value> = cmd("ROLE").query_async(&mut connection).await?;
+    Ok(role.first().is_some_and(is_role))
 }
 
 #[cfg(test)]

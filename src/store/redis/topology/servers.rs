@@ -93,7 +93,11 @@ impl Login {
         origin.map(|mut address, is_sentinel| {
             #[cfg(feature = "tls")]
             if let Some(certificates) = &self.certificates {
-                address.info = certificates.on(&address.info)?;
+                if address.tls.is_none() {
+                    let needed = "the certificates require TLS: use a `rediss://` URL";
+                    return Err(LockError::config(needed));
+                }
+                address.tls = Some(certificates.config()?);
             }
             if is_sentinel {
                 return Ok(address);

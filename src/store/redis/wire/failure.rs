@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use super::mistake::{is_unknown_command, mistake};
+use super::mistake::mistake;
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::{Elapsed, timeout};
 
@@ -98,17 +98,6 @@ fn is_verdict(error: &RedisError) -> bool {
     }
 }
 
-/// Returns whether the server, or a proxy before it, does not support RESP3: it does not know `HELLO`, or rejects that
-/// version.
-pub(crate) fn refuses_resp3(error: &RedisError) -> bool {
-    let is_of_hello = || error.detail().unwrap_or_default().contains("hello");
-    match (error.kind(), error.code()) {
-        (ErrorKind::RESP3NotSupported, _) | (_, Some("NOPROTO")) => true,
-        (_, Some("NOPERM")) => is_of_hello(),
-        _ => is_unknown_command(error),
-    }
-}
-
 /// Returns whether the user may not access a key of the request, in the words of Redis 6.2 ("one of the keys") or later
 /// ("a key"). Other missing permissions have the same code.
 pub(crate) fn refuses_key(error: &RedisError) -> bool {
@@ -151,9 +140,6 @@ pub(crate) fn leads_elsewhere(error: &RedisError) -> bool {
 
 /// The reason why a request fails that was left to a task of another runtime.
 pub(crate) const RUNTIME_ENDED: &str = "the runtime that sent the request has ended";
-
-/// The reason why a request fails whose connection has ended, or leads to the wrong server.
-pub(crate) const GIVEN_UP: &str = "its connection was given up";
 
 /// The error of a request whose response will not arrive.
 pub(crate) fn aborted(cause: &'static str) -> RedisError {
@@ -293,43 +279,6 @@ pub(super) mod tests {
             ("-NOPERM No permissions to access a key", false),
         ] {
             assert_eq!(super::refuses_all(&error(line)), refuses_all, "{line}");
-        }
-    }
-
-    /// The errors of Redis since 7.0 and before it, of a proxy, and of an ACL.
-    #[test]
-    fn a_server_without_resp3_is_told_from_one_that_refuses_a_login() {
-        for (line, refuses) in [
-            (
-                "-ERR unknown command 'HELLO', with args beginning with: '3' ",
-                true,
-            ),
-            (
-                "-ERR unknown command `HELLO`, with args beginning with: `3`, ",
-                true,
-            ),
-            ("-ERR unsupported command 'hello'", true),
-            ("-NOPROTO unsupported protocol version", true),
-            (
-                "-NOPERM this user has no permissions to run the 'hello' command",
-                true,
-            ),
-            (
-                "-NOPERM this user has no permissions to run the 'select' command",
-                false,
-            ),
-            (
-                "-WRONGPASS invalid username-password pair or user is disabled.",
-                false,
-            ),
-            (
-                "-NOAUTH HELLO must be called with the client already authenticated",
-                false,
-            ),
-            ("-ERR max number of clients reached", false),
-            ("-LOADING Redis is loading the dataset in memory", false),
-        ] {
-            assert_eq!(refuses_resp3(&error(line)), refuses, "{line}");
         }
     }
 

@@ -79,7 +79,7 @@ fn parse(rest: &str, is_tls: bool, is_sentinel: bool) -> Result<Origin, LockErro
     };
     let parameters = Parameters::read(parsed.query_pairs(), supported);
     let mut parameters = parameters.map_err(|reason| refused(&reason))?;
-    let (database, protocol) = (parameters.database, parameters.protocol);
+    let database = parameters.database;
     let is_sentinel_tls = parameters.take("sentinel_tls").map(|value| value.parse());
     let is_sentinel_tls = is_sentinel_tls.transpose();
     let is_sentinel_tls =
@@ -95,7 +95,7 @@ fn parse(rest: &str, is_tls: bool, is_sentinel: bool) -> Result<Origin, LockErro
     };
     let database = database.unwrap_or_default().into();
     let server = server.at(first);
-    let server = server.with(|it| it.set_protocol(protocol).set_db(database));
+    let server = server.with(|it| it.set_db(database));
     if !is_sentinel {
         return match database {
             0 => Ok(Origin::Cluster { server, seeds }),
@@ -116,7 +116,7 @@ fn parse(rest: &str, is_tls: bool, is_sentinel: bool) -> Result<Origin, LockErro
         if let Some(password) = parameters.take("sentinel_password") {
             it = it.set_password(password);
         }
-        it.set_protocol(protocol)
+        it
     });
     let sentinels = Sentinels::new(path, sentinel, server, seeds);
     Ok(Origin::Sentinels(Arc::new(sentinels)))
