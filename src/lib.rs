@@ -17,6 +17,7 @@ mod base;
 pub mod guide;
 mod hold;
 mod queue;
+mod redis;
 #[cfg(test)]
 #[path = "../tests/simulation/mod.rs"]
 mod simulation;
@@ -49,7 +50,7 @@ pub use self::hold::held::Held;
 pub use self::hold::scope::{current, held};
 #[cfg(feature = "tls")]
 #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
-pub use self::store::redis::Certificates;
+pub use self::redis::Certificates;
 
 #[doc(hidden)]
 pub use self::api::__admin;

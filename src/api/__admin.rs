@@ -17,12 +17,12 @@ use crate::api::locks::{Locks, on};
 use crate::base::error::{LockError, LostReason};
 use crate::base::process::{Process, ProcessId};
 use crate::hold::held::Held;
+use crate::redis::Origin;
+use crate::redis::address::{Address, Place};
+use crate::redis::driver::{self, DriverTask};
+use crate::redis::failure;
 use crate::store::records::{Enclosing, TOMBSTONES_FROM};
-use crate::store::redis::Origin;
-use crate::store::redis::link::address::{Address, Place};
-use crate::store::redis::link::driver::{self, DriverTask};
-use crate::store::redis::wire::failure;
-use crate::store::redis::wire::names::Entries;
+use crate::store::redis::names::Entries;
 use crate::store::{Inspect, QueueLength, Renew, RenewAnswer, Seen, Store, verbs};
 
 pub use crate::base::id::{HoldId, OwnerId};

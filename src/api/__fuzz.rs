@@ -4,6 +4,7 @@
 use ::redis::parse_redis_value;
 
 use crate::base::id;
+use crate::redis::url as read_url;
 use crate::store::redis;
 use crate::store::verbs::properties;
 
@@ -34,7 +35,7 @@ pub fn message(text: &str) {
 /// A URL, whose secret is at the end of the first line.
 pub fn url(text: &str) {
     let (before, after) = text.split_once('\n').unwrap_or((text, ""));
-    redis::url(before, after);
+    read_url(before, after);
 }
 
 #[cfg(test)]

@@ -7,12 +7,14 @@ use std::time::Duration;
 use crate::base::metrics::Classifier;
 use crate::base::options::{Queueing, Terms};
 use crate::base::time::Grace;
-use crate::store::records::Enclosing;
-use crate::store::redis::Login;
-#[cfg(feature = "pool")]
-use crate::store::redis::link::source::Source;
+use crate::redis::Login;
 #[cfg(any(test, feature = "test-util"))]
-use crate::store::{Store, redis::Timeouts};
+use crate::redis::Timeouts;
+#[cfg(feature = "pool")]
+use crate::redis::source::Source;
+#[cfg(any(test, feature = "test-util"))]
+use crate::store::Store;
+use crate::store::records::Enclosing;
 
 mod login;
 mod open;

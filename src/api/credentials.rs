@@ -10,4 +10,4 @@
 
 pub use redis::{BasicAuth, RedisError, RedisResult, StreamingCredentialsProvider};
 
-pub use crate::store::redis::watched;
+pub use crate::redis::watched;

@@ -8,7 +8,7 @@
 //! 4. `queue/queue.rs`, `wait.rs`: a caller waits in its process. `alone.rs` if there is no other, else
 //!    `local_queue.rs`.
 //! 5. `queue/request.rs`, `store/mod.rs`, `store/verbs/acquire.rs`, `lua/acquire.lua`: the request to the store.
-//! 6. `store/redis/topology.rs`, `connect/passage.rs`, `connect/connection.rs`, `wire/call.rs`: the connection, in both
+//! 6. `store/redis.rs`, `redis/connector.rs`, `connector/connection.rs`, `redis/script.rs`: the connection, in both
 //!    directions.
 //! 7. `queue/waiter.rs`, `grant.rs`: the meaning of the reply, which is a grant.
 //! 8. `hold/entry.rs`, `hold.rs`, `renewals.rs`: the hold is entered, and renewed while it lasts.

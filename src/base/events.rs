@@ -13,7 +13,7 @@ use tracing::{debug, warn};
 
 use crate::base::error::{LockError, LostReason, StoreError};
 use crate::base::holder::Holder;
-use crate::base::id::{FencingToken, HoldId, InboxId};
+use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
 use crate::base::metrics::{self, Purpose, RenewalOutcome, Via};
 use crate::base::sync::Mutex;
@@ -109,9 +109,9 @@ pub(crate) fn acquire_retried(key: &LockKey, error: &StoreError, warnings: &Thro
 }
 
 /// Reports that a subscription failed. Until one succeeds, waiters must poll.
-pub(crate) fn subscribe_retried(inbox: InboxId, error: &StoreError, warnings: &Throttle) {
+pub(crate) fn subscribe_retried(inbox: &str, error: &StoreError, warnings: &Throttle) {
     metrics::subscribe_failed();
-    now_and_then!(warnings, %inbox, error = chain(error), "subscribe_retried");
+    now_and_then!(warnings, inbox, error = chain(error), "subscribe_retried");
 }
 
 /// Reports that the provider of credentials has failed. Existing connections stay as they are.

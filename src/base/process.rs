@@ -8,13 +8,8 @@ use std::{env, fmt};
 
 use uuid::{Builder, Uuid};
 
-use self::pid::pid;
 use super::shown::{self, Shown};
 use super::sync::Mutex;
-
-mod pid;
-#[cfg(test)]
-pub(crate) use self::pid::in_a_fork;
 
 /// The maximum length of a text in which a process describes itself, in characters. Longer texts are truncated.
 const LONGEST: usize = 100;
@@ -221,6 +216,32 @@ pub(crate) fn shown(text: &str) -> String {
 fn since_epoch(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH);
     since.unwrap_or_default().as_secs()
+}
+
+/// The id of this process. It is read anew each time, because a fork changes it.
+#[cfg(not(test))]
+fn pid() -> u32 {
+    std::process::id()
+}
+
+#[cfg(test)]
+thread_local! {
+    static IN_FORK: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// The id of the process that the test on this thread is in.
+#[cfg(test)]
+fn pid() -> u32 {
+    std::process::id() + u32::from(IN_FORK.get())
+}
+
+/// Calls `work` as if it ran in a fork of this process, which has a copy of everything in memory.
+#[cfg(test)]
+pub(crate) fn in_a_fork<T>(work: impl FnOnce() -> T) -> T {
+    IN_FORK.set(true);
+    let done = work();
+    IN_FORK.set(false);
+    done
 }
 
 #[cfg(test)]

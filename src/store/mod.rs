@@ -2,7 +2,9 @@
 //! has the functions about its connections.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+#[cfg(any(test, feature = "test-util"))]
+use std::sync::Arc;
+use std::sync::Weak;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -12,6 +14,7 @@ use crate::base::error::StoreError;
 use crate::base::id::{InboxId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::process::ProcessId;
+use crate::redis::failure;
 
 #[cfg(test)]
 #[path = "../../tests/contract/mod.rs"]
@@ -32,7 +35,6 @@ pub(crate) use self::records::{
     ForcedMessage, HandoffMessage, Holders, Listener, QueueEntry, TOMBSTONE_LIFE,
 };
 pub(crate) use self::redis::RedisStore;
-use self::verbs::OfVerb;
 pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
 pub(crate) use self::verbs::depth::{DepthChange, SetDepth};
 pub(crate) use self::verbs::inspect::{ForceRelease, Inspect, QueueLength, Seen, Snapshot};
@@ -76,7 +78,7 @@ impl Store {
     /// Executes a verb.
     pub(crate) fn ask<V: Verb>(&self, verb: V) -> AnswerFuture<V::Reply> {
         match self {
-            Self::Redis(redis) => redis.ask(OfVerb(verb)),
+            Self::Redis(redis) => redis.ask(verb),
             Self::Memory(memory) => memory.ask(move |state, now| verb.apply(state, now)),
             #[cfg(any(test, feature = "test-util"))]
             Self::Behind(wire) => wire::ask(wire, Request::of(verb)),
@@ -97,7 +99,7 @@ impl Store {
     /// The property that locks must share for one request to include them: the slot in a cluster, nothing elsewhere.
     pub(crate) fn span(&self, key: &LockKey) -> Option<u16> {
         match self {
-            Self::Redis(redis) => redis.topology.span(|| key.slot()),
+            Self::Redis(redis) => redis.servers.span(|| key.slot()),
             _ => None,
         }
     }
@@ -105,7 +107,7 @@ impl Store {
     /// The property that the published waits of owners share if one server has them.
     pub(crate) fn span_of_waits(&self, owner: OwnerId) -> Option<u16> {
         match self {
-            Self::Redis(redis) => redis.topology.span(|| redis::slot_of_waits(owner)),
+            Self::Redis(redis) => redis.servers.span(|| redis::slot_of_waits(owner)),
             _ => None,
         }
     }
@@ -120,7 +122,10 @@ impl Store {
         epoch: u64,
     ) -> AnswerFuture<Confirmation> {
         match self {
-            Self::Redis(redis) => redis.topology.confirm(key, replicas, within, epoch),
+            Self::Redis(redis) => {
+                let beside = key.beside();
+                redis.servers.confirm(beside, replicas, within, epoch)
+            }
             _ => Box::pin(async { Ok(Confirmation::Confirmed) }),
         }
     }
@@ -128,13 +133,13 @@ impl Store {
     /// Returns whether the store has rejected a request because of its key alone, so that this says nothing about other
     /// keys.
     pub(crate) fn refuses_key(error: &StoreError) -> bool {
-        RedisStore::refuses_key(error)
+        failure::is_about_key(error)
     }
 
     /// Returns whether the error of a request about several keys may be that of one of them, so that requests about the
     /// others may succeed.
     pub(crate) fn may_concern_one_key(error: &StoreError) -> bool {
-        error.effect().is_rejected() || RedisStore::is_about_several_keys(error)
+        failure::may_be_about_one_key(error)
     }
 }
 
@@ -144,7 +149,7 @@ impl fmt::Debug for Store {
         match self {
             Self::Redis(redis) => f
                 .debug_tuple("Redis")
-                .field(&redis.topology.endpoint())
+                .field(&redis.servers.endpoint())
                 .finish(),
             Self::Memory(_) => f.write_str("Memory"),
             #[cfg(any(test, feature = "test-util"))]
@@ -214,7 +219,7 @@ impl Store {
     pub(crate) fn suspect(&self, key: &LockKey, since: Instant) {
         of_kind!(
             self,
-            redis => { redis.topology.at(key, |it| it.suspect(since)); },
+            redis => redis.suspect(key, since),
             wire => wire.suspect(since),
             _ => ()
         );
@@ -223,11 +228,12 @@ impl Store {
     /// The longest time until a request about the lock that is sent now is answered or fails. This is true on any
     /// runtime that continues to poll it.
     pub(crate) fn answers_within(&self, key: &LockKey) -> Duration {
-        let of_redis = |redis: &RedisStore| {
-            let within = redis.topology.at(key, |it| it.answers_within());
-            within.unwrap_or(Duration::MAX)
-        };
-        of_kind!(self, redis => of_redis(redis), wire => wire.answers_within(), _ => Duration::ZERO)
+        of_kind!(
+            self,
+            redis => redis.answers_within(key),
+            wire => wire.answers_within(),
+            _ => Duration::ZERO
+        )
     }
 
     /// Returns whether a request that is sent at `sent` is answered, or has failed, at the limit.
@@ -239,10 +245,7 @@ impl Store {
     /// A number of the server that responds for the lock. It is equal for the locks of one server.
     pub(crate) fn server_of(&self, key: &LockKey) -> usize {
         match self {
-            Self::Redis(redis) => {
-                let server = redis.topology.at(key, |it| Arc::as_ptr(it).addr());
-                server.unwrap_or_default()
-            }
+            Self::Redis(redis) => redis.server_of(key),
             _ => 0,
         }
     }
@@ -250,7 +253,7 @@ impl Store {
     /// Returns whether a request about the lock can be sent immediately.
     pub(crate) fn is_connected(&self, key: &LockKey) -> bool {
         match self {
-            Self::Redis(redis) => redis.topology.at(key, |it| it.is_connected()) == Some(true),
+            Self::Redis(redis) => redis.is_connected(key),
             _ => true,
         }
     }
@@ -280,7 +283,7 @@ impl Store {
     /// may have responded.
     pub(crate) fn generation_of(&self, key: &LockKey) -> u64 {
         match self {
-            Self::Redis(redis) => redis.topology.epoch(key),
+            Self::Redis(redis) => redis.servers.epoch(|| key.slot()),
             _ => self.generation(),
         }
     }

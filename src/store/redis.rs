@@ -1,53 +1,50 @@
 //! Locks in Redis.
 
 use std::future::ready;
-#[cfg(feature = "pool")]
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
-use self::connect::common::Common;
-use self::inbox::Inbox;
-#[cfg(feature = "pool")]
-use self::link::source::Source;
-use self::topology::Topology;
-use self::wire::failure::{self, DriverError};
+use redis::Value;
+use tokio::time::Instant;
+
+use self::batches::Batches;
+use self::messages::StoreMessages;
+use self::names::TO_ALL;
 use super::records::{Holders, Listener};
+use super::verbs::Verb;
 use crate::base::error::{AnswerFuture, Effect, Mistake, StoreError};
 use crate::base::id::InboxId;
+use crate::base::key::LockKey;
 use crate::base::process::{FORKED, ProcessId};
+use crate::redis::common::Common;
+#[cfg(feature = "pool")]
+use crate::redis::source::Source;
+use crate::redis::{Inbox, Origin, Servers, Subscription, Timeouts};
 
 pub(crate) mod batch;
-mod confirmer;
-mod connect;
-mod inbox;
-mod introduction;
-pub(crate) mod link;
-mod replication_id;
-mod topology;
-pub(crate) mod wire;
+mod batches;
+pub(crate) mod lua;
+pub(crate) mod messages;
+pub(crate) mod names;
+pub(crate) mod reply;
 
-#[cfg(feature = "tls")]
-pub use self::link::certificates::Certificates;
-#[cfg(feature = "credentials")]
-pub(crate) use self::link::credentials::Credentials;
-#[cfg(feature = "credentials")]
-pub use self::link::credentials::watched;
-pub(crate) use self::link::source::Timeouts;
-pub(crate) use self::topology::servers::{Login, Origin};
-pub(crate) use self::wire::call::{Call, Script, script};
-pub(crate) use self::wire::names::slot_of_waits;
-pub(crate) use self::wire::question::{Question, Short, ShortWish};
-pub(crate) use self::wire::reply::Unexpected;
 #[cfg(any(test, fuzzing))]
-pub(crate) use self::{topology::servers::properties::url, wire::names::properties::key};
+pub(crate) use self::names::properties::key;
+pub(crate) use self::names::slot_of_waits;
+
+/// The minimum number of requests in flight for the next short one to travel in a batch. If only one is in flight, the
+/// next one is sent alone, because a batch of one costs more than it saves.
+const TOGETHER_FROM: usize = 2;
 
 /// A store in Redis: one server, the primary that sentinels name, or a cluster.
 pub(crate) struct RedisStore {
-    pub(super) topology: Topology,
+    pub(super) servers: Servers,
     pub(super) common: Common,
+    batches: Arc<Batches>,
     /// `None` over a pool, whose connections receive no messages.
     inbox: Option<Inbox>,
+    holders: Arc<OnceLock<Weak<dyn Holders>>>,
     /// The process that first used the store.
     process: OnceLock<ProcessId>,
 }
@@ -55,37 +52,33 @@ pub(crate) struct RedisStore {
 impl RedisStore {
     /// A store, which connects at the first request.
     pub(crate) fn open(origin: Origin, timeouts: Timeouts) -> Self {
-        let common = Common::new(timeouts);
-        Self::with(origin, common)
+        Self::open_with(origin, timeouts, TOGETHER_FROM)
     }
 
     /// A store as [`open`](Self::open) creates it, with another number of requests in flight from which on short
     /// requests travel together.
-    #[cfg(test)]
     pub(crate) fn open_with(origin: Origin, timeouts: Timeouts, together_from: usize) -> Self {
-        let mut common = Common::new(timeouts);
-        common.together_from = together_from;
-        Self::with(origin, common)
-    }
-
-    fn with(origin: Origin, common: Common) -> Self {
-        let topology = origin.open(&common);
-        let inbox = Inbox::new(topology.clone(), common.clone());
-        Self::new(topology, Some(inbox), common)
+        let common = Common::new(timeouts);
+        let servers = origin.open(&common);
+        let inbox = Inbox::new(servers.clone(), common.clone());
+        Self::new(servers, common, together_from, Some(inbox))
     }
 
     /// A store that sends all commands over connections of `commands`, and has no inbox.
     #[cfg(feature = "pool")]
     pub(crate) fn over(commands: Arc<dyn Source>, timeouts: Timeouts) -> Self {
         let common = Common::new(timeouts);
-        Self::new(Topology::one(commands, common.clone()), None, common)
+        let servers = Servers::one(commands, common.clone());
+        Self::new(servers, common, TOGETHER_FROM, None)
     }
 
-    fn new(topology: Topology, inbox: Option<Inbox>, common: Common) -> Self {
+    fn new(servers: Servers, common: Common, together_from: usize, inbox: Option<Inbox>) -> Self {
         Self {
-            topology,
+            batches: Arc::new(Batches::new(servers.clone(), together_from)),
+            servers,
             common,
             inbox,
+            holders: Arc::default(),
             process: OnceLock::new(),
         }
     }
@@ -98,53 +91,92 @@ impl RedisStore {
         *self.process.get_or_init(|| process) == process
     }
 
-    /// Rejects a request in a fork of the process that has used the store.
-    fn unless_forked<T: Send + 'static>(
-        &self,
-        verb: &'static str,
-        ask: impl FnOnce() -> AnswerFuture<T>,
-    ) -> AnswerFuture<T> {
+    /// The error of a request in a fork of the process that has used the store.
+    fn unless_forked(&self, verb: &'static str) -> Result<(), StoreError> {
         if self.belongs_to(ProcessId::this()) {
-            return ask();
+            return Ok(());
         }
-        let endpoint = self.topology.endpoint();
-        let error = StoreError::new(verb, &endpoint, Effect::Refused, FORKED)
-            .with_mistake(Some(Mistake::Other));
-        Box::pin(ready(Err(error)))
+        let endpoint = self.servers.endpoint();
+        let error = StoreError::new(verb, &endpoint, Effect::Refused, FORKED);
+        Err(error.with_mistake(Some(Mistake::Other)))
     }
 
     pub(crate) fn connect(&self) -> AnswerFuture<()> {
-        self.unless_forked("connect", || self.topology.connect())
+        match self.unless_forked("connect") {
+            Ok(()) => self.servers.connect(),
+            Err(error) => Box::pin(ready(Err(error))),
+        }
     }
 
-    pub(crate) fn ask<Q>(&self, question: Q) -> AnswerFuture<Q::Reply>
-    where
-        Q: Question<Reply: Send + 'static> + Send + Sync + 'static,
-    {
-        self.unless_forked(question.verb(), || self.topology.ask(question))
+    /// Executes a verb.
+    pub(crate) fn ask<V: Verb>(&self, verb: V) -> AnswerFuture<V::Reply> {
+        if let Err(error) = self.unless_forked(V::lua().verb()) {
+            return Box::pin(ready(Err(error)));
+        }
+        let counted = Batches::count(&self.batches);
+        // Each future has its own size: that of a request alone is larger, and that of a cluster the largest.
+        match (self.servers.clone(), self.batches.are_joined_by(&verb)) {
+            (Servers::One(server), false) => Box::pin(async move {
+                let _counted = counted;
+                read(&verb, server.ask(&verb.call()).await?, || server.endpoint())
+            }),
+            (Servers::Cluster(cluster), false) => Box::pin(async move {
+                let _counted = counted;
+                read(&verb, cluster.ask(&verb.call()).await?, || {
+                    cluster.endpoint()
+                })
+            }),
+            (servers, true) => Box::pin(async move {
+                let reply = match counted.ask_together(&verb).await {
+                    Some(outcome) => outcome?,
+                    None => Box::pin(servers.ask(&verb.call())).await?,
+                };
+                read(&verb, reply, || servers.endpoint())
+            }),
+        }
     }
 
-    /// Returns whether the server has rejected a request because of its key alone.
-    pub(crate) fn refuses_key(error: &StoreError) -> bool {
-        let cause = error.cause().downcast_ref();
-        cause.is_some_and(|DriverError(error)| failure::refuses_key(error))
+    /// The longest time until a request that is sent now is answered or fails. There is no limit without a connection,
+    /// because several attempts to connect may be needed, nor if so many requests are in flight that this one may wait
+    /// before it is sent.
+    pub(crate) fn answers_within(&self, key: &LockKey) -> Duration {
+        if self.is_connected(key) && self.batches.are_sent_at_once() {
+            self.common.timeouts.response
+        } else {
+            Duration::MAX
+        }
     }
 
-    /// Returns whether the server has rejected a request only because it names several keys.
-    pub(crate) fn is_about_several_keys(error: &StoreError) -> bool {
-        let cause = error.cause().downcast_ref();
-        cause.is_some_and(|DriverError(error)| failure::is_about_several_keys(error))
+    pub(crate) fn is_connected(&self, key: &LockKey) -> bool {
+        let is_connected = self.servers.at(|| key.slot(), |it| it.is_connected());
+        is_connected == Some(true)
+    }
+
+    pub(crate) fn suspect(&self, key: &LockKey, since: Instant) {
+        self.servers.at(|| key.slot(), |it| it.suspect(since));
+    }
+
+    /// A number of the server that responds for the lock.
+    pub(crate) fn server_of(&self, key: &LockKey) -> usize {
+        let server = self.servers.at(|| key.slot(), |it| Arc::as_ptr(it).addr());
+        server.unwrap_or_default()
     }
 
     pub(crate) fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
+        let subscribe = || Subscription {
+            channels: [inbox.to_string(), TO_ALL.to_owned()],
+            messages: Box::new(StoreMessages {
+                listener,
+                holders: Arc::clone(&self.holders),
+            }),
+        };
         let channel = self.inbox.as_ref();
-        channel.is_some_and(|channel| channel.open(inbox, listener))
+        channel.is_some_and(|channel| channel.open(subscribe))
     }
 
+    /// Sets the receiver of the messages to all processes. There is one for each `Locks`.
     pub(crate) fn watch(&self, holders: Weak<dyn Holders>) {
-        self.inbox
-            .iter()
-            .for_each(|inbox| inbox.watch(Weak::clone(&holders)));
+        let _ = self.holders.set(holders);
     }
 
     /// Describes this process to the servers, from the next connection on.
@@ -153,11 +185,20 @@ impl RedisStore {
     }
 
     pub(crate) fn check_subscription(&self) {
-        self.inbox.iter().for_each(Inbox::check_subscription);
+        self.inbox.iter().for_each(Inbox::check);
     }
 
     pub(crate) fn close(&self) {
-        self.topology.close();
+        self.servers.close();
         self.inbox.iter().for_each(Inbox::close);
     }
+}
+
+fn read<V: Verb>(
+    verb: &V,
+    reply: Value,
+    endpoint: impl FnOnce() -> Arc<str>,
+) -> Result<V::Reply, StoreError> {
+    verb.read(reply)
+        .map_err(|cause| StoreError::new(V::lua().verb(), &endpoint(), Effect::Unknown, cause))
 }

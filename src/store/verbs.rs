@@ -10,7 +10,9 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::memory::State;
-use super::redis::{Call, Question, Script, Short, Unexpected};
+use super::redis::batch::Short;
+use super::redis::reply::Unexpected;
+use crate::redis::{Call, Script};
 
 pub(crate) mod acquire;
 pub(crate) mod depth;
@@ -68,31 +70,4 @@ pub(crate) trait Verb: Clone + Send + Sync + 'static {
 
     /// Does in memory what the script does.
     fn apply(self, state: &mut State, now: Instant) -> Self::Reply;
-}
-
-/// A verb as a question to Redis.
-pub(crate) struct OfVerb<V>(pub(crate) V);
-
-impl<V: Verb> Question for OfVerb<V> {
-    type Reply = V::Reply;
-
-    fn verb(&self) -> &'static str {
-        V::lua().verb()
-    }
-
-    fn call(&self) -> Call {
-        self.0.call()
-    }
-
-    fn goes_with_others(&self) -> bool {
-        self.0.goes_with_others()
-    }
-
-    fn short(&self) -> Option<Short> {
-        self.0.short()
-    }
-
-    fn read(&self, reply: Value) -> Result<V::Reply, Unexpected> {
-        self.0.read(reply)
-    }
 }

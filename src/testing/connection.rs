@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::host::Host;
 use super::wire::ProcessWire;
 use crate::base::id::InboxId;
-use crate::store::redis::Timeouts;
+use crate::redis::Timeouts;
 use crate::store::{self, AnswerFuture, Holders, Listener, MemoryStore, Reply, Request};
 
 pub(super) struct ProcessConnection(Arc<ProcessWire>);

@@ -8,8 +8,8 @@ use super::connection::ProcessConnection;
 use super::host::Host;
 use super::wire::ProcessWire;
 use crate::base::sync::Mutex;
+use crate::redis::Timeouts;
 use crate::store::Store;
-use crate::store::redis::Timeouts;
 
 /// The server with its connections. Clones are the same server.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use tokio::runtime::Builder;
 
 use super::network::Network;
 use crate::base::key::LockKey;
-use crate::store::redis::Timeouts;
+use crate::redis::Timeouts;
 use crate::store::{AnswerFuture, Inspect, Snapshot, Store};
 use crate::support::DEADLINE;
 

@@ -20,7 +20,7 @@ use crate::base::error::{Effect, StoreError};
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, timeout};
-use crate::store::redis::Timeouts;
+use crate::redis::Timeouts;
 use crate::store::{ForcedMessage, HandoffMessage, Holders, Listener, Reply, Request};
 
 pub(super) struct ProcessWire {

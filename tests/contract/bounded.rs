@@ -10,7 +10,7 @@ use super::server::Server;
 use super::world::{MINUTE, World, some_hold};
 use crate::base::error::Effect;
 use crate::store::records::MOST_FIELDS;
-use crate::store::redis::wire::names::waits_of;
+use crate::store::redis::names::waits_of;
 use crate::store::verbs::inspect::SHOWN;
 use crate::store::{HoldsIn, Inspect, WaitsOf};
 

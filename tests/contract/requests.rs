@@ -14,7 +14,7 @@ use super::world::{
 use crate::base::id::HoldId;
 use crate::base::option_types::Mode;
 use crate::base::process::ProcessId;
-use crate::store::redis::Script;
+use crate::redis::Script;
 use crate::store::verbs::described::Describe;
 use crate::store::{
     Acquire, AcquireRequest, AnswerFuture, ClaimVictim, DepthChange, End, ForceRelease, HoldsIn,

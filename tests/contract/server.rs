@@ -7,8 +7,10 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, Script};
 
-use crate::store::redis::{Origin, RedisStore, Timeouts};
-use crate::store::{self, Holders, Store};
+use crate::redis::{Origin, Timeouts};
+use crate::store::redis::RedisStore;
+use crate::store::redis::lua::assemble;
+use crate::store::{Holders, Store};
 use crate::support::{DEADLINE, RedisServer, cluster};
 
 async fn connect(store: &Store) {
@@ -143,7 +145,7 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end";
         let millis = u64::try_from(span.as_millis()).expect("a span of a test");
         let mut connection = self.connection.clone();
-        let pass = Script::new(&store::redis::Script::assemble(PASS));
+        let pass = Script::new(&assemble(PASS));
         let passed = pass.arg(millis).invoke_async(&mut connection).await;
         passed.expect("time to pass")
     }

@@ -6,8 +6,8 @@ use redis::{ConnectionAddr, ProtocolVersion};
 
 use super::Origin;
 use crate::base::error::LockError;
-use crate::store::redis::link::address::{Address, list};
-use crate::store::redis::link::source::Source;
+use crate::redis::address::{Address, list};
+use crate::redis::source::Source;
 
 const SECRET: &str = "hunter2zq9";
 

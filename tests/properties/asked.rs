@@ -7,7 +7,7 @@ use redis::Value;
 use crate::base::id::{HoldId, InboxId, Owner};
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
-use crate::store::redis::Unexpected;
+use crate::store::redis::reply::Unexpected;
 use crate::store::{
     Acquire, AcquireReply, AcquireRequest, End, ForceRelease, Inspect, Presence, Release,
     ReleaseRequest, Renew, RenewAnswer, Seen, Snapshot, Verb,

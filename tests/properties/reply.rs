@@ -8,7 +8,7 @@ use redis::Value;
 use self::asked::{acquired, fields, presence, released, snapshot};
 use crate::base::id::HoldId;
 use crate::base::option_types::Mode;
-use crate::store::redis::wire::reply::handoff;
+use crate::store::redis::messages::handoff;
 use crate::store::verbs::inspect::SeenHolder;
 use crate::store::{AcquireReply, HandoffMessage, Presence, Snapshot};
 

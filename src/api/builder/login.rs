@@ -2,9 +2,9 @@
 
 use super::LocksBuilder;
 #[cfg(feature = "tls")]
-use crate::store::redis::Certificates;
+use crate::redis::Certificates;
 #[cfg(feature = "credentials")]
-use crate::store::redis::Credentials;
+use crate::redis::Credentials;
 
 impl LocksBuilder {
     /// Logs in as `user` with `password`, for a secret that is not in the URL.

@@ -11,9 +11,10 @@ use crate::base::key::LockKey;
 use crate::base::option_types::Confirm;
 use crate::base::options::Terms;
 use crate::base::process;
+use crate::redis::{Origin, Timeouts};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
-use crate::store::redis::{Origin, RedisStore, Timeouts};
+use crate::store::redis::RedisStore;
 
 #[cfg(test)]
 use crate::store::Wire;

@@ -11,7 +11,7 @@ use deadpool_redis::{Connection, Pool, PoolError};
 use super::{Backend, LocksBuilder};
 use crate::api::locks::Locks;
 use crate::base::error::{Effect, StoreError};
-use crate::store::redis::link::source::{Opened, Opening, Source, Timeouts, refused};
+use crate::redis::source::{Opened, Opening, Source, Timeouts, refused};
 
 impl Locks {
     /// Returns a builder for locks over a pool of `deadpool-redis` 0.23 that the program already has.

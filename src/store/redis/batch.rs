@@ -4,11 +4,45 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::wire::call::{Call, Script, script};
-use super::wire::names::Field;
-use super::wire::question::{Short, ShortWish};
-use crate::base::id::InboxId;
+use super::lua::script;
+use super::names::Field;
+use crate::base::id::{HoldId, InboxId};
+use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
+use crate::redis::{Call, Script};
+
+/// A request in the form in which it travels with others. It is an acquire of a lock that is free, or a release of a
+/// lock that no process waits for.
+#[derive(Clone, Debug)]
+pub(crate) struct Short {
+    pub(crate) key: LockKey,
+    pub(crate) hold: HoldId,
+    pub(crate) wish: ShortWish,
+}
+
+/// The purpose of a short request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ShortWish {
+    /// The acquire of a lock that is free and that no process waits for.
+    Acquire {
+        ttl: Duration,
+        /// The inbox that gets a message when another process begins to wait.
+        told: Option<InboxId>,
+    },
+    /// The end of a hold, if no process waits for its lock. The hold has left nothing but its field in the store, and
+    /// its lease if it is a reader.
+    Release {
+        /// Whether the hold shares the lock.
+        mode: Mode,
+    },
+}
+
+impl Short {
+    /// Returns whether it ends a hold.
+    pub(crate) fn is_release(&self) -> bool {
+        matches!(self.wish, ShortWish::Release { .. })
+    }
+}
 
 /// The maximum that the requests of one call [weigh](weight) together, so that no script keeps the server busy for
 /// long.

@@ -9,11 +9,14 @@ use super::Verb;
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::time::StoreTime;
+use crate::redis::{Call, Script};
 use crate::store::memory::{NewLock, State, View, Want};
 use crate::store::records::QueueEntry;
-use crate::store::redis::wire::names::Field;
-use crate::store::redis::wire::reply::{integers, micros, millis, token};
-use crate::store::redis::{Call, Script, Short, ShortWish, Unexpected, script};
+use crate::store::redis::batch::{Short, ShortWish};
+use crate::store::redis::lua::script;
+use crate::store::redis::names::Field;
+use crate::store::redis::reply::Unexpected;
+use crate::store::redis::reply::{integers, micros, millis, token};
 
 /// The request of one hold for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -9,10 +9,12 @@ use super::{Presence, Verb};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
+use crate::redis::{Call, Script};
 use crate::store::memory::State;
-use crate::store::redis::wire::names::{Entries, Field};
-use crate::store::redis::wire::reply;
-use crate::store::redis::{Call, Script, Unexpected, script};
+use crate::store::redis::lua::script;
+use crate::store::redis::names::{Entries, Field};
+use crate::store::redis::reply;
+use crate::store::redis::reply::Unexpected;
 
 /// The depth that a hold must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

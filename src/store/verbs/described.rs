@@ -5,9 +5,11 @@ use tokio::time::Instant;
 
 use super::Verb;
 use crate::base::process::{Process, ProcessId};
+use crate::redis::introduction;
+use crate::redis::{Call, Script};
 use crate::store::memory::State;
-use crate::store::redis::wire::names;
-use crate::store::redis::{Call, Script, Unexpected, script};
+use crate::store::redis::lua::script;
+use crate::store::redis::reply::Unexpected;
 
 /// Returns the description of a process; `None` if there is none that can be read.
 #[derive(Clone, Debug)]
@@ -21,7 +23,7 @@ impl Verb for Describe {
     }
 
     fn call(&self) -> Call {
-        Self::lua().call(1).arg(names::process(self.0))
+        Self::lua().call(1).arg(introduction::key(self.0))
     }
 
     fn read(&self, reply: Value) -> Result<Option<Process>, Unexpected> {

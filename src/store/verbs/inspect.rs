@@ -11,10 +11,12 @@ use crate::base::id::{FencingToken, HoldId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
 use crate::base::time::StoreTime;
+use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::records::ForcedMessage;
-use crate::store::redis::wire::reply::{micros, millis, token};
-use crate::store::redis::{Call, Script, Unexpected, script};
+use crate::store::redis::lua::script;
+use crate::store::redis::reply::Unexpected;
+use crate::store::redis::reply::{micros, millis, token};
 
 /// The maximum number of holders that an inspection returns.
 pub(crate) const SHOWN: usize = 1_000;

@@ -7,10 +7,13 @@ use super::{Presence, Verb};
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
+use crate::redis::{Call, Script};
 use crate::store::memory::State;
-use crate::store::redis::wire::names::Field;
-use crate::store::redis::wire::reply;
-use crate::store::redis::{Call, Script, Short, ShortWish, Unexpected, script};
+use crate::store::redis::batch::{Short, ShortWish};
+use crate::store::redis::lua::script;
+use crate::store::redis::names::Field;
+use crate::store::redis::reply;
+use crate::store::redis::reply::Unexpected;
 
 /// Ends a hold, whether it is in the lock or in the queue, or an unanswered acquire may still put it there. The first in
 /// the queue enter if there is room now.

@@ -8,10 +8,12 @@ use tokio::time::Instant;
 use super::Verb;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
+use crate::redis::{Call, Script};
 use crate::store::memory::State;
-use crate::store::redis::wire::names::{Field, Fields};
-use crate::store::redis::wire::reply::{self, integers};
-use crate::store::redis::{Call, Script, Unexpected, script};
+use crate::store::redis::lua::script;
+use crate::store::redis::names::{Field, Fields};
+use crate::store::redis::reply::Unexpected;
+use crate::store::redis::reply::{self, integers};
 
 /// The maximum number of keys in one request, so that no script keeps the server busy for long.
 pub(crate) const MOST_TOGETHER: usize = 32;

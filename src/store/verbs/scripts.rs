@@ -1,7 +1,8 @@
 //! All scripts, for the code that loads or checks each of them.
 
 use super::{Verb, acquire, depth, described, inspect, release, renew, share, waits};
-use crate::store::redis::{Script, batch};
+use crate::redis::Script;
+use crate::store::redis::batch;
 
 /// All scripts of verbs, and the one that executes many short requests.
 pub(crate) fn scripts() -> [&'static Script; 14] {

@@ -9,11 +9,13 @@ use super::Verb;
 use super::acquire::AcquireReply;
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
+use crate::redis::{Call, Script};
 use crate::store::memory::{AskingProcess, State, View, Want};
 use crate::store::records::QueueEntry;
-use crate::store::redis::wire::names::Fields;
-use crate::store::redis::wire::reply;
-use crate::store::redis::{Call, Script, Unexpected, script};
+use crate::store::redis::lua::script;
+use crate::store::redis::names::Fields;
+use crate::store::redis::reply;
+use crate::store::redis::reply::Unexpected;
 
 /// The request of readers of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -14,11 +14,13 @@ use tokio::time::Instant;
 use super::Verb;
 use crate::base::id::{HoldId, OwnerId};
 use crate::base::time::StoreTime;
+use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::records::{EnclosedWait, Enclosing, SeenWait, SeenWaits, WaitAnswer, lateness};
-use crate::store::redis::wire::names::{self, Field};
-use crate::store::redis::wire::reply;
-use crate::store::redis::{Call, Script, Unexpected, script};
+use crate::store::redis::lua::script;
+use crate::store::redis::names::{self, Field};
+use crate::store::redis::reply;
+use crate::store::redis::reply::Unexpected;
 
 /// A change of the published waits.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,8 @@ use super::super::requests::{Cast, STATES, Sending};
 use super::super::server::Server;
 use super::super::world::World;
 use super::ask;
-use crate::store::redis::{Script, batch};
+use crate::redis::Script;
+use crate::store::redis::batch;
 
 /// The commands that a script calls.
 fn commands(script: &Script) -> BTreeSet<String> {

@@ -1,4 +1,4 @@
-//! The rules for the files: six floors that stack, no circle of files, one reader for each script, short files.
+//! The rules for the files: seven floors that stack, no circle of files, one reader for each script, short files.
 
 mod source;
 
@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 /// The folders of `src`, beginning with the lowest. A file imports from its own floor and from those below.
-const FLOORS: [&str; 6] = ["base", "store", "queue", "hold", "api", "testing"];
+const FLOORS: [&str; 7] = ["base", "redis", "store", "queue", "hold", "api", "testing"];
 
 /// The pages of the guide, which are only documentation, next to the floors.
 const PAGES: &str = "guide";

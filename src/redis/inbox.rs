@@ -1,0 +1,298 @@
+//! The inbox: one subscription, on a connection of its own, over which the servers send messages to this process.
+//!
+//! A message may be lost, or arrive late: it only saves its receiver the time until his next request. The inbox is
+//! opened at the server of a connection for commands, and is kept until it is closed. After a disconnect the
+//! subscription is repeated until it succeeds. While it is broken, the receivers send requests with growing pauses.
+//!
+//! No wake-up is lost. The stage changes before the receivers are woken, and a receiver reads it before it pauses. So the
+//! receiver reads the new stage, or its pause is cut short.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use redis::aio::{PubSub, PubSubSink};
+use redis::{Msg, Value};
+use tokio::select;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use super::common::Common;
+use super::connector::Connector;
+use super::failure::{failed, within};
+use super::servers::Servers;
+use super::source::{self, Source};
+use crate::base::background::AbortOnDrop;
+use crate::base::backoff::Backoff;
+use crate::base::error::StoreError;
+use crate::base::events;
+use crate::base::events::Throttle;
+use crate::base::metrics::Purpose;
+use crate::base::sync::Mutex;
+use crate::base::timer::sleep;
+
+/// The time after which a subscription counts as settled: it is then repeated immediately when it dies. The shortest
+/// pause is equally long, so that no two attempts of one task are closer together.
+const SETTLED: Duration = Duration::from_millis(10);
+
+/// The longest pause between two attempts to subscribe, without the jitter.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// The pause after the subscription was rejected, for example because the user may not subscribe. The inbox is needed
+/// as long as there are locks, and each attempt opens a connection.
+const REJECTED: Duration = Duration::from_secs(10);
+
+/// The receiver of messages.
+pub(crate) trait Messages: Send + Sync {
+    /// A message has arrived. This is called in the task that reads the connection.
+    fn received(&self, text: &str);
+
+    /// The stage of the subscription has changed. Messages may have been missed.
+    fn missed(&self);
+}
+
+/// The channels of a subscription. The first one is that of this process.
+pub(crate) struct Subscription {
+    pub(crate) channels: [String; 2],
+    pub(crate) messages: Box<dyn Messages>,
+}
+
+pub(crate) struct Inbox {
+    ground: Arc<Ground>,
+    open: Mutex<Option<Open>>,
+}
+
+/// The parts that all subscriptions of an inbox share.
+struct Ground {
+    servers: Servers,
+    common: Common,
+    /// Notified when the subscription must be checked.
+    check: Notify,
+    /// Selects the failures that are warned of.
+    failures: Throttle,
+}
+
+/// A subscription, and its task.
+struct Open {
+    stage: Arc<Mutex<InboxStage>>,
+    task: AbortOnDrop,
+}
+
+/// The state of a subscription, as its task reports it to the waiters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum InboxStage {
+    /// The subscription is opened for the first time. The waiters send one more request when it is open.
+    Opening,
+    Open,
+    /// The subscription has died, or could not be opened, and is repeated.
+    Broken,
+    /// The task of the subscription has ended.
+    Ended,
+}
+
+impl Open {
+    fn stage(&self) -> InboxStage {
+        if self.task.0.is_finished() {
+            // The task may have ended before it was first polled.
+            InboxStage::Ended
+        } else {
+            *self.stage.lock()
+        }
+    }
+}
+
+impl Inbox {
+    pub(crate) fn new(servers: Servers, common: Common) -> Self {
+        let ground = Ground {
+            servers,
+            common,
+            check: Notify::default(),
+            failures: Throttle::default(),
+        };
+        Self {
+            ground: Arc::new(ground),
+            open: Mutex::default(),
+        }
+    }
+
+    /// Opens the inbox, unless it is open. Returns false while it is broken. A runtime that ends takes the inbox with
+    /// it. Then it is opened by the next caller.
+    pub(crate) fn open(&self, subscribe: impl FnOnce() -> Subscription) -> bool {
+        let mut open = self.open.lock();
+        match open.as_ref().map(Open::stage) {
+            Some(InboxStage::Opening | InboxStage::Open) => return true,
+            Some(InboxStage::Broken) => return false,
+            Some(InboxStage::Ended) | None => {}
+        }
+        let stage = Arc::new(Mutex::new(InboxStage::Opening));
+        let subscriber = Subscriber {
+            subscription: subscribe(),
+            ground: Arc::clone(&self.ground),
+            stage: Arc::clone(&stage),
+        };
+        let task = AbortOnDrop::spawn(subscriber.run());
+        *open = Some(Open { stage, task });
+        true
+    }
+
+    /// Closes the inbox. The next waiter would open it again.
+    pub(crate) fn close(&self) {
+        drop(self.open.lock().take());
+    }
+
+    /// Checks the subscription. If its connection is dead, the subscription is repeated over another one.
+    pub(crate) fn check(&self) {
+        self.ground.check.notify_one();
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+struct Subscriber {
+    subscription: Subscription,
+    ground: Arc<Ground>,
+    stage: Arc<Mutex<InboxStage>>,
+}
+
+/// The server of a connection for commands.
+struct Server {
+    connector: Arc<Connector>,
+    /// Opens further connections to it.
+    source: Arc<dyn Source>,
+    endpoint: Arc<str>,
+    generations: watch::Receiver<u64>,
+}
+
+impl Subscriber {
+    async fn run(self) {
+        let _ending = EndOnDrop(&self);
+        let mut pauses = Backoff::doubling(LONGEST);
+        loop {
+            let pause = self.receive().await;
+            self.enter(InboxStage::Broken);
+            match pause {
+                Some(least) => sleep(pauses.next_pause().max(least)).await,
+                None => pauses.reset(),
+            }
+        }
+    }
+
+    /// Subscribes, and receives messages as long as possible. Returns the least pause before the next attempt; `None` if
+    /// the subscription had settled.
+    async fn receive(&self) -> Option<Duration> {
+        let Ok(server) = self.server().await else {
+            // The requests report why there is no connection for commands.
+            return Some(Duration::ZERO);
+        };
+        let subscribed = match self.subscribe(&server).await {
+            Ok(subscribed) => subscribed,
+            Err(error) => {
+                let [inbox, _] = &self.subscription.channels;
+                events::subscribe_retried(inbox, &error, &self.ground.failures);
+                let is_refused = error.is_refused();
+                return Some(if is_refused { REJECTED } else { Duration::ZERO });
+            }
+        };
+        let began = Instant::now();
+        // For a lock that moved before this, no message was received.
+        self.enter(InboxStage::Open);
+        self.keep(server, subscribed).await;
+        (began.elapsed() < SETTLED).then_some(Duration::ZERO)
+    }
+
+    /// Changes the stage, and wakes the receivers. They rely on the previous stage, and may have missed a message.
+    fn enter(&self, stage: InboxStage) {
+        let before = std::mem::replace(&mut *self.stage.lock(), stage);
+        if before != stage {
+            self.subscription.messages.missed();
+        }
+    }
+
+    /// The server of a connection for commands, which shows that the server works. In a cluster any of them will do: each
+    /// gets all messages.
+    async fn server(&self) -> Result<Server, StoreError> {
+        let generations = self.ground.common.generation.watch();
+        let connector = self.ground.servers.any_connector().await?;
+        let connection = connector.connection().await?;
+        Ok(Server {
+            connector,
+            source: Arc::clone(&connection.server),
+            endpoint: Arc::clone(&connection.endpoint),
+            generations,
+        })
+    }
+
+    async fn subscribe(&self, server: &Server) -> Result<PubSub, StoreError> {
+        let timeouts = self.ground.common.timeouts;
+        let mut subscribed = source::open_messages(&server.source, timeouts).await?;
+        let channels = &self.subscription.channels[..];
+        let subscribing = within(timeouts.response, subscribed.subscribe(channels));
+        subscribing
+            .await
+            .map_err(|error| failed("subscribe", &server.endpoint, error))?;
+        events::connected(&server.endpoint, Purpose::Messages);
+        Ok(subscribed)
+    }
+
+    /// Delivers the messages until the connection has died, or another server has taken the place of its server.
+    async fn keep(&self, mut server: Server, subscribed: PubSub) {
+        let (mut requests, mut messages) = subscribed.split();
+        {
+            let mut ends = pin!(self.until_dead(&mut server, &mut requests));
+            loop {
+                select! {
+                    biased;
+                    message = messages.next() => match message {
+                        Some(message) => self.deliver(&message),
+                        None => break,
+                    },
+                    () = &mut ends => break,
+                }
+            }
+        }
+    }
+
+    /// Waits until the connection is found to be dead, or the connection for commands leads to another server. Both are
+    /// checked when a connection for commands was lost, and when a message should have arrived.
+    async fn until_dead(&self, server: &mut Server, requests: &mut PubSubSink) {
+        let Ground { common, check, .. } = &*self.ground;
+        loop {
+            select! {
+                () = check.notified() => {}
+                _ = server.generations.changed() => {}
+            }
+            let Ok(present) = server.connector.connection().await else {
+                return;
+            };
+            if present.endpoint != server.endpoint {
+                return;
+            }
+            // Any answer shows that the connection works, even that the user may not send a PING.
+            let pong = within(common.timeouts.response, requests.ping::<Value>());
+            if pong.await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Passes a message on immediately, in the task that reads the connection.
+    fn deliver(&self, received: &Msg) {
+        let text = received.get_payload::<String>().unwrap_or_default();
+        self.subscription.messages.received(&text);
+    }
+}
+
+/// Enters the last stage however the task ends. So the inbox is opened again by waiters that arrive at the same moment,
+/// or that wait on another runtime than the one that has ended.
+struct EndOnDrop<'a>(&'a Subscriber);
+
+impl Drop for EndOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.enter(InboxStage::Ended);
+    }
+}

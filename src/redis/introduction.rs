@@ -1,0 +1,47 @@
+//! The description of this process, which it sends to a server, so that others can show who holds a lock.
+//!
+//! Every connection for commands sends it when it is opened, and again long before the description expires. So the
+//! description exists again soon after a server has lost its data. In a cluster one server has it. Nothing waits for it
+//! and nothing depends on it. If it is missing, the ids are shown without it.
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::cmd;
+
+use super::failure::within;
+use crate::base::key::slot_of;
+use crate::base::process::{Process, ProcessId};
+
+/// The time for which a description lasts. It remains for some time after the process has ended.
+const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The time between two descriptions over one connection.
+pub(super) const PERIOD: Duration = Duration::from_secs(10 * 60);
+
+/// The time after which the description is repeated to a server that has not executed it.
+const SOON: Duration = Duration::from_secs(60);
+
+/// The key of the description of a process.
+pub(crate) fn key(id: ProcessId) -> String {
+    format!("reentry:process:{id}")
+}
+
+/// The slot of the description in a cluster.
+pub(super) fn slot() -> u16 {
+    slot_of(key(ProcessId::this()).as_bytes())
+}
+
+/// Describes this process. Returns the pause before the next description. It is one command, so that no description
+/// exists without an expiry.
+pub(super) async fn introduce(mut driver: MultiplexedConnection, limit: Duration) -> Duration {
+    let mut set = cmd("SET");
+    set.arg(key(ProcessId::this()))
+        .arg(Process::this().to_text());
+    set.arg("EX").arg(LIFE.as_secs());
+    match within(limit, set.exec_async(&mut driver)).await {
+        // The user is not allowed to do this, so it is repeated rarely.
+        Err(error) if error.code() != Some("NOPERM") => SOON,
+        _ => PERIOD,
+    }
+}

@@ -1,0 +1,207 @@
+//! The addresses of several servers that are accepted, and their meaning.
+
+use redis::ConnectionAddr;
+
+use super::*;
+use crate::redis::address::list;
+
+mod parameters;
+
+fn parsed(url: &str) -> Origin {
+    Origin::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+/// The sentinels to which a URL leads.
+fn sentinels(url: &str) -> Arc<Sentinels> {
+    match parsed(url) {
+        Origin::Sentinels(sentinels) => sentinels,
+        _ => panic!("{url}: no sentinels"),
+    }
+}
+
+fn refusal(url: &str) -> String {
+    let refused = Origin::parse(url);
+    refused.err().expect(url).to_string()
+}
+
+type Words<'a> = (Option<&'a str>, Option<&'a str>);
+
+fn words(address: &Address) -> Words<'_> {
+    let settings = address.info.redis_settings();
+    (settings.username(), settings.password())
+}
+
+fn is_tls(address: &Address) -> bool {
+    matches!(address.info.addr(), ConnectionAddr::TcpTls { .. })
+}
+
+#[test]
+fn sentinels_are_a_list_of_hosts_with_or_without_ports() {
+    for (hosts, expected) in [
+        ("one", "one:26379"),
+        ("one:1", "one:1"),
+        ("one:1,two,10.0.0.3:3", "one:1,two:26379,10.0.0.3:3"),
+        ("[::1]", "[::1]:26379"),
+        ("[fd00::2]:2,one", "[fd00::2]:2,one:26379"),
+        ("[fe80::1%eth0]:2", "[fe80::1%eth0]:2"),
+        ("a-b.c_d.example:65535", "a-b.c_d.example:65535"),
+    ] {
+        for scheme in ["redis", "valkey", "REDIS"] {
+            let endpoint = sentinels(&format!("{scheme}+sentinel://{hosts}/orders")).endpoint();
+            assert_eq!(&*endpoint, format!("orders of the sentinels {expected}"));
+        }
+    }
+}
+
+#[test]
+fn a_login_is_that_of_the_servers_alone() {
+    for (login, expected) in [
+        ("", (None, None)),
+        ("@", (None, None)),
+        ("app@", (Some("app"), None)),
+        (":word@", (None, Some("word"))),
+        ("app:word@", (Some("app"), Some("word"))),
+        ("app:a,b@", (Some("app"), Some("a,b"))),
+        ("app:a@b@", (Some("app"), Some("a@b"))),
+        ("a%40b:%2F%3F%23%25@", (Some("a@b"), Some("/?#%"))),
+    ] {
+        let set = sentinels(&format!("redis+sentinel://{login}one:1,two/orders"));
+        assert_eq!(words(&set.server), expected, "{login}");
+        assert_eq!(words(&set.sentinel), (None, None));
+        assert_eq!(list(&set.seeds), "one:1,two:26379");
+    }
+}
+
+/// Another server is connected to in the same way.
+#[test]
+fn what_connections_are_made_with_follows() {
+    let set = sentinels("redis+sentinel://app:word@[::1]:7/orders?db=5");
+    assert_eq!(&*set.server.endpoint, "[::1]:7");
+    let other = set.server.at(&Place::new("two", 8));
+    assert_eq!(*other.info.addr(), ConnectionAddr::Tcp("two".to_owned(), 8));
+    assert_eq!(other.info.redis_settings().db(), 5);
+    assert_eq!(words(&other), (Some("app"), Some("word")));
+    assert_eq!(&*other.endpoint, "two:8");
+}
+
+#[test]
+fn a_url_without_a_primary_is_refused() {
+    for url in [
+        "redis+sentinel://one",
+        "redis+sentinel://one/",
+        "redis+sentinel://one,two:1?db=1",
+        "redis+sentinel://",
+    ] {
+        let said = refusal(url);
+        assert!(
+            said.contains("redis+sentinel://host:port,host:port/primary"),
+            "{url}: {said}"
+        );
+    }
+    for primary in ["a/b", "a b", "a%20b", "orders/", "a:b", "a\r\nb", "ä"] {
+        let said = refusal(&format!("redis+sentinel://one/{primary}"));
+        assert!(
+            said.contains("letters, digits, `.`, `-` and `_`"),
+            "{primary}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_list_that_is_no_list_of_hosts_is_refused() {
+    for hosts in [
+        "",
+        ",",
+        "one,",
+        ",one",
+        "one,,two",
+        ":1",
+        "one:",
+        "one:x",
+        "one:65536",
+        "one:-1",
+        "one:+1",
+        "one:1:2",
+        "::1",
+        "[]",
+        "[]:1",
+        "[one]",
+        "[::1",
+        "::1]",
+        "[::1]1",
+        "[::1]:x",
+        "o ne",
+    ] {
+        let said = refusal(&format!("redis+sentinel://{hosts}/orders"));
+        assert!(said.contains("`host:port`"), "{hosts}: {said}");
+    }
+}
+
+#[test]
+fn a_login_that_a_letter_cuts_short_is_refused_with_how_it_is_written() {
+    for login in ["app:se/cret", "app:se?cret", "app:se#cret", "a/b:secret"] {
+        let said = refusal(&format!("redis+sentinel://{login}@one/orders"));
+        assert!(said.contains("%2F") && !said.contains("cret"), "{said}");
+    }
+}
+
+#[test]
+fn a_scheme_that_is_none_is_refused_with_those_that_there_are() {
+    for url in [
+        "http+sentinel://one/orders",
+        "redis+sentinels://one/orders",
+        "sentinel://one/a",
+    ] {
+        let said = refusal(url);
+        assert!(said.contains("redis+sentinel://"), "{url}: {said}");
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+#[test]
+fn tls_without_its_feature_is_refused() {
+    for url in [
+        "rediss+sentinel://one/orders",
+        "valkeys+sentinel://one/orders",
+        "redis+sentinel://one/orders?sentinel_tls=true",
+    ] {
+        let said = refusal(url);
+        assert!(said.contains("feature `tls`"), "{url}: {said}");
+    }
+}
+
+#[cfg(feature = "tls")]
+#[test]
+fn tls_is_spoken_to_the_servers_and_to_the_sentinels() {
+    for (url, server, sentinel) in [
+        ("rediss+sentinel://one/orders", true, true),
+        ("valkeys+sentinel://one/orders", true, true),
+        ("redis+sentinel://one/orders?sentinel_tls=true", false, true),
+        (
+            "rediss+sentinel://one/orders?sentinel_tls=false",
+            true,
+            false,
+        ),
+    ] {
+        let set = sentinels(url);
+        assert_eq!(
+            (is_tls(&set.server), is_tls(&set.sentinel)),
+            (server, sentinel),
+            "{url}"
+        );
+    }
+}
+
+#[test]
+fn a_cluster_is_a_list_of_hosts_and_has_one_database() {
+    for (hosts, expected) in [("one", "one:6379"), ("one:1,[::1]:2/", "one:1,[::1]:2")] {
+        let Origin::Cluster { server, seeds } =
+            parsed(&format!("redis+cluster://app:word@{hosts}"))
+        else {
+            panic!("{hosts}: no cluster");
+        };
+        assert_eq!(words(&server), (Some("app"), Some("word")));
+        assert_eq!(list(&seeds), expected);
+    }
+    assert!(refusal("redis+cluster://one/1").contains("database 0"));
+}

@@ -1,0 +1,159 @@
+//! A script, and one call of it with its keys and arguments.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value, cmd, pipe};
+
+use crate::base::key::slot_of;
+
+/// A script and its SHA-1, under which the server caches it.
+pub(crate) struct Script {
+    verb: &'static str,
+    source: LazyLock<String>,
+    sha: LazyLock<String>,
+}
+
+impl Script {
+    pub(crate) const fn new(
+        verb: &'static str,
+        source: fn() -> String,
+        sha: fn() -> String,
+    ) -> Self {
+        Self {
+            verb,
+            source: LazyLock::new(source),
+            sha: LazyLock::new(sha),
+        }
+    }
+
+    pub(crate) fn digest(&self) -> String {
+        redis::Script::new(&self.source).get_hash().to_owned()
+    }
+
+    pub(crate) fn verb(&self) -> &'static str {
+        self.verb
+    }
+
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub(crate) fn sha(&self) -> &str {
+        &self.sha
+    }
+}
+
+/// One call of a script: its keys, then its arguments.
+#[derive(Clone)]
+pub(crate) struct Call {
+    script: &'static Script,
+    command: Cmd,
+}
+
+impl Script {
+    /// Begins a call with this number of keys.
+    pub(crate) fn call(&'static self, keys: usize) -> Call {
+        // The capacity suffices for the longest calls with keys of usual length.
+        let mut command = Cmd::with_capacity(16, 512);
+        command.arg("EVALSHA").arg(self.sha()).arg(keys);
+        Call {
+            script: self,
+            command,
+        }
+    }
+}
+
+/// A duration in the unit of the scripts.
+pub(crate) fn in_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Call {
+    pub(crate) fn verb(&self) -> &'static str {
+        self.script.verb()
+    }
+
+    /// The slot of a cluster that contains the keys of a script.
+    pub(crate) fn slot(&self) -> u16 {
+        // The first key comes after the command, the script and the number of keys.
+        match self.command.args_iter().nth(3) {
+            Some(Arg::Simple(key)) => slot_of(key),
+            _ => 0,
+        }
+    }
+
+    /// Appends a key or an argument.
+    pub(crate) fn arg(mut self, arg: impl ToRedisArgs) -> Self {
+        self.command.arg(arg);
+        self
+    }
+
+    pub(crate) fn millis(self, duration: Duration) -> Self {
+        self.arg(in_millis(duration))
+    }
+
+    /// Sends the script by its hash, and in full only if the server does not know it.
+    ///
+    /// The driver's own `Script` is not used. In a cluster it loads the script on every node and fails if one of them
+    /// is down. `NOSCRIPT` proves that nothing was executed.
+    pub(crate) async fn send(
+        &self,
+        connection: &mut MultiplexedConnection,
+        way: Way,
+    ) -> Result<Value, RedisError> {
+        match way.send(&self.command, connection).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                let in_full = self.in_full();
+                Box::pin(way.send(&in_full, connection)).await
+            }
+            reply => reply,
+        }
+    }
+
+    fn in_full(&self) -> Cmd {
+        let mut command = cmd("EVAL");
+        command.arg(self.script.source());
+        for arg in self.command.args_iter().skip(2) {
+            if let Arg::Simple(arg) = arg {
+                command.arg(arg);
+            }
+        }
+        command
+    }
+}
+
+/// The way in which a command is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Plain,
+    /// With `ASKING` before it, for the server to which the slot is being moved. Both are sent as one piece, so that no
+    /// other command comes between them.
+    Asking,
+}
+
+impl Way {
+    async fn send(
+        self,
+        command: &Cmd,
+        connection: &mut MultiplexedConnection,
+    ) -> Result<Value, RedisError> {
+        match self {
+            // This does what `query_async` does, which boxes its future.
+            Self::Plain => connection
+                .send_packed_command(command)
+                .await?
+                .extract_error(),
+            Self::Asking => {
+                let mut both = pipe();
+                both.cmd("ASKING").add_command(command.clone());
+                // Only the second reply is read. The future is boxed, because this is rare and would make every request
+                // larger.
+                let replies = Box::pin(connection.send_packed_commands(&both, 1, 1));
+                let reply = replies.await?.into_iter().next().unwrap_or_default();
+                reply.extract_error()
+            }
+        }
+    }
+}

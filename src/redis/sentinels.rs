@@ -1,0 +1,270 @@
+//! The place of the primary, as the sentinels report it.
+//!
+//! They are asked before each connection to the primary, and every ten seconds while it exists. Each question has
+//! connections of its own. Replies may differ while a failover is in progress. Then the one with the latest
+//! [configuration
+//! epoch](https://redis.io/docs/latest/operate/oss_and_stack/management/sentinel/#configuration-epochs) counts, and the
+//! server itself must report that it is a primary.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::{FutureExt, TryFutureExt};
+use redis::aio::MultiplexedConnection;
+use redis::{ErrorKind, FromRedisValue, RedisError, Value, cmd};
+use tokio::sync::watch;
+use tokio::time::Instant;
+use tokio::{join, select};
+
+use super::ask_most::{GRACE, ask_most};
+use crate::base::error::{Effect, StoreError};
+use crate::base::sync::Mutex;
+use crate::base::timer::{sleep, timeout};
+use crate::redis::address::{Address, Place, list};
+use crate::redis::driver::connect;
+use crate::redis::failure::within;
+use crate::redis::source::{Opened, Opening, Source, Timeouts, refused};
+
+/// The interval at which the sentinels are asked while a connection to the primary exists.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// The interval while a connection is being opened, and the shortest one while requests doubt the server.
+const SHORT_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The maximum number of sentinels that are asked beside those of the URL.
+const MAX_LEARNED: usize = 32;
+
+/// The error of a sentinel that does not monitor the primary. It is useless to ask again.
+const UNKNOWN: (ErrorKind, &str) = (
+    ErrorKind::InvalidClientConfig,
+    "the sentinels know no primary with this name",
+);
+
+/// The sentinels of one primary.
+pub(crate) struct Sentinels {
+    /// The name of the primary.
+    pub(crate) name: Arc<str>,
+    /// The addresses of one sentinel and of one server. The others are connected to in the same way.
+    pub(crate) sentinel: Address,
+    pub(crate) server: Address,
+    pub(crate) seeds: Vec<Place>,
+    /// The sentinels that others have named.
+    learned: Mutex<BTreeSet<Place>>,
+    /// Makes each connection to the primary ask the sentinels soon.
+    doubts: watch::Sender<()>,
+}
+
+/// The reply of a sentinel, or of all together. The greater reply is the one of the later epoch.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct SentinelReply {
+    /// The configuration epoch, which grows with each failover.
+    epoch: u64,
+    primary: Place,
+    /// The other sentinels.
+    others: Vec<Place>,
+    /// Whether each of them has replied, so that none knows a later epoch.
+    is_by_all: bool,
+}
+
+impl Sentinels {
+    /// The sentinels. `sentinel` and `server` are the addresses from which those of all sentinels and all servers
+    /// derive.
+    pub(crate) fn new(name: &str, sentinel: Address, server: Address, seeds: Vec<Place>) -> Self {
+        Self {
+            name: name.into(),
+            sentinel,
+            server,
+            seeds,
+            learned: Mutex::default(),
+            doubts: watch::Sender::default(),
+        }
+    }
+
+    /// Connects to the primary, and to another server as soon as the sentinels name one. If they do so while the
+    /// connection exists, it has moved.
+    async fn open_primary(self: Arc<Self>, timeouts: Timeouts) -> Result<Opened, StoreError> {
+        let mut present = self.ask(timeouts).await?;
+        let opened = loop {
+            let begun = Instant::now();
+            let server = Arc::new(self.server.at(&present.primary));
+            let opening = server.open(timeouts);
+            select! {
+                biased;
+                opened = opening.and_then(require_primary) => {
+                    let before = present.primary.clone();
+                    if begun.elapsed() >= SHORT_INTERVAL {
+                        // If the server was suspended, it may have been replaced.
+                        present = self.ask(timeouts).await?;
+                    }
+                    if present.primary == before {
+                        break opened?;
+                    }
+                }
+                another = self.await_another(present.clone(), SHORT_INTERVAL, timeouts) => present = another,
+            }
+        };
+        // The connection before this one may have ended with its server, which the others then have to leave too.
+        self.doubt();
+        let moved = async move {
+            self.await_another(present, INTERVAL, timeouts).await;
+        };
+        Ok(Opened {
+            moved: Box::pin(moved),
+            ..opened
+        })
+    }
+
+    /// Asks at this interval, and when the server is doubted, until the sentinels name another server. An earlier epoch
+    /// counts if no sentinel knows the later one any more: then the sentinels were set up again.
+    async fn await_another(
+        &self,
+        mut present: SentinelReply,
+        interval: Duration,
+        timeouts: Timeouts,
+    ) -> SentinelReply {
+        let mut doubts = self.doubts.subscribe();
+        loop {
+            // While replicas are unavailable every request doubts.
+            let doubted = sleep(SHORT_INTERVAL).then(|()| doubts.changed());
+            // The sender lives as long as `self`.
+            let _ = timeout(interval, doubted).await;
+            match self.ask(timeouts).await {
+                Ok(reply) if reply.primary == present.primary => present = reply,
+                Ok(reply) if reply.is_by_all || reply.epoch >= present.epoch => return reply,
+                _ => {}
+            }
+        }
+    }
+
+    /// Asks all sentinels, and learns which other sentinels exist. Until most have replied, the others have longer after
+    /// the first reply, because most may be unreachable.
+    async fn ask(&self, timeouts: Timeouts) -> Result<SentinelReply, StoreError> {
+        let mut known = self.learned.lock().clone();
+        known.extend(self.seeds.iter().cloned());
+        let asked = known.iter().map(async |place| {
+            let asked = ask(self.sentinel.at(place), &self.name, timeouts).await;
+            asked.map_err(|error| refused(&self.endpoint(), error))
+        });
+        let (count, after_any) = (known.len(), GRACE.max(timeouts.connect / 4));
+        let (replies, error) = ask_most(asked, count, after_any, Duration::MAX).await;
+        self.learn(&replies);
+        let is_by_all = replies.len() == count;
+        let latest = replies.into_iter().max();
+        let latest = latest.map(|reply| SentinelReply { is_by_all, ..reply });
+        let unknown = || refused(&self.endpoint(), UNKNOWN.into());
+        latest.ok_or_else(|| error.unwrap_or_else(unknown))
+    }
+
+    /// Keeps the sentinels that were named, and forgets those that no sentinel names any more.
+    fn learn(&self, replies: &[SentinelReply]) {
+        let mut learned = self.learned.lock();
+        // A sentinel does not name itself. The others name it.
+        if replies.len() > 1 {
+            learned.clear();
+        }
+        let named = replies.iter().flat_map(|reply| &reply.others).cloned();
+        let room = MAX_LEARNED.saturating_sub(learned.len());
+        learned.extend(named.take(room));
+    }
+}
+
+impl Source for Sentinels {
+    fn endpoint(&self) -> Arc<str> {
+        format!("{} of the sentinels {}", self.name, list(&self.seeds)).into()
+    }
+
+    fn open(self: Arc<Self>, timeouts: Timeouts) -> Opening {
+        Box::pin(self.open_primary(timeouts))
+    }
+
+    fn doubt(&self) {
+        self.doubts.send_replace(());
+    }
+}
+
+/// Asks one sentinel for the primary of this name, over a connection for this question alone.
+async fn ask(
+    sentinel: Address,
+    name: &str,
+    timeouts: Timeouts,
+) -> Result<SentinelReply, RedisError> {
+    let (connection, _task) = connect(&sentinel, timeouts.connect).await?;
+    let queries = async {
+        // The epoch is asked for first, so that it is not later than the place.
+        Ok(join!(
+            query::<BTreeMap<String, String>>(&connection, "MASTER", name),
+            query::<Option<(String, u16)>>(&connection, "GET-MASTER-ADDR-BY-NAME", name),
+            query::<Vec<BTreeMap<String, String>>>(&connection, "SENTINELS", name),
+        ))
+    };
+    let (state, place, others) = within(timeouts.response, queries).await?;
+    let (host, port) = place?.ok_or(UNKNOWN)?;
+    let epoch = state?.get("config-epoch").and_then(|it| it.parse().ok());
+    let others = others?.into_iter().filter_map(|mut other| {
+        let port = other.get("port")?.parse().ok()?;
+        Some(Place::new(other.remove("ip")?, port))
+    });
+    Ok(SentinelReply {
+        epoch: epoch.unwrap_or_default(),
+        primary: Place::new(host, port),
+        others: others.collect(),
+        is_by_all: false,
+    })
+}
+
+async fn query<T: FromRedisValue>(
+    connection: &MultiplexedConnection,
+    subcommand: &str,
+    name: &str,
+) -> Result<T, RedisError> {
+    let mut command = cmd("SENTINEL");
+    let asking = command.arg(subcommand).arg(name);
+    asking.query_async(&mut connection.clone()).await
+}
+
+/// Rejects a server that does not report that it is a primary.
+async fn require_primary(opened: Opened) -> Result<Opened, StoreError> {
+    let cause = "the sentinels name it as the primary, but it is not one";
+    match is_primary(opened.driver.clone()).await {
+        Ok(true) => Ok(opened),
+        Ok(false) => Err(StoreError::new(
+            "connect",
+            &opened.endpoint,
+            Effect::None,
+            cause,
+        )),
+        Err(error) => Err(refused(&opened.endpoint, error)),
+    }
+}
+
+/// Returns whether a server is a primary. Not every user may send `ROLE`, and not every server knows `HELLO`.
+async fn is_primary(mut connection: MultiplexedConnection) -> Result<bool, RedisError> {
+    let is_role = |role: &Value| *role == Value::BulkString(b"master".to_vec());
+    let hello = cmd("HELLO").query_async(&mut connection).await;
+    let hello: Result<BTreeMap<String, Value>, RedisError> = hello;
+    if let Ok(hello) = hello {
+        return Ok(hello.get("role").is_some_and(is_role));
+    }
+    let role: Vec<Value> = cmd("ROLE").query_async(&mut connection).await?;
+    Ok(role.first().is_some_and(is_role))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_primary_of_the_latest_epoch_counts_whoever_is_heard_first() {
+        let reply = |epoch, port| SentinelReply {
+            epoch,
+            primary: Place::new("10.0.0.1", port),
+            others: Vec::new(),
+            is_by_all: false,
+        };
+        for epochs in [[1, 2], [2, 1]] {
+            let latest = epochs.map(|epoch| reply(epoch, 9 - epoch as u16));
+            assert_eq!(latest.into_iter().max(), Some(reply(2, 7)));
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The batches of short requests: requests that are in flight at the same time travel together.
+//!
+//! While other requests are in flight, the short ones are collected, and are sent as one call at the end of the same
+//! turn of the runtime. Each of them gets the reply that it would get by itself, or learns that it must be sent alone,
+//! as if it had not been sent. So a batch changes no rule about repetitions, late requests and dropped futures. A batch
+//! whose response is lost is an unknown outcome for each of its requests.
+
+use std::mem;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use redis::Value;
+use tokio::select;
+use tokio::sync::Notify;
+use tokio::sync::oneshot::{Receiver, Sender, channel};
+
+use super::batch::{self, MOST, Short};
+use crate::base::background::AbortOnDrop;
+use crate::base::error::{Effect, StoreError};
+use crate::base::sync::{Mutex, after_others};
+use crate::redis::Servers;
+use crate::redis::failure::may_be_about_one_key;
+use crate::store::verbs::Verb;
+
+/// The maximum number of batches in flight. What is collected beyond that is sent later, so that the limit of a batch
+/// begins when the server can work on it, however many callers there are.
+const IN_FLIGHT: usize = 32;
+
+/// A request, and the caller that waits for the reply.
+struct Collected {
+    request: Short,
+    caller: Sender<Reply>,
+}
+
+type Reply = Result<Value, StoreError>;
+
+/// The requests in flight, and the short ones that are about to be sent.
+pub(super) struct Batches {
+    shared: Arc<Shared>,
+    in_flight: AtomicUsize,
+    /// The minimum number of requests in flight for the next short one to travel in a batch.
+    together_from: usize,
+}
+
+struct Shared {
+    servers: Servers,
+    open: Mutex<Open>,
+    /// Wakes the task that sends them.
+    sooner: Notify,
+}
+
+#[derive(Default)]
+struct Open {
+    collected: Vec<Collected>,
+    /// The task that sends them. It ends with its runtime. Then the next request begins another one.
+    sending: Option<AbortOnDrop>,
+}
+
+impl Batches {
+    pub(super) fn new(servers: Servers, together_from: usize) -> Self {
+        let shared = Shared {
+            servers,
+            open: Mutex::default(),
+            sooner: Notify::default(),
+        };
+        Self {
+            shared: Arc::new(shared),
+            in_flight: AtomicUsize::default(),
+            together_from,
+        }
+    }
+
+    /// Counts a request while it is in flight.
+    pub(super) fn count(this: &Arc<Self>) -> Counted {
+        this.in_flight.fetch_add(1, Relaxed);
+        Counted(Arc::clone(this))
+    }
+
+    /// Returns whether a request that is made now is sent in the same turn.
+    pub(super) fn are_sent_at_once(&self) -> bool {
+        self.in_flight.load(Relaxed) < IN_FLIGHT * MOST
+    }
+
+    /// Returns whether a request that was counted travels with others.
+    pub(super) fn are_joined_by(&self, verb: &impl Verb) -> bool {
+        verb.goes_with_others() || self.is_busy()
+    }
+
+    /// Returns whether other requests are in flight with which one could travel. In a cluster a batch has the keys of
+    /// one slot, so only requests that were made together have a chance.
+    fn is_busy(&self) -> bool {
+        self.in_flight.load(Relaxed) > self.together_from
+            && matches!(self.shared.servers, Servers::One(_))
+    }
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        let sending = self.shared.open.lock().sending.take();
+        drop(sending);
+    }
+}
+
+/// A request in flight.
+pub(super) struct Counted(Arc<Batches>);
+
+impl Counted {
+    /// Sends a request with others. `None` if it must be sent alone: it has no short form, or nothing was executed.
+    pub(super) async fn ask_together(&self, verb: &impl Verb) -> Option<Result<Value, StoreError>> {
+        let reply = self.0.shared.collect(verb.short()?).await;
+        match reply.unwrap_or_else(|_ended| Err(runtime_ended())) {
+            Ok(Value::Int(0)) => None,
+            // The server has rejected all of them, maybe because of one.
+            Err(error) if may_be_about_one_key(&error) => None,
+            outcome => Some(outcome),
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Shared {
+    /// Collects a request for the next batch. Its caller gets no reply if the task ends with its runtime.
+    fn collect(self: &Arc<Self>, request: Short) -> Receiver<Reply> {
+        let (caller, reply) = channel();
+        let mut open = self.open.lock();
+        open.collected.push(Collected { request, caller });
+        if open.collected.len() == 1 {
+            self.sooner.notify_one();
+        }
+        if open.sending.is_none() {
+            let over = Over(Arc::clone(self));
+            open.sending = Some(AbortOnDrop::spawn(async move { over.0.send().await }));
+        }
+        reply
+    }
+
+    /// Sends the collected requests, until the task is aborted or its runtime ends.
+    async fn send(&self) {
+        let mut in_flight = FuturesUnordered::new();
+        let mut waiting = Vec::new();
+        loop {
+            select! {
+                biased;
+                () = self.sooner.notified(), if waiting.is_empty() => {
+                    after_others().await;
+                    let mut collected = mem::take(&mut self.open.lock().collected);
+                    // A request whose caller has left is not sent.
+                    collected.retain(|it| !it.caller.is_closed());
+                    let batches = split(collected, self.servers.span(|| 0).is_some());
+                    waiting.extend(batches.into_iter().rev());
+                }
+                Some(()) = in_flight.next() => {}
+            }
+            while in_flight.len() < IN_FLIGHT
+                && let Some(batch) = waiting.pop()
+            {
+                in_flight.push(self.ask(batch));
+            }
+        }
+    }
+
+    /// Sends one batch, and passes the replies to its callers.
+    async fn ask(&self, batch: Vec<Collected>) {
+        let releases = batch.iter().filter(|it| it.request.is_release()).count();
+        let call = batch::call(batch.iter().map(|it| &it.request));
+        let reply = self.servers.ask(&call).await;
+        let replies = reply.map(|reply| {
+            let replies = batch::replies(&reply, batch.len(), releases);
+            replies.ok_or(reply)
+        });
+        for (at, Collected { caller, .. }) in batch.into_iter().enumerate() {
+            let reply = match &replies {
+                Ok(Ok(replies)) => Ok(replies.get(at).map_or(Value::Nil, |it| Value::Int(*it))),
+                // Each of them finds that it is not a reply of the script.
+                Ok(Err(unexpected)) => Ok(unexpected.clone()),
+                Err(error) => Err(error.clone()),
+            };
+            // The caller may have left.
+            let _ = caller.send(reply);
+        }
+    }
+}
+
+/// Divides requests into batches. In each batch the requests are in the order of their turns, and the acquires have the
+/// same terms.
+fn split(mut requests: Vec<Collected>, is_by_slot: bool) -> Vec<Vec<Collected>> {
+    let slot = |it: &Collected| match is_by_slot {
+        true => it.request.key.slot(),
+        false => 0,
+    };
+    if is_by_slot {
+        requests.sort_by_key(slot);
+    }
+    let mut batches = Vec::new();
+    while let Some(first) = requests.first().map(slot) {
+        let of_slot = requests.iter().take_while(|it| slot(it) == first);
+        let terms = of_slot.clone().find_map(|it| batch::terms(&it.request));
+        let mut left = of_slot.count();
+        let mut room = MOST;
+        let goes = |it: &mut Collected| {
+            let own = batch::terms(&it.request);
+            let rest = room.checked_sub(batch::weight(&it.request));
+            let goes = left > 0 && rest.is_some() && (own.is_none() || own == terms);
+            left = left.saturating_sub(1);
+            room = rest.filter(|_| goes).unwrap_or(room);
+            goes
+        };
+        let mut batch: Vec<_> = requests.extract_if(.., goes).collect();
+        batch.sort_by_key(|it| batch::turn(&it.request));
+        batches.push(batch);
+    }
+    batches
+}
+
+/// The error of a request whose task has ended with its runtime.
+fn runtime_ended() -> StoreError {
+    let cause = "the runtime that sent the request has ended";
+    StoreError::new("batch", &Arc::from("the server"), Effect::Unknown, cause)
+}
+
+/// Ends the wait of the callers whose requests were not sent when the task ends.
+struct Over(Arc<Shared>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        let _open = mem::take(&mut *self.0.open.lock());
+    }
+}

@@ -1,0 +1,75 @@
+//! The scripts, which are assembled from the files in `lua/`, and the arguments that name a lock.
+
+use super::names::Entries;
+use crate::base::key::LockKey;
+use crate::redis::{Call, Script};
+use crate::store::records::{QueueEntry, limits_in_scripts};
+
+/// The script with this name in `lua/`. The macro is for files in folders at the depth of `store/verbs/`.
+macro_rules! script {
+    ($verb:literal) => {{
+        static SCRIPT: $crate::redis::Script = $crate::redis::Script::new(
+            $verb,
+            || {
+                $crate::store::redis::lua::assemble(include_str!(concat!(
+                    "../../../lua/",
+                    $verb,
+                    ".lua"
+                )))
+            },
+            || SCRIPT.digest(),
+        );
+        &SCRIPT
+    }};
+}
+
+pub(crate) use script;
+
+/// The parts that several scripts share. Each replaces the lines `-- include` with its name. A part that is included by
+/// other parts comes after them.
+const PARTS: [(&str, &str); 10] = [
+    ("members", include_str!("../../../lua/parts/members.lua")),
+    ("line", include_str!("../../../lua/parts/line.lua")),
+    ("expire", include_str!("../../../lua/parts/expire.lua")),
+    ("entry", include_str!("../../../lua/parts/entry.lua")),
+    ("token", include_str!("../../../lua/parts/token.lua")),
+    ("holder", include_str!("../../../lua/parts/holder.lua")),
+    ("repair", include_str!("../../../lua/parts/repair.lua")),
+    ("read", include_str!("../../../lua/parts/read.lua")),
+    ("exit", include_str!("../../../lua/parts/exit.lua")),
+    ("fields", include_str!("../../../lua/parts/fields.lua")),
+];
+
+/// Inserts the parts, and replaces the names of limits by their values. Comments, indentation and empty lines are
+/// left out, because a server that has forgotten its scripts gets the whole text with each request in flight.
+pub(crate) fn assemble(verb: &str) -> String {
+    let whole = PARTS.iter().fold(verb.to_owned(), |source, (name, part)| {
+        source.replace(&format!("-- include {name}\n"), part)
+    });
+    let lines = whole.lines().map(str::trim_start);
+    let code = lines.filter(|line| !line.is_empty() && !line.starts_with("--"));
+    let code: String = code.flat_map(|line| [line, "\n"]).collect();
+    let limits = limits_in_scripts().into_iter();
+    limits.fold(code, |source, (name, limit)| {
+        source.replace(name, &limit.to_string())
+    })
+}
+
+impl Script {
+    /// Begins a call with all three keys of a lock.
+    pub(crate) fn on_lock(&'static self, key: &LockKey) -> Call {
+        let call = self.call(3).arg(key.as_str());
+        call.arg(key.line()).arg(Entries(key))
+    }
+}
+
+impl Call {
+    /// Appends the id of the inbox, if the inbox gets a message when another process begins to wait.
+    pub(crate) fn told(self, entry: QueueEntry) -> Self {
+        if entry.tells {
+            self.arg(entry.inbox.id())
+        } else {
+            self
+        }
+    }
+}
