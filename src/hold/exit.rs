@@ -4,16 +4,16 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use smallvec::SmallVec;
 use tokio::task::coop::unconstrained;
+use tokio::time::Instant;
 
 use crate::base::background::FinishInBackground;
 use crate::base::error::LockError;
 use crate::base::events;
-use crate::base::timer::{Sleep, sleep};
+use crate::base::timer::{Sleep, after, sleep_until};
 use crate::hold::depth::EntryKind;
 use crate::hold::hold::Hold;
 use crate::hold::renewals::RenewalSchedule;
@@ -21,16 +21,16 @@ use crate::queue::{LocalQueues, Release};
 
 /// Ends the hold. The next waiter of this process continues it in memory, or it is released, together with others if
 /// there are any. If its minimum time is not over, it is left to its lease.
-fn end(hold: &Arc<Hold>, renewals: &RenewalSchedule) -> Option<EndedHold> {
+fn end(hold: &Arc<Hold>, renewals: &RenewalSchedule, now: Instant) -> Option<EndedHold> {
     let queues = renewals.queues();
     let removed = renewals.remove(hold);
-    let (grant, is_open) = hold.end(renewals.generation());
+    let (grant, is_open) = hold.end(renewals.generation(), now);
     hold.count_end();
     if !removed.was_waiting {
         hold.call_off();
     }
     let may_hand_off = removed.was_waiting && is_open && hold.group.is_none();
-    let hand_off = || queues.hand_off(hold.key(), grant);
+    let hand_off = || queues.hand_off(hold.key(), grant, now);
     let ended = if hold.state.lock().is_kept() {
         // Its runtime has ended, or its `Locks` was closed. The lease is at least as long.
         queues.lost(hold.key(), hold.id());
@@ -68,7 +68,7 @@ fn end(hold: &Arc<Hold>, renewals: &RenewalSchedule) -> Option<EndedHold> {
 pub(super) fn give_up(hold: &Arc<Hold>, renewals: &RenewalSchedule) {
     if hold.leave(EntryKind::Call) {
         events::acquire_undone(hold.key(), hold.id());
-        drop(end(hold, renewals));
+        drop(end(hold, renewals, Instant::now()));
     }
 }
 
@@ -81,7 +81,8 @@ pub(super) fn give_up(hold: &Arc<Hold>, renewals: &RenewalSchedule) {
 pub(crate) struct Exit {
     /// The holds whose releases have not ended.
     ended: SmallVec<[EndedHold; 1]>,
-    timeout: Duration,
+    /// The instant until which it waits.
+    until: Option<Instant>,
     /// Whether a first request may have no response within that time. Otherwise its response wakes the exit in time, so
     /// that the first poll arms no timer.
     may_be_late: bool,
@@ -99,9 +100,10 @@ impl Exit {
     /// Ends a hold that has no entry and no member any more.
     #[inline]
     pub(super) fn end(&mut self, hold: &Arc<Hold>, renewals: &RenewalSchedule) {
-        if let Some(ended) = end(hold, renewals) {
+        let now = Instant::now();
+        if let Some(ended) = end(hold, renewals, now) {
             let timeout = renewals.response_timeout();
-            self.timeout = self.timeout.max(timeout);
+            self.until = self.until.max(Some(after(now, timeout)));
             self.may_be_late |= renewals.store().answers_within(hold.key()) > timeout;
             self.ended.push(ended);
         }
@@ -135,7 +137,8 @@ impl Future for Exit {
         });
         if !this.ended.is_empty() {
             let is_first = this.limit.is_none();
-            let limit = this.limit.get_or_insert_with(|| sleep(this.timeout));
+            let until = || sleep_until(this.until.unwrap_or_else(Instant::now));
+            let limit = this.limit.get_or_insert_with(until);
             if is_first && !this.may_be_late {
                 return Poll::Pending;
             }

@@ -186,11 +186,10 @@ impl LocalQueues {
     /// Hands a lock off in memory at the end of a turn. Returns false if the lock must be released.
     ///
     /// The turn was exclusive. The next waiter must want the same TTL, and have no `max_hold`.
-    pub(crate) fn hand_off(&self, key: &LockKey, turn: Grant) -> bool {
+    pub(crate) fn hand_off(&self, key: &LockKey, turn: Grant, now: Instant) -> bool {
         if self.queueing.turns == 0 {
             return false;
         }
-        let now = Instant::now();
         let Some(next) = turn.next(now) else {
             return false;
         };

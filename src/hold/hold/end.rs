@@ -16,12 +16,12 @@ use crate::base::timer::{after, timeout_at};
 use crate::queue::Grant;
 
 impl Hold {
-    /// Ends the hold. Returns the grant for a call graph that would continue it, and whether one may, in this
+    /// Ends the hold, `now`. Returns the grant for a call graph that would continue it, and whether one may, in this
     /// generation.
-    pub(in crate::hold) fn end(&self, generation: u64) -> (Grant, bool) {
+    pub(in crate::hold) fn end(&self, generation: u64, now: Instant) -> (Grant, bool) {
         self.change(|state| {
             let HoldState { lease, depth, .. } = state;
-            lease.end(Instant::now());
+            lease.end(now);
             let grant = Grant {
                 hold: self.id,
                 mode: self.mode,
