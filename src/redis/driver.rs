@@ -7,12 +7,13 @@
 use std::io;
 use std::time::Duration;
 
+use futures_util::future::select_ok;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, ConnectionAddr, RedisError, cmd};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 #[cfg(unix)]
 use tokio::net::UnixStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinHandle;
 
 use super::address::Address;
@@ -115,9 +116,17 @@ async fn open_socket(address: &Address) -> io::Result<Box<dyn Socket>> {
     }
 }
 
-/// A request is sent even if the ones before it are not acknowledged yet.
+/// Connects to the first address of the host that answers. A request is sent even if the ones before it are not
+/// acknowledged yet.
 async fn open_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
-    let tcp = TcpStream::connect((host, port)).await?;
+    let addresses = lookup_host((host, port)).await?;
+    let connecting: Vec<_> = addresses
+        .map(|it| Box::pin(TcpStream::connect(it)))
+        .collect();
+    if connecting.is_empty() {
+        return Err(io::Error::other("the host has no address"));
+    }
+    let (tcp, _others) = select_ok(connecting).await?;
     tcp.set_nodelay(true)?;
     Ok(tcp)
 }

@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinSet, yield_now};
 
 const THREADS: usize = 4;
-const RUNTIMES: usize = 30;
+const RUNTIMES: usize = 12;
 const TASKS: usize = 6;
 const KEYS: usize = 3;
 

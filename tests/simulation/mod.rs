@@ -49,7 +49,7 @@ mod sweep;
 mod wire;
 
 /// The number of seeds of each kind of run.
-const SEEDS: u64 = 50;
+const SEEDS: u64 = 30;
 
 fn number(variable: &str) -> Option<u64> {
     let value = env::var(variable).ok()?;

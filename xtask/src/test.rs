@@ -17,7 +17,11 @@ pub(crate) fn all(args: &[String]) -> Result<()> {
     install::for_tests()?;
     // All tests are built first, so that no run waits for the build of another. The runs report a failed build.
     let _ = build();
-    let beside = BESIDE.map(|tests| Beside::start(tests_of(&["--test", tests], args)));
+    let beside = BESIDE.map(|tests| {
+        let mut command = tests_of(&["--test", tests], args);
+        spread(&mut command, 4);
+        Beside::start(command)
+    });
     let others = run_to_the_end(&mut others(args));
     all_of([others].into_iter().chain(beside.map(Beside::finish)))
 }
@@ -29,8 +33,8 @@ pub(crate) fn build() -> Result<()> {
     run(tests_of(&all, &[]).arg("--no-run"))
 }
 
-/// The tests on several servers, and the tests of the command line. Both wait most of the time.
-const BESIDE: [&str; 2] = ["topologies", "command_line"];
+/// The tests on servers, and those of the command line. They wait most of the time.
+const BESIDE: [&str; 3] = ["it", "topologies", "command_line"];
 
 /// All others. Not `--all-targets`, which would run the benches as tests. `--tests` includes the tests of a library and of
 /// a program. `--lib` would also build the library whose tests are elsewhere.
@@ -62,7 +66,7 @@ fn tests_of(targets: &[&str], args: &[String]) -> Command {
 
 /// The command with the arguments for the test binaries.
 fn passing(mut command: Command, args: &[String]) -> Command {
-    spread(&mut command);
+    spread(&mut command, 2);
     if !args.is_empty() {
         command.arg("--").args(args);
     }
@@ -79,16 +83,16 @@ pub(crate) fn some(selection: &[&str]) -> Command {
     };
     let mut command = cargo(runner);
     command.args(["--all-features", "--no-fail-fast"]);
-    spread(command.args(selection));
+    spread(command.args(selection), 2);
     command
 }
 
-/// Sets the number of tests that run at a time: most of them wait for a server or a lease most of the time.
-fn spread(command: &mut Command) {
+/// Sets the number of tests that run at a time for each core: most of them wait for a server or a lease most of the time.
+fn spread(command: &mut Command, each: usize) {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     for name in [THREADS, THREADS_OF_NEXTEST] {
         if std::env::var_os(name).is_none() {
-            command.env(name, (2 * cores).to_string());
+            command.env(name, (each * cores).to_string());
         }
     }
 }

@@ -4,24 +4,39 @@
 
 use crate::support::rig::FAULTS;
 use crate::support::sweep::{Ground, KEY, poll_times, released_at};
-use crate::support::{DEADLINE, eventually};
+use crate::support::{Action, DEADLINE, eventually};
 use reentry::{LockGuard, Locks};
+use std::thread;
+use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 
-/// Runs without a fault and with each of them.
-async fn on_each_ground(case: impl AsyncFn(&Ground)) {
-    case(&Ground::on_redis().await).await;
-    for fault in FAULTS {
-        case(&Ground::on_bad_network(fault).await).await;
-    }
+/// Runs without a fault and with each of them, each on a thread and a server of its own: the rounds wait most of the
+/// time, and a ground counts the tasks of its runtime.
+fn on_each_ground(case: impl AsyncFn(&Ground) + Sync) {
+    let on = async |fault: Option<Action>| {
+        let ground = match fault {
+            None => Ground::on_redis().await,
+            Some(fault) => Ground::on_bad_network(fault).await,
+        };
+        case(&ground).await;
+    };
+    thread::scope(|scope| {
+        for fault in FAULTS.map(Some).into_iter().chain([None]) {
+            let on = &on;
+            scope.spawn(move || runtime().block_on(on(fault)));
+        }
+    });
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// None of the futures fails unless its request does. Its result in that case is ignored.
-async fn sweep<F: Future>(make: impl Fn(Locks) -> F) {
+fn sweep<F: Future>(make: impl Fn(Locks) -> F + Sync) {
     on_each_ground(async |ground| {
         assert!(ground.sweep(|| make(ground.locks.clone())).await >= 2);
-    })
-    .await;
+    });
 }
 
 /// The lock is held when a future begins, and is released at this poll of it. By then it has sent its request, or has
@@ -32,10 +47,16 @@ async fn sweep_waiting<F: Future>(ground: &Ground, moment: usize, make: impl Fn(
 }
 
 /// The simulation has these futures with each fault.
-async fn without_a_fault<F: Future>(make: impl Fn(Locks) -> F) {
-    let ground = Ground::on_redis().await;
-    assert!(ground.sweep(|| make(ground.locks.clone())).await >= 2);
-    sweep_waiting(&ground, 2, make).await;
+fn without_a_fault<F: Future>(make: impl Fn(Locks) -> F + Sync) {
+    let free = async || {
+        let ground = Ground::on_redis().await;
+        assert!(ground.sweep(|| make(ground.locks.clone())).await >= 2);
+    };
+    let held = async || sweep_waiting(&Ground::on_redis().await, 2, &make).await;
+    thread::scope(|scope| {
+        scope.spawn(|| runtime().block_on(free()));
+        scope.spawn(|| runtime().block_on(held()));
+    });
 }
 
 async fn body() {
@@ -74,40 +95,40 @@ async fn several(locks: Locks) {
     drop(locks.lock_all([KEY, "ahead", "behind"]).run(body()).await);
 }
 
-#[tokio::test]
-async fn with_lock_may_be_dropped_after_any_poll() {
-    sweep(section).await;
+#[test]
+fn with_lock_may_be_dropped_after_any_poll() {
+    sweep(section);
 }
 
-#[tokio::test]
-async fn waiting_may_be_dropped_after_any_poll() {
-    on_each_ground(async |ground| sweep_waiting(ground, 1, section).await).await;
-    sweep_waiting(&Ground::on_redis().await, 2, section).await;
+#[test]
+fn waiting_may_be_dropped_after_any_poll() {
+    on_each_ground(async |ground| sweep_waiting(ground, 1, section).await);
+    runtime().block_on(async { sweep_waiting(&Ground::on_redis().await, 2, section).await });
 }
 
-#[tokio::test]
-async fn nested_bodies_may_be_dropped_after_any_poll() {
-    sweep(nested).await;
+#[test]
+fn nested_bodies_may_be_dropped_after_any_poll() {
+    sweep(nested);
 }
 
-#[tokio::test]
-async fn a_guard_may_be_dropped_after_any_poll_of_its_life() {
-    sweep(guard).await;
+#[test]
+fn a_guard_may_be_dropped_after_any_poll_of_its_life() {
+    sweep(guard);
 }
 
-#[tokio::test]
-async fn a_body_that_spawns_may_be_dropped_after_any_poll() {
-    sweep(spawned).await;
+#[test]
+fn a_body_that_spawns_may_be_dropped_after_any_poll() {
+    sweep(spawned);
 }
 
-#[tokio::test]
-async fn readers_may_be_dropped_after_any_poll() {
-    without_a_fault(readers).await;
+#[test]
+fn readers_may_be_dropped_after_any_poll() {
+    without_a_fault(readers);
 }
 
-#[tokio::test]
-async fn several_may_be_dropped_after_any_poll() {
-    without_a_fault(several).await;
+#[test]
+fn several_may_be_dropped_after_any_poll() {
+    without_a_fault(several);
 }
 
 #[tokio::test]
