@@ -25,9 +25,9 @@ use crate::redis::Servers;
 use crate::redis::failure::may_be_about_one_key;
 use crate::store::verbs::Verb;
 
-/// The maximum number of batches in flight. What is collected beyond that is sent later, so that the limit of a batch
-/// begins when the server can work on it, however many callers there are.
-const IN_FLIGHT: usize = 32;
+/// The number of requests in flight from which on no further batch is sent. So the limit of a batch begins when the
+/// server can work on it, however many callers there are.
+const IN_FLIGHT: usize = 32 * MOST;
 
 /// A request, and the caller that waits for the reply.
 struct Collected {
@@ -81,7 +81,7 @@ impl Batches {
 
     /// Returns whether a request that is made now is sent in the same turn.
     pub(super) fn are_sent_at_once(&self) -> bool {
-        self.in_flight.load(Relaxed) < IN_FLIGHT * MOST
+        self.in_flight.load(Relaxed) < IN_FLIGHT
     }
 
     /// Returns whether a request that was counted travels with others.
@@ -144,8 +144,8 @@ impl Shared {
 
     /// Sends the collected requests, until the task is aborted or its runtime ends.
     async fn send(&self) {
-        let mut in_flight = FuturesUnordered::new();
-        let mut waiting = Vec::new();
+        let (mut in_flight, mut count) = (FuturesUnordered::new(), 0);
+        let mut waiting = Vec::<Vec<Collected>>::new();
         loop {
             select! {
                 biased;
@@ -157,23 +157,25 @@ impl Shared {
                     let batches = split(collected, self.servers.span(|| 0).is_some());
                     waiting.extend(batches.into_iter().rev());
                 }
-                Some(()) = in_flight.next() => {}
+                Some(answered) = in_flight.next() => count -= answered,
             }
-            while in_flight.len() < IN_FLIGHT
+            while count < IN_FLIGHT
                 && let Some(batch) = waiting.pop()
             {
+                count += batch.len();
                 in_flight.push(self.ask(batch));
             }
         }
     }
 
-    /// Sends one batch, and passes the replies to its callers.
-    async fn ask(&self, batch: Vec<Collected>) {
+    /// Sends one batch, and passes the replies to its callers. Returns their number.
+    async fn ask(&self, batch: Vec<Collected>) -> usize {
+        let count = batch.len();
         let releases = batch.iter().filter(|it| it.request.is_release()).count();
         let call = batch::call(batch.iter().map(|it| &it.request));
         let reply = self.servers.ask(&call).await;
         let replies = reply.map(|reply| {
-            let replies = batch::replies(&reply, batch.len(), releases);
+            let replies = batch::replies(&reply, count, releases);
             replies.ok_or(reply)
         });
         for (at, Collected { caller, .. }) in batch.into_iter().enumerate() {
@@ -186,6 +188,7 @@ impl Shared {
             // The caller may have left.
             let _ = caller.send(reply);
         }
+        count
     }
 }
 
