@@ -1,5 +1,5 @@
 //! The driver of a connection. The socket is ours, and so is the task that reads and writes it: so the end of the
-//! connection is noticed even if no request is in flight, and whoever drops the task ends all of its requests.
+//! connection is noticed even if no request is in flight, and dropping the task ends all of its requests.
 //!
 //! Every connection uses RESP2, which all servers and proxies have. Nothing here needs more: the messages have a
 //! connection of their own.

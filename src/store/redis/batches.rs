@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::Value;
+use tokio::runtime::{self, Handle};
 use tokio::select;
 use tokio::sync::Notify;
 use tokio::sync::oneshot::{Receiver, Sender, channel};
@@ -39,37 +40,32 @@ type Reply = Result<Value, StoreError>;
 
 /// The requests in flight, and the short ones that are about to be sent.
 pub(super) struct Batches {
-    shared: Arc<Shared>,
+    servers: Servers,
     in_flight: AtomicUsize,
     /// The minimum number of requests in flight for the next short one to travel in a batch.
     together_from: usize,
+    /// The collectors, each with its task. A runtime that is not driven must not delay the requests of another one, so
+    /// each runtime has its own.
+    collectors: Mutex<Vec<(Arc<Collector>, AbortOnDrop)>>,
 }
 
-struct Shared {
+/// Collects the short requests of one runtime.
+struct Collector {
+    home: runtime::Id,
     servers: Servers,
-    open: Mutex<Open>,
-    /// Wakes the task that sends them.
+    /// The requests that are about to be sent. `None` after the task that sends them has ended with its runtime.
+    open: Mutex<Option<Vec<Collected>>>,
+    /// Wakes that task.
     sooner: Notify,
-}
-
-#[derive(Default)]
-struct Open {
-    collected: Vec<Collected>,
-    /// The task that sends them. It ends with its runtime. Then the next request begins another one.
-    sending: Option<AbortOnDrop>,
 }
 
 impl Batches {
     pub(super) fn new(servers: Servers, together_from: usize) -> Self {
-        let shared = Shared {
-            servers,
-            open: Mutex::default(),
-            sooner: Notify::default(),
-        };
         Self {
-            shared: Arc::new(shared),
+            servers,
             in_flight: AtomicUsize::default(),
             together_from,
+            collectors: Mutex::default(),
         }
     }
 
@@ -92,15 +88,41 @@ impl Batches {
     /// Returns whether other requests are in flight with which one could travel. In a cluster a batch has the keys of
     /// one slot, so only requests that were made together have a chance.
     fn is_busy(&self) -> bool {
-        self.in_flight.load(Relaxed) > self.together_from
-            && matches!(self.shared.servers, Servers::One(_))
+        self.in_flight.load(Relaxed) > self.together_from && matches!(self.servers, Servers::One(_))
     }
-}
 
-impl Drop for Batches {
-    fn drop(&mut self) {
-        let sending = self.shared.open.lock().sending.take();
-        drop(sending);
+    /// Collects a request for the next batch. Its caller gets no reply if the runtime ends.
+    fn collect(&self, request: Short) -> Receiver<Reply> {
+        let home = Handle::current().id();
+        let (caller, reply) = channel();
+        let collected = Collected { request, caller };
+        let mut collectors = self.collectors.lock();
+        let known = collectors.iter().find(|(it, _)| it.home == home);
+        if let Some((collector, _)) = known
+            && let Some(open) = &mut *collector.open.lock()
+        {
+            open.push(collected);
+            if open.len() == 1 {
+                collector.sooner.notify_one();
+            }
+            return reply;
+        }
+        let collector = Arc::new(Collector {
+            home,
+            servers: self.servers.clone(),
+            open: Mutex::new(Some(vec![collected])),
+            sooner: Notify::default(),
+        });
+        collector.sooner.notify_one();
+        let over = Over(Arc::clone(&collector));
+        let task = AbortOnDrop::spawn(async move { over.0.send().await });
+        let ended: Vec<_> = collectors
+            .extract_if(.., |(it, _)| it.open.lock().is_none())
+            .collect();
+        collectors.push((collector, task));
+        drop(collectors);
+        drop(ended);
+        reply
     }
 }
 
@@ -110,7 +132,7 @@ pub(super) struct Counted(Arc<Batches>);
 impl Counted {
     /// Sends a request with others. `None` if it must be sent alone: it has no short form, or nothing was executed.
     pub(super) async fn ask_together(&self, verb: &impl Verb) -> Option<Result<Value, StoreError>> {
-        let reply = self.0.shared.collect(verb.short()?).await;
+        let reply = self.0.collect(verb.short()?).await;
         match reply.unwrap_or_else(|_ended| Err(runtime_ended())) {
             Ok(Value::Int(0)) => None,
             // The server has rejected all of them, maybe because of one.
@@ -126,22 +148,7 @@ impl Drop for Counted {
     }
 }
 
-impl Shared {
-    /// Collects a request for the next batch. Its caller gets no reply if the task ends with its runtime.
-    fn collect(self: &Arc<Self>, request: Short) -> Receiver<Reply> {
-        let (caller, reply) = channel();
-        let mut open = self.open.lock();
-        open.collected.push(Collected { request, caller });
-        if open.collected.len() == 1 {
-            self.sooner.notify_one();
-        }
-        if open.sending.is_none() {
-            let over = Over(Arc::clone(self));
-            open.sending = Some(AbortOnDrop::spawn(async move { over.0.send().await }));
-        }
-        reply
-    }
-
+impl Collector {
     /// Sends the collected requests, until the task is aborted or its runtime ends.
     async fn send(&self) {
         let (mut in_flight, mut count) = (FuturesUnordered::new(), 0);
@@ -151,7 +158,7 @@ impl Shared {
                 biased;
                 () = self.sooner.notified(), if waiting.is_empty() => {
                     after_others().await;
-                    let mut collected = mem::take(&mut self.open.lock().collected);
+                    let mut collected = self.open.lock().as_mut().map(mem::take).unwrap_or_default();
                     // A request whose caller has left is not sent.
                     collected.retain(|it| !it.caller.is_closed());
                     let batches = split(collected, self.servers.span(|| 0).is_some());
@@ -230,10 +237,12 @@ fn runtime_ended() -> StoreError {
 }
 
 /// Ends the wait of the callers whose requests were not sent when the task ends.
-struct Over(Arc<Shared>);
+struct Over(Arc<Collector>);
 
 impl Drop for Over {
     fn drop(&mut self) {
-        let _open = mem::take(&mut *self.0.open.lock());
+        let unsent = self.0.open.lock().take();
+        // Their callers are woken after the mutex was released.
+        drop(unsent);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::support::rig::{KEY, RESPONSE_TIMEOUT};
 use crate::support::sweep::poll_times;
-use crate::support::{DEADLINE, Direction, RedisServer, Rig, until_waiting, within};
+use crate::support::{DEADLINE, Direction, RedisServer, Rig, eventually, until_waiting, within};
 use futures_util::future::join_all;
 use reentry::admin::LockInfo;
 use reentry::{LockError, Locks};
@@ -65,6 +65,20 @@ fn a_connection_of_a_runtime_that_stands_still_costs_one_response_timeout() {
     });
     drop(home);
     next.block_on(is_answered(&rig));
+}
+
+/// Requests that travel together are sent by a task, and each runtime has its own.
+#[test]
+fn a_runtime_that_stands_still_delays_no_batch_of_another_one() {
+    let (home, next) = (still(), Runtime::new().unwrap());
+    let rig = home.block_on(Rig::start());
+    let crowd = async || {
+        let keys = (0..8).map(|number| format!("free:{number}"));
+        let sections = keys.map(async |key| rig.locks.with_lock(key, async {}).await);
+        join_all(sections).await.iter().all(Result::is_ok)
+    };
+    assert!(home.block_on(crowd()));
+    next.block_on(eventually(DEADLINE, "all of them enter", crowd));
 }
 
 #[test]
