@@ -34,7 +34,7 @@ pub(crate) fn build() -> Result<()> {
 }
 
 /// The tests on servers, and those of the command line. They wait most of the time.
-const BESIDE: [&str; 3] = ["it", "topologies", "command_line"];
+const BESIDE: [&str; 4] = ["it", "topologies", "seen", "command_line"];
 
 /// All others. Not `--all-targets`, which would run the benches as tests. `--tests` includes the tests of a library and of
 /// a program. `--lib` would also build the library whose tests are elsewhere.
