@@ -91,5 +91,7 @@ pub use stores::{
     Section, connect, depths, patient, patient_at, until_depths, until_waiting, waiters,
 };
 pub use tls::TlsRedisServer;
-pub use turns::{Stay, Turns, processes, queued, unhurried, until_queued};
+pub use turns::{
+    Stay, Turns, held_and_wanted, only_by_events, processes, queued, unhurried, until_queued,
+};
 pub use wait::{DEADLINE, eventually, within};

@@ -8,7 +8,7 @@ use super::server::RedisServer;
 use super::stores::{Section, patient, waiters};
 use super::wait::{DEADLINE, eventually, within};
 use reentry::__admin::{HoldId, Ids as _};
-use reentry::{FencingToken, LockRequest, Locks, LocksBuilder, held};
+use reentry::{FencingToken, LockGuard, LockRequest, Locks, LocksBuilder, held};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -23,6 +23,14 @@ pub const RARELY: Duration = Duration::from_secs(20);
 /// Locks on `server` whose waiters send a request when an event occurs, and not because time passes.
 pub fn unhurried(server: &RedisServer) -> LocksBuilder {
     patient(server).ttl(TTL).__heartbeat(RARELY)
+}
+
+/// Locks on `server` whose waiters send a request only when an event occurs: a heartbeat is longer than any wait of a
+/// test, so that it lets no waiter in.
+pub fn only_by_events(server: &RedisServer) -> LocksBuilder {
+    let heartbeat = 3 * DEADLINE;
+    let builder = patient(server).ttl(10 * heartbeat).__heartbeat(heartbeat);
+    builder.wait(Duration::MAX)
 }
 
 /// `N` processes on one server.
@@ -44,6 +52,19 @@ pub async fn queued(server: &RedisServer) -> u64 {
 pub async fn until_queued(server: &RedisServer, count: u64) {
     let standing = async || queued(server).await == count;
     eventually(DEADLINE, &format!("{count} in the queue"), standing).await;
+}
+
+/// A lock that one process has and another one waits for, with its turn to come.
+pub async fn held_and_wanted(
+    server: &RedisServer,
+    builder: &LocksBuilder,
+) -> (LockGuard, Turns, [Locks; 2]) {
+    let both @ [holder, waiter] = &processes(builder).await;
+    let guard = holder.lock(KEY).await.expect("a free lock");
+    let mut turns = Turns::default();
+    turns.request(waiter.lock(KEY), "waiter");
+    until_queued(server, 1).await;
+    (guard, turns, both.clone())
 }
 
 /// One turn, with its waiter and the lock as seen from inside.

@@ -18,9 +18,8 @@ pub(crate) fn all(args: &[String]) -> Result<()> {
     // All tests are built first, so that no run waits for the build of another. The runs report a failed build.
     let _ = build();
     let beside = BESIDE.map(|tests| {
-        let mut command = tests_of(&["--test", tests], args);
-        spread(&mut command, 4);
-        Beside::start(command)
+        let command = tests_of(&["--test", tests]);
+        Beside::start(passing(command, 4, args))
     });
     let others = run_to_the_end(&mut others(args));
     all_of([others].into_iter().chain(beside.map(Beside::finish)))
@@ -30,7 +29,7 @@ pub(crate) fn all(args: &[String]) -> Result<()> {
 pub(crate) fn build() -> Result<()> {
     let beside = BESIDE.iter().flat_map(|tests| ["--test", tests]);
     let all: Vec<_> = OTHERS.into_iter().chain(beside).collect();
-    run(tests_of(&all, &[]).arg("--no-run"))
+    run(tests_of(&all).arg("--no-run"))
 }
 
 /// The tests on servers, and those of the command line. They wait most of the time.
@@ -54,19 +53,22 @@ fn others(args: &[String]) -> [Command; 2] {
     ];
     let mut examples = cargo(&["test", "--all-features", "--no-fail-fast", "--doc"]);
     examples.args(PACKAGES.iter().flat_map(|name| ["--package", name]));
-    [tests_of(&OTHERS, args), passing(examples, args)]
+    [
+        passing(tests_of(&OTHERS), 2, args),
+        passing(examples, 2, args),
+    ]
 }
 
 /// The run of the tests of these targets. It includes all members, so that each crate is built once.
-fn tests_of(targets: &[&str], args: &[String]) -> Command {
+fn tests_of(targets: &[&str]) -> Command {
     let mut command = cargo(&["test", "--workspace", "--all-features", "--no-fail-fast"]);
     command.args(targets);
-    passing(command, args)
+    command
 }
 
-/// The command with the arguments for the test binaries.
-fn passing(mut command: Command, args: &[String]) -> Command {
-    spread(&mut command, 2);
+/// The command with so many tests at a time for each core, and with the arguments for the test binaries.
+fn passing(mut command: Command, each: usize, args: &[String]) -> Command {
+    spread(&mut command, each);
     if !args.is_empty() {
         command.arg("--").args(args);
     }

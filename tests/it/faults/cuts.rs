@@ -4,18 +4,10 @@ use std::time::Duration;
 
 use crate::support::rig::KEY;
 use crate::support::{
-    DEADLINE, RedisServer, Turns, eventually, patient, patient_at, processes, until_queued, within,
+    DEADLINE, RedisServer, Turns, eventually, held_and_wanted, only_by_events, patient, processes,
+    within,
 };
-use reentry::LocksBuilder;
 use tokio::join;
-
-/// A time that is longer than a test, so that it lets no waiter in.
-const HEARTBEAT: Duration = Duration::from_secs(60);
-
-fn unhurried_at(url: &str) -> LocksBuilder {
-    let builder = patient_at(url).ttl(10 * HEARTBEAT).__heartbeat(HEARTBEAT);
-    builder.turns(0).wait(Duration::MAX)
-}
 
 #[tokio::test]
 async fn a_connection_for_commands_that_is_cut_is_replaced() {
@@ -37,11 +29,8 @@ async fn a_connection_for_commands_that_is_cut_is_replaced() {
 #[tokio::test]
 async fn no_wake_is_lost_while_an_inbox_is_away() {
     let server = RedisServer::start().await;
-    let [holder, waiter] = processes(&unhurried_at(&server.url())).await;
-    let guard = holder.lock(KEY).await.unwrap();
-    let mut turns = Turns::default();
-    turns.request(waiter.lock(KEY), "waiter");
-    until_queued(&server, 1).await;
+    let builder = only_by_events(&server).turns(0);
+    let (guard, mut turns, _locks) = held_and_wanted(&server, &builder).await;
     let open = async || server.subscriptions().await.len() == 2;
     eventually(DEADLINE, "the inboxes are open", open).await;
     server.ask("ACL SETUSER default -subscribe").await;
@@ -54,7 +43,7 @@ async fn no_wake_is_lost_while_an_inbox_is_away() {
 #[tokio::test]
 async fn turns_go_on_while_all_connections_are_cut_again_and_again() {
     let server = RedisServer::start().await;
-    let crowded = processes::<2>(&unhurried_at(&server.url())).await;
+    let crowded = processes::<2>(&only_by_events(&server).turns(0)).await;
     let mut turns = Turns::default();
     for number in 0..25 {
         for locks in &crowded {

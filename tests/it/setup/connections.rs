@@ -1,29 +1,12 @@
 //! The connections of a process: one for commands, and one for messages. Both use RESP2, which every server and proxy has.
 
-use std::time::Duration;
-
-use crate::support::rig::KEY;
-use crate::support::{
-    DEADLINE, RedisServer, Turns, eventually, patient_at, processes, until_queued,
-};
-use reentry::LocksBuilder;
-
-/// A time that is longer than a test, so that it lets no waiter in.
-const HEARTBEAT: Duration = Duration::from_secs(60);
-
-fn unhurried_at(url: &str) -> LocksBuilder {
-    let builder = patient_at(url).ttl(10 * HEARTBEAT).__heartbeat(HEARTBEAT);
-    builder.wait(Duration::MAX)
-}
+use crate::support::{DEADLINE, RedisServer, eventually, held_and_wanted, only_by_events};
 
 #[tokio::test]
 async fn a_process_has_two_and_a_waiter_is_woken_by_a_message() {
     let server = RedisServer::start().await;
-    let [holder, waiter] = processes(&unhurried_at(&server.url())).await;
-    let guard = holder.lock(KEY).await.unwrap();
-    let mut turns = Turns::default();
-    turns.request(waiter.lock(KEY), "waiter");
-    until_queued(&server, 1).await;
+    let builder = only_by_events(&server);
+    let (guard, mut turns, _locks) = held_and_wanted(&server, &builder).await;
     server.until_listening(2).await;
     // Each of the two has sent one request, and the waiter one more when its inbox was open.
     let asked = async || server.commandstats().await.get("evalsha") >= Some(&3);
@@ -57,11 +40,8 @@ async fn clients(server: &RedisServer, of_type: &str) -> usize {
 async fn waiters_get_in_where_there_are_no_messages() {
     let without = ["HELLO", "SUBSCRIBE"].map(|name| ["--rename-command", name, ""]);
     let server = RedisServer::start_with(&without.concat()).await;
-    let [holder, waiter] = processes(&unhurried_at(&server.url())).await;
-    let guard = holder.lock(KEY).await.unwrap();
-    let mut turns = Turns::default();
-    turns.request(waiter.lock(KEY), "waiter");
-    until_queued(&server, 1).await;
+    let builder = only_by_events(&server);
+    let (guard, mut turns, _locks) = held_and_wanted(&server, &builder).await;
     guard.release().await.unwrap();
     assert_eq!(turns.names().await, ["waiter"]);
 }
