@@ -242,17 +242,15 @@ impl Subscriber {
     /// Delivers the messages until the connection has died, or another server has taken the place of its server.
     async fn keep(&self, mut server: Server, subscribed: PubSub) {
         let (mut requests, mut messages) = subscribed.split();
-        {
-            let mut ends = pin!(self.until_dead(&mut server, &mut requests));
-            loop {
-                select! {
-                    biased;
-                    message = messages.next() => match message {
-                        Some(message) => self.deliver(&message),
-                        None => break,
-                    },
-                    () = &mut ends => break,
-                }
+        let mut ends = pin!(self.until_dead(&mut server, &mut requests));
+        loop {
+            select! {
+                biased;
+                message = messages.next() => match message {
+                    Some(message) => self.deliver(&message),
+                    None => break,
+                },
+                () = &mut ends => break,
             }
         }
     }

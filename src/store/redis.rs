@@ -115,19 +115,19 @@ impl RedisStore {
         }
         let counted = Batches::count(&self.batches);
         // Each future has its own size: that of a request alone is larger, and that of a cluster the largest.
-        match (self.servers.clone(), self.batches.are_joined_by(&verb)) {
-            (Servers::One(server), false) => Box::pin(async move {
+        match (self.servers.clone(), self.batches.short(&verb)) {
+            (Servers::One(server), None) => Box::pin(async move {
                 let _counted = counted;
                 read(&verb, server.ask(&verb.call()).await?, || server.endpoint())
             }),
-            (Servers::Cluster(cluster), false) => Box::pin(async move {
+            (Servers::Cluster(cluster), None) => Box::pin(async move {
                 let _counted = counted;
                 read(&verb, cluster.ask(&verb.call()).await?, || {
                     cluster.endpoint()
                 })
             }),
-            (servers, true) => Box::pin(async move {
-                let reply = match counted.ask_together(&verb).await {
+            (servers, Some(short)) => Box::pin(async move {
+                let reply = match counted.ask_together(short).await {
                     Some(outcome) => outcome?,
                     None => Box::pin(servers.ask(&verb.call())).await?,
                 };

@@ -23,7 +23,7 @@ use crate::base::background::AbortOnDrop;
 use crate::base::error::{Effect, StoreError};
 use crate::base::sync::{Mutex, after_others};
 use crate::redis::Servers;
-use crate::redis::failure::may_be_about_one_key;
+use crate::redis::failure::{RUNTIME_ENDED, may_be_about_one_key};
 use crate::store::verbs::Verb;
 
 /// The number of requests in flight from which on no further batch is sent. So the limit of a batch begins when the
@@ -80,15 +80,22 @@ impl Batches {
         self.in_flight.load(Relaxed) < IN_FLIGHT
     }
 
-    /// Returns whether a request that was counted travels with others.
-    pub(super) fn are_joined_by(&self, verb: &impl Verb) -> bool {
-        verb.goes_with_others() || self.is_busy()
+    /// The request in its form for a batch, if it travels with others. It was counted.
+    pub(super) fn short(&self, verb: &impl Verb) -> Option<Short> {
+        let travels = verb.goes_with_others() || self.is_busy();
+        travels.then(|| verb.short()).flatten()
     }
 
     /// Returns whether other requests are in flight with which one could travel. In a cluster a batch has the keys of
     /// one slot, so only requests that were made together have a chance.
     fn is_busy(&self) -> bool {
         self.in_flight.load(Relaxed) > self.together_from && matches!(self.servers, Servers::One(_))
+    }
+
+    /// The error of a request whose task has ended with its runtime.
+    fn runtime_ended(&self) -> StoreError {
+        let (verb, endpoint) = (batch::lua().verb(), self.servers.endpoint());
+        StoreError::new(verb, &endpoint, Effect::Unknown, RUNTIME_ENDED)
     }
 
     /// Collects a request for the next batch. Its caller gets no reply if the runtime ends.
@@ -130,10 +137,10 @@ impl Batches {
 pub(super) struct Counted(Arc<Batches>);
 
 impl Counted {
-    /// Sends a request with others. `None` if it must be sent alone: it has no short form, or nothing was executed.
-    pub(super) async fn ask_together(&self, verb: &impl Verb) -> Option<Result<Value, StoreError>> {
-        let reply = self.0.collect(verb.short()?).await;
-        match reply.unwrap_or_else(|_ended| Err(runtime_ended())) {
+    /// Sends a request with others. `None` if it must be sent alone, because nothing was executed.
+    pub(super) async fn ask_together(&self, request: Short) -> Option<Result<Value, StoreError>> {
+        let reply = self.0.collect(request).await;
+        match reply.unwrap_or_else(|_ended| Err(self.0.runtime_ended())) {
             Ok(Value::Int(0)) => None,
             // The server has rejected all of them, maybe because of one.
             Err(error) if may_be_about_one_key(&error) => None,
@@ -228,12 +235,6 @@ fn split(mut requests: Vec<Collected>, is_by_slot: bool) -> Vec<Vec<Collected>> 
         batches.push(batch);
     }
     batches
-}
-
-/// The error of a request whose task has ended with its runtime.
-fn runtime_ended() -> StoreError {
-    let cause = "the runtime that sent the request has ended";
-    StoreError::new("batch", &Arc::from("the server"), Effect::Unknown, cause)
 }
 
 /// Ends the wait of the callers whose requests were not sent when the task ends.
