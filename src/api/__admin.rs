@@ -14,12 +14,13 @@ use uuid::Uuid;
 use crate::api::admin::{DESCRIBED_WITHIN, LockInfo};
 use crate::api::builder::LocksBuilder;
 use crate::api::locks::{Locks, on};
+use crate::base::background::AbortOnDrop;
 use crate::base::error::{LockError, LostReason};
 use crate::base::process::{Process, ProcessId};
 use crate::hold::held::Held;
 use crate::redis::Origin;
 use crate::redis::address::{Address, Place};
-use crate::redis::driver::{self, DriverTask};
+use crate::redis::driver;
 use crate::redis::failure;
 use crate::store::records::{Enclosing, TOMBSTONES_FROM};
 use crate::store::redis::names::Entries;
@@ -214,7 +215,7 @@ pub struct Server(Address);
 #[derive(Clone)]
 pub struct Connection {
     driver: MultiplexedConnection,
-    _task: Arc<DriverTask>,
+    _task: Arc<AbortOnDrop>,
 }
 
 impl Server {

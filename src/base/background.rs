@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker, ready};
 use std::thread;
 
 use tokio::runtime::Handle;
-use tokio::task::AbortHandle;
+use tokio::task::JoinHandle;
 
 use crate::base::metrics;
 
@@ -93,11 +93,16 @@ impl<T: Send + 'static> Drop for FinishInBackground<T> {
 }
 
 /// Aborts a task when it is dropped, for example with the connection that the task is about.
-pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
+pub(crate) struct AbortOnDrop(pub(crate) JoinHandle<()>);
 
 impl AbortOnDrop {
     pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self(tokio::spawn(work).abort_handle())
+        Self(tokio::spawn(work))
+    }
+
+    /// Waits until the task has ended.
+    pub(crate) async fn ended(&mut self) {
+        let _ = (&mut self.0).await;
     }
 }
 

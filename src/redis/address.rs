@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+#[cfg(feature = "tls")]
+use std::sync::OnceLock;
 
 use redis::{
     ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo,
@@ -13,8 +15,6 @@ use redis::{
 #[cfg(feature = "tls")]
 use rustls::ClientConfig;
 
-#[cfg(feature = "tls")]
-use super::certificates::Certificates;
 #[cfg(feature = "credentials")]
 use super::credentials::Credentials;
 use crate::base::error::LockError;
@@ -81,9 +81,9 @@ pub(crate) struct Address {
     pub(crate) info: ConnectionInfo,
     /// Host and port for messages, without the password.
     pub(crate) endpoint: Arc<str>,
-    /// How TLS is spoken, if it is.
+    /// How TLS is spoken. Without certificates of the program, those of the system are read for the first connection.
     #[cfg(feature = "tls")]
-    pub(crate) tls: Option<Arc<ClientConfig>>,
+    pub(crate) tls: Arc<OnceLock<Arc<ClientConfig>>>,
     /// The credentials that replace those in `info`.
     #[cfg(feature = "credentials")]
     pub(crate) credentials: Option<Credentials>,
@@ -101,7 +101,7 @@ impl Address {
             endpoint: endpoint.into(),
             info,
             #[cfg(feature = "tls")]
-            tls: None,
+            tls: Arc::default(),
             #[cfg(feature = "credentials")]
             credentials: None,
         }
@@ -114,6 +114,10 @@ impl Address {
         };
         let is_tls = matches!(parsed.scheme(), "rediss" | "valkeys");
         if is_tls {
+            if cfg!(not(feature = "tls")) {
+                let reason = "it requires TLS: enable the feature `tls` of this crate";
+                return Err(refused(reason));
+            }
             // The driver reads the rest of the URL, and opens no socket.
             let _ = parsed.set_scheme("redis");
         }
@@ -156,32 +160,24 @@ impl Address {
             return Err(refused("its path and `db` name two databases"));
         }
         let settings = settings(given).set_db(database);
-        let address = Self::new(info.set_redis_settings(settings));
-        if is_tls {
-            address.with_tls()
-        } else {
-            Ok(address)
-        }
-    }
-
-    #[cfg(feature = "tls")]
-    fn with_tls(mut self) -> Result<Self, LockError> {
-        if let ConnectionAddr::Tcp(host, port) = self.info.addr().clone() {
-            self.info = self.info.set_addr(ConnectionAddr::TcpTls {
+        let mut address = Self::new(info.set_redis_settings(settings));
+        if let ConnectionAddr::Tcp(host, port) = address.info.addr().clone()
+            && is_tls
+        {
+            address.info = address.info.set_addr(ConnectionAddr::TcpTls {
                 host,
                 port,
                 insecure: false,
                 tls_params: None,
             });
         }
-        self.tls = Some(Certificates::new().config()?);
-        Ok(self)
+        Ok(address)
     }
 
-    #[cfg(not(feature = "tls"))]
-    fn with_tls(self) -> Result<Self, LockError> {
-        let reason = "it requires TLS: enable the feature `tls` of this crate";
-        Err(refused(reason))
+    /// Returns whether its servers are connected to through TLS.
+    #[cfg(feature = "tls")]
+    pub(crate) fn is_tls(&self) -> bool {
+        matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
     }
 
     /// This address with other settings.
@@ -210,7 +206,7 @@ impl Address {
             endpoint: place.to_string().into(),
             info: self.info.clone().set_addr(addr),
             #[cfg(feature = "tls")]
-            tls: self.tls.clone(),
+            tls: Arc::clone(&self.tls),
             #[cfg(feature = "credentials")]
             credentials: self.credentials.clone(),
         }

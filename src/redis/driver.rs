@@ -14,9 +14,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 #[cfg(unix)]
 use tokio::net::UnixStream;
 use tokio::net::{TcpStream, lookup_host};
-use tokio::task::JoinHandle;
 
 use super::address::Address;
+use crate::base::background::AbortOnDrop;
 use crate::base::process;
 use crate::redis::failure::within;
 
@@ -24,28 +24,13 @@ use crate::redis::failure::within;
 /// waits for room, and is not polled when it gets some, would keep the room from all requests behind it.
 const UNSENT: usize = 1 << 20;
 
-/// The task that reads and writes the socket of a connection. It ends with the connection, and the connection with it.
-pub(crate) struct DriverTask(JoinHandle<()>);
-
-impl DriverTask {
-    /// Waits until the connection has ended.
-    pub(crate) async fn ended(&mut self) {
-        let _ = (&mut self.0).await;
-    }
-}
-
-impl Drop for DriverTask {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
-
 /// Connects to one server within this time. The driver does not limit the response time: its callers do. `CLIENT LIST`
-/// shows the connection under the name of this process.
+/// shows the connection under the name of this process. The task reads and writes its socket: it ends with the
+/// connection, and the connection with it.
 pub(crate) async fn connect(
     address: &Address,
     limit: Duration,
-) -> Result<(MultiplexedConnection, DriverTask), RedisError> {
+) -> Result<(MultiplexedConnection, AbortOnDrop), RedisError> {
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
         .set_pipeline_buffer_size(UNSENT);
@@ -59,7 +44,7 @@ pub(crate) async fn connect(
         MultiplexedConnection::new_with_config(login, socket, config).await
     };
     let (driver, driving) = within(limit, connecting).await?;
-    let task = DriverTask(tokio::spawn(driving));
+    let task = AbortOnDrop::spawn(driving);
     // No request waits for the response. A server may reject it.
     let naming = name(driver.clone(), limit);
     tokio::spawn(async move { drop(naming.await) });
@@ -100,14 +85,26 @@ async fn open_socket(address: &Address) -> io::Result<Box<dyn Socket>> {
         ConnectionAddr::Tcp(host, port) => Ok(Box::new(open_tcp(host, *port).await?)),
         #[cfg(feature = "tls")]
         ConnectionAddr::TcpTls { host, port, .. } => {
+            use std::sync::Arc;
+
             use rustls::pki_types::ServerName;
             use tokio_rustls::TlsConnector;
 
-            let config = address.tls.clone().ok_or(io::ErrorKind::Unsupported)?;
+            use crate::redis::certificates::Certificates;
+
+            let config = match address.tls.get() {
+                Some(config) => config,
+                None => {
+                    let of_system = Certificates::new().config().map_err(io::Error::other)?;
+                    address.tls.get_or_init(|| of_system)
+                }
+            };
             let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
             let tcp = open_tcp(host, *port).await?;
             Ok(Box::new(
-                TlsConnector::from(config).connect(name, tcp).await?,
+                TlsConnector::from(Arc::clone(config))
+                    .connect(name, tcp)
+                    .await?,
             ))
         }
         #[cfg(unix)]

@@ -93,11 +93,11 @@ impl Login {
         origin.map(|mut address, is_sentinel| {
             #[cfg(feature = "tls")]
             if let Some(certificates) = &self.certificates {
-                if address.tls.is_none() {
+                if !address.is_tls() {
                     let needed = "the certificates require TLS: use a `rediss://` URL";
                     return Err(LockError::config(needed));
                 }
-                address.tls = Some(certificates.config()?);
+                address.tls = Arc::new(certificates.config()?.into());
             }
             if is_sentinel {
                 return Ok(address);

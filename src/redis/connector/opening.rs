@@ -16,7 +16,6 @@ use crate::base::error::{Effect, StoreError};
 use crate::base::process::ProcessId;
 use crate::base::timer::sleep;
 use crate::redis::confirmer::{Confirmer, ReplicationId};
-use crate::redis::driver::DriverTask;
 use crate::redis::failure::{refuses_all, within};
 use crate::redis::introduction;
 use crate::redis::source::{open, refused};
@@ -110,7 +109,7 @@ impl Connector {
     fn watch(
         self: &Arc<Self>,
         number: u64,
-        mut task: DriverTask,
+        mut task: AbortOnDrop,
         moved: impl Future<Output = ()> + Send + 'static,
     ) -> AbortOnDrop {
         let given_up = GiveUpOnDrop(Arc::downgrade(self), number);

@@ -31,10 +31,6 @@ fn words(address: &Address) -> Words<'_> {
     (settings.username(), settings.password())
 }
 
-fn is_tls(address: &Address) -> bool {
-    matches!(address.info.addr(), ConnectionAddr::TcpTls { .. })
-}
-
 #[test]
 fn sentinels_are_a_list_of_hosts_with_or_without_ports() {
     for (hosts, expected) in [
@@ -185,7 +181,7 @@ fn tls_is_spoken_to_the_servers_and_to_the_sentinels() {
     ] {
         let set = sentinels(url);
         assert_eq!(
-            (is_tls(&set.server), is_tls(&set.sentinel)),
+            (set.server.is_tls(), set.sentinel.is_tls()),
             (server, sentinel),
             "{url}"
         );
