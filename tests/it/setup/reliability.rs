@@ -5,6 +5,14 @@ use std::path::{Path, PathBuf};
 
 use crate::ROOT;
 
+/// The pages that name tests and files.
+const PAGES: [&str; 4] = [
+    "reliability.md",
+    "topologies.md",
+    "operations.md",
+    "found.md",
+];
+
 fn page(name: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join("docs").join(name)).unwrap()
 }
@@ -33,11 +41,10 @@ fn file(module: &str) -> PathBuf {
 
 #[test]
 fn every_test_that_the_pages_name_is_there() {
-    let pages = ["reliability.md", "topologies.md", "operations.md"];
-    let [reliability, topologies, operations] = pages.map(|it| named(&page(it)));
+    let [reliability, topologies, operations, found] = PAGES.map(|it| named(&page(it)));
     assert!(reliability.len() > 30, "{reliability:?}");
     assert!(topologies.len() > 20, "{topologies:?}");
-    let further = topologies.into_iter().chain(operations);
+    let further = topologies.into_iter().chain(operations).chain(found);
     for (module, test) in reliability.into_iter().chain(further) {
         let file = file(&module);
         let source = fs::read_to_string(&file);
@@ -49,7 +56,7 @@ fn every_test_that_the_pages_name_is_there() {
 
 #[test]
 fn every_file_that_the_pages_name_is_there() {
-    for page in ["reliability.md", "topologies.md", "operations.md"].map(page) {
+    for page in PAGES.map(page) {
         let code = page.split('`').skip(1).step_by(2);
         let files = code.filter(|code| code.ends_with(".rs") && code.contains('/'));
         for file in files {
