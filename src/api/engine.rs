@@ -1,19 +1,4 @@
 //! The state that the clones of one `Locks` share. [`entering`] turns a request into an entry.
-//!
-//! The path of a key through the files:
-//!
-//! 1. `api/with_lock.rs` or `api/guard.rs`: the future that a caller awaits.
-//! 2. `api/engine/entering.rs`: the keys and the terms. `hold/scope.rs` knows what enclosing calls hold.
-//! 3. `api/engine/acquiring.rs`: the locks that no enclosing call holds, in their order.
-//! 4. `queue/queue.rs`, `wait.rs`: a caller waits in its process. `alone.rs` if there is no other, else
-//!    `local_queue.rs`.
-//! 5. `queue/request.rs`, `store/mod.rs`, `store/verbs/acquire.rs`, `lua/acquire.lua`: the request to the store.
-//! 6. `store/redis.rs`, `redis/connector.rs`, `connector/connection.rs`, `redis/script.rs`: the connection, in both
-//!    directions.
-//! 7. `queue/waiter.rs`, `grant.rs`: the meaning of the reply, which is a grant.
-//! 8. `hold/entry.rs`, `hold.rs`, `renewals.rs`: the hold is entered, and renewed while it lasts.
-//! 9. `hold/body.rs`, `scope.rs`, `abort.rs`: the body runs inside the chain, and is aborted if its locks are lost.
-//! 10. `hold/exit.rs`, `queue/releasing.rs`, `store/verbs/release.rs`: the hold ends, and the next waiter has the lock.
 
 use std::fmt;
 use std::sync::atomic::AtomicBool;

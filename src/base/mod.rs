@@ -1,21 +1,21 @@
 //! The lowest layer: names, errors, options and time, and the events, spans and metrics that all other layers report.
 
-pub(crate) mod activity;
-pub(crate) mod background;
-pub(crate) mod backoff;
-pub(crate) mod error;
-pub(crate) mod error_details;
-pub(crate) mod events;
-pub(crate) mod fence;
-pub(crate) mod holder;
-pub(crate) mod id;
-pub(crate) mod key;
-pub(crate) mod metrics;
-pub(crate) mod option_types;
-pub(crate) mod options;
-pub(crate) mod process;
-pub(crate) mod shown;
-pub(crate) mod span;
-pub(crate) mod sync;
-pub(crate) mod time;
-pub(crate) mod timer;
+pub(crate) mod activity; // the count of work in progress, for which `close` waits
+pub(crate) mod background; // work that is finished even if no caller waits for it
+pub(crate) mod backoff; // the increasing pauses between attempts
+pub(crate) mod error; // `LockError` and `StoreError`
+pub(crate) mod error_details; // the details of an error: a failure, a loss, a deadlock
+pub(crate) mod events; // the `tracing` events, and the metrics that are counted with them
+pub(crate) mod fence; // the SQL with which a database rejects a stale holder
+pub(crate) mod holder; // a holder of a lock, as the store describes it
+pub(crate) mod id; // owners, holds, inboxes and fencing tokens
+pub(crate) mod key; // the names of locks, their validation and their slots
+pub(crate) mod metrics; // what the feature `metrics` records
+pub(crate) mod option_types; // options that are neither durations nor numbers
+pub(crate) mod options; // the options, their defaults and their checks
+pub(crate) mod process; // the process of a call graph, and its description
+pub(crate) mod shown; // texts of others, in the form in which they are shown
+pub(crate) mod span; // the spans `lock.wait` and `lock.hold`
+pub(crate) mod sync; // a mutex, and the wait for a change by another task
+pub(crate) mod time; // the times of a lease, and the clock of the store
+pub(crate) mod timer; // timers that follow their future from runtime to runtime

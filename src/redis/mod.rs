@@ -4,27 +4,27 @@
 //! [`Servers::ask`] sends a call. The [generation](common::Generation) says when what a server has said may no longer
 //! hold. An [`Inbox`] brings messages.
 
-pub(crate) mod address;
-mod ask_most;
-mod attempt;
+pub(crate) mod address; // the address of one server
+mod ask_most; // one question to several servers, of which most must answer
+mod attempt; // an attempt that all callers wait for
 #[cfg(feature = "tls")]
-mod certificates;
-mod cluster;
-pub(crate) mod common;
-mod confirmer;
-mod connector;
+mod certificates; // the program's own certificates for TLS
+mod cluster; // which server has a slot, and a connector for each
+pub(crate) mod common; // what the connectors of one store share: its generation
+mod confirmer; // the wait until replicas have what a server has executed
+mod connector; // the connection for commands to one server
 #[cfg(feature = "credentials")]
-mod credentials;
-pub(crate) mod driver;
-pub(crate) mod failure;
-mod inbox;
-pub(crate) mod introduction;
-mod mistake;
-pub(crate) mod origin;
-mod script;
-mod sentinels;
-pub(crate) mod servers;
-pub(crate) mod source;
+mod credentials; // credentials that change while the program runs
+pub(crate) mod driver; // the socket of a connection, and its task
+pub(crate) mod failure; // what an error says about what was executed
+mod inbox; // the subscription that brings messages
+pub(crate) mod introduction; // the description that a process sends to a server
+mod mistake; // errors that are mistakes in the program or a setting
+pub(crate) mod origin; // the servers that a URL names, and the login to them
+mod script; // a script, and one call of it
+mod sentinels; // the primary that the sentinels name
+pub(crate) mod servers; // one server at a time, or those of a cluster
+pub(crate) mod source; // what opens connections to one place
 
 #[cfg(feature = "tls")]
 pub use self::certificates::Certificates;

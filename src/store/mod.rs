@@ -19,16 +19,16 @@ use crate::redis::failure;
 #[cfg(test)]
 #[path = "../../tests/contract/mod.rs"]
 mod contract;
-pub(crate) mod descriptions;
+pub(crate) mod descriptions; // the descriptions of the processes in a lock
 #[cfg(test)]
 #[path = "../../tests/differential/mod.rs"]
 mod differential;
-pub(crate) mod memory;
-pub(crate) mod records;
-pub(crate) mod redis;
-pub(crate) mod verbs;
+pub(crate) mod memory; // locks in the memory of this process
+pub(crate) mod records; // the values that the verbs and both stores share
+pub(crate) mod redis; // locks in Redis: keys, scripts, messages, batches
+pub(crate) mod verbs; // the requests to a store, one in each file
 #[cfg(any(test, feature = "test-util"))]
-pub(crate) mod wire;
+pub(crate) mod wire; // what a test puts before an in-memory store
 
 pub(crate) use self::memory::MemoryStore;
 pub(crate) use self::records::{

@@ -163,6 +163,7 @@ mod setup {
     mod support_works;
     #[cfg(feature = "tls")]
     mod tls;
+    mod way;
 }
 
 #[cfg(feature = "macros")]
