@@ -251,7 +251,7 @@ impl Server {
         let (driver, task) = driver::connect(&self.0, limit).await?;
         Ok(Connection {
             driver,
-            _task: Arc::new(task),
+            _task: Arc::new(task.task),
         })
     }
 }

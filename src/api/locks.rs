@@ -60,8 +60,11 @@ impl Locks {
     /// call waits for its turn, for 60 s by default. While the body runs, the lease is renewed. If the lock is lost
     /// nevertheless, the body is dropped, and the call fails with [`LockError::Lost`].
     ///
-    /// The body's output is returned when the release is confirmed, or at the latest after the response timeout (1 s by
-    /// default). In the second case, the release continues in the background.
+    /// The body's output is returned when the release was written to the server's socket, without waiting for the
+    /// answer: a lock costs its caller one round trip. The program may end right after it. If the socket takes nothing,
+    /// the output is returned after the response timeout at the latest (1 s by default), and the release continues in
+    /// the background. A loss that only the release finds is an event. [`LockGuard::release`](crate::LockGuard::release)
+    /// waits for the answer, and reports it.
     ///
     /// A task that the body spawns with `tokio::spawn` is another caller. A task of [`spawn`](crate::spawn) belongs to
     /// the call graph. If such a task is still running at the end of the body, the output is returned immediately, and

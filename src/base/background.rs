@@ -6,6 +6,7 @@ use std::thread;
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
+use tokio::task::coop::unconstrained;
 
 use crate::base::metrics;
 
@@ -55,6 +56,22 @@ impl<T: Send + 'static> FinishInBackground<T> {
             work: Some(Box::pin(work)),
             runtime,
             is_in_memory,
+        }
+    }
+
+    /// Polls the work for nobody, who is not woken. This ends it if it was waiting for something that has happened.
+    /// Otherwise the work no longer wakes a waiter that has polled it before.
+    pub(crate) fn poll_once(&mut self) {
+        let mut cx = Context::from_waker(Waker::noop());
+        let _ = Pin::new(&mut unconstrained(self)).poll(&mut cx);
+    }
+
+    /// Takes the work from its waiter.
+    pub(crate) fn take(&mut self) -> Self {
+        Self {
+            work: self.work.take(),
+            runtime: self.runtime.take(),
+            is_in_memory: self.is_in_memory,
         }
     }
 }

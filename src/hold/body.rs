@@ -133,7 +133,7 @@ pub(crate) enum EnteredBody<F: Future> {
         entries: Entries,
         loss: Loss,
     },
-    /// The body has ended, and the holds that end with it are being released.
+    /// The body has ended, and the releases of the holds that end with it are being written.
     Leaving {
         exit: Exit,
         output: Option<F::Output>,
@@ -203,13 +203,11 @@ impl<F: Future> Future for EnteredBody<F> {
                     }
                 }
                 EnteredBodyProjection::Leaving { exit, output } => {
-                    let left = ready!(Pin::new(exit).poll(cx));
-                    // Only the loss of a lock may replace the output of the body (P13).
-                    match (left.err().filter(LockError::is_lost), output.take()) {
-                        (None, Some(output)) => return Poll::Ready(Ok(output)),
-                        (Some(error), _) => self.as_mut().fail(error),
-                        (None, None) => return Poll::Pending,
-                    }
+                    // Whatever becomes of the release, it came after the body (P13).
+                    let _ = ready!(Pin::new(exit).poll(cx));
+                    return output
+                        .take()
+                        .map_or(Poll::Pending, |output| Poll::Ready(Ok(output)));
                 }
                 EnteredBodyProjection::Failing(failing) => {
                     return Pin::new(failing).poll(cx).map(Err);

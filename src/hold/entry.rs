@@ -161,7 +161,7 @@ impl Entry {
         must_abort(self.holds.iter())
     }
 
-    /// Leaves each hold. Those that end this way are released together.
+    /// Leaves each hold. Those that end this way are released together, and the exit waits for the answers.
     #[inline]
     pub(crate) fn exit(mut self) -> Exit {
         let mut exit = Exit::default();
@@ -169,9 +169,9 @@ impl Entry {
         exit
     }
 
-    /// Leaves the holds of several entries.
+    /// Leaves the holds of several entries. The exit waits until the releases are written.
     pub(crate) fn exit_all(mut entries: Entries) -> Exit {
-        let mut exit = Exit::default();
+        let mut exit = Exit::without_answers();
         entries.iter_mut().for_each(|entry| entry.leave(&mut exit));
         exit
     }

@@ -14,6 +14,7 @@ use crate::base::background::FinishInBackground;
 use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::timer::{Sleep, after, sleep_until};
+use crate::base::written::Written;
 use crate::hold::depth::EntryKind;
 use crate::hold::hold::Hold;
 use crate::hold::renewals::RenewalSchedule;
@@ -44,7 +45,8 @@ fn end(hold: &Arc<Hold>, renewals: &RenewalSchedule, now: Instant) -> Option<End
             with_others: hold.group.is_some(),
             ..grant.release()
         };
-        let releasing = queues.release(hold.key(), release);
+        let written = Written::default();
+        let releasing = queues.release(hold.key(), release, Some(written.clone()));
         let of = Arc::clone(hold);
         // An async block would store the future of the release twice.
         let released = releasing.map(move |released| {
@@ -56,6 +58,7 @@ fn end(hold: &Arc<Hold>, renewals: &RenewalSchedule, now: Instant) -> Option<End
         let is_in_memory = renewals.store().is_memory();
         Some(EndedHold {
             hold: Arc::clone(hold),
+            written,
             release: FinishInBackground::new(removed.runtime, is_in_memory, released),
         })
     };
@@ -72,13 +75,14 @@ pub(super) fn give_up(hold: &Arc<Hold>, renewals: &RenewalSchedule) {
     }
 }
 
-/// The exit from holds. Waits until the store knows that those that have ended are released, for at most the response
-/// timeout. After that, and if it is dropped, the releases continue in the background (P13).
+/// The exit from holds. Waits for the releases of those that have ended, for at most the response timeout. After that, and
+/// if it is dropped, the releases continue in the background (P13).
 ///
 /// Fails if a lock turns out to have been lost and this must end the body. Also fails if the store rejects a release. A
-/// loss takes precedence over any other failure.
+/// loss takes precedence over any other failure. An exit that does not wait for the answers learns of neither.
 #[derive(Default)]
 pub(crate) struct Exit {
+    awaits: Awaits,
     /// The holds whose releases have not ended.
     ended: SmallVec<[EndedHold; 1]>,
     /// The instant until which it waits.
@@ -90,13 +94,49 @@ pub(crate) struct Exit {
     failure: Option<Box<LockError>>,
 }
 
+/// What an exit waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Awaits {
+    /// The releases are answered.
+    #[default]
+    Answers,
+    /// They are written: the store gets them even if this process ends now.
+    Writes,
+}
+
 /// A hold that has ended, and its release.
 struct EndedHold {
     hold: Arc<Hold>,
+    written: Written,
     release: FinishInBackground<Result<(), LockError>>,
 }
 
+impl EndedHold {
+    /// Ready if the exit has nothing left to wait for.
+    fn poll(&mut self, awaits: Awaits, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
+        if awaits == Awaits::Answers {
+            return Pin::new(&mut self.release).poll(cx);
+        }
+        if !self.written.is_set() {
+            if Pin::new(&mut self.release).poll(cx).is_ready() {
+                return Poll::Ready(Ok(()));
+            }
+            ready!(self.written.poll(cx));
+        }
+        self.written.leave(self.release.take());
+        Poll::Ready(Ok(()))
+    }
+}
+
 impl Exit {
+    /// An exit that waits until the releases are written.
+    pub(super) fn without_answers() -> Self {
+        Self {
+            awaits: Awaits::Writes,
+            ..Self::default()
+        }
+    }
+
     /// Ends a hold that has no entry and no member any more.
     #[inline]
     pub(super) fn end(&mut self, hold: &Arc<Hold>, renewals: &RenewalSchedule) {
@@ -122,19 +162,18 @@ impl Future for Exit {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        this.ended.retain(|ended| {
-            let released = match Pin::new(&mut ended.release).poll(cx) {
-                Poll::Pending => return true,
-                Poll::Ready(released) => released,
-            };
-            if let Err(error) = released {
-                let counts = |known: &LockError| error.is_lost() && !known.is_lost();
-                if this.failure.as_deref().is_none_or(counts) {
-                    this.failure = Some(Box::new(error));
+        this.ended
+            .retain(|ended| match ended.poll(this.awaits, cx) {
+                Poll::Pending => true,
+                Poll::Ready(Ok(())) => false,
+                Poll::Ready(Err(error)) => {
+                    let counts = |known: &LockError| error.is_lost() && !known.is_lost();
+                    if this.failure.as_deref().is_none_or(counts) {
+                        this.failure = Some(Box::new(error));
+                    }
+                    false
                 }
-            }
-            false
-        });
+            });
         if !this.ended.is_empty() {
             let is_first = this.limit.is_none();
             let until = || sleep_until(this.until.unwrap_or_else(Instant::now));

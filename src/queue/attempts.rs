@@ -5,6 +5,7 @@
 //! attempted, so no caller of this process is overtaken.
 
 use std::sync::Arc;
+use std::task::Waker;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -53,7 +54,7 @@ impl Granted<'_> {
         events::acquire_undone(key, release.hold);
         queues.ends_soon(key, release.hold);
         let runtime = Handle::try_current().unwrap_or_else(|_| self.runtime.clone());
-        let undone = queues.release(key, release).map(drop);
+        let undone = queues.release(key, release, None).map(drop);
         let is_in_memory = queues.store().is_memory();
         Some(FinishInBackground::new(Some(runtime), is_in_memory, undone))
     }
@@ -82,7 +83,7 @@ impl LocalQueues {
         let wait = WaitLimit::Never;
         let mut wish = self.wish(hold, Terms { wait, ..terms });
         wish.request.with_others = true;
-        let waits = self.enter_vacant(keys, wish, runtime);
+        let waits = self.enter_vacant(keys, wish, terms.wait != wait, runtime);
         let count = waits.len();
         let attempts = join_all(waits.into_iter().zip(keys).map(async |(wait, key)| {
             // This is read before the request, as for a single lock.
@@ -133,20 +134,28 @@ impl LocalQueues {
         !self.lines.lock().of.contains_key(key)
     }
 
-    /// Enters the local queues of the first keys, up to one that is not vacant, if there are at least two such keys.
+    /// Enters the local queues of the first keys, up to one that is not vacant, if there are at least two such keys. A
+    /// caller that `waits` for locks that it does not get may follow a release.
     fn enter_vacant<'q>(
         self: &'q Arc<Self>,
         keys: &'q [LockKey],
         wish: Wish,
+        waits: bool,
         runtime: &'q Handle,
     ) -> Vec<Wait<'q>> {
         // Nothing is sent before the first poll.
         let ask = |key| self.requests.ask(key, Ask::Acquire(wish.request));
         let mut asked = Vec::from_iter(keys.iter().map(ask)).into_iter();
         let mut lines = self.lines.lock();
-        let vacant = keys.iter().take_while(|key| !lines.of.contains_key(*key));
+        let vacant = keys.iter().take_while(|key| match lines.of.get(*key) {
+            None => true,
+            // The attempt travels behind the release. If it comes too early, the caller waits for that lock.
+            Some(Slot::Alone(Alone::Releasing { .. })) => waits,
+            Some(_) => false,
+        });
         let vacant = Some(vacant.count()).filter(|count| *count > 1);
         let vacant = keys.iter().take(vacant.unwrap_or_default());
+        let mut followed = Vec::new();
         for (key, acquiring) in vacant.clone().zip(&mut asked) {
             let asking = LoneCaller {
                 waiter: Waiter::new(wish),
@@ -155,9 +164,11 @@ impl LocalQueues {
                 waker: None,
             };
             let slot = Slot::Alone(Alone::Asking(Box::new(asking)));
-            lines.of.insert(key.clone(), slot);
+            followed.extend(lines.of.insert(key.clone(), slot));
         }
         drop(lines);
+        let tries = followed.into_iter().flat_map(Slot::tries);
+        tries.for_each(Waker::wake);
         let alone = |key| Wait::alone(self, key, wish, runtime);
         vacant.map(alone).collect()
     }

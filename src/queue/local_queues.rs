@@ -167,7 +167,7 @@ impl LocalQueues {
         for granted in effects.given_back {
             let release = granted.release();
             events::acquire_undone(key, release.hold);
-            background::spawn(runtime, queues.release(key, release));
+            background::spawn(runtime, queues.release(key, release, None));
         }
         for release in effects.undoing {
             events::acquire_undone(key, release.hold);

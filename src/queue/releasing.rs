@@ -10,22 +10,27 @@ use super::step::Input;
 use crate::base::error::Failure;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
+use crate::base::written::Written;
 
 impl LocalQueues {
     /// Ends a hold. Fails if the lock turns out to have been lost before. Also fails if it could not be released at all
     /// and is held until its lease expires.
     ///
-    /// The release is sent at the first poll, and the request of the first waiter right behind it.
+    /// The release is sent at the first poll, and the request of the first waiter right behind it. `written` is set when
+    /// the release was written.
     pub(crate) fn release(
         self: &Arc<Self>,
         key: &LockKey,
         release: Release,
+        written: Option<Written>,
     ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
-        let releasing = self.finish(key, release);
-        let (queues, key) = (Arc::clone(self), key.clone());
+        let releasing = Releasing::new(self, key, release.hold);
         async move {
-            queues.ended(&key, release.hold);
-            releasing.await
+            let Releasing { queues, key, hold } = &releasing;
+            queues.ended(key, *hold);
+            let answered = || queues.released(key, *hold);
+            let released = queues.requests.release(key, &release, written, answered);
+            released.await
         }
     }
 
@@ -85,7 +90,8 @@ impl LocalQueues {
         async move {
             let Releasing { queues, key, hold } = &releasing;
             let answered = || queues.released(key, *hold);
-            queues.requests.release(key, &release, answered).await
+            let released = queues.requests.release(key, &release, None, answered);
+            released.await
         }
     }
 }

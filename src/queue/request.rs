@@ -19,6 +19,7 @@ use crate::base::id::InboxId;
 use crate::base::key::LockKey;
 use crate::base::sync::Mutex;
 use crate::base::timer::{after, sleep};
+use crate::base::written::Written;
 use crate::base::{background, events};
 use crate::store::{
     self, Acquire, AcquireReply, End, Leftovers, Presence, ReleaseRequest, Share, Store,
@@ -150,16 +151,17 @@ impl Requests {
     /// `Gone` proves a loss only on the first attempt, because a repetition may meet its own success. It does so only
     /// before the deadline, because after it the lease may just have expired.
     ///
-    /// `answered` is called when the first attempt is answered, or has failed.
+    /// `written` is set when the first attempt was written. `answered` is called when it is answered, or has failed.
     pub(super) async fn release(
         self: &Arc<Self>,
         key: &LockKey,
         release: &Release,
+        written: Option<Written>,
         answered: impl FnOnce() + Send,
     ) -> Result<(), Failure> {
         let sent = Instant::now();
         let request = self.request(release, sent);
-        let first = self.try_release(key, &request, release).await;
+        let first = self.try_release(key, &request, release, written).await;
         answered();
         match first {
             Ok(Presence::Gone) if Instant::now() < release.deadline => {
@@ -225,7 +227,7 @@ impl Requests {
             // the next repetition follows immediately.
             drop(repetition.take());
             repetition = self.repetitions.acquire().await.ok();
-            match self.try_release(key, &request, release).await {
+            match self.try_release(key, &request, release, None).await {
                 Ok(_) => return Ok(()),
                 Err(failed) => error = failed,
             }
@@ -261,8 +263,14 @@ impl Requests {
         key: &LockKey,
         request: &ReleaseRequest,
         release: &Release,
+        written: Option<Written>,
     ) -> Result<Presence, StoreError> {
-        let released = self.store.release(key, *request).await;
+        let asked = self.store.ask(store::Release {
+            key: key.clone(),
+            request: *request,
+            written,
+        });
+        let released = asked.await;
         if let Ok(Presence::Present) = released {
             events::released(key, request.hold, release.since);
         }

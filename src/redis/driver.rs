@@ -5,6 +5,7 @@
 //! connection of their own.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::select_ok;
@@ -16,6 +17,7 @@ use tokio::net::UnixStream;
 use tokio::net::{TcpStream, lookup_host};
 
 use super::address::Address;
+use super::writes::{Driving, WatchedSocket, Writes};
 use crate::base::background::AbortOnDrop;
 use crate::base::process;
 use crate::redis::failure::within;
@@ -24,13 +26,18 @@ use crate::redis::failure::within;
 /// waits for room, and is not polled when it gets some, would keep the room from all requests behind it.
 const UNSENT: usize = 1 << 20;
 
+/// The task that reads and writes the socket of a connection. It ends with the connection, and the connection with it.
+pub(crate) struct DriverTask {
+    pub(crate) task: AbortOnDrop,
+    pub(crate) writes: Arc<Writes>,
+}
+
 /// Connects to one server within this time. The driver does not limit the response time: its callers do. `CLIENT LIST`
-/// shows the connection under the name of this process. The task reads and writes its socket: it ends with the
-/// connection, and the connection with it.
+/// shows the connection under the name of this process.
 pub(crate) async fn connect(
     address: &Address,
     limit: Duration,
-) -> Result<(MultiplexedConnection, AbortOnDrop), RedisError> {
+) -> Result<(MultiplexedConnection, DriverTask), RedisError> {
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
         .set_pipeline_buffer_size(UNSENT);
@@ -39,16 +46,18 @@ pub(crate) async fn connect(
         Some(credentials) => config.set_credentials_provider(credentials.clone()),
         None => config,
     };
+    let writes = Arc::<Writes>::default();
     let connecting = async {
         let (login, socket) = (address.info.redis_settings(), open_socket(address).await?);
+        let socket = WatchedSocket::new(socket, Arc::clone(&writes));
         MultiplexedConnection::new_with_config(login, socket, config).await
     };
     let (driver, driving) = within(limit, connecting).await?;
-    let task = AbortOnDrop::spawn(driving);
+    let task = AbortOnDrop::spawn(Driving::new(driving, Arc::clone(&writes)));
     // No request waits for the response. A server may reject it.
     let naming = name(driver.clone(), limit);
     tokio::spawn(async move { drop(naming.await) });
-    Ok((driver, task))
+    Ok((driver, DriverTask { task, writes }))
 }
 
 /// Opens a connection that only receives messages.
@@ -85,8 +94,6 @@ async fn open_socket(address: &Address) -> io::Result<Box<dyn Socket>> {
         ConnectionAddr::Tcp(host, port) => Ok(Box::new(open_tcp(host, *port).await?)),
         #[cfg(feature = "tls")]
         ConnectionAddr::TcpTls { host, port, .. } => {
-            use std::sync::Arc;
-
             use rustls::pki_types::ServerName;
             use tokio_rustls::TlsConnector;
 

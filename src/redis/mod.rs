@@ -25,6 +25,7 @@ mod script; // a script, and one call of it
 mod sentinels; // the primary that the sentinels name
 pub(crate) mod servers; // one server at a time, or those of a cluster
 pub(crate) mod source; // what opens connections to one place
+mod writes; // when what a driver was handed is written
 
 #[cfg(feature = "tls")]
 pub use self::certificates::Certificates;

@@ -7,6 +7,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value, cmd, pipe};
 
 use crate::base::key::slot_of;
+use crate::base::written::Written;
 
 /// A script and its SHA-1, under which the server caches it.
 pub(crate) struct Script {
@@ -50,6 +51,7 @@ impl Script {
 pub(crate) struct Call {
     script: &'static Script,
     command: Cmd,
+    written: Option<Written>,
 }
 
 impl Script {
@@ -61,6 +63,7 @@ impl Script {
         Call {
             script: self,
             command,
+            written: None,
         }
     }
 }
@@ -88,6 +91,16 @@ impl Call {
     pub(crate) fn arg(mut self, arg: impl ToRedisArgs) -> Self {
         self.command.arg(arg);
         self
+    }
+
+    /// Sets the signal that says when the call was written. It is never set if the script may have to be sent in full,
+    /// or the connection is not of this crate.
+    pub(crate) fn noting(self, written: Option<Written>) -> Self {
+        Self { written, ..self }
+    }
+
+    pub(crate) fn written(&self) -> Option<&Written> {
+        self.written.as_ref()
     }
 
     pub(crate) fn millis(self, duration: Duration) -> Self {

@@ -9,8 +9,7 @@ use redis::RedisError;
 use redis::aio::{MultiplexedConnection, PubSub};
 
 use super::address::Address;
-use super::driver::{connect, connect_for_messages};
-use crate::base::background::AbortOnDrop;
+use super::driver::{DriverTask, connect, connect_for_messages};
 use crate::base::error::{Effect, StoreError};
 use crate::base::timer::{Elapsed, timeout};
 use crate::redis::failure::{self, DriverError};
@@ -90,7 +89,7 @@ pub(crate) struct Opened {
     pub(crate) again: Arc<dyn Source>,
     /// Its task. `None` if other code has opened it, on any runtime: then its end is not reported, and only the runtime
     /// that made its timers may poll them.
-    pub(crate) task: Option<AbortOnDrop>,
+    pub(crate) task: Option<DriverTask>,
     /// Ends when the connection leads to the wrong server.
     pub(crate) moved: Pin<Box<dyn Future<Output = ()> + Send>>,
 }

@@ -81,14 +81,11 @@ impl Store {
             Self::Redis(redis) => redis.ask(verb),
             Self::Memory(memory) => memory.ask(move |state, now| verb.apply(state, now)),
             #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire::ask(wire, Request::of(verb)),
+            Self::Behind(wire) => {
+                let written = verb.written().cloned();
+                wire::ask(wire, Request::of(verb), written)
+            }
         }
-    }
-
-    /// Ends a hold of either mode.
-    pub(crate) fn release(&self, key: &LockKey, request: ReleaseRequest) -> AnswerFuture<Presence> {
-        let key = key.clone();
-        self.ask(Release { key, request })
     }
 
     /// Returns whether one request may be about both of these locks.

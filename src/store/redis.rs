@@ -20,7 +20,7 @@ use crate::base::process::{FORKED, ProcessId};
 use crate::redis::common::Common;
 #[cfg(feature = "pool")]
 use crate::redis::source::Source;
-use crate::redis::{Inbox, Origin, Servers, Subscription, Timeouts};
+use crate::redis::{Call, Inbox, Origin, Servers, Subscription, Timeouts};
 
 pub(crate) mod batch;
 mod batches;
@@ -118,18 +118,18 @@ impl RedisStore {
         match (self.servers.clone(), self.batches.short(&verb)) {
             (Servers::One(server), None) => Box::pin(async move {
                 let _counted = counted;
-                read(&verb, server.ask(&verb.call()).await?, || server.endpoint())
+                read(&verb, server.ask(&call(&verb)).await?, || server.endpoint())
             }),
             (Servers::Cluster(cluster), None) => Box::pin(async move {
                 let _counted = counted;
-                read(&verb, cluster.ask(&verb.call()).await?, || {
+                read(&verb, cluster.ask(&call(&verb)).await?, || {
                     cluster.endpoint()
                 })
             }),
             (servers, Some(short)) => Box::pin(async move {
                 let reply = match counted.ask_together(short).await {
                     Some(outcome) => outcome?,
-                    None => Box::pin(servers.ask(&verb.call())).await?,
+                    None => Box::pin(servers.ask(&call(&verb))).await?,
                 };
                 read(&verb, reply, || servers.endpoint())
             }),
@@ -192,6 +192,10 @@ impl RedisStore {
         self.servers.close();
         self.inbox.iter().for_each(Inbox::close);
     }
+}
+
+fn call(verb: &impl Verb) -> Call {
+    verb.call().noting(verb.written().cloned())
 }
 
 fn read<V: Verb>(

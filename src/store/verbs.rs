@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use super::memory::State;
 use super::redis::batch::Short;
 use super::redis::reply::Unexpected;
+use crate::base::written::Written;
 use crate::redis::{Call, Script};
 
 pub(crate) mod acquire;
@@ -62,6 +63,11 @@ pub(crate) trait Verb: Clone + Send + Sync + 'static {
 
     /// The request in its form for a batch, if it may travel with others.
     fn short(&self) -> Option<Short> {
+        None
+    }
+
+    /// The signal that the request was written, if its caller waits for no more.
+    fn written(&self) -> Option<&Written> {
         None
     }
 

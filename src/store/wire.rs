@@ -1,6 +1,7 @@
 //! The wire that a test puts between the locks and an in-memory store. It carries any request without knowing its verb.
 
 use std::any::Any;
+use std::future::poll_fn;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use super::records::{Holders, Listener};
 use super::verbs::Verb;
 use crate::base::error::{AnswerFuture, Effect, StoreError};
 use crate::base::id::InboxId;
+use crate::base::written::Written;
 
 /// The way to an in-memory store. A function that it does not define behaves as without a wire.
 ///
@@ -110,10 +112,18 @@ impl Request {
     }
 }
 
-/// Sends a request to a store at the end of a wire.
-pub(super) fn ask<T: Send + 'static>(wire: &Arc<dyn Wire>, request: Request) -> AnswerFuture<T> {
+/// Sends a request to a store at the end of a wire. It is written at the first poll.
+pub(super) fn ask<T: Send + 'static>(
+    wire: &Arc<dyn Wire>,
+    request: Request,
+    written: Option<Written>,
+) -> AnswerFuture<T> {
     let name = request.name;
-    let carried = wire.carry(request);
+    let mut carried = wire.carry(request);
+    let carried = poll_fn(move |cx| {
+        written.iter().for_each(Written::set);
+        carried.as_mut().poll(cx)
+    });
     Box::pin(async move {
         let reply = carried.await?.downcast::<T>();
         reply.map(|reply| *reply).map_err(|_| {

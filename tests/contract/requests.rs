@@ -202,10 +202,8 @@ impl Cast {
             unanswered: true,
             nested: true,
         };
-        let release = |hold, end| crate::store::Release {
-            key: world.key.clone(),
-            request: release_request(hold, end),
-        };
+        let end_of = |request| crate::store::Release::new(world.key.clone(), request);
+        let release = |hold, end| end_of(release_request(hold, end));
         let leave = |(hold, entry): (HoldId, QueueEntry), request: ReleaseRequest| ReleaseRequest {
             hold,
             inbox: entry.inbox,
@@ -213,11 +211,7 @@ impl Cast {
         };
         let mut left = release(self.waiter.0, FULL);
         left.request = leave(self.waiter, left.request);
-        let of_reader = |request| crate::store::Release {
-            key: world.key.clone(),
-            request,
-        };
-        let reader = |end| of_reader(shared_release(self.readers[0], end));
+        let reader = |end| end_of(shared_release(self.readers[0], end));
         let waiting = leave(self.behind, shared_release(self.behind.0, FULL));
         let force = ForceRelease {
             key: world.key.clone(),
@@ -239,7 +233,7 @@ impl Cast {
             sending(world, "release of a reader", reader(End::Short)),
             sending(world, "all of a reader", reader(FULL)),
             sending(world, "both of a reader", reader(End::Full(both))),
-            sending(world, "leave as a reader", of_reader(waiting)),
+            sending(world, "leave as a reader", end_of(waiting)),
             sending(world, "force", force),
         ]
     }

@@ -46,6 +46,7 @@ mod calls {
     mod moved_futures;
     mod options;
     mod paused_time;
+    mod program_ends;
     mod spawned;
     mod spawned_ends;
     mod storm;

@@ -50,13 +50,11 @@ pub(super) fn acquired(reply: Value, ttl: Duration) -> Read<AcquireReply> {
 }
 
 pub(super) fn released(reply: Value) -> Read<Presence> {
-    let (key, request) = (key(), release());
-    Release { key, request }.read(reply)
+    Release::new(key(), release()).read(reply)
 }
 
 pub(super) fn presence(reply: Value) -> Read<Presence> {
-    let (key, request) = (key(), release());
-    Release { key, request }.read(reply)
+    Release::new(key(), release()).read(reply)
 }
 
 pub(super) fn fields(reply: Value) -> Read<Vec<Vec<u8>>> {

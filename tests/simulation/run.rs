@@ -89,4 +89,6 @@ async fn last_visit(world: &World) {
                 .violation(format_args!("{key} is left behind: {other:?}")),
         }
     }
+    // An exit does not wait for the answer to its release.
+    locks.close(PATIENCE).await;
 }

@@ -59,7 +59,7 @@ impl Wire {
         } else if let Some((Share { key, request }, replies)) = both(request, reply) {
             let each = request.holds.iter().zip(replies);
             each.for_each(|(hold, reply)| given(key, *hold, reply));
-        } else if let Some((Release { key, request }, _)) = both(request, reply) {
+        } else if let Some((Release { key, request, .. }, _)) = both(request, reply) {
             self.ledger.released(key.as_str(), request.hold);
         }
     }

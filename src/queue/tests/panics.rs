@@ -47,7 +47,10 @@ impl OneKey {
 
     async fn is_free(&self) -> Result<(), LockError> {
         let granted = self.has_lock(self.acquire()).await?;
-        let released = self.queues.release(&self.key, granted.release()).await;
+        let released = self
+            .queues
+            .release(&self.key, granted.release(), None)
+            .await;
         assert!(released.is_ok() && self.queues.lines.lock().of.is_empty());
         Ok(())
     }
@@ -69,10 +72,10 @@ async fn those_who_wait_at_a_panic_fail_and_the_holder_does_not() -> Result<(), 
     }
     let next = one.acquire();
     one.until_waiting(1).await;
-    let released = one.queues.release(&one.key, granted.release()).await;
+    let released = one.queues.release(&one.key, granted.release(), None).await;
     assert!(released.is_ok());
     let granted = one.has_lock(next).await?;
-    let released = one.queues.release(&one.key, granted.release()).await;
+    let released = one.queues.release(&one.key, granted.release(), None).await;
     assert!(released.is_ok());
     one.is_free().await
 }

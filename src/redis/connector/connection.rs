@@ -2,14 +2,17 @@
 
 use std::error::Error;
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::Either;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value};
+use tokio::task::coop::has_budget_remaining;
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
@@ -17,10 +20,12 @@ use crate::base::background::AbortOnDrop;
 use crate::base::error::{Effect, StoreError};
 use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, after, timeout_at};
+use crate::base::written::Written;
 use crate::redis::confirmer::Confirmer;
 use crate::redis::failure::{self, RUNTIME_ENDED, aborted};
 use crate::redis::script::{Call, Way};
 use crate::redis::source::{Opened, Source};
+use crate::redis::writes::Writes;
 
 /// A connection for commands, which all requests share.
 pub(crate) struct Connection {
@@ -35,8 +40,11 @@ pub(crate) struct Connection {
     /// The instant at which it was opened.
     pub(crate) since: Instant,
     pub(crate) pace: AnswerPace,
-    /// Whether the crate has opened it. The timers of another one may be polled by its own runtime alone.
-    pub(crate) is_own: bool,
+    /// What its driver has written. `None` if other code has opened it: then its timers may be polled by its own runtime
+    /// alone.
+    pub(crate) writes: Option<Arc<Writes>>,
+    /// The scripts that the server has executed.
+    pub(crate) known: Mutex<Vec<&'static str>>,
     /// Tasks that end with it. One has its driver, and gives it up when it has ended, or leads to the wrong server. One
     /// describes this process periodically.
     pub(crate) _tasks: [Option<AbortOnDrop>; 2],
@@ -60,7 +68,22 @@ impl Connection {
         }
         let sent = Instant::now();
         let sending = pin!(self.send(call, way));
-        let fault = match answered(after(sent, limit), sending).await {
+        let answered = pin!(answered(after(sent, limit), sending));
+        let answer = match (call.written(), &self.writes) {
+            (Some(written), Some(writes)) => {
+                let knows = self.known.lock().contains(&call.verb());
+                let answer = match knows {
+                    true => noting_writes(answered, writes, written).await,
+                    false => answered.await,
+                };
+                if matches!(answer, Ok(Ok(_))) && !knows {
+                    self.known.lock().push(call.verb());
+                }
+                answer
+            }
+            _ => answered.await,
+        };
+        let fault = match answer {
             Ok(Ok(reply)) => {
                 self.pace.heard(sent);
                 return Ok(reply);
@@ -84,7 +107,7 @@ impl Connection {
     /// Sends a call. Any runtime may poll the future, even after another one that polled it has ended.
     fn send(&self, call: &Call, way: Way) -> impl Future<Output = Result<Value, RedisError>> {
         let mut driver = self.driver.clone();
-        if self.is_own {
+        if self.writes.is_some() {
             return Either::Left(async move { call.send(&mut driver, way).await });
         }
         let call = call.clone();
@@ -156,6 +179,30 @@ async fn answered<T>(
         }
         answered => answered,
     }
+}
+
+/// Waits for the response to a request, and notes when the request was written.
+async fn noting_writes<T>(
+    mut answered: Pin<&mut impl Future<Output = T>>,
+    writes: &Writes,
+    written: &Written,
+) -> T {
+    let mut is_handed_over = false;
+    let mut noting = pin!(writes.until_written(writes.polls()));
+    poll_fn(|cx| {
+        if let Poll::Ready(answer) = answered.as_mut().poll(cx) {
+            return Poll::Ready(answer);
+        }
+        // The first poll hands the request to the driver, unless the budget of the task was used up.
+        is_handed_over |= has_budget_remaining();
+        if !is_handed_over {
+            cx.waker().wake_by_ref();
+        } else if !written.is_set() && noting.as_mut().poll(cx).is_ready() {
+            written.set();
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// Returns whether the connection must be given up: it has ended, or its server executes no requests.

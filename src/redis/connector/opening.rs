@@ -14,8 +14,10 @@ use super::connection::{AnswerPace, Connection, Unproven};
 use crate::base::background::AbortOnDrop;
 use crate::base::error::{Effect, StoreError};
 use crate::base::process::ProcessId;
+use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
 use crate::redis::confirmer::{Confirmer, ReplicationId};
+use crate::redis::driver::DriverTask;
 use crate::redis::failure::{refuses_all, within};
 use crate::redis::introduction;
 use crate::redis::source::{open, refused};
@@ -86,6 +88,10 @@ impl Connector {
         let introducing = self.introduce(opened.driver.clone(), self.opening_limit());
         let server = Arc::clone(&opened.again);
         let confirmer = Confirmer::new(server, self.common.timeouts, replication_id);
+        let (task, writes) = match opened.task {
+            Some(DriverTask { task, writes }) => (Some(task), Some(writes)),
+            None => (None, None),
+        };
         Connection {
             driver: opened.driver,
             endpoint: opened.endpoint,
@@ -94,11 +100,10 @@ impl Connector {
             number,
             since: Instant::now(),
             pace,
-            is_own: opened.task.is_some(),
+            writes,
+            known: Mutex::default(),
             _tasks: [
-                opened
-                    .task
-                    .map(|task| self.watch(number, task, opened.moved)),
+                task.map(|task| self.watch(number, task, opened.moved)),
                 Some(introducing),
             ],
         }

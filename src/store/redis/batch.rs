@@ -9,6 +9,7 @@ use super::names::Field;
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
+use crate::base::written::Written;
 use crate::redis::{Call, Script};
 
 /// A request in the form in which it travels with others. It is an acquire of a lock that is free, or a release of a
@@ -18,6 +19,8 @@ pub(crate) struct Short {
     pub(crate) key: LockKey,
     pub(crate) hold: HoldId,
     pub(crate) wish: ShortWish,
+    /// The signal that it was written, if its caller waits for no more.
+    pub(crate) written: Option<Written>,
 }
 
 /// The purpose of a short request.

@@ -5,7 +5,9 @@
 //! as if it had not been sent. So a batch changes no rule about repetitions, late requests and dropped futures. A batch
 //! whose response is lost is an unknown outcome for each of its requests.
 
+use std::future::poll_fn;
 use std::mem;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -22,6 +24,7 @@ use super::batch::{self, MOST, Short};
 use crate::base::background::AbortOnDrop;
 use crate::base::error::{Effect, StoreError};
 use crate::base::sync::{Mutex, after_others};
+use crate::base::written::{Deliverer, Written};
 use crate::redis::Servers;
 use crate::redis::failure::{RUNTIME_ENDED, may_be_about_one_key};
 use crate::store::verbs::Verb;
@@ -34,6 +37,8 @@ const IN_FLIGHT: usize = 32 * MOST;
 struct Collected {
     request: Short,
     caller: Sender<Reply>,
+    /// For a caller that waits until its request is written. It is dropped after the reply was sent.
+    deliverer: Option<Deliverer>,
 }
 
 type Reply = Result<Value, StoreError>;
@@ -102,7 +107,11 @@ impl Batches {
     fn collect(&self, request: Short) -> Receiver<Reply> {
         let home = Handle::current().id();
         let (caller, reply) = channel();
-        let collected = Collected { request, caller };
+        let collected = Collected {
+            deliverer: request.written.as_ref().map(Deliverer::new),
+            request,
+            caller,
+        };
         let mut collectors = self.collectors.lock();
         let known = collectors.iter().find(|(it, _)| it.home == home);
         if let Some((collector, _)) = known
@@ -186,13 +195,30 @@ impl Collector {
     async fn ask(&self, batch: Vec<Collected>) -> usize {
         let count = batch.len();
         let releases = batch.iter().filter(|it| it.request.is_release()).count();
-        let call = batch::call(batch.iter().map(|it| &it.request));
-        let reply = self.servers.ask(&call).await;
+        let waits = |it: &Collected| it.deliverer.is_some();
+        let written = batch.iter().any(waits).then(Written::default);
+        let call = batch::call(batch.iter().map(|it| &it.request)).noting(written.clone());
+        let reply = {
+            let mut asked = pin!(self.servers.ask(&call));
+            let mut unnoted = written.as_ref();
+            poll_fn(|cx| {
+                let polled = asked.as_mut().poll(cx);
+                if unnoted.take_if(|written| written.is_set()).is_some() {
+                    let waiting = batch.iter().filter_map(|it| it.deliverer.as_ref());
+                    waiting.for_each(Deliverer::set);
+                }
+                polled
+            })
+            .await
+        };
         let replies = reply.map(|reply| {
             let replies = batch::replies(&reply, count, releases);
             replies.ok_or(reply)
         });
-        for (at, Collected { caller, .. }) in batch.into_iter().enumerate() {
+        for (at, collected) in batch.into_iter().enumerate() {
+            let Collected {
+                caller, deliverer, ..
+            } = collected;
             let reply = match &replies {
                 Ok(Ok(replies)) => Ok(replies.get(at).map_or(Value::Nil, |it| Value::Int(*it))),
                 // Each of them finds that it is not a reply of the script.
@@ -201,6 +227,7 @@ impl Collector {
             };
             // The caller may have left.
             let _ = caller.send(reply);
+            drop(deliverer);
         }
         count
     }

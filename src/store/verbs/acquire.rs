@@ -91,6 +91,7 @@ impl Verb for Acquire {
             key: self.key.clone(),
             hold,
             wish: ShortWish::Acquire { ttl, told },
+            written: None,
         })
     }
 

@@ -7,6 +7,7 @@ use super::{Presence, Verb};
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
+use crate::base::written::Written;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::redis::batch::{Short, ShortWish};
@@ -14,6 +15,8 @@ use crate::store::redis::lua::script;
 use crate::store::redis::names::Field;
 use crate::store::redis::reply;
 use crate::store::redis::reply::Unexpected;
+#[cfg(test)]
+use crate::store::{AnswerFuture, Store};
 
 /// Ends a hold, whether it is in the lock or in the queue, or an unanswered acquire may still put it there. The first in
 /// the queue enter if there is room now.
@@ -21,6 +24,8 @@ use crate::store::redis::reply::Unexpected;
 pub(crate) struct Release {
     pub(crate) key: LockKey,
     pub(crate) request: ReleaseRequest,
+    /// The signal that it was written, if its caller waits for no more.
+    pub(crate) written: Option<Written>,
 }
 
 /// The request that ends a hold.
@@ -95,7 +100,12 @@ impl Verb for Release {
             key: self.key.clone(),
             hold,
             wish: ShortWish::Release { mode },
+            written: self.written.clone(),
         })
+    }
+
+    fn written(&self) -> Option<&Written> {
+        self.written.as_ref()
     }
 
     fn read(&self, reply: Value) -> Result<Presence, Unexpected> {
@@ -128,5 +138,26 @@ impl Verb for Release {
         });
         view.settle_and_admit(token.unwrap_or(0));
         Presence::from(token.is_some())
+    }
+}
+
+#[cfg(any(test, fuzzing))]
+impl Release {
+    /// A release whose caller waits for the answer.
+    pub(crate) fn new(key: LockKey, request: ReleaseRequest) -> Self {
+        let written = None;
+        Self {
+            key,
+            request,
+            written,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Store {
+    /// Ends a hold.
+    pub(crate) fn release(&self, key: &LockKey, request: ReleaseRequest) -> AnswerFuture<Presence> {
+        self.ask(Release::new(key.clone(), request))
     }
 }

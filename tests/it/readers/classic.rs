@@ -75,7 +75,8 @@ async fn no_reader_enters_beside_a_classic_program_by_a_stale_line() {
         is_untouched(&rig).await;
     }
     unlock(&mut classic).await;
-    rig.locks.lock(KEY).read().run(async {}).await.unwrap();
+    let guard = rig.locks.lock(KEY).read().await.unwrap();
+    guard.release().await.unwrap();
     assert_eq!(rig.server.key_count().await, 0);
 }
 

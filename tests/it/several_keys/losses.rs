@@ -73,10 +73,9 @@ async fn the_loss_of_one_is_seen_at_each_of_them() {
 async fn a_release_finds_the_one_that_was_lost_and_frees_the_others() {
     let server = RedisServer::start().await;
     let locks = connect(&server).await;
-    let lost = locks
-        .lock_all(KEYS)
-        .run(async { server.ask("DEL b").await });
-    let error = lost.await.unwrap_err();
+    let guard = locks.lock_all(KEYS).await.unwrap();
+    server.ask("DEL b").await;
+    let error = guard.release().await.unwrap_err();
     assert!(
         matches!(&error, LockError::Lost { key, .. } if key == "b"),
         "{error}"

@@ -1,0 +1,103 @@
+//! The signal that a release was written to its socket, and what is left of the release then.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::task::{Context, Poll};
+use std::{fmt, mem};
+
+use futures_util::task::AtomicWaker;
+
+use super::background::FinishInBackground;
+use super::error::LockError;
+use super::sync::Mutex;
+
+/// Says that a request was written: the server gets it even if this process ends now. Clones are the same signal, which
+/// one task waits for.
+#[derive(Clone, Default)]
+pub(crate) struct Written(Arc<Signal>);
+
+#[derive(Default)]
+struct Signal {
+    is_set: AtomicBool,
+    waker: AtomicWaker,
+    rest: Mutex<Rest>,
+}
+
+/// The work that is left when the answer arrives, which the caller no longer waits for.
+type Work = FinishInBackground<Result<(), LockError>>;
+
+/// Who finishes that work.
+#[derive(Default)]
+enum Rest {
+    /// A task of its own.
+    #[default]
+    ByTask,
+    /// Whoever delivers the answer: then there is no task for each of many requests.
+    ByDeliverer(Option<Work>),
+}
+
+impl Written {
+    /// Sets the signal for the task that is polling the request.
+    pub(crate) fn set(&self) {
+        self.0.is_set.store(true, Release);
+    }
+
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.is_set.load(Acquire)
+    }
+
+    /// Ready if the signal is set. Otherwise the task is woken when it is.
+    pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.is_set() {
+            self.0.waker.register(cx.waker());
+            // It may have been set before the waker was there.
+            if !self.is_set() {
+                return Poll::Pending;
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Leaves the work, which was polled, to whoever finishes it.
+    pub(crate) fn leave(&self, mut work: Work) {
+        // From here on, the answer does not wake the caller.
+        work.poll_once();
+        if let Rest::ByDeliverer(left @ None) = &mut *self.0.rest.lock() {
+            *left = Some(work);
+        }
+    }
+}
+
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Written").field(&self.is_set()).finish()
+    }
+}
+
+/// Delivers the answer to a request whose caller waits until it is written. When it is dropped, the answer was delivered,
+/// or there will be none.
+pub(crate) struct Deliverer(Written);
+
+impl Deliverer {
+    pub(crate) fn new(written: &Written) -> Self {
+        Self(written.clone())
+    }
+
+    /// Sets the signal, and wakes the task that waits for it.
+    pub(crate) fn set(&self) {
+        let Signal { waker, rest, .. } = &*self.0.0;
+        *rest.lock() = Rest::ByDeliverer(None);
+        self.0.set();
+        waker.wake();
+    }
+}
+
+impl Drop for Deliverer {
+    fn drop(&mut self) {
+        let rest = mem::take(&mut *self.0.0.rest.lock());
+        if let Rest::ByDeliverer(Some(mut work)) = rest {
+            work.poll_once();
+        }
+    }
+}

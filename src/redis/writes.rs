@@ -1,0 +1,205 @@
+//! The writes of a driver: when what it was handed has been written to the socket.
+//!
+//! redis-rs does not say so. But at each poll its task takes the requests that it was handed, and writes them. So a
+//! request has been written when a poll that began after the request was handed over has ended, and the socket has taken
+//! everything.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::task::{Context, Poll, Waker};
+
+use futures_util::task::AtomicWaker;
+use pin_project::pin_project;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
+use tokio::task::coop::has_budget_remaining;
+
+use crate::base::sync::until;
+
+/// The writes of one driver.
+#[derive(Debug, Default)]
+pub(crate) struct Writes {
+    /// Counts when a poll of the task begins, and when it ends: the number is odd during a poll.
+    polls: AtomicU64,
+    /// The number at the end of the last poll that has left nothing unwritten.
+    complete: AtomicU64,
+    /// Whether the socket has not taken everything yet.
+    is_blocked: AtomicBool,
+    task: AtomicWaker,
+    written: Notify,
+}
+
+impl Writes {
+    /// The number of polls so far.
+    pub(crate) fn polls(&self) -> u64 {
+        self.polls.load(SeqCst)
+    }
+
+    /// Waits until everything is written that was handed to the driver before. `before` is the number of polls before it
+    /// was handed over.
+    pub(crate) async fn until_written(&self, before: u64) {
+        // A change reads the latest number: a poll that is not counted here yet finds what was handed over.
+        let polls = self.polls.fetch_add(0, SeqCst);
+        let is_polled = polls % 2 == 1;
+        if is_polled || polls != before {
+            // A poll has taken the request, or has not seen it. Without this there may be no further one.
+            self.task.wake();
+        }
+        let end = polls + if is_polled { 3 } else { 2 };
+        let is_written = || (self.complete.load(SeqCst) >= end).then_some(());
+        until(&self.written, is_written).await;
+    }
+
+    fn begin_poll(&self, task: &Waker) {
+        self.task.register(task);
+        self.polls.fetch_add(1, SeqCst);
+    }
+
+    fn end_poll(&self, task: &Waker) {
+        let polls = self.polls.fetch_add(1, SeqCst) + 1;
+        if !has_budget_remaining() {
+            // The poll may have ended before it looked for requests.
+            task.wake_by_ref();
+        } else if !self.is_blocked.load(SeqCst) {
+            self.complete.store(polls, SeqCst);
+            self.written.notify_waiters();
+        }
+    }
+
+    fn note<T>(&self, written: &Poll<io::Result<T>>) {
+        self.is_blocked.store(written.is_pending(), SeqCst);
+    }
+}
+
+/// The task of a driver, whose polls are counted.
+#[pin_project]
+pub(super) struct Driving<F> {
+    #[pin]
+    driver: F,
+    writes: Arc<Writes>,
+}
+
+impl<F> Driving<F> {
+    pub(super) fn new(driver: F, writes: Arc<Writes>) -> Self {
+        Self { driver, writes }
+    }
+}
+
+impl<F: Future> Future for Driving<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        this.writes.begin_poll(cx.waker());
+        let polled = this.driver.poll(cx);
+        this.writes.end_poll(cx.waker());
+        polled
+    }
+}
+
+/// A socket whose writes are noted.
+#[pin_project]
+pub(super) struct WatchedSocket<S> {
+    #[pin]
+    socket: S,
+    writes: Arc<Writes>,
+}
+
+impl<S> WatchedSocket<S> {
+    pub(super) fn new(socket: S, writes: Arc<Writes>) -> Self {
+        Self { socket, writes }
+    }
+}
+
+impl<S: AsyncRead> AsyncRead for WatchedSocket<S> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.project().socket.poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite> AsyncWrite for WatchedSocket<S> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.project();
+        let written = this.socket.poll_write(cx, bytes);
+        this.writes.note(&written);
+        written
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.project();
+        let flushed = this.socket.poll_flush(cx);
+        this.writes.note(&flushed);
+        flushed
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.project().socket.poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use futures_util::FutureExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+    use tokio::spawn;
+    use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    /// A driver that writes what it is handed to a socket with room for four bytes.
+    fn driver() -> (Arc<Writes>, UnboundedSender<&'static [u8]>, DuplexStream) {
+        let (near, far) = duplex(4);
+        let (hand_over, mut handed_over) = unbounded_channel::<&'static [u8]>();
+        let writes = Arc::<Writes>::default();
+        let mut socket = WatchedSocket::new(near, Arc::clone(&writes));
+        let driver = async move {
+            while let Some(request) = handed_over.recv().await {
+                let _ = socket.write_all(request).await;
+            }
+        };
+        spawn(Driving::new(Box::pin(driver), Arc::clone(&writes)));
+        (writes, hand_over, far)
+    }
+
+    #[tokio::test]
+    async fn a_request_is_written_when_the_socket_has_taken_all_of_it() {
+        let (writes, hand_over, mut far) = driver();
+        yield_now().await;
+        let before = writes.polls();
+        hand_over.send(b"abcdef").unwrap();
+        let mut written = pin!(writes.until_written(before));
+        for _ in 0..10 {
+            assert!(written.as_mut().now_or_never().is_none());
+            yield_now().await;
+        }
+        let mut taken = [0; 2];
+        far.read_exact(&mut taken).await.unwrap();
+        written.await;
+        assert_eq!(&taken, b"ab");
+    }
+
+    #[tokio::test]
+    async fn what_a_poll_in_progress_has_taken_is_noticed_at_the_next_one() {
+        let (writes, hand_over, _far) = driver();
+        let before = writes.polls();
+        hand_over.send(b"abc").unwrap();
+        // The poll that takes it ends before anybody waits.
+        yield_now().await;
+        assert!(writes.polls() > before);
+        writes.until_written(before).await;
+    }
+}
