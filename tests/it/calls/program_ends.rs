@@ -1,13 +1,22 @@
 //! P13: a body's exit waits until its release is written. So a program may end right after it.
 
+#[cfg(feature = "tls")]
+use std::fs;
 use std::time::Duration;
 
-use crate::support::{DEADLINE, RedisServer, child, connect, eventually, patient_at};
-use reentry::Locks;
+#[cfg(feature = "tls")]
+use crate::support::TlsRedisServer;
+use crate::support::{DEADLINE, RedisServer, eventually, patient_at};
+#[cfg(feature = "tls")]
+use reentry::Certificates;
+use reentry::{Locks, LocksBuilder};
 use tokio::runtime::{Builder, Runtime};
 
 /// A lease that lasts longer than the test, so that only a release frees the lock.
 const FAR: Duration = Duration::from_secs(600);
+
+/// The number of programs of each kind.
+const PROGRAMS: usize = 50;
 
 fn one_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
@@ -19,15 +28,14 @@ fn two_threads() -> Runtime {
 }
 
 /// The last lines of a program: it takes a few locks, and `main` returns.
-async fn last_lines(url: &str, program: usize) -> Locks {
-    let locks = patient_at(url).ttl(FAR).build().await.unwrap();
-    // An exit waits for its answer while the server may not know the script.
-    for key in ["first".to_owned(), format!("last:{program}")] {
-        locks.with_lock(&key, async {}).await.unwrap();
-    }
+async fn last_lines(builder: LocksBuilder, program: usize) -> Locks {
+    let locks = builder.ttl(FAR).build().await.unwrap();
     let both = [format!("one:{program}"), format!("other:{program}")];
-    locks.lock_all(&both).run(async {}).await.unwrap();
-    locks.lock_all(&both).run(async {}).await.unwrap();
+    // An exit waits for its answer while the server may not know the script.
+    for key in ["first", "last"] {
+        locks.with_lock(key, async {}).await.unwrap();
+        locks.lock_all(&both).run(async {}).await.unwrap();
+    }
     locks
 }
 
@@ -39,45 +47,36 @@ async fn nothing_is_left(server: &RedisServer) {
     eventually(DEADLINE, "all locks are free", is_free).await;
 }
 
-/// The runtime is dropped with its tasks, as when `main` returns.
-fn end_at_once(runtime: fn() -> Runtime, programs: usize) {
-    let ground = one_thread();
-    let server = ground.block_on(RedisServer::start());
-    let url = server.url();
+/// Programs that end one after the other. A runtime is dropped with its tasks, as when `main` returns.
+fn end_at_once(server: &RedisServer, programs: usize, builder: impl Fn() -> LocksBuilder) {
     for program in 0..programs {
-        drop(runtime().block_on(last_lines(&url, program)));
+        let runtime = if program % 2 == 0 {
+            one_thread()
+        } else {
+            two_threads()
+        };
+        drop(runtime.block_on(last_lines(builder(), program)));
     }
-    ground.block_on(nothing_is_left(&server));
+    one_thread().block_on(nothing_is_left(server));
 }
 
 #[test]
-fn a_program_on_one_thread_may_end_right_after_a_body() {
-    end_at_once(one_thread, 100);
+fn a_program_may_end_right_after_a_body() {
+    let server = one_thread().block_on(RedisServer::start());
+    end_at_once(&server, PROGRAMS, || patient_at(server.url()));
+    let socket = format!("redis+unix://{}", server.socket().display());
+    end_at_once(&server, PROGRAMS, || patient_at(&socket));
 }
 
+#[cfg(feature = "tls")]
 #[test]
-fn a_program_on_several_threads_may_end_right_after_a_body() {
-    end_at_once(two_threads, 100);
-}
-
-#[tokio::test]
-async fn role_that_returns() {
-    let Some(role) = child::role("role_that_returns") else {
-        return;
-    };
-    last_lines(&role.var("REDIS_URL"), 0).await;
-    std::process::exit(0);
-}
-
-#[tokio::test]
-async fn a_process_may_exit_right_after_a_body() {
-    let server = RedisServer::start().await;
-    let mut program = child::Child::spawn(
-        module_path!(),
-        "role_that_returns",
-        &[("REDIS_URL", &*server.url())],
-    );
-    program.finished().await;
-    nothing_is_left(&server).await;
-    drop(connect(&server).await);
+fn a_program_may_end_right_after_a_body_behind_tls() {
+    // Its threads may have to decrypt for the server.
+    let ground = two_threads();
+    let server = ground.block_on(TlsRedisServer::start());
+    let authority = fs::read(server.ca_file()).unwrap();
+    end_at_once(&server.server, PROGRAMS, || {
+        let certificates = Certificates::new().authority(authority.clone());
+        patient_at(server.url()).certificates(certificates)
+    });
 }
