@@ -59,8 +59,8 @@ impl<T: Send + 'static> FinishInBackground<T> {
         }
     }
 
-    /// Polls the work for nobody, who is not woken. This ends it if it was waiting for something that has happened.
-    /// Otherwise the work no longer wakes a waiter that has polled it before.
+    /// Polls the work without a waiter. This ends it if it was waiting for something that has happened. Otherwise the
+    /// work no longer wakes a waiter that has polled it before.
     pub(crate) fn poll_once(&mut self) {
         let mut cx = Context::from_waker(Waker::noop());
         let _ = Pin::new(&mut unconstrained(self)).poll(&mut cx);

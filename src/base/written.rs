@@ -33,7 +33,7 @@ enum Rest {
     /// A task of its own.
     #[default]
     ByTask,
-    /// Whoever delivers the answer: then there is no task for each of many requests.
+    /// The deliverer of the answer, so that many requests have one task.
     ByDeliverer(Option<Work>),
 }
 
@@ -59,7 +59,7 @@ impl Written {
         Poll::Ready(())
     }
 
-    /// Leaves the work, which was polled, to whoever finishes it.
+    /// Leaves the work, which was polled, to its deliverer or to a task.
     pub(crate) fn leave(&self, mut work: Work) {
         // From here on, the answer does not wake the caller.
         work.poll_once();

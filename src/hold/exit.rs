@@ -22,7 +22,12 @@ use crate::queue::{LocalQueues, Release};
 
 /// Ends the hold. The next waiter of this process continues it in memory, or it is released, together with others if
 /// there are any. If its minimum time is not over, it is left to its lease.
-fn end(hold: &Arc<Hold>, renewals: &RenewalSchedule, now: Instant) -> Option<EndedHold> {
+fn end(
+    hold: &Arc<Hold>,
+    renewals: &RenewalSchedule,
+    awaits: Awaits,
+    now: Instant,
+) -> Option<EndedHold> {
     let queues = renewals.queues();
     let removed = renewals.remove(hold);
     let (grant, is_open) = hold.end(renewals.generation(), now);
@@ -45,8 +50,8 @@ fn end(hold: &Arc<Hold>, renewals: &RenewalSchedule, now: Instant) -> Option<End
             with_others: hold.group.is_some(),
             ..grant.release()
         };
-        let written = Written::default();
-        let releasing = queues.release(hold.key(), release, Some(written.clone()));
+        let written = (awaits == Awaits::Writes).then(Written::default);
+        let releasing = queues.release(hold.key(), release, written.clone());
         let of = Arc::clone(hold);
         // An async block would store the future of the release twice.
         let released = releasing.map(move |released| {
@@ -58,8 +63,8 @@ fn end(hold: &Arc<Hold>, renewals: &RenewalSchedule, now: Instant) -> Option<End
         let is_in_memory = renewals.store().is_memory();
         Some(EndedHold {
             hold: Arc::clone(hold),
-            written,
             release: FinishInBackground::new(removed.runtime, is_in_memory, released),
+            written,
         })
     };
     // A release in flight is counted separately.
@@ -71,7 +76,7 @@ fn end(hold: &Arc<Hold>, renewals: &RenewalSchedule, now: Instant) -> Option<End
 pub(super) fn give_up(hold: &Arc<Hold>, renewals: &RenewalSchedule) {
     if hold.leave(EntryKind::Call) {
         events::acquire_undone(hold.key(), hold.id());
-        drop(end(hold, renewals, Instant::now()));
+        drop(end(hold, renewals, Awaits::Answers, Instant::now()));
     }
 }
 
@@ -107,23 +112,24 @@ enum Awaits {
 /// A hold that has ended, and its release.
 struct EndedHold {
     hold: Arc<Hold>,
-    written: Written,
     release: FinishInBackground<Result<(), LockError>>,
+    /// The signal that it was written, if the exit waits for no more.
+    written: Option<Written>,
 }
 
 impl EndedHold {
     /// Ready if the exit has nothing left to wait for.
-    fn poll(&mut self, awaits: Awaits, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
-        if awaits == Awaits::Answers {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
+        let Some(written) = &self.written else {
             return Pin::new(&mut self.release).poll(cx);
-        }
-        if !self.written.is_set() {
+        };
+        if !written.is_set() {
             if Pin::new(&mut self.release).poll(cx).is_ready() {
                 return Poll::Ready(Ok(()));
             }
-            ready!(self.written.poll(cx));
+            ready!(written.poll(cx));
         }
-        self.written.leave(self.release.take());
+        written.leave(self.release.take());
         Poll::Ready(Ok(()))
     }
 }
@@ -141,7 +147,7 @@ impl Exit {
     #[inline]
     pub(super) fn end(&mut self, hold: &Arc<Hold>, renewals: &RenewalSchedule) {
         let now = Instant::now();
-        if let Some(ended) = end(hold, renewals, now) {
+        if let Some(ended) = end(hold, renewals, self.awaits, now) {
             let timeout = renewals.response_timeout();
             self.until = self.until.max(Some(after(now, timeout)));
             self.may_be_late |= renewals.store().answers_within(hold.key()) > timeout;
@@ -162,18 +168,17 @@ impl Future for Exit {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        this.ended
-            .retain(|ended| match ended.poll(this.awaits, cx) {
-                Poll::Pending => true,
-                Poll::Ready(Ok(())) => false,
-                Poll::Ready(Err(error)) => {
-                    let counts = |known: &LockError| error.is_lost() && !known.is_lost();
-                    if this.failure.as_deref().is_none_or(counts) {
-                        this.failure = Some(Box::new(error));
-                    }
-                    false
+        this.ended.retain(|ended| match ended.poll(cx) {
+            Poll::Pending => true,
+            Poll::Ready(Ok(())) => false,
+            Poll::Ready(Err(error)) => {
+                let counts = |known: &LockError| error.is_lost() && !known.is_lost();
+                if this.failure.as_deref().is_none_or(counts) {
+                    this.failure = Some(Box::new(error));
                 }
-            });
+                false
+            }
+        });
         if !this.ended.is_empty() {
             let is_first = this.limit.is_none();
             let until = || sleep_until(this.until.unwrap_or_else(Instant::now));
