@@ -12,7 +12,7 @@ use clap::{Parser, Subcommand};
 use crate::bench::{Bench, Common};
 pub use crate::heap::{Allocated, Counter};
 use crate::measures::{
-    drain, fairness, figures, handoff, idle, memory, processes, subscriptions, throughput,
+    drain, fairness, figures, handoff, idle, memory, network, processes, subscriptions, throughput,
     uncontended, waiting,
 };
 
@@ -23,6 +23,7 @@ mod clock;
 mod contestant;
 mod contestants;
 mod crew;
+mod far;
 mod heap;
 mod kind;
 mod measures;
@@ -51,6 +52,8 @@ enum Command {
     All,
     /// Lock and unlock when no other client wants the lock
     Uncontended(uncontended::Args),
+    /// The same over a network that delays what is sent
+    Network(network::Args),
     /// Pairs per second of many tasks with one key each
     Throughput(throughput::Args),
     /// Time per section while a queue of one process drains
@@ -101,6 +104,7 @@ pub async fn run(counter: Option<Counter>) -> Result<()> {
     let start = || Bench::start(&common);
     match command {
         Command::All => all::run(&common).await,
+        Command::Network(args) => network::run(&start().await?, &args).await,
         Command::Uncontended(args) => uncontended::run(&start().await?, &args).await,
         Command::Throughput(args) => throughput::run(&start().await?, &args).await,
         Command::Drain(args) => drain::run(&start().await?, &args).await,

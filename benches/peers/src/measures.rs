@@ -6,6 +6,7 @@ pub(crate) mod figures;
 pub(crate) mod handoff;
 pub(crate) mod idle;
 pub(crate) mod memory;
+pub(crate) mod network;
 pub(crate) mod processes;
 pub(crate) mod subscriptions;
 pub(crate) mod throughput;
