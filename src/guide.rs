@@ -1,7 +1,7 @@
 //! How to use the crate, and how it works. Each page covers one subject.
 //!
-//! New to the crate? Read [`concepts`] and [`call_graph`] first. Before you use it in production, read [`times`],
-//! [`loss`], [`fencing`] and [`shutdown`].
+//! New to the crate? Read [`call_graph`] first. Before you use it in production, read [`times`], [`loss`], [`fencing`] and
+//! [`shutdown`].
 //!
 //! # Examples
 //!
@@ -38,13 +38,6 @@
 //!
 //! Only the repository has `docs/performance.md` (how fast the crate is, and how that was measured), `docs/decisions` (why
 //! the crate is built in this way), `docs/plots`, `CONTRIBUTING.md` and the fuzz targets.
-
-/// The terms that the other pages use, and how a lock moves from one process to another.
-#[doc = ""]
-#[doc = include_str!("links.md")]
-#[doc = ""]
-#[doc = include_str!("../docs/guide/concepts.md")]
-pub mod concepts {}
 
 /// Which code is inside a lock that its caller holds, and which is not.
 #[doc = ""]
