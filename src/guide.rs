@@ -1,7 +1,7 @@
 //! How to use the crate, and how it works. Each page covers one subject.
 //!
-//! New to the crate? Read [`call_graph`] first. Before you use it in production, read [`times`], [`loss`], [`fencing`] and
-//! [`shutdown`].
+//! New to the crate? Read [`call_graph`] first. Before you use it in production, read [`options`], [`loss`], [`fencing`]
+//! and [`shutdown`].
 //!
 //! # Examples
 //!
@@ -46,12 +46,12 @@
 #[doc = include_str!("../docs/guide/call_graph.md")]
 pub mod call_graph {}
 
-/// How to choose `ttl`, `wait` and `max_hold`.
+/// All options, and how to choose `ttl`, `wait`, `max_hold` and `min_hold`.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
-#[doc = include_str!("../docs/guide/times.md")]
-pub mod times {}
+#[doc = include_str!("../docs/guide/options.md")]
+pub mod options {}
 
 /// What happens when a lock is lost, and how fencing tokens protect the resource that it guards.
 #[doc = ""]
@@ -88,13 +88,6 @@ pub mod services {}
 #[doc = ""]
 #[doc = include_str!("../docs/guide/testing.md")]
 pub mod testing {}
-
-/// The advantage and the price of each option, with figures.
-#[doc = ""]
-#[doc = include_str!("links.md")]
-#[doc = ""]
-#[doc = include_str!("../docs/guide/tuning.md")]
-pub mod tuning {}
 
 /// How to migrate from `rslock`, Redlock crates, Redisson, the lock of redis-py, or a row lock of a database.
 #[doc = ""]

@@ -150,7 +150,6 @@ mod setup {
     mod connections;
     #[cfg(feature = "credentials")]
     mod credentials;
-    mod figures;
     mod inspection;
     mod layers;
     mod lazy;
