@@ -1,7 +1,7 @@
 //! How to use the crate, and how it works. Each page covers one subject.
 //!
-//! New to the crate? Read [`call_graph`] first. Before you use it in production, read [`options`], [`loss`], [`fencing`]
-//! and [`shutdown`].
+//! New to the crate? Read [`call_graph`] first. Before you use it in production, read [`options`], [`loss`] and
+//! [`shutdown`].
 //!
 //! # Examples
 //!
@@ -53,19 +53,12 @@ pub mod call_graph {}
 #[doc = include_str!("../docs/guide/options.md")]
 pub mod options {}
 
-/// What happens when a lock is lost, and how fencing tokens protect the resource that it guards.
+/// What happens when a lock is lost, and how a database rejects the writes of a stale holder.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
 #[doc = include_str!("../docs/guide/loss.md")]
 pub mod loss {}
-
-/// How a database rejects the writes of a stale holder, and what object stores and HTTP APIs can do.
-#[doc = ""]
-#[doc = include_str!("links.md")]
-#[doc = ""]
-#[doc = include_str!("../docs/guide/fencing.md")]
-pub mod fencing {}
 
 // The code of this page and of the next one is part of the programs in examples, which have tests of their own.
 /// How to end a program so that it leaves no lock behind.

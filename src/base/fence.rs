@@ -14,7 +14,7 @@
 ///   section again, under a new acquisition.
 /// - The statement does not detect that a transaction is executed twice with the same token.
 ///
-/// The guide page [`fencing`](crate::guide::fencing) has examples with sqlx, diesel and plain SQL. The command `reentry
+/// The guide page [`loss`](crate::guide::loss#the-fence) has examples with sqlx, diesel and plain SQL. The command `reentry
 /// fence` prints the same SQL.
 ///
 /// # Examples
