@@ -1,7 +1,7 @@
 //! How to use the crate, and how it works. Each page covers one subject.
 //!
 //! New to the crate? Read [`call_graph`] first. Before you use it in production, read [`options`], [`loss`] and
-//! [`shutdown`].
+//! [`services`].
 //!
 //! # Examples
 //!
@@ -60,15 +60,8 @@ pub mod options {}
 #[doc = include_str!("../docs/guide/loss.md")]
 pub mod loss {}
 
-// The code of this page and of the next one is part of the programs in examples, which have tests of their own.
-/// How to end a program so that it leaves no lock behind.
-#[doc = ""]
-#[doc = include_str!("links.md")]
-#[doc = ""]
-#[cfg_attr(not(doctest), doc = include_str!("../docs/guide/shutdown.md"))]
-pub mod shutdown {}
-
-/// Patterns for axum, transactions, tonic, workers and periodic jobs.
+// The code of this page is part of the programs in examples, which have tests of their own.
+/// Web services, transactions, workers, nightly jobs, leaders, shutting down, Kubernetes.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]

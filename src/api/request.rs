@@ -99,7 +99,7 @@ impl LockRequest {
     /// If its holder leaves earlier, in whatever way, the lock stays held until then, and the next waiter enters as soon as
     /// that time is over. The holder itself does not wait. So a scheduled job runs at most once per period, however many machines try to run it,
     /// even if their clocks differ. If its machine dies, the job is left out in this period. The page
-    /// [services](crate::guide::services#periodic-jobs) shows a job that another machine then runs.
+    /// [services](crate::guide::services#a-nightly-job-even-if-a-machine-dies) shows a job that another machine then runs.
     ///
     /// The TTL is raised to `min_hold`. So the guarantee also applies if the process ends: the lock is then held for the
     /// TTL, counted from its last renewal. [`close`](crate::Locks::close) waits for the end of `min_hold`, and leaves the

@@ -7,9 +7,8 @@ use crate::ROOT;
 
 /// The pages, the beginning of a block that is a part of a program, and the beginnings of other blocks. A part is no doc
 /// test: the programs have tests of their own.
-const PAGES: [(&str, &str, &[&str]); 3] = [
-    ("docs/guide/services.md", "rust\n", &["text\n"]),
-    ("docs/guide/shutdown.md", "rust\n", &["text\n"]),
+const PAGES: [(&str, &str, &[&str]); 2] = [
+    ("docs/guide/services.md", "rust\n", &["text\n", "yaml\n"]),
     (
         "docs/guide/migrating.md",
         "rust,ignore\n",
