@@ -96,23 +96,9 @@ pub mod design {}
 #[doc = include_str!("../docs/reliability.md")]
 pub mod reliability {}
 
-/// What can be observed from outside: spans, events and metrics, a dashboard, and alerting rules.
-#[doc = ""]
-#[doc = include_str!("links.md")]
-#[doc = ""]
-#[doc = include_str!("../docs/observability/README.md")]
-pub mod observability {}
-
-/// What a server needs, which keys and rights the locks use, and how programs log in.
+/// Servers and URLs, rights, logins, keys, what happens when a server fails, dashboards and alerts.
 #[doc = ""]
 #[doc = include_str!("links.md")]
 #[doc = ""]
 #[doc = include_str!("../docs/operations.md")]
 pub mod operations {}
-
-/// Sentinel, Cluster, and confirmation by replicas: what each of them guarantees, and what happens when a server fails.
-#[doc = ""]
-#[doc = include_str!("links.md")]
-#[doc = ""]
-#[doc = include_str!("../docs/topologies.md")]
-pub mod topologies {}

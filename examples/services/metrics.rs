@@ -5,7 +5,7 @@
 //! curl http://127.0.0.1:9000/metrics
 //! ```
 //!
-//! `docs/observability` describes each metric, and has a dashboard for Grafana and rules for alerts.
+//! `docs/operations.md` describes each metric, and `docs/observability` has a dashboard for Grafana and rules for alerts.
 
 use std::env;
 use std::error::Error;

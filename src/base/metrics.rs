@@ -1,4 +1,4 @@
-//! The thirteen metrics that the feature `metrics` records. `docs/observability/README.md` lists their names and
+//! The thirteen metrics that the feature `metrics` records. `docs/operations.md` lists their names and
 //! labels.
 //!
 //! No key is used as a label. The metrics receive the class of a key, which is the label `class` if the builder has a

@@ -1,11 +1,12 @@
-//! The page `docs/observability/README.md`, which describes the events, spans and metrics.
+//! The page `docs/operations.md`, which describes the events, spans and metrics.
 
 use std::fs;
 
+/// The dashboard and the rules.
 pub(crate) const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/observability");
 
 pub(crate) fn text() -> String {
-    fs::read_to_string(format!("{FOLDER}/README.md")).unwrap()
+    fs::read_to_string(format!("{FOLDER}/../operations.md")).unwrap()
 }
 
 /// The names of the metrics in its table.

@@ -86,7 +86,7 @@ impl Locks {
     /// | `memory:` | the memory of this process |
     ///
     /// Without a port, a sentinel is at 26379, and any other server at 6379. One sentinel, or one server of a cluster,
-    /// is enough if it responds, because it names the others. The page [topologies](crate::guide::topologies) says what
+    /// is enough if it responds, because it names the others. The page [operations](crate::guide::operations#more-than-one-server) says what
     /// each of them gives.
     ///
     /// `?db=3` names a database, like `/3` in the path. A parameter that the URL does not know is an error, and so are

@@ -23,8 +23,6 @@ fn shown() -> Vec<PathBuf> {
         "docs/design.md",
         "docs/reliability.md",
         "docs/operations.md",
-        "docs/topologies.md",
-        "docs/observability/README.md",
     ];
     let mut pages: Vec<_> = pages
         .iter()

@@ -1,4 +1,4 @@
-//! The tests and the files that the pages below `docs` name exist.
+//! The tests and the files that the pages below `docs` name exist, and those of the list of failures of servers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::ROOT;
 /// The pages that name tests and files.
 const PAGES: [&str; 4] = [
     "reliability.md",
-    "topologies.md",
+    "../tests/topologies/main.rs",
     "operations.md",
     "found.md",
 ];
