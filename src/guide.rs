@@ -33,8 +33,8 @@
 //! # Other documents
 //!
 //! The package contains more documents than [`design`] and [`reliability`], which are not shown here: `docs/cli.md` (the
-//! command line), `docs/try.md` (a look at a lock in three terminals), `docs/found.md` (what the tests check and have
-//! found), a dashboard and rules for alerts in `docs/observability`, `SECURITY.md` and `CHANGELOG.md`.
+//! command line), `docs/found.md` (what the tests check and have found), a dashboard and rules for alerts in
+//! `docs/observability`, `SECURITY.md` and `CHANGELOG.md`.
 //!
 //! Only the repository has `docs/performance.md` (how fast the crate is, and how that was measured), `docs/decisions` (why
 //! the crate is built in this way), `docs/plots`, `CONTRIBUTING.md` and the fuzz targets.

@@ -1,7 +1,8 @@
-//! `docs/cli.md` shows the output of the program. For `docs/try.md`, see [`terminals`].
+//! `docs/cli.md` shows the output of the program.
 //!
 //! In a block that begins with ```` ```console ````, lines with `$ ` are typed, and the other lines are their output.
-//! Each block has its own server, and one shell. A comment before it, `<!-- beside: COMMAND -->`, is a command that
+//! The first blocks are several terminals that share one server: see [`terminals`]. After the comment [`ALONE`], each
+//! block has its own server, and one shell. A comment before it, `<!-- beside: COMMAND -->`, is a command that
 //! runs at the same time, and has printed a line before the block begins. `REENTRY_DOCS=write cargo test -p reentry-cli
 //! page` writes the output into the page.
 
@@ -20,27 +21,27 @@ const BEGIN: &str = "```console\n";
 const END: &str = "```\n";
 const BESIDE: &str = "<!-- beside: ";
 
+/// What separates the blocks of the terminals from the others.
+const ALONE: &str = "<!-- each block from here on has a server of its own -->";
+
 /// The line after the output of each command.
 const MARK: &str = "@@ end of output @@";
 
-#[tokio::test]
-async fn every_block_of_the_page_is_what_the_program_says() {
-    let with_server = async |block: &str, before: &str| {
-        let server = RedisServer::start().await;
-        let mut running = Vec::new();
-        for script in before.lines().filter_map(beside) {
-            let mut beside = Running::start(&mut shell(&server, &format!("exec {script}")));
-            beside.line().await;
-            running.push(beside);
-        }
-        normal::form(&run(&server, block))
-    };
-    check("docs/cli.md", with_server).await;
+/// The block with its output on a server of its own.
+async fn alone(block: &str, before: &str) -> String {
+    let server = RedisServer::start().await;
+    let mut running = Vec::new();
+    for script in before.lines().filter_map(beside) {
+        let mut beside = Running::start(&mut shell(&server, &format!("exec {script}")));
+        beside.line().await;
+        running.push(beside);
+    }
+    normal::form(&run(&server, block))
 }
 
-/// Compares each block of a page with the output of `run` for it and for the text since the previous block.
-async fn check(page: &str, mut run: impl AsyncFnMut(&str, &str) -> String) {
-    let path = Path::new(ROOT).join(page);
+/// Compares each block of the page with the output of `run` for it and for the text since the previous block.
+async fn check(mut run: impl AsyncFnMut(&str, &str) -> String) {
+    let path = Path::new(ROOT).join("docs/cli.md");
     let page = fs::read_to_string(&path).unwrap();
     let mut new = String::new();
     let mut rest = &*page;

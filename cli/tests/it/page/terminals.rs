@@ -1,4 +1,4 @@
-//! `docs/try.md`: the output of several terminals that share one server.
+//! The page from its beginning: several terminals that share one server, and then the other blocks.
 //!
 //! A comment before a block describes it. `<!-- begins: N -->` is a command of terminal N that continues to run, with
 //! the first line of its output. `<!-- ends: N -->` is the rest of its output, up to its end. `<!-- screen -->` is a
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use regex::Regex;
 
-use super::{check, is_written, normal, run, shell};
+use super::{ALONE, alone, check, is_written, normal, run, shell};
 use crate::look::screen::Screen;
 use crate::program::Running;
 use crate::support::server::RedisServer;
@@ -22,28 +22,43 @@ const NEXT: &str = "@@ next block @@\n";
 struct Terminals {
     server: RedisServer,
     running: BTreeMap<String, Running>,
-    /// The output of all blocks so far: equal IDs and tokens have one form on the whole page.
+    /// The output of all blocks so far: equal IDs and tokens have one form in all of them.
     shown: String,
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_terminal_shows_what_the_programs_say() {
-    let mut terminals = Terminals {
-        server: RedisServer::start().await,
-        running: BTreeMap::new(),
-        shown: String::new(),
-    };
+async fn every_block_of_the_page_is_what_the_program_says() {
+    let mut terminals = Terminals::start().await;
+    let mut is_shared = true;
     let shows = async |block: &str, before: &str| {
-        let shown = terminals.show(block, before).await;
-        terminals.shown += &format!("{NEXT}{shown}");
-        let page = normal::form(&terminals.shown);
-        page.rsplit(NEXT).next().unwrap_or_default().to_owned()
+        is_shared &= !before.contains(ALONE);
+        match is_shared {
+            true => terminals.show(block, before).await,
+            false => alone(block, before).await,
+        }
     };
-    check("docs/try.md", shows).await;
+    check(shows).await;
+    assert!(!is_shared, "the page has {ALONE}");
 }
 
 impl Terminals {
+    async fn start() -> Self {
+        Self {
+            server: RedisServer::start().await,
+            running: BTreeMap::new(),
+            shown: String::new(),
+        }
+    }
+
+    /// The block with its output, in the form of the page.
     async fn show(&mut self, block: &str, before: &str) -> String {
+        let shown = self.output(block, before).await;
+        self.shown += &format!("{NEXT}{shown}");
+        let all = normal::form(&self.shown);
+        all.rsplit(NEXT).next().unwrap_or_default().to_owned()
+    }
+
+    async fn output(&mut self, block: &str, before: &str) -> String {
         let typed = block.lines().next().and_then(|it| it.strip_prefix("$ "));
         let typed = typed.unwrap_or_default();
         let comment = before.split_once("<!-- ");
