@@ -197,7 +197,7 @@ mod tests {
         let (writes, hand_over, _far) = driver();
         let before = writes.polls();
         hand_over.send(b"abc").unwrap();
-        // The poll that takes it ends before anybody waits.
+        // The poll that takes it ends before the wait begins.
         yield_now().await;
         assert!(writes.polls() > before);
         writes.until_written(before).await;

@@ -3,7 +3,9 @@
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 
+use super::readers::share_request;
 use super::world::{MINUTE, World, near, some_hold};
+use crate::base::id::InboxId;
 use crate::base::option_types::Mode;
 use crate::store::{AcquireReply, DepthChange, Presence};
 use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
@@ -113,4 +115,67 @@ async fn we_keep_a_classic_program_out() {
     assert_eq!(world.holders().await, [(hold.to_string(), 3)]);
     world.release(hold).await;
     assert_eq!(classic_lock(&mut classic, LOCK, CLASSIC, TTL).await, None);
+}
+
+/// Checks that only the classic program is inside, with the lease that it has requested.
+async fn is_untouched(world: &World) {
+    assert_eq!(world.holders().await, [(CLASSIC.to_owned(), 1)]);
+    assert!(near(world.remaining().await, 3 * MINUTE));
+}
+
+async fn is_refused_to_readers(world: &World) {
+    let replies = world
+        .share_as(share_request(&[some_hold()], MINUTE, None))
+        .await;
+    assert!(
+        matches!(replies[..], [AcquireReply::Busy { .. }]),
+        "{replies:?}"
+    );
+    is_untouched(world).await;
+}
+
+#[tokio::test]
+async fn a_classic_program_and_readers_exclude_each_other() {
+    let world = World::on_redis().await;
+    let mut classic = connection(&world);
+    let readers = [some_hold(), some_hold()];
+    world.read(&readers, MINUTE).await;
+    for reader in readers {
+        let wait = classic_lock(&mut classic, LOCK, CLASSIC, TTL).await;
+        assert!(wait.is_some_and(|left| (1..=60_000).contains(&left)));
+        world.release_shared(reader, InboxId::new()).await;
+    }
+    assert_eq!(classic_lock(&mut classic, LOCK, CLASSIC, TTL).await, None);
+    is_refused_to_readers(&world).await;
+    let unlocked = classic_unlock(&mut classic, LOCK, CLASSIC, TTL).await;
+    assert_eq!(unlocked, Unlocked::Freed);
+    world.read(&readers, MINUTE).await;
+}
+
+/// The lock was deleted while readers held it, and the classic program has taken it. The line still contains the
+/// readers.
+#[tokio::test]
+async fn readers_of_a_stale_line_change_nothing_beside_a_classic_holder() {
+    let world = World::on_redis().await;
+    let mut classic = connection(&world);
+    let readers = [some_hold(), some_hold()];
+    world.read(&readers, MINUTE).await;
+    let _: u32 = classic.del(LOCK).await.expect("DEL");
+    assert_eq!(classic_lock(&mut classic, LOCK, CLASSIC, TTL).await, None);
+    // A renewal that is repeated finds the same.
+    for _ in 0..2 {
+        assert_eq!(world.keep(&readers, 9 * MINUTE).await, readers);
+        is_untouched(&world).await;
+    }
+    is_refused_to_readers(&world).await;
+    let write = world.acquire(some_hold(), MINUTE).await;
+    assert!(matches!(write, AcquireReply::Busy { .. }), "{write:?}");
+    for reader in readers {
+        let gone = world.release_shared(reader, InboxId::new()).await;
+        assert_eq!(gone, Presence::Gone);
+        is_untouched(&world).await;
+    }
+    let unlocked = classic_unlock(&mut classic, LOCK, CLASSIC, TTL).await;
+    assert_eq!(unlocked, Unlocked::Freed);
+    world.read(&readers, MINUTE).await;
 }

@@ -10,10 +10,7 @@ on_every_store!(
     a_release_frees_the_lock_at_any_depth,
     a_second_release_finds_the_hold_gone,
     the_release_of_another_hold_changes_nothing,
-    a_late_release_does_not_touch_the_next_holder,
-    a_hold_that_is_nowhere_can_be_buried,
     an_answered_acquire_that_comes_again_takes_the_lock,
-    a_release_after_the_lease_finds_the_hold_gone,
     a_short_release_frees_the_lock_or_moves_it_on,
     a_short_release_of_a_hold_that_is_gone_changes_nothing,
     a_release_after_a_loss_takes_a_late_place_along,
@@ -21,10 +18,7 @@ on_every_store!(
     the_numbers_of_the_depth_changes_go_with_their_hold,
     force_frees_the_lock_that_was_seen,
     force_leaves_a_later_holder_alone,
-    force_leaves_a_later_acquisition_of_the_same_hold_alone,
     force_leaves_a_holder_alone_that_was_not_seen,
-    force_finds_nothing_at_a_free_lock,
-    the_holder_learns_of_the_force,
 );
 
 async fn a_release_frees_the_lock_at_any_depth(world: World) {
@@ -56,22 +50,6 @@ async fn the_release_of_another_hold_changes_nothing(world: World) {
     assert_eq!(world.holders().await, [(holder.to_string(), 2)]);
 }
 
-async fn a_late_release_does_not_touch_the_next_holder(world: World) {
-    let (first, next) = (some_hold(), some_hold());
-    world.take(first, MINUTE).await;
-    world.release(first).await;
-    world.take(next, MINUTE).await;
-    assert_eq!(world.release(first).await, Presence::Gone);
-    assert_eq!(world.holders().await, [(next.to_string(), 1)]);
-}
-
-async fn a_hold_that_is_nowhere_can_be_buried(world: World) {
-    let hold = some_hold();
-    assert_eq!(world.bury(hold).await, Presence::Gone);
-    assert_eq!(world.acquire(hold, MINUTE).await, AcquireReply::Ended);
-    assert_eq!(world.inspect().await, None);
-}
-
 /// The exception to P8: the end of a hold leaves a tombstone only if an acquire was not answered.
 async fn an_answered_acquire_that_comes_again_takes_the_lock(world: World) {
     let (hold, next) = (some_hold(), some_hold());
@@ -81,13 +59,6 @@ async fn an_answered_acquire_that_comes_again_takes_the_lock(world: World) {
     assert!(world.is_held(hold, MINUTE).await);
     world.pass(2 * MINUTE).await;
     world.take(next, MINUTE).await;
-}
-
-async fn a_release_after_the_lease_finds_the_hold_gone(world: World) {
-    let hold = some_hold();
-    world.take(hold, MINUTE).await;
-    world.pass(2 * MINUTE).await;
-    assert_eq!(world.release(hold).await, Presence::Gone);
 }
 
 /// The hold can have left nothing except its field.
@@ -198,16 +169,6 @@ async fn force_leaves_a_later_holder_alone(world: World) {
     assert_eq!(world.holders().await, [(next.to_string(), 1)]);
 }
 
-async fn force_leaves_a_later_acquisition_of_the_same_hold_alone(world: World) {
-    let hold = some_hold();
-    world.take(hold, MINUTE).await;
-    let seen = world.seen().await;
-    world.release(hold).await;
-    world.take(hold, MINUTE).await;
-    assert!(!world.force_release(seen).await);
-    assert_eq!(world.holders().await, [(hold.to_string(), 1)]);
-}
-
 async fn force_leaves_a_holder_alone_that_was_not_seen(world: World) {
     let (first, next) = (some_hold(), some_hold());
     world.read(&[first], MINUTE).await;
@@ -218,21 +179,4 @@ async fn force_leaves_a_holder_alone_that_was_not_seen(world: World) {
     world.pass(2 * MINUTE).await;
     assert!(world.force_release(seen).await);
     assert_eq!(world.holders().await, [(next.to_string(), 1)]);
-}
-
-async fn force_finds_nothing_at_a_free_lock(world: World) {
-    world.take(some_hold(), MINUTE).await;
-    let seen = world.seen().await;
-    world.pass(2 * MINUTE).await;
-    assert!(!world.force_release(seen).await);
-}
-
-async fn the_holder_learns_of_the_force(world: World) {
-    let hold = some_hold();
-    world.take(hold, MINUTE).await;
-    world.force_release(world.seen().await).await;
-    assert_eq!(world.renew(hold, MINUTE).await, Presence::Gone);
-    assert_eq!(world.depth(hold, 2, 1).await, Presence::Gone);
-    assert_eq!(world.release(hold).await, Presence::Gone);
-    assert_eq!(world.inspect().await, None);
 }

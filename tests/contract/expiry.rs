@@ -146,16 +146,6 @@ async fn a_place_beside_a_tombstone_lives_as_long_as_it_would_alone() {
     assert!(world.is_held(next, GRANT).await);
 }
 
-#[tokio::test]
-async fn a_release_without_an_open_question_writes_no_tombstone() {
-    let world = World::on_redis().await;
-    let hold = some_hold();
-    world.take(hold, MINUTE).await;
-    world.release(hold).await;
-    world.release(hold).await;
-    assert!(keys(&world).await.is_empty());
-}
-
 /// A process that died with nested entries leaves only the number.
 #[tokio::test]
 async fn the_number_of_a_depth_change_lasts_ten_to_twenty_minutes() {

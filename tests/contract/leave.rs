@@ -11,7 +11,6 @@ on_every_store!(
     the_next_waiter_of_a_process_keeps_its_place,
     a_place_that_is_left_is_gone,
     only_the_hold_that_waits_leaves_the_place,
-    a_waiter_that_leaves_when_the_lock_has_moved_to_it_moves_it_on,
 );
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -87,15 +86,4 @@ async fn only_the_hold_that_waits_leaves_the_place(world: World) {
     assert_eq!(world.waiting().await, 1);
     world.release(holder).await;
     assert!(world.is_held(first, GRANT).await);
-}
-
-async fn a_waiter_that_leaves_when_the_lock_has_moved_to_it_moves_it_on(world: World) {
-    let (holder, (first, entry), other) = (some_hold(), some_waiter(), some_waiter());
-    world.take(holder, TTL).await;
-    world.wait(first, TTL, entry).await;
-    world.wait(other.0, TTL, other.1).await;
-    world.release(holder).await;
-    assert_eq!(world.leave(first, entry.inbox).await, Presence::Present);
-    assert!(world.is_held(other.0, GRANT).await);
-    assert_eq!(world.waiting().await, 0);
 }

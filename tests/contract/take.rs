@@ -13,7 +13,6 @@ on_every_store!(
     an_acquire_that_arrives_after_the_end_of_its_hold_is_refused,
     a_tombstone_refuses_its_own_hold_on_its_own_key_alone,
     a_tombstone_is_forgotten_after_its_life,
-    a_lease_that_ran_out_frees_the_lock,
     tokens_grow_from_holder_to_holder,
 );
 
@@ -111,22 +110,12 @@ async fn a_tombstone_refuses_its_own_hold_on_its_own_key_alone(world: World) {
 
 async fn a_tombstone_is_forgotten_after_its_life(world: World) {
     let hold = some_hold();
-    world.bury(hold).await;
+    assert_eq!(world.bury(hold).await, Presence::Gone);
+    assert_eq!(world.inspect().await, None);
     world.pass(TOMBSTONE_LIFE - MINUTE).await;
     assert_eq!(world.acquire(hold, MINUTE).await, AcquireReply::Ended);
     world.pass(2 * MINUTE).await;
     world.take(hold, MINUTE).await;
-}
-
-async fn a_lease_that_ran_out_frees_the_lock(world: World) {
-    let (late, next) = (some_hold(), some_hold());
-    world.take(late, 2 * MINUTE).await;
-    world.pass(MINUTE).await;
-    assert_eq!(world.holders().await, [(late.to_string(), 1)]);
-    world.pass(2 * MINUTE).await;
-    assert_eq!(world.inspect().await, None);
-    world.take(next, MINUTE).await;
-    assert_eq!(world.holders().await, [(next.to_string(), 1)]);
 }
 
 async fn tokens_grow_from_holder_to_holder(world: World) {

@@ -8,7 +8,6 @@ use crate::store::AcquireReply;
 
 on_every_store!(
     tokens_grow_with_every_kind_of_move,
-    the_answer_the_message_and_the_lock_agree_on_the_token,
     a_token_is_told_with_the_time_and_is_not_ahead_of_it,
 );
 
@@ -50,18 +49,6 @@ async fn tokens_grow_with_every_kind_of_move(world: World) {
     world.queue(next, TTL, own).await;
     tokens.push(shown(&world, next).await);
     assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
-}
-
-async fn the_answer_the_message_and_the_lock_agree_on_the_token(world: World) {
-    let (holder, next) = (some_hold(), some_hold());
-    let mut inbox = world.inbox().await;
-    world.take(holder, TTL).await;
-    world.wait(next, TTL, entry_of(inbox.id)).await;
-    world.release(holder).await;
-    let told = world.received(&mut inbox).await;
-    let first = told[0].token;
-    assert_eq!(world.take(next, TTL).await, first);
-    assert_eq!(shown(&world, next).await, first);
 }
 
 /// So call graphs that continue a hold in memory know which numbers the clock has passed.

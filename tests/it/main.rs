@@ -39,7 +39,6 @@ mod calls {
     mod call_graph;
     mod close;
     mod depth;
-    mod exclusion;
     mod flat;
     mod futures;
     mod guards;
@@ -55,7 +54,6 @@ mod calls {
 }
 
 mod leases {
-    mod fencing;
     mod forced;
     mod grace;
     mod holder_dies;
@@ -84,12 +82,9 @@ mod queue {
     mod cohorts;
     mod commands;
     mod commands_contended;
-    mod dead;
-    mod empty;
     mod inbox;
     mod messages;
     mod moves;
-    mod outage;
     mod retries;
     mod spawned;
     mod timeouts;
@@ -98,7 +93,6 @@ mod queue {
 }
 
 mod readers {
-    mod classic;
     mod semaphore;
     mod sharing;
 }
@@ -114,7 +108,6 @@ mod faults {
     mod cancel;
     mod connect_fails;
     mod connections;
-    mod cuts;
     mod data_lost;
     mod disk_full;
     mod forked;
@@ -128,7 +121,6 @@ mod faults {
 }
 
 mod several_keys {
-    mod chances;
     mod commands;
     mod left_alone;
     mod losses;

@@ -53,10 +53,6 @@ pub(super) fn released(reply: Value) -> Read<Presence> {
     Release::new(key(), release()).read(reply)
 }
 
-pub(super) fn presence(reply: Value) -> Read<Presence> {
-    Release::new(key(), release()).read(reply)
-}
-
 pub(super) fn fields(reply: Value) -> Read<Vec<Vec<u8>>> {
     let seen = Seen {
         fields: Vec::new(),

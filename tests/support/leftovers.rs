@@ -1,6 +1,7 @@
 //! The keys that locks have left in a server.
 
 use super::server::RedisServer;
+use super::wait::{DEADLINE, eventually};
 use redis::AsyncCommands;
 
 /// The minimum score of a tombstone in a queue.
@@ -49,5 +50,11 @@ impl RedisServer {
             }
         }
         left
+    }
+
+    /// Waits until nothing is left over.
+    pub async fn until_clean(&self) {
+        let is_clean = async || self.leftovers().await.is_empty();
+        eventually(DEADLINE, "nothing is left", is_clean).await;
     }
 }

@@ -15,6 +15,7 @@
 //! | `resharding` | a slot of a cluster that moves to another primary, step by step |
 //! | `stats` | the commands that the server has executed |
 //! | `errors` | the errors with which the server has responded |
+//! | `told` | what an error of the crate says |
 //! | `load` | [`Load`]: the number of the server's connections and commands |
 //! | `tls` | [`TlsRedisServer`]: a server behind TLS, with certificates of its own |
 //! | `stepped` | [`SteppedServer`]: a server whose clock can be stepped |
@@ -26,9 +27,10 @@
 //! | `dice` | repeatable random numbers |
 //! | `wait` | [`eventually`] and [`within`] |
 //! | `subscriber` | the subscriber of one test for spans and events |
-//! | `stores` | [`on_both_stores`]: one case over both stores; [`connect`], [`Section`], [`depths`], [`waiters`] |
+//! | `stores` | [`on_both_stores`]: one case over both stores, [`in_memory`]: over one; [`connect`], [`Section`], [`depths`], [`waiters`] |
 //! | `rig` | [`Rig`]: a server, a proxy in front of it, and locks that connect through the proxy |
 //! | `rings` | [`ring`]: callers that wait for each other |
+//! | `runtime` | a runtime for a test that has more than one |
 //! | `sweep` | dropping a future after its n-th poll, for every n |
 //! | `turns` | several processes at one lock, and the [`Turns`] of their waiters |
 //! | `process`, `ports`, `admin`, `config`, `program` | parts that the other files use |
@@ -66,6 +68,7 @@ pub mod replication;
 pub mod resharding;
 pub mod rig;
 pub mod rings;
+pub mod runtime;
 pub mod sentinel;
 pub mod server;
 pub mod stats;
@@ -74,6 +77,7 @@ pub mod stores;
 pub mod subscriber;
 pub mod sweep;
 pub mod tls;
+pub mod told;
 pub mod turns;
 pub mod wait;
 
@@ -86,10 +90,10 @@ pub use rings::ring;
 pub use sentinel::SentinelSet;
 pub use server::RedisServer;
 pub use stepped::SteppedServer;
-pub(crate) use stores::on_both_stores;
 pub use stores::{
-    Section, connect, depths, patient, patient_at, until_depths, until_waiting, waiters,
+    Section, connect, depths, patient, patient_at, until_depths, until_free, until_waiting, waiters,
 };
+pub(crate) use stores::{in_memory, on_both_stores};
 pub use tls::TlsRedisServer;
 pub use turns::{
     Stay, Turns, held_and_wanted, only_by_events, processes, queued, unhurried, until_queued,

@@ -209,13 +209,6 @@ impl RedisServer {
         self.start_again().await;
     }
 
-    /// Saves everything, kills the server and starts it again on the same port with its data.
-    pub async fn restart_with_data(&self) {
-        self.ask("SAVE").await;
-        self.stop();
-        self.start_again().await;
-    }
-
     /// Makes all snapshots fail, as with a full disk. From then on the server rejects every write (MISCONF).
     pub async fn fill_disk(&self) {
         let mut connection = self.connection().await;
@@ -286,6 +279,12 @@ impl RedisServer {
     /// The calls since `before`, without the commands of this support (see `stats`).
     pub async fn calls_since(&self, before: &Calls) -> Calls {
         stats::difference(before, &self.commandstats().await)
+    }
+
+    /// The number of times that it has executed a command since `before`.
+    pub async fn count_since(&self, before: &Calls, command: &str) -> u64 {
+        let calls = self.calls_since(before).await;
+        calls.get(command).copied().unwrap_or_default()
     }
 
     /// Sends one command without spaces in its words, without a client library; see [`Admin::call`]. If a connection is

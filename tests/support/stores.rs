@@ -9,9 +9,9 @@ use tokio::time::sleep;
 use super::server::RedisServer;
 use super::wait::{DEADLINE, eventually, within};
 
-/// Runs each `async fn case(locks: Locks)` as a separate test over the in-memory store (on paused time) and over a
-/// server of its own.
-macro_rules! on_both_stores {
+/// Runs each `async fn case(locks: Locks)` as a separate test over the in-memory store, on paused time. It is for claims
+/// in which the store has no part.
+macro_rules! in_memory {
     ($($case:ident),+ $(,)?) => {
         mod in_memory {
             $(#[tokio::test(start_paused = true)]
@@ -19,6 +19,15 @@ macro_rules! on_both_stores {
                 super::$case(reentry::Locks::in_memory()).await;
             })+
         }
+    };
+}
+pub(crate) use in_memory;
+
+/// Runs each `async fn case(locks: Locks)` as a separate test over the in-memory store (on paused time) and over a
+/// server of its own.
+macro_rules! on_both_stores {
+    ($($case:ident),+ $(,)?) => {
+        crate::support::stores::in_memory!($($case),+);
 
         mod on_redis {
             use crate::support::server::RedisServer;
@@ -116,6 +125,12 @@ pub async fn until_depths(locks: &Locks, key: &str, wanted: &[u64]) {
     };
     let what = format!("the depths of {key} are {wanted:?}");
     within(DEADLINE, &what, follow).await;
+}
+
+/// Waits until the lock is free in the store.
+pub async fn until_free(locks: &Locks, key: &str) {
+    let is_free = async || depths(locks, key).await.is_empty();
+    eventually(DEADLINE, &format!("{key} is free"), is_free).await;
 }
 
 /// The number of waiters for `key` in this process; `None` if the key is free.

@@ -20,16 +20,18 @@ use tokio::task::yield_now;
 /// The key of a sweep. The expected keys in the store follow from it.
 pub const KEY: &str = "swept";
 
-/// Lets a caller wait, so that the inbox is open from here on. Returns the number of the inbox's tasks: one that keeps
-/// it, and one that reads its connection.
-async fn open_inbox(locks: &Locks, server: &RedisServer) -> usize {
+/// Lets a caller wait, so that the inbox is open from here on, and acquires two locks by one batch. Returns the number of
+/// the tasks that stay: one that keeps the inbox, one that reads its connection, and one that sends batches.
+async fn warm_up(locks: &Locks, server: &RedisServer) -> usize {
     let guard = locks.lock(KEY).await.expect("a free lock");
     let waiting = tokio::spawn(locks.with_lock(KEY, async {}));
     let open = async || server.subscriptions().await.len() == 1;
     eventually(DEADLINE, "the inbox is open", open).await;
     guard.release().await.expect("a release");
     waiting.await.expect("a waiter").expect("its turn");
-    2
+    let both = locks.lock_all([KEY, "beside"]).await.expect("free locks");
+    both.release().await.expect("a release");
+    3
 }
 
 /// The request of a future that goes wrong.
@@ -90,7 +92,7 @@ impl Ground {
         locks.admin().inspect(KEY).await.expect("an inspection");
         yield_now().await;
         let tasks = match &server {
-            Some(server) => alive() + open_inbox(&locks, server).await,
+            Some(server) => alive() + warm_up(&locks, server).await,
             None => alive(),
         };
         Ground {

@@ -38,12 +38,6 @@ fn is_unconfirmed<T>(result: Result<T, LockError>) -> bool {
     })
 }
 
-/// Waits until no data of the locks remains.
-async fn until_free(server: &RedisServer) {
-    let is_free = async || server.leftovers().await.is_empty();
-    eventually(DEADLINE, "the locks are free", is_free).await;
-}
-
 #[tokio::test]
 async fn a_lock_that_replicas_do_not_have_is_given_back() {
     let set = SentinelSet::start().await;
@@ -55,15 +49,15 @@ async fn a_lock_that_replicas_do_not_have_is_given_back() {
     is_had(all.lock("order:42")).await;
     set.nodes[2].pause();
     assert!(is_unconfirmed(soon_all.lock("order:42").acquire().await));
-    until_free(&set.nodes[0]).await;
+    set.nodes[0].until_clean().await;
     is_had(one.lock("order:42")).await;
     set.nodes[1].pause();
     let refused = soon_one.lock("order:42").no_wait().acquire();
     assert!(is_unconfirmed(refused.await));
-    until_free(&set.nodes[0]).await;
+    set.nodes[0].until_clean().await;
     let both = ["order:1", "order:2"];
     assert!(is_unconfirmed(soon_all.lock_all(both).acquire().await));
-    until_free(&set.nodes[0]).await;
+    set.nodes[0].until_clean().await;
     is_had(locks.lock("order:42")).await;
     set.nodes[1].resume();
     set.nodes[2].resume();
@@ -89,7 +83,7 @@ async fn a_lock_that_was_moved_here_counts_only_once_replicas_have_it() {
     held.release().await.expect("it was held");
     let moved = within(DEADLINE, "the waiter has its answer", waiting).await;
     assert!(is_unconfirmed(moved.expect("no panic")));
-    until_free(&set.nodes[0]).await;
+    set.nodes[0].until_clean().await;
 }
 
 #[tokio::test]
@@ -118,8 +112,16 @@ async fn a_server_without_replicas_confirms_nothing() {
     let server = RedisServer::start().await;
     let locks = patient(&server).confirm(1, SHORT).build();
     let locks = locks.await.expect("a server");
-    assert!(is_unconfirmed(locks.lock("order:42").acquire().await));
-    until_free(&server).await;
+    let hour = Duration::from_secs(3_600);
+    // A lock that is not confirmed was not held, so it is given back whatever its `min_hold` is.
+    for request in [
+        locks.lock("order:42"),
+        locks.lock("order:42").min_hold(hour),
+        locks.lock_all(["order:1", "order:2"]).min_hold(hour),
+    ] {
+        assert!(is_unconfirmed(request.acquire().await));
+        server.until_clean().await;
+    }
     let long = Duration::from_secs(u64::MAX);
     for (replicas, within) in [(0, SHORT), (1, Duration::ZERO), (1, long)] {
         let refused = patient(&server).confirm(replicas, within).build_lazy();
@@ -142,23 +144,6 @@ async fn a_leader_that_is_not_confirmed_waits_on() {
     set.nodes[1].resume();
     let led = within(DEADLINE, "it leads", leading).await;
     assert_eq!(led.expect("no panic").expect("both have it"), 42);
-}
-
-#[tokio::test]
-async fn an_unconfirmed_lock_with_a_min_hold_is_given_back() {
-    let set = SentinelSet::start().await;
-    let locks = confirmed(&set, 2, SHORT).await;
-    set.nodes[1].pause();
-    let job = locks
-        .lock("job:report")
-        .min_hold(Duration::from_secs(3_600))
-        .no_wait();
-    assert!(is_unconfirmed(job.acquire().await));
-    let several = locks
-        .lock_all(["job:a", "job:b"])
-        .min_hold(Duration::from_secs(3_600));
-    assert!(is_unconfirmed(several.acquire().await));
-    until_free(&set.nodes[0]).await;
 }
 
 /// The replicas are stopped while the callers arrive. The first one is no longer polled after that.

@@ -91,18 +91,3 @@ async fn a_full_server_keeps_and_frees_what_is_held() {
     assert_eq!(released, [true; 3]);
     assert_eq!(ask::<i64>(&world, "DBSIZE").await, 0);
 }
-
-#[tokio::test]
-async fn a_server_that_forgot_the_scripts_of_several_is_told_them_again() {
-    let world = World::on_redis().await;
-    let hold = some_hold();
-    for _ in 0..2 {
-        take_all(&world, hold).await;
-        let () = ask(&world, "SCRIPT FLUSH").await;
-        let renewed = renew(&world, hold, MINUTE).await;
-        assert_eq!(renewed.expect("an answer"), [RenewAnswer::Renewed; 3]);
-        let () = ask(&world, "SCRIPT FLUSH").await;
-        let released = release_all(&world.store, &each(hold)).await;
-        assert_eq!(released, [true; 3]);
-    }
-}

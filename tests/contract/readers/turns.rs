@@ -85,12 +85,13 @@ async fn a_process_is_told_once_of_all_its_readers(world: World) {
 async fn a_writer_that_leaves_lets_the_readers_behind_it_in(world: World) {
     let reader = some_hold();
     let (writer, entry) = some_waiter();
-    let (late, place) = some_waiter();
+    let (late, mut inbox) = (some_hold(), world.inbox().await);
     world.read(&[reader], TTL).await;
     world.wait(writer, TTL, entry).await;
-    world.read_later(&[late], place).await;
+    world.read_later(&[late], entry_of(inbox.id)).await;
     assert_eq!(world.leave(writer, entry.inbox).await, Presence::Gone);
     assert!(world.is_read_by(&[reader, late]).await);
+    assert_eq!(world.received(&mut inbox).await[0].holds[..], [late]);
 }
 
 async fn a_writer_that_died_lets_the_readers_behind_it_in(world: World) {

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 
 use crate::support::{
-    DEADLINE, Section, depths, eventually, on_both_stores, until_depths, waiters,
+    DEADLINE, Section, depths, eventually, in_memory, until_depths, until_waiting,
 };
 use futures_util::FutureExt;
 use reentry::__admin::{OwnerId, current_owner};
@@ -23,7 +23,7 @@ use tokio::join;
 use tokio::sync::{Notify, oneshot};
 use tokio::task::LocalSet;
 
-on_both_stores!(
+in_memory!(
     sibling_branches_exclude_each_other,
     sibling_branches_below_another_key_exclude_each_other,
     a_spawned_task_inherits_nothing,
@@ -79,8 +79,7 @@ async fn a_spawned_task_inherits_nothing(locks: Locks) {
                 locks.with_lock("key", body).await.unwrap();
             }
         });
-        let waits = async || waiters(&locks, "key").await == Some(1);
-        eventually(DEADLINE, "the other call graph to wait", waits).await;
+        until_waiting(&locks, "key", 1).await;
         (owner, spawned)
     };
     let (owner, spawned) = locks.with_lock("key", body).await.unwrap();

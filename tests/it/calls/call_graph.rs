@@ -2,12 +2,12 @@
 
 use std::pin::Pin;
 
-use crate::support::{depths, on_both_stores, until_depths};
+use crate::support::{depths, in_memory, until_depths};
 use reentry::__admin::{Ids as _, current_owner};
 use reentry::{Locks, held};
 use tokio::sync::Semaphore;
 
-on_both_stores!(
+in_memory!(
     a_key_is_reentered_through_other_keys_in_between,
     what_is_held_shows_inside_and_nowhere_else,
     recursion_reenters_to_depth_200,

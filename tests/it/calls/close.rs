@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::sweep::poll_times;
 use crate::support::{
-    DEADLINE, RedisServer, Rig, connect, eventually, on_both_stores, waiters, within,
+    DEADLINE, RedisServer, Rig, connect, eventually, in_memory, until_waiting, waiters, within,
 };
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, TryFutureExt};
@@ -19,7 +19,7 @@ const SOON: Duration = Duration::from_millis(20);
 /// The time for the store to respond if something is left.
 const SHORT: Duration = Duration::from_millis(200);
 
-on_both_stores!(
+in_memory!(
     a_closed_one_takes_nothing_new,
     bodies_finish_and_re_enter_their_locks,
     callers_that_wait_give_up,
@@ -96,8 +96,7 @@ async fn callers_that_wait_give_up(locks: Locks) {
     let mut waiting = JoinSet::new();
     for count in 1..=3 {
         waiting.spawn(locks.with_lock("key", async {}));
-        let waits = async || waiters(&locks, "key").await == Some(count);
-        eventually(DEADLINE, "it waits", waits).await;
+        until_waiting(&locks, "key", count).await;
     }
     let closing = closing(&locks);
     while let Some(done) = within(DEADLINE, "they give up", waiting.join_next()).await {
@@ -112,8 +111,7 @@ async fn callers_that_wait_give_up(locks: Locks) {
 async fn callers_that_wait_for_several_give_back_what_they_have(locks: Locks) {
     let holder = locks.lock("b").await.unwrap();
     let waiting = tokio::spawn(locks.lock_all(["a", "b", "c"]).run(async {}));
-    let waits = async || waiters(&locks, "b").await == Some(1);
-    eventually(DEADLINE, "they wait", waits).await;
+    until_waiting(&locks, "b", 1).await;
     let closing = closing(&locks);
     let error = within(DEADLINE, "they give up", waiting).await;
     assert!(error.unwrap().unwrap_err().is_closed());
@@ -297,22 +295,6 @@ async fn it_closes_its_connections() {
     assert!(locks.close(Duration::MAX).await.is_clean());
     let closed = async || (clients().await, subscribers().await) == before;
     eventually(DEADLINE, "its connections are closed", closed).await;
-}
-
-/// Otherwise its place in the queue would block the next process for two heartbeats.
-#[tokio::test]
-async fn a_process_that_waits_leaves_the_queue() {
-    let server = RedisServer::start().await;
-    let [locks, other] = [connect(&server).await, connect(&server).await];
-    let holder = other.lock("key").await.unwrap();
-    let waiting = tokio::spawn(locks.with_lock("key", async {}));
-    let waits = async || server.ask("EXISTS reentry:queue:{key}:key").await == "1";
-    eventually(DEADLINE, "it has a place", waits).await;
-    assert!(locks.close(Duration::MAX).await.is_clean());
-    assert!(waiting.await.unwrap().unwrap_err().is_closed());
-    let entries = async || server.ask("HLEN reentry:entries:{key}:key").await;
-    assert_eq!(entries().await, "0");
-    holder.release().await.unwrap();
 }
 
 /// The request of a caller left alone is in flight, or it has a place in the queue.

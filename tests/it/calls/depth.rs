@@ -1,16 +1,13 @@
 //! P3: while the lock is held, the holder's field in the store follows the number of its entries, for which none of them
 //! waits.
 
-use std::collections::HashMap;
 use std::pin::Pin;
 
-use crate::support::{DEADLINE, RedisServer, connect, eventually, on_both_stores, until_depths};
+use crate::support::{RedisServer, connect, in_memory, until_depths};
 use futures_util::FutureExt;
-use redis::AsyncCommands;
-use reentry::__admin::Ids as _;
-use reentry::{LockError, Locks, held};
+use reentry::{LockError, Locks};
 
-on_both_stores!(
+in_memory!(
     entries_of_many_tasks_below_one_guard_settle_at_one,
     nested_entries_and_exits_are_ready_at_their_first_poll,
 );
@@ -66,43 +63,6 @@ async fn entries_of_many_tasks_below_one_guard_settle_at_one(locks: Locks) {
     assert_eq!(guard.held().depth(), 1);
     guard.release().await.unwrap();
     assert!(locks.admin().inspect("key").await.unwrap().is_none());
-}
-
-/// This is what any other program sees: one field per hold, with the name that `Held` reports, and the token.
-#[tokio::test]
-async fn the_redis_hash_holds_the_depth_under_the_hold_id() {
-    let server = RedisServer::start().await;
-    let locks = connect(&server).await;
-    let connection = server.connection().await;
-    let hash =
-        async || -> HashMap<String, String> { connection.clone().hgetall("key").await.unwrap() };
-    let shows = async |depth: u64| {
-        let held = held("key").unwrap();
-        let token = u64::from(held.fencing_token());
-        let token = format!("{} {} ", token / 1_000_000, token % 1_000_000);
-        let is_shown = async || {
-            let mut hash = hash().await;
-            // The id of the inbox of its process follows the token.
-            let mode = hash.remove("mode").unwrap();
-            mode.starts_with(&token)
-                && hash == HashMap::from([(held.hold_id().to_string(), depth.to_string())])
-        };
-        eventually(DEADLINE, "the hash", is_shown).await;
-    };
-    let body = async {
-        shows(1).await;
-        locks
-            .with_lock("key", async {
-                shows(2).await;
-                locks.with_lock("key", shows(3)).await.unwrap();
-                shows(2).await;
-            })
-            .await
-            .unwrap();
-        shows(1).await;
-    };
-    locks.with_lock("key", body).await.unwrap();
-    assert_eq!(server.ask("EXISTS key").await, "0");
 }
 
 #[tokio::test]

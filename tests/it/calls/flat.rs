@@ -1,9 +1,9 @@
 //! P13 for bodies that return a `Result`: one `?` replaces two, and the body's own error is kept.
 
-use crate::support::on_both_stores;
+use crate::support::in_memory;
 use reentry::{LockError, Locks, held};
 
-on_both_stores!(
+in_memory!(
     a_flat_call_returns_what_its_body_returns,
     the_body_s_own_error_stands,
     the_lock_s_errors_are_converted,

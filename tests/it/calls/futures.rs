@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use crate::support::on_both_stores;
+use crate::support::in_memory;
 use reentry::{LockError, LockGuard, LockRequest, Locks, held};
 
-on_both_stores!(
+in_memory!(
     nothing_happens_before_the_first_poll,
     a_body_need_not_be_send,
 );

@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use crate::support::{
-    DEADLINE, RedisServer, connect, depths, eventually, on_both_stores, until_depths,
+    DEADLINE, RedisServer, connect, eventually, in_memory, until_depths, until_free,
 };
 use futures_util::FutureExt;
 use reentry::__admin::{Ids as _, current_owner};
 use reentry::{LockError, Locks, held};
 use tokio::task::JoinSet;
 
-on_both_stores!(
+in_memory!(
     a_nested_guard_is_a_reentry,
     a_nested_guard_that_outlives_the_body_keeps_the_lock,
     a_scope_lets_nested_calls_in,
@@ -81,10 +81,7 @@ async fn a_guard_moves_to_another_task(locks: Locks) {
     });
     there.await.unwrap();
     std::thread::spawn(move || drop(guard)).join().unwrap();
-    eventually(DEADLINE, "a free lock", async || {
-        depths(&locks, "key").await.is_empty()
-    })
-    .await;
+    until_free(&locks, "key").await;
 }
 
 /// It reports the past, and nothing else is left: no watchdog, no connection.

@@ -15,13 +15,13 @@ use std::future::pending;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::support::{DEADLINE, on_both_stores, within};
+use crate::support::{DEADLINE, in_memory, within};
 use reentry::__admin::current_owner;
 use reentry::{LockError, LockGuard, Locks, held};
 use tokio::select;
 use tokio::sync::{Notify, oneshot};
 
-on_both_stores!(
+in_memory!(
     a_scope_made_inside_a_body_and_spawned_does_not_re_enter,
     a_scope_made_inside_a_branch_does_not_re_enter_in_its_sibling,
     a_section_begun_inside_a_body_and_spawned_does_not_re_enter,

@@ -144,12 +144,11 @@ async fn a_builder_refuses_what_cannot_be_before_it_connects() {
         nowhere().prefix("app:{}"),
     ];
     for builder in builders {
-        let shown = format!("{builder:?}");
-        let error = builder.build().await.unwrap_err();
-        assert!(
-            matches!(error, LockError::Misuse { .. }),
-            "{shown}: {error:?}"
-        );
+        let lazy = builder.clone().build_lazy();
+        for built in [lazy, builder.clone().build().await] {
+            let error = built.unwrap_err();
+            assert!(error.is_misuse(), "{builder:?}: {error:?}");
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use reentry::{LockError, Locks, LostReason, held};
+use crate::support::told::lost;
+use reentry::{Locks, LostReason, held};
 use tokio::time::{Instant, advance, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -60,9 +61,6 @@ async fn a_jump_beyond_the_lease_ends_the_body_before_it_runs_on() {
         advance(HOUR).await;
         unreachable!("ran on after its lease had ended");
     };
-    let result: Result<(), _> = locks.with_lock("key", body).await;
-    let Err(LockError::Lost { reason, .. }) = result else {
-        panic!("{result:?}");
-    };
+    let (_, reason) = lost::<()>(locks.with_lock("key", body).await);
     assert!(matches!(reason, LostReason::Expired | LostReason::Deleted));
 }

@@ -6,7 +6,7 @@
     reason = "a body that leaves a task behind is what these are about"
 )]
 
-use crate::support::{DEADLINE, depths, eventually, on_both_stores, until_depths};
+use crate::support::{depths, in_memory, until_depths, until_free};
 use reentry::__admin::{Ids as _, current_owner};
 use reentry::{FutureExt, LockError, Locks, held};
 use tokio::runtime::Handle;
@@ -15,7 +15,7 @@ use tokio::task::{JoinHandle, LocalSet};
 
 const KEY: &str = "order:42";
 
-on_both_stores!(
+in_memory!(
     a_child_is_inside_the_lock_of_its_parent,
     a_child_that_ends_last_releases_the_lock,
     a_grandchild_keeps_the_lock_of_those_that_have_gone,
@@ -123,7 +123,7 @@ async fn a_child_counts_from_the_call_and_not_from_its_first_poll(locks: Locks) 
     let unpolled = locks.with_lock(KEY, body).await.unwrap();
     assert_eq!(depths(&locks, KEY).await, [1]);
     drop(unpolled);
-    eventually(DEADLINE, "a free lock", async || is_free(&locks, KEY).await).await;
+    until_free(&locks, KEY).await;
 }
 
 async fn blocking_work_is_inside_and_re_enters(locks: Locks) {
@@ -150,7 +150,7 @@ async fn blocking_work_that_ends_last_releases_the_lock(locks: Locks) {
     assert_eq!(depths(&locks, KEY).await, [1]);
     go_on.send(()).unwrap();
     assert!(task.await.unwrap().unwrap());
-    eventually(DEADLINE, "a free lock", async || is_free(&locks, KEY).await).await;
+    until_free(&locks, KEY).await;
 }
 
 async fn without_a_lock_it_is_the_future_alone(locks: Locks) {

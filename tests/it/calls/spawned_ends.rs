@@ -12,11 +12,13 @@ use std::task::Poll;
 use std::time::Duration;
 
 use crate::support::rig::{self, Rig};
+use crate::support::runtime::runtime;
 use crate::support::sweep::{Ground, KEY, on_both_grounds};
-use crate::support::{DEADLINE, RedisServer, eventually, patient_at, within};
+use crate::support::told::lost;
+use crate::support::{DEADLINE, RedisServer, patient_at, until_free, within};
 use futures_util::FutureExt as _;
-use reentry::{FutureExt, LockError, Locks, LostReason, held};
-use tokio::runtime::{Builder, Runtime};
+use reentry::{FutureExt, Locks, LostReason, held};
+use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{advance, sleep};
@@ -78,18 +80,6 @@ async fn a_child_dropped_outside_the_runtime_releases(ground: Ground) {
     assert_eq!(ground.depth().await, 1);
     std::thread::spawn(move || drop(child)).join().unwrap();
     ground.settle("a drop elsewhere").await;
-}
-
-fn lost<T: std::fmt::Debug>(result: Result<T, LockError>) -> (String, LostReason) {
-    match result {
-        Err(LockError::Lost { key, reason, .. }) => (key, reason),
-        other => panic!("{other:?}"),
-    }
-}
-
-async fn until_free(locks: &Locks, key: &str) {
-    let is_free = async || locks.admin().inspect(key).await.unwrap().is_none();
-    eventually(DEADLINE, "a free lock", is_free).await;
 }
 
 #[tokio::test]
@@ -172,10 +162,6 @@ async fn a_loss_found_by_the_release_of_a_child_comes_after_its_output() {
     let child = rig.locks.with_lock(rig::KEY, body).await.unwrap();
     assert_eq!(rig.server.ask(&format!("DEL {}", rig::KEY)).await, "1");
     assert_eq!(child.await.unwrap(), "output");
-}
-
-fn runtime() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 #[test]

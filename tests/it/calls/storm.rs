@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::support::dice::Dice;
 use crate::support::sweep::poll_at_most;
-use crate::support::{DEADLINE, Section, depths, eventually, waiters, within};
+use crate::support::{DEADLINE, Section, depths, until_free, waiters, within};
 use futures_util::future::BoxFuture;
 use reentry::{LockError, Locks, held};
 use tokio::task::{JoinSet, yield_now};
@@ -84,14 +84,11 @@ async fn a_storm_in_memory_leaves_nothing_behind() {
         });
     }
     let all = async {
-        while let Some(done) = tasks.join_next().await {
-            done.unwrap();
-        }
+        tasks.join_all().await;
     };
     within(3 * DEADLINE, "the end of the storm", all).await;
     assert!(section.visits() > 0);
-    let is_free = async || depths(&locks, "key").await.is_empty();
-    eventually(DEADLINE, "a free lock", is_free).await;
+    until_free(&locks, "key").await;
     // A request that was dropped in flight may take and release the lock once more.
     let guard = locks.lock("key").await.unwrap();
     assert_eq!(waiters(&locks, "key").await, Some(0));
@@ -153,6 +150,5 @@ async fn members_on_many_threads_have_their_lock_to_themselves() {
         });
     }
     within(3 * DEADLINE, "the end of the storm", tasks.join_all()).await;
-    let is_free = async || depths(&locks, "key").await.is_empty();
-    eventually(DEADLINE, "a free lock", is_free).await;
+    until_free(&locks, "key").await;
 }

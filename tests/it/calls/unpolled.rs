@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use crate::support::{
-    DEADLINE, RedisServer, connect, depths, eventually, on_both_stores, patient, until_depths,
-    waiters, within,
+    DEADLINE, RedisServer, connect, eventually, in_memory, patient, until_depths, until_free,
+    until_waiting, waiters, within,
 };
 use futures_util::FutureExt;
 use reentry::{Locks, held};
 
-on_both_stores!(
+in_memory!(
     a_nested_entry_left_alone_blocks_no_other_entry,
     a_waiter_left_alone_is_passed_over_after_two_heartbeats,
 );
@@ -26,10 +26,7 @@ async fn a_nested_entry_left_alone_blocks_no_other_entry(locks: Locks) {
         drop(left_alone);
     };
     locks.with_lock("key", body).await.unwrap();
-    eventually(DEADLINE, "a free lock", async || {
-        depths(&locks, "key").await.is_empty()
-    })
-    .await;
+    until_free(&locks, "key").await;
 }
 
 /// The lock goes to the next waiter long before the lease ends. The waiter that was passed over does not enter on the
@@ -53,10 +50,7 @@ async fn a_waiter_left_alone_is_passed_over_after_two_heartbeats(locks: Locks) {
         let (locks, section) = (locks.clone(), Arc::clone(&section));
         tokio::spawn(async move { locks.with_lock("key", section.visit()).await })
     };
-    eventually(DEADLINE, "two waiters", async || {
-        waiters(&locks, "key").await == Some(2)
-    })
-    .await;
+    until_waiting(&locks, "key", 2).await;
     guard.release().await.unwrap();
     within(DEADLINE, "the one behind", behind)
         .await
@@ -81,8 +75,7 @@ async fn a_waiter_left_alone_keeps_no_other_process_waiting() {
     let mut left_alone = Box::pin(locks.with_lock("key", async {}));
     assert!((&mut left_alone).now_or_never().is_none());
     let elsewhere = tokio::spawn(there.with_lock("key", async {}));
-    let waits = async || waiters(&there, "key").await == Some(1);
-    eventually(DEADLINE, "the other process to wait", waits).await;
+    until_waiting(&there, "key", 1).await;
     guard.release().await.unwrap();
     let entered = within(DEADLINE, "the other process", elsewhere).await;
     entered.unwrap().unwrap();

@@ -119,10 +119,7 @@ async fn a_classic_holder_is_the_end_of_every_walk() {
     let inner = locks.lock("b").wait(LONG);
     let waiting = tokio::spawn(locks.lock("a").try_run(inner.run(async {})));
     // These are the holds of the key and the waits of its holder, twice.
-    let walked = async || {
-        let calls = server.calls_since(&before).await;
-        calls.get("hgetall").copied().unwrap_or(0) >= 4
-    };
+    let walked = async || server.count_since(&before, "hgetall").await >= 4;
     eventually(DEADLINE, "two walks", walked).await;
     assert!(!waiting.is_finished());
     let unlocked = classic_unlock(&mut connection, "b", classic, 60_000).await;

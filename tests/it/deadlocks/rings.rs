@@ -85,21 +85,6 @@ async fn the_error_says_who_holds_what_and_waits_for_what() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// Several callers read "shared", and one of them wants what the writer holds.
-#[tokio::test(start_paused = true)]
-async fn a_ring_through_a_reader_is_found() {
-    for [readers, writer] in one_and_two_processes() {
-        let all = Barrier::new(3);
-        let shared = || readers.lock("shared").read();
-        let free = readers.lock("free");
-        let other = nest(shared(), free, &all);
-        let reads = nest(shared(), readers.lock("held"), &all);
-        let writes = nest(writer.lock("held"), writer.lock("shared"), &all);
-        let (other, reads, writes) = join!(other, reads, writes);
-        assert!(victim([other, reads, writes]).is_deadlock());
-    }
-}
-
 /// The caller that would read waits behind a writer. The writer waits for the first reader, which waits for what the
 /// caller holds. The writer holds nothing, and is not in a ring.
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,7 @@
 //! Rings through callers that take several locks together.
 
 use super::ground::{LONG, SECOND, is_ring, keys, one_and_two_processes, victim};
-use crate::support::{DEADLINE, eventually, until_waiting};
+use crate::support::{until_free, until_waiting};
 use futures_util::future::join_all;
 use reentry::{LockError, Locks};
 use tokio::join;
@@ -11,14 +11,9 @@ use tokio::time::sleep;
 /// The keys in the order in which they are acquired.
 const ALL: [&str; 3] = ["b", "c", "a"];
 
-async fn is_free(locks: &Locks, key: &str) {
-    let is_free = async || locks.admin().inspect(key).await.unwrap().is_none();
-    eventually(DEADLINE, &format!("{key} is free"), is_free).await;
-}
-
 async fn all_are_free(locks: &Locks) {
     for key in ALL.into_iter().chain(["outer"]) {
-        is_free(locks, key).await;
+        until_free(locks, key).await;
     }
 }
 
@@ -84,7 +79,7 @@ async fn a_victim_gives_back_all_that_it_had_taken() {
     let several = async {
         let result = locks.lock_all(ALL).wait(LONG).run(async {}).await;
         // The other one has the remaining lock.
-        is_free(&locks, "c").await;
+        until_free(&locks, "c").await;
         result
     };
     let release = async {

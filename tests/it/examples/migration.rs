@@ -179,33 +179,6 @@ async fn a_holder_of_either_kind_keeps_the_other_out() {
     }
 }
 
-/// The last step: some programs take the new lock alone, when the old programs have ended.
-#[tokio::test]
-async fn both_locks_and_the_new_one_alone_exclude_each_other() {
-    for stores_a_hash in BOTH_KINDS {
-        let migration = Migration::of(stores_a_hash).await;
-        let section = Arc::<Section>::default();
-        let mut programs = JoinSet::new();
-        for _ in 0..2 {
-            let (locks, old) = (migration.new_locks().await, migration.old_locks().await);
-            let visits = Arc::clone(&section);
-            programs.spawn(async move {
-                for _ in 0..TURNS {
-                    with_both(&locks, &old, KEY, visits.visit()).await.unwrap();
-                }
-            });
-            let (locks, section) = (migration.new_locks().await, Arc::clone(&section));
-            programs.spawn(async move {
-                for _ in 0..TURNS {
-                    locks.with_lock(KEY, section.visit()).await.unwrap();
-                }
-            });
-        }
-        within(2 * DEADLINE, "all have their turns", programs.join_all()).await;
-        assert_eq!(section.visits(), 4 * TURNS);
-    }
-}
-
 /// New programs that never pause leave the old lock free between two turns.
 #[tokio::test]
 async fn an_old_program_gets_in_beside_contending_programs_with_both() {

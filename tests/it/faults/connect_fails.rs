@@ -2,21 +2,10 @@
 //! port, and never contains the password.
 
 use std::error::Error;
-use std::time::{Duration, Instant};
 
-use crate::support::{DEADLINE, Proxy, RedisServer, within};
+use crate::support::told::all_of;
+use crate::support::{DEADLINE, RedisServer, within};
 use reentry::{LockError, Locks, LocksBuilder};
-
-/// The complete text of the error, including the one for developers.
-fn all_of(error: &LockError) -> String {
-    let mut told = format!("{error} {error:?}");
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        told = format!("{told} {error} {error:?}");
-        cause = error.source();
-    }
-    told
-}
 
 /// The error of a connection to the port on this machine.
 async fn refused(port: u16, options: impl FnOnce(LocksBuilder) -> LocksBuilder) -> LockError {
@@ -43,19 +32,6 @@ async fn a_server_that_is_down_is_an_error_at_once() {
     server.stop();
     let patient = |builder: LocksBuilder| builder.connect_timeout(3 * DEADLINE);
     refused(server.port(), patient).await;
-}
-
-#[tokio::test]
-async fn a_server_that_is_silent_is_an_error_after_the_connect_timeout() {
-    let server = RedisServer::start().await;
-    let proxy = Proxy::start(server.port());
-    proxy.blackhole();
-    let timeout = Duration::from_millis(200);
-    let start = Instant::now();
-    let error = refused(proxy.port(), |builder| builder.connect_timeout(timeout)).await;
-    assert!(start.elapsed() >= timeout);
-    assert!(error.is_unavailable(), "{error:?}");
-    assert_eq!(error.to_string(), "Redis is unavailable");
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use crate::support::runtime::runtime;
 use crate::support::{
     DEADLINE, Direction, RedisServer, Rig, connect, eventually, patient_at, within,
 };
@@ -113,6 +114,22 @@ async fn a_server_that_became_a_replica_is_left_for_the_one_behind_its_name() {
     locks.with_lock(KEY, async {}).await.unwrap();
 }
 
+#[tokio::test]
+async fn a_connection_for_commands_that_is_cut_is_replaced() {
+    let server = RedisServer::start().await;
+    let locks = patient_at(server.url()).build().await.unwrap();
+    let nested = async {
+        server.kill_command_connections().await;
+        locks.with_lock(KEY, async { 6 * 7 }).await
+    };
+    let output = within(DEADLINE, "the body", locks.with_lock(KEY, nested)).await;
+    assert_eq!(output.unwrap().unwrap(), 42);
+    server.kill_command_connections().await;
+    let guard = locks.lock(KEY).wait(Duration::MAX).acquire();
+    let guard = within(DEADLINE, "a lock", guard).await;
+    guard.unwrap().release().await.unwrap();
+}
+
 #[test]
 fn a_runtime_without_io_is_an_error() {
     let (told, answer) = mpsc::channel();
@@ -137,7 +154,7 @@ fn a_request_over_a_pool_outlives_the_runtime_that_polled_it() {
     let admin = locks.admin();
     let mut asking = Box::pin(admin.inspect(KEY));
     server.pause();
-    let other = Builder::new_current_thread().enable_all().build().unwrap();
+    let other = runtime();
     assert!(other.block_on(async { (&mut asking).now_or_never().is_none() }));
     drop(other);
     let asked = home.block_on(async { within(DEADLINE, "an end", asking).await });
@@ -146,23 +163,4 @@ fn a_request_over_a_pool_outlives_the_runtime_that_polled_it() {
         "{asked:?}"
     );
     server.resume();
-}
-
-#[tokio::test]
-async fn waiters_over_a_pool_ask() {
-    let server = RedisServer::start().await;
-    let build = async || {
-        let builder = over(pool(&server)).wait(Duration::MAX);
-        builder.build().await.unwrap()
-    };
-    let (holder, other) = (build().await, build().await);
-    let guard = holder.lock("key").await.unwrap();
-    let waiting = tokio::spawn(other.with_lock("key", async {}));
-    let info = async || holder.admin().inspect("key").await.unwrap().unwrap();
-    let waits = async || info().await.waiting_processes == 1;
-    eventually(DEADLINE, "the other waits", waits).await;
-    guard.release().await.unwrap();
-    let entered = within(DEADLINE, "its turn", waiting).await;
-    entered.unwrap().unwrap();
-    assert!(server.subscriptions().await.is_empty());
 }

@@ -1,34 +1,13 @@
 //! P6 when another program takes the lock away or replaces it, and the scripts when the server forgets them.
 
 use std::error::Error;
-use std::future::pending;
-use std::time::Duration;
 
 use crate::support::rig::KEY;
 use crate::support::{DEADLINE, Rig, eventually, within};
-use futures_util::future::join_all;
-use reentry::{LockError, LostReason};
+use reentry::LockError;
 
 fn never() {
     panic!("the body of a lock that is not held");
-}
-
-#[tokio::test]
-async fn a_lock_taken_away_is_lost_at_the_next_renewal_and_the_body_is_dropped() {
-    let thefts = ["DEL order:42", "FLUSHALL", "PEXPIRE order:42 0"];
-    let each = thefts.map(async |theft| {
-        let rig = Rig::with_ttl(Duration::from_secs(3)).await;
-        let locked = rig.locks.with_lock(KEY, async {
-            rig.server.ask(theft).await;
-            pending::<()>().await;
-        });
-        let lost = within(DEADLINE, "the loss is noticed", locked).await;
-        let Err(LockError::Lost { reason, key, .. }) = lost else {
-            panic!("{theft}: {lost:?}");
-        };
-        assert!(reason == LostReason::Deleted && key == KEY, "{theft}");
-    });
-    join_all(each).await;
 }
 
 #[tokio::test]
@@ -78,41 +57,6 @@ async fn something_else_at_the_key_is_a_misuse_that_names_it_and_stays() {
         rig.locks.with_lock(KEY, async {}).await.unwrap();
         rig.server.ask("FLUSHALL").await;
     }
-}
-
-#[tokio::test]
-async fn something_else_put_at_the_key_of_a_holder_is_not_overwritten() {
-    let rig = Rig::with_ttl(Duration::from_secs(3)).await;
-    let outer = rig.locks.with_lock(KEY, async {
-        rig.server.ask("SET order:42 precious").await;
-        // Its change of the depth is rejected in the background.
-        rig.locks.with_lock(KEY, pending::<()>()).await.unwrap();
-    });
-    let error = within(DEADLINE, "the loss is noticed", outer)
-        .await
-        .unwrap_err();
-    assert!(error.is_lost(), "{error:?}");
-    assert_eq!(rig.server.ask("GET order:42").await, "precious");
-    assert_eq!(rig.server.ask("PTTL order:42").await, "-1");
-}
-
-#[tokio::test]
-async fn scripts_may_be_flushed_between_any_two_steps() {
-    let rig = Rig::start().await;
-    let flush = async || drop(rig.server.ask("SCRIPT FLUSH").await);
-    flush().await;
-    let outer = rig.locks.with_lock(KEY, async {
-        flush().await;
-        let inner = rig.locks.with_lock(KEY, async {
-            rig.until_depth(2).await;
-            flush().await;
-        });
-        inner.await.unwrap();
-        rig.until_depth(1).await;
-        flush().await;
-    });
-    outer.await.unwrap();
-    rig.until_free().await;
 }
 
 #[tokio::test]

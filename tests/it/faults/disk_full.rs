@@ -4,6 +4,7 @@ use std::error::Error;
 use std::future::pending;
 use std::time::Duration;
 
+use crate::support::told::lost;
 use crate::support::{DEADLINE, RedisServer, patient, within};
 use reentry::{LockError, LostReason};
 
@@ -18,10 +19,8 @@ async fn a_full_disk_ends_holders_at_their_deadlines() {
         server.fill_disk().await;
         pending::<()>().await;
     });
-    let lost = within(DEADLINE, "the lease expires", held).await;
-    let lost = lost.unwrap_err();
-    let is_over = matches!(lost, LockError::Lost { reason, .. } if reason == LostReason::Expired);
-    assert!(is_over, "{lost:?}");
+    let ended = within(DEADLINE, "the lease expires", held).await;
+    assert_eq!(lost(ended).1, LostReason::Expired);
 
     let waiting = locks.lock("other").wait(Duration::from_millis(100));
     let error = waiting.acquire().await.unwrap_err();

@@ -4,18 +4,13 @@ use std::error::Error;
 use std::process::exit;
 
 use crate::support::child::Role;
+use crate::support::runtime::runtime;
 use crate::support::{Child, RedisServer, child, patient_at};
 use fork::{Fork, fork, waitpid};
 use reentry::__admin::current_owner;
 use reentry::Locks;
-use tokio::runtime::{Builder, Runtime};
 
 const KEY: &str = "order:42";
-
-/// A fork has a copy of its parent's memory and only one of its threads, so it needs a runtime of its own.
-fn runtime() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
-}
 
 /// Runs `work` in a fork of this process, and waits for its end. The fork drops nothing.
 fn in_a_fork(work: impl AsyncFnOnce()) {

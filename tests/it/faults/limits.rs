@@ -1,13 +1,14 @@
 //! A request without a response fails at the response timeout, whatever happens to the requests before and after it.
 
 use crate::support::rig::{KEY, RESPONSE_TIMEOUT};
+use crate::support::runtime::runtime;
 use crate::support::sweep::poll_times;
 use crate::support::{DEADLINE, Direction, RedisServer, Rig, eventually, until_waiting, within};
 use futures_util::future::join_all;
 use reentry::admin::LockInfo;
 use reentry::{LockError, Locks};
 use std::time::Duration;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::select;
 
 type Seen = Result<Option<LockInfo>, LockError>;
@@ -50,14 +51,10 @@ async fn an_answer_that_comes_late_is_that_of_no_other_request() {
     guard.release().await.unwrap();
 }
 
-fn still() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
-}
-
 /// The responses are read on the runtime that opened the connection.
 #[test]
 fn a_connection_of_a_runtime_that_stands_still_costs_one_response_timeout() {
-    let (home, next) = (still(), Runtime::new().unwrap());
+    let (home, next) = (runtime(), Runtime::new().unwrap());
     let rig = home.block_on(Rig::start());
     next.block_on(async {
         is_late(rig.locks.admin().inspect(KEY)).await;
@@ -70,7 +67,7 @@ fn a_connection_of_a_runtime_that_stands_still_costs_one_response_timeout() {
 /// Requests that travel together are sent by a task, and each runtime has its own.
 #[test]
 fn a_runtime_that_stands_still_delays_no_batch_of_another_one() {
-    let (home, next) = (still(), Runtime::new().unwrap());
+    let (home, next) = (runtime(), Runtime::new().unwrap());
     let rig = home.block_on(Rig::start());
     let crowd = async || {
         let keys = (0..8).map(|number| format!("free:{number}"));
@@ -83,7 +80,7 @@ fn a_runtime_that_stands_still_delays_no_batch_of_another_one() {
 
 #[test]
 fn a_request_fails_elsewhere_when_the_runtime_of_its_connection_ends() {
-    let (home, next) = (still(), Runtime::new().unwrap());
+    let (home, next) = (runtime(), Runtime::new().unwrap());
     let rig = home.block_on(Rig::start());
     rig.proxy.hold(Direction::ToClient);
     let admin = rig.locks.admin();

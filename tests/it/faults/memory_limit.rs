@@ -4,9 +4,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use crate::support::proxy::Direction::ToServer;
 use crate::support::rig::KEY;
-use crate::support::{Action, Cut, DEADLINE, Rig, within};
+use crate::support::{DEADLINE, Rig, within};
 use reentry::LockError;
 
 #[tokio::test]
@@ -37,21 +36,6 @@ async fn a_full_memory_is_tried_again_and_named_when_the_wait_ends() {
     let entered = within(DEADLINE, "it enters", waiting).await;
     entered.unwrap().unwrap();
     rig.until_free().await;
-}
-
-#[tokio::test]
-async fn a_holder_with_an_unanswered_acquire_gets_out_and_leaves_its_tombstone() {
-    let rig = Rig::start().await;
-    let cut = Action::CutAtAnswer(Cut::Reset);
-    rig.proxy.on_next(ToServer, b"EVALSHA", cut);
-    let locked = rig.locks.with_lock(KEY, async {
-        rig.server.ask("CONFIG SET maxmemory 1").await;
-        let nested = rig.locks.with_lock(KEY, rig.until_depth(2));
-        within(DEADLINE, "it nests", nested).await.unwrap();
-    });
-    locked.await.unwrap();
-    rig.until_free().await;
-    assert_eq!(rig.server.tombstones().await, 1);
 }
 
 #[tokio::test]

@@ -3,18 +3,15 @@
 
 use std::time::Duration;
 
+use crate::support::runtime::runtime;
 use crate::support::sweep::poll_times;
 use crate::support::{
-    Cut, DEADLINE, Proxy, RedisServer, eventually, patient_at, until_depths, within,
+    Cut, DEADLINE, Proxy, RedisServer, eventually, patient_at, until_depths, until_free, within,
 };
 use reentry::{Locks, LostReason};
 use tokio::runtime::{Builder, Runtime};
 
 const KEY: &str = "order:42";
-
-fn runtime() -> Runtime {
-    Builder::new_current_thread().enable_all().build().unwrap()
-}
 
 /// A runtime whose tasks continue between two calls of `block_on`.
 fn busy_runtime() -> Runtime {
@@ -145,8 +142,7 @@ fn a_guard_from_a_runtime_that_is_gone_is_released_or_ends_with_its_lease() {
 
             // Its own runtime has ended, so this one releases it.
             drop(dropped);
-            let free = async || locks.admin().inspect("dropped").await.unwrap().is_none();
-            eventually(DEADLINE, "the release", free).await;
+            until_free(&locks, "dropped").await;
             // No runtime is left to renew it.
             within(DEADLINE, "the lease ends", lost.held().lost()).await;
             assert!(lost.held().is_lost() && lost.held().remaining().is_zero());

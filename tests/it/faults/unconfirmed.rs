@@ -24,8 +24,7 @@ async fn a_user_who_may_not_confirm_is_told_why_at_once() {
         let (server, locks) = without(command).await;
         let acquired = locks.lock("order:42").acquire();
         let refused = within(DEADLINE, "it is refused", acquired).await;
-        let is_free = async || server.leftovers().await.is_empty();
-        eventually(DEADLINE, "the lock is free", is_free).await;
+        server.until_clean().await;
         let error = refused.unwrap_err();
         assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
         assert!(error.is_misuse() && !error.is_unavailable());
@@ -76,7 +75,6 @@ async fn a_lock_taken_away_while_replicas_are_awaited_is_lost() {
             matches!(&error, LockError::Lost { key, reason: LostReason::Deleted, .. } if key == "a"),
             "{error:?}"
         );
-        let is_free = async || server.leftovers().await.is_empty();
-        eventually(DEADLINE, "the locks are free", is_free).await;
+        server.until_clean().await;
     }
 }

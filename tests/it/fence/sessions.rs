@@ -7,10 +7,9 @@ use super::session::Session;
 
 on_each_database!(
     a_later_holder_waits_for_an_earlier_one_and_sees_its_work,
-    a_later_holder_goes_on_where_an_earlier_one_has_rolled_back,
     an_earlier_holder_that_comes_second_is_refused,
     an_earlier_holder_goes_on_where_a_later_one_has_rolled_back,
-    what_a_holder_has_begun_is_undone_where_its_connection_dies,
+    a_later_holder_goes_on_where_an_earlier_one_is_undone,
     holders_that_come_at_once_commit_in_the_order_of_their_tokens,
     keys_do_not_meet,
 );
@@ -58,21 +57,6 @@ async fn a_later_holder_waits_for_an_earlier_one_and_sees_its_work(ground: Groun
     }
 }
 
-async fn a_later_holder_goes_on_where_an_earlier_one_has_rolled_back(ground: Ground) {
-    let (mut old, mut new) = (ground.session(), Second::new(&ground).await);
-    for key in keys(&mut old).await {
-        old.enter(key, 5).await.done();
-        old.add(1).await;
-        new.come(&ground, key, 6).await;
-        old.roll_back().await;
-        new.session.answer().await.done();
-        assert_eq!(new.session.balance().await, 0);
-        new.session.commit().await;
-        assert!(old.enter(key, 5).await.is_refused());
-        old.roll_back().await;
-    }
-}
-
 async fn an_earlier_holder_that_comes_second_is_refused(ground: Ground) {
     let (mut new, mut old) = (ground.session(), Second::new(&ground).await);
     for (key, turn) in keys(&mut new).await.into_iter().zip(1..) {
@@ -100,17 +84,23 @@ async fn an_earlier_holder_goes_on_where_a_later_one_has_rolled_back(ground: Gro
     }
 }
 
-async fn what_a_holder_has_begun_is_undone_where_its_connection_dies(ground: Ground) {
+/// It rolls back, or its connection dies.
+async fn a_later_holder_goes_on_where_an_earlier_one_is_undone(ground: Ground) {
     let mut new = Second::new(&ground).await;
-    for key in keys(&mut new.session).await {
+    for (key, dies) in keys(&mut new.session).await.into_iter().zip([false, true]) {
         let mut old = ground.session();
         old.enter(key, 5).await.done();
         old.add(1).await;
         new.come(&ground, key, 6).await;
-        old.die();
+        if dies {
+            old.die();
+        } else {
+            old.roll_back().await;
+        }
         new.session.answer().await.done();
         assert_eq!(new.session.balance().await, 0);
         new.session.commit().await;
+        assert!(ground.session().enter(key, 5).await.is_refused());
     }
 }
 

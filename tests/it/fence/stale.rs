@@ -15,7 +15,7 @@ const KEY: &str = "account:7";
 const LEASE: Duration = Duration::from_millis(150);
 
 /// The number of times that the process is stalled.
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 4;
 
 /// The number that the next holder adds each time. The process that was stalled adds 1.
 const NEXT: i64 = 100;

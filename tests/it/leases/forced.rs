@@ -6,20 +6,17 @@ use std::time::Duration;
 
 use redis::{AsyncCommands, cmd};
 use reentry::{LockError, Locks, LostReason, OnLost};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use crate::support::rig::KEY;
+use crate::support::runtime::runtime;
+use crate::support::told::lost;
 use crate::support::{DEADLINE, RedisServer, eventually, patient, processes, within};
 
 /// A TTL so long that a renewal, which would also find the loss, is not due within the test.
 const TTL: Duration = Duration::from_secs(3_600);
-
-fn is_gone<T>(result: &Result<T, LockError>) -> bool {
-    let gone = LostReason::Deleted;
-    matches!(result, Err(LockError::Lost { reason, key, .. }) if *reason == gone && key == KEY)
-}
 
 /// A body that holds the lock, and never ends.
 async fn hold_for_ever(holder: &Locks) -> JoinHandle<Result<(), LockError>> {
@@ -41,7 +38,7 @@ async fn a_body_in_another_process_is_dropped_before_the_next_renewal() {
     server.until_listening(1).await;
     assert!(operator.admin().force_release(KEY).await.unwrap());
     let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
-    assert!(is_gone(&ended), "{ended:?}");
+    assert_eq!(lost(ended), (KEY.to_owned(), LostReason::Deleted));
 }
 
 #[tokio::test]
@@ -117,7 +114,7 @@ async fn a_process_that_connects_to_a_busy_server_listens_afterwards() {
     server.until_listening(1).await;
     assert!(locks.admin().force_release(KEY).await.unwrap());
     let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
-    assert!(is_gone(&ended), "{ended:?}");
+    assert_eq!(lost(ended), (KEY.to_owned(), LostReason::Deleted));
 }
 
 /// Both connections were opened by a runtime that ends. The next request opens one for commands, and the holds of the
@@ -125,7 +122,7 @@ async fn a_process_that_connects_to_a_busy_server_listens_afterwards() {
 #[test]
 fn a_holder_is_told_when_the_runtime_of_the_inbox_has_ended() {
     let first = Runtime::new().unwrap();
-    let next = Builder::new_current_thread().enable_all().build().unwrap();
+    let next = runtime();
     let server = next.block_on(RedisServer::start());
     let locks = patient(&server).ttl(TTL).build_lazy().unwrap();
     first.block_on(async {
@@ -172,7 +169,7 @@ async fn a_forged_end_is_believed_and_lets_no_caller_in_beside_the_holder() {
         .await
         .unwrap();
     let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
-    assert!(is_gone(&ended), "{ended:?}");
+    assert_eq!(lost(ended), (KEY.to_owned(), LostReason::Deleted));
     // The lock is released, so the next caller has it before the lease expires.
     let next = within(DEADLINE, "it is free", other.lock(KEY).acquire()).await;
     next.unwrap().release().await.unwrap();

@@ -4,9 +4,7 @@ use std::future::pending;
 use std::time::{Duration, Instant};
 
 use crate::support::{Child, DEADLINE, RedisServer, child, connect, patient_at, within};
-use redis::aio::ConnectionLike;
-use redis::{Client, cmd};
-use reentry::{LockError, Locks, LostReason, OnLost};
+use reentry::{LockError, Locks, LostReason};
 
 const KEY: &str = "order:42";
 
@@ -125,83 +123,4 @@ async fn a_process_stopped_beyond_its_lease_makes_no_step_after_it() {
     assert_eq!(result, format!("lost, {:?}", LostReason::Expired));
     assert_eq!(holder.wait_for_line("again:").await, "entered");
     assert!(holder.finished().await);
-}
-
-#[tokio::test]
-async fn a_process_stopped_for_less_than_its_lease_goes_on() {
-    let server = RedisServer::start().await;
-    let mut holder = spawn("role_that_steps", &server, LASTING);
-    holder.wait_for_line("stepping").await;
-    for _ in 0..5 {
-        holder.sigstop();
-        holder.sigcont();
-    }
-    let locks = connect(&server).await;
-    let waiting = locks.lock(KEY).wait(Duration::from_millis(100)).acquire();
-    assert!(waiting.await.is_err_and(|error| error.is_busy()));
-}
-
-/// A resource that rejects tokens smaller than the greatest it has seen. It returns 1 if it accepted the value.
-async fn write(resource: &mut impl ConnectionLike, token: u64, value: &str) -> bool {
-    const FENCED: &str = "
-        local greatest = tonumber(redis.call('HGET', KEYS[1], 'token') or 0)
-        if tonumber(ARGV[1]) < greatest then
-          return 0
-        end
-        redis.call('HSET', KEYS[1], 'token', ARGV[1], 'value', ARGV[2])
-        return 1";
-    let mut eval = cmd("EVAL");
-    eval.arg(FENCED)
-        .arg(1)
-        .arg("resource")
-        .arg(token)
-        .arg(value);
-    let taken: u64 = eval.query_async(resource).await.unwrap();
-    taken == 1
-}
-
-/// Writes under a lock whose loss does not stop it.
-#[tokio::test]
-async fn role_that_writes_on() {
-    let Some(role) = child::role("role_that_writes_on") else {
-        return;
-    };
-    let client = Client::open(role.var("REDIS_URL")).unwrap();
-    let mut resource = client.get_multiplexed_async_connection().await.unwrap();
-    let locks = locks_of(&role).await;
-    let body = async {
-        let held = reentry::held(KEY).unwrap();
-        let token = u64::from(held.fencing_token());
-        for value in ["early", "late"] {
-            let taken = write(&mut resource, token, value).await;
-            let lost = held.is_lost();
-            role.say(format!("{value}: taken {taken}, lost {lost}"));
-            role.order().await;
-        }
-    };
-    let request = locks.lock(KEY).on_lost(OnLost::KeepRunning);
-    request.run(body).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_fenced_resource_refuses_the_write_of_a_holder_that_overslept() {
-    let server = RedisServer::start().await;
-    let mut holder = spawn("role_that_writes_on", &server, LEASE);
-    assert_eq!(
-        holder.wait_for_line("early:").await,
-        "taken true, lost false"
-    );
-    holder.sigstop();
-    let token = enter_next(&server).await;
-    let mut resource = server.connection().await;
-    assert!(write(&mut resource, token, "next").await);
-    holder.tell("write on");
-    holder.sigcont();
-    assert_eq!(
-        holder.wait_for_line("late:").await,
-        "taken false, lost true"
-    );
-    holder.tell("end");
-    assert!(holder.finished().await);
-    assert!(write(&mut resource, token, "next again").await);
 }

@@ -1,14 +1,14 @@
-//! P6: a loss is acted on.
+//! P6: a loss is acted on. How a holder learns of it from a server is in `forced` and `outage`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::support::on_both_stores;
+use crate::support::in_memory;
 use futures_util::FutureExt;
 use reentry::{LockError, Locks, LostReason, OnLost, held};
 
-on_both_stores!(
+in_memory!(
     a_forced_release_drops_the_body_at_once,
     on_request_the_body_runs_on_and_can_see_the_loss,
     a_guard_reports_its_loss,
@@ -17,7 +17,6 @@ on_both_stores!(
     lost_never_resolves_after_a_release,
 );
 
-/// A loss is noticed at the next renewal, and two thirds of this are left for a pause of the machine.
 const TTL: Duration = Duration::from_secs(3);
 
 const LONG: Duration = Duration::from_secs(3_600);

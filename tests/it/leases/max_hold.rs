@@ -2,18 +2,12 @@
 
 use std::time::Duration;
 
-use crate::support::{DEADLINE, eventually};
-use reentry::{LockError, Locks, LostReason, OnLost, held};
+use crate::support::told::lost;
+use crate::support::until_free;
+use reentry::{Locks, LostReason, OnLost, held};
 use tokio::time::{Instant, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-fn lost_by<T: std::fmt::Debug>(result: Result<T, LockError>) -> LostReason {
-    match result {
-        Err(LockError::Lost { reason, .. }) => reason,
-        other => panic!("{other:?}"),
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_outlives_max_hold_is_dropped() {
@@ -23,14 +17,13 @@ async fn a_body_that_outlives_max_hold_is_dropped() {
         let start = Instant::now();
         let request = locks.lock("key").ttl(ttl).max_hold(max_hold);
         let result = request.run(std::future::pending::<()>()).await;
-        assert_eq!(lost_by(result), LostReason::MaxHold, "{ttl:?} {max_hold:?}");
+        assert_eq!(lost(result).1, LostReason::MaxHold, "{ttl:?} {max_hold:?}");
         let held = start.elapsed();
         assert!(
             held <= max_hold + SECOND / 100 && held > max_hold * 98 / 100,
             "{held:?}"
         );
-        let is_free = async || locks.admin().inspect("key").await.unwrap().is_none();
-        eventually(DEADLINE, "the release", is_free).await;
+        until_free(&locks, "key").await;
     }
 }
 
@@ -72,7 +65,7 @@ async fn max_hold_equal_to_the_ttl_is_never_renewed() {
     assert!(start.elapsed() < ttl);
     let next = locks.lock("key").await.unwrap();
     assert!((ttl..ttl + SECOND / 100).contains(&start.elapsed()));
-    assert_eq!(lost_by(guard.release().await), LostReason::MaxHold);
+    assert_eq!(lost(guard.release().await).1, LostReason::MaxHold);
     assert_eq!(crate::support::depths(&locks, "key").await, [1]);
     next.release().await.unwrap();
 }
@@ -87,7 +80,7 @@ async fn a_reentry_does_not_change_max_hold() {
         inner.run(std::future::pending::<()>()).await
     };
     let request = locks.lock("key").ttl(3 * SECOND).max_hold(10 * SECOND);
-    assert_eq!(lost_by(request.run(body).await), LostReason::MaxHold);
+    assert_eq!(lost(request.run(body).await).1, LostReason::MaxHold);
     assert!(start.elapsed() <= 10 * SECOND + SECOND / 100);
 
     let start = Instant::now();

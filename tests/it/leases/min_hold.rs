@@ -3,10 +3,10 @@
 use std::thread;
 use std::time::Duration;
 
+use crate::support::runtime::runtime;
 use crate::support::{DEADLINE, RedisServer, eventually, patient, patient_at, processes};
+use reentry::Locks;
 use reentry::testing::Server;
-use reentry::{LockError, Locks, locked};
-use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep};
 
 const KEY: &str = "job";
@@ -160,41 +160,6 @@ async fn each_of_several_locks_is_kept() {
     }
 }
 
-#[locked("job:{id}", min_hold = "1h", wait = "none")]
-async fn hourly(id: u32) -> Result<u32, LockError> {
-    Ok(id)
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_attribute_has_it_too() {
-    let locks = Locks::in_memory();
-    let twice = locks.scope(async { (hourly(1).await, hourly(1).await) });
-    let (first, second) = twice.await;
-    assert_eq!(first.unwrap(), 1);
-    assert!(second.unwrap_err().is_busy());
-}
-
-/// Three processes that try at the same time, again and again.
-#[tokio::test]
-async fn of_several_processes_one_runs_the_job() {
-    let server = RedisServer::start().await;
-    let all: [Locks; 3] = processes(&patient(&server)).await;
-    let mut runs = 0;
-    for _ in 0..3 {
-        for locks in &all {
-            let job = locks.lock(KEY).min_hold(HOUR).no_wait();
-            let nested = locks.with_lock(KEY, async {});
-            runs += u32::from(job.run(nested).await.is_ok());
-        }
-    }
-    assert_eq!(runs, 1);
-    let left = server.ask(&format!("PTTL {KEY}")).await;
-    let left = Duration::from_millis(left.parse().unwrap());
-    assert!(left > HOUR / 2 && left <= HOUR, "{left:?}");
-    // The lock, and the number of the last change of its depth.
-    assert_eq!(server.key_count().await, 2);
-}
-
 /// Whatever ends the attempt, the locks that it had acquired are free immediately.
 #[tokio::test(start_paused = true)]
 async fn several_locks_that_are_not_all_taken_are_not_kept() {
@@ -218,8 +183,7 @@ async fn a_process_that_ends_leaves_it_to_its_lease() {
     let server = RedisServer::start().await;
     let url = server.url();
     let ends = || {
-        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
+        runtime().block_on(async {
             let locks = patient_at(&url).build().await.unwrap();
             locks.lock(KEY).min_hold(HOUR).run(async {}).await.unwrap();
         });

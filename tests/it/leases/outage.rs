@@ -4,6 +4,7 @@
 use std::future::pending;
 use std::time::Duration;
 
+use crate::support::told::lost;
 use crate::support::{DEADLINE, depths, eventually, until_waiting, within};
 use ground::Ground;
 use ground::Trouble::{CutOff, Down, Silent};
@@ -206,11 +207,8 @@ async fn a_lock_is_lost_at_its_deadline_and_the_next_one_enters(ground: Ground) 
     };
     let (dropped, nested, keeps, ()) = tokio::join!(dropped, nested, keeps, trouble);
     let (dropped, is_dropped, took) = dropped;
-    for lost in [dropped, nested.and_then(|inner| inner)] {
-        let Err(LockError::Lost { reason, .. }) = lost else {
-            panic!("not lost, but {lost:?}");
-        };
-        assert_eq!(reason, LostReason::Expired);
+    for result in [dropped, nested.and_then(|inner| inner)] {
+        assert_eq!(lost(result).1, LostReason::Expired);
     }
     assert!(is_dropped);
     ground.assert_within(took, ttl);

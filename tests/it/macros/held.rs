@@ -1,6 +1,6 @@
 //! `#[locked(…, held = lock)]`: the body has access to its lock under a name.
 
-use crate::support::on_both_stores;
+use crate::support::in_memory;
 use async_trait::async_trait;
 use reentry::{FencingToken, LockError, Locks, locked};
 
@@ -32,7 +32,7 @@ impl Warehouse for Shelves {
     }
 }
 
-on_both_stores!(
+in_memory!(
     the_body_has_its_lock_under_the_name,
     a_method_of_a_trait_has_it_too,
 );

@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use crate::support::told::lost;
 use reentry::{LockError, Locks, LostReason, OnLost, held, locked};
 use tokio::time::sleep;
 
@@ -127,16 +128,7 @@ async fn stubborn(id: u32, seconds: u64) -> Result<u64, LockError> {
 async fn a_hold_ends_at_max_hold_and_on_lost_decides_about_the_body() {
     let locks = Locks::in_memory();
     assert_eq!(locks.scope(limited(1, 80)).await.unwrap(), 80);
-    let lost = locks.scope(limited(1, 100)).await;
-    assert!(
-        matches!(
-            lost,
-            Err(LockError::Lost {
-                reason: LostReason::MaxHold,
-                ..
-            })
-        ),
-        "{lost:?}"
-    );
+    let late = locks.scope(limited(1, 100)).await;
+    assert_eq!(lost(late).1, LostReason::MaxHold);
     assert_eq!(locks.scope(stubborn(1, 70)).await.unwrap(), 70);
 }

@@ -1,6 +1,6 @@
 //! `#[locked(…, read)]`: a function that shares its lock.
 
-use crate::support::on_both_stores;
+use crate::support::in_memory;
 use reentry::{LockError, Locks, held, locked};
 
 #[locked("report:{year}", read, locks = locks)]
@@ -9,26 +9,14 @@ async fn read(locks: &Locks, year: u32) -> Result<bool, LockError> {
     Ok(held.is_shared())
 }
 
-#[locked("report:{year}", locks = locks)]
-async fn write(locks: &Locks, year: u32) -> Result<bool, LockError> {
-    read(locks, year).await
-}
-
-#[locked("report:{year}", locks = locks, read)]
-async fn write_under_a_read(locks: &Locks, year: u32) -> Result<bool, LockError> {
-    write(locks, year).await
-}
-
 #[locked("report:{one}", "report:{other}", locks = locks, read)]
 async fn read_both(locks: &Locks, one: u32, other: u32) -> Result<[bool; 2], LockError> {
     Ok([read(locks, one).await?, read(locks, other).await?])
 }
 
-on_both_stores!(
+in_memory!(
     a_reader_shares_its_lock,
     a_reader_of_several_keys_shares_each_of_them,
-    a_reader_under_a_writer_stays_exclusive,
-    a_writer_under_a_reader_is_an_error,
 );
 
 async fn a_reader_shares_its_lock(locks: Locks) {
@@ -42,16 +30,4 @@ async fn a_reader_of_several_keys_shares_each_of_them(locks: Locks) {
     let modes = read_both(&locks, 2025, 2026).await.unwrap();
     assert_eq!(modes, [true; 2]);
     guard.release().await.unwrap();
-}
-
-async fn a_reader_under_a_writer_stays_exclusive(locks: Locks) {
-    assert!(!write(&locks, 2026).await.unwrap());
-}
-
-async fn a_writer_under_a_reader_is_an_error(locks: Locks) {
-    let written = write_under_a_read(&locks, 2026).await;
-    assert!(
-        matches!(written, Err(LockError::Misuse { .. })),
-        "{written:?}"
-    );
 }

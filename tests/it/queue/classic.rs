@@ -2,21 +2,19 @@
 //! crate exclude each other, and it enters when the queue is empty. The tests also check what it sees of a lock of this
 //! crate.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
 use crate::support::redisson::lock_in_mode;
 use crate::support::rig::KEY;
 use crate::support::{
-    DEADLINE, RedisServer, Section, Turns, connect, eventually, patient, processes, unhurried,
-    until_depths, until_queued, within,
+    DEADLINE, RedisServer, Turns, connect, eventually, patient, processes, unhurried, until_depths,
+    until_queued, within,
 };
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
 use reentry::__admin::{HoldId, Ids as _};
-use reentry::{Locks, held};
-use tokio::task::JoinSet;
+use reentry::held;
 
 const CLASSIC: &str = "9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:1";
 const TTL_MS: u64 = 60_000;
@@ -82,10 +80,7 @@ async fn a_classic_program_that_overtakes_our_queue_is_waited_for() {
     swap.pexpire(KEY, 60_000).ignore();
     swap.exec_async(&mut classic).await.unwrap();
     let before = server.commandstats().await;
-    let asked = async || {
-        let calls = server.calls_since(&before).await;
-        calls.get("evalsha").is_some_and(|&calls| calls >= 2)
-    };
+    let asked = async || server.count_since(&before, "evalsha").await >= 2;
     eventually(DEADLINE, "it asks again", asked).await;
     assert!(!waiter.has_entered());
     let lost = guard.release().await.unwrap_err();
@@ -96,44 +91,6 @@ async fn a_classic_program_that_overtakes_our_queue_is_waited_for() {
     waiter.entered().await;
     waiter.leave();
     turns.all().await;
-}
-
-#[tokio::test]
-async fn a_queue_and_classic_programs_take_turns_without_an_overlap() {
-    const TURNS: u32 = 10;
-    let server = RedisServer::start().await;
-    let heartbeat = Duration::from_millis(250);
-    let [one, other] = processes(&patient(&server).__heartbeat(heartbeat)).await;
-    let [grouped]: [Locks; 1] = processes(&patient(&server).__heartbeat(heartbeat)).await;
-    let section = Arc::new(Section::default());
-    let mut tasks = JoinSet::new();
-    for locks in [one, other, grouped] {
-        for _ in 0..2 {
-            let (locks, section) = (locks.clone(), Arc::clone(&section));
-            tasks.spawn(async move {
-                for _ in 0..TURNS {
-                    locks.with_lock(KEY, section.visit()).await.unwrap();
-                    tokio::time::sleep(Duration::from_millis(2)).await;
-                }
-            });
-        }
-    }
-    for number in 1..=2 {
-        let mut classic = server.connection().await;
-        let section = Arc::clone(&section);
-        tasks.spawn(async move {
-            let holder = format!("9b2d7c3e-8a5f-4d1c-9e60-2f4b8a7c6d5e:{number}");
-            for _ in 0..TURNS {
-                poll_until_locked(&mut classic, &holder).await;
-                section.visit().await;
-                let unlocked = classic_unlock(&mut classic, KEY, &holder, TTL_MS).await;
-                assert_eq!(unlocked, Unlocked::Freed);
-            }
-        });
-    }
-    let all = async { while tasks.join_next().await.transpose().unwrap().is_some() {} };
-    within(2 * DEADLINE, "all have their turns", all).await;
-    assert_eq!(section.visits(), 8 * TURNS);
 }
 
 /// The contract `classic` covers each operation of this crate together with theirs.

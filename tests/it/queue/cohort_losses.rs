@@ -5,12 +5,14 @@ use std::future::pending;
 use std::time::Duration;
 
 use crate::support::rig::KEY;
+use crate::support::told::lost;
 use crate::support::{
-    DEADLINE, RedisServer, Turns, depths, eventually, processes, unhurried, waiters, within,
+    DEADLINE, RedisServer, Turns, depths, eventually, processes, unhurried, until_waiting, waiters,
+    within,
 };
 use futures_util::FutureExt;
 use reentry::__admin::Ids as _;
-use reentry::{LockError, Locks, LostReason, held};
+use reentry::{Locks, LostReason, held};
 use tokio::sync::oneshot;
 
 /// A TTL that is short enough for early renewals, and much longer than the pauses of a busy machine.
@@ -25,11 +27,6 @@ async fn ground() -> (RedisServer, Locks, Locks) {
     (server, locks, elsewhere)
 }
 
-async fn until_waiting(locks: &Locks, count: usize) {
-    let waiting = async || waiters(locks, KEY).await == Some(count);
-    eventually(DEADLINE, &format!("{count} in the queue"), waiting).await;
-}
-
 #[tokio::test]
 async fn a_lost_lease_is_lost_for_the_present_member_alone() {
     let (_server, locks, elsewhere) = ground().await;
@@ -40,7 +37,7 @@ async fn a_lost_lease_is_lost_for_the_present_member_alone() {
         entered.send(held(KEY).unwrap()).unwrap();
         pending::<()>().await;
     }));
-    until_waiting(&locks, 1).await;
+    until_waiting(&locks, KEY, 1).await;
     let mut turns = Turns::default();
     turns.come(&locks, "next").await;
     guard.release().await.unwrap();
@@ -48,13 +45,7 @@ async fn a_lost_lease_is_lost_for_the_present_member_alone() {
     assert_eq!(present_held.hold_id(), first.hold_id());
     assert!(elsewhere.admin().force_release(KEY).await.unwrap());
     let ended = within(DEADLINE, "the loss", present).await.unwrap();
-    assert!(matches!(
-        ended,
-        Err(LockError::Lost {
-            reason: LostReason::Deleted,
-            ..
-        })
-    ));
+    assert_eq!(lost(ended).1, LostReason::Deleted);
     assert!(present_held.is_lost() && !first.is_lost());
     assert!(first.lost().now_or_never().is_none());
     // The next one does not inherit a lost lock. It has sent its own request, and has a hold of its own.
@@ -97,7 +88,7 @@ async fn what_a_former_member_has_left_behind_cannot_re_enter() {
     };
     eventually(DEADLINE, "the former member", inside).await;
     let mut present = turns.stay(locks.lock(KEY), "present");
-    until_waiting(&locks, 1).await;
+    until_waiting(&locks, KEY, 1).await;
     let (hold, mut inner) = within(DEADLINE, "its end", former).await.unwrap();
     present.entered().await;
     assert_eq!(turns.so_far()[0].hold, hold, "a member of the same group");

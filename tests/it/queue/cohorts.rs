@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::support::rig::KEY;
 use crate::support::turns::Turn;
 use crate::support::{
-    DEADLINE, RedisServer, Turns, eventually, processes, unhurried, waiters, within,
+    DEADLINE, RedisServer, Turns, eventually, processes, unhurried, until_waiting, within,
 };
 use reentry::__admin::Ids as _;
 use reentry::{Locks, LocksBuilder, held};
@@ -33,11 +33,6 @@ async fn warm(locks: &Locks) {
     }
 }
 
-async fn evalshas(server: &RedisServer, before: &crate::support::stats::Calls) -> u64 {
-    let calls = server.calls_since(before).await;
-    calls.get("evalsha").copied().unwrap_or(0)
-}
-
 #[tokio::test]
 async fn a_group_of_waiters_costs_one_request() {
     let server = RedisServer::start().await;
@@ -55,7 +50,7 @@ async fn a_group_of_waiters_costs_one_request() {
     // They are all one group, because the inbox would bring a message if another process joined. The request is its
     // release.
     assert_eq!(groups(&seen), [64]);
-    assert_eq!(evalshas(&server, &before).await, 1);
+    assert_eq!(server.count_since(&before, "evalsha").await, 1);
     assert_eq!(seen[0].hold, first.hold_id());
     assert!(seen[0].token > first.fencing_token());
     assert!(seen.is_sorted_by(|a, b| a.token < b.token), "{seen:?}");
@@ -90,7 +85,10 @@ async fn a_process_that_comes_later_has_its_turn_after_a_group() {
     so_many_more(1_000).await;
     let before = server.commandstats().await;
     so_many_more(1_000).await;
-    assert!(evalshas(&server, &before).await < 20, "they are in memory");
+    assert!(
+        server.count_since(&before, "evalsha").await < 20,
+        "they are in memory"
+    );
     let turn = one.with_lock(KEY, async { sections.load(Relaxed) });
     within(DEADLINE, "its turn", turn).await.unwrap();
     so_many_more(100).await;
@@ -135,8 +133,7 @@ async fn a_waiter_with_another_ttl_or_an_end_of_its_own_is_no_member() {
     .enumerate()
     {
         turns.request(request, &count.to_string());
-        let waits = async || waiters(&locks, KEY).await == Some(count + 2);
-        eventually(DEADLINE, "it is in the queue", waits).await;
+        until_waiting(&locks, KEY, count + 2).await;
     }
     guard.release().await.unwrap();
     let seen = turns.all().await;

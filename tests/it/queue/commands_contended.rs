@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::stats::Calls;
-use crate::support::{DEADLINE, RedisServer, eventually, patient, waiters};
+use crate::support::{DEADLINE, RedisServer, eventually, patient, until_waiting};
 use reentry::Locks;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -27,34 +27,6 @@ async fn timeless(server: &RedisServer) -> Locks {
     locks
 }
 
-/// Lets this number of callers wait, lets them in one after the other, and counts the cost.
-async fn drain(server: &RedisServer, locks: &Locks, tasks: usize) -> u64 {
-    let guard = locks.lock("key").await.unwrap();
-    let mut waiting = JoinSet::new();
-    for _ in 0..tasks {
-        waiting.spawn(locks.with_lock("key", async {}));
-    }
-    let all_wait = async || waiters(locks, "key").await == Some(tasks);
-    eventually(DEADLINE, "they all wait", all_wait).await;
-    let before = server.commandstats().await;
-    guard.release().await.unwrap();
-    while let Some(done) = waiting.join_next().await {
-        done.unwrap().unwrap();
-    }
-    sent(server, &before).await
-}
-
-#[tokio::test]
-async fn a_section_that_is_handed_off_in_memory_costs_a_seventeenth_of_one() {
-    let server = RedisServer::start().await;
-    let locks = timeless(&server).await;
-    drain(&server, &locks, 8).await;
-    for tasks in [32, 128] {
-        let requests = drain(&server, &locks, tasks).await;
-        assert!(requests * 5 <= tasks as u64, "{requests} for {tasks}");
-    }
-}
-
 /// Lets four processes contend, with this number of tasks each. A section costs at most this number of commands.
 async fn contend(tasks: usize, most: f64) {
     const SECTIONS: usize = 50;
@@ -75,9 +47,7 @@ async fn contend(tasks: usize, most: f64) {
             });
         }
     }
-    while let Some(done) = running.join_next().await {
-        done.unwrap();
-    }
+    running.join_all().await;
     let requests = sent(&server, &before).await;
     let each = requests as f64 / (4 * tasks * SECTIONS) as f64;
     assert!(each <= most, "{each} for {tasks} tasks in each of 4");
@@ -109,8 +79,7 @@ async fn many_waiters_ask_as_often_as_one_heart_beats() {
     for _ in 0..32 {
         waiting.spawn(locks.with_lock("key", async {}));
     }
-    let all_wait = async || waiters(&locks, "key").await == Some(32);
-    eventually(DEADLINE, "they all wait", all_wait).await;
+    until_waiting(&locks, "key", 32).await;
     let subscribed = async || server.subscriptions().await.len() == 2;
     eventually(DEADLINE, "the inbox is open", subscribed).await;
     let (before, start) = (server.commandstats().await, Instant::now());

@@ -7,7 +7,7 @@ use crate::support::Direction::{ToClient, ToServer};
 use crate::support::rig::{KEY, RESPONSE_TIMEOUT};
 use crate::support::{
     Action, Cut, DEADLINE, Proxy, RedisServer, Turns, eventually, patient_at, processes, queued,
-    until_queued, waiters,
+    until_queued, until_waiting,
 };
 use reentry::{Locks, LocksBuilder};
 
@@ -35,8 +35,7 @@ async fn crowd(server: &RedisServer, [one, other]: &[Locks; 2], each: usize) -> 
         }
     }
     for locks in [one, other] {
-        let wait = async || waiters(locks, KEY).await == Some(each);
-        eventually(DEADLINE, "all of them wait", wait).await;
+        until_waiting(locks, KEY, each).await;
     }
     until_queued(server, 2).await;
     turns
@@ -130,10 +129,7 @@ async fn an_inbox_that_hangs_is_noticed_and_made_anew() {
     proxy.on_next(ToClient, MESSAGE, Action::Hold);
     guard.release().await.unwrap();
     first.entered().await;
-    let anew = async || {
-        let calls = server.calls_since(&before).await;
-        calls.contains_key("subscribe")
-    };
+    let anew = async || server.count_since(&before, "subscribe").await > 0;
     eventually(DEADLINE, "the inbox is made anew", anew).await;
     first.leave();
     assert_eq!(turns.all().await.len(), 2);

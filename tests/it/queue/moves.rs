@@ -17,15 +17,10 @@ async fn warm(locks: &Locks) {
     }
 }
 
-async fn calls(server: &RedisServer, before: &Calls, command: &str) -> u64 {
-    let calls = server.calls_since(before).await;
-    calls.get(command).copied().unwrap_or(0)
-}
-
 /// Waits until the waiter of another process has nothing more to request after it has joined. It has sent a request
 /// immediately, and one more when its inbox was open.
 async fn until_settled(server: &RedisServer, before: &Calls) {
-    let settled = async || calls(server, before, "evalsha").await == 2;
+    let settled = async || server.count_since(before, "evalsha").await == 2;
     eventually(DEADLINE, "it waits", settled).await;
 }
 
@@ -52,17 +47,17 @@ async fn a_release_moves_the_lock_to_one_waiter_and_wakes_no_other() {
     let before = server.commandstats().await;
     guard.release().await.unwrap();
     first.entered().await;
-    assert_eq!(calls(&server, &before, "evalsha").await, 1);
-    assert_eq!(calls(&server, &before, "publish").await, 1);
+    assert_eq!(server.count_since(&before, "evalsha").await, 1);
+    assert_eq!(server.count_since(&before, "publish").await, 1);
     assert_eq!(queued(&server).await, 4);
     assert_eq!(turns.so_far().len(), 1);
     first.leave();
     assert_eq!(turns.names().await, ["0", "1", "2", "3", "4"]);
     // These are the release of the first holder, and that of each of the five. Each of them enters on the message, and
     // does not send a request to check the lock. The last release moves the lock nowhere.
-    assert_eq!(calls(&server, &before, "evalsha").await, 6);
-    assert_eq!(calls(&server, &before, "publish").await, 5);
-    assert_eq!(calls(&server, &before, "eval").await, 0);
+    assert_eq!(server.count_since(&before, "evalsha").await, 6);
+    assert_eq!(server.count_since(&before, "publish").await, 5);
+    assert_eq!(server.count_since(&before, "eval").await, 0);
 }
 
 #[tokio::test]
@@ -86,8 +81,8 @@ async fn a_process_that_waits_has_its_turn_after_so_many_local_hand_offs() {
     // These are one release for each group of one holder and three turns, the release of the other process, and an
     // acquire after each release that leaves waiters here. Two releases cause messages: to the other process, and back.
     // The third message tells the other process that this one waits.
-    assert_eq!(calls(&server, &before, "evalsha").await, 6);
-    assert_eq!(calls(&server, &before, "publish").await, 3);
+    assert_eq!(server.count_since(&before, "evalsha").await, 6);
+    assert_eq!(server.count_since(&before, "publish").await, 3);
 }
 
 /// Two processes with three waiters each, which joined alternately.

@@ -1,7 +1,6 @@
 //! The cost of spawned work for the server, and when the lock that it keeps passes to the next waiter.
 
 use crate::support::rig::KEY;
-use crate::support::stats::Calls;
 use crate::support::{
     DEADLINE, RedisServer, Turns, connect, depths, processes, unhurried, waiters, within,
 };
@@ -14,11 +13,6 @@ use tokio::task::{JoinSet, yield_now};
 async fn warmed_up(locks: &Locks) {
     let nested = async { locks.with_lock(KEY, async {}).await };
     locks.with_lock(KEY, nested).await.unwrap().unwrap();
-}
-
-async fn evalshas(server: &RedisServer, before: &Calls) -> u64 {
-    let calls = server.calls_since(before).await;
-    calls.get("evalsha").copied().unwrap_or(0)
 }
 
 #[tokio::test]
@@ -36,7 +30,7 @@ async fn members_cost_no_request() {
         while tasks.join_next().await.is_some() {}
     };
     locks.with_lock(KEY, body).await.unwrap();
-    assert_eq!(evalshas(&server, &before).await, 2);
+    assert_eq!(server.count_since(&before, "evalsha").await, 2);
 
     // The last child releases. Its entry, together with the members, changes nothing.
     let before = server.commandstats().await;
@@ -50,10 +44,10 @@ async fn members_cost_no_request() {
         tasks.spawn(child.in_current_call());
     };
     locks.with_lock(KEY, body).await.unwrap();
-    assert_eq!(evalshas(&server, &before).await, 1);
+    assert_eq!(server.count_since(&before, "evalsha").await, 1);
     go_on.send(()).unwrap();
     tasks.join_next().await.unwrap().unwrap().unwrap();
-    assert_eq!(evalshas(&server, &before).await, 2);
+    assert_eq!(server.count_since(&before, "evalsha").await, 2);
     assert_eq!(server.ask(&format!("EXISTS {KEY}")).await, "0");
 }
 
@@ -83,5 +77,5 @@ async fn a_lock_with_members_is_handed_off_by_the_last_of_them() {
     assert!(seen[0].token > first.fencing_token());
     assert_eq!(seen[0].hold, first.hold_id());
     // The one request is the release of the next turn.
-    assert_eq!(evalshas(&server, &before).await, 1);
+    assert_eq!(server.count_since(&before, "evalsha").await, 1);
 }

@@ -5,13 +5,13 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::support::{DEADLINE, eventually, on_both_stores, waiters};
+use crate::support::{DEADLINE, eventually, in_memory, until_waiting, waiters};
 use futures_util::FutureExt;
 use reentry::{LockError, Locks};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-on_both_stores!(
+in_memory!(
     who_leaves_the_line_does_not_hold_it_up,
     who_does_not_wait_is_refused_at_once,
     who_does_not_wait_does_not_overtake,
@@ -19,11 +19,6 @@ on_both_stores!(
     a_wait_that_ends_says_how_long_it_was,
     a_wait_of_nothing_asks_once,
 );
-
-async fn until_waiting(locks: &Locks, count: usize) {
-    let wait = async || waiters(locks, "key").await == Some(count);
-    eventually(DEADLINE, &format!("{count} wait"), wait).await;
-}
 
 /// A waiter that is polled by hand, and waits.
 async fn waiting(locks: &Locks) -> Pin<Box<impl Future<Output = Result<(), LockError>> + use<>>> {
@@ -48,7 +43,7 @@ async fn line_up(
         let body = async { served.lock().unwrap().push(count) };
         task_locks.with_lock("key", body).await.unwrap();
     });
-    until_waiting(locks, count + 1).await;
+    until_waiting(locks, "key", count + 1).await;
 }
 
 /// The first, one in the middle and the last give up. The order of the others does not change.
@@ -61,7 +56,7 @@ async fn who_leaves_the_line_does_not_hold_it_up(locks: Locks) {
             leavers.push(tokio::spawn(
                 locks.with_lock("key", async { unreachable!("left") }),
             ));
-            until_waiting(&locks, count + 1).await;
+            until_waiting(&locks, "key", count + 1).await;
         } else {
             line_up(&locks, count, &served, &mut tasks).await;
         }
@@ -73,9 +68,7 @@ async fn who_leaves_the_line_does_not_hold_it_up(locks: Locks) {
     }
     assert_eq!(waiters(&locks, "key").await, Some(6));
     guard.release().await.unwrap();
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap();
-    }
+    tasks.join_all().await;
     assert_eq!(*served.lock().unwrap(), [1, 2, 3, 5, 6, 7]);
 }
 

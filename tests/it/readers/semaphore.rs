@@ -1,42 +1,13 @@
 //! Permits: a limited number of callers at a time.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::SeqCst;
-
-use crate::support::{depths, on_both_stores};
+use crate::support::{depths, in_memory};
 use reentry::{LockError, Locks};
-use tokio::task::JoinSet;
 
-on_both_stores!(
-    no_more_than_so_many_are_inside,
+in_memory!(
     a_permit_is_not_shared_with_nested_calls,
     permits_and_locks_exclude_each_other,
     each_asker_goes_by_its_own_number,
 );
-
-async fn no_more_than_so_many_are_inside(locks: Locks) {
-    let (inside, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let mut tasks = JoinSet::new();
-    for _ in 0..20 {
-        let (inside, most, locks) = (Arc::clone(&inside), Arc::clone(&most), locks.clone());
-        tasks.spawn(async move {
-            let body = async {
-                most.fetch_max(inside.fetch_add(1, SeqCst) + 1, SeqCst);
-                for _ in 0..3 {
-                    tokio::task::yield_now().await;
-                }
-                inside.fetch_sub(1, SeqCst);
-            };
-            locks.semaphore("key", 3).run(body).await
-        });
-    }
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap().unwrap();
-    }
-    assert!((1..=3).contains(&most.load(SeqCst)), "{most:?}");
-    assert!(locks.admin().inspect("key").await.unwrap().is_none());
-}
 
 async fn a_permit_is_not_shared_with_nested_calls(locks: Locks) {
     let body = async {

@@ -308,21 +308,6 @@ async fn a_deadlock_is_found_by_a_user_with_the_keys_for_it() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_enter_is_told_so_without_the_password() {
-    let ground = Ground::start().await;
-    ground.permit(&all_but("nothing")).await;
-    let url = ground.url().replace("secret", "guess");
-    let error = patient_at(url).build().await.unwrap_err();
-    assert!(matches!(error, LockError::Misuse { key: None, .. }));
-    assert!(error.is_misuse() && !error.is_unavailable(), "{error:?}");
-    let chain = format!("{error} {error:?} {}", error.source().unwrap());
-    assert!(
-        chain.contains("127.0.0.1") && !chain.contains("guess"),
-        "{chain}"
-    );
-}
-
-#[tokio::test]
 async fn a_refused_release_is_made_when_the_user_may_again() {
     let ground = Ground::start().await;
     ground.permit(&all_but("+del")).await;

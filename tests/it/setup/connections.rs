@@ -1,6 +1,10 @@
 //! The connections of a process: one for commands, and one for messages. Both use RESP2, which every server and proxy has.
 
-use crate::support::{DEADLINE, RedisServer, eventually, held_and_wanted, only_by_events};
+use futures_util::future::join_all;
+
+use crate::support::{
+    DEADLINE, RedisServer, eventually, held_and_wanted, only_by_events, processes, within,
+};
 
 #[tokio::test]
 async fn a_process_has_two_and_a_waiter_is_woken_by_a_message() {
@@ -44,4 +48,30 @@ async fn waiters_get_in_where_there_are_no_messages() {
     let (guard, mut turns, _locks) = held_and_wanted(&server, &builder).await;
     guard.release().await.unwrap();
     assert_eq!(turns.names().await, ["waiter"]);
+}
+
+/// P7: hundreds of queues need no more than one does, and nothing of them is left.
+#[tokio::test]
+async fn hundreds_of_queues_need_no_more_connections_and_leave_nothing() {
+    const KEYS: usize = 200;
+    let server = RedisServer::start().await;
+    let [holder, waiter] = processes(&only_by_events(&server)).await;
+    let keys = || (0..KEYS).map(|number| format!("order:{number}"));
+    let guards = join_all(keys().map(|key| holder.lock(key).acquire())).await;
+    let waiting = keys().map(|key| tokio::spawn(waiter.with_lock(key, async {})));
+    let waiting: Vec<_> = waiting.collect();
+    // Each lock has a hash, and each line has two more keys.
+    let queued = async || server.key_count().await == 3 * KEYS;
+    eventually(DEADLINE, "a queue at each lock", queued).await;
+    for guard in guards {
+        guard.unwrap().release().await.unwrap();
+    }
+    for entered in within(DEADLINE, "all have their turns", join_all(waiting)).await {
+        entered.unwrap().unwrap();
+    }
+    // Each process listens to its inbox, and to the releases by force.
+    let calls = server.commandstats().await;
+    assert!(calls["subscribe"] <= 4, "{calls:?}");
+    let empty = async || server.key_count().await == 0;
+    eventually(DEADLINE, "no key is left", empty).await;
 }

@@ -1,26 +1,15 @@
 //! Connecting: an error names the place, comes in time, and never shows a password.
 
-use std::error::Error;
 use std::fmt::Debug;
 use std::time::Duration;
 
+use crate::support::told::all_of;
 use crate::support::{RedisServer, patient};
 use reentry::{LockError, Locks};
 use tokio::net::TcpListener;
 use tokio::time::Instant;
 
 const SECRET: &str = "hunter2";
-
-/// Everything that an error can show: all its sources, as text and for debugging.
-fn all_of(error: &dyn Error) -> String {
-    let mut all = format!("{error} {error:?} {error:#?}");
-    let mut source = error.source();
-    while let Some(error) = source {
-        all = format!("{all}\n{error} {error:?} {error:#?}");
-        source = error.source();
-    }
-    all
-}
 
 fn debug(value: &impl Debug) -> String {
     format!("{value:?} {value:#?}")

@@ -1,13 +1,13 @@
 //! Several locks with callers that are no longer polled, and with runtimes that end.
 
+use crate::support::runtime::runtime;
 use crate::support::{
-    DEADLINE, RedisServer, depths, eventually, on_both_stores, patient_at, waiters, within,
+    DEADLINE, RedisServer, eventually, in_memory, patient_at, until_free, waiters, within,
 };
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use reentry::{LockError, LockRequest, Locks, held};
 use std::time::Duration;
-use tokio::runtime::Builder;
 use tokio::time::{Instant, sleep};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
@@ -16,15 +16,14 @@ const KEYS: [&str; 3] = ["a", "b", "c"];
 const FIRST: &str = "b";
 const SECOND: &str = "c";
 
-on_both_stores!(
+in_memory!(
     an_acquisition_of_several_left_alone_keeps_no_other_caller_waiting,
     locks_for_a_body_left_alone_are_given_up_and_taken_again,
 );
 
 async fn are_free(locks: &Locks) {
     for key in KEYS {
-        let is_free = async || depths(locks, key).await.is_empty();
-        eventually(DEADLINE, &format!("{key} is free"), is_free).await;
+        until_free(locks, key).await;
     }
 }
 
@@ -136,7 +135,6 @@ async fn the_wait_of_an_acquisition_left_alone_goes_on() {
 /// polled, or is dropped.
 #[test]
 fn others_get_in_when_the_runtime_that_asked_for_several_is_gone() {
-    let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
     let ground = runtime();
     let server = ground.block_on(RedisServer::start());
     for url in [server.url(), "memory:".to_owned()] {

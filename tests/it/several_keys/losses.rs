@@ -65,8 +65,7 @@ async fn the_loss_of_one_is_seen_at_each_of_them() {
     };
     let kept = within(DEADLINE, "the loss is noticed", request.run(body)).await;
     assert_eq!(kept.unwrap(), "kept running");
-    let left = async || rig.server.leftovers().await.is_empty();
-    eventually(DEADLINE, "all are free", left).await;
+    rig.server.until_clean().await;
 }
 
 #[tokio::test]
@@ -102,24 +101,7 @@ async fn a_loss_while_waiting_for_the_next_one_ends_the_wait() {
         "{error}"
     );
     elsewhere.release().await.unwrap();
-    let left = async || rig.server.leftovers().await.is_empty();
-    eventually(DEADLINE, "nothing is left", left).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_held_while_waiting_is_renewed() {
-    let locks = Locks::in_memory();
-    let elsewhere = locks.lock("a").await.unwrap();
-    let are_lost = async { KEYS.map(|key| held(key).unwrap().is_lost()) };
-    let waiting = tokio::spawn(locks.lock_all(KEYS).ttl(SECOND).run(are_lost));
-    for _ in 0..10 {
-        tokio::time::sleep(SECOND).await;
-        for key in ["b", "c"] {
-            assert!(locks.admin().inspect(key).await.unwrap().is_some(), "{key}");
-        }
-    }
-    elsewhere.release().await.unwrap();
-    assert_eq!(waiting.await.unwrap().unwrap(), [false; 3]);
+    rig.server.until_clean().await;
 }
 
 #[tokio::test(start_paused = true)]

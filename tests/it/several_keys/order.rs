@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{DEADLINE, Section, eventually, on_both_stores, until_waiting, within};
+use crate::support::{DEADLINE, Section, in_memory, until_free, until_waiting, within};
 use reentry::__admin::Ids as _;
 use reentry::{Locks, held};
 
-on_both_stores!(
+in_memory!(
     callers_in_this_process_are_not_overtaken,
     a_caller_that_comes_during_the_request_is_next,
 );
@@ -46,8 +46,7 @@ async fn a_caller_that_comes_during_the_request_is_next(locks: Locks) {
         let several = within(DEADLINE, "they enter", several).await;
         several.unwrap().unwrap();
         assert!(both().try_acquire().await.unwrap().is_some());
-        let free = async || locks.admin().inspect("a").await.unwrap().is_none();
-        eventually(DEADLINE, "it is given back", free).await;
+        until_free(&locks, "a").await;
     }
 }
 

@@ -1,11 +1,11 @@
 //! Several locks that are shared: each as a single reader has it, and either all of them or none.
 
-use crate::support::{DEADLINE, depths, eventually, on_both_stores, until_waiting, within};
+use crate::support::{DEADLINE, depths, eventually, in_memory, until_waiting, within};
 use reentry::{LockError, Locks};
 
 const KEYS: [&str; 3] = ["a", "b", "c"];
 
-on_both_stores!(
+in_memory!(
     readers_of_several_keys_are_inside_together,
     a_writer_of_one_key_keeps_them_out_of_all,
     what_an_enclosing_call_has_is_re_entered_as_it_is,

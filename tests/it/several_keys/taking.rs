@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::support::{
-    DEADLINE, depths, eventually, on_both_stores, until_depths, until_waiting, within,
+    DEADLINE, depths, eventually, in_memory, until_depths, until_waiting, within,
 };
 use reentry::__admin::Ids as _;
 use reentry::{LockError, Locks};
 
-on_both_stores!(
+in_memory!(
     all_locks_are_held_inside_and_free_afterwards,
     bad_keys_are_a_mistake_that_takes_nothing,
     equal_keys_are_one_lock,

@@ -28,6 +28,8 @@ async fn a_service_starts_before_its_server() {
         assert_eq!(start.elapsed(), after);
         let locks = server.builder().outage(Duration::MAX);
         let locks = locks.build_lazy().unwrap();
+        let once = locks.lock(KEY).no_wait().await.unwrap_err();
+        assert!(once.is_unavailable() && !once.is_busy(), "{once:?}");
         let waiting = tokio::spawn(locks.lock(KEY).acquire());
         sleep(20 * SECOND).await;
         back(&server);

@@ -1,12 +1,11 @@
 //! Several `Locks` on one server in memory, which behave like the replicas of a service.
 
 use std::error::Error;
-use std::future::pending;
 use std::time::Duration;
 
 use crate::support::{Section, waiters};
 use reentry::testing::Server;
-use reentry::{LockError, Locks, LostReason};
+use reentry::{LockError, Locks};
 use tokio::join;
 use tokio::time::Instant;
 
@@ -75,25 +74,6 @@ async fn servers_are_apart_and_each_replica_has_its_own_options() {
     let error = refused.unwrap_err();
     assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
     assert!(error.to_string().contains("login"), "{error}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_replica_that_is_closed_hands_over_and_takes_nothing_more() {
-    let server = Server::new();
-    let (a, b) = (server.locks(), server.locks());
-    let body = tokio::spawn(a.with_lock(KEY, pending::<()>()));
-    tokio::task::yield_now().await;
-    let waiting = tokio::spawn(b.lock(KEY).acquire());
-    let report = a.close(3 * SECOND).await;
-    assert!(report.is_clean(), "{report}");
-    let closed = Instant::now();
-    drop(waiting.await.unwrap().unwrap());
-    assert_eq!(closed.elapsed(), Duration::ZERO);
-    let Err(LockError::Lost { reason, .. }) = body.await.unwrap() else {
-        panic!("the body came to its end");
-    };
-    assert_eq!(reason, LostReason::Closed);
-    assert!(a.lock(KEY).await.unwrap_err().is_closed());
 }
 
 /// The whole chain names the step that failed, and no host, because there is none.

@@ -30,26 +30,3 @@ async fn a_caller_that_is_dropped_while_it_is_redirected_leaves_nothing() {
     }
     until_nothing_is_left(&cluster).await;
 }
-
-/// The node of the slot is dead, and its replica takes over in the end.
-#[tokio::test]
-async fn callers_that_are_dropped_during_a_failover_leave_nothing() {
-    let cluster = Cluster::start().await;
-    let [locks, other] = processes(&locks_in(&cluster)).await;
-    let key = key_on(&cluster, 0).await;
-    let slot = cluster.slot_of(&key).await;
-    locks.with_lock(&key, async {}).await.unwrap();
-    cluster.nodes[0].stop();
-    let polls = async {
-        for times in 1.. {
-            let polled = poll_times(times % 10, locks.with_lock(&key, async {}));
-            if within(PATIENCE, "its polls", polled).await.is_some() {
-                return;
-            }
-        }
-    };
-    within(PATIENCE, "one gets in", polls).await;
-    cluster.until_failed_over(slot, 0).await;
-    all_turns([&locks, &other].map(|locks| caller(locks, &key, &Arc::default()))).await;
-    until_nothing_is_left(&cluster).await;
-}

@@ -7,8 +7,9 @@ use super::kit::{
     PATIENCE, TTL, all_turns, caller, cut_lease, key_on, locks_in, until_nothing_is_left,
     until_queued, until_renewed, until_there,
 };
+use crate::support::told::lost;
 use crate::support::{Cluster, Section, processes, until_depths, within};
-use reentry::{LockError, LostReason};
+use reentry::LostReason;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
@@ -95,9 +96,8 @@ async fn a_lock_that_the_replica_never_had_is_lost_at_once() {
     until_there(old, &key, true).await;
     old.stop();
     assert_eq!(cluster.until_failed_over(slot, 0).await, replica);
-    let lost = within(PATIENCE, "the loss is noticed", body).await.unwrap();
-    let is_gone = |error: &LockError| matches!(error, LockError::Lost { reason, .. } if *reason == LostReason::Deleted);
-    assert!(lost.as_ref().is_err_and(is_gone), "{lost:?}");
+    let ended = within(PATIENCE, "the loss is noticed", body).await.unwrap();
+    assert_eq!(lost(ended).1, LostReason::Deleted);
     let next = within(PATIENCE, "the next one", other.lock(&key).acquire()).await;
     let next = next.unwrap();
     assert!(next.held().fencing_token() > token);

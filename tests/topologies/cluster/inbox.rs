@@ -4,23 +4,13 @@ use std::sync::Arc;
 
 use super::kit::{
     PATIENCE, all_turns, another_key_on, caller, key_on, keys, locks_in, patient_in, scripts,
-    until_nothing_is_left, until_queued,
+    until_nothing_is_left, until_queued, without_failovers,
 };
 use crate::support::turns::RARELY;
-use crate::support::{Cluster, Section, cluster, eventually, processes};
+use crate::support::{Cluster, Section, eventually, processes};
 use futures_util::future::join_all;
 use reentry::{LockGuard, Locks};
-use std::time::Duration;
 use tokio::task::JoinHandle;
-
-/// No replica takes over within a test.
-async fn without_failovers() -> Cluster {
-    let cluster = Cluster::start_with(cluster::Config {
-        node_timeout: Duration::from_secs(120),
-        ..cluster::Config::default()
-    });
-    cluster.await
-}
 
 /// The running nodes at which this inbox listens.
 async fn nodes_of(cluster: &Cluster, inbox: &str) -> Vec<usize> {

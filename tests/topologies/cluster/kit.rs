@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::cluster::SLOTS;
-use crate::support::{Cluster, DEADLINE, RedisServer, Section, eventually, within};
+use crate::support::{Cluster, DEADLINE, RedisServer, Section, cluster, eventually, within};
 use futures_util::future::join_all;
 use redis::{FromRedisValue, cmd};
 use reentry::{Locks, LocksBuilder};
@@ -30,6 +30,15 @@ pub(super) fn locks_in(cluster: &Cluster) -> LocksBuilder {
 pub(crate) fn patient_in(cluster: &Cluster) -> LocksBuilder {
     let builder = locks_in(cluster).connect_timeout(DEADLINE);
     builder.response_timeout(DEADLINE)
+}
+
+/// A cluster in which no replica takes over within a test.
+pub(super) async fn without_failovers() -> Cluster {
+    let cluster = Cluster::start_with(cluster::Config {
+        node_timeout: Duration::from_secs(120),
+        ..cluster::Config::default()
+    });
+    cluster.await
 }
 
 /// A key in a slot that this primary has at the start.

@@ -1,52 +1,18 @@
 //! A slot moves to another node while its locks are held, renewed, nested, waited for and released.
 
-use std::future::pending;
 use std::sync::Arc;
 
 use super::kit::{
     PATIENCE, all_turns, another_key_on, asking, caller, cut_lease, errors, is_renewed, key_on,
     locks_in, until_error, until_nothing_is_left, until_queued, until_renewed, until_there,
 };
-use crate::support::{Cluster, Section, depths, eventually, processes, until_depths, within};
-use reentry::{LockError, Locks, LostReason};
+use crate::support::{Cluster, Section, depths, eventually, processes, within};
+use reentry::{LockError, Locks};
 use tokio::task::JoinHandle;
 
 /// The target of all moves, and the node that has the slots before them.
 const FROM: usize = 0;
 const TO: usize = 1;
-
-/// Renewals need only the lock, and follow it by ASK. Requests that need its other keys wait for the end.
-#[tokio::test]
-async fn a_lock_is_renewed_and_nested_where_its_slot_moves() {
-    let cluster = Cluster::start().await;
-    let [locks, other] = processes(&locks_in(&cluster)).await;
-    let key = key_on(&cluster, FROM).await;
-    let (old, new) = (&cluster.nodes[FROM], &cluster.nodes[TO]);
-    let guard = locks.lock(&key).await.unwrap();
-    cut_lease(old, &key).await;
-    let moving = cluster.begin_move(cluster.slot_of(&key).await, TO).await;
-    moving.move_all_keys().await;
-    // All holds of the node are verified.
-    assert!(old.kill_command_connections().await > 0);
-    let renewed = async || is_renewed(asking(new, "PTTL", &key).await);
-    eventually(PATIENCE, "it is renewed at the new node", renewed).await;
-    assert!(old.errors("ASK").await > 0);
-
-    let before = new.errors("TRYAGAIN").await;
-    // The depth follows after the move.
-    let nested = guard.scope(locks.with_lock(&key, async {
-        until_error(&[new], "TRYAGAIN", before).await;
-        moving.finish().await;
-        until_depths(&other, &key, &[2]).await;
-    }));
-    let nested = within(PATIENCE, "a nested entry", nested).await;
-    nested.unwrap().unwrap();
-    assert!(!guard.held().is_lost());
-    guard.release().await.unwrap();
-    // It learns of the move by its own request.
-    all_turns([caller(&other, &key, &Arc::default())]).await;
-    until_nothing_is_left(&cluster).await;
-}
 
 /// A lock with waiters in two processes, whose body ends on a signal. Its output is 7.
 async fn contended(
@@ -226,25 +192,5 @@ async fn a_lock_stays_held_when_its_slot_moves_at_once() {
     let output = within(PATIENCE, "the output", body).await.unwrap();
     assert_eq!(output.unwrap(), 7);
     all_turns(waiting).await;
-    until_nothing_is_left(&cluster).await;
-}
-
-/// The keys are flushed on the old node instead of being moved.
-#[tokio::test]
-async fn a_lock_that_does_not_move_with_its_slot_is_lost() {
-    let cluster = Cluster::start().await;
-    let [locks, other] = processes(&locks_in(&cluster)).await;
-    let key = key_on(&cluster, FROM).await;
-    let body = tokio::spawn(locks.with_lock(&key, pending::<()>()));
-    until_there(&cluster.nodes[FROM], &key, true).await;
-    let moving = cluster.begin_move(cluster.slot_of(&key).await, TO).await;
-    cluster.nodes[FROM].ask("FLUSHALL").await;
-    moving.finish().await;
-    // Any request to the old node reports the move.
-    assert!(locks.admin().inspect(&key).await.unwrap().is_none());
-    let lost = within(PATIENCE, "the loss is noticed", body).await.unwrap();
-    let is_gone = |error: &LockError| matches!(error, LockError::Lost { reason, .. } if *reason == LostReason::Deleted);
-    assert!(lost.as_ref().is_err_and(is_gone), "{lost:?}");
-    all_turns([caller(&other, &key, &Arc::default())]).await;
     until_nothing_is_left(&cluster).await;
 }

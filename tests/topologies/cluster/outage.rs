@@ -1,22 +1,13 @@
 //! One node is unavailable. The locks on the others work as if nothing had happened.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::kit::{
     PATIENCE, all_turns, caller, key_on, keys, patient_in, scripts, until_nothing_is_left,
+    without_failovers,
 };
-use crate::support::{Cluster, Section, cluster, eventually, processes, within};
+use crate::support::{Section, eventually, processes, within};
 use reentry::Locks;
-
-/// No replica takes over within a test.
-async fn without_failovers() -> Cluster {
-    let cluster = Cluster::start_with(cluster::Config {
-        node_timeout: Duration::from_secs(120),
-        ..cluster::Config::default()
-    });
-    cluster.await
-}
 
 /// Sections on two nodes.
 async fn sections(locks: &Locks, keys: &[String]) {

@@ -4,6 +4,7 @@ use std::error::Error;
 
 use super::kit::{PATIENCE, TTL, all_turns, caller, key_on, keys, locks_in, until_there};
 use crate::support::ports::Port;
+use crate::support::told::lost;
 use crate::support::{Cluster, patient_at, within};
 use futures_util::future::join_all;
 use reentry::{LockError, Locks, LocksBuilder, LostReason};
@@ -85,9 +86,8 @@ async fn a_primary_that_comes_back_is_found_again() {
     let waiting = (0..3).map(|_| caller(&locks, &key, &Default::default()));
     let waiting: Vec<_> = waiting.collect();
     cluster.nodes[0].start_again().await;
-    let lost = within(PATIENCE, "the loss is noticed", body).await.unwrap();
-    let is_gone = |error: &LockError| matches!(error, LockError::Lost { reason, .. } if *reason == LostReason::Deleted);
-    assert!(lost.as_ref().is_err_and(is_gone), "{lost:?}");
+    let ended = within(PATIENCE, "the loss is noticed", body).await.unwrap();
+    assert_eq!(lost(ended).1, LostReason::Deleted);
     all_turns(waiting).await;
     let again = join_all((0..2).map(|_| locks.with_lock(&key, async {})));
     for turn in within(PATIENCE, "more turns", again).await {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::kit::{
-    PATIENCE, another_key_on, cut_lease, keys, locks_in, patient_in, until_nothing_is_left,
-    until_renewed, until_there,
+    PATIENCE, another_key_on, keys, locks_in, patient_in, until_nothing_is_left, until_there,
+    without_failovers,
 };
-use crate::support::{Cluster, cluster, processes, within};
+use crate::support::{Cluster, processes, within};
 use futures_util::future::join_all;
 
 /// Two keys on each primary.
@@ -39,32 +39,8 @@ async fn all_are_taken_or_none() {
 }
 
 #[tokio::test]
-async fn all_are_renewed_on_all_nodes() {
-    let cluster = Cluster::start().await;
-    let locks = patient_in(&cluster).build().await.unwrap();
-    let keys = six_keys(&cluster).await;
-    let all = locks.lock_all(&keys).acquire().await.unwrap();
-    for (at, key) in keys.iter().enumerate() {
-        cut_lease(&cluster.nodes[at % 3], key).await;
-    }
-    // A lock that must be verified is renewed together with the others.
-    assert_eq!(cluster.nodes[1].kill_command_connections().await, 1);
-    for (at, key) in keys.iter().enumerate() {
-        until_renewed(&cluster.nodes[at % 3], key).await;
-    }
-    assert!(all.all().iter().all(|held| !held.is_lost()));
-    all.release().await.unwrap();
-    until_nothing_is_left(&cluster).await;
-}
-
-/// No replica takes over within the test.
-#[tokio::test]
 async fn a_node_that_is_silent_withholds_neither_output_nor_locks() {
-    let cluster = Cluster::start_with(cluster::Config {
-        node_timeout: Duration::from_secs(120),
-        ..cluster::Config::default()
-    })
-    .await;
+    let cluster = without_failovers().await;
     let [locks, other] = processes(&locks_in(&cluster)).await;
     let keys = keys(&cluster).await;
     let silent = &cluster.nodes[1];

@@ -1,11 +1,11 @@
 //! Users, passwords and the number of the database, in the URL and beside it.
 
-use std::error::Error;
 use std::time::Duration;
 
 use super::ground::{PATIENCE, built_at, depth, until_replicated, url};
 use crate::support::rig::KEY;
 use crate::support::sentinel::{Config, NAME};
+use crate::support::told::all_of;
 use crate::support::{DEADLINE, RedisServer, SentinelSet, eventually, patient_at, within};
 use reentry::{LockError, Locks};
 
@@ -16,17 +16,6 @@ async fn protected() -> SentinelSet {
         ..Config::default()
     };
     SentinelSet::start_with(config).await
-}
-
-/// The complete text of the error, including the one for developers.
-fn all_of(error: &LockError) -> String {
-    let mut told = format!("{error} {error:?}");
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        told = format!("{told} {error} {error:?}");
-        cause = error.source();
-    }
-    told
 }
 
 /// The number of keys in this database.

@@ -25,22 +25,6 @@ async fn a_primary_without_replicas_is_left_when_there_is_another_one() {
     until_free(&set.nodes[new]).await;
 }
 
-#[tokio::test]
-async fn a_primary_whose_replicas_come_back_is_used_again() {
-    let set = SentinelSet::start().await;
-    let locks = builder(&set).build().await.unwrap();
-    let held = locks.lock("held").await.unwrap();
-    set.nodes[0].ask("CONFIG SET min-replicas-to-write 1").await;
-    set.nodes[0].cut_replication().await;
-    let acquiring = tokio::spawn(locks.lock(KEY).acquire());
-    until_refused_with(&set.nodes[0], "NOREPLICAS").await;
-    set.nodes[0].restore_replication(2).await;
-    let guard = within(PATIENCE, "it enters", acquiring).await;
-    guard.unwrap().unwrap().release().await.unwrap();
-    held.release().await.unwrap();
-    until_free(&set.nodes[0]).await;
-}
-
 /// Sentinels may name a server that is not a primary, until they have noticed that.
 #[tokio::test]
 async fn a_server_that_is_no_primary_is_left_and_not_used_again_until_it_is_one() {

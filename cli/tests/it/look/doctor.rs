@@ -363,9 +363,3 @@ async fn a_server_without_a_free_connection_is_told_from_a_dead_one() {
     }
     drop(locks);
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn without_any_server_it_says_so() {
-    let ended = run("redis://127.0.0.1:1", &["doctor"]).await;
-    assert_eq!(ended.code, Some(122), "{ended:?}");
-}

@@ -92,18 +92,6 @@ async fn of_several_readers_those_are_ended_and_named_that_are_still_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_hash_of_an_application_is_left_as_it_is() {
-    let server = RedisServer::start().await;
-    server.ask("HSET user:1001 name Ann visits 3").await;
-    let fields = server.ask("HGETALL user:1001").await;
-    let words = ["release", "user:1001", "--force", "--yes"];
-    let refused = run(&server.url(), &words).await;
-    assert_eq!(refused.code, Some(125), "{refused:?}");
-    assert!(refused.err.contains("is no lock"), "{refused:?}");
-    assert_eq!(server.ask("HGETALL user:1001").await, fields);
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_lock_is_deleted_with_del_as_it_says() {
     let server = RedisServer::start().await;
     server.ask("HSET app:user:1001 name Ann").await;

@@ -1,6 +1,7 @@
 //! Readers of one key are renewed together.
 
 use super::*;
+use crate::base::timer::sleep;
 use crate::store::{ForceRelease, Inspect};
 
 async fn readers(locks: &Locks, key: &str, ttls: &[Duration]) -> Vec<crate::LockGuard> {
@@ -14,14 +15,38 @@ async fn readers(locks: &Locks, key: &str, ttls: &[Duration]) -> Vec<crate::Lock
     guards
 }
 
+/// A request names up to 500 of them. A store that is slow does not receive more requests the slower it is.
 #[tokio::test(start_paused = true)]
-async fn one_request_renews_the_readers_of_a_key() {
+async fn few_requests_renew_the_readers_of_a_key() {
+    for (count, most) in [(40, 1), (1_000, 3)] {
+        let store = Counting::new();
+        let locks = store.locks();
+        let guards = readers(&locks, "key", &vec![TTL; count]).await;
+        let renewed = store.renewed_within(10 * TTL).await;
+        assert!((29..=30 * most).contains(&renewed), "{renewed}");
+        assert!(guards.iter().all(|guard| !guard.held().is_lost()));
+        store.is_silent.store(true, Relaxed);
+        let repeated = store.renewed_within(TTL / 3 + 5 * SECOND).await;
+        assert!(repeated <= 50 * most, "{repeated}");
+    }
+}
+
+/// Its lease lasts until the end of its `max_hold`.
+#[tokio::test(start_paused = true)]
+async fn one_that_max_hold_covers_is_not_renewed_with_the_others() {
     let store = Counting::new();
     let locks = store.locks();
-    let guards = readers(&locks, "key", &[30 * SECOND; 40]).await;
-    let renewed = store.renewed_within(300 * SECOND).await;
-    assert!((29..=30).contains(&renewed), "{renewed}");
-    assert!(guards.iter().all(|guard| !guard.held().is_lost()));
+    let _long = locks.lock("key").read().acquire().await.expect("a reader");
+    let short = locks.lock("key").read().max_hold(TTL);
+    let _short = short.acquire().await.expect("a reader");
+    sleep(29 * SECOND).await;
+    let shown = locks.admin().inspect("key").await.expect("memory");
+    let holders = shown.expect("readers").holders;
+    let least = holders.iter().filter_map(|holder| holder.remaining).min();
+    assert!(
+        least.is_some_and(|least| least <= 2 * SECOND),
+        "{holders:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
