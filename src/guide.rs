@@ -37,7 +37,7 @@
 //! `docs/observability`, `SECURITY.md` and `CHANGELOG.md`.
 //!
 //! Only the repository has `docs/performance.md` (how fast the crate is, and how that was measured), `docs/decisions` (why
-//! the crate is built in this way), `docs/plots`, `CONTRIBUTING.md` and the fuzz targets.
+//! the crate is built in this way), `CONTRIBUTING.md` and the fuzz targets.
 
 /// Which code is inside a lock that its caller holds, and which is not.
 #[doc = ""]

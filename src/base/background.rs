@@ -62,6 +62,10 @@ impl<T: Send + 'static> FinishInBackground<T> {
     /// Polls the work without a waiter. This ends it if it was waiting for something that has happened. Otherwise the
     /// work no longer wakes a waiter that has polled it before.
     pub(crate) fn poll_once(&mut self) {
+        // A second panic would end the process.
+        if thread::panicking() {
+            return;
+        }
         let mut cx = Context::from_waker(Waker::noop());
         let _ = Pin::new(&mut unconstrained(self)).poll(&mut cx);
     }

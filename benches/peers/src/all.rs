@@ -10,7 +10,7 @@ use crate::measures::{
 
 pub(crate) async fn run(common: &Common) -> Result<()> {
     let start = || Bench::start(common);
-    let args = uncontended::Args { rounds: 2_000 };
+    let args = uncontended::Args { rounds: 200 };
     uncontended::run(&start().await?, &args).await?;
     let args = throughput::Args {
         tasks: 64,
