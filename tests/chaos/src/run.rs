@@ -37,6 +37,11 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
         !args.many || args.topology != Topology::Cluster,
         "which of many keys a node of a cluster had is not known, and so not what a fault excuses"
     );
+    let has_replicas = args.topology.replicas() > 0;
+    ensure!(
+        has_replicas || !args.confirm,
+        "one server has no replicas that could confirm: add `--topology sentinel` or `cluster`"
+    );
     let folder = TempDir::with_prefix("reentry-chaos-")?;
     let ledgers = args
         .keep
