@@ -90,6 +90,7 @@ mod queue {
     mod timeouts;
     mod waiting;
     mod wanted;
+    mod wire;
 }
 
 mod readers {
