@@ -40,6 +40,10 @@ pub(crate) fn alerts() -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
+/// The page that an alert links to.
+pub(crate) const RUNBOOK: &str =
+    "https://github.com/OWNER/reentry/blob/main/docs/operations.md#dashboards-and-alerts";
+
 /// An alert that fires: its name, its severity, and its summary.
 pub(crate) type Fires<'a> = (&'a str, &'a str, &'a str);
 
@@ -107,7 +111,10 @@ impl Scrapes {
                 if let Some(reason) = reason(summary) {
                     labels["reason"] = reason.into();
                 }
-                json!({ "exp_labels": labels, "exp_annotations": { "summary": summary } })
+                json!({
+                    "exp_labels": labels,
+                    "exp_annotations": { "summary": summary, "runbook_url": RUNBOOK },
+                })
             });
             json!({
                 "eval_time": format!("{scrape}m"),
