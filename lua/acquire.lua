@@ -1,11 +1,15 @@
--- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
+-- KEYS: 1 lock (hash), 2 queue (zset): the processes that wait, 3 entries (hash): what they wait for
 -- ARGV: 1 hold, 2 ttl; only of a caller that waits: 3 inbox, 4 lease, 5 life, 6 id
--- returns the token: the lock was free, and this hold has it with a lease of the TTL; {1, token, lease in ms, time in µs}: this hold has the lock; {0, remaining ms or -1, time in µs}: another hold has the lock, or a process is ahead; {-1}: this hold has ended
+-- returns one of
+--   token: the lock was free, and this hold has it for the TTL; no process waits
+--   {1, token, lease in ms, time in µs}: this hold has the lock
+--   {0, remaining ms or -1, time in µs}: another hold has the lock, or a process is ahead
+--   {-1}: this hold has ended
 -- hold: the hold id. ttl: the TTL in ms. The token is the time in µs.
 -- inbox: the channel of the waiting process. lease: the lease in ms of a lock that is handed to it.
--- life: how long its entry in the line is kept, in ms.
--- id: the UUID of the inbox, if it gets a message when another process begins to wait while its process holds the lock;
---   else ''.
+-- life: how long its entry in the queue is kept, in ms.
+-- id: the UUID of the inbox, if it gets a message when another process begins to wait while its process
+--   holds the lock; else ''.
 
 -- The usual case, kept short: the lock is free, and no process waits. Tombstones of other holds do not matter.
 if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0
@@ -27,56 +31,63 @@ if redis.call('EXISTS', KEYS[1], KEYS[2]) == 0
   return set
 end
 
+-- All other cases. A function, so that the usual case does not create those of the parts.
 local function general()
-  local lock, line, entries = 1, 2, 3
+  local lock, queue, entries = 1, 2, 3
   local hold, ttl, inbox, lease, life, id = unpack(ARGV)
   id = id ~= '' and id or nil
   -- include token
-  -- include line
-  -- include members
+  -- include queue
+  -- include readers
 
-  local function ask()
+  local function acquire()
     -- A request that arrives after the end of its hold must not take the lock.
-    if redis.call('ZSCORE', KEYS[line], 'x' .. hold) then
+    if redis.call('ZSCORE', KEYS[queue], 'x' .. hold) then
       return {-1}
     end
-    local now = clock()
-    local is_shared = tidy(now)
+    local now = server_time()
+    local is_shared = remove_expired_readers(now)
     local remaining = redis.call('PTTL', KEYS[lock])
-    local ahead, holder
-    if remaining ~= -2 then
+    local is_free, ahead, holder = remaining == -2, nil, nil
+
+    if is_free then
+      ahead = first_in_queue(now)
+      if not ahead or ahead == inbox then
+        if ahead then
+          leave_queue(ahead)
+        end
+        take_lock(hold, ttl, now, id)
+        return {1, now, tonumber(ttl), now}
+      end
+    else
       local depth, stored = unpack(redis.call('HMGET', KEYS[lock], hold, 'mode'))
-      holder = told(stored)
       if depth then
-        -- The caller repeats its request: a response or a message was lost. The token stays as it is, and the lease is
-        -- never shortened.
+        -- The caller repeats its request: a response or a message was lost. The token stays as it is, and the
+        -- lease is never shortened.
         if remaining < tonumber(ttl) then
           redis.call('PEXPIRE', KEYS[lock], ttl)
           remaining = tonumber(ttl)
         end
-        return {1, shown(now, id), remaining, now}
+        return {1, token_of_lock(now, id), remaining, now}
       end
-    else
-      ahead = head(now)
-      if not ahead or ahead == inbox then
-        if ahead then
-          leave(ahead)
-        end
-        take(hold, ttl, now, id)
-        return {1, now, tonumber(ttl), now}
-      end
+      holder = holder_inbox(stored)
     end
-    local is_first = inbox and stand(inbox, now, life, hold, lease, id, holder)
-    if ahead or is_shared then
-      remaining = math.max(remaining, admit(now, not is_shared, now) or remaining)
+
+    local is_first = false
+    if inbox then
+      local entry = hold .. ' ' .. lease
+      is_first = enter_queue(inbox, id and entry .. ' ' .. id or entry, now, life, holder)
+    end
+    if is_free or is_shared then
+      remaining = math.max(remaining, admit(now, is_free and now) or remaining)
     elseif is_first and holder and holder ~= inbox then
       notify(holder, 'contended ')
     end
     return {0, remaining, now}
   end
 
-  local reply = attempt(ask)
-  tell()
+  local reply = with_repair(acquire)
+  send_messages()
   return reply
 end
 return general()

@@ -1,10 +1,10 @@
--- KEYS: 1 lock (hash), 2 entries (hash): the entries of its line; only of a hold that shares the lock: 3 line (zset): its queue
+-- KEYS: 1 lock (hash), 2 entries (hash): the entries of its queue; only of a hold that shares the lock: 3 queue (zset)
 -- ARGV: 1 hold, 2 target, 3 seq, 4 ttl
 -- returns 1 the hold has this depth or a newer one, 0 the hold is gone
 -- hold: the hold id. target: the depth to set. seq: the sequence number of this change, which is greater than that of
 --   every earlier change.
 -- ttl: the TTL in ms to which the lease is lengthened; 0 leaves the lease as it is.
-local lock, entries, line = 1, 2, 3
+local lock, entries, queue = 1, 2, 3
 local hold, target, seq, ttl = unpack(ARGV)
 -- include expire
 -- include repair
@@ -27,12 +27,12 @@ if tonumber(ttl) > 0 then
   if redis.call('PTTL', KEYS[lock]) < tonumber(ttl) then
     redis.call('PEXPIRE', KEYS[lock], ttl)
   end
-  if KEYS[line] and type(redis.pcall('ZSCORE', KEYS[line], 'r' .. hold)) == 'string' then
+  if KEYS[queue] and type(redis.pcall('ZSCORE', KEYS[queue], 'r' .. hold)) == 'string' then
     local time = redis.call('TIME')
     local lasts = time[1] * 1000 + math.floor(time[2] / 1000) + ttl
-    redis.call('ZADD', KEYS[line], 'XX', 'LT', string.format('-%.0f', lasts), 'r' .. hold)
-    if redis.call('PTTL', KEYS[line]) < tonumber(ttl) then
-      redis.call('PEXPIRE', KEYS[line], ttl)
+    redis.call('ZADD', KEYS[queue], 'XX', 'LT', string.format('-%.0f', lasts), 'r' .. hold)
+    if redis.call('PTTL', KEYS[queue]) < tonumber(ttl) then
+      redis.call('PEXPIRE', KEYS[queue], ttl)
     end
   end
 end
@@ -44,7 +44,7 @@ if type(redis.pcall('HSET', KEYS[entries], hold, seq)) == 'table' then
 end
 -- The sequence number is kept for at least ten minutes, because a request may arrive that late.
 if left < SEQ_LIFE / 2 then
-  outlive(entries, SEQ_LIFE, left)
+  keep_at_least(entries, SEQ_LIFE, left)
 end
 -- The sequence number is written first. If the script ends between the two writes, it sends no reply, and another
 -- change sets the depth.

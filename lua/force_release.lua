@@ -1,21 +1,22 @@
--- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
+-- KEYS: 1 lock (hash), 2 queue (zset): the processes that wait, 3 entries (hash): what they wait for
 -- ARGV: 1 seen, 2… fields
--- returns {field, …}: the seen fields that this script has removed; if nothing else was in the lock, the next waiter has it. An error if the hash is not a lock
+-- returns {field, …}: the seen fields that this script has removed; if nothing else was in the lock, the next
+--   waiter has it. An error if the hash is not a lock
 -- seen: the token that was seen in the lock, or '' if it had none. fields: the fields that were seen in the lock.
-local lock, line, entries = 1, 2, 3
+local lock, queue, entries = 1, 2, 3
 local seen = ARGV[1]
 local fields = {unpack(ARGV, 2)}
 -- include token
 -- include holder
--- include line
--- include members
+-- include queue
+-- include readers
 
 local count = redis.call('HLEN', KEYS[lock])
 if count == 0 then
   return {}
 end
 local found = redis.call('HMGET', KEYS[lock], 'mode', unpack(fields))
-local token, inside = known(found[1]), {}
+local token, inside = parse_token(found[1]), {}
 for at, field in ipairs(fields) do
   local value = found[at + 1]
   if field == 'mode' then
@@ -26,7 +27,8 @@ for at, field in ipairs(fields) do
       return redis.error_reply('NOLOCK the hash is no lock: `mode` alone, and not as this crate writes it')
     end
   elseif not is_hold(field) or (value and (#value > 19 or not string.find(value, '^[1-9]%d*$'))) then
-    return redis.error_reply('NOLOCK the hash is no lock: a lock has fields `<uuid>:<number>` with counts from 1, and `mode`')
+    local form = 'a lock has fields `<uuid>:<number>` with counts from 1, and `mode`'
+    return redis.error_reply('NOLOCK the hash is no lock: ' .. form)
   end
   if value then
     table.insert(inside, field)
@@ -42,22 +44,17 @@ else
   redis.call('HDEL', KEYS[lock], unpack(inside))
 end
 
-local function move()
-  local now = clock()
+local function clean_up_and_admit()
+  local now = server_time()
   for _, hold in ipairs(inside) do
-    redis.call('ZREM', KEYS[line], 'r' .. hold)
+    redis.call('ZREM', KEYS[queue], 'r' .. hold)
     redis.call('HDEL', KEYS[entries], hold)
   end
-  if tidy(now) then
-    settle()
-    admit(now)
-  elseif redis.call('HLEN', KEYS[lock]) == 0 then
-    admit(now, true, math.max(now, (token or 0) + 1))
-  end
+  admit_after_exit(now, math.max(now, (token or 0) + 1))
 end
 -- The holds have left the lock, so a failure from here on is not an error of the call.
-pcall(attempt, move)
-tell()
+pcall(with_repair, clean_up_and_admit)
+send_messages()
 -- The holds may belong to any process, so every process gets the message.
 if inside[1] ~= 'mode' then
   local name = KEYS[lock]

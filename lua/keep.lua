@@ -1,26 +1,26 @@
--- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
+-- KEYS: 1 lock (hash), 2 queue (zset): the processes that wait, 3 entries (hash): what they wait for
 -- ARGV: 1 list, 2 ttl
 -- returns the holds that are gone; the leases of all others last at least the TTL from now
 -- list: the ids of holds that share the lock, joined by commas. ttl: the TTL in ms.
-local lock, line, entries = 1, 2, 3
+local lock, queue, entries = 1, 2, 3
 local list, ttl = unpack(ARGV)
 -- include token
--- include line
--- include members
+-- include queue
+-- include readers
 
 local function renew()
-  local now = clock()
-  local inside, gone = within(split(list))
+  local now = server_time()
+  local inside, gone = inside_and_outside(split(list))
   if inside[1] then
-    keep(inside, ttl, now)
+    renew_readers(inside, ttl, now)
   end
-  if tidy(now) then
-    settle()
+  if remove_expired_readers(now) then
+    reset_expiry()
     admit(now)
   end
   return gone
 end
 
-local gone = attempt(renew)
-tell()
+local gone = with_repair(renew)
+send_messages()
 return gone

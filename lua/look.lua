@@ -1,6 +1,7 @@
 -- KEYS: 1 waits (hash): the waits of an owner
 -- ARGV: 1 hold
--- returns {time in µs; wait id, its record, wait id, its record, …}: the waits that the hold encloses, of very many only some
+-- returns {time in µs; wait id, its record, wait id, its record, …}: the waits that the hold encloses, of very many
+--   only some
 -- hold: the hold id.
 local waits, hold = 1, ARGV[1]
 -- include fields

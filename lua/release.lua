@@ -1,52 +1,59 @@
--- KEYS: 1 lock (hash), 2 line (zset): its queue, 3 entries (hash): the entries of the line
+-- KEYS: 1 lock (hash), 2 queue (zset): the processes that wait, 3 entries (hash): what they wait for
 -- ARGV: 1 hold; unless the end of an exclusive hold is short: 2 ends, 3 inbox
 -- returns 1 released, 0 not released
 -- hold: the hold id. inbox: the channel of its process.
--- ends: how the hold ends. 'short': only its field can be in the store. The word is not sent, because the argument
---   would cost about 1 % of a pair. 'reader': only its field and its lease can be in the store, because it shares the
---   lock. 'full', or 'reader full': a place in the line may remain as well. After 'full', ' unanswered' follows if a
---   request of the hold may still arrive, which will find a tombstone. ' nested' follows if the depth of the hold may
---   have changed. Then the number of its last change is removed.
+-- ends: how the hold ends.
+--   'short': only its field can be in the store. The word is not sent: it would cost about 1 % of a pair.
+--   'reader': only its field and its lease can be in the store, because it shares the lock.
+--   'full', or 'reader full': a place in the queue may remain as well.
+--   ' unanswered' follows 'full' if a request of the hold may still arrive, which will find a tombstone.
+--   ' nested' follows if the depth of the hold may have changed: the number of its last change is removed.
 
--- The usual cases, kept short: the hold has the lock, and no process waits. DEL comes first: Redis allows it when memory
--- is full, and then every write after it. A failure after DEL does not mean that the release was rejected.
+-- The usual cases, kept short: the hold has the lock, and no process waits. DEL comes first: Redis allows it when
+-- memory is full, and then every write after it. A failure after DEL does not mean that the release was rejected.
 local ends = ARGV[2] or 'short'
 if ends == 'short' then
-  if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 and redis.pcall('ZCOUNT', KEYS[2], '-inf', '(TOMBSTONES_FROM') == 0 then
+  if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
+    and redis.pcall('ZCOUNT', KEYS[2], '-inf', '(TOMBSTONES_FROM') == 0 then
     return redis.call('DEL', KEYS[1])
   end
 elseif ends == 'reader' then
-  -- include exit
-  if exit(1, 2, ARGV[1]) then
+  -- include reader_exit
+  if reader_exit(1, 2, ARGV[1]) then
     return 1
   end
 end
 
 -- include token
--- This case is kept short as well: the lock goes to the process that is first in the line, and that wants it
--- exclusively. The script writes only if everything that it has read is valid. `general` handles all other cases.
+-- Kept short as well: the lock moves to the first process in the queue, which wants it exclusively. This writes only if
+-- everything that it has read is valid. `general` handles all other cases.
 if ends == 'short' or ends == 'full' then
   -- include entry
-  local lock, line, entries = 1, 2, 3
+  local lock, queue, entries = 1, 2, 3
   local depth, stored = unpack(redis.call('HMGET', KEYS[lock], ARGV[1], 'mode'))
-  local inbox, order, follower = unpack(depth and redis.pcall('ZRANGE', KEYS[line], 0, 1, 'WITHSCORES') or {})
+  local first_two = depth and redis.pcall('ZRANGE', KEYS[queue], 0, 1, 'WITHSCORES') or {}
+  local inbox, order, follower = unpack(first_two)
   order = tonumber(order)
-  local entry = order and order > 0 and order < TOMBSTONES_FROM and redis.pcall('HGET', KEYS[entries], inbox)
+  local waits = order and order > 0 and order < TOMBSTONES_FROM
+  local entry = waits and redis.pcall('HGET', KEYS[entries], inbox)
   local time = type(entry) == 'string' and redis.pcall('TIME')
   local now = time and time[1] and time[1] * 1000000 + time[2]
-  local successor, lease, id, limit = alive(now and entry, now)
-  if successor and not limit and (known(stored) or now) < now then
+  local next_hold, lease, id, limit = live_entry(now and entry, now)
+  if next_hold and not limit and (parse_token(stored) or now) < now then
+    local is_out = true
     if follower then
       redis.call('DEL', KEYS[lock])
+      is_out = redis.pcall('ZREM', KEYS[queue], inbox) == 1
+        and redis.pcall('HDEL', KEYS[entries], inbox) == 1
     else
-      redis.call('DEL', KEYS[lock], KEYS[line], KEYS[entries])
+      redis.call('DEL', KEYS[lock], KEYS[queue], KEYS[entries])
     end
-    if not follower or redis.pcall('ZREM', KEYS[line], inbox) == 1 and redis.pcall('HDEL', KEYS[entries], inbox) == 1 then
+    if is_out then
       local token = time[1] .. ' ' .. time[2]
-      redis.pcall('HSET', KEYS[lock], successor, '1', 'mode', id and token .. ' ' .. id or token)
+      redis.pcall('HSET', KEYS[lock], next_hold, '1', 'mode', id and token .. ' ' .. id or token)
       if redis.pcall('PEXPIRE', KEYS[lock], lease) == 1 then
         local name, given = KEYS[lock], string.format(' %.0f %.0f ', now, now)
-        redis.pcall('PUBLISH', inbox, successor .. given .. lease .. ' ' .. name)
+        redis.pcall('PUBLISH', inbox, next_hold .. given .. lease .. ' ' .. name)
       else
         -- Without an expiry the lock would be held for ever.
         redis.pcall('DEL', KEYS[lock])
@@ -56,72 +63,68 @@ if ends == 'short' or ends == 'full' then
   end
 end
 
+-- All other cases. A function, so that the usual cases do not create those of the parts.
 local function general()
-  local lock, line, entries = 1, 2, 3
+  local lock, queue, entries = 1, 2, 3
   local hold, inbox = ARGV[1], ARGV[3]
   local is_reader = string.find(ends, 'reader', 1, true)
-  local unanswered = string.find(ends, ' unanswered', 1, true)
-  local nested = string.find(ends, ' nested', 1, true)
-  -- include line
-  -- include members
+  local is_unanswered = string.find(ends, ' unanswered', 1, true)
+  local is_nested = string.find(ends, ' nested', 1, true)
+  -- include queue
+  -- include readers
 
+  -- First the hold leaves the lock.
   local depth, stored = unpack(redis.call('HMGET', KEYS[lock], hold, 'mode'))
   if depth and is_reader then
-    remove({hold})
+    remove_holds({hold})
   elseif depth then
     redis.call('DEL', KEYS[lock])
   end
 
-  -- Removes a hold that has only waited from the place of its process.
-  local function depart()
+  -- Takes a hold that has only waited out of the place of its process.
+  local function stop_waiting()
     local entry = redis.call('HGET', KEYS[entries], inbox)
     local deadline, holds, rest = string.match(entry or '', '^(%d+) (%S+)( .*)$')
-    local left = {}
+    local others = {}
     for _, other in ipairs(split(holds or '')) do
       if other ~= hold then
-        table.insert(left, other)
+        table.insert(others, other)
       end
     end
-    if left[1] then
-      redis.call('HSET', KEYS[entries], inbox, deadline .. ' ' .. table.concat(left, ',') .. rest)
+    if others[1] then
+      redis.call('HSET', KEYS[entries], inbox, deadline .. ' ' .. table.concat(others, ',') .. rest)
     elseif holds == hold or not entry then
       -- A place whose entry has expired is removed as well. Otherwise it would remain as long as a tombstone.
-      leave(inbox)
+      leave_queue(inbox)
     end
   end
 
-  local function move()
+  local function clean_up_and_admit()
     if is_reader then
-      redis.call('ZREM', KEYS[line], 'r' .. hold)
+      redis.call('ZREM', KEYS[queue], 'r' .. hold)
     end
-    if depth and not unanswered and not nested and redis.call('EXISTS', KEYS[line]) == 0 then
+    if depth and not is_unanswered and not is_nested and redis.call('EXISTS', KEYS[queue]) == 0 then
       return
     end
-    local now = clock()
-    if unanswered then
-      bury(hold, now)
+    local now = server_time()
+    if is_unanswered then
+      leave_tombstone(hold, now)
     end
-    if nested then
+    if is_nested then
       redis.call('HDEL', KEYS[entries], hold)
     end
     if inbox and not depth then
-      depart()
+      stop_waiting()
     end
-    -- The lock moves to the process that has waited longest.
-    if tidy(now) then
-      settle()
-      admit(now)
-    elseif depth and not is_reader or redis.call('EXISTS', KEYS[lock]) == 0 then
-      admit(now, true, math.max(now, (known(stored) or 0) + 1))
-    end
+    admit_after_exit(now, math.max(now, (parse_token(stored) or 0) + 1))
   end
 
-  -- It is an error if the tombstone of a hold that was not in the lock cannot be written.
-  local done, failure = pcall(attempt, move)
-  if not done and unanswered and not depth then
+  -- The hold is out of the lock, so a failure is no error. But a hold that was not in it needs its tombstone.
+  local is_done, failure = pcall(with_repair, clean_up_and_admit)
+  if not is_done and is_unanswered and not depth then
     error(failure, 0)
   end
-  tell()
+  send_messages()
   return depth and 1 or 0
 end
 return general()

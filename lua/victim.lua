@@ -21,5 +21,5 @@ for at = 1, #ends do
 end
 local left = redis.call('PTTL', KEYS[victims])
 redis.call('HSET', KEYS[victims], wait, string.format('%.0f', now + life * 1000))
-outlive(victims, life, left)
+keep_at_least(victims, life, left)
 return 1

@@ -23,5 +23,5 @@ repair(waits, redis.pcall('HGET', KEYS[waits], wait))
 local left = redis.call('PTTL', KEYS[waits])
 redis.call('HSET', KEYS[waits], wait, string.format('%.0f %.0f ', now, now + life * 1000) .. record)
 -- The hash outlives its last record.
-outlive(waits, life, left)
+keep_at_least(waits, life, left)
 return now

@@ -1,10 +1,10 @@
--- Part: an entry of the line, "deadline holds lease", with the deadline in µs and the lease in ms. The holds are joined
--- by commas; a writer has one. A further word may follow. For a writer it is the id of the inbox, if the inbox gets a
--- message when another process begins to wait while its process holds the lock. For readers it is the letter r,
--- followed by the maximum number of holders with which they enter, if there is a limit.
--- alive(entry, now) returns the words after the deadline if the process counts as alive. It returns nothing for a dead
--- process, and nothing for an entry that cannot be read, as if the process had never asked.
-local function alive(entry, now)
+-- Part: what a process in the queue waits for: "deadline holds lease", with the deadline in µs and the lease in ms. A
+-- writer has one hold, and the id of its inbox may follow, if that gets a message when another process begins to wait.
+-- Readers have several holds, joined by commas, and the letter r follows, then their limit if there is one.
+
+-- Returns holds, lease, id and limit of an entry whose process counts as alive; of readers the limit is a string,
+-- maybe an empty one. Returns nothing for a dead process. An entry that cannot be read is that of a dead process.
+local function live_entry(entry, now)
   local deadline, holds, lease, rest = string.match(entry or '', '^(%d+) (%S+) ([1-9]%d*)(.*)$')
   local id, limit
   if rest and rest ~= '' then

@@ -1,6 +1,7 @@
--- Part: the expiry of a key that a script has written. A key that has none, and cannot be given one, is removed, because
--- it would remain for ever. The keys are given by their indexes.
-local function expire(key, life)
+-- Part: the expiry of a key that the script has written. The key is given by its index, the life in ms.
+
+-- Sets the expiry. A key that cannot be given one is removed, because it would remain for ever.
+local function set_expiry(key, life)
   local set = redis.pcall('PEXPIRE', KEYS[key], life)
   if type(set) == 'table' then
     redis.call('DEL', KEYS[key])
@@ -8,10 +9,10 @@ local function expire(key, life)
   end
 end
 
--- Keeps a key for at least `life`, if `left` is the reply of PTTL before it was written.
-local function outlive(key, life, left)
+-- Keeps the key for at least this life. `left` is the reply of PTTL before the key was written.
+local function keep_at_least(key, life, left)
   if left < 0 then
-    expire(key, life)
+    set_expiry(key, life)
   elseif left < tonumber(life) then
     redis.call('PEXPIRE', KEYS[key], life)
   end

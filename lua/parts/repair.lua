@@ -1,5 +1,7 @@
--- Part: repair(key, reply) returns the reply of a command on the key with this index. The key belongs to the crate: if the
--- reply says that its value is of another type, the key is removed, and nothing is returned.
+-- Part: the keys beside a lock belong to the crate, so a value of another type is removed there.
+
+-- Returns the reply of a command on the key with this index. If the reply is that the value is of another type, removes
+-- the key and returns nothing.
 local function repair(key, reply)
   if type(reply) == 'table' and reply.err and string.find(reply.err, 'WRONGTYPE', 1, true) then
     redis.call('DEL', KEYS[key])

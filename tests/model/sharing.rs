@@ -1,4 +1,4 @@
-//! The scripts of readers, and which of them are let in: `lua/share.lua` and similar scripts, `lua/parts/members.lua`.
+//! The scripts of readers, and which of them are let in: `lua/share.lua` and similar scripts, `lua/parts/readers.lua`.
 
 use super::config::ticks;
 use super::hold::{Hold, Holds, Token};
@@ -69,7 +69,7 @@ impl Script<'_> {
         present
     }
 
-    // parts/members.lua
+    // parts/readers.lua
 
     /// Removes the readers whose leases have expired. Returns whether the lock is shared.
     pub(super) fn tidy(&mut self) -> bool {

@@ -190,7 +190,7 @@ impl Script<'_> {
         }
     }
 
-    // parts/line.lua
+    // parts/queue.lua
 
     /// Takes a free lock with depth 1. Its token is the time. If the lock moves, the token is greater than the stored
     /// one.

@@ -28,15 +28,18 @@ pub(crate) use script;
 /// The parts that several scripts share. Each replaces the lines `-- include` with its name. A part that is included by
 /// other parts comes after them.
 const PARTS: [(&str, &str); 10] = [
-    ("members", include_str!("../../../lua/parts/members.lua")),
-    ("line", include_str!("../../../lua/parts/line.lua")),
+    ("readers", include_str!("../../../lua/parts/readers.lua")),
+    ("queue", include_str!("../../../lua/parts/queue.lua")),
     ("expire", include_str!("../../../lua/parts/expire.lua")),
     ("entry", include_str!("../../../lua/parts/entry.lua")),
     ("token", include_str!("../../../lua/parts/token.lua")),
     ("holder", include_str!("../../../lua/parts/holder.lua")),
     ("repair", include_str!("../../../lua/parts/repair.lua")),
     ("read", include_str!("../../../lua/parts/read.lua")),
-    ("exit", include_str!("../../../lua/parts/exit.lua")),
+    (
+        "reader_exit",
+        include_str!("../../../lua/parts/reader_exit.lua"),
+    ),
     ("fields", include_str!("../../../lua/parts/fields.lua")),
 ];
 

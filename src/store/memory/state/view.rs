@@ -1,5 +1,5 @@
 //! The present state of one lock of the in-memory store, with the operations of the scripts: who is inside, who is
-//! first in the line, and who enters. See `lua/parts/members.lua`.
+//! first in the line, and who enters. See `lua/parts/readers.lua`.
 
 use std::time::Duration;
 
