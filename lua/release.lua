@@ -25,40 +25,11 @@ elseif ends == 'reader' then
 end
 
 -- include token
--- Kept short as well: the lock moves to the first process in the queue, which wants it exclusively. This writes only if
--- everything that it has read is valid. `general` handles all other cases.
+-- Kept short as well: the lock moves to the first process in the queue. `general` handles all other cases.
 if ends == 'short' or ends == 'full' then
-  -- include entry
-  local lock, queue, entries = 1, 2, 3
-  local depth, stored = unpack(redis.call('HMGET', KEYS[lock], ARGV[1], 'mode'))
-  local first_two = depth and redis.pcall('ZRANGE', KEYS[queue], 0, 1, 'WITHSCORES') or {}
-  local inbox, order, follower = unpack(first_two)
-  order = tonumber(order)
-  local waits = order and order > 0 and order < TOMBSTONES_FROM
-  local entry = waits and redis.pcall('HGET', KEYS[entries], inbox)
-  local time = type(entry) == 'string' and redis.pcall('TIME')
-  local now = time and time[1] and time[1] * 1000000 + time[2]
-  local next_hold, lease, id, limit = live_entry(now and entry, now)
-  if next_hold and not limit and (parse_token(stored) or now) < now then
-    local is_out = true
-    if follower then
-      redis.call('DEL', KEYS[lock])
-      is_out = redis.pcall('ZREM', KEYS[queue], inbox) == 1
-        and redis.pcall('HDEL', KEYS[entries], inbox) == 1
-    else
-      redis.call('DEL', KEYS[lock], KEYS[queue], KEYS[entries])
-    end
-    if is_out then
-      local token = time[1] .. ' ' .. time[2]
-      redis.pcall('HSET', KEYS[lock], next_hold, '1', 'mode', id and token .. ' ' .. id or token)
-      if redis.pcall('PEXPIRE', KEYS[lock], lease) == 1 then
-        local name, given = KEYS[lock], string.format(' %.0f %.0f ', now, now)
-        redis.pcall('PUBLISH', inbox, next_hold .. given .. lease .. ' ' .. name)
-      else
-        -- Without an expiry the lock would be held for ever.
-        redis.pcall('DEL', KEYS[lock])
-      end
-    end
+  -- include hand_off
+  local depth, stored = unpack(redis.call('HMGET', KEYS[1], ARGV[1], 'mode'))
+  if depth and hand_off(1, 2, 3, stored) then
     return 1
   end
 end
@@ -116,7 +87,7 @@ local function general()
     if inbox and not depth then
       stop_waiting()
     end
-    admit_after_exit(now, math.max(now, (parse_token(stored) or 0) + 1))
+    admit_after_exit(now, math.max(now, (parse_token(stored) or 0) + 1), depth and not is_reader)
   end
 
   -- The hold is out of the lock, so a failure is no error. But a hold that was not in it needs its tombstone.

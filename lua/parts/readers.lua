@@ -170,12 +170,13 @@ local function admit(now, free, own, ttl)
   end
 end
 
--- Lets the next ones in after some holds have left. A lock that is free now gets this token.
-local function admit_after_exit(now, token)
+-- Lets the next ones in after some holds have left. A lock that is free now gets this token. `is_free` is true if that is
+-- known.
+local function admit_after_exit(now, token, is_free)
   if remove_expired_readers(now) then
     reset_expiry()
     admit(now)
-  elseif redis.call('EXISTS', KEYS[lock]) == 0 then
+  elseif is_free or redis.call('EXISTS', KEYS[lock]) == 0 then
     admit(now, token)
   end
 end

@@ -8,7 +8,7 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::Instant;
 
-use self::batches::Batches;
+use self::batches::{Batches, Together};
 use self::messages::StoreMessages;
 use self::names::TO_ALL;
 use super::records::{Holders, Listener};
@@ -127,9 +127,15 @@ impl RedisStore {
                 })
             }),
             (servers, Some(short)) => Box::pin(async move {
+                let alone = async || Box::pin(servers.ask(&call(&verb))).await;
                 let reply = match counted.ask_together(short).await {
-                    Some(outcome) => outcome?,
-                    None => Box::pin(servers.ask(&call(&verb))).await?,
+                    Together::Answered(outcome) => outcome?,
+                    Together::Nothing => alone().await?,
+                    // If this fails, the next ones find the free lock at their heartbeat.
+                    Together::Released => {
+                        let _ = alone().await;
+                        Value::Int(1)
+                    }
                 };
                 read(&verb, reply, || servers.endpoint())
             }),

@@ -35,7 +35,13 @@ fn of_batch(parts: &[Value], count: usize) -> Option<Vec<i64>> {
     let [Value::Int(token), Value::BulkString(done)] = parts else {
         return None;
     };
-    let is_done = done.iter().all(|done| b"01".contains(done));
-    let of = |at: usize| i64::from(done[at] == b'1') * if at < count / 2 { 1 } else { *token };
-    (is_done && done.len() == count).then(|| (0..count).map(of).collect())
+    let releases = count / 2;
+    let of = |(at, done): (usize, &u8)| match (done, at < releases) {
+        (b'0', _) => Some(0),
+        (b'1', false) => Some(*token),
+        (b'1' | b'2', true) => Some(i64::from(done - b'0')),
+        _ => None,
+    };
+    let replies = done.iter().enumerate().map(of).collect::<Option<_>>();
+    replies.filter(|_| done.len() == count)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::Value;
 
 use super::lua::script;
-use super::names::Field;
+use super::names::{Entries, Field};
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
@@ -96,9 +96,16 @@ pub(crate) fn terms(request: &Short) -> Option<Terms> {
 pub(crate) fn call<'s>(requests: impl Iterator<Item = &'s Short> + Clone) -> Call {
     let count = |its| requests.clone().filter(|it| turn(it) == its).count();
     let (releases, readers) = (count(Turn::Release), count(Turn::Leave));
-    let call = lua().call(2 * requests.clone().count());
-    let keys = requests.clone().map(|request| &request.key);
-    let call = keys.fold(call, |call, key| call.arg(key.as_str()).arg(key.line()));
+    let call = lua().call(2 * requests.clone().count() + releases + readers);
+    let call = requests
+        .clone()
+        .fold(call, |call, Short { key, wish, .. }| {
+            let call = call.arg(key.as_str()).arg(key.line());
+            match wish {
+                ShortWish::Release { .. } => call.arg(Entries(key)),
+                ShortWish::Acquire { .. } => call,
+            }
+        });
     let (ttl, told) = requests.clone().find_map(terms).unwrap_or_default();
     let call = call.arg(releases).arg(readers).millis(ttl);
     let call = match told {
@@ -109,8 +116,11 @@ pub(crate) fn call<'s>(requests: impl Iterator<Item = &'s Short> + Clone) -> Cal
     holds.fold(call, Call::arg)
 }
 
-/// The replies to these requests, each as if its request had been sent alone. A request whose reply is 0 has changed
-/// nothing, and must be sent alone. `None` if this is not a reply of the script.
+/// The reply to a release that is done, but that must be sent alone to let the next ones in.
+pub(crate) const RELEASED: i64 = 2;
+
+/// The replies to these requests, each as if its request had been sent alone, or [`RELEASED`]. A request whose reply is 0
+/// has changed nothing, and must be sent alone. `None` if this is not a reply of the script.
 pub(crate) fn replies(reply: &Value, requests: usize, releases: usize) -> Option<Vec<i64>> {
     let Value::Array(parts) = reply else {
         return None;
@@ -121,6 +131,7 @@ pub(crate) fn replies(reply: &Value, requests: usize, releases: usize) -> Option
     let reply = |(at, done): (usize, &u8)| match done {
         b'0' => Some(0),
         b'1' if at < releases => Some(1),
+        b'2' if at < releases => Some(RELEASED),
         b'1' => Some(*token),
         _ => None,
     };

@@ -20,7 +20,7 @@ use tokio::select;
 use tokio::sync::Notify;
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
-use super::batch::{self, MOST, Short};
+use super::batch::{self, MOST, RELEASED, Short};
 use crate::base::background::AbortOnDrop;
 use crate::base::error::{Effect, StoreError};
 use crate::base::sync::{Mutex, after_others};
@@ -145,15 +145,26 @@ impl Batches {
 /// A request in flight.
 pub(super) struct Counted(Arc<Batches>);
 
+/// What a batch has done for one of its requests.
+pub(super) enum Together {
+    Answered(Result<Value, StoreError>),
+    /// The hold is released. The request must be sent alone to let the next ones in.
+    Released,
+    /// Nothing was executed. The request must be sent alone.
+    Nothing,
+}
+
 impl Counted {
-    /// Sends a request with others. `None` if it must be sent alone, because nothing was executed.
-    pub(super) async fn ask_together(&self, request: Short) -> Option<Result<Value, StoreError>> {
+    /// Sends a request with others.
+    pub(super) async fn ask_together(&self, request: Short) -> Together {
+        let is_release = request.is_release();
         let reply = self.0.collect(request).await;
         match reply.unwrap_or_else(|_ended| Err(self.0.runtime_ended())) {
-            Ok(Value::Int(0)) => None,
+            Ok(Value::Int(0)) => Together::Nothing,
+            Ok(Value::Int(RELEASED)) if is_release => Together::Released,
             // The server has rejected all of them, maybe because of one.
-            Err(error) if may_be_about_one_key(&error) => None,
-            outcome => Some(outcome),
+            Err(error) if may_be_about_one_key(&error) => Together::Nothing,
+            outcome => Together::Answered(outcome),
         }
     }
 }

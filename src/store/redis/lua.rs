@@ -27,9 +27,10 @@ pub(crate) use script;
 
 /// The parts that several scripts share. Each replaces the lines `-- include` with its name. A part that is included by
 /// other parts comes after them.
-const PARTS: [(&str, &str); 10] = [
+const PARTS: [(&str, &str); 11] = [
     ("readers", include_str!("../../../lua/parts/readers.lua")),
     ("queue", include_str!("../../../lua/parts/queue.lua")),
+    ("hand_off", include_str!("../../../lua/parts/hand_off.lua")),
     ("expire", include_str!("../../../lua/parts/expire.lua")),
     ("entry", include_str!("../../../lua/parts/entry.lua")),
     ("token", include_str!("../../../lua/parts/token.lua")),
