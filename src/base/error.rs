@@ -3,10 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-pub(crate) use crate::base::error_details::{AnswerFuture, Effect, Mistake};
-pub use crate::base::error_details::{Blocked, LostReason, StoreError};
+pub use crate::base::holder::Blocked;
 use crate::base::holder::Holder;
 use crate::base::shown::Shown;
+pub use crate::base::store_error::StoreError;
+pub(crate) use crate::base::store_error::{AnswerFuture, Effect, Mistake};
 
 /// The reason why a lock could not be acquired, kept or found.
 ///
@@ -248,6 +249,56 @@ impl LockError {
             Self::Unavailable { source } => Some(source),
             Self::Misuse { source, .. } => source.as_ref(),
             _ => None,
+        }
+    }
+}
+
+/// The reason why a lock was lost.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), reentry::LockError> {
+/// use reentry::{Locks, LostReason};
+///
+/// let locks = Locks::in_memory();
+/// let guard = locks.lock("order:42").acquire().await?;
+/// locks.admin().force_release("order:42").await?;
+/// assert_eq!(guard.held().lost().await, LostReason::Deleted);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum LostReason {
+    /// The lease expired before a renewal was confirmed. The lock may still be in Redis, but nothing proves it.
+    #[error("its lease expired before a renewal was confirmed")]
+    Expired,
+    /// Redis no longer knows the hold. The key was deleted, flushed or released by force, or the server restarted without
+    /// its data.
+    #[error("it was released by force, or Redis lost its data")]
+    Deleted,
+    /// The hold reached its `max_hold`.
+    #[error("it was held for its `max_hold`")]
+    MaxHold,
+    /// Another lock of the same request was lost. [`LockError::Lost`](crate::LockError::Lost) names that lock.
+    #[error("another lock of the same request was lost")]
+    Sibling,
+    /// [`Locks::close`](crate::Locks::close) ended the hold, and releases the lock.
+    #[error("the `Locks` was closed")]
+    Closed,
+}
+
+impl LostReason {
+    /// The label in metrics.
+    pub(crate) fn kind(self) -> &'static str {
+        match self {
+            Self::Expired => "expired",
+            Self::Deleted => "deleted",
+            Self::MaxHold => "max_hold",
+            Self::Sibling => "sibling",
+            Self::Closed => "closed",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A holder of a lock, as the store describes it.
+//! The holders of locks, as the store describes them: one that a caller waits for, and those of a deadlock.
 
 use std::fmt;
 use std::time::Duration;
@@ -78,5 +78,54 @@ impl fmt::Display for Holder {
             write!(f, " for {held_for:.1?}")?;
         }
         Ok(())
+    }
+}
+
+/// One of the call graphs that wait for each other in a [deadlock](crate::LockError::Deadlock).
+///
+/// Keys are shown without the prefix of the [`Locks`](crate::Locks) that found the deadlock. Keys that do not have that
+/// prefix are shown in full.
+///
+/// # Examples
+///
+/// ```
+/// use reentry::{Blocked, LockError};
+///
+/// /// Returns the keys of a deadlock, for a log.
+/// fn ring(error: &LockError) -> Vec<&str> {
+///     match error {
+///         LockError::Deadlock { cycle, .. } => cycle.iter().map(|it: &Blocked| &*it.holds).collect(),
+///         _ => Vec::new(),
+///     }
+/// }
+/// # assert!(ring(&LockError::Closed).is_empty());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Blocked {
+    /// The id of the call graph that waits, a UUID.
+    pub owner: String,
+    /// The process of the call graph, as it described itself. `None` if the store does not know it.
+    pub process: Option<Process>,
+    /// The key that the call graph holds.
+    pub holds: String,
+    /// The key that the call graph waits for.
+    pub waits_for: String,
+}
+
+impl fmt::Display for Blocked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            owner,
+            process,
+            holds,
+            waits_for,
+        } = self;
+        match process {
+            Some(process) => write!(f, "{process} ({owner})")?,
+            None => write!(f, "{owner}")?,
+        }
+        let (holds, waits_for) = (Shown(holds), Shown(waits_for));
+        write!(f, " holds `{holds}` and waits for `{waits_for}`")
     }
 }

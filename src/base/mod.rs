@@ -3,11 +3,10 @@
 pub(crate) mod activity; // the count of work in progress, for which `close` waits
 pub(crate) mod background; // work that is finished even if no caller waits for it
 pub(crate) mod backoff; // the increasing pauses between attempts
-pub(crate) mod error; // `LockError` and `StoreError`
-pub(crate) mod error_details; // the details of an error: a failure, a loss, a deadlock
+pub(crate) mod error; // `LockError`, and the reason for a loss
 pub(crate) mod events; // the `tracing` events, and the metrics that are counted with them
 pub(crate) mod fence; // the SQL with which a database rejects a stale holder
-pub(crate) mod holder; // a holder of a lock, as the store describes it
+pub(crate) mod holder; // the holders of locks, as the store describes them
 pub(crate) mod id; // owners, holds, inboxes and fencing tokens
 pub(crate) mod key; // the names of locks, their validation and their slots
 pub(crate) mod metrics; // what the feature `metrics` records
@@ -16,6 +15,7 @@ pub(crate) mod options; // the options, their defaults and their checks
 pub(crate) mod process; // the process of a call graph, and its description
 pub(crate) mod shown; // texts of others, in the form in which they are shown
 pub(crate) mod span; // the spans `lock.wait` and `lock.hold`
+pub(crate) mod store_error; // `StoreError`: what became of a request that failed
 pub(crate) mod sync; // a mutex, and the wait for a change by another task
 pub(crate) mod time; // the times of a lease, and the clock of the store
 pub(crate) mod timer; // timers that follow their future from runtime to runtime

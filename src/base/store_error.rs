@@ -1,12 +1,10 @@
-//! The details of a [`LockError`](crate::LockError): the failure of the store, the reason for a loss, the ring of a
-//! deadlock.
+//! The error of a store, with what became of the request, and the mistake behind it.
 
 use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::base::process::Process;
 use crate::base::shown::Shown;
 
 /// An error of the store: the connection failed, the server rejected the request, or its response cannot be read.
@@ -29,12 +27,13 @@ use crate::base::shown::Shown;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct StoreError(Arc<StoreFault>);
 
 /// The future of a store's response to one request.
 pub(crate) type AnswerFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
+#[derive(Debug)]
 struct StoreFault {
     step: &'static str,
     endpoint: Arc<str>,
@@ -138,6 +137,11 @@ impl StoreError {
         &*self.0.cause.0
     }
 
+    /// The name of the server, without the password.
+    pub(crate) fn endpoint(&self) -> &Arc<str> {
+        &self.0.endpoint
+    }
+
     pub(crate) fn mistake(&self) -> Option<Mistake> {
         self.0.mistake
     }
@@ -164,119 +168,8 @@ impl fmt::Display for StoreError {
     }
 }
 
-impl fmt::Debug for StoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreError")
-            .field("step", &self.0.step)
-            .field("endpoint", &self.0.endpoint)
-            .field("effect", &self.0.effect)
-            .field("mistake", &self.0.mistake)
-            .field("cause", &self.0.cause.0)
-            .finish()
-    }
-}
-
 impl Error for StoreError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&self.0.cause)
-    }
-}
-
-/// The reason why a lock was lost.
-///
-/// # Examples
-///
-/// ```
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), reentry::LockError> {
-/// use reentry::{Locks, LostReason};
-///
-/// let locks = Locks::in_memory();
-/// let guard = locks.lock("order:42").acquire().await?;
-/// locks.admin().force_release("order:42").await?;
-/// assert_eq!(guard.held().lost().await, LostReason::Deleted);
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[non_exhaustive]
-pub enum LostReason {
-    /// The lease expired before a renewal was confirmed. The lock may still be in Redis, but nothing proves it.
-    #[error("its lease expired before a renewal was confirmed")]
-    Expired,
-    /// Redis no longer knows the hold. The key was deleted, flushed or released by force, or the server restarted without
-    /// its data.
-    #[error("it was released by force, or Redis lost its data")]
-    Deleted,
-    /// The hold reached its `max_hold`.
-    #[error("it was held for its `max_hold`")]
-    MaxHold,
-    /// Another lock of the same request was lost. [`LockError::Lost`](crate::LockError::Lost) names that lock.
-    #[error("another lock of the same request was lost")]
-    Sibling,
-    /// [`Locks::close`](crate::Locks::close) ended the hold, and releases the lock.
-    #[error("the `Locks` was closed")]
-    Closed,
-}
-
-impl LostReason {
-    /// The label in metrics.
-    pub(crate) fn kind(self) -> &'static str {
-        match self {
-            Self::Expired => "expired",
-            Self::Deleted => "deleted",
-            Self::MaxHold => "max_hold",
-            Self::Sibling => "sibling",
-            Self::Closed => "closed",
-        }
-    }
-}
-
-/// One of the call graphs that wait for each other in a [deadlock](crate::LockError::Deadlock).
-///
-/// Keys are shown without the prefix of the [`Locks`](crate::Locks) that found the deadlock. Keys that do not have that
-/// prefix are shown in full.
-///
-/// # Examples
-///
-/// ```
-/// use reentry::{Blocked, LockError};
-///
-/// /// Returns the keys of a deadlock, for a log.
-/// fn ring(error: &LockError) -> Vec<&str> {
-///     match error {
-///         LockError::Deadlock { cycle, .. } => cycle.iter().map(|it: &Blocked| &*it.holds).collect(),
-///         _ => Vec::new(),
-///     }
-/// }
-/// # assert!(ring(&LockError::Closed).is_empty());
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct Blocked {
-    /// The id of the call graph that waits, a UUID.
-    pub owner: String,
-    /// The process of the call graph, as it described itself. `None` if the store does not know it.
-    pub process: Option<Process>,
-    /// The key that the call graph holds.
-    pub holds: String,
-    /// The key that the call graph waits for.
-    pub waits_for: String,
-}
-
-impl fmt::Display for Blocked {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            owner,
-            process,
-            holds,
-            waits_for,
-        } = self;
-        match process {
-            Some(process) => write!(f, "{process} ({owner})")?,
-            None => write!(f, "{owner}")?,
-        }
-        let (holds, waits_for) = (Shown(holds), Shown(waits_for));
-        write!(f, " holds `{holds}` and waits for `{waits_for}`")
     }
 }
