@@ -18,10 +18,8 @@ use crate::base::background::AbortOnDrop;
 use crate::base::error::{LockError, LostReason};
 use crate::base::process::{Process, ProcessId};
 use crate::hold::held::Held;
-use crate::redis::Origin;
-use crate::redis::address::{Address, Place};
-use crate::redis::driver;
-use crate::redis::failure;
+use crate::redis::address::{Address, HostPort};
+use crate::redis::{ServerSpec, Topology, failure, source};
 use crate::store::records::{Enclosing, TOMBSTONES_FROM};
 use crate::store::redis::names::Entries;
 use crate::store::{Inspect, QueueLength, Renew, RenewAnswer, Seen, Store, verbs};
@@ -215,7 +213,7 @@ pub struct Server(Address);
 #[derive(Clone)]
 pub struct Connection {
     driver: MultiplexedConnection,
-    _task: Arc<AbortOnDrop>,
+    _task: Arc<Option<AbortOnDrop>>,
 }
 
 impl Server {
@@ -233,7 +231,7 @@ impl Server {
     /// Another server, which is connected to in the same way.
     #[must_use]
     pub fn at(&self, host: &str, port: u16) -> Self {
-        Self(self.0.at(&Place::new(host, port)))
+        Self(self.0.at(&HostPort::new(host, port)))
     }
 
     /// The user and the password of the URL.
@@ -248,10 +246,10 @@ impl Server {
     ///
     /// There is no connection within this time, or the login is rejected.
     pub async fn connect(&self, limit: Duration) -> Result<Connection, RedisError> {
-        let (driver, task) = driver::connect(&self.0, limit).await?;
+        let opened = source::connect(&Arc::new(self.0.clone()), limit).await?;
         Ok(Connection {
-            driver,
-            _task: Arc::new(task.task),
+            driver: opened.driver,
+            _task: Arc::new(opened.task),
         })
     }
 }
@@ -309,14 +307,19 @@ impl Seeds {
     /// [`LockError::Misuse`] for an invalid URL, and for one that names no server.
     pub fn of(builder: &LocksBuilder) -> Result<Self, LockError> {
         let all = |of: &Address, places: &[_]| places.iter().map(|it| Server(of.at(it))).collect();
-        Ok(match builder.origin()? {
-            Origin::Server(server) => Self::Server(Server(server)),
-            Origin::Sentinels(set) => Self::Sentinels {
-                primary: set.name.to_string(),
-                sentinels: all(&set.sentinel, &set.seeds),
-                server: Server(set.server.clone()),
+        let ServerSpec { server, topology } = builder.servers()?;
+        Ok(match topology {
+            Topology::One => Self::Server(Server(server)),
+            Topology::Sentinels {
+                primary,
+                sentinel,
+                seeds,
+            } => Self::Sentinels {
+                primary,
+                sentinels: all(&sentinel, &seeds),
+                server: Server(server),
             },
-            Origin::Cluster { server, seeds } => Self::Cluster(all(&server, &seeds)),
+            Topology::Cluster { seeds } => Self::Cluster(all(&server, &seeds)),
         })
     }
 }

@@ -1,50 +1,59 @@
-//! The servers of a cluster: it knows which of them has a slot, and has a connector to each.
+//! The servers of a cluster: it knows which of them has a slot, has a connector to each, and sends a call to the server
+//! that has its keys.
 //!
 //! The map is learnt at the start, from several servers in parallel, and again whenever it proves wrong. It proves
 //! wrong by a redirection, an unavailable server, or a cluster that is down. A request follows redirections. No other
 //! failure causes it to be sent twice.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
+use tokio::select;
 use tokio::time::Instant;
 
+use super::address::{Address, HostPort};
+use super::attempt::SharedAttempt;
+use super::connector::Connector;
+use super::connector::connection::Connection;
+use super::context::ConnectorContext;
+use super::failure::{condition, driver_error};
+use super::script::{Call, SendMode};
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, StoreError};
 use crate::base::sync::Mutex;
-use crate::base::timer::after;
-use crate::redis::address::{Address, Place, list};
-use crate::redis::attempt::InProgress;
-use crate::redis::common::Common;
-use crate::redis::connector::Connector;
+use crate::base::timer::{Elapsed, after, sleep, timeout_at};
 
-mod learning;
-mod map;
-mod routing;
+mod slot_map;
 #[cfg(test)]
 mod tests;
 
 /// The minimum pause between two attempts to learn the map.
-const PAUSE: Duration = Duration::from_millis(100);
+const MIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// The longest pause between two attempts to learn the map, without the jitter.
-const LONGEST: Duration = Duration::from_millis(300);
+const MAX_PAUSE: Duration = Duration::from_millis(300);
 
 /// The time after the map was last learnt from which on the pauses begin with the shortest again.
-const QUIET: Duration = Duration::from_secs(2);
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// The maximum number of redirections that a request follows.
+const MAX_REDIRECTIONS: usize = 5;
 
 /// A server, and the connection to it.
 pub(super) struct Node {
-    place: Place,
+    place: HostPort,
     pub(super) connector: Arc<Connector>,
 }
 
-/// The state that is known of the servers.
-struct Known {
+/// What is known of the servers.
+struct ClusterState {
     /// The servers of the map, including replicas, and those that were asked for it or had a redirection to them since.
-    nodes: BTreeMap<Place, Arc<Node>>,
+    nodes: BTreeMap<HostPort, Arc<Node>>,
     /// The server of each slot. Empty until the map is learnt.
     slots: Vec<Option<Arc<Node>>>,
     /// For each slot that is being moved, the number of requests that were sent to the server to which it moves.
@@ -57,28 +66,26 @@ struct Known {
     is_closed: bool,
 }
 
-impl Default for Known {
-    fn default() -> Self {
+impl ClusterState {
+    fn new() -> Self {
         Self {
             nodes: BTreeMap::new(),
             slots: Vec::new(),
             asked: BTreeMap::new(),
             learnt: None,
             learns_at: None,
-            pauses: Backoff::doubling(LONGEST),
+            pauses: Backoff::doubling(MAX_PAUSE),
             is_closed: false,
         }
     }
-}
 
-impl Known {
     /// Notes that the map is learnt now.
-    fn learn(&mut self, now: Instant) {
+    fn note_learning(&mut self, now: Instant) {
         let before = self.learnt.replace(now);
-        if before.is_none_or(|before| now >= after(before, QUIET)) {
+        if before.is_none_or(|before| now >= after(before, SETTLED)) {
             self.pauses.reset();
         }
-        self.learns_at = Some(after(now, self.pauses.next_pause().max(PAUSE)));
+        self.learns_at = Some(after(now, self.pauses.next_pause().max(MIN_PAUSE)));
     }
 }
 
@@ -86,32 +93,36 @@ impl Known {
 pub(crate) struct Cluster {
     /// The address of one of them. The others are connected to in the same way.
     server: Address,
-    seeds: Vec<Place>,
-    common: Common,
-    known: Mutex<Known>,
-    learning: InProgress<()>,
+    seeds: Vec<HostPort>,
+    context: ConnectorContext,
+    state: Mutex<ClusterState>,
+    learning: SharedAttempt,
     /// Counts the choices among servers that are equally good.
     turn: AtomicUsize,
 }
 
 impl Cluster {
     /// A cluster that is not connected yet. `server` is the address from which the addresses of all servers derive.
-    pub(crate) fn new(server: Address, seeds: Vec<Place>, common: Common) -> Self {
-        Self {
+    pub(super) fn new(
+        server: Address,
+        seeds: Vec<HostPort>,
+        context: ConnectorContext,
+    ) -> Arc<Self> {
+        Arc::new(Self {
             server,
             seeds,
-            common,
-            known: Mutex::default(),
-            learning: InProgress::default(),
+            context,
+            state: Mutex::new(ClusterState::new()),
+            learning: SharedAttempt::default(),
             turn: AtomicUsize::new(0),
-        }
+        })
     }
 
     /// Learns the map, unless it is known, and connects to one of the servers that have slots.
-    pub(crate) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
-        let mut nodes = self.learnt_owners().await?;
+    pub(super) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
+        let mut nodes = self.owners().await?;
         nodes.sort_by_key(|node| !node.connector.is_connected());
-        let mut error = self.failed("none of its servers has slots");
+        let mut error = self.error(Effect::None, "none of its servers has slots");
         for node in nodes {
             match node.connector.connection().await {
                 Ok(_) => return Ok(()),
@@ -122,120 +133,230 @@ impl Cluster {
         Err(error)
     }
 
-    /// The server that has a slot.
-    pub(super) fn owner(&self, slot: u16) -> Option<Arc<Node>> {
-        let known = self.known.lock();
-        known.slots.get(usize::from(slot)).cloned().flatten()
+    /// Sends a call to the server that has the slot of its keys.
+    pub(crate) async fn ask(self: &Arc<Self>, call: &Call) -> Result<Value, StoreError> {
+        let slot = call.slot();
+        let (mut node, mut connection) = self.connected_owner(slot).await?;
+        let mut mode = SendMode::Plain;
+        let until = after(Instant::now(), self.context.timeouts.response);
+        for _ in 0..MAX_REDIRECTIONS {
+            let limit = until.saturating_duration_since(Instant::now());
+            let sent = node.connector.send(&connection, call, mode, limit).await;
+            let error = match sent {
+                Ok(reply) => return Ok(reply),
+                Err(error) => error,
+            };
+            let Some(cause) = driver_error(&error) else {
+                return Err(error);
+            };
+            // Another server has the slot, or, while the slot is being moved, the keys of the call.
+            let Some((place, redirected)) = redirection(cause, &node.place) else {
+                if may_be_elsewhere(cause) {
+                    self.learn_soon();
+                }
+                return Err(error);
+            };
+            mode = redirected;
+            node = match mode {
+                SendMode::Plain => self.note_move(slot, &place),
+                SendMode::Asking => {
+                    // The owner does not have the keys that have moved.
+                    *self.state.lock().asked.entry(slot).or_default() += 1;
+                    self.node(&place)
+                }
+            };
+            connection = match timeout_at(until, node.connector.connection()).await {
+                Ok(connection) => connection?,
+                Err(Elapsed) => {
+                    let cause = "no connection in time to the server to which it was redirected";
+                    return Err(self.error(Effect::None, cause));
+                }
+            };
+        }
+        Err(self.error(Effect::None, "it was redirected too many times"))
     }
 
-    fn has(&self, node: &Arc<Node>, slot: u16) -> bool {
-        let owner = self.owner(slot);
-        owner.is_some_and(|owner| Arc::ptr_eq(&owner, node))
+    /// The server that has a slot, and the connection to it. An attempt to connect is given up as soon as another server
+    /// has the slot.
+    async fn connected_owner(
+        self: &Arc<Self>,
+        slot: u16,
+    ) -> Result<(Arc<Node>, Arc<Connection>), StoreError> {
+        loop {
+            let begun = Instant::now();
+            let Some(node) = self.owner(slot) else {
+                self.learn().await?;
+                if self.owner(slot).is_none() {
+                    return Err(self.error(Effect::None, "none of its servers has the slot"));
+                }
+                continue;
+            };
+            if let Some(connection) = node.connector.present() {
+                return Ok((node, connection));
+            }
+            // The server may be down, and another one may be about to get its slots.
+            let connected = select! {
+                biased;
+                connected = node.connector.connection() => connected,
+                () = self.until_moved(slot, &node) => continue,
+            };
+            match connected {
+                Ok(connection) => return Ok((node, connection)),
+                // The map counts if it was learnt after this attempt began.
+                Err(error) => {
+                    let learnt = self.state.lock().learnt;
+                    if learnt.is_none_or(|learnt| learnt <= begun) {
+                        // The error of the connection is more specific.
+                        let _ = self.learn().await;
+                    }
+                    if self.has_slot(&node.place, slot) {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until another server has the slot.
+    async fn until_moved(self: &Arc<Self>, slot: u16, node: &Node) {
+        while self.has_slot(&node.place, slot) {
+            sleep(MIN_PAUSE).await;
+            // If it fails, the map stays as it is.
+            let _ = self.learn().await;
+        }
+    }
+
+    /// The server that has a slot.
+    pub(super) fn owner(&self, slot: u16) -> Option<Arc<Node>> {
+        let state = self.state.lock();
+        state.slots.get(usize::from(slot)).cloned().flatten()
+    }
+
+    fn has_slot(&self, place: &HostPort, slot: u16) -> bool {
+        self.owner(slot).is_some_and(|owner| owner.place == *place)
     }
 
     /// The servers that have slots. The map is learnt if none is known.
-    async fn learnt_owners(self: &Arc<Self>) -> Result<Vec<Arc<Node>>, StoreError> {
-        let owners = self.owners();
+    async fn owners(self: &Arc<Self>) -> Result<Vec<Arc<Node>>, StoreError> {
+        let known = || {
+            let state = self.state.lock();
+            let owners = state.slots.iter().flatten();
+            let owners: BTreeMap<_, _> = owners.map(|node| (&node.place, node)).collect();
+            owners.into_values().cloned().collect::<Vec<_>>()
+        };
+        let owners = known();
         if owners.is_empty() {
             self.learn().await?;
-            return Ok(self.owners());
+            return Ok(known());
         }
         Ok(owners)
     }
 
-    /// The servers that have slots.
-    fn owners(&self) -> Vec<Arc<Node>> {
-        let known = self.known.lock();
-        let owners = known.slots.iter().flatten();
-        let owners: BTreeMap<_, _> = owners.map(|node| (&node.place, node)).collect();
-        owners.into_values().cloned().collect()
+    /// The connector of any server, because each of them gets all messages. Servers with a connection come first.
+    pub(super) async fn any_connector(self: &Arc<Self>) -> Result<Arc<Connector>, StoreError> {
+        let mut nodes = self.owners().await?;
+        if nodes.iter().any(|node| node.connector.is_connected()) {
+            nodes.retain(|node| node.connector.is_connected());
+        }
+        let turn = self.turn.fetch_add(1, Relaxed).checked_rem(nodes.len());
+        let node = turn.and_then(|turn| nodes.get(turn));
+        let node = node.ok_or_else(|| self.error(Effect::None, "none of its servers has slots"))?;
+        Ok(Arc::clone(&node.connector))
     }
 
     /// The server at this place, which is known from now on.
-    fn node(self: &Arc<Self>, place: &Place) -> Arc<Node> {
+    fn node(self: &Arc<Self>, place: &HostPort) -> Arc<Node> {
         let node = self.new_node(place);
-        let mut known = self.known.lock();
-        if known.is_closed {
+        let mut state = self.state.lock();
+        if state.is_closed {
             return node;
         }
-        Arc::clone(known.nodes.entry(place.clone()).or_insert(node))
+        Arc::clone(state.nodes.entry(place.clone()).or_insert(node))
     }
 
-    /// The server to which a slot is being moved. This begins a new epoch of the slot, because the owner does not have
-    /// the keys that have moved.
-    fn asked(self: &Arc<Self>, slot: u16, place: &Place) -> Arc<Node> {
-        *self.known.lock().asked.entry(slot).or_default() += 1;
-        self.node(place)
-    }
-
-    fn new_node(self: &Arc<Self>, place: &Place) -> Arc<Node> {
+    fn new_node(self: &Arc<Self>, place: &HostPort) -> Arc<Node> {
         let source = Arc::new(self.server.at(place));
         let (cluster, here) = (Arc::downgrade(self), place.clone());
         let has_slot = move |slot| {
-            let owner = cluster.upgrade().and_then(|cluster| cluster.owner(slot));
-            owner.is_some_and(|node| node.place == here)
+            let cluster = cluster.upgrade();
+            cluster.is_some_and(|cluster| cluster.has_slot(&here, slot))
         };
-        let connector = Connector::new(source, self.common.clone(), Some(Box::new(has_slot)));
         Arc::new(Node {
             place: place.clone(),
-            connector: Arc::new(connector),
+            connector: Connector::new(source, self.context.clone(), Some(Arc::new(has_slot))),
         })
     }
 
     /// Notes that a server has a slot, as another server reports. More slots may have moved.
-    fn moved(self: &Arc<Self>, slot: u16, place: &Place) -> Arc<Node> {
+    fn note_move(self: &Arc<Self>, slot: u16, place: &HostPort) -> Arc<Node> {
         let node = self.node(place);
         let before = {
-            let mut known = self.known.lock();
-            let is_open = !known.is_closed;
-            let owner = known.slots.get_mut(usize::from(slot));
+            let mut state = self.state.lock();
+            let is_open = !state.is_closed;
+            let owner = state.slots.get_mut(usize::from(slot));
             // Several requests may be redirected; the first one reports the move.
-            let is_news = |it: &Arc<Node>| it.place != *place;
-            let owner = owner.filter(|it| is_open && it.as_ref().is_none_or(is_news));
+            let is_new = |it: &Arc<Node>| it.place != *place;
+            let owner = owner.filter(|it| is_open && it.as_ref().is_none_or(is_new));
             let before = owner.map(|owner| owner.replace(Arc::clone(&node)));
             if before.is_some() {
-                self.common.generation.begin();
+                self.context.generation.begin();
             }
             before
         };
         if before.is_some() {
-            self.common.generation.announce();
+            self.context.generation.announce();
             self.learn_soon();
         }
         node
     }
 
     /// A number that changes whenever another connection, or another server, responds for a slot.
-    pub(crate) fn epoch(&self, slot: u16) -> u64 {
-        let asked = self.known.lock().asked.get(&slot).copied();
-        self.common.generation.number() + asked.unwrap_or_default()
+    pub(super) fn generation_of(&self, slot: u16) -> u64 {
+        let asked = self.state.lock().asked.get(&slot).copied();
+        self.context.generation.number() + asked.unwrap_or_default()
     }
 
     /// Closes all connections, and opens no others.
-    pub(crate) fn close(&self) {
+    pub(super) fn close(&self) {
         let nodes = {
-            let mut known = self.known.lock();
-            known.is_closed = true;
-            std::mem::take(&mut known.nodes)
+            let mut state = self.state.lock();
+            state.is_closed = true;
+            mem::take(&mut state.nodes)
         };
         nodes.values().for_each(|node| node.connector.close());
     }
 
     /// The name of the cluster in messages.
     pub(crate) fn endpoint(&self) -> Arc<str> {
-        format!("the cluster of {}", list(&self.seeds)).into()
+        format!("the cluster of {}", HostPort::list(&self.seeds)).into()
     }
 
-    fn failed(&self, cause: &'static str) -> StoreError {
-        StoreError::new("connect", &self.endpoint(), Effect::None, cause)
+    fn error(&self, effect: Effect, cause: &'static str) -> StoreError {
+        StoreError::new("connect", &self.endpoint(), effect, cause)
     }
+}
 
-    fn closed(&self) -> StoreError {
-        StoreError::new(
-            "connect",
-            &self.endpoint(),
-            Effect::Refused,
-            "it was closed",
+/// The server to which a request is redirected by the server at `asked`, and how the request is sent there.
+fn redirection(error: &RedisError, asked: &HostPort) -> Option<(HostPort, SendMode)> {
+    let mode = match error.kind() {
+        ErrorKind::Server(ServerErrorKind::Moved) => SendMode::Plain,
+        ErrorKind::Server(ServerErrorKind::Ask) => SendMode::Asking,
+        _ => return None,
+    };
+    // `host:port`, or `:port` if it does not know its own name.
+    let (host, port) = HostPort::split(error.redirect_node()?.0)?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    Some((HostPort::named_by(asked, host, port?), mode))
+}
+
+/// Returns whether another server may have the slot by now: this one does not see most of the others, or is no longer a
+/// primary.
+fn may_be_elsewhere(error: &RedisError) -> bool {
+    use ServerErrorKind::{ClusterDown, MasterDown, ReadOnly};
+    let is_condition = matches!(condition(error), Some("READONLY" | "NOREPLICAS"));
+    is_condition
+        || matches!(
+            error.kind(),
+            ErrorKind::Server(ClusterDown | MasterDown | ReadOnly)
         )
-    }
 }

@@ -14,15 +14,16 @@ use redis::aio::MultiplexedConnection;
 use redis::{RedisError, RedisResult, pipe};
 use tokio::time::Instant;
 
+use super::attempt::SharedAttempt;
+use super::context::Timeouts;
+use super::failure::{request_error, within};
+use super::script::in_millis;
+use super::source::{Opened, Source, open};
 use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;
 use crate::base::option_types::Confirmation;
 use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, after, sleep_until, timeout};
-use crate::redis::attempt::{Attempt, InProgress};
-use crate::redis::failure::{failed, within};
-use crate::redis::script::in_millis;
-use crate::redis::source::{Opened, Source, Timeouts, open};
 
 #[cfg(test)]
 mod tests;
@@ -43,7 +44,7 @@ pub(crate) struct Confirmer {
     timeouts: Timeouts,
     replication_id: ReplicationId,
     /// The round in progress. It is a task, so that a caller that is dropped, or no longer polled, delays no other.
-    round: InProgress<()>,
+    round: SharedAttempt,
     /// The connection, unless a round uses it. Only a round whose responses were all read leaves it to the next one.
     connection: Mutex<Option<Opened>>,
     /// The number of rounds that have begun to write. It is the number of the last one.
@@ -70,9 +71,9 @@ impl Confirmer {
         source: Arc<dyn Source>,
         timeouts: Timeouts,
         replication_id: ReplicationId,
-    ) -> Self {
-        Self {
-            round: InProgress::default(),
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            round: SharedAttempt::default(),
             source,
             timeouts,
             replication_id,
@@ -81,7 +82,7 @@ impl Confirmer {
             confirmed: AtomicU64::default(),
             is_another: AtomicBool::default(),
             failure: Mutex::default(),
-        }
+        })
     }
 
     /// Waits until this number of replicas has what the server has executed before this call. It is unknown if another
@@ -99,14 +100,11 @@ impl Confirmer {
         let Timeouts { connect, response } = self.timeouts;
         let limit = (2 * MAX_PAUSE + WAIT_LIMIT).saturating_add(connect.saturating_add(response));
         let endpoint = self.source.endpoint();
-        let begin = || {
-            let round =
-                Arc::clone(self).run_round(beside.to_owned(), replicas, Arc::clone(&rejection));
-            Attempt::begin(&endpoint, after(Instant::now(), limit), round)
-        };
+        let round =
+            || Arc::clone(self).run_round(beside.to_owned(), replicas, Arc::clone(&rejection));
         let rounds = async {
             while !is_confirmed() {
-                self.round.outcome(begin).await?;
+                self.round.outcome(&endpoint, limit, round).await?;
                 if let Some(error) = rejection.get() {
                     return Err(error.clone());
                 }
@@ -131,17 +129,19 @@ impl Confirmer {
         replicas: u32,
         rejection: Arc<OnceLock<StoreError>>,
     ) -> Result<(), StoreError> {
+        // After a failure the server is not asked again at once, however many callers there are.
         let failure = self.failure.lock().clone();
         if let Some(failure) = &failure {
             sleep_until(failure.resume).await;
         }
+        // The connection is kept only if all responses on it were read.
         let outcome = async {
             let kept = self.connection.lock().take();
             let mut opened = match kept {
                 Some(opened) => opened,
                 None => open(&self.source, self.timeouts).await?,
             };
-            let failed = |error| failed("confirm", &opened.endpoint, error);
+            let failed = |error| request_error("confirm", &opened.endpoint, error);
             let rejected = self.wait(&mut opened.driver, &beside, replicas).await;
             if let Some(error) = rejected.map_err(failed)? {
                 let _ = rejection.set(failed(error));

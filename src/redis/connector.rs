@@ -2,15 +2,13 @@
 //! it fails, and then replaced.
 //!
 //! ```text
-//! Down ──request──▶ Opening ──▶ Up ──failure, end, silence──▶ Down
-//!   ▲                  │
-//!   └─────failure──────┘
+//! Down ──an attempt to connect succeeds──▶ Up ──failure, end, silence──▶ Down
 //! ```
-//! Opening is a task. The requests that need the connection wait for it, and share its error. A connection alone proves
-//! nothing: a proxy accepts it, and so do a replica and a cluster that is down. So an attempt to connect ends only after
-//! the server has shown that it executes requests, and one attempt at a time, not every request, tries a server that
-//! fails. After a write was rejected, the server must also be a primary. A pause, which grows, comes before each attempt
-//! after a failure.
+//! An attempt is a task. The requests that need the connection wait for it, and share its error. A connection alone
+//! proves nothing: a proxy accepts it, and so do a replica and a cluster that is down. So an attempt to connect ends only
+//! after the server has shown that it executes requests, and one attempt at a time, not every request, tries a server
+//! that fails. After a write was rejected, the server must also be a primary. A pause, which grows, comes before each
+//! attempt after a failure.
 
 use std::mem;
 use std::sync::Arc;
@@ -20,46 +18,48 @@ use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
-use self::connection::{Cause, Connection, Fault, Unproven};
-use super::attempt::Attempt;
-use super::common::Common;
-use super::failure::{self, OneOfCluster};
-use super::script::{Call, Way};
-use super::source::Source;
+use self::connection::Connection;
+use super::attempt::SharedAttempt;
+use super::context::ConnectorContext;
+use super::failure::{self, driver_error, is_redirection};
+use super::script::{Call, SendMode};
+use super::source::{Opened, Source};
 use crate::base::backoff::Backoff;
-use crate::base::error::{Effect, Mistake, StoreError};
+use crate::base::error::{Effect, StoreError};
 use crate::base::events;
 use crate::base::metrics::Purpose;
 use crate::base::sync::Mutex;
-use crate::base::timer::{after, sleep_until};
+use crate::base::timer::{Elapsed, after, sleep_until};
 
 pub(super) mod connection;
 mod opening;
 
-/// The longest pause before an attempt to connect, without the jitter.
-const LONGEST_PAUSE: Duration = Duration::from_millis(300);
+/// The longest pause before an attempt to connect, without the jitter, which at most doubles it.
+const MAX_PAUSE: Duration = Duration::from_millis(300);
 
 /// A connection that has lasted for this time is replaced without a pause.
 const SETTLED: Duration = Duration::from_secs(1);
 
 /// The minimum time between two suspicions because of which a connection is given up.
-const SUSPICIONS: Duration = Duration::from_millis(500);
+const SUSPICION_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Keeps a connection for commands to one server, or to one server after another.
 pub(crate) struct Connector {
     source: Arc<dyn Source>,
-    common: Common,
+    context: ConnectorContext,
     state: Mutex<ConnectorState>,
+    attempts: SharedAttempt,
     /// Returns whether the server has a slot of its cluster. `None` outside a cluster.
     has_slot: Option<HasSlot>,
 }
 
-pub(super) type HasSlot = Box<dyn Fn(u16) -> bool + Send + Sync>;
+pub(super) type HasSlot = Arc<dyn Fn(u16) -> bool + Send + Sync>;
 
 struct ConnectorState {
     stage: Stage,
-    /// The connection of a server that does not execute requests.
-    unproven: Option<Unproven>,
+    /// The connection of a server that does not execute requests. In a cluster it is kept: it still says who has which
+    /// slots, and the server is not connected to again and again while the cluster is down.
+    unproven: Option<Opened>,
     /// Whether the server has rejected a write, so that the next connection must lead to a primary.
     needs_primary: bool,
     /// The number of attempts to connect, which identify their connections.
@@ -75,7 +75,6 @@ struct ConnectorState {
 
 enum Stage {
     Down,
-    Opening(Attempt<Arc<Connection>>),
     Up(Arc<Connection>),
     Closed,
 }
@@ -94,23 +93,28 @@ impl ConnectorState {
 
 impl Connector {
     /// A connector that has not connected yet.
-    pub(super) fn new(source: Arc<dyn Source>, common: Common, has_slot: Option<HasSlot>) -> Self {
+    pub(super) fn new(
+        source: Arc<dyn Source>,
+        context: ConnectorContext,
+        has_slot: Option<HasSlot>,
+    ) -> Arc<Self> {
         let state = ConnectorState {
             stage: Stage::Down,
             unproven: None,
             needs_primary: false,
             attempts: 0,
             moved: 0,
-            pauses: Backoff::doubling(LONGEST_PAUSE),
+            pauses: Backoff::doubling(MAX_PAUSE),
             not_before: Instant::now(),
             suspected: None,
         };
-        Self {
+        Arc::new(Self {
             source,
-            common,
+            context,
             state: Mutex::new(state),
+            attempts: SharedAttempt::default(),
             has_slot,
-        }
+        })
     }
 
     /// Returns whether there is a connection.
@@ -131,126 +135,122 @@ impl Connector {
         match self.present() {
             Some(connection) => Ok(connection),
             // This is rare, and larger than the rest of a request.
-            None => Box::pin(self.opened()).await,
+            None => Box::pin(self.await_connection()).await,
         }
     }
 
     /// Sends a call to the only server.
     pub(crate) async fn ask(self: &Arc<Self>, call: &Call) -> Result<Value, StoreError> {
         let connection = self.connection().await?;
-        let limit = self.common.timeouts.response;
-        match self.send(&connection, call, Way::Plain, limit).await {
-            Ok(reply) => Ok(reply),
+        let limit = self.context.timeouts.response;
+        let reply = self.send(&connection, call, SendMode::Plain, limit).await;
+        reply.map_err(|error| match driver_error(&error) {
             // No other server is asked here, so waiting is useless.
-            Err(Cause::Driver(error)) if failure::leads_elsewhere(&error) => {
-                let error = connection.error(call.verb(), Effect::Refused, OneOfCluster(error));
-                Err(error.with_mistake(Some(Mistake::Other)))
-            }
-            Err(cause) => Err(connection.failed(call.verb(), cause)),
-        }
+            Some(cause) if is_redirection(cause) => failure::one_of_cluster(&error, call.verb()),
+            _ => error,
+        })
     }
 
-    /// Sends a call.
+    /// Sends a call, and gives the connection up if the outcome requires it.
     pub(super) async fn send(
         &self,
         connection: &Connection,
         call: &Call,
-        way: Way,
+        mode: SendMode,
         limit: Duration,
-    ) -> Result<Value, Cause> {
-        let asked = connection.ask(call, way, limit).await;
-        asked.map_err(|fault| self.met(connection, fault))
-    }
-
-    /// Gives the connection up if a fault requires it.
-    fn met(&self, connection: &Connection, fault: Fault) -> Cause {
-        if let Cause::Driver(error) = &fault.cause
-            && failure::condition(error) == Some("NOREPLICAS")
-        {
-            self.source.doubt();
+    ) -> Result<Value, StoreError> {
+        let (verb, endpoint) = (call.verb(), &connection.endpoint);
+        if limit.is_zero() {
+            let cause = "there was no time left to send the request";
+            return Err(StoreError::new(verb, endpoint, Effect::None, cause));
         }
-        if fault.is_done {
-            if let Cause::Driver(error) = &fault.cause
-                && failure::refuses_to_write(error)
-            {
-                self.state.lock().needs_primary = true;
+        let sent = Instant::now();
+        match connection.send(call, mode, after(sent, limit)).await {
+            Ok(Ok(reply)) => {
+                connection.pace.note_response(sent);
+                Ok(reply)
             }
-            self.give_up(connection.number);
+            Ok(Err(error)) => {
+                if failure::condition(&error) == Some("NOREPLICAS") {
+                    self.source.doubt();
+                }
+                if failure::ends_connection(&error) {
+                    if failure::is_read_only(&error) {
+                        self.state.lock().needs_primary = true;
+                    }
+                    self.give_up(connection.number);
+                } else {
+                    connection.pace.note_response(sent);
+                }
+                Err(failure::request_error(verb, endpoint, error))
+            }
+            Err(Elapsed) => {
+                // Responses arrive in order: while others keep arriving, this one is on its way.
+                if connection.pace.is_silent_since(sent) || connection.pace.is_late(sent) {
+                    self.give_up(connection.number);
+                }
+                let cause = format!("no response within {limit:?}");
+                Err(StoreError::new(verb, endpoint, Effect::Unknown, cause))
+            }
         }
-        fault.cause
     }
 
     /// Waits for the attempt in progress, or begins one. Another one begins if it ends with its runtime.
-    async fn opened(self: &Arc<Self>) -> Result<Arc<Connection>, StoreError> {
-        loop {
-            let now = Instant::now();
-            let (attempt, _before) = {
-                let mut state = self.state.lock();
-                match &state.stage {
-                    Stage::Up(connection) => return Ok(Arc::clone(connection)),
-                    Stage::Closed => return Err(self.error(Effect::Refused, "it was closed")),
-                    Stage::Opening(attempt) if attempt.is_running(now) => {
-                        (attempt.clone(), Stage::Down)
-                    }
-                    Stage::Down | Stage::Opening(_) => {
-                        let attempt = self.begin(&mut state, now);
-                        (attempt.clone(), state.enter(Stage::Opening(attempt)))
-                    }
-                }
-            };
-            if let Some(outcome) = attempt.outcome().await {
-                return outcome;
+    async fn await_connection(self: &Arc<Self>) -> Result<Arc<Connection>, StoreError> {
+        let connect = self.context.timeouts.connect;
+        let limit = connect.saturating_mul(3).saturating_add(2 * MAX_PAUSE);
+        let attempt = || Arc::clone(self).attempt();
+        let endpoint = self.endpoint();
+        self.attempts.outcome(&endpoint, limit, attempt).await?;
+        // It may already be lost.
+        let connection = self.present();
+        connection.ok_or_else(|| self.error(Effect::None, "the connection was lost immediately"))
+    }
+
+    /// Opens a connection, after the pause that is due, and keeps it unless a later attempt has begun.
+    async fn attempt(self: Arc<Self>) -> Result<(), StoreError> {
+        let (number, not_before) = {
+            let mut state = self.state.lock();
+            match state.stage {
+                // The attempt before this one ended when this one had just begun.
+                Stage::Up(_) => return Ok(()),
+                Stage::Closed => return Err(self.closed()),
+                Stage::Down => state.attempts += 1,
             }
-        }
-    }
-
-    /// Begins an attempt to connect, after the pause that is due.
-    fn begin(
-        self: &Arc<Self>,
-        state: &mut ConnectorState,
-        now: Instant,
-    ) -> Attempt<Arc<Connection>> {
-        state.attempts += 1;
-        let (connector, number) = (Arc::clone(self), state.attempts);
-        let at = state.not_before.max(now);
-        let limit = self.common.timeouts.connect.saturating_mul(3);
-        Attempt::begin(&self.endpoint(), after(at, limit), async move {
-            sleep_until(at).await;
-            connector.attempt(number).await
-        })
-    }
-
-    /// Opens the connection with this number, and keeps it unless a later attempt has begun.
-    async fn attempt(self: Arc<Self>, number: u64) -> Result<Arc<Connection>, StoreError> {
+            (state.attempts, state.not_before)
+        };
+        sleep_until(not_before).await;
         let opened = self.open(number).await.map(Arc::new);
+        // Since it began, the connector may have been closed, the connection may have led to the wrong server, and this
+        // attempt may have been replaced, because its runtime was stalled.
         let (opened, _before) = {
             let mut state = self.state.lock();
-            let is_present = state.attempts == number && matches!(state.stage, Stage::Opening(_));
+            let is_right = state.moved < number;
             let is_closed = matches!(state.stage, Stage::Closed);
-            let opened = opened.and_then(|connection| {
-                if is_closed {
-                    return Err(self.error(Effect::Refused, "it was closed"));
+            let is_present = state.attempts == number && matches!(state.stage, Stage::Down);
+            let opened = match opened {
+                Ok(_) if is_closed => Err(self.closed()),
+                Ok(_) if !is_right => {
+                    Err(self.error(Effect::None, "it leads to another server now"))
                 }
-                let is_right = state.moved < number;
-                let given_up = || self.error(Effect::None, "it leads to another server now");
-                is_right.then_some(connection).ok_or_else(given_up)
-            });
+                opened => opened,
+            };
             if opened.is_err() && is_present {
                 state.pause(Instant::now());
             }
             let unproven = is_closed.then(|| state.unproven.take());
-            let next = match &opened {
-                Ok(connection) => Stage::Up(Arc::clone(connection)),
-                Err(_) => Stage::Down,
+            let before = match &opened {
+                Ok(connection) if is_present => {
+                    Some(state.enter(Stage::Up(Arc::clone(connection))))
+                }
+                _ => None,
             };
-            let before = is_present.then(|| state.enter(next));
             (opened, (before, unproven))
         };
-        if let Ok(connection) = &opened {
-            events::connected(&connection.endpoint, Purpose::Commands);
-            self.common.made.send_modify(|count| *count += 1);
-        }
-        opened
+        let connection = opened?;
+        events::connected(&connection.endpoint, Purpose::Commands);
+        self.context.connections.send_modify(|count| *count += 1);
+        Ok(())
     }
 
     /// Gives up the connection with this number, unless it was replaced. Whatever its server said before may no longer
@@ -267,10 +267,11 @@ impl Connector {
                     } else {
                         state.pause(now);
                     }
-                    self.common.generation.begin();
+                    self.context.generation.begin();
                     state.enter(Stage::Down)
                 }
-                Stage::Opening(_) if state.attempts == number => {
+                // The attempt that has opened it has not ended yet.
+                Stage::Down if state.attempts == number => {
                     state.moved = number;
                     return;
                 }
@@ -278,32 +279,34 @@ impl Connector {
             }
         };
         events::disconnected(&self.source.endpoint());
-        self.common.generation.announce();
+        self.context.generation.announce();
     }
 
     /// Gives up the present connection if its response to a request that was sent at `since` is late. Other requests on
     /// it may still be answered. Many requests may suspect the connection at the same time, so this is done at most
     /// once in a while.
     pub(crate) fn suspect(&self, since: Instant) {
-        let now = Instant::now();
-        let suspect = {
+        let number = {
+            let now = Instant::now();
             let mut state = self.state.lock();
-            let is_soon = state.suspected.is_some_and(|at| now < at + SUSPICIONS);
-            let late = match &state.stage {
-                Stage::Up(connection) if !is_soon && connection.pace.is_late(since) => {
-                    Some(connection.number)
+            let is_soon = |at| now < at + SUSPICION_INTERVAL;
+            match &state.stage {
+                Stage::Up(connection)
+                    if !state.suspected.is_some_and(is_soon) && connection.pace.is_late(since) =>
+                {
+                    let number = connection.number;
+                    state.suspected = Some(now);
+                    number
                 }
-                _ => None,
-            };
-            state.suspected = late.map(|_| now).or(state.suspected);
-            late
+                _ => return,
+            }
         };
-        suspect.into_iter().for_each(|number| self.give_up(number));
+        self.give_up(number);
     }
 
     /// The generation of the store.
     pub(super) fn generation(&self) -> u64 {
-        self.common.generation.number()
+        self.context.generation.number()
     }
 
     /// The name of the server in messages, without the password.
@@ -315,23 +318,26 @@ impl Connector {
     pub(super) async fn any_connection(
         self: &Arc<Self>,
     ) -> Result<MultiplexedConnection, StoreError> {
-        self.connection().await.map_or_else(
-            |error| {
+        match self.connection().await {
+            Ok(connection) => Ok(connection.driver.clone()),
+            Err(error) => {
                 let state = self.state.lock();
-                let unproven = state.unproven.as_ref().map(|it| it.opened.driver.clone());
+                let unproven = state.unproven.as_ref().map(|it| it.driver.clone());
                 unproven.ok_or(error)
-            },
-            |connection| Ok(connection.driver.clone()),
-        )
+            }
+        }
     }
 
     /// Closes the connection for good.
     pub(super) fn close(&self) {
-        let before = {
+        let _before = {
             let mut state = self.state.lock();
             (state.enter(Stage::Closed), state.unproven.take())
         };
-        drop(before);
+    }
+
+    fn closed(&self) -> StoreError {
+        self.error(Effect::Refused, "it was closed")
     }
 
     fn error(&self, effect: Effect, cause: &'static str) -> StoreError {

@@ -16,13 +16,13 @@ use tokio::sync::watch;
 use crate::base::backoff::Backoff;
 use crate::base::events::{self, Throttle};
 use crate::base::sync::Mutex;
-use crate::base::timer::{sleep, timeout};
+use crate::base::timer::{Elapsed, sleep, timeout};
 
 /// The time for which a new connection waits for a provider while other credentials are known.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The longest pause, without the jitter, between a failure of a provider and the next question to it.
-const LONGEST: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// The failure of a provider that gives nothing.
 const SILENT: &str = "no credentials within 1 s";
@@ -66,14 +66,11 @@ impl Credentials {
             latest,
             warnings,
         } = &*self.0;
-        let known = latest.lock().clone().map(Ok).filter(|_| is_first);
-        let mut backoff = Backoff::doubling(LONGEST);
+        let known = latest.lock().clone().filter(|_| is_first).map(Ok);
+        let patience = known.as_ref().map_or(Duration::MAX, |_| PATIENCE);
+        let mut backoff = Backoff::doubling(MAX_PAUSE);
         loop {
-            let next = match &known {
-                Some(known) => timeout(PATIENCE, given.next()).await.map_err(|_| known),
-                None => Ok(given.next().await),
-            };
-            let failed = match next {
+            let failed = match timeout(patience, given.next()).await {
                 Ok(Some(Ok(credentials))) => {
                     *latest.lock() = Some(credentials.clone());
                     return Some(Ok(credentials));
@@ -83,9 +80,9 @@ impl Credentials {
                     Some(Err(error))
                 }
                 Ok(None) => None,
-                Err(known) => {
+                Err(Elapsed) => {
                     events::credentials_failed(&SILENT, warnings);
-                    return Some(known.clone());
+                    None
                 }
             };
             if is_first || failed.is_none() {

@@ -7,27 +7,27 @@
 //! No wake-up is lost. The stage changes before the receivers are woken, and a receiver reads it before it pauses. So the
 //! receiver reads the new stage, or its pause is cut short.
 
+use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use redis::Value;
 use redis::aio::{PubSub, PubSubSink};
-use redis::{Msg, Value};
 use tokio::select;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use super::common::Common;
 use super::connector::Connector;
-use super::failure::{failed, within};
+use super::context::ConnectorContext;
+use super::failure::{request_error, within};
 use super::servers::Servers;
-use super::source::{self, Source};
+use super::source::{Source, open_messages};
 use crate::base::background::AbortOnDrop;
 use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;
-use crate::base::events;
-use crate::base::events::Throttle;
+use crate::base::events::{self, Throttle};
 use crate::base::metrics::Purpose;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
@@ -37,14 +37,14 @@ use crate::base::timer::sleep;
 const SETTLED: Duration = Duration::from_millis(10);
 
 /// The longest pause between two attempts to subscribe, without the jitter.
-const LONGEST: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 /// The pause after the subscription was rejected, for example because the user may not subscribe. The inbox is needed
 /// as long as there are locks, and each attempt opens a connection.
-const REJECTED: Duration = Duration::from_secs(10);
+const REJECTED_PAUSE: Duration = Duration::from_secs(10);
 
 /// The receiver of messages.
-pub(crate) trait Messages: Send + Sync {
+pub(crate) trait MessageHandler: Send + Sync {
     /// A message has arrived. This is called in the task that reads the connection.
     fn received(&self, text: &str);
 
@@ -55,26 +55,26 @@ pub(crate) trait Messages: Send + Sync {
 /// The channels of a subscription. The first one is that of this process.
 pub(crate) struct Subscription {
     pub(crate) channels: [String; 2],
-    pub(crate) messages: Box<dyn Messages>,
+    pub(crate) handler: Box<dyn MessageHandler>,
 }
 
 pub(crate) struct Inbox {
-    ground: Arc<Ground>,
-    open: Mutex<Option<Open>>,
+    context: Arc<SubscriberContext>,
+    running: Mutex<Option<RunningSubscriber>>,
 }
 
 /// The parts that all subscriptions of an inbox share.
-struct Ground {
+struct SubscriberContext {
     servers: Servers,
-    common: Common,
+    connectors: ConnectorContext,
     /// Notified when the subscription must be checked.
     check: Notify,
     /// Selects the failures that are warned of.
     failures: Throttle,
 }
 
-/// A subscription, and its task.
-struct Open {
+/// A subscriber, which is a task.
+struct RunningSubscriber {
     stage: Arc<Mutex<InboxStage>>,
     task: AbortOnDrop,
 }
@@ -85,77 +85,58 @@ enum InboxStage {
     /// The subscription is opened for the first time. The waiters send one more request when it is open.
     Opening,
     Open,
-    /// The subscription has died, or could not be opened, and is repeated.
+    /// The subscription has died, or could not be opened, and is repeated, or its task has ended.
     Broken,
-    /// The task of the subscription has ended.
-    Ended,
-}
-
-impl Open {
-    fn stage(&self) -> InboxStage {
-        if self.task.0.is_finished() {
-            // The task may have ended before it was first polled.
-            InboxStage::Ended
-        } else {
-            *self.stage.lock()
-        }
-    }
 }
 
 impl Inbox {
-    pub(crate) fn new(servers: Servers, common: Common) -> Self {
-        let ground = Ground {
+    pub(crate) fn new(servers: Servers, connectors: ConnectorContext) -> Self {
+        let context = SubscriberContext {
             servers,
-            common,
+            connectors,
             check: Notify::default(),
             failures: Throttle::default(),
         };
         Self {
-            ground: Arc::new(ground),
-            open: Mutex::default(),
+            context: Arc::new(context),
+            running: Mutex::default(),
         }
     }
 
     /// Opens the inbox, unless it is open. Returns false while it is broken. A runtime that ends takes the inbox with
     /// it. Then it is opened by the next caller.
     pub(crate) fn open(&self, subscribe: impl FnOnce() -> Subscription) -> bool {
-        let mut open = self.open.lock();
-        match open.as_ref().map(Open::stage) {
-            Some(InboxStage::Opening | InboxStage::Open) => return true,
-            Some(InboxStage::Broken) => return false,
-            Some(InboxStage::Ended) | None => {}
+        let mut running = self.running.lock();
+        if let Some(RunningSubscriber { stage, task }) = &*running
+            && !task.0.is_finished()
+        {
+            return *stage.lock() != InboxStage::Broken;
         }
         let stage = Arc::new(Mutex::new(InboxStage::Opening));
         let subscriber = Subscriber {
             subscription: subscribe(),
-            ground: Arc::clone(&self.ground),
+            context: Arc::clone(&self.context),
             stage: Arc::clone(&stage),
         };
         let task = AbortOnDrop::spawn(subscriber.run());
-        *open = Some(Open { stage, task });
+        *running = Some(RunningSubscriber { stage, task });
         true
     }
 
     /// Closes the inbox. The next waiter would open it again.
     pub(crate) fn close(&self) {
-        drop(self.open.lock().take());
+        drop(self.running.lock().take());
     }
 
     /// Checks the subscription. If its connection is dead, the subscription is repeated over another one.
     pub(crate) fn check(&self) {
-        self.ground.check.notify_one();
-    }
-}
-
-impl Drop for Inbox {
-    fn drop(&mut self) {
-        self.close();
+        self.context.check.notify_one();
     }
 }
 
 struct Subscriber {
     subscription: Subscription,
-    ground: Arc<Ground>,
+    context: Arc<SubscriberContext>,
     stage: Arc<Mutex<InboxStage>>,
 }
 
@@ -170,8 +151,8 @@ struct Server {
 
 impl Subscriber {
     async fn run(self) {
-        let _ending = EndOnDrop(&self);
-        let mut pauses = Backoff::doubling(LONGEST);
+        let _ending = BreakOnDrop(&self);
+        let mut pauses = Backoff::doubling(MAX_PAUSE);
         loop {
             let pause = self.receive().await;
             self.enter(InboxStage::Broken);
@@ -193,9 +174,11 @@ impl Subscriber {
             Ok(subscribed) => subscribed,
             Err(error) => {
                 let [inbox, _] = &self.subscription.channels;
-                events::subscribe_retried(inbox, &error, &self.ground.failures);
-                let is_refused = error.is_refused();
-                return Some(if is_refused { REJECTED } else { Duration::ZERO });
+                events::subscribe_retried(inbox, &error, &self.context.failures);
+                return Some(match error.is_refused() {
+                    true => REJECTED_PAUSE,
+                    false => Duration::ZERO,
+                });
             }
         };
         let began = Instant::now();
@@ -207,17 +190,17 @@ impl Subscriber {
 
     /// Changes the stage, and wakes the receivers. They rely on the previous stage, and may have missed a message.
     fn enter(&self, stage: InboxStage) {
-        let before = std::mem::replace(&mut *self.stage.lock(), stage);
+        let before = mem::replace(&mut *self.stage.lock(), stage);
         if before != stage {
-            self.subscription.messages.missed();
+            self.subscription.handler.missed();
         }
     }
 
     /// The server of a connection for commands, which shows that the server works. In a cluster any of them will do: each
     /// gets all messages.
     async fn server(&self) -> Result<Server, StoreError> {
-        let generations = self.ground.common.generation.watch();
-        let connector = self.ground.servers.any_connector().await?;
+        let generations = self.context.connectors.generation.watch();
+        let connector = self.context.servers.any_connector().await?;
         let connection = connector.connection().await?;
         Ok(Server {
             connector,
@@ -228,13 +211,11 @@ impl Subscriber {
     }
 
     async fn subscribe(&self, server: &Server) -> Result<PubSub, StoreError> {
-        let timeouts = self.ground.common.timeouts;
-        let mut subscribed = source::open_messages(&server.source, timeouts).await?;
+        let timeouts = self.context.connectors.timeouts;
+        let mut subscribed = open_messages(&server.source, timeouts).await?;
         let channels = &self.subscription.channels[..];
-        let subscribing = within(timeouts.response, subscribed.subscribe(channels));
-        subscribing
-            .await
-            .map_err(|error| failed("subscribe", &server.endpoint, error))?;
+        let subscribing = within(timeouts.response, subscribed.subscribe(channels)).await;
+        subscribing.map_err(|error| request_error("subscribe", &server.endpoint, error))?;
         events::connected(&server.endpoint, Purpose::Messages);
         Ok(subscribed)
     }
@@ -247,7 +228,10 @@ impl Subscriber {
             select! {
                 biased;
                 message = messages.next() => match message {
-                    Some(message) => self.deliver(&message),
+                    Some(message) => {
+                        let text = message.get_payload::<String>().unwrap_or_default();
+                        self.subscription.handler.received(&text);
+                    }
                     None => break,
                 },
                 () = &mut ends => break,
@@ -258,7 +242,9 @@ impl Subscriber {
     /// Waits until the connection is found to be dead, or the connection for commands leads to another server. Both are
     /// checked when a connection for commands was lost, and when a message should have arrived.
     async fn until_dead(&self, server: &mut Server, requests: &mut PubSubSink) {
-        let Ground { common, check, .. } = &*self.ground;
+        let SubscriberContext {
+            connectors, check, ..
+        } = &*self.context;
         loop {
             select! {
                 () = check.notified() => {}
@@ -271,26 +257,20 @@ impl Subscriber {
                 return;
             }
             // Any answer shows that the connection works, even that the user may not send a PING.
-            let pong = within(common.timeouts.response, requests.ping::<Value>());
+            let pong = within(connectors.timeouts.response, requests.ping::<Value>());
             if pong.await.is_err() {
                 return;
             }
         }
     }
-
-    /// Passes a message on immediately, in the task that reads the connection.
-    fn deliver(&self, received: &Msg) {
-        let text = received.get_payload::<String>().unwrap_or_default();
-        self.subscription.messages.received(&text);
-    }
 }
 
-/// Enters the last stage however the task ends. So the inbox is opened again by waiters that arrive at the same moment,
-/// or that wait on another runtime than the one that has ended.
-struct EndOnDrop<'a>(&'a Subscriber);
+/// Enters the last stage however the task ends. So waiters on another runtime than the one that has ended do not rely on
+/// the inbox, and open it again.
+struct BreakOnDrop<'a>(&'a Subscriber);
 
-impl Drop for EndOnDrop<'_> {
+impl Drop for BreakOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.enter(InboxStage::Ended);
+        self.0.enter(InboxStage::Broken);
     }
 }

@@ -1,6 +1,6 @@
 //! A script, and one call of it with its keys and arguments.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
@@ -13,24 +13,16 @@ use crate::base::written::Written;
 pub(crate) struct Script {
     verb: &'static str,
     source: LazyLock<String>,
-    sha: LazyLock<String>,
+    sha: OnceLock<String>,
 }
 
 impl Script {
-    pub(crate) const fn new(
-        verb: &'static str,
-        source: fn() -> String,
-        sha: fn() -> String,
-    ) -> Self {
+    pub(crate) const fn new(verb: &'static str, source: fn() -> String) -> Self {
         Self {
             verb,
             source: LazyLock::new(source),
-            sha: LazyLock::new(sha),
+            sha: OnceLock::new(),
         }
-    }
-
-    pub(crate) fn digest(&self) -> String {
-        redis::Script::new(&self.source).get_hash().to_owned()
     }
 
     pub(crate) fn verb(&self) -> &'static str {
@@ -42,19 +34,10 @@ impl Script {
     }
 
     pub(crate) fn sha(&self) -> &str {
-        &self.sha
+        let digest = || redis::Script::new(self.source()).get_hash().to_owned();
+        self.sha.get_or_init(digest)
     }
-}
 
-/// One call of a script: its keys, then its arguments.
-#[derive(Clone)]
-pub(crate) struct Call {
-    script: &'static Script,
-    command: Cmd,
-    written: Option<Written>,
-}
-
-impl Script {
     /// Begins a call with this number of keys.
     pub(crate) fn call(&'static self, keys: usize) -> Call {
         // The capacity suffices for the longest calls with keys of usual length.
@@ -66,6 +49,14 @@ impl Script {
             written: None,
         }
     }
+}
+
+/// One call of a script: its keys, then its arguments.
+#[derive(Clone)]
+pub(crate) struct Call {
+    script: &'static Script,
+    command: Cmd,
+    written: Option<Written>,
 }
 
 /// A duration in the unit of the scripts.
@@ -114,12 +105,12 @@ impl Call {
     pub(crate) async fn send(
         &self,
         connection: &mut MultiplexedConnection,
-        way: Way,
+        mode: SendMode,
     ) -> Result<Value, RedisError> {
-        match way.send(&self.command, connection).await {
+        match mode.send(&self.command, connection).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                 let in_full = self.in_full();
-                Box::pin(way.send(&in_full, connection)).await
+                Box::pin(mode.send(&in_full, connection)).await
             }
             reply => reply,
         }
@@ -137,16 +128,16 @@ impl Call {
     }
 }
 
-/// The way in which a command is sent.
+/// How a command is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum SendMode {
     Plain,
     /// With `ASKING` before it, for the server to which the slot is being moved. Both are sent as one piece, so that no
     /// other command comes between them.
     Asking,
 }
 
-impl Way {
+impl SendMode {
     async fn send(
         self,
         command: &Cmd,

@@ -17,14 +17,14 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio::{join, select};
 
+use super::address::{Address, HostPort};
 use super::ask_most::{GRACE, ask_most};
-use crate::base::error::{Effect, StoreError};
+use super::context::Timeouts;
+use super::failure::{connect_error, within};
+use super::source::{Opened, Source, connect};
+use crate::base::error::{AnswerFuture, Effect, StoreError};
 use crate::base::sync::Mutex;
 use crate::base::timer::{sleep, timeout};
-use crate::redis::address::{Address, Place, list};
-use crate::redis::driver::connect;
-use crate::redis::failure::within;
-use crate::redis::source::{Opened, Opening, Source, Timeouts, refused};
 
 /// The interval at which the sentinels are asked while a connection to the primary exists.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -36,7 +36,7 @@ const SHORT_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_LEARNED: usize = 32;
 
 /// The error of a sentinel that does not monitor the primary. It is useless to ask again.
-const UNKNOWN: (ErrorKind, &str) = (
+const UNKNOWN_PRIMARY: (ErrorKind, &str) = (
     ErrorKind::InvalidClientConfig,
     "the sentinels know no primary with this name",
 );
@@ -44,13 +44,13 @@ const UNKNOWN: (ErrorKind, &str) = (
 /// The sentinels of one primary.
 pub(crate) struct Sentinels {
     /// The name of the primary.
-    pub(crate) name: Arc<str>,
+    name: String,
     /// The addresses of one sentinel and of one server. The others are connected to in the same way.
-    pub(crate) sentinel: Address,
-    pub(crate) server: Address,
-    pub(crate) seeds: Vec<Place>,
+    sentinel: Address,
+    server: Address,
+    seeds: Vec<HostPort>,
     /// The sentinels that others have named.
-    learned: Mutex<BTreeSet<Place>>,
+    learned: Mutex<BTreeSet<HostPort>>,
     /// Makes each connection to the primary ask the sentinels soon.
     doubts: watch::Sender<()>,
 }
@@ -60,9 +60,9 @@ pub(crate) struct Sentinels {
 struct SentinelReply {
     /// The configuration epoch, which grows with each failover.
     epoch: u64,
-    primary: Place,
+    primary: HostPort,
     /// The other sentinels.
-    others: Vec<Place>,
+    others: Vec<HostPort>,
     /// Whether each of them has replied, so that none knows a later epoch.
     is_by_all: bool,
 }
@@ -70,9 +70,14 @@ struct SentinelReply {
 impl Sentinels {
     /// The sentinels. `sentinel` and `server` are the addresses from which those of all sentinels and all servers
     /// derive.
-    pub(crate) fn new(name: &str, sentinel: Address, server: Address, seeds: Vec<Place>) -> Self {
+    pub(super) fn new(
+        name: String,
+        sentinel: Address,
+        server: Address,
+        seeds: Vec<HostPort>,
+    ) -> Self {
         Self {
-            name: name.into(),
+            name,
             sentinel,
             server,
             seeds,
@@ -85,6 +90,7 @@ impl Sentinels {
     /// connection exists, it has moved.
     async fn open_primary(self: Arc<Self>, timeouts: Timeouts) -> Result<Opened, StoreError> {
         let mut present = self.ask(timeouts).await?;
+        // The server that they name may not respond, or not be a primary yet: meanwhile they may name another one.
         let opened = loop {
             let begun = Instant::now();
             let server = Arc::new(self.server.at(&present.primary));
@@ -144,7 +150,7 @@ impl Sentinels {
         known.extend(self.seeds.iter().cloned());
         let asked = known.iter().map(async |place| {
             let asked = ask(self.sentinel.at(place), &self.name, timeouts).await;
-            asked.map_err(|error| refused(&self.endpoint(), error))
+            asked.map_err(|error| connect_error(&self.endpoint(), error))
         });
         let (count, after_any) = (known.len(), GRACE.max(timeouts.connect / 4));
         let (replies, error) = ask_most(asked, count, after_any, Duration::MAX).await;
@@ -152,7 +158,7 @@ impl Sentinels {
         let is_by_all = replies.len() == count;
         let latest = replies.into_iter().max();
         let latest = latest.map(|reply| SentinelReply { is_by_all, ..reply });
-        let unknown = || refused(&self.endpoint(), UNKNOWN.into());
+        let unknown = || connect_error(&self.endpoint(), UNKNOWN_PRIMARY.into());
         latest.ok_or_else(|| error.unwrap_or_else(unknown))
     }
 
@@ -171,10 +177,15 @@ impl Sentinels {
 
 impl Source for Sentinels {
     fn endpoint(&self) -> Arc<str> {
-        format!("{} of the sentinels {}", self.name, list(&self.seeds)).into()
+        format!(
+            "{} of the sentinels {}",
+            self.name,
+            HostPort::list(&self.seeds)
+        )
+        .into()
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts) -> Opening {
+    fn open(self: Arc<Self>, timeouts: Timeouts) -> AnswerFuture<Opened> {
         Box::pin(self.open_primary(timeouts))
     }
 
@@ -189,25 +200,26 @@ async fn ask(
     name: &str,
     timeouts: Timeouts,
 ) -> Result<SentinelReply, RedisError> {
-    let (connection, _task) = connect(&sentinel, timeouts.connect).await?;
+    let opened = connect(&Arc::new(sentinel), timeouts.connect).await?;
+    let connection = &opened.driver;
     let queries = async {
         // The epoch is asked for first, so that it is not later than the place.
         Ok(join!(
-            query::<BTreeMap<String, String>>(&connection, "MASTER", name),
-            query::<Option<(String, u16)>>(&connection, "GET-MASTER-ADDR-BY-NAME", name),
-            query::<Vec<BTreeMap<String, String>>>(&connection, "SENTINELS", name),
+            query::<BTreeMap<String, String>>(connection, "MASTER", name),
+            query::<Option<(String, u16)>>(connection, "GET-MASTER-ADDR-BY-NAME", name),
+            query::<Vec<BTreeMap<String, String>>>(connection, "SENTINELS", name),
         ))
     };
     let (state, place, others) = within(timeouts.response, queries).await?;
-    let (host, port) = place?.ok_or(UNKNOWN)?;
+    let (host, port) = place?.ok_or(UNKNOWN_PRIMARY)?;
     let epoch = state?.get("config-epoch").and_then(|it| it.parse().ok());
     let others = others?.into_iter().filter_map(|mut other| {
         let port = other.get("port")?.parse().ok()?;
-        Some(Place::new(other.remove("ip")?, port))
+        Some(HostPort::new(other.remove("ip")?, port))
     });
     Ok(SentinelReply {
         epoch: epoch.unwrap_or_default(),
-        primary: Place::new(host, port),
+        primary: HostPort::new(host, port),
         others: others.collect(),
         is_by_all: false,
     })
@@ -225,29 +237,26 @@ async fn query<T: FromRedisValue>(
 
 /// Rejects a server that does not report that it is a primary.
 async fn require_primary(opened: Opened) -> Result<Opened, StoreError> {
-    let cause = "the sentinels name it as the primary, but it is not one";
     match is_primary(opened.driver.clone()).await {
         Ok(true) => Ok(opened),
-        Ok(false) => Err(StoreError::new(
-            "connect",
-            &opened.endpoint,
-            Effect::None,
-            cause,
-        )),
-        Err(error) => Err(refused(&opened.endpoint, error)),
+        Ok(false) => {
+            let cause = "the sentinels name it as the primary, but it is not one";
+            let endpoint = &opened.endpoint;
+            Err(StoreError::new("connect", endpoint, Effect::None, cause))
+        }
+        Err(error) => Err(connect_error(&opened.endpoint, error)),
     }
 }
 
 /// Returns whether a server is a primary. Not every user may send `ROLE`, and not every server knows `HELLO`.
 async fn is_primary(mut connection: MultiplexedConnection) -> Result<bool, RedisError> {
-    let is_role = |role: &Value| *role == Value::BulkString(b"master".to_vec());
+    let is_primary = |role: Option<&Value>| role == Some(&Value::BulkString(b"master".to_vec()));
     let hello = cmd("HELLO").query_async(&mut connection).await;
-    let hello: Result<BTreeMap<String, Value>, RedisError> = hello;
-    if let Ok(hello) = hello {
-        return Ok(hello.get("role").is_some_and(is_role));
+    if let Ok::<BTreeMap<String, Value>, _>(hello) = hello {
+        return Ok(is_primary(hello.get("role")));
     }
     let role: Vec<Value> = cmd("ROLE").query_async(&mut connection).await?;
-    Ok(role.first().is_some_and(is_role))
+    Ok(is_primary(role.first()))
 }
 
 #[cfg(test)]
@@ -258,7 +267,7 @@ mod tests {
     fn the_primary_of_the_latest_epoch_counts_whoever_is_heard_first() {
         let reply = |epoch, port| SentinelReply {
             epoch,
-            primary: Place::new("10.0.0.1", port),
+            primary: HostPort::new("10.0.0.1", port),
             others: Vec::new(),
             is_by_all: false,
         };

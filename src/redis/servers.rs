@@ -6,10 +6,12 @@ use std::time::Duration;
 use redis::Value;
 
 use super::cluster::Cluster;
-use super::common::Common;
 use super::connector::Connector;
+use super::context::ConnectorContext;
 use super::script::Call;
+use super::sentinels::Sentinels;
 use super::source::Source;
+use super::url::{ServerSpec, Topology};
 use crate::base::error::{AnswerFuture, StoreError};
 use crate::base::key::slot_of;
 use crate::base::option_types::Confirmation;
@@ -17,14 +19,32 @@ use crate::base::option_types::Confirmation;
 /// The servers to which requests go.
 #[derive(Clone)]
 pub(crate) enum Servers {
+    /// A server that has all locks. It may be another server after each connection.
     One(Arc<Connector>),
     Cluster(Arc<Cluster>),
 }
 
 impl Servers {
-    /// A server that has all locks. It may be another server after each connection.
-    pub(crate) fn one(source: Arc<dyn Source>, common: Common) -> Self {
-        Self::One(Arc::new(Connector::new(source, common, None)))
+    /// The servers of a URL, which are not connected yet.
+    pub(crate) fn new(spec: ServerSpec, context: ConnectorContext) -> Self {
+        let ServerSpec { server, topology } = spec;
+        match topology {
+            Topology::One => Self::at_source(Arc::new(server), context),
+            Topology::Sentinels {
+                primary,
+                sentinel,
+                seeds,
+            } => {
+                let sentinels = Sentinels::new(primary, sentinel, server, seeds);
+                Self::at_source(Arc::new(sentinels), context)
+            }
+            Topology::Cluster { seeds } => Self::Cluster(Cluster::new(server, seeds, context)),
+        }
+    }
+
+    /// The server to which a source connects.
+    pub(crate) fn at_source(source: Arc<dyn Source>, context: ConnectorContext) -> Self {
+        Self::One(Connector::new(source, context, None))
     }
 
     /// Connects, unless there is a connection.
@@ -43,33 +63,31 @@ impl Servers {
         }
     }
 
-    /// Waits until this number of replicas has what the server of a slot executed in this epoch of the slot. `beside` is
-    /// a key of the slot, or its hash tag in braces.
+    /// Waits until this number of replicas has what the server of a slot executed in this generation of the slot.
+    /// `beside` is a key of the slot, or its hash tag in braces.
     pub(crate) fn confirm(
         &self,
         beside: &str,
         replicas: u32,
         within: Duration,
-        epoch: u64,
+        generation: u64,
     ) -> AnswerFuture<Confirmation> {
         let (servers, beside) = (self.clone(), beside.to_owned());
         Box::pin(async move {
             let slot = || slot_of(beside.as_bytes());
+            let is_present = || servers.generation_of(slot) == generation;
             let connector = servers.at(slot, Arc::clone);
-            let present = connector.and_then(|it| Some((it.present()?, it)));
-            let has_epoch = || servers.epoch(slot) == epoch;
-            let Some((connection, connector)) = present.filter(|_| has_epoch()) else {
+            let connected = connector.and_then(|it| Some((it.present()?, it)));
+            let Some((connection, connector)) = connected.filter(|_| is_present()) else {
                 return Ok(Confirmation::Unknown);
             };
-            let confirmation = connection
-                .confirmer
-                .confirm(&beside, replicas, within)
-                .await;
+            let confirming = connection.confirmer.confirm(&beside, replicas, within);
+            let confirmation = confirming.await;
             if matches!(confirmation, Ok(Confirmation::Unknown)) {
                 // The next connection finds out which server it is, and the holds are verified.
                 connector.give_up(connection.number);
             }
-            if has_epoch() {
+            if is_present() {
                 confirmation
             } else {
                 Ok(Confirmation::Unknown)
@@ -103,10 +121,10 @@ impl Servers {
     }
 
     /// A number that changes whenever another connection, or another server, responds for a slot.
-    pub(crate) fn epoch(&self, slot: impl FnOnce() -> u16) -> u64 {
+    pub(crate) fn generation_of(&self, slot: impl FnOnce() -> u16) -> u64 {
         match self {
             Self::One(connector) => connector.generation(),
-            Self::Cluster(cluster) => cluster.epoch(slot()),
+            Self::Cluster(cluster) => cluster.generation_of(slot()),
         }
     }
 

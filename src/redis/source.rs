@@ -1,83 +1,51 @@
-//! The source of connections, for commands and for messages.
+//! The source of connections to one place, for commands and for messages.
+//!
+//! The socket is ours, and so is the task that reads and writes it: so the end of a connection is noticed even if no
+//! request is in flight, and dropping the task ends all of its requests. Every connection uses RESP2, which all servers
+//! and proxies have. Nothing here needs more: the messages have a connection of their own.
 
 use std::future::pending;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::RedisError;
+use futures_util::future::select_ok;
 use redis::aio::{MultiplexedConnection, PubSub};
+use redis::{AsyncConnectionConfig, ConnectionAddr, RedisError, cmd};
+use tokio::io::{AsyncRead, AsyncWrite};
+#[cfg(unix)]
+use tokio::net::UnixStream;
+use tokio::net::{TcpStream, lookup_host};
 
 use super::address::Address;
-use super::driver::{DriverTask, connect, connect_for_messages};
-use crate::base::error::{Effect, StoreError};
+use super::context::Timeouts;
+use super::failure::{connect_error, within};
+use super::writes::{Driving, WatchedSocket, Writes};
+use crate::base::background::AbortOnDrop;
+use crate::base::error::{AnswerFuture, Effect, StoreError};
+use crate::base::process;
 use crate::base::timer::{Elapsed, timeout};
-use crate::redis::failure::{self, DriverError};
-use crate::redis::mistake::mistake;
 
-/// The timeouts of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Timeouts {
-    pub(crate) connect: Duration,
-    pub(crate) response: Duration,
-}
+/// The capacity for requests that wait to be sent, which is larger than their number can be. Otherwise a request that
+/// waits for room, and is not polled when it gets some, would keep the room from all requests behind it.
+const SEND_BUFFER: usize = 1 << 20;
 
 /// The source of connections to one place.
 pub(crate) trait Source: Send + Sync {
     /// The name of the servers in messages, without the password.
     fn endpoint(&self) -> Arc<str>;
 
-    /// Opens a connection for commands.
-    fn open(self: Arc<Self>, timeouts: Timeouts) -> Opening;
+    /// Opens a connection for commands. [`open`] limits the time.
+    fn open(self: Arc<Self>, timeouts: Timeouts) -> AnswerFuture<Opened>;
 
-    /// Opens a connection for messages. `None` if there are none.
-    fn open_messages(&self) -> Option<OpeningMessages> {
-        None
+    /// Opens a connection for messages, if there are any.
+    fn open_messages(self: Arc<Self>) -> AnswerFuture<PubSub> {
+        Box::pin(pending())
     }
 
     /// Doubts that the server is still the right one, because it has no replicas.
     fn doubt(&self) {}
-}
-
-pub(crate) type Opening = Pin<Box<dyn Future<Output = Result<Opened, StoreError>> + Send>>;
-
-pub(crate) type OpeningMessages = Pin<Box<dyn Future<Output = Result<PubSub, StoreError>> + Send>>;
-
-/// Opens a connection within the connect timeout.
-pub(crate) async fn open(
-    source: &Arc<dyn Source>,
-    timeouts: Timeouts,
-) -> Result<Opened, StoreError> {
-    let opening = Arc::clone(source).open(timeouts);
-    in_time(source, timeouts, opening).await
-}
-
-async fn in_time<T>(
-    source: &Arc<dyn Source>,
-    timeouts: Timeouts,
-    opening: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
-    let within = timeouts.connect;
-    timeout(within, opening).await.unwrap_or_else(|Elapsed| {
-        let (endpoint, effect) = (source.endpoint(), Effect::None);
-        let cause = format!("no connection within {within:?}");
-        Err(StoreError::new("connect", &endpoint, effect, cause))
-    })
-}
-
-/// Opens a connection for messages within the connect timeout.
-pub(crate) async fn open_messages(
-    source: &Arc<dyn Source>,
-    timeouts: Timeouts,
-) -> Result<PubSub, StoreError> {
-    let opening = source.open_messages();
-    let connecting = async {
-        match opening {
-            Some(opening) => opening.await,
-            None => pending().await,
-        }
-    };
-    in_time(source, timeouts, connecting).await
 }
 
 /// A connection that was just opened.
@@ -86,12 +54,46 @@ pub(crate) struct Opened {
     /// The name of its server in messages, without the password.
     pub(crate) endpoint: Arc<str>,
     /// Opens further connections to the same server.
-    pub(crate) again: Arc<dyn Source>,
-    /// Its task. `None` if other code has opened it, on any runtime: then its end is not reported, and only the runtime
-    /// that made its timers may poll them.
-    pub(crate) task: Option<DriverTask>,
+    pub(crate) server: Arc<dyn Source>,
+    /// The task that reads and writes its socket. It ends with the connection, and the connection with it. `None` if
+    /// other code has opened it, on any runtime: then its end is not reported, and only the runtime that made its timers
+    /// may poll them.
+    pub(crate) task: Option<AbortOnDrop>,
+    /// What that task has written.
+    pub(crate) writes: Option<Arc<Writes>>,
     /// Ends when the connection leads to the wrong server.
     pub(crate) moved: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// Opens a connection within the connect timeout.
+pub(crate) async fn open(
+    source: &Arc<dyn Source>,
+    timeouts: Timeouts,
+) -> Result<Opened, StoreError> {
+    let opening = Arc::clone(source).open(timeouts);
+    within_connect_timeout(source, timeouts, opening).await
+}
+
+/// Opens a connection for messages within the connect timeout.
+pub(crate) async fn open_messages(
+    source: &Arc<dyn Source>,
+    timeouts: Timeouts,
+) -> Result<PubSub, StoreError> {
+    let opening = Arc::clone(source).open_messages();
+    within_connect_timeout(source, timeouts, opening).await
+}
+
+async fn within_connect_timeout<T>(
+    source: &Arc<dyn Source>,
+    timeouts: Timeouts,
+    opening: AnswerFuture<T>,
+) -> Result<T, StoreError> {
+    let limit = timeouts.connect;
+    timeout(limit, opening).await.unwrap_or_else(|Elapsed| {
+        let cause = format!("no connection within {limit:?}");
+        let endpoint = source.endpoint();
+        Err(StoreError::new("connect", &endpoint, Effect::None, cause))
+    })
 }
 
 /// One server.
@@ -100,41 +102,118 @@ impl Source for Address {
         Arc::clone(&self.endpoint)
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts) -> Opening {
+    fn open(self: Arc<Self>, timeouts: Timeouts) -> AnswerFuture<Opened> {
         Box::pin(async move {
             let connected = connect(&self, timeouts.connect).await;
-            let (driver, task) = connected.map_err(|error| refused(&self.endpoint, error))?;
-            Ok(Opened {
-                driver,
-                endpoint: Arc::clone(&self.endpoint),
-                again: self,
-                task: Some(task),
-                moved: Box::pin(pending()),
-            })
+            connected.map_err(|error| connect_error(&self.endpoint, error))
         })
     }
 
-    fn open_messages(&self) -> Option<OpeningMessages> {
-        let address = self.clone();
-        Some(Box::pin(async move {
-            let connected = connect_for_messages(&address).await;
-            connected.map_err(|error| refused(&address.endpoint, error))
-        }))
+    fn open_messages(self: Arc<Self>) -> AnswerFuture<PubSub> {
+        Box::pin(async move {
+            let connected = connect_for_messages(&self).await;
+            connected.map_err(|error| connect_error(&self.endpoint, error))
+        })
     }
 }
 
-/// The error of a connection that could not be opened. Nothing was executed, whatever the error says.
-pub(crate) fn refused(endpoint: &Arc<str>, error: RedisError) -> StoreError {
-    let effect = failure::effect(&error);
-    let mistake = mistake(&error, effect);
-    let effect = if effect.is_refused() {
-        Effect::TurnedAway
-    } else {
-        Effect::None
+/// Connects to one server within this time. The driver does not limit the response time: its callers do. `CLIENT LIST`
+/// shows the connection under the name of this process.
+pub(crate) async fn connect(address: &Arc<Address>, limit: Duration) -> Result<Opened, RedisError> {
+    let config = AsyncConnectionConfig::new()
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(SEND_BUFFER);
+    #[cfg(feature = "credentials")]
+    let config = match &address.credentials {
+        Some(credentials) => config.set_credentials_provider(credentials.clone()),
+        None => config,
     };
-    let refused = match failure::closed_at_once(&error) {
-        Some(cause) => StoreError::new("connect", endpoint, effect, cause),
-        None => StoreError::new("connect", endpoint, effect, DriverError(error)),
+    let writes = Arc::<Writes>::default();
+    let connecting = async {
+        let (login, socket) = (address.info.redis_settings(), open_socket(address).await?);
+        let socket = WatchedSocket::new(socket, Arc::clone(&writes));
+        MultiplexedConnection::new_with_config(login, socket, config).await
     };
-    refused.with_mistake(mistake)
+    let (driver, driving) = within(limit, connecting).await?;
+    let task = AbortOnDrop::spawn(Driving::new(driving, Arc::clone(&writes)));
+    // No request waits for the response. A server may reject it.
+    let mut named = driver.clone();
+    tokio::spawn(async move {
+        let mut naming = cmd("CLIENT");
+        naming.arg("SETNAME").arg(process::connection_name());
+        let _ = within(limit, naming.exec_async(&mut named)).await;
+    });
+    Ok(Opened {
+        driver,
+        endpoint: Arc::clone(&address.endpoint),
+        server: Arc::clone(address) as _,
+        task: Some(task),
+        writes: Some(writes),
+        moved: Box::pin(pending()),
+    })
+}
+
+/// Opens a connection that only receives messages.
+async fn connect_for_messages(address: &Address) -> Result<PubSub, RedisError> {
+    let login = address.info.redis_settings();
+    // The driver passes no credentials to such a connection, which cannot log in again either.
+    #[cfg(feature = "credentials")]
+    let login = &match &address.credentials {
+        Some(credentials) => {
+            let newest = credentials.newest().await?;
+            let login = login.clone().set_username(newest.username());
+            login.set_password(newest.password())
+        }
+        None => login.clone(),
+    };
+    PubSub::new(login, open_socket(address).await?).await
+}
+
+/// A socket of any kind.
+trait Socket: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Socket for S {}
+
+/// Opens the socket of a connection: TCP, TLS or Unix.
+async fn open_socket(address: &Address) -> io::Result<Box<dyn Socket>> {
+    match address.info.addr() {
+        ConnectionAddr::Tcp(host, port) => Ok(Box::new(open_tcp(host, *port).await?)),
+        #[cfg(feature = "tls")]
+        ConnectionAddr::TcpTls { host, port, .. } => {
+            use rustls::pki_types::ServerName;
+            use tokio_rustls::TlsConnector;
+
+            use super::certificates::Certificates;
+
+            let config = match address.tls.get() {
+                Some(config) => config,
+                None => {
+                    let of_system = Certificates::new().config().map_err(io::Error::other)?;
+                    address.tls.get_or_init(|| of_system)
+                }
+            };
+            let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
+            let tcp = open_tcp(host, *port).await?;
+            let connector = TlsConnector::from(Arc::clone(config));
+            Ok(Box::new(connector.connect(name, tcp).await?))
+        }
+        #[cfg(unix)]
+        ConnectionAddr::Unix(path) => Ok(Box::new(UnixStream::connect(path).await?)),
+        _ => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+/// Connects to the first address of the host that answers. A request is sent even if the ones before it are not
+/// acknowledged yet.
+async fn open_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
+    let addresses = lookup_host((host, port)).await?;
+    let connecting: Vec<_> = addresses
+        .map(|it| Box::pin(TcpStream::connect(it)))
+        .collect();
+    if connecting.is_empty() {
+        return Err(io::Error::other("the host has no address"));
+    }
+    let (tcp, _others) = select_ok(connecting).await?;
+    tcp.set_nodelay(true)?;
+    Ok(tcp)
 }

@@ -257,13 +257,13 @@ impl Store {
 
     /// A count that changes whenever a connection for commands was opened. `None` if that is not known.
     pub(crate) fn connections(&self) -> Option<watch::Receiver<u64>> {
-        of_kind!(self, redis => Some(redis.common.made.subscribe()), wire => wire.connections(), _ => None)
+        of_kind!(self, redis => Some(redis.context.connections.subscribe()), wire => wire.connections(), _ => None)
     }
 
     /// The generations: then every hold is verified.
     pub(crate) fn generations(&self) -> watch::Receiver<u64> {
         match self {
-            Self::Redis(redis) => redis.common.generation.watch(),
+            Self::Redis(redis) => redis.context.generation.watch(),
             Self::Memory(memory) => memory.generations(),
             #[cfg(any(test, feature = "test-util"))]
             Self::Behind(wire) => wire.generations(),
@@ -273,14 +273,14 @@ impl Store {
     /// A number that changes whenever a connection was up and no longer is, and when a slot has moved. What the store
     /// said in an earlier generation may no longer hold.
     pub(crate) fn generation(&self) -> u64 {
-        of_kind!(self, redis => redis.common.generation.number(), wire => wire.generation(), _ => 0)
+        of_kind!(self, redis => redis.context.generation.number(), wire => wire.generation(), _ => 0)
     }
 
     /// The generation of one lock. Times of the store from different ones must not be compared, because another server
     /// may have responded.
     pub(crate) fn generation_of(&self, key: &LockKey) -> u64 {
         match self {
-            Self::Redis(redis) => redis.servers.epoch(|| key.slot()),
+            Self::Redis(redis) => redis.servers.generation_of(|| key.slot()),
             _ => self.generation(),
         }
     }

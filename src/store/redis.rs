@@ -17,10 +17,10 @@ use crate::base::error::{AnswerFuture, Effect, Mistake, StoreError};
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
 use crate::base::process::{FORKED, ProcessId};
-use crate::redis::common::Common;
+use crate::redis::context::ConnectorContext;
 #[cfg(feature = "pool")]
 use crate::redis::source::Source;
-use crate::redis::{Call, Inbox, Origin, Servers, Subscription, Timeouts};
+use crate::redis::{Call, Inbox, ServerSpec, Servers, Subscription, Timeouts};
 
 pub(crate) mod batch;
 mod batches;
@@ -40,7 +40,7 @@ const TOGETHER_FROM: usize = 2;
 /// A store in Redis: one server, the primary that sentinels name, or a cluster.
 pub(crate) struct RedisStore {
     pub(super) servers: Servers,
-    pub(super) common: Common,
+    pub(super) context: ConnectorContext,
     batches: Arc<Batches>,
     /// `None` over a pool, whose connections receive no messages.
     inbox: Option<Inbox>,
@@ -51,32 +51,37 @@ pub(crate) struct RedisStore {
 
 impl RedisStore {
     /// A store, which connects at the first request.
-    pub(crate) fn open(origin: Origin, timeouts: Timeouts) -> Self {
-        Self::open_with(origin, timeouts, TOGETHER_FROM)
+    pub(crate) fn open(servers: ServerSpec, timeouts: Timeouts) -> Self {
+        Self::open_with(servers, timeouts, TOGETHER_FROM)
     }
 
     /// A store as [`open`](Self::open) creates it, with another number of requests in flight from which on short
     /// requests travel together.
-    pub(crate) fn open_with(origin: Origin, timeouts: Timeouts, together_from: usize) -> Self {
-        let common = Common::new(timeouts);
-        let servers = origin.open(&common);
-        let inbox = Inbox::new(servers.clone(), common.clone());
-        Self::new(servers, common, together_from, Some(inbox))
+    pub(crate) fn open_with(servers: ServerSpec, timeouts: Timeouts, together_from: usize) -> Self {
+        let context = ConnectorContext::new(timeouts);
+        let servers = Servers::new(servers, context.clone());
+        let inbox = Inbox::new(servers.clone(), context.clone());
+        Self::new(servers, context, together_from, Some(inbox))
     }
 
     /// A store that sends all commands over connections of `commands`, and has no inbox.
     #[cfg(feature = "pool")]
     pub(crate) fn over(commands: Arc<dyn Source>, timeouts: Timeouts) -> Self {
-        let common = Common::new(timeouts);
-        let servers = Servers::one(commands, common.clone());
-        Self::new(servers, common, TOGETHER_FROM, None)
+        let context = ConnectorContext::new(timeouts);
+        let servers = Servers::at_source(commands, context.clone());
+        Self::new(servers, context, TOGETHER_FROM, None)
     }
 
-    fn new(servers: Servers, common: Common, together_from: usize, inbox: Option<Inbox>) -> Self {
+    fn new(
+        servers: Servers,
+        context: ConnectorContext,
+        together_from: usize,
+        inbox: Option<Inbox>,
+    ) -> Self {
         Self {
             batches: Arc::new(Batches::new(servers.clone(), together_from)),
             servers,
-            common,
+            context,
             inbox,
             holders: Arc::default(),
             process: OnceLock::new(),
@@ -147,7 +152,7 @@ impl RedisStore {
     /// before it is sent.
     pub(crate) fn answers_within(&self, key: &LockKey) -> Duration {
         if self.is_connected(key) && self.batches.are_sent_at_once() {
-            self.common.timeouts.response
+            self.context.timeouts.response
         } else {
             Duration::MAX
         }
@@ -171,7 +176,7 @@ impl RedisStore {
     pub(crate) fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         let subscribe = || Subscription {
             channels: [inbox.to_string(), TO_ALL.to_owned()],
-            messages: Box::new(StoreMessages {
+            handler: Box::new(StoreMessages {
                 listener,
                 holders: Arc::clone(&self.holders),
             }),
@@ -187,7 +192,7 @@ impl RedisStore {
 
     /// Describes this process to the servers, from the next connection on.
     pub(crate) fn introduce(&self) {
-        self.common.introduces.store(true, Relaxed);
+        self.context.describes_itself.store(true, Relaxed);
     }
 
     pub(crate) fn check_subscription(&self) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncCommands, Script};
 
-use crate::redis::{Origin, Timeouts};
+use crate::redis::{ServerSpec, Timeouts};
 use crate::store::redis::RedisStore;
 use crate::store::redis::lua::assemble;
 use crate::store::{Holders, Store};
@@ -89,7 +89,7 @@ impl Server {
             connect: DEADLINE,
             response: DEADLINE,
         };
-        let origin = Origin::parse(&self.url).expect("a URL");
+        let origin = ServerSpec::parse(&self.url).expect("a URL");
         Store::Redis(match self.together_from {
             Some(from) => RedisStore::open_with(origin, timeouts, from),
             None => RedisStore::open(origin, timeouts),

@@ -4,10 +4,9 @@ use std::error::Error;
 
 use redis::{ConnectionAddr, ProtocolVersion};
 
-use super::Origin;
+use super::{ServerSpec, Topology};
 use crate::base::error::LockError;
-use crate::redis::address::{Address, list};
-use crate::redis::source::Source;
+use crate::redis::address::{Address, HostPort};
 
 const SECRET: &str = "hunter2zq9";
 
@@ -19,7 +18,7 @@ pub(crate) fn url(before: &str, after: &str) {
         return;
     }
     let url = format!("{before}{SECRET}{after}");
-    let origin = match Origin::parse(&url) {
+    let ServerSpec { server, topology } = match ServerSpec::parse(&url) {
         Err(error) => {
             assert!(matches!(error, LockError::Misuse { .. }), "{error:?}");
             assert!(error.source().is_none(), "{error:?}");
@@ -27,13 +26,13 @@ pub(crate) fn url(before: &str, after: &str) {
             assert!(!shown.contains(SECRET), "{url:?}: {shown}");
             return;
         }
-        Ok(origin) => origin,
+        Ok(servers) => servers,
     };
     // The part before the hosts, or after them, may be a password.
     let is_name = !before.contains('?') && !after.contains('@');
-    match origin {
-        Origin::Server(address) => {
-            let Address { info, endpoint, .. } = address;
+    match topology {
+        Topology::One => {
+            let Address { info, endpoint, .. } = server;
             let settings = info.redis_settings();
             assert_eq!(settings.protocol(), ProtocolVersion::RESP2);
             let is_socket = matches!(info.addr(), ConnectionAddr::Unix(_));
@@ -45,12 +44,12 @@ pub(crate) fn url(before: &str, after: &str) {
                 "{url:?}: {endpoint}"
             );
         }
-        Origin::Sentinels(sentinels) => {
-            let shown = sentinels.endpoint();
+        Topology::Sentinels { primary, seeds, .. } => {
+            let shown = format!("{primary} {}", HostPort::list(&seeds));
             assert!(is_name || !shown.contains(SECRET), "{url:?}: {shown}");
         }
-        Origin::Cluster { seeds, .. } => {
-            let seeds = list(&seeds);
+        Topology::Cluster { seeds } => {
+            let seeds = HostPort::list(&seeds);
             assert!(is_name || !seeds.contains(SECRET), "{url:?}: {seeds:?}");
         }
     }
@@ -63,7 +62,7 @@ mod tests {
     use super::*;
 
     fn refusal(url: &str) -> String {
-        let refused = Origin::parse(url);
+        let refused = ServerSpec::parse(url);
         refused.err().expect(url).to_string()
     }
 
@@ -73,8 +72,8 @@ mod tests {
             let said = refusal(&format!("redis://user:1234{letter}secret@host:6379"));
             assert!(said.contains("%23") && !said.contains("1234"), "{said}");
         }
-        let escaped = Address::parse("redis://user:1234%23secret@host:6379");
-        let escaped = escaped.expect("a URL");
+        let escaped = ServerSpec::parse("redis://user:1234%23secret@host:6379");
+        let escaped = escaped.expect("a URL").server;
         assert_eq!(&*escaped.endpoint, "host:6379");
         let settings = escaped.info.redis_settings();
         assert_eq!(settings.password(), Some("1234#secret"));
@@ -106,8 +105,8 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn the_path_of_a_socket_may_be_anything() {
-        let address = Address::parse("redis+unix:///run/redis@1.sock?pass=p@ss");
-        assert_eq!(&*address.expect("a URL").endpoint, "/run/redis@1.sock");
+        let spec = ServerSpec::parse("redis+unix:///run/redis@1.sock?pass=p@ss");
+        assert_eq!(&*spec.expect("a URL").server.endpoint, "/run/redis@1.sock");
     }
 
     fn scheme() -> impl Strategy<Value = String> {
@@ -155,7 +154,7 @@ mod tests {
                 format!("{scheme}host/s?pass={before}{rest}{after}"),
                 format!("{scheme}host/s?sentinel_password={before}{rest}{after}"),
             ] {
-                if let Err(error) = Origin::parse(&url) {
+                if let Err(error) = ServerSpec::parse(&url) {
                     let shown = format!("{error} {error:?}");
                     prop_assert!(!shown.contains(&rest), "{:?}: {}", url, shown);
                 }

@@ -11,7 +11,7 @@ use crate::base::key::LockKey;
 use crate::base::option_types::Confirm;
 use crate::base::options::Terms;
 use crate::base::process;
-use crate::redis::{Origin, Timeouts};
+use crate::redis::{ServerSpec, Timeouts};
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::RedisStore;
@@ -203,7 +203,7 @@ impl LocksBuilder {
     fn store(&self) -> Result<Arc<Store>, LockError> {
         let timeouts = self.timeouts();
         let store = match &self.backend {
-            Backend::Url(url) if url != MEMORY => RedisStore::open(self.origin()?, timeouts),
+            Backend::Url(url) if url != MEMORY => RedisStore::open(self.servers()?, timeouts),
             _ if !self.login.is_empty() => return Err(LockError::config(NO_LOGIN)),
             Backend::Url(_) => return Ok(Arc::new(Store::Memory(MemoryStore::new()))),
             #[cfg(feature = "pool")]
@@ -216,9 +216,9 @@ impl LocksBuilder {
     }
 
     /// The servers of the URL.
-    pub(in crate::api) fn origin(&self) -> Result<Origin, LockError> {
+    pub(in crate::api) fn servers(&self) -> Result<ServerSpec, LockError> {
         match &self.backend {
-            Backend::Url(url) => self.login.on(Origin::parse(url)?),
+            Backend::Url(url) => self.login.apply(ServerSpec::parse(url)?),
             #[cfg(any(test, feature = "test-util", feature = "pool"))]
             _ => Err(LockError::config("no URL is given")),
         }

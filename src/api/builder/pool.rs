@@ -10,8 +10,10 @@ use deadpool_redis::{Connection, Pool, PoolError};
 
 use super::{Backend, LocksBuilder};
 use crate::api::locks::Locks;
-use crate::base::error::{Effect, StoreError};
-use crate::redis::source::{Opened, Opening, Source, Timeouts, refused};
+use crate::base::error::{AnswerFuture, Effect, StoreError};
+use crate::redis::Timeouts;
+use crate::redis::failure::connect_error;
+use crate::redis::source::{Opened, Source};
 
 impl Locks {
     /// Returns a builder for locks over a pool of `deadpool-redis` 0.23 that the program already has.
@@ -42,13 +44,13 @@ impl Source for Pooled {
         Arc::from("the given pool")
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts) -> Opening {
+    fn open(self: Arc<Self>, timeouts: Timeouts) -> AnswerFuture<Opened> {
         Box::pin(async move {
             let endpoint = self.endpoint();
             let failed =
                 |effect, e: PoolError| StoreError::new("connect", &endpoint, effect, e.to_string());
             let pooled = self.0.get().await.map_err(|error| match error {
-                PoolError::Backend(error) => refused(&endpoint, error),
+                PoolError::Backend(error) => connect_error(&endpoint, error),
                 PoolError::Closed => failed(Effect::Refused, error),
                 error => failed(Effect::None, error),
             })?;
@@ -58,8 +60,9 @@ impl Source for Pooled {
             Ok(Opened {
                 driver,
                 endpoint,
-                again: self,
+                server: self,
                 task: None,
+                writes: None,
                 moved: Box::pin(pending()),
             })
         })

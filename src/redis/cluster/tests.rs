@@ -4,24 +4,27 @@
 
 use super::*;
 use crate::base::key::SLOTS;
-use crate::redis::source::Timeouts;
+use crate::redis::context::Timeouts;
+use crate::redis::url::ServerSpec;
 
 /// The holds are verified. The map that is learnt after it shows no change of that slot.
 #[tokio::test]
 async fn a_redirection_begins_a_generation_once() {
-    let [before, after] = [1, 2].map(|port| Place::new("127.0.0.1", port));
+    let [before, after] = [1, 2].map(|port| HostPort::new("127.0.0.1", port));
     let timeouts = Timeouts {
         connect: Duration::from_secs(1),
         response: Duration::from_secs(1),
     };
-    let common = Common::new(timeouts);
-    let generation = common.generation.clone();
-    let server = Address::parse("redis://127.0.0.1:1").expect("a URL");
-    let cluster = Arc::new(Cluster::new(server, vec![before.clone()], common));
+    let context = ConnectorContext::new(timeouts);
+    let generation = context.generation.clone();
+    let server = ServerSpec::parse("redis://127.0.0.1:1")
+        .expect("a URL")
+        .server;
+    let cluster = Cluster::new(server, vec![before.clone()], context);
     let owner = cluster.new_node(&before);
-    cluster.known.lock().slots = vec![Some(owner); usize::from(SLOTS)];
+    cluster.state.lock().slots = vec![Some(owner); usize::from(SLOTS)];
     for _ in 0..2 {
-        drop(cluster.moved(7, &after));
+        drop(cluster.note_move(7, &after));
     }
     assert_eq!(generation.number(), 1);
 }
@@ -30,17 +33,17 @@ const MS: Duration = Duration::from_millis(1);
 
 #[test]
 fn a_map_that_proves_wrong_again_and_again_is_learnt_seldom() {
-    let (mut known, begun) = (Known::default(), Instant::now());
+    let (mut state, begun) = (ClusterState::new(), Instant::now());
     let (mut now, mut times) = (begun, 0);
     while now < begun + 10_000 * MS {
-        known.learn(now);
+        state.note_learning(now);
         times += 1;
-        now = known.learns_at.unwrap();
+        now = state.learns_at.unwrap();
     }
     assert!((16..=5 + 34).contains(&times), "{times}");
     // Long after that it is learnt immediately, and soon again.
-    let later = now + QUIET;
-    assert!(known.learns_at.unwrap() < later);
-    known.learn(later);
-    assert_eq!(known.learns_at.unwrap() - later, PAUSE);
+    let later = now + SETTLED;
+    assert!(state.learns_at.unwrap() < later);
+    state.note_learning(later);
+    assert_eq!(state.learns_at.unwrap() - later, MIN_PAUSE);
 }

@@ -8,8 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use futures_util::future::join_all;
 
 use super::*;
-use crate::base::error::Effect;
-use crate::redis::source::Opening;
+use crate::base::error::{AnswerFuture, Effect};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -22,7 +21,7 @@ impl Source for Full {
         "here".into()
     }
 
-    fn open(self: Arc<Self>, _: Timeouts) -> Opening {
+    fn open(self: Arc<Self>, _: Timeouts) -> AnswerFuture<Opened> {
         self.0.fetch_add(1, Relaxed);
         let endpoint = self.endpoint();
         let error = StoreError::new("connect", &endpoint, Effect::TurnedAway, "it is full");
@@ -38,7 +37,7 @@ fn confirmer() -> (Arc<Full>, Arc<Confirmer>) {
     };
     let replication_id = ReplicationId::new("abc");
     let confirmer = Confirmer::new(Arc::clone(&source) as _, timeouts, replication_id);
-    (source, Arc::new(confirmer))
+    (source, confirmer)
 }
 
 #[tokio::test(start_paused = true)]

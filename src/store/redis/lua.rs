@@ -8,17 +8,13 @@ use crate::store::records::{QueueEntry, limits_in_scripts};
 /// The script with this name in `lua/`. The macro is for files in folders at the depth of `store/verbs/`.
 macro_rules! script {
     ($verb:literal) => {{
-        static SCRIPT: $crate::redis::Script = $crate::redis::Script::new(
-            $verb,
-            || {
-                $crate::store::redis::lua::assemble(include_str!(concat!(
-                    "../../../lua/",
-                    $verb,
-                    ".lua"
-                )))
-            },
-            || SCRIPT.digest(),
-        );
+        static SCRIPT: $crate::redis::Script = $crate::redis::Script::new($verb, || {
+            $crate::store::redis::lua::assemble(include_str!(concat!(
+                "../../../lua/",
+                $verb,
+                ".lua"
+            )))
+        });
         &SCRIPT
     }};
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::reply::{self, micros, millis};
-use crate::redis::Messages;
+use crate::redis::MessageHandler;
 use crate::store::records::{ForcedMessage, HandoffMessage, Holders, Listener};
 
 /// The receivers of the messages of one `Locks`.
@@ -12,7 +12,7 @@ pub(super) struct StoreMessages {
     pub(super) holders: Arc<OnceLock<Weak<dyn Holders>>>,
 }
 
-impl Messages for StoreMessages {
+impl MessageHandler for StoreMessages {
     fn received(&self, text: &str) {
         let listener = || self.listener.upgrade();
         match message(text) {

@@ -5,8 +5,7 @@ use tokio::time::Instant;
 
 use super::Verb;
 use crate::base::process::{Process, ProcessId};
-use crate::redis::introduction;
-use crate::redis::{Call, Script};
+use crate::redis::{Call, Script, self_description};
 use crate::store::memory::State;
 use crate::store::redis::lua::script;
 use crate::store::redis::reply::Unexpected;
@@ -23,7 +22,7 @@ impl Verb for Describe {
     }
 
     fn call(&self) -> Call {
-        Self::lua().call(1).arg(introduction::key(self.0))
+        Self::lua().call(1).arg(self_description::key(self.0))
     }
 
     fn read(&self, reply: Value) -> Result<Option<Process>, Unexpected> {

@@ -1,6 +1,6 @@
 //! The parameters of every kind of URL.
 
-use super::{Origin, refusal, sentinels, words};
+use super::{ServerSpec, parsed, refusal, sentinels, words};
 
 /// A URL of each kind, without parameters.
 const EVERY_KIND: &[&str] = &[
@@ -19,12 +19,7 @@ const EVERY_KIND: &[&str] = &[
 
 /// The database of the servers of a URL.
 fn database(url: &str) -> i64 {
-    let info = match Origin::parse(url) {
-        Ok(Origin::Server(server) | Origin::Cluster { server, .. }) => server.info,
-        Ok(Origin::Sentinels(set)) => set.server.info.clone(),
-        Err(error) => panic!("{url}: {error}"),
-    };
-    info.redis_settings().db()
+    parsed(url).server.info.redis_settings().db()
 }
 
 #[test]
@@ -88,7 +83,7 @@ fn a_rest_of_a_password_is_not_shown_as_a_name() {
 fn what_a_url_would_lose_silently_is_refused() {
     for url in EVERY_KIND {
         for rest in ["#1", "?db=1#1"] {
-            let refused = Origin::parse(&format!("{url}{rest}"));
+            let refused = ServerSpec::parse(&format!("{url}{rest}"));
             assert!(refused.is_err(), "{url}{rest}");
         }
     }
@@ -113,7 +108,7 @@ fn the_parameters_are_for_the_database_and_the_sentinels() {
 fn a_protocol_may_be_named() {
     for url in EVERY_KIND {
         for query in ["?protocol=resp3", "?protocol=3", "?protocol=resp2"] {
-            assert!(Origin::parse(&format!("{url}{query}")).is_ok(), "{url}");
+            assert!(ServerSpec::parse(&format!("{url}{query}")).is_ok(), "{url}");
         }
     }
 }

@@ -3,24 +3,42 @@
 use redis::ConnectionAddr;
 
 use super::*;
-use crate::redis::address::list;
 
 mod parameters;
 
-fn parsed(url: &str) -> Origin {
-    Origin::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+fn parsed(url: &str) -> ServerSpec {
+    ServerSpec::parse(url).unwrap_or_else(|error| panic!("{url}: {error}"))
+}
+
+struct Sentinels {
+    primary: String,
+    sentinel: Address,
+    server: Address,
+    seeds: String,
 }
 
 /// The sentinels to which a URL leads.
-fn sentinels(url: &str) -> Arc<Sentinels> {
-    match parsed(url) {
-        Origin::Sentinels(sentinels) => sentinels,
-        _ => panic!("{url}: no sentinels"),
+fn sentinels(url: &str) -> Sentinels {
+    let ServerSpec { server, topology } = parsed(url);
+    let Topology::Sentinels {
+        primary,
+        sentinel,
+        seeds,
+    } = topology
+    else {
+        panic!("{url}: no sentinels");
+    };
+    let seeds = HostPort::list(&seeds);
+    Sentinels {
+        primary,
+        sentinel,
+        server,
+        seeds,
     }
 }
 
 fn refusal(url: &str) -> String {
-    let refused = Origin::parse(url);
+    let refused = ServerSpec::parse(url);
     refused.err().expect(url).to_string()
 }
 
@@ -43,8 +61,8 @@ fn sentinels_are_a_list_of_hosts_with_or_without_ports() {
         ("a-b.c_d.example:65535", "a-b.c_d.example:65535"),
     ] {
         for scheme in ["redis", "valkey", "REDIS"] {
-            let endpoint = sentinels(&format!("{scheme}+sentinel://{hosts}/orders")).endpoint();
-            assert_eq!(&*endpoint, format!("orders of the sentinels {expected}"));
+            let set = sentinels(&format!("{scheme}+sentinel://{hosts}/orders"));
+            assert_eq!((&*set.primary, &*set.seeds), ("orders", expected));
         }
     }
 }
@@ -64,7 +82,7 @@ fn a_login_is_that_of_the_servers_alone() {
         let set = sentinels(&format!("redis+sentinel://{login}one:1,two/orders"));
         assert_eq!(words(&set.server), expected, "{login}");
         assert_eq!(words(&set.sentinel), (None, None));
-        assert_eq!(list(&set.seeds), "one:1,two:26379");
+        assert_eq!(set.seeds, "one:1,two:26379");
     }
 }
 
@@ -73,7 +91,7 @@ fn a_login_is_that_of_the_servers_alone() {
 fn what_connections_are_made_with_follows() {
     let set = sentinels("redis+sentinel://app:word@[::1]:7/orders?db=5");
     assert_eq!(&*set.server.endpoint, "[::1]:7");
-    let other = set.server.at(&Place::new("two", 8));
+    let other = set.server.at(&HostPort::new("two", 8));
     assert_eq!(*other.info.addr(), ConnectionAddr::Tcp("two".to_owned(), 8));
     assert_eq!(other.info.redis_settings().db(), 5);
     assert_eq!(words(&other), (Some("app"), Some("word")));
@@ -191,13 +209,12 @@ fn tls_is_spoken_to_the_servers_and_to_the_sentinels() {
 #[test]
 fn a_cluster_is_a_list_of_hosts_and_has_one_database() {
     for (hosts, expected) in [("one", "one:6379"), ("one:1,[::1]:2/", "one:1,[::1]:2")] {
-        let Origin::Cluster { server, seeds } =
-            parsed(&format!("redis+cluster://app:word@{hosts}"))
-        else {
+        let ServerSpec { server, topology } = parsed(&format!("redis+cluster://app:word@{hosts}"));
+        let Topology::Cluster { seeds } = topology else {
             panic!("{hosts}: no cluster");
         };
         assert_eq!(words(&server), (Some("app"), Some("word")));
-        assert_eq!(list(&seeds), expected);
+        assert_eq!(HostPort::list(&seeds), expected);
     }
     assert!(refusal("redis+cluster://one/1").contains("database 0"));
 }

@@ -1,31 +1,37 @@
-//! The state that the connectors of one store share, above all its generation.
+//! What the connectors of one store share: the timeouts, and the generation of what its servers say.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::source::Timeouts;
-
-/// The state that the connectors of one store share.
-#[derive(Clone)]
-pub(crate) struct Common {
-    pub(crate) timeouts: Timeouts,
-    /// Whether this process describes itself to the servers.
-    pub(crate) introduces: Arc<AtomicBool>,
-    pub(crate) generation: Generation,
-    /// Counts the connections for commands that were opened.
-    pub(crate) made: watch::Sender<u64>,
+/// The timeouts of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Timeouts {
+    pub(crate) connect: Duration,
+    pub(crate) response: Duration,
 }
 
-impl Common {
+/// What the connectors of one store share.
+#[derive(Clone)]
+pub(crate) struct ConnectorContext {
+    pub(crate) timeouts: Timeouts,
+    /// Whether this process describes itself to the servers.
+    pub(crate) describes_itself: Arc<AtomicBool>,
+    pub(crate) generation: Generation,
+    /// Counts the connections for commands that were opened.
+    pub(crate) connections: watch::Sender<u64>,
+}
+
+impl ConnectorContext {
     pub(crate) fn new(timeouts: Timeouts) -> Self {
         Self {
             timeouts,
-            introduces: Arc::default(),
+            describes_itself: Arc::default(),
             generation: Generation::default(),
-            made: watch::Sender::new(0),
+            connections: watch::Sender::default(),
         }
     }
 }
@@ -44,12 +50,12 @@ impl Generation {
     }
 
     /// Begins the next one. The mutex of what has changed is locked, so the change is not seen with the old number.
-    pub(crate) fn begin(&self) {
+    pub(super) fn begin(&self) {
         self.number.fetch_add(1, SeqCst);
     }
 
     /// Wakes those who watch it, after the mutex was released.
-    pub(crate) fn announce(&self) {
+    pub(super) fn announce(&self) {
         self.changes.send_replace(self.number());
     }
 

@@ -10,17 +10,19 @@ use redis::aio::MultiplexedConnection;
 use redis::cmd;
 
 use super::failure::within;
+use crate::base::background::AbortOnDrop;
 use crate::base::key::slot_of;
 use crate::base::process::{Process, ProcessId};
+use crate::base::timer::sleep;
 
 /// The time for which a description lasts. It remains for some time after the process has ended.
-const LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The time between two descriptions over one connection.
-pub(super) const PERIOD: Duration = Duration::from_secs(10 * 60);
+const INTERVAL: Duration = Duration::from_secs(10 * 60);
 
 /// The time after which the description is repeated to a server that has not executed it.
-const SOON: Duration = Duration::from_secs(60);
+const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The key of the description of a process.
 pub(crate) fn key(id: ProcessId) -> String {
@@ -32,16 +34,34 @@ pub(super) fn slot() -> u16 {
     slot_of(key(ProcessId::this()).as_bytes())
 }
 
+/// Describes this process to a server again and again, whenever the server is to have the description.
+pub(super) fn keep_described(
+    driver: MultiplexedConnection,
+    limit: Duration,
+    is_wanted: impl Fn() -> bool + Send + 'static,
+) -> AbortOnDrop {
+    AbortOnDrop::spawn(async move {
+        loop {
+            let pause = match is_wanted() {
+                true => describe(driver.clone(), limit).await,
+                false => INTERVAL,
+            };
+            sleep(pause).await;
+        }
+    })
+}
+
 /// Describes this process. Returns the pause before the next description. It is one command, so that no description
-/// exists without an expiry.
-pub(super) async fn introduce(mut driver: MultiplexedConnection, limit: Duration) -> Duration {
+/// exists without an expiry. A server that delays writes sends no response.
+pub(super) async fn describe(mut driver: MultiplexedConnection, limit: Duration) -> Duration {
     let mut set = cmd("SET");
     set.arg(key(ProcessId::this()))
-        .arg(Process::this().to_text());
-    set.arg("EX").arg(LIFE.as_secs());
+        .arg(Process::this().to_text())
+        .arg("EX")
+        .arg(LIFETIME.as_secs());
     match within(limit, set.exec_async(&mut driver)).await {
         // The user is not allowed to do this, so it is repeated rarely.
-        Err(error) if error.code() != Some("NOPERM") => SOON,
-        _ => PERIOD,
+        Err(error) if error.code() != Some("NOPERM") => RETRY_INTERVAL,
+        _ => INTERVAL,
     }
 }

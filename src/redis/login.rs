@@ -1,0 +1,64 @@
+//! The settings of the login that do not come from the URL.
+
+#[cfg(feature = "tls")]
+use std::sync::Arc;
+
+#[cfg(feature = "tls")]
+use super::certificates::Certificates;
+#[cfg(feature = "credentials")]
+use super::credentials::Credentials;
+use super::url::ServerSpec;
+#[cfg(feature = "tls")]
+use super::url::Topology;
+use crate::base::error::LockError;
+
+/// The settings of the login that do not come from the URL.
+#[derive(Clone, Default)]
+pub(crate) struct Login {
+    /// A user and a password, in place of those of the URL.
+    pub(crate) fixed: Option<(String, String)>,
+    #[cfg(feature = "credentials")]
+    pub(crate) credentials: Option<Credentials>,
+    #[cfg(feature = "tls")]
+    pub(crate) certificates: Option<Certificates>,
+}
+
+impl Login {
+    /// Returns whether there are no settings.
+    pub(crate) fn is_empty(&self) -> bool {
+        #[cfg(feature = "credentials")]
+        if self.credentials.is_some() {
+            return false;
+        }
+        #[cfg(feature = "tls")]
+        if self.certificates.is_some() {
+            return false;
+        }
+        self.fixed.is_none()
+    }
+
+    /// Returns the servers with these settings. Sentinels have logins of their own.
+    pub(crate) fn apply(&self, mut spec: ServerSpec) -> Result<ServerSpec, LockError> {
+        #[cfg(feature = "tls")]
+        if let Some(certificates) = &self.certificates {
+            let sentinel = match &mut spec.topology {
+                Topology::Sentinels { sentinel, .. } => Some(sentinel),
+                _ => None,
+            };
+            for address in sentinel.into_iter().chain([&mut spec.server]) {
+                if !address.is_tls() {
+                    let needed = "the certificates require TLS: use a `rediss://` URL";
+                    return Err(LockError::config(needed));
+                }
+                address.tls = Arc::new(certificates.config()?.into());
+            }
+        }
+        if let Some((user, password)) = &self.fixed {
+            let server = &mut spec.server;
+            server.set(|it| it.set_username(user).set_password(password));
+        }
+        #[cfg(feature = "credentials")]
+        spec.server.credentials.clone_from(&self.credentials);
+        Ok(spec)
+    }
+}
