@@ -45,7 +45,7 @@ pub use self::api::request::LockRequest;
 pub use self::base::error::{Blocked, LockError, LostReason, StoreError};
 pub use self::base::fence::FenceSql;
 pub use self::base::id::FencingToken;
-pub use self::base::option_types::OnLost;
+pub use self::base::options::OnLost;
 pub use self::hold::held::Held;
 pub use self::hold::scope::{current, held};
 #[cfg(feature = "tls")]

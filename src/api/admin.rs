@@ -9,7 +9,7 @@ use crate::api::locks::{Locks, on};
 use crate::base::error::LockError;
 use crate::base::id::FencingToken;
 use crate::base::key::LockKey;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::store::Snapshot;
 
 pub use crate::base::holder::Holder;

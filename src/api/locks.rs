@@ -12,7 +12,7 @@ use crate::api::request::LockRequest;
 use crate::api::with_lock::{TryWithLock, WithLock};
 use crate::base::error::{LockError, StoreError};
 use crate::base::key::LockKey;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 
 /// A handle to the locks of one Redis deployment.
 ///

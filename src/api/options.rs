@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::builder::LocksBuilder;
 use super::request::LockRequest;
-use crate::base::option_types::{Mode, OnLost};
+use crate::base::options::{Mode, OnLost};
 
 impl LockRequest {
     /// Sets the TTL: how long the lock outlives its holder if the holder dies (default 30 s, from 20 ms to 100 years).

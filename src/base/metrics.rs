@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 
 /// The length of the arrays of values that only metrics need. Without the feature, these arrays take no space.
 const ROOM: usize = if cfg!(feature = "metrics") { 1 } else { 0 };

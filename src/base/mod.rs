@@ -10,7 +10,6 @@ pub(crate) mod holder; // the holders of locks, as the store describes them
 pub(crate) mod id; // owners, holds, inboxes and fencing tokens
 pub(crate) mod key; // the names of locks, their validation and their slots
 pub(crate) mod metrics; // what the feature `metrics` records
-pub(crate) mod option_types; // options that are neither durations nor numbers
 pub(crate) mod options; // the options, their defaults and their checks
 pub(crate) mod process; // the process of a call graph, and its description
 pub(crate) mod shown; // texts of others, in the form in which they are shown

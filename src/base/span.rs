@@ -18,7 +18,7 @@ use crate::base::events;
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
 use crate::base::metrics;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 
 /// A span, or nothing if no subscriber wants it. Cloning it does not call the subscriber.
 #[derive(Clone, Default)]

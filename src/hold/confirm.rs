@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, Failure, LockError, LostReason, StoreError};
-use crate::base::option_types::Confirm;
+use crate::base::options::Confirm;
 use crate::base::timer::{after, sleep, timeout_at};
 use crate::hold::hold::Hold;
 use crate::hold::renew_request::RenewRequest;

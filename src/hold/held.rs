@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::base::error::{LockError, LostReason};
 use crate::base::id::{FencingToken, HoldId, OwnerId};
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::hold::hold::Hold;
 use crate::hold::renewals::RenewalSchedule;
 

@@ -10,7 +10,7 @@ use crate::base::error::{LostReason, StoreError};
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::hold::hold::Hold;
 use crate::hold::hold::renewing::RenewalTerms;
 use crate::store::{Keep, MOST_TOGETHER, Renew, RenewAnswer, Store};

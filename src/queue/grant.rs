@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::metrics::Via;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::base::time::LeaseTimes;
 use crate::store::{End, Leftovers, StoreTime, TOMBSTONE_LIFE};
 

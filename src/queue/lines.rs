@@ -18,8 +18,7 @@ use super::step::Action;
 use super::waiter::Waiter;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::option_types::Mode;
-use crate::base::options::Queueing;
+use crate::base::options::{Mode, Queueing};
 
 /// The local queues of all keys that are held or waited for.
 pub(super) struct Lines {

@@ -13,8 +13,7 @@ use super::step::{Action, Answer, Heard, Input, Refusal};
 use super::waiter::{Outcome, RequestInFlight, Stage, Waiter};
 use crate::base::backoff::Backoff;
 use crate::base::id::HoldId;
-use crate::base::option_types::Mode;
-use crate::base::options::Queueing;
+use crate::base::options::{Mode, Queueing};
 use crate::store::HandoffMessage;
 
 /// The time after the reported end of a lease at which the lock is free.

@@ -45,8 +45,7 @@ use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::option_types::Mode;
-use crate::base::options::{Terms, WaitLimit};
+use crate::base::options::{Mode, Terms, WaitLimit};
 use crate::base::timer::timeout_at;
 use crate::store::{AcquireRequest, HandoffMessage, Listener, QueueEntry};
 

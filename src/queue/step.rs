@@ -10,7 +10,7 @@ use crate::base::error::{Effect, LockError, StoreError};
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::base::time::Grace;
 use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, ShareRequest};
 

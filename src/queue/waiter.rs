@@ -10,7 +10,7 @@ use super::step::{Answer, Reply, Wish, unanswered};
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::HoldId;
 use crate::base::metrics::Via;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::base::time::{Grace, LeaseTimes, deadline};
 use crate::store::{AcquireReply, HandoffMessage, StoreTime};
 

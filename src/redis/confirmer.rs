@@ -21,7 +21,7 @@ use super::script::in_millis;
 use super::source::{Opened, Source, open};
 use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;
-use crate::base::option_types::Confirmation;
+use crate::base::options::Confirmation;
 use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, after, sleep_until, timeout};
 

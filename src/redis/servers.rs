@@ -14,7 +14,7 @@ use super::source::Source;
 use super::url::{ServerSpec, Topology};
 use crate::base::error::{AnswerFuture, StoreError};
 use crate::base::key::slot_of;
-use crate::base::option_types::Confirmation;
+use crate::base::options::Confirmation;
 
 /// The servers to which requests go.
 #[derive(Clone)]

@@ -48,7 +48,7 @@ pub(crate) use self::verbs::{Presence, Verb};
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) use self::wire::{Reply, Request, Wire};
 pub(crate) use crate::base::error::AnswerFuture;
-pub(crate) use crate::base::option_types::Confirmation;
+pub(crate) use crate::base::options::Confirmation;
 pub(crate) use crate::base::time::StoreTime;
 
 /// Selects a result by the kind of the store. The last one is for an in-memory store, which has no connections.

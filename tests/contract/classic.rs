@@ -6,7 +6,7 @@ use redis::aio::MultiplexedConnection;
 use super::readers::share_request;
 use super::world::{MINUTE, World, near, some_hold};
 use crate::base::id::InboxId;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::store::{AcquireReply, DepthChange, Presence};
 use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
 

@@ -2,7 +2,7 @@
 
 use super::world::{MINUTE, World, near, some_hold};
 use crate::base::id::HoldId;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::store::{DepthChange, Presence};
 
 on_every_store!(

@@ -9,7 +9,7 @@ use super::world::{
 };
 use crate::base::error::Effect;
 use crate::base::id::HoldId;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::store::{Acquire, AcquireReply, DepthChange, End, Leftovers, Presence, Share};
 use crate::support::{DEADLINE, within};
 

@@ -6,7 +6,7 @@ use super::world::{
     FULL, GRANT, MINUTE, UNANSWERED, World, near, release_request, some_hold, some_waiter,
 };
 use crate::base::id::{FencingToken, HoldId, InboxId};
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::store::{
     AcquireReply, End, Keep, Presence, QueueEntry, ReleaseRequest, Share, ShareRequest,
 };

@@ -12,7 +12,7 @@ use super::world::{
     FULL, MINUTE, NESTED, World, acquire_request, field_of, release_request, some_hold, some_waiter,
 };
 use crate::base::id::HoldId;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::base::process::ProcessId;
 use crate::redis::Script;
 use crate::store::verbs::described::Describe;

@@ -8,7 +8,7 @@ use super::inbox::{self, Inbox};
 use super::server::Server;
 use crate::base::id::{FencingToken, HoldId, InboxId, Owner};
 use crate::base::key::LockKey;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::store::verbs::inspect::SeenHolder;
 use crate::store::{
     Acquire, AcquireReply, AcquireRequest, DepthChange, End, ForceRelease, HandoffMessage, HoldOf,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::store::Leftovers;
 use crate::store::contract::world::{MINUTE, NESTED};
 

@@ -9,7 +9,7 @@ use super::message::Verb;
 use super::mutation::Mutation;
 use super::process::Stage;
 use super::state::State;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 
 impl Client<'_> {
     /// The body ends. The next waiter goes on with its hold in memory, or it is released.

@@ -11,7 +11,7 @@ use super::message::{End, Message, Request, Verb};
 use super::mutation::Mutation;
 use super::process::{Stage, Tenure, Won};
 use super::state::State;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::queue::grant::Grant;
 use crate::queue::grant::Release;
 use crate::queue::step::{Ask, Wish};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::hold::Hold;
 use super::mutation::Mutation;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 
 /// The times, in ticks of the clock. A heartbeat is one tick, and everything else is in proportion to it.
 pub(crate) mod ticks {

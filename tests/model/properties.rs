@@ -6,7 +6,7 @@ use super::calm;
 use super::process::Stage;
 use super::protocol::Protocol;
 use super::state::{Member, Place, State, Want};
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 
 pub(crate) const EXCLUSION: &str = "exclusion";
 pub(crate) const PERMITS: &str = "no more than a permit's limit";

@@ -6,7 +6,7 @@ use redis::Value;
 
 use crate::base::id::{HoldId, InboxId, Owner};
 use crate::base::key::LockKey;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::store::redis::reply::Unexpected;
 use crate::store::{
     Acquire, AcquireReply, AcquireRequest, End, ForceRelease, Inspect, Presence, Release,

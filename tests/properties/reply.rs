@@ -7,7 +7,7 @@ use redis::Value;
 
 use self::asked::{acquired, fields, released, snapshot};
 use crate::base::id::HoldId;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::store::redis::messages::handoff;
 use crate::store::verbs::inspect::SeenHolder;
 use crate::store::{AcquireReply, HandoffMessage, Presence, Snapshot};

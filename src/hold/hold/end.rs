@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::{Hold, HoldState};
 use crate::base::error::LostReason;
 use crate::base::metrics::{self, Via};
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::base::span::Span;
 use crate::base::sync::until;
 use crate::base::timer::{after, timeout_at};

@@ -6,7 +6,7 @@ use tokio::runtime;
 use tokio::time::Instant;
 
 use super::{Attempts, Hold, Place};
-use crate::base::option_types::{Confirm, Mode};
+use crate::base::options::{Confirm, Mode};
 use crate::hold::lease::PARTS;
 
 /// After a verification, the renewals of holds that were verified together are due in this number of parts.

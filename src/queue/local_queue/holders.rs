@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tokio::time::Instant;
 
 use crate::base::id::HoldId;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 
 /// The holds that have the lock in this process, as far as is known. A hold that was not entered yet has the lock until
 /// an instant. After it was entered, its renewals show when it has lost the lock.

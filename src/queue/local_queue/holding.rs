@@ -6,8 +6,7 @@ use tokio::time::Instant;
 
 use super::{Holders, LocalQueue, Waiter};
 use crate::base::id::HoldId;
-use crate::base::option_types::Mode;
-use crate::base::options::Queueing;
+use crate::base::options::{Mode, Queueing};
 use crate::base::timer::after;
 use crate::queue::grant::Grant;
 use crate::queue::step::{Action, Heard};

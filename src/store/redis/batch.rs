@@ -8,7 +8,7 @@ use super::lua::script;
 use super::names::{Entries, Field};
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::base::written::Written;
 use crate::redis::{Call, Script};
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{Presence, Verb};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::redis::lua::script;

@@ -9,7 +9,7 @@ use super::Verb;
 use crate::base::holder::Holder;
 use crate::base::id::{FencingToken, HoldId, OwnerId};
 use crate::base::key::LockKey;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::base::time::StoreTime;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::{Presence, Verb};
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::base::written::Written;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;

@@ -10,7 +10,7 @@ use tokio::runtime::Builder;
 use super::{ENTRIES, LOCK, QUEUE, put, sound};
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::{HoldId, InboxId};
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::store::contract::readers::{share_request, shared_release};
 use crate::store::contract::world::{
     MINUTE, UNANSWERED, World, acquire_request, entry_of, release_request, some_hold,

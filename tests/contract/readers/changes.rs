@@ -3,7 +3,7 @@
 use super::super::world::{GRANT, MINUTE, World, some_hold, some_waiter};
 use super::{TTL, share_request, token};
 use crate::base::id::{HoldId, InboxId};
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::store::{DepthChange, Presence, QueueEntry, ShareRequest};
 
 on_every_store!(

@@ -7,7 +7,7 @@ use super::request::Request;
 use super::shell::{Caller, Flight, Record, Shell, choose};
 use crate::base::error::Effect;
 use crate::base::id::Owner;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::queue::step::Input;
 use crate::queue::step::Wish;
 use crate::store::{AcquireRequest, QueueEntry};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::id::{FencingToken, HoldId};
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::queue::grant::Release;
 use crate::store::{
     AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, ShareRequest, StoreTime,

@@ -9,7 +9,7 @@ use super::super::line::{Process, StoredLine, Want};
 use super::{AddressedMessage, Lock, NewLock, State};
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
-use crate::base::option_types::Mode;
+use crate::base::options::Mode;
 use crate::base::time::StoreTime;
 use crate::store::records::{HandoffMessage, QueueEntry};
 
