@@ -81,11 +81,11 @@ impl Engine {
     async fn close(&self, limit: Duration) -> CloseReport {
         let renewals = self.renewals();
         renewals.queues().close();
-        if timeout(limit, self.until_over()).await.is_err() {
+        if timeout(limit, self.until_idle()).await.is_err() {
             let holds = renewals.holds();
             holds.iter().for_each(|hold| hold.close());
             // The report lists what is not done by then.
-            let _ = timeout(renewals.response_timeout(), self.until_over()).await;
+            let _ = timeout(renewals.response_timeout(), self.until_idle()).await;
         }
         let report = self.left();
         self.store().close();
@@ -95,12 +95,12 @@ impl Engine {
 
     /// Resolves when nothing is left except guards whose locks are lost. Periodically emits an event that lists what it
     /// is waiting for.
-    async fn until_over(&self) {
-        let activity = self.renewals().queues().activity();
+    async fn until_idle(&self) {
+        let in_flight = self.renewals().queues().in_flight();
         let (begun, mut told_after) = (Instant::now(), TOLD_AFTER);
         loop {
             // Counted first, so that a hold that ends in the meantime still counts while its release is in progress.
-            let count = activity.count();
+            let count = in_flight.count();
             let holds = self.renewals().holds();
             let lost = holds.iter().filter(|hold| hold.is_left_to_guards());
             if count <= lost.count() {
@@ -113,13 +113,13 @@ impl Engine {
                 events::closing(waited, &left.still_held, left.in_flight);
             }
             // A loss wakes no waiter here, so the guards are checked at an interval.
-            let _ = timeout(LOOKS, activity.until_over()).await;
+            let _ = timeout(LOOKS, in_flight.until_idle()).await;
         }
     }
 
     fn left(&self) -> CloseReport {
         let queues = self.renewals().queues();
-        let count = queues.activity().count();
+        let count = queues.in_flight().count();
         let holds = self.renewals().holds();
         let held = holds.iter().filter(|hold| hold.may_be_held());
         let mut still_held: Vec<_> = held.map(|hold| hold.key().name().to_owned()).collect();

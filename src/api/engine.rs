@@ -95,7 +95,7 @@ impl Engine {
     }
 
     fn check_open(&self) -> Result<(), LockError> {
-        match self.renewals.queues().activity().is_closed() {
+        match self.renewals.queues().in_flight().is_closed() {
             true => Err(LockError::Closed),
             false => Ok(()),
         }

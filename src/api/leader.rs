@@ -99,10 +99,10 @@ fn goes_on(error: &LockError) -> bool {
 
 /// Does the work. Returns `None` if the `Locks` is closed before the work has ended.
 async fn until_closed<T>(engine: &Engine, work: impl Future<Output = T>) -> Option<T> {
-    let activity = engine.renewals().queues().activity();
+    let in_flight = engine.renewals().queues().in_flight();
     select! {
         biased;
-        () = activity.until_closed() => None,
+        () = in_flight.until_closed() => None,
         output = work => Some(output),
     }
 }

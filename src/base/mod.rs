@@ -1,6 +1,5 @@
 //! The lowest layer: names, errors, options and time, and the events, spans and metrics that all other layers report.
 
-pub(crate) mod activity; // the count of work in progress, for which `close` waits
 pub(crate) mod background; // work that is finished even if no caller waits for it
 pub(crate) mod backoff; // the increasing pauses between attempts
 pub(crate) mod error; // `LockError`, and the reason for a loss
@@ -8,6 +7,7 @@ pub(crate) mod events; // the `tracing` events, and the metrics that are counted
 pub(crate) mod fence; // the SQL with which a database rejects a stale holder
 pub(crate) mod holder; // the holders of locks, as the store describes them
 pub(crate) mod id; // owners, holds, inboxes and fencing tokens
+pub(crate) mod in_flight; // the count of work in progress, for which `close` waits
 pub(crate) mod key; // the names of locks, their validation and their slots
 pub(crate) mod metrics; // what the feature `metrics` records
 pub(crate) mod options; // the options, their defaults and their checks

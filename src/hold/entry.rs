@@ -62,7 +62,7 @@ impl Entry {
         runtime: &Handle,
     ) -> &Arc<Hold> {
         let hold = Hold::new(grant, key, graph, terms, group.cloned(), runtime.id());
-        self.renewals.queues().activity().begin();
+        self.renewals.queues().in_flight().begin();
         let at = self.holds.len();
         // From here on, any panic ends the hold.
         self.holds.push(hold);

@@ -68,7 +68,7 @@ fn end(
         })
     };
     // A release in flight is counted separately.
-    queues.activity().end();
+    queues.in_flight().end();
     ended
 }
 

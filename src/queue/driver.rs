@@ -44,7 +44,7 @@ impl LocalQueues {
         signal: Arc<Notify>,
         runtime: &Handle,
     ) {
-        self.activity().begin();
+        self.in_flight().begin();
         let driver = Driver {
             queues: Arc::clone(self),
             key: key.clone(),
@@ -162,7 +162,7 @@ impl Drop for Driver {
                 })
         };
         wakers.into_iter().flatten().for_each(Waker::wake);
-        queues.activity().end();
+        queues.in_flight().end();
     }
 }
 

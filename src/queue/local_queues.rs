@@ -15,7 +15,7 @@ use super::line::{Line, NextRequest};
 use super::lines::{Alone, Lines, Slot};
 use super::request::Requests;
 use super::step::{Action, Answer, Input, Refusal, Reply, unanswered};
-use crate::base::activity::Activity;
+use crate::base::in_flight::InFlightCount;
 use crate::base::key::LockKey;
 use crate::base::options::Queueing;
 use crate::base::sync::Mutex;
@@ -28,7 +28,7 @@ pub(crate) struct LocalQueues {
     pub(super) queueing: Queueing,
     pub(super) lines: Mutex<Lines>,
     pub(super) watched: Watched,
-    activity: Activity,
+    in_flight: InFlightCount,
     pub(super) this: Weak<Self>,
 }
 
@@ -39,7 +39,7 @@ impl LocalQueues {
             queueing,
             lines: Mutex::new(Lines::new(queueing)),
             watched: Watched::default(),
-            activity: Activity::default(),
+            in_flight: InFlightCount::default(),
             this: Weak::clone(this),
         })
     }
@@ -48,8 +48,8 @@ impl LocalQueues {
         self.requests.store()
     }
 
-    pub(crate) fn activity(&self) -> &Activity {
-        &self.activity
+    pub(crate) fn in_flight(&self) -> &InFlightCount {
+        &self.in_flight
     }
 
     /// Takes a step for a key that is held or waited for.

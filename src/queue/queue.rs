@@ -140,7 +140,7 @@ impl LocalQueues {
     /// Closes the queues: no caller waits from now on. What the store has of those that wait is given up now, because
     /// they may never be polled again.
     pub(crate) fn close(self: &Arc<Self>) {
-        self.activity().close();
+        self.in_flight().close();
         let waited_for = self.lines.lock().waited_for();
         for key in waited_for {
             self.input(&key, Input::Close);

@@ -105,7 +105,7 @@ struct Releasing {
 
 impl Releasing {
     fn new(queues: &Arc<LocalQueues>, key: &LockKey, hold: HoldId) -> Self {
-        queues.activity().begin();
+        queues.in_flight().begin();
         Self {
             queues: Arc::clone(queues),
             key: key.clone(),
@@ -118,6 +118,6 @@ impl Drop for Releasing {
     fn drop(&mut self) {
         // This is for a release that was repeated, or given up.
         self.queues.released(&self.key, self.hold);
-        self.queues.activity().end();
+        self.queues.in_flight().end();
     }
 }

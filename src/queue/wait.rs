@@ -233,7 +233,7 @@ impl Future for Wait<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let polled = self.poll_answer(cx);
         // This is checked after the caller is registered, because closing wakes the callers that are registered.
-        if polled.is_pending() && self.queues.activity().is_closed() {
+        if polled.is_pending() && self.queues.in_flight().is_closed() {
             return Poll::Ready(Err(Refusal::Closed));
         }
         polled
@@ -243,7 +243,7 @@ impl Future for Wait<'_> {
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         if matches!(self.stage, WaitStage::Alone | WaitStage::Joined) {
-            let _leaving = self.queues.activity().during();
+            let _leaving = self.queues.in_flight().count_until_dropped();
             self.stage = WaitStage::Answered;
             self.leave();
         }

@@ -83,10 +83,10 @@ impl<'a> AcquiringAll<'a> {
         if !self.engine.store().belongs_to(self.hold.owner().process()) {
             return Err(LockError::config(FORKED));
         }
-        let activity = self.engine.renewals.queues().activity();
+        let in_flight = self.engine.renewals.queues().in_flight();
         let mut acquiring = pin!(self.acquire_uncounted(keys));
         poll_fn(|cx| {
-            let _polled = activity.during();
+            let _polled = in_flight.count_until_dropped();
             acquiring.as_mut().poll(cx)
         })
         .await

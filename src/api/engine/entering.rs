@@ -46,7 +46,7 @@ impl Engine {
             match attempt().await {
                 Err(LockError::Busy { .. }) => {
                     // The next attempt finds that the `Locks` is closed.
-                    let closed = self.renewals.queues().activity().until_closed();
+                    let closed = self.renewals.queues().in_flight().until_closed();
                     let _ = timeout(interval, closed).await;
                 }
                 entered => return entered,

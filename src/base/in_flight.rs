@@ -12,15 +12,15 @@ use crate::base::sync::until;
 /// Work that follows from other work is counted before the other work is uncounted. For example, a release is counted
 /// before its hold is uncounted. So the count is 0 only when nothing is left to do.
 #[derive(Debug, Default)]
-pub(crate) struct Activity {
+pub(crate) struct InFlightCount {
     count: AtomicUsize,
     is_closed: AtomicBool,
     closed: Notify,
     /// Notified when the count reaches 0 after the `Locks` was closed.
-    over: Notify,
+    idle: Notify,
 }
 
-impl Activity {
+impl InFlightCount {
     /// Counts work that continues until [`end`](Self::end).
     pub(crate) fn begin(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
@@ -28,14 +28,14 @@ impl Activity {
 
     pub(crate) fn end(&self) {
         if self.count.fetch_sub(1, Ordering::SeqCst) == 1 && self.is_closed() {
-            self.over.notify_waiters();
+            self.idle.notify_waiters();
         }
     }
 
     /// Counts work that continues until the returned value is dropped.
-    pub(crate) fn during(&self) -> During<'_> {
+    pub(crate) fn count_until_dropped(&self) -> CountGuard<'_> {
         self.begin();
-        During(self)
+        CountGuard(self)
     }
 
     /// The amount of work in progress.
@@ -59,16 +59,16 @@ impl Activity {
     }
 
     /// Resolves when no work is in progress any more. The `Locks` must already be closed.
-    pub(crate) async fn until_over(&self) {
-        until(&self.over, || (self.count() == 0).then_some(())).await;
+    pub(crate) async fn until_idle(&self) {
+        until(&self.idle, || (self.count() == 0).then_some(())).await;
     }
 }
 
-/// See [`Activity::during`].
+/// See [`InFlightCount::count_until_dropped`].
 #[derive(Debug)]
-pub(crate) struct During<'a>(&'a Activity);
+pub(crate) struct CountGuard<'a>(&'a InFlightCount);
 
-impl Drop for During<'_> {
+impl Drop for CountGuard<'_> {
     fn drop(&mut self) {
         self.0.end();
     }
