@@ -99,7 +99,7 @@ macro_rules! now_and_then {
     };
 }
 
-pub(crate) fn acquire_retried(key: &LockKey, error: &StoreError, warnings: &Throttle) {
+pub(crate) fn acquire_retried(key: &LockKey, error: &StoreError, warnings: &WarnLimiter) {
     now_and_then!(
         warnings,
         key = key.as_str(),
@@ -109,14 +109,14 @@ pub(crate) fn acquire_retried(key: &LockKey, error: &StoreError, warnings: &Thro
 }
 
 /// Reports that a subscription failed. Until one succeeds, waiters must poll.
-pub(crate) fn subscribe_retried(inbox: &str, error: &StoreError, warnings: &Throttle) {
+pub(crate) fn subscribe_retried(inbox: &str, error: &StoreError, warnings: &WarnLimiter) {
     metrics::subscribe_failed();
     now_and_then!(warnings, inbox, error = chain(error), "subscribe_retried");
 }
 
 /// Reports that the provider of credentials has failed. Existing connections stay as they are.
 #[cfg(feature = "credentials")]
-pub(crate) fn credentials_failed(error: &impl std::fmt::Display, warnings: &Throttle) {
+pub(crate) fn credentials_failed(error: &impl std::fmt::Display, warnings: &WarnLimiter) {
     now_and_then!(warnings, %error, "credentials_failed");
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn renewal_retried(
     key: &LockKey,
     hold: HoldId,
     error: Option<&StoreError>,
-    warnings: &Throttle,
+    warnings: &WarnLimiter,
 ) {
     let error = || error.map_or_else(|| "no response in time".to_owned(), chain);
     now_and_then!(warnings, key = key.as_str(), %hold, error = error(), "renewal_retried");
@@ -187,7 +187,7 @@ pub(crate) fn release_retried(
     key: &LockKey,
     hold: HoldId,
     error: &StoreError,
-    warnings: &Throttle,
+    warnings: &WarnLimiter,
 ) {
     now_and_then!(warnings, key = key.as_str(), %hold, error = chain(error), "release_retried");
 }
@@ -235,46 +235,46 @@ pub(crate) fn disconnected(server: &str) {
 }
 
 /// The longest time between two failures that belong together.
-const TROUBLE: Duration = Duration::from_secs(10);
+const STREAK_GAP: Duration = Duration::from_secs(10);
 
 /// The shortest time between two warnings.
-const SHORTEST: Duration = Duration::from_secs(1);
+const MIN_WARN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The longest time between two warnings.
-const LONGEST: Duration = Duration::from_secs(60);
+const MAX_WARN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Admits a warning immediately. While the failure continues, it admits further warnings at intervals that double from
 /// one second to one minute.
 #[derive(Debug, Default)]
-pub(crate) struct Throttle(Mutex<Failures>);
+pub(crate) struct WarnLimiter(Mutex<Failures>);
 
 #[derive(Debug, Default)]
 struct Failures {
-    trouble: Option<Trouble>,
+    streak: Option<Streak>,
     /// The number of failures since the latest warning.
     left_out: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Trouble {
+struct Streak {
     began: Instant,
     latest: Instant,
     warned_next: Instant,
 }
 
-impl Throttle {
+impl WarnLimiter {
     /// Admits a warning of a failure at `now`, or returns `None`. Returns the number of failures that were left out
     /// before an admitted warning.
     pub(crate) fn admit(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock();
-        let present = state.trouble.filter(|it| now < it.latest + TROUBLE);
+        let present = state.streak.filter(|it| now < it.latest + STREAK_GAP);
         let began = present.map_or(now, |it| it.began);
         let is_warned = present.is_none_or(|it| it.warned_next <= now);
         let warned_next = match present {
             Some(it) if !is_warned => it.warned_next,
-            _ => now + (now - began).clamp(SHORTEST, LONGEST),
+            _ => now + (now - began).clamp(MIN_WARN_INTERVAL, MAX_WARN_INTERVAL),
         };
-        state.trouble = Some(Trouble {
+        state.streak = Some(Streak {
             began,
             latest: now,
             warned_next,
@@ -293,10 +293,10 @@ mod tests {
 
     #[test]
     fn a_failure_that_goes_on_is_warned_less_and_less_often() {
-        let (throttle, begin) = (Throttle::default(), Instant::now());
+        let (limiter, begin) = (WarnLimiter::default(), Instant::now());
         let millis = (0..1_000_u64).map(|at| 200 * at);
         let at = |at: u64| begin + Duration::from_millis(at);
-        let said = millis.filter_map(|millis| Some((millis, throttle.admit(at(millis))?)));
+        let said = millis.filter_map(|millis| Some((millis, limiter.admit(at(millis))?)));
         let (said, left_out): (Vec<_>, Vec<_>) = said.unzip();
         assert_eq!(
             said,
@@ -309,9 +309,12 @@ mod tests {
 
     #[test]
     fn a_failure_after_a_while_is_warned_at_once() {
-        let (throttle, begin) = (Throttle::default(), Instant::now());
-        assert_eq!(throttle.admit(begin), Some(0));
-        assert_eq!(throttle.admit(begin + SHORTEST / 2), None);
-        assert_eq!(throttle.admit(begin + SHORTEST / 2 + TROUBLE), Some(1));
+        let (limiter, begin) = (WarnLimiter::default(), Instant::now());
+        assert_eq!(limiter.admit(begin), Some(0));
+        assert_eq!(limiter.admit(begin + MIN_WARN_INTERVAL / 2), None);
+        assert_eq!(
+            limiter.admit(begin + MIN_WARN_INTERVAL / 2 + STREAK_GAP),
+            Some(1)
+        );
     }
 }

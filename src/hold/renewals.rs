@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use self::runtime_schedule::RuntimeSchedule;
 use crate::base::error::LostReason;
 use crate::base::events;
-use crate::base::events::Throttle;
+use crate::base::events::WarnLimiter;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep_until;
 use crate::hold::hold::Hold;
@@ -40,7 +40,7 @@ pub(crate) struct RenewalSchedule {
     response_timeout: Duration,
     generation: watch::Receiver<u64>,
     /// Selects the failures that are warned of.
-    failures: Throttle,
+    failures: WarnLimiter,
     /// The instant from which the parts of the time between two renewals are counted.
     epoch: Instant,
     runtimes: Mutex<Vec<RuntimeSchedule>>,
@@ -62,7 +62,7 @@ impl RenewalSchedule {
             queues,
             response_timeout,
             generation,
-            failures: Throttle::default(),
+            failures: WarnLimiter::default(),
             epoch: Instant::now(),
             runtimes: Mutex::default(),
         })

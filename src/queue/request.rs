@@ -14,7 +14,7 @@ use super::grant::Release;
 use super::step::{Answer, Ask, Reply};
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, Failure, LostReason, StoreError};
-use crate::base::events::Throttle;
+use crate::base::events::WarnLimiter;
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
 use crate::base::sync::Mutex;
@@ -40,8 +40,8 @@ pub(super) struct Requests {
     inbox: OnceLock<InboxId>,
     repetitions: Semaphore,
     /// Limits the warnings of failed acquires.
-    failed_acquires: Throttle,
-    failed_releases: Throttle,
+    failed_acquires: WarnLimiter,
+    failed_releases: WarnLimiter,
     pub(super) abandoned: Abandoned,
 }
 
@@ -87,8 +87,8 @@ impl Requests {
             store,
             inbox: OnceLock::new(),
             repetitions: Semaphore::new(REPETITIONS),
-            failed_acquires: Throttle::default(),
-            failed_releases: Throttle::default(),
+            failed_acquires: WarnLimiter::default(),
+            failed_releases: WarnLimiter::default(),
             abandoned: Abandoned::default(),
         }
     }

@@ -14,7 +14,7 @@ use redis::{BasicAuth, ErrorKind, RedisResult, StreamingCredentialsProvider};
 use tokio::sync::watch;
 
 use crate::base::backoff::Backoff;
-use crate::base::events::{self, Throttle};
+use crate::base::events::{self, WarnLimiter};
 use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, sleep, timeout};
 
@@ -40,7 +40,7 @@ struct Inner {
     provider: Box<dyn StreamingCredentialsProvider>,
     /// The credentials that were given last.
     latest: Mutex<Option<BasicAuth>>,
-    warnings: Throttle,
+    warnings: WarnLimiter,
 }
 
 impl Credentials {
@@ -48,7 +48,7 @@ impl Credentials {
         Self(Arc::new(Inner {
             provider: Box::new(provider),
             latest: Mutex::default(),
-            warnings: Throttle::default(),
+            warnings: WarnLimiter::default(),
         }))
     }
 

@@ -27,7 +27,7 @@ use super::source::{Source, open_messages};
 use crate::base::background::AbortOnDrop;
 use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;
-use crate::base::events::{self, Throttle};
+use crate::base::events::{self, WarnLimiter};
 use crate::base::metrics::Purpose;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
@@ -70,7 +70,7 @@ struct SubscriberContext {
     /// Notified when the subscription must be checked.
     check: Notify,
     /// Selects the failures that are warned of.
-    failures: Throttle,
+    failures: WarnLimiter,
 }
 
 /// A subscriber, which is a task.
@@ -95,7 +95,7 @@ impl Inbox {
             servers,
             connectors,
             check: Notify::default(),
-            failures: Throttle::default(),
+            failures: WarnLimiter::default(),
         };
         Self {
             context: Arc::new(context),
