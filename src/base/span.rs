@@ -132,7 +132,7 @@ impl fmt::Debug for Span {
 }
 
 /// Reports an acquisition until it ends. An acquisition that is dropped before its end counts as cancelled.
-pub(crate) struct Acquisition<'a> {
+pub(crate) struct AcquisitionSpan<'a> {
     keys: &'a [LockKey],
     mode: Mode,
     since: Instant,
@@ -140,7 +140,7 @@ pub(crate) struct Acquisition<'a> {
     outcome: &'static str,
 }
 
-impl<'a> Acquisition<'a> {
+impl<'a> AcquisitionSpan<'a> {
     /// Begins the report of an acquisition of these keys.
     pub(crate) fn begin(keys: &'a [LockKey], mode: Mode, since: Instant) -> Self {
         for key in keys {
@@ -181,7 +181,7 @@ impl<'a> Acquisition<'a> {
     }
 }
 
-impl Drop for Acquisition<'_> {
+impl Drop for AcquisitionSpan<'_> {
     fn drop(&mut self) {
         self.span.end(self.outcome);
         for key in self.keys {

@@ -11,7 +11,7 @@ use super::{Engine, present_runtime};
 use crate::base::error::LockError;
 use crate::base::key::{Keys, LockKey};
 use crate::base::options::{Mode, Retry, Terms, WaitLimit};
-use crate::base::span::Acquisition;
+use crate::base::span::AcquisitionSpan;
 use crate::base::timer::timeout;
 use crate::hold::depth::EntryKind;
 use crate::hold::entry::Entry;
@@ -70,7 +70,7 @@ impl Engine {
             self.put_vacant_last(&mut keys);
         }
         let since = Instant::now();
-        let mut acquisition = Acquisition::begin(&keys, terms.mode, since);
+        let mut acquisition = AcquisitionSpan::begin(&keys, terms.mode, since);
         let mut acquiring = AcquiringAll::new(&self, entry, terms, runtime, since, keys.len());
         let acquired = if acquisition.span().is_open() {
             // Boxed, because a future that is moved into another future is copied.
