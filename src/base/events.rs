@@ -15,7 +15,7 @@ use crate::base::error::{LockError, LostReason, StoreError};
 use crate::base::holder::Holder;
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
-use crate::base::metrics::{self, Purpose, RenewalOutcome, Via};
+use crate::base::metrics::{self, HandoffPath, Purpose, RenewalOutcome};
 use crate::base::sync::Mutex;
 
 const TARGET: &str = "reentry";
@@ -30,7 +30,13 @@ fn chain(error: &StoreError) -> String {
 }
 
 /// Reports an acquisition by a caller that has been waiting since `since`.
-pub(crate) fn acquired(key: &LockKey, hold: HoldId, token: FencingToken, via: Via, since: Instant) {
+pub(crate) fn acquired(
+    key: &LockKey,
+    hold: HoldId,
+    token: FencingToken,
+    via: HandoffPath,
+    since: Instant,
+) {
     metrics::hold_began(key.class(), via);
     let waited = || since.elapsed();
     debug!(target: TARGET, key = key.as_str(), %hold, token = token.0, waited = ?waited(), "acquired");

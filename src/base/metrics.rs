@@ -153,7 +153,7 @@ impl Stopwatch {
 /// How a lock was handed to its holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
-pub(crate) enum Via {
+pub(crate) enum HandoffPath {
     /// The lock was free when it was requested.
     Request,
     /// Another call graph of this process handed the lock over in memory.
@@ -164,7 +164,7 @@ pub(crate) enum Via {
     Heartbeat,
 }
 
-impl Via {
+impl HandoffPath {
     /// The label. `None` if nothing was handed off.
     fn label(self) -> Option<&'static str> {
         match self {
@@ -205,7 +205,7 @@ pub(crate) fn acquisition_ended(class: &Class, mode: Mode, outcome: &'static str
     record(&WAIT, Some(class), labels, waited);
 }
 
-pub(crate) fn hold_began(class: &Class, via: Via) {
+pub(crate) fn hold_began(class: &Class, via: HandoffPath) {
     record(&HOLDS, Some(class), &[], || 1.0);
     if let Some(via) = via.label() {
         count(&HANDOFFS, Some(class), &[("via", via)]);

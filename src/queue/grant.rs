@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::id::{FencingToken, HoldId};
-use crate::base::metrics::Via;
+use crate::base::metrics::HandoffPath;
 use crate::base::options::Mode;
 use crate::base::time::LeaseTimes;
 use crate::store::{End, Leftovers, StoreTime, TOMBSTONE_LIFE};
@@ -31,7 +31,7 @@ pub(crate) struct Grant {
     /// The generation before the request that last confirmed the hold.
     pub(crate) generation: u64,
     /// The way in which the lock came to the caller that enters it.
-    pub(crate) via: Via,
+    pub(crate) via: HandoffPath,
 }
 
 /// The known depth in the store.
@@ -62,7 +62,7 @@ impl Grant {
 
     /// Sets the generation before the request. A lock that was handed off in memory keeps its earlier one.
     pub(super) fn requested_after(&mut self, generation: u64) {
-        if self.via != Via::Memory {
+        if self.via != HandoffPath::Memory {
             self.generation = generation;
         }
     }

@@ -9,7 +9,7 @@ use super::grant::{Grant, Release, StoredDepth, TokenSeries};
 use super::step::{Answer, Reply, Wish, unanswered};
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::HoldId;
-use crate::base::metrics::Via;
+use crate::base::metrics::HandoffPath;
 use crate::base::options::Mode;
 use crate::base::time::{Grace, LeaseTimes, deadline};
 use crate::store::{AcquireReply, HandoffMessage, StoreTime};
@@ -70,9 +70,9 @@ pub(super) struct RequestInFlight {
 
 impl RequestInFlight {
     /// The way in which a waiter learns of a lock that the answer, or the message before it, has brought.
-    pub(super) fn via(&self, told: Via) -> Via {
-        if self.in_time && told == Via::Request {
-            Via::Heartbeat
+    pub(super) fn via(&self, told: HandoffPath) -> HandoffPath {
+        if self.in_time && told == HandoffPath::Request {
+            HandoffPath::Heartbeat
         } else {
             told
         }
@@ -170,7 +170,13 @@ impl Waiter {
         now: Instant,
     ) -> Outcome {
         if now < deadline(sent, lease, self.grace) {
-            return Outcome::Held(self.grant(tokens, sent, lease, is_contended, Via::Request));
+            return Outcome::Held(self.grant(
+                tokens,
+                sent,
+                lease,
+                is_contended,
+                HandoffPath::Request,
+            ));
         }
         // The server may still hold the lock for the waiter, and only another request can find out for how long.
         self.note_unanswered();
@@ -186,7 +192,7 @@ impl Waiter {
         };
         start.map_or(Outcome::Moved, |start| {
             let tokens = TokenSeries::new(message.token, message.at, now);
-            Outcome::Held(self.grant(tokens, start, message.lease, true, Via::Message))
+            Outcome::Held(self.grant(tokens, start, message.lease, true, HandoffPath::Message))
         })
     }
 
@@ -210,7 +216,7 @@ impl Waiter {
         sent: Instant,
         lease: Duration,
         is_contended: bool,
-        via: Via,
+        via: HandoffPath,
     ) -> Grant {
         // The store sends messages only to holders that have named their inbox.
         let is_told = self.request.entry.is_some_and(|entry| entry.tells);

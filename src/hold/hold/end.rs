@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::{Hold, HoldState};
 use crate::base::error::LostReason;
-use crate::base::metrics::{self, Via};
+use crate::base::metrics::{self, HandoffPath};
 use crate::base::options::Mode;
 use crate::base::span::Span;
 use crate::base::sync::until;
@@ -32,7 +32,7 @@ impl Hold {
                 is_open: lease.lost().is_none(),
                 is_contended: false,
                 generation: lease.generation(),
-                via: Via::Memory,
+                via: HandoffPath::Memory,
             };
             let may_go_on = self.mode == Mode::Exclusive
                 && lease.is_open(generation)
