@@ -18,4 +18,4 @@ pub(crate) mod store_error; // `StoreError`: what became of a request that faile
 pub(crate) mod sync; // a mutex, and the wait for a change by another task
 pub(crate) mod time; // the times of a lease, and the clock of the store
 pub(crate) mod timer; // timers that follow their future from runtime to runtime
-pub(crate) mod written; // the signal that a request was written to its socket
+pub(crate) mod write_signal; // the signal that a request was written to its socket

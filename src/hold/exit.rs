@@ -14,7 +14,7 @@ use crate::base::background::FinishInBackground;
 use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::timer::{Sleep, after, sleep_until};
-use crate::base::written::Written;
+use crate::base::write_signal::WriteSignal;
 use crate::hold::depth::EntryKind;
 use crate::hold::hold::Hold;
 use crate::hold::renewals::RenewalSchedule;
@@ -50,7 +50,7 @@ fn end(
             with_others: hold.group.is_some(),
             ..grant.release()
         };
-        let written = (awaits == Awaits::Writes).then(Written::default);
+        let written = (awaits == Awaits::Writes).then(WriteSignal::default);
         let releasing = queues.release(hold.key(), release, written.clone());
         let of = Arc::clone(hold);
         // An async block would store the future of the release twice.
@@ -114,7 +114,7 @@ struct EndedHold {
     hold: Arc<Hold>,
     release: FinishInBackground<Result<(), LockError>>,
     /// The signal that it was written, if the exit waits for no more.
-    written: Option<Written>,
+    written: Option<WriteSignal>,
 }
 
 impl EndedHold {

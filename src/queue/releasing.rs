@@ -10,7 +10,7 @@ use super::step::Input;
 use crate::base::error::Failure;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::written::Written;
+use crate::base::write_signal::WriteSignal;
 
 impl LocalQueues {
     /// Ends a hold. Fails if the lock turns out to have been lost before. Also fails if it could not be released at all
@@ -22,7 +22,7 @@ impl LocalQueues {
         self: &Arc<Self>,
         key: &LockKey,
         release: Release,
-        written: Option<Written>,
+        written: Option<WriteSignal>,
     ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
         let releasing = Releasing::new(self, key, release.hold);
         async move {

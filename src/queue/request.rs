@@ -19,7 +19,7 @@ use crate::base::id::InboxId;
 use crate::base::key::LockKey;
 use crate::base::sync::Mutex;
 use crate::base::timer::{after, sleep};
-use crate::base::written::Written;
+use crate::base::write_signal::WriteSignal;
 use crate::base::{background, events};
 use crate::store::{
     self, Acquire, AcquireReply, End, Leftovers, Presence, ReleaseRequest, Share, Store,
@@ -156,7 +156,7 @@ impl Requests {
         self: &Arc<Self>,
         key: &LockKey,
         release: &Release,
-        written: Option<Written>,
+        written: Option<WriteSignal>,
         answered: impl FnOnce() + Send,
     ) -> Result<(), Failure> {
         let sent = Instant::now();
@@ -263,7 +263,7 @@ impl Requests {
         key: &LockKey,
         request: &ReleaseRequest,
         release: &Release,
-        written: Option<Written>,
+        written: Option<WriteSignal>,
     ) -> Result<Presence, StoreError> {
         let asked = self.store.ask(store::Release {
             key: key.clone(),

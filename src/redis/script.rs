@@ -7,7 +7,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value, cmd, pipe};
 
 use crate::base::key::slot_of;
-use crate::base::written::Written;
+use crate::base::write_signal::WriteSignal;
 
 /// A script and its SHA-1, under which the server caches it.
 pub(crate) struct Script {
@@ -56,7 +56,7 @@ impl Script {
 pub(crate) struct Call {
     script: &'static Script,
     command: Cmd,
-    written: Option<Written>,
+    written: Option<WriteSignal>,
 }
 
 /// A duration in the unit of the scripts.
@@ -86,11 +86,11 @@ impl Call {
 
     /// Sets the signal that says when the call was written. It is never set if the script may have to be sent in full,
     /// or the connection is not of this crate.
-    pub(crate) fn noting(self, written: Option<Written>) -> Self {
+    pub(crate) fn noting(self, written: Option<WriteSignal>) -> Self {
         Self { written, ..self }
     }
 
-    pub(crate) fn written(&self) -> Option<&Written> {
+    pub(crate) fn written(&self) -> Option<&WriteSignal> {
         self.written.as_ref()
     }
 

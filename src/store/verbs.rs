@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::memory::State;
 use super::redis::batch::Short;
 use super::redis::reply::Unexpected;
-use crate::base::written::Written;
+use crate::base::write_signal::WriteSignal;
 use crate::redis::{Call, Script};
 
 pub(crate) mod acquire;
@@ -67,7 +67,7 @@ pub(crate) trait Verb: Clone + Send + Sync + 'static {
     }
 
     /// The signal that the request was written, if its caller waits for no more.
-    fn written(&self) -> Option<&Written> {
+    fn written(&self) -> Option<&WriteSignal> {
         None
     }
 

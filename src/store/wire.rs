@@ -13,7 +13,7 @@ use super::records::{Holders, Listener};
 use super::verbs::Verb;
 use crate::base::error::{AnswerFuture, Effect, StoreError};
 use crate::base::id::InboxId;
-use crate::base::written::Written;
+use crate::base::write_signal::WriteSignal;
 
 /// The way to an in-memory store. A function that it does not define behaves as without a wire.
 ///
@@ -116,12 +116,12 @@ impl Request {
 pub(super) fn ask<T: Send + 'static>(
     wire: &Arc<dyn Wire>,
     request: Request,
-    written: Option<Written>,
+    written: Option<WriteSignal>,
 ) -> AnswerFuture<T> {
     let name = request.name;
     let mut carried = wire.carry(request);
     let carried = poll_fn(move |cx| {
-        written.iter().for_each(Written::set);
+        written.iter().for_each(WriteSignal::set);
         carried.as_mut().poll(cx)
     });
     Box::pin(async move {

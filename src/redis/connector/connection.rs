@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::base::background::AbortOnDrop;
 use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, timeout_at};
-use crate::base::written::Written;
+use crate::base::write_signal::WriteSignal;
 use crate::redis::confirmer::Confirmer;
 use crate::redis::failure::RUNTIME_ENDED;
 use crate::redis::script::{Call, SendMode};
@@ -111,7 +111,7 @@ async fn await_response<T>(
 async fn note_write<T>(
     mut response: Pin<&mut impl Future<Output = T>>,
     writes: &Writes,
-    written: &Written,
+    written: &WriteSignal,
 ) -> T {
     let mut is_handed_over = false;
     let mut write = pin!(writes.until_written(writes.polls()));

@@ -9,7 +9,7 @@ use super::names::{Entries, Field};
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
-use crate::base::written::Written;
+use crate::base::write_signal::WriteSignal;
 use crate::redis::{Call, Script};
 
 /// A request in the form in which it travels with others. It is an acquire of a lock that is free, or a release of a
@@ -20,7 +20,7 @@ pub(crate) struct Short {
     pub(crate) hold: HoldId,
     pub(crate) wish: ShortWish,
     /// The signal that it was written, if its caller waits for no more.
-    pub(crate) written: Option<Written>,
+    pub(crate) written: Option<WriteSignal>,
 }
 
 /// The purpose of a short request.

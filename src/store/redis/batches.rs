@@ -24,7 +24,7 @@ use super::batch::{self, MOST, RELEASED, Short};
 use crate::base::background::AbortOnDrop;
 use crate::base::error::{Effect, StoreError};
 use crate::base::sync::{Mutex, after_others};
-use crate::base::written::{Deliverer, Written};
+use crate::base::write_signal::{Deliverer, WriteSignal};
 use crate::redis::Servers;
 use crate::redis::failure::{RUNTIME_ENDED, may_be_about_one_key};
 use crate::store::verbs::Verb;
@@ -207,7 +207,7 @@ impl Collector {
         let count = batch.len();
         let releases = batch.iter().filter(|it| it.request.is_release()).count();
         let waits = |it: &Collected| it.deliverer.is_some();
-        let written = batch.iter().any(waits).then(Written::default);
+        let written = batch.iter().any(waits).then(WriteSignal::default);
         let call = batch::call(batch.iter().map(|it| &it.request)).noting(written.clone());
         let reply = {
             let mut asked = pin!(self.servers.ask(&call));

@@ -7,7 +7,7 @@ use super::{Presence, Verb};
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
-use crate::base::written::Written;
+use crate::base::write_signal::WriteSignal;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::redis::batch::{Short, ShortWish};
@@ -25,7 +25,7 @@ pub(crate) struct Release {
     pub(crate) key: LockKey,
     pub(crate) request: ReleaseRequest,
     /// The signal that it was written, if its caller waits for no more.
-    pub(crate) written: Option<Written>,
+    pub(crate) written: Option<WriteSignal>,
 }
 
 /// The request that ends a hold.
@@ -104,7 +104,7 @@ impl Verb for Release {
         })
     }
 
-    fn written(&self) -> Option<&Written> {
+    fn written(&self) -> Option<&WriteSignal> {
         self.written.as_ref()
     }
 

@@ -15,13 +15,13 @@ use super::sync::Mutex;
 /// Says that a request was written: the server gets it even if this process ends now. Clones are the same signal, which
 /// one task waits for.
 #[derive(Clone, Default)]
-pub(crate) struct Written(Arc<Signal>);
+pub(crate) struct WriteSignal(Arc<SharedSignal>);
 
 #[derive(Default)]
-struct Signal {
+struct SharedSignal {
     is_set: AtomicBool,
     waker: AtomicWaker,
-    rest: Mutex<Rest>,
+    rest: Mutex<AfterWrite>,
 }
 
 /// The work that is left when the answer arrives, which the caller no longer waits for.
@@ -29,7 +29,7 @@ type Work = FinishInBackground<Result<(), LockError>>;
 
 /// Who finishes that work.
 #[derive(Default)]
-enum Rest {
+enum AfterWrite {
     /// A task of its own.
     #[default]
     ByTask,
@@ -37,7 +37,7 @@ enum Rest {
     ByDeliverer(Option<Work>),
 }
 
-impl Written {
+impl WriteSignal {
     /// Sets the signal for the task that is polling the request.
     pub(crate) fn set(&self) {
         self.0.is_set.store(true, Release);
@@ -63,31 +63,31 @@ impl Written {
     pub(crate) fn leave(&self, mut work: Work) {
         // From here on, the answer does not wake the caller.
         work.poll_once();
-        if let Rest::ByDeliverer(left @ None) = &mut *self.0.rest.lock() {
+        if let AfterWrite::ByDeliverer(left @ None) = &mut *self.0.rest.lock() {
             *left = Some(work);
         }
     }
 }
 
-impl fmt::Debug for Written {
+impl fmt::Debug for WriteSignal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Written").field(&self.is_set()).finish()
+        f.debug_tuple("WriteSignal").field(&self.is_set()).finish()
     }
 }
 
 /// Delivers the answer to a request whose caller waits until it is written. When it is dropped, the answer was delivered,
 /// or there will be none.
-pub(crate) struct Deliverer(Written);
+pub(crate) struct Deliverer(WriteSignal);
 
 impl Deliverer {
-    pub(crate) fn new(written: &Written) -> Self {
+    pub(crate) fn new(written: &WriteSignal) -> Self {
         Self(written.clone())
     }
 
     /// Sets the signal, and wakes the task that waits for it.
     pub(crate) fn set(&self) {
-        let Signal { waker, rest, .. } = &*self.0.0;
-        *rest.lock() = Rest::ByDeliverer(None);
+        let SharedSignal { waker, rest, .. } = &*self.0.0;
+        *rest.lock() = AfterWrite::ByDeliverer(None);
         self.0.set();
         waker.wake();
     }
@@ -96,7 +96,7 @@ impl Deliverer {
 impl Drop for Deliverer {
     fn drop(&mut self) {
         let rest = mem::take(&mut *self.0.0.rest.lock());
-        if let Rest::ByDeliverer(Some(mut work)) = rest {
+        if let AfterWrite::ByDeliverer(Some(mut work)) = rest {
             work.poll_once();
         }
     }
