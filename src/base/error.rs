@@ -7,7 +7,7 @@ pub use crate::base::holder::Blocked;
 use crate::base::holder::Holder;
 use crate::base::shown::Shown;
 pub use crate::base::store_error::StoreError;
-pub(crate) use crate::base::store_error::{AnswerFuture, Effect, Mistake};
+pub(crate) use crate::base::store_error::{Effect, Mistake, StoreFuture};
 
 /// The reason why a lock could not be acquired, kept or found.
 ///

@@ -31,7 +31,7 @@ use crate::base::shown::Shown;
 pub struct StoreError(Arc<StoreFault>);
 
 /// The future of a store's response to one request.
-pub(crate) type AnswerFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
+pub(crate) type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send>>;
 
 #[derive(Debug)]
 struct StoreFault {

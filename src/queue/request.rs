@@ -61,8 +61,8 @@ enum Caller {
 }
 
 enum Replying {
-    Acquire(store::AnswerFuture<AcquireReply>),
-    Share(store::AnswerFuture<Vec<AcquireReply>>),
+    Acquire(store::StoreFuture<AcquireReply>),
+    Share(store::StoreFuture<Vec<AcquireReply>>),
 }
 
 impl Replying {

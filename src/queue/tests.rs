@@ -25,7 +25,7 @@ use crate::base::key::LockKey;
 use crate::base::sync::Mutex;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Acquire, AcquireReply, AcquireRequest, AnswerFuture, Listener, Reply, Request, Wire,
+    Acquire, AcquireReply, AcquireRequest, Listener, Reply, Request, StoreFuture, Wire,
 };
 use crate::support::{DEADLINE, eventually};
 use crate::{LockError, Locks};
@@ -62,7 +62,7 @@ impl Counting {
         *self.meanwhile.lock() = Some(Box::new(happens));
     }
 
-    fn carry_acquire(&self, request: Request) -> AnswerFuture<Reply> {
+    fn carry_acquire(&self, request: Request) -> StoreFuture<Reply> {
         let carried = self.store.carry(request);
         self.asked.fetch_add(1, Relaxed);
         let is_slow = self.is_slow.load(Relaxed);
@@ -86,7 +86,7 @@ impl Wire for Counting {
         &self.store
     }
 
-    fn carry(&self, request: Request) -> AnswerFuture<Reply> {
+    fn carry(&self, request: Request) -> StoreFuture<Reply> {
         match request.name() {
             "acquire" => return self.carry_acquire(request),
             "renew" => drop(self.renewed.fetch_add(1, Relaxed)),

@@ -22,7 +22,7 @@ use super::ask_most::{GRACE, ask_most};
 use super::context::Timeouts;
 use super::failure::{connect_error, within};
 use super::source::{Opened, Source, connect};
-use crate::base::error::{AnswerFuture, Effect, StoreError};
+use crate::base::error::{Effect, StoreError, StoreFuture};
 use crate::base::sync::Mutex;
 use crate::base::timer::{sleep, timeout};
 
@@ -185,7 +185,7 @@ impl Source for Sentinels {
         .into()
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts) -> AnswerFuture<Opened> {
+    fn open(self: Arc<Self>, timeouts: Timeouts) -> StoreFuture<Opened> {
         Box::pin(self.open_primary(timeouts))
     }
 

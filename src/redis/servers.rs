@@ -12,7 +12,7 @@ use super::script::Call;
 use super::sentinels::Sentinels;
 use super::source::Source;
 use super::url::{ServerSpec, Topology};
-use crate::base::error::{AnswerFuture, StoreError};
+use crate::base::error::{StoreError, StoreFuture};
 use crate::base::key::slot_of;
 use crate::base::options::Confirmation;
 
@@ -48,7 +48,7 @@ impl Servers {
     }
 
     /// Connects, unless there is a connection.
-    pub(crate) fn connect(&self) -> AnswerFuture<()> {
+    pub(crate) fn connect(&self) -> StoreFuture<()> {
         match self.clone() {
             Self::One(connector) => Box::pin(async move { connector.connection().await.map(drop) }),
             Self::Cluster(cluster) => Box::pin(async move { cluster.connect().await }),
@@ -71,7 +71,7 @@ impl Servers {
         replicas: u32,
         within: Duration,
         generation: u64,
-    ) -> AnswerFuture<Confirmation> {
+    ) -> StoreFuture<Confirmation> {
         let (servers, beside) = (self.clone(), beside.to_owned());
         Box::pin(async move {
             let slot = || slot_of(beside.as_bytes());

@@ -23,7 +23,7 @@ use super::context::Timeouts;
 use super::failure::{connect_error, within};
 use super::writes::{Driving, WatchedSocket, Writes};
 use crate::base::background::AbortOnDrop;
-use crate::base::error::{AnswerFuture, Effect, StoreError};
+use crate::base::error::{Effect, StoreError, StoreFuture};
 use crate::base::process;
 use crate::base::timer::{Elapsed, timeout};
 
@@ -37,10 +37,10 @@ pub(crate) trait Source: Send + Sync {
     fn endpoint(&self) -> Arc<str>;
 
     /// Opens a connection for commands. [`open`] limits the time.
-    fn open(self: Arc<Self>, timeouts: Timeouts) -> AnswerFuture<Opened>;
+    fn open(self: Arc<Self>, timeouts: Timeouts) -> StoreFuture<Opened>;
 
     /// Opens a connection for messages, if there are any.
-    fn open_messages(self: Arc<Self>) -> AnswerFuture<PubSub> {
+    fn open_messages(self: Arc<Self>) -> StoreFuture<PubSub> {
         Box::pin(pending())
     }
 
@@ -86,7 +86,7 @@ pub(crate) async fn open_messages(
 async fn within_connect_timeout<T>(
     source: &Arc<dyn Source>,
     timeouts: Timeouts,
-    opening: AnswerFuture<T>,
+    opening: StoreFuture<T>,
 ) -> Result<T, StoreError> {
     let limit = timeouts.connect;
     timeout(limit, opening).await.unwrap_or_else(|Elapsed| {
@@ -102,14 +102,14 @@ impl Source for Address {
         Arc::clone(&self.endpoint)
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts) -> AnswerFuture<Opened> {
+    fn open(self: Arc<Self>, timeouts: Timeouts) -> StoreFuture<Opened> {
         Box::pin(async move {
             let connected = connect(&self, timeouts.connect).await;
             connected.map_err(|error| connect_error(&self.endpoint, error))
         })
     }
 
-    fn open_messages(self: Arc<Self>) -> AnswerFuture<PubSub> {
+    fn open_messages(self: Arc<Self>) -> StoreFuture<PubSub> {
         Box::pin(async move {
             let connected = connect_for_messages(&self).await;
             connected.map_err(|error| connect_error(&self.endpoint, error))

@@ -13,7 +13,7 @@ use self::state::AddressedMessage;
 pub(crate) use self::state::view::{AskingProcess, View};
 pub(crate) use self::state::{NewLock, State};
 use super::records::{Holders, Listener};
-use crate::base::error::AnswerFuture;
+use crate::base::error::StoreFuture;
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
 
@@ -46,7 +46,7 @@ impl MemoryStore {
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         step: impl FnOnce(&mut State, Instant) -> T + Send + 'static,
-    ) -> AnswerFuture<T> {
+    ) -> StoreFuture<T> {
         let store = self.clone();
         Box::pin(async move {
             // Nothing here ever waits, so a loop around a lock would starve other tasks.

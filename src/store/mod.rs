@@ -47,7 +47,7 @@ pub(crate) use self::verbs::waits::{ClaimVictim, HoldsIn, PublishWait, WaitChang
 pub(crate) use self::verbs::{Presence, Verb};
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) use self::wire::{Reply, Request, Wire};
-pub(crate) use crate::base::error::AnswerFuture;
+pub(crate) use crate::base::error::StoreFuture;
 pub(crate) use crate::base::options::Confirmation;
 pub(crate) use crate::base::time::StoreTime;
 
@@ -76,7 +76,7 @@ pub(crate) enum Store {
 /// Requests.
 impl Store {
     /// Executes a verb.
-    pub(crate) fn ask<V: Verb>(&self, verb: V) -> AnswerFuture<V::Reply> {
+    pub(crate) fn ask<V: Verb>(&self, verb: V) -> StoreFuture<V::Reply> {
         match self {
             Self::Redis(redis) => redis.ask(verb),
             Self::Memory(memory) => memory.ask(move |state, now| verb.apply(state, now)),
@@ -117,7 +117,7 @@ impl Store {
         replicas: u32,
         within: Duration,
         epoch: u64,
-    ) -> AnswerFuture<Confirmation> {
+    ) -> StoreFuture<Confirmation> {
         match self {
             Self::Redis(redis) => {
                 let beside = key.beside();
@@ -197,7 +197,7 @@ impl Store {
     }
 
     /// Connects, unless there is a connection. A request without a connection does the same.
-    pub(crate) fn connect(&self) -> AnswerFuture<()> {
+    pub(crate) fn connect(&self) -> StoreFuture<()> {
         of_kind!(self, redis => redis.connect(), wire => wire.connect(), _ => Box::pin(async { Ok(()) }))
     }
 

@@ -13,7 +13,7 @@ use self::messages::StoreMessages;
 use self::names::TO_ALL;
 use super::records::{Holders, Listener};
 use super::verbs::Verb;
-use crate::base::error::{AnswerFuture, Effect, Mistake, StoreError};
+use crate::base::error::{Effect, Mistake, StoreError, StoreFuture};
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
 use crate::base::process::{FORKED, ProcessId};
@@ -106,7 +106,7 @@ impl RedisStore {
         Err(error.with_mistake(Some(Mistake::Other)))
     }
 
-    pub(crate) fn connect(&self) -> AnswerFuture<()> {
+    pub(crate) fn connect(&self) -> StoreFuture<()> {
         match self.unless_forked("connect") {
             Ok(()) => self.servers.connect(),
             Err(error) => Box::pin(ready(Err(error))),
@@ -114,7 +114,7 @@ impl RedisStore {
     }
 
     /// Executes a verb.
-    pub(crate) fn ask<V: Verb>(&self, verb: V) -> AnswerFuture<V::Reply> {
+    pub(crate) fn ask<V: Verb>(&self, verb: V) -> StoreFuture<V::Reply> {
         if let Err(error) = self.unless_forked(V::lua().verb()) {
             return Box::pin(ready(Err(error)));
         }

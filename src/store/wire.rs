@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::memory::{MemoryStore, State};
 use super::records::{Holders, Listener};
 use super::verbs::Verb;
-use crate::base::error::{AnswerFuture, Effect, StoreError};
+use crate::base::error::{Effect, StoreError, StoreFuture};
 use crate::base::id::InboxId;
 use crate::base::write_signal::WriteSignal;
 
@@ -23,9 +23,9 @@ pub(crate) trait Wire: Send + Sync {
     fn store(&self) -> &MemoryStore;
 
     /// Carries a request to the store, and the reply back.
-    fn carry(&self, request: Request) -> AnswerFuture<Reply>;
+    fn carry(&self, request: Request) -> StoreFuture<Reply>;
 
-    fn connect(&self) -> AnswerFuture<()> {
+    fn connect(&self) -> StoreFuture<()> {
         Box::pin(async { Ok(()) })
     }
 
@@ -117,7 +117,7 @@ pub(super) fn ask<T: Send + 'static>(
     wire: &Arc<dyn Wire>,
     request: Request,
     written: Option<WriteSignal>,
-) -> AnswerFuture<T> {
+) -> StoreFuture<T> {
     let name = request.name;
     let mut carried = wire.carry(request);
     let carried = poll_fn(move |cx| {
@@ -146,7 +146,7 @@ impl MemoryStore {
     }
 
     /// Executes a request when the future is first polled.
-    pub(crate) fn carry(&self, request: Request) -> AnswerFuture<Reply> {
+    pub(crate) fn carry(&self, request: Request) -> StoreFuture<Reply> {
         self.ask(move |state, now| (request.step)(state, now))
     }
 }

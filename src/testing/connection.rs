@@ -12,7 +12,7 @@ use super::host::Host;
 use super::wire::ProcessWire;
 use crate::base::id::InboxId;
 use crate::redis::Timeouts;
-use crate::store::{self, AnswerFuture, Holders, Listener, MemoryStore, Reply, Request};
+use crate::store::{self, Holders, Listener, MemoryStore, Reply, Request, StoreFuture};
 
 pub(super) struct ProcessConnection(Arc<ProcessWire>);
 
@@ -31,7 +31,7 @@ impl store::Wire for ProcessConnection {
         &self.0.host.store
     }
 
-    fn carry(&self, request: Request) -> AnswerFuture<Reply> {
+    fn carry(&self, request: Request) -> StoreFuture<Reply> {
         let wire = Arc::clone(&self.0);
         Box::pin(async move {
             // Without failures nothing here waits, so a loop around a lock would starve other tasks.
@@ -40,7 +40,7 @@ impl store::Wire for ProcessConnection {
         })
     }
 
-    fn connect(&self) -> AnswerFuture<()> {
+    fn connect(&self) -> StoreFuture<()> {
         let wire = Arc::clone(&self.0);
         Box::pin(async move { wire.connected().await.map(drop) })
     }

@@ -17,9 +17,9 @@ use crate::base::process::ProcessId;
 use crate::redis::Script;
 use crate::store::verbs::described::Describe;
 use crate::store::{
-    Acquire, AcquireRequest, AnswerFuture, ClaimVictim, DepthChange, End, ForceRelease, HoldsIn,
-    Inspect, Keep, Leftovers, PublishWait, QueueEntry, QueueLength, ReleaseRequest, Renew, Seen,
-    SetDepth, Share, ShareRequest, StoreTime, Verb, WaitChange, WaitsOf,
+    Acquire, AcquireRequest, ClaimVictim, DepthChange, End, ForceRelease, HoldsIn, Inspect, Keep,
+    Leftovers, PublishWait, QueueEntry, QueueLength, ReleaseRequest, Renew, Seen, SetDepth, Share,
+    ShareRequest, StoreFuture, StoreTime, Verb, WaitChange, WaitsOf,
 };
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -55,7 +55,7 @@ pub(super) struct Sending {
     pub(super) script: &'static Script,
     /// Whether it may travel in a batch.
     pub(super) is_short: bool,
-    pub(super) answer: AnswerFuture<()>,
+    pub(super) answer: StoreFuture<()>,
 }
 
 impl Cast {

@@ -20,7 +20,7 @@ use super::wire::Wire;
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
-use crate::store::{self, AnswerFuture, Holders, Listener, MemoryStore, Reply, Request};
+use crate::store::{self, Holders, Listener, MemoryStore, Reply, Request, StoreFuture};
 
 /// The crate's store in one process.
 #[derive(Clone)]
@@ -218,7 +218,7 @@ impl store::Wire for Link {
         self.0.wire.server.store()
     }
 
-    fn carry(&self, request: Request) -> AnswerFuture<Reply> {
+    fn carry(&self, request: Request) -> StoreFuture<Reply> {
         let connection = Arc::clone(&self.0);
         // It is sent at the first poll, and is in flight from then on, whether or not a caller waits for it.
         Box::pin(async move {

@@ -10,7 +10,7 @@ use deadpool_redis::{Connection, Pool, PoolError};
 
 use super::{Backend, LocksBuilder};
 use crate::api::locks::Locks;
-use crate::base::error::{AnswerFuture, Effect, StoreError};
+use crate::base::error::{Effect, StoreError, StoreFuture};
 use crate::redis::Timeouts;
 use crate::redis::failure::connect_error;
 use crate::redis::source::{Opened, Source};
@@ -44,7 +44,7 @@ impl Source for Pooled {
         Arc::from("the given pool")
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts) -> AnswerFuture<Opened> {
+    fn open(self: Arc<Self>, timeouts: Timeouts) -> StoreFuture<Opened> {
         Box::pin(async move {
             let endpoint = self.endpoint();
             let failed =

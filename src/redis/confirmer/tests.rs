@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use futures_util::future::join_all;
 
 use super::*;
-use crate::base::error::{AnswerFuture, Effect};
+use crate::base::error::{Effect, StoreFuture};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -21,7 +21,7 @@ impl Source for Full {
         "here".into()
     }
 
-    fn open(self: Arc<Self>, _: Timeouts) -> AnswerFuture<Opened> {
+    fn open(self: Arc<Self>, _: Timeouts) -> StoreFuture<Opened> {
         self.0.fetch_add(1, Relaxed);
         let endpoint = self.endpoint();
         let error = StoreError::new("connect", &endpoint, Effect::TurnedAway, "it is full");

@@ -16,7 +16,7 @@ use crate::store::redis::names::Field;
 use crate::store::redis::reply;
 use crate::store::redis::reply::Unexpected;
 #[cfg(test)]
-use crate::store::{AnswerFuture, Store};
+use crate::store::{Store, StoreFuture};
 
 /// Ends a hold, whether it is in the lock or in the queue, or an unanswered acquire may still put it there. The first in
 /// the queue enter if there is room now.
@@ -157,7 +157,7 @@ impl Release {
 #[cfg(test)]
 impl Store {
     /// Ends a hold.
-    pub(crate) fn release(&self, key: &LockKey, request: ReleaseRequest) -> AnswerFuture<Presence> {
+    pub(crate) fn release(&self, key: &LockKey, request: ReleaseRequest) -> StoreFuture<Presence> {
         self.ask(Release::new(key.clone(), request))
     }
 }

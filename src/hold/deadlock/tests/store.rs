@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::base::id::HoldId;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
-use crate::store::{AnswerFuture, MemoryStore, Reply, Request, WaitsOf, Wire};
+use crate::store::{MemoryStore, Reply, Request, StoreFuture, WaitsOf, Wire};
 use crate::{Locks, LocksBuilder};
 
 /// The number of requests of each kind.
@@ -87,7 +87,7 @@ impl Wire for Watched {
     }
 
     /// It is in flight from the first poll on, whether or not a caller waits for it.
-    fn carry(&self, request: Request) -> AnswerFuture<Reply> {
+    fn carry(&self, request: Request) -> StoreFuture<Reply> {
         let (name, carried) = (request.name(), self.store.carry(request));
         match self.asked.lock().count(name) {
             Some(count) => *count += 1,

@@ -9,7 +9,7 @@ use crate::StoreError;
 use crate::base::error::Effect;
 use crate::base::timer::sleep;
 use crate::store::memory::MemoryStore;
-use crate::store::{AnswerFuture, Renew, Reply, Request, Wire};
+use crate::store::{Renew, Reply, Request, StoreFuture, Wire};
 
 const TENTH: Duration = Duration::from_millis(100);
 
@@ -92,7 +92,7 @@ impl Wire for Counting {
         &self.store
     }
 
-    fn carry(&self, request: Request) -> AnswerFuture<Reply> {
+    fn carry(&self, request: Request) -> StoreFuture<Reply> {
         let carried = self.store.carry(request.clone());
         match request.name() {
             "acquire" if self.is_cut.load(Relaxed) => self.disconnect(),

@@ -9,7 +9,7 @@ use super::*;
 use crate::base::error::Effect;
 use crate::base::timer::{sleep, timeout};
 use crate::store::memory::MemoryStore;
-use crate::store::{AnswerFuture, Reply, Request, Wire};
+use crate::store::{Reply, Request, StoreFuture, Wire};
 use crate::{LockGuard, StoreError};
 
 /// The number of renewals that the store answers per second.
@@ -72,7 +72,7 @@ impl Wire for Slow {
         &self.store
     }
 
-    fn carry(&self, request: Request) -> AnswerFuture<Reply> {
+    fn carry(&self, request: Request) -> StoreFuture<Reply> {
         let carried = self.store.carry(request.clone());
         if request.name() != "renew" {
             return carried;
