@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::metrics::Classifier;
-use crate::base::options::{Queueing, Terms};
+use crate::base::options::{QueueOptions, Terms};
 use crate::base::time::Grace;
 use crate::redis::Login;
 #[cfg(any(test, feature = "test-util"))]
@@ -51,7 +51,7 @@ pub struct LocksBuilder {
     name: Option<Arc<str>>,
     pub(super) terms: Terms,
     pub(super) confirm: Option<(u32, Duration)>,
-    pub(super) queueing: Queueing,
+    pub(super) queueing: QueueOptions,
     pub(super) inside: Vec<Enclosing>,
     connect_timeout: Option<Duration>,
     response_timeout: Option<Duration>,
@@ -78,7 +78,7 @@ impl LocksBuilder {
             name: None,
             terms: Terms::default(),
             confirm: None,
-            queueing: Queueing::default(),
+            queueing: QueueOptions::default(),
             inside: Vec::new(),
             connect_timeout: None,
             response_timeout: None,

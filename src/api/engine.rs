@@ -12,7 +12,7 @@ use crate::base::error::{LockError, StoreError};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::metrics::{self, Classifier};
-use crate::base::options::{Queueing, Terms, WaitLimit};
+use crate::base::options::{QueueOptions, Terms, WaitLimit};
 use crate::hold::deadlock::{Searches, Waiting};
 use crate::hold::hold::Hold;
 use crate::hold::renewals::RenewalSchedule;
@@ -41,7 +41,7 @@ pub(crate) struct Setup {
     /// The options with which a request begins.
     pub(crate) defaults: Terms,
     pub(crate) response_timeout: Duration,
-    pub(crate) queueing: Queueing,
+    pub(crate) queueing: QueueOptions,
     /// The holds that enclose the whole process.
     pub(crate) inside: Vec<Enclosing>,
     pub(crate) class: Classifier,

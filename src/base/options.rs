@@ -10,7 +10,7 @@ use crate::base::time::Grace;
 
 /// The options of the queues of one `Locks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Queueing {
+pub(crate) struct QueueOptions {
     /// The longest interval between two requests of a waiter, if there are no failures.
     pub(crate) heartbeat: Duration,
     /// How many consecutive times a lock moves from one local waiter to the next while another process waits.
@@ -19,7 +19,7 @@ pub(crate) struct Queueing {
     pub(crate) outage: Duration,
 }
 
-impl Default for Queueing {
+impl Default for QueueOptions {
     fn default() -> Self {
         Self {
             heartbeat: Duration::from_secs(1),
@@ -29,7 +29,7 @@ impl Default for Queueing {
     }
 }
 
-impl Queueing {
+impl QueueOptions {
     pub(crate) fn check(self) -> Result<(), LockError> {
         let (outage, shortest) = (self.outage, 2 * self.heartbeat);
         if outage < shortest {

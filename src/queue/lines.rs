@@ -18,11 +18,11 @@ use super::step::Action;
 use super::waiter::Waiter;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::options::{Mode, Queueing};
+use crate::base::options::{Mode, QueueOptions};
 
 /// The local queues of all keys that are held or waited for.
 pub(super) struct Lines {
-    queueing: Queueing,
+    queueing: QueueOptions,
     pub(super) of: HashMap<LockKey, Slot, RandomState>,
     /// The actions of one step at a time.
     actions: Vec<Action>,
@@ -36,7 +36,7 @@ pub(super) enum Slot {
 }
 
 impl Lines {
-    pub(super) fn new(queueing: Queueing) -> Self {
+    pub(super) fn new(queueing: QueueOptions) -> Self {
         Self {
             queueing,
             of: HashMap::default(),
@@ -256,7 +256,7 @@ impl Alone {
 
     /// Returns the local queue for the time after another caller joins. The driver continues with the request in
     /// flight. The caller that has sent it is woken: from now on it waits like any other.
-    fn line(&mut self, queueing: Queueing, effects: &mut Effects) -> Line {
+    fn line(&mut self, queueing: QueueOptions, effects: &mut Effects) -> Line {
         match self {
             Self::Held {
                 hold,

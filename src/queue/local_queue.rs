@@ -13,7 +13,7 @@ use super::step::{Action, Answer, Heard, Input, Refusal};
 use super::waiter::{Outcome, RequestInFlight, Stage, Waiter};
 use crate::base::backoff::Backoff;
 use crate::base::id::HoldId;
-use crate::base::options::{Mode, Queueing};
+use crate::base::options::{Mode, QueueOptions};
 use crate::store::HandoffMessage;
 
 /// The time after the reported end of a lease at which the lock is free.
@@ -41,7 +41,7 @@ use self::waiters::Waiters;
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(super) struct LocalQueue {
-    queueing: Queueing,
+    queueing: QueueOptions,
     waiters: Waiters,
     holders: Holders,
     flight: Option<RequestInFlight>,
@@ -67,7 +67,7 @@ pub(super) struct LocalQueue {
 }
 
 impl LocalQueue {
-    pub(super) fn new(queueing: Queueing) -> Self {
+    pub(super) fn new(queueing: QueueOptions) -> Self {
         Self {
             queueing,
             waiters: Waiters::default(),

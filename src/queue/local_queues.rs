@@ -17,7 +17,7 @@ use super::request::Requests;
 use super::step::{Action, Answer, Input, Refusal, Reply, unanswered};
 use crate::base::in_flight::InFlightCount;
 use crate::base::key::LockKey;
-use crate::base::options::Queueing;
+use crate::base::options::QueueOptions;
 use crate::base::sync::Mutex;
 use crate::base::{background, events};
 use crate::store::Store;
@@ -25,7 +25,7 @@ use crate::store::Store;
 /// The local queues of one `Locks`.
 pub(crate) struct LocalQueues {
     pub(super) requests: Arc<Requests>,
-    pub(super) queueing: Queueing,
+    pub(super) queueing: QueueOptions,
     pub(super) lines: Mutex<Lines>,
     pub(super) watched: Watched,
     in_flight: InFlightCount,
@@ -33,7 +33,7 @@ pub(crate) struct LocalQueues {
 }
 
 impl LocalQueues {
-    pub(crate) fn new(store: Arc<Store>, queueing: Queueing) -> Arc<Self> {
+    pub(crate) fn new(store: Arc<Store>, queueing: QueueOptions) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             requests: Arc::new(Requests::new(store)),
             queueing,

@@ -20,7 +20,7 @@ use super::step::{Input, Refusal, Wish};
 use super::waiter::Waiter;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::options::Queueing;
+use crate::base::options::QueueOptions;
 use crate::base::timer::require_timers;
 
 /// Waits for a lock in the local queue. Dropping it leaves the queue, and undoes whatever the store may have granted by
@@ -89,7 +89,7 @@ impl<'q> Wait<'q> {
 
     fn patience(&self) -> Option<Patience> {
         let (since, limit) = self.span?;
-        let report_after = Queueing::reports_after(self.wish.request.ttl);
+        let report_after = QueueOptions::reports_after(self.wish.request.ttl);
         Some(Patience::new(since, limit, report_after))
     }
 

@@ -11,7 +11,7 @@ use super::config::{Config, ticks};
 use super::hold::{Hold, Holds, Token};
 use super::message::{Acquired, Answer, Message};
 use crate::base::id::{FencingToken, HoldId, InboxId};
-use crate::base::options::Queueing;
+use crate::base::options::QueueOptions;
 use crate::queue::waiter::{Stage, Waiter};
 use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, StoreTime};
 
@@ -39,7 +39,7 @@ static INBOX: LazyLock<InboxId> = LazyLock::new(InboxId::new);
 
 /// A process that receives messages.
 pub(crate) fn new(config: &Config) -> LocalQueue {
-    let mut queue = LocalQueue::new(Queueing {
+    let mut queue = LocalQueue::new(QueueOptions {
         heartbeat: TICK,
         turns: config.turns.into(),
         outage: Duration::MAX,

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{Holders, LocalQueue, Waiter};
 use crate::base::id::HoldId;
-use crate::base::options::{Mode, Queueing};
+use crate::base::options::{Mode, QueueOptions};
 use crate::base::timer::after;
 use crate::queue::grant::Grant;
 use crate::queue::step::{Action, Heard};
@@ -87,7 +87,7 @@ impl LocalQueue {
 
 impl LocalQueue {
     /// Creates the queue in which one caller has sent a request, and no other has joined.
-    pub(in crate::queue) fn asking(queueing: Queueing, waiter: Waiter) -> Self {
+    pub(in crate::queue) fn asking(queueing: QueueOptions, waiter: Waiter) -> Self {
         let (mut queue, mut sent) = (Self::new(queueing), Vec::new());
         queue.join(waiter, &mut sent);
         queue.go_on(Instant::now(), &mut sent);
@@ -96,7 +96,7 @@ impl LocalQueue {
 
     /// Creates the queue in which a hold has the lock, after this number of hand-offs in a row, and no caller wants it.
     pub(in crate::queue) fn held(
-        queueing: Queueing,
+        queueing: QueueOptions,
         (hold, mode): (HoldId, Mode),
         handoffs: u32,
         is_contended: bool,

@@ -3,7 +3,7 @@
 use tokio::runtime::Handle;
 
 use super::*;
-use crate::base::options::{Queueing, Terms};
+use crate::base::options::{QueueOptions, Terms};
 use crate::queue::step::Input;
 use crate::queue::{Grant, LocalQueues};
 use crate::store::Store;
@@ -17,7 +17,7 @@ struct OneKey {
 impl OneKey {
     fn over(process: &Process) -> Result<Self, LockError> {
         let store = Arc::new(Store::Behind(Arc::clone(&process.store) as Arc<dyn Wire>));
-        let queues = LocalQueues::new(store, Queueing::default());
+        let queues = LocalQueues::new(store, QueueOptions::default());
         let key = LockKey::new("", KEY)?;
         Ok(Self { queues, key })
     }

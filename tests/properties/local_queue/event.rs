@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use crate::base::error::Effect;
-use crate::base::options::Queueing;
+use crate::base::options::QueueOptions;
 
 /// The possible events. A number selects one of the values to which the event can apply.
 #[derive(Clone, Copy, Debug)]
@@ -80,8 +80,8 @@ pub(super) fn any_event() -> impl Strategy<Value = Event> {
     ]
 }
 
-pub(super) fn any_queueing() -> impl Strategy<Value = Queueing> {
-    prop::sample::select(vec![0, 1, 16]).prop_map(|turns| Queueing {
+pub(super) fn any_queueing() -> impl Strategy<Value = QueueOptions> {
+    prop::sample::select(vec![0, 1, 16]).prop_map(|turns| QueueOptions {
         heartbeat: Duration::from_secs(1),
         turns,
         outage: Duration::MAX,

@@ -9,7 +9,7 @@ use super::request::Request;
 use super::store::Store;
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::{HoldId, InboxId};
-use crate::base::options::{Mode, Queueing};
+use crate::base::options::{Mode, QueueOptions};
 use crate::base::time::deadline;
 use crate::queue::grant::Grant;
 use crate::queue::grant::Release;
@@ -75,7 +75,7 @@ impl Record {
 /// The machine, the store, and a shell between them.
 #[derive(Debug)]
 pub(super) struct Shell {
-    pub(super) queueing: Queueing,
+    pub(super) queueing: QueueOptions,
     pub(super) inbox: InboxId,
     pub(super) machine: LocalQueue,
     pub(super) store: Store,
@@ -92,7 +92,7 @@ pub(super) struct Shell {
 }
 
 impl Shell {
-    pub(super) fn new(queueing: Queueing) -> Self {
+    pub(super) fn new(queueing: QueueOptions) -> Self {
         let now = Instant::now();
         Self {
             queueing,
