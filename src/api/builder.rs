@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::metrics::Classifier;
-use crate::base::options::{QueueOptions, Terms};
+use crate::base::options::{LockOptions, QueueOptions};
 use crate::base::time::Grace;
 use crate::redis::Login;
 #[cfg(any(test, feature = "test-util"))]
@@ -49,7 +49,7 @@ pub struct LocksBuilder {
     login: Login,
     prefix: String,
     name: Option<Arc<str>>,
-    pub(super) terms: Terms,
+    pub(super) terms: LockOptions,
     pub(super) confirm: Option<(u32, Duration)>,
     pub(super) queueing: QueueOptions,
     pub(super) inside: Vec<Enclosing>,
@@ -76,7 +76,7 @@ impl LocksBuilder {
             login: Login::default(),
             prefix: String::new(),
             name: None,
-            terms: Terms::default(),
+            terms: LockOptions::default(),
             confirm: None,
             queueing: QueueOptions::default(),
             inside: Vec::new(),

@@ -12,7 +12,7 @@ use crate::base::error::{LockError, StoreError};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::metrics::{self, Classifier};
-use crate::base::options::{QueueOptions, Terms, WaitLimit};
+use crate::base::options::{LockOptions, QueueOptions, WaitLimit};
 use crate::hold::deadlock::{Searches, Waiting};
 use crate::hold::hold::Hold;
 use crate::hold::renewals::RenewalSchedule;
@@ -39,7 +39,7 @@ pub(crate) struct Engine {
 pub(crate) struct Setup {
     pub(crate) prefix: String,
     /// The options with which a request begins.
-    pub(crate) defaults: Terms,
+    pub(crate) defaults: LockOptions,
     pub(crate) response_timeout: Duration,
     pub(crate) queueing: QueueOptions,
     /// The holds that enclose the whole process.
@@ -69,7 +69,7 @@ impl Engine {
         &self.id
     }
 
-    pub(super) fn defaults(&self) -> Terms {
+    pub(super) fn defaults(&self) -> LockOptions {
         self.setup.defaults
     }
 
@@ -144,7 +144,7 @@ impl Engine {
         key: &'a LockKey,
         hold: HoldId,
         has: &'a [Arc<Hold>],
-        terms: Terms,
+        terms: LockOptions,
         runtime: &'a Handle,
     ) -> Waiting<'a> {
         let queues = self.renewals.queues();
@@ -168,7 +168,7 @@ impl Engine {
 ///
 /// It does not include the acquisition of a permit. A permit becomes free as soon as any of its holders leaves, so a
 /// ring through one holder need not be a deadlock.
-fn detects(terms: Terms) -> bool {
+fn detects(terms: LockOptions) -> bool {
     terms.wait != WaitLimit::Never && terms.permits.is_none()
 }
 

@@ -7,7 +7,7 @@ use crate::api::engine::Engine;
 use crate::api::with_lock::{TryWithLock, WithLock};
 use crate::base::error::LockError;
 use crate::base::key::Keys;
-use crate::base::options::{Retry, Terms, WaitLimit};
+use crate::base::options::{LockOptions, Retry, WaitLimit};
 
 /// A request for a lock, for a permit, or for several locks together, with its own options.
 /// [`Locks::lock`](crate::Locks::lock), [`semaphore`](crate::Locks::semaphore) and
@@ -35,7 +35,7 @@ use crate::base::options::{Retry, Terms, WaitLimit};
 pub struct LockRequest {
     pub(super) engine: Arc<Engine>,
     pub(super) keys: Keys,
-    pub(super) terms: Terms,
+    pub(super) terms: LockOptions,
 }
 
 impl LockRequest {

@@ -10,7 +10,7 @@ use pin_project::pin_project;
 use crate::api::engine::Engine;
 use crate::base::error::LockError;
 use crate::base::key::Keys;
-use crate::base::options::Terms;
+use crate::base::options::LockOptions;
 use crate::hold::body::{EnteredBody, Frames};
 use crate::hold::entry::{Entries, Entry};
 
@@ -34,7 +34,7 @@ enum WithLockState<F: Future> {
     /// The future has not been polled yet. The body may be moved until it runs under a lock.
     Idle {
         keys: Keys,
-        terms: Terms,
+        terms: LockOptions,
         body: F,
     },
     /// The lock is being acquired.
@@ -48,7 +48,7 @@ enum WithLockState<F: Future> {
 }
 
 impl<F: Future> WithLock<F> {
-    pub(crate) fn new(engine: Arc<Engine>, keys: Keys, terms: Terms, body: F) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, keys: Keys, terms: LockOptions, body: F) -> Self {
         Self {
             engine,
             state: WithLockState::Idle { keys, terms, body },

@@ -88,7 +88,7 @@ pub(crate) struct Retry {
 
 /// The options of a request. A request begins with those that the builder has set for all requests.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
+pub(crate) struct LockOptions {
     /// The lease to request. When the terms are resolved, it is at least `min_hold` and at most `max_hold`.
     pub(crate) ttl: Duration,
     /// The TTL if the request itself has set it. Only then a re-entry lengthens the lease of its hold.
@@ -111,7 +111,7 @@ pub(crate) struct Terms {
     pub(crate) confirm: Option<Confirm>,
 }
 
-impl Default for Terms {
+impl Default for LockOptions {
     fn default() -> Self {
         Self {
             ttl: Self::DEFAULT_TTL,
@@ -130,7 +130,7 @@ impl Default for Terms {
     }
 }
 
-impl Terms {
+impl LockOptions {
     pub(crate) const DEFAULT_TTL: Duration = Duration::from_secs(30);
     /// The default of `wait`. It is longer than the TTL, so that waiters outlast a dead holder.
     pub(crate) const DEFAULT_WAIT: Duration = Duration::from_secs(60);

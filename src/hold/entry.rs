@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use crate::base::error::{Failure, LockError};
 use crate::base::events;
 use crate::base::key::LockKey;
-use crate::base::options::{Mode, Terms};
+use crate::base::options::{LockOptions, Mode};
 use crate::base::span::Span;
 use crate::hold::abort::must_abort;
 use crate::hold::depth::EntryKind;
@@ -57,7 +57,7 @@ impl Entry {
         grant: Grant,
         key: &LockKey,
         graph: CallGraph,
-        terms: Terms,
+        terms: LockOptions,
         group: Option<&Arc<Group>>,
         runtime: &Handle,
     ) -> &Arc<Hold> {

@@ -16,7 +16,7 @@ use crate::base::events;
 use crate::base::id::{FencingToken, HoldId, Owner, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::metrics::Stopwatch;
-use crate::base::options::{Confirm, Mode, OnLost, Terms};
+use crate::base::options::{Confirm, LockOptions, Mode, OnLost};
 use crate::base::span::Span;
 use crate::base::sync::Mutex;
 use crate::hold::depth::{Depth, EntryKind};
@@ -136,7 +136,7 @@ impl Hold {
         grant: Grant,
         key: &LockKey,
         graph: CallGraph,
-        terms: Terms,
+        terms: LockOptions,
         group: Option<Arc<Group>>,
         runtime: runtime::Id,
     ) -> Arc<Self> {

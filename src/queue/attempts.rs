@@ -23,7 +23,7 @@ use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::options::{Terms, WaitLimit};
+use crate::base::options::{LockOptions, WaitLimit};
 use crate::base::timer::{timeout, timeout_at};
 
 /// The result of the attempts.
@@ -76,12 +76,12 @@ impl LocalQueues {
         self: &Arc<Self>,
         keys: &[LockKey],
         hold: HoldId,
-        terms: Terms,
+        terms: LockOptions,
         since: Instant,
         runtime: &Handle,
     ) -> Result<Attempted, LockError> {
         let wait = WaitLimit::Never;
-        let mut wish = self.wish(hold, Terms { wait, ..terms });
+        let mut wish = self.wish(hold, LockOptions { wait, ..terms });
         wish.request.with_others = true;
         let waits = self.enter_vacant(keys, wish, terms.wait != wait, runtime);
         let count = waits.len();

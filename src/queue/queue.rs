@@ -45,7 +45,7 @@ use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::options::{Mode, Terms, WaitLimit};
+use crate::base::options::{LockOptions, Mode, WaitLimit};
 use crate::base::timer::timeout_at;
 use crate::store::{AcquireRequest, HandoffMessage, Listener, QueueEntry};
 
@@ -59,7 +59,7 @@ impl LocalQueues {
         self: &Arc<Self>,
         key: &LockKey,
         hold: HoldId,
-        terms: Terms,
+        terms: LockOptions,
         since: Instant,
         runtime: &Handle,
     ) -> Result<Option<Grant>, LockError> {
@@ -115,7 +115,7 @@ impl LocalQueues {
     }
 
     /// The wish of a caller with these terms.
-    pub(super) fn wish(&self, hold: HoldId, terms: Terms) -> Wish {
+    pub(super) fn wish(&self, hold: HoldId, terms: LockOptions) -> Wish {
         let asks_once = terms.wait == WaitLimit::Never;
         if !self.requests.has_inbox() {
             // The first lock opens it, however long it waits: a holder is notified if its hold is ended by force.
@@ -253,7 +253,7 @@ impl LocalQueues {
     ///
     /// A lock that moves to the waiter has a short lease until it is renewed, and an entry has a short life. So a dead
     /// process delays the others by two heartbeats at most, or by its `min_hold`.
-    fn entry(&self, terms: Terms) -> QueueEntry {
+    fn entry(&self, terms: LockOptions) -> QueueEntry {
         let heartbeat = self.queueing.heartbeat(terms.ttl);
         let grant = 2 * heartbeat + terms.grace.duration();
         let min_hold = terms.min_hold.unwrap_or_default();

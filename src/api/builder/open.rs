@@ -8,7 +8,7 @@ use crate::api::engine::{Engine, Setup};
 use crate::api::locks::Locks;
 use crate::base::error::LockError;
 use crate::base::key::LockKey;
-use crate::base::options::{Confirm, Terms};
+use crate::base::options::{Confirm, LockOptions};
 use crate::base::process;
 use crate::redis::{ServerSpec, Timeouts};
 use crate::store::Store;
@@ -176,7 +176,7 @@ impl LocksBuilder {
     }
 
     /// Checks the options that are independent of the store. Returns those with which each request begins.
-    fn checked(&self) -> Result<Terms, LockError> {
+    fn checked(&self) -> Result<LockOptions, LockError> {
         let timeouts = self.timeouts();
         if timeouts.connect.is_zero() || timeouts.response.is_zero() {
             return Err(LockError::config("a timeout must not be zero"));
@@ -192,7 +192,7 @@ impl LocksBuilder {
         let confirm = self
             .confirm
             .map(|(replicas, within)| Confirm::new(replicas, within));
-        Ok(Terms {
+        Ok(LockOptions {
             confirm: confirm.transpose()?,
             ..self.terms
         })

@@ -18,7 +18,7 @@ use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::options::{Mode, Terms, WaitLimit};
+use crate::base::options::{LockOptions, Mode, WaitLimit};
 use crate::base::process::FORKED;
 use crate::hold::abort::unless_lost;
 use crate::hold::confirm::{is_behind, verified};
@@ -33,7 +33,7 @@ use crate::store::MOST_TOGETHER;
 /// An acquisition in progress.
 pub(super) struct AcquiringAll<'a> {
     engine: &'a Engine,
-    terms: Terms,
+    terms: LockOptions,
     runtime: Handle,
     /// The time since which the caller has been waiting.
     since: Instant,
@@ -54,7 +54,7 @@ impl<'a> AcquiringAll<'a> {
     pub(super) fn new(
         engine: &'a Engine,
         entry: Entry,
-        mut terms: Terms,
+        mut terms: LockOptions,
         runtime: Handle,
         since: Instant,
         count: usize,

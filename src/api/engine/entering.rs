@@ -10,7 +10,7 @@ use super::acquiring::AcquiringAll;
 use super::{Engine, present_runtime};
 use crate::base::error::LockError;
 use crate::base::key::{Keys, LockKey};
-use crate::base::options::{Mode, Retry, Terms, WaitLimit};
+use crate::base::options::{LockOptions, Mode, Retry, WaitLimit};
 use crate::base::span::AcquisitionSpan;
 use crate::base::timer::timeout;
 use crate::hold::depth::EntryKind;
@@ -26,7 +26,7 @@ impl Engine {
     pub(crate) fn enter(
         self: Arc<Self>,
         keys: Keys,
-        terms: Terms,
+        terms: LockOptions,
     ) -> impl Future<Output = Result<Entry, LockError>> {
         match terms.retry {
             None => Either::Left(self.enter_once(keys, terms)),
@@ -37,7 +37,7 @@ impl Engine {
     async fn retry(
         self: Arc<Self>,
         keys: Keys,
-        mut terms: Terms,
+        mut terms: LockOptions,
         Retry { attempts, interval }: Retry,
     ) -> Result<Entry, LockError> {
         terms.wait = WaitLimit::Never;
@@ -56,7 +56,11 @@ impl Engine {
     }
 
     /// Re-enters the locks that enclosing calls hold, and acquires the others: all of them, or none.
-    async fn enter_once(self: Arc<Self>, keys: Keys, terms: Terms) -> Result<Entry, LockError> {
+    async fn enter_once(
+        self: Arc<Self>,
+        keys: Keys,
+        terms: LockOptions,
+    ) -> Result<Entry, LockError> {
         let mut keys = self.keys(&keys)?;
         let terms = terms.resolve()?;
         let runtime = present_runtime()?;
@@ -133,7 +137,7 @@ impl Engine {
         &self,
         entry: &mut Entry,
         keys: &mut LockKeys,
-        terms: &Terms,
+        terms: &LockOptions,
     ) -> Result<(), LockError> {
         // Permits are not re-entered: each request takes one more.
         if terms.permits.is_some() {

@@ -3,7 +3,7 @@
 use tokio::runtime::Handle;
 
 use super::*;
-use crate::base::options::{QueueOptions, Terms};
+use crate::base::options::{LockOptions, QueueOptions};
 use crate::queue::step::Input;
 use crate::queue::{Grant, LocalQueues};
 use crate::store::Store;
@@ -26,7 +26,7 @@ impl OneKey {
         let (queues, key) = (Arc::clone(&self.queues), self.key.clone());
         tokio::spawn(async move {
             let (since, runtime) = (Instant::now(), Handle::current());
-            let terms = Terms::default().resolve()?;
+            let terms = LockOptions::default().resolve()?;
             let hold = Owner::new().next_hold();
             queues.acquire(&key, hold, terms, since, &runtime).await
         })
