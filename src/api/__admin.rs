@@ -231,7 +231,7 @@ impl Server {
     /// Another server, which is connected to in the same way.
     #[must_use]
     pub fn at(&self, host: &str, port: u16) -> Self {
-        Self(self.0.at(&HostPort::new(host, port)))
+        Self(self.0.with_place(&HostPort::new(host, port)))
     }
 
     /// The user and the password of the URL.
@@ -306,7 +306,9 @@ impl Seeds {
     ///
     /// [`LockError::Misuse`] for an invalid URL, and for one that names no server.
     pub fn of(builder: &LocksBuilder) -> Result<Self, LockError> {
-        let all = |of: &Address, places: &[_]| places.iter().map(|it| Server(of.at(it))).collect();
+        let all = |of: &Address, places: &[_]| {
+            places.iter().map(|it| Server(of.with_place(it))).collect()
+        };
         let ServerSpec { server, topology } = builder.servers()?;
         Ok(match topology {
             Topology::One => Self::Server(Server(server)),

@@ -100,14 +100,17 @@ impl Address {
     }
 
     /// Changes the settings of its connections.
-    pub(super) fn set(&mut self, change: impl FnOnce(RedisConnectionInfo) -> RedisConnectionInfo) {
+    pub(super) fn change_settings(
+        &mut self,
+        change: impl FnOnce(RedisConnectionInfo) -> RedisConnectionInfo,
+    ) {
         let settings = change(self.info.redis_settings().clone());
         self.info = self.info.clone().set_redis_settings(settings);
     }
 
     /// The address of another server, which is connected to in the same way.
-    pub(crate) fn at(&self, place: &HostPort) -> Self {
-        let addr = addr(place.clone(), self.is_tls());
+    pub(crate) fn with_place(&self, place: &HostPort) -> Self {
+        let addr = connection_addr(place.clone(), self.is_tls());
         Self {
             endpoint: place.to_string().into(),
             info: self.info.clone().set_addr(addr),
@@ -117,7 +120,7 @@ impl Address {
 }
 
 /// The driver's form of an address.
-pub(super) fn addr(HostPort { host, port }: HostPort, is_tls: bool) -> ConnectionAddr {
+pub(super) fn connection_addr(HostPort { host, port }: HostPort, is_tls: bool) -> ConnectionAddr {
     if is_tls {
         ConnectionAddr::TcpTls {
             host,

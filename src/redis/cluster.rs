@@ -162,7 +162,7 @@ impl Cluster {
                 SendMode::Asking => {
                     // The owner does not have the keys that have moved.
                     *self.state.lock().asked.entry(slot).or_default() += 1;
-                    self.node(&place)
+                    self.node_at(&place)
                 }
             };
             connection = match timeout_at(until, node.connector.connection()).await {
@@ -191,7 +191,7 @@ impl Cluster {
                 }
                 continue;
             };
-            if let Some(connection) = node.connector.present() {
+            if let Some(connection) = node.connector.current() {
                 return Ok((node, connection));
             }
             // The server may be down, and another one may be about to get its slots.
@@ -265,7 +265,7 @@ impl Cluster {
     }
 
     /// The server at this place, which is known from now on.
-    fn node(self: &Arc<Self>, place: &HostPort) -> Arc<Node> {
+    fn node_at(self: &Arc<Self>, place: &HostPort) -> Arc<Node> {
         let node = self.new_node(place);
         let mut state = self.state.lock();
         if state.is_closed {
@@ -275,7 +275,7 @@ impl Cluster {
     }
 
     fn new_node(self: &Arc<Self>, place: &HostPort) -> Arc<Node> {
-        let source = Arc::new(self.server.at(place));
+        let source = Arc::new(self.server.with_place(place));
         let (cluster, here) = (Arc::downgrade(self), place.clone());
         let has_slot = move |slot| {
             let cluster = cluster.upgrade();
@@ -289,7 +289,7 @@ impl Cluster {
 
     /// Notes that a server has a slot, as another server reports. More slots may have moved.
     fn note_move(self: &Arc<Self>, slot: u16, place: &HostPort) -> Arc<Node> {
-        let node = self.node(place);
+        let node = self.node_at(place);
         let before = {
             let mut state = self.state.lock();
             let is_open = !state.is_closed;

@@ -18,7 +18,7 @@ use super::attempt::SharedAttempt;
 use super::context::Timeouts;
 use super::failure::{request_error, within};
 use super::script::in_millis;
-use super::source::{Opened, Source, open};
+use super::source::{RawConnection, Source, open};
 use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;
 use crate::base::options::Confirmation;
@@ -46,7 +46,7 @@ pub(crate) struct Confirmer {
     /// The round in progress. It is a task, so that a caller that is dropped, or no longer polled, delays no other.
     round: SharedAttempt,
     /// The connection, unless a round uses it. Only a round whose responses were all read leaves it to the next one.
-    connection: Mutex<Option<Opened>>,
+    connection: Mutex<Option<RawConnection>>,
     /// The number of rounds that have begun to write. It is the number of the last one.
     written: AtomicU64,
     /// The number of the last round in which enough replicas had the write.

@@ -23,7 +23,7 @@ use super::attempt::SharedAttempt;
 use super::context::ConnectorContext;
 use super::failure::{self, driver_error, is_redirection};
 use super::script::{Call, SendMode};
-use super::source::{Opened, Source};
+use super::source::{RawConnection, Source};
 use crate::base::backoff::Backoff;
 use crate::base::error::{Effect, StoreError};
 use crate::base::events;
@@ -59,7 +59,7 @@ struct ConnectorState {
     stage: Stage,
     /// The connection of a server that does not execute requests. In a cluster it is kept: it still says who has which
     /// slots, and the server is not connected to again and again while the cluster is down.
-    unproven: Option<Opened>,
+    unproven: Option<RawConnection>,
     /// Whether the server has rejected a write, so that the next connection must lead to a primary.
     needs_primary: bool,
     /// The number of attempts to connect, which identify their connections.
@@ -123,7 +123,7 @@ impl Connector {
     }
 
     /// The connection, if there is one.
-    pub(super) fn present(&self) -> Option<Arc<Connection>> {
+    pub(super) fn current(&self) -> Option<Arc<Connection>> {
         match &self.state.lock().stage {
             Stage::Up(connection) => Some(Arc::clone(connection)),
             _ => None,
@@ -132,7 +132,7 @@ impl Connector {
 
     /// The connection. It is opened if there is none.
     pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, StoreError> {
-        match self.present() {
+        match self.current() {
             Some(connection) => Ok(connection),
             // This is rare, and larger than the rest of a request.
             None => Box::pin(self.await_connection()).await,
@@ -199,16 +199,16 @@ impl Connector {
     async fn await_connection(self: &Arc<Self>) -> Result<Arc<Connection>, StoreError> {
         let connect = self.context.timeouts.connect;
         let limit = connect.saturating_mul(3).saturating_add(2 * MAX_PAUSE);
-        let attempt = || Arc::clone(self).attempt();
+        let attempt = || Arc::clone(self).run_attempt();
         let endpoint = self.endpoint();
         self.attempts.outcome(&endpoint, limit, attempt).await?;
         // It may already be lost.
-        let connection = self.present();
+        let connection = self.current();
         connection.ok_or_else(|| self.error(Effect::None, "the connection was lost immediately"))
     }
 
     /// Opens a connection, after the pause that is due, and keeps it unless a later attempt has begun.
-    async fn attempt(self: Arc<Self>) -> Result<(), StoreError> {
+    async fn run_attempt(self: Arc<Self>) -> Result<(), StoreError> {
         let (number, not_before) = {
             let mut state = self.state.lock();
             match state.stage {

@@ -16,7 +16,7 @@ use crate::base::error::LockError;
 #[derive(Clone, Default)]
 pub(crate) struct Login {
     /// A user and a password, in place of those of the URL.
-    pub(crate) fixed: Option<(String, String)>,
+    pub(crate) user_and_password: Option<(String, String)>,
     #[cfg(feature = "credentials")]
     pub(crate) credentials: Option<Credentials>,
     #[cfg(feature = "tls")]
@@ -34,7 +34,7 @@ impl Login {
         if self.certificates.is_some() {
             return false;
         }
-        self.fixed.is_none()
+        self.user_and_password.is_none()
     }
 
     /// Returns the servers with these settings. Sentinels have logins of their own.
@@ -53,9 +53,9 @@ impl Login {
                 address.tls = Arc::new(certificates.config()?.into());
             }
         }
-        if let Some((user, password)) = &self.fixed {
+        if let Some((user, password)) = &self.user_and_password {
             let server = &mut spec.server;
-            server.set(|it| it.set_username(user).set_password(password));
+            server.change_settings(|it| it.set_username(user).set_password(password));
         }
         #[cfg(feature = "credentials")]
         spec.server.credentials.clone_from(&self.credentials);

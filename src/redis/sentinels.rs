@@ -21,7 +21,7 @@ use super::address::{Address, HostPort};
 use super::ask_most::{GRACE, ask_most};
 use super::context::Timeouts;
 use super::failure::{connect_error, within};
-use super::source::{Opened, Source, connect};
+use super::source::{RawConnection, Source, connect};
 use crate::base::error::{Effect, StoreError, StoreFuture};
 use crate::base::sync::Mutex;
 use crate::base::timer::{sleep, timeout};
@@ -88,12 +88,15 @@ impl Sentinels {
 
     /// Connects to the primary, and to another server as soon as the sentinels name one. If they do so while the
     /// connection exists, it has moved.
-    async fn open_primary(self: Arc<Self>, timeouts: Timeouts) -> Result<Opened, StoreError> {
+    async fn open_primary(
+        self: Arc<Self>,
+        timeouts: Timeouts,
+    ) -> Result<RawConnection, StoreError> {
         let mut present = self.ask(timeouts).await?;
         // The server that they name may not respond, or not be a primary yet: meanwhile they may name another one.
         let opened = loop {
             let begun = Instant::now();
-            let server = Arc::new(self.server.at(&present.primary));
+            let server = Arc::new(self.server.with_place(&present.primary));
             let opening = server.open(timeouts);
             select! {
                 biased;
@@ -115,7 +118,7 @@ impl Sentinels {
         let moved = async move {
             self.await_another(present, INTERVAL, timeouts).await;
         };
-        Ok(Opened {
+        Ok(RawConnection {
             moved: Box::pin(moved),
             ..opened
         })
@@ -149,7 +152,7 @@ impl Sentinels {
         let mut known = self.learned.lock().clone();
         known.extend(self.seeds.iter().cloned());
         let asked = known.iter().map(async |place| {
-            let asked = ask(self.sentinel.at(place), &self.name, timeouts).await;
+            let asked = ask(self.sentinel.with_place(place), &self.name, timeouts).await;
             asked.map_err(|error| connect_error(&self.endpoint(), error))
         });
         let (count, after_any) = (known.len(), GRACE.max(timeouts.connect / 4));
@@ -185,7 +188,7 @@ impl Source for Sentinels {
         .into()
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts) -> StoreFuture<Opened> {
+    fn open(self: Arc<Self>, timeouts: Timeouts) -> StoreFuture<RawConnection> {
         Box::pin(self.open_primary(timeouts))
     }
 
@@ -236,7 +239,7 @@ async fn query<T: FromRedisValue>(
 }
 
 /// Rejects a server that does not report that it is a primary.
-async fn require_primary(opened: Opened) -> Result<Opened, StoreError> {
+async fn require_primary(opened: RawConnection) -> Result<RawConnection, StoreError> {
     match is_primary(opened.driver.clone()).await {
         Ok(true) => Ok(opened),
         Ok(false) => {

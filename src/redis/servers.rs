@@ -29,21 +29,21 @@ impl Servers {
     pub(crate) fn new(spec: ServerSpec, context: ConnectorContext) -> Self {
         let ServerSpec { server, topology } = spec;
         match topology {
-            Topology::One => Self::at_source(Arc::new(server), context),
+            Topology::One => Self::from_source(Arc::new(server), context),
             Topology::Sentinels {
                 primary,
                 sentinel,
                 seeds,
             } => {
                 let sentinels = Sentinels::new(primary, sentinel, server, seeds);
-                Self::at_source(Arc::new(sentinels), context)
+                Self::from_source(Arc::new(sentinels), context)
             }
             Topology::Cluster { seeds } => Self::Cluster(Cluster::new(server, seeds, context)),
         }
     }
 
     /// The server to which a source connects.
-    pub(crate) fn at_source(source: Arc<dyn Source>, context: ConnectorContext) -> Self {
+    pub(crate) fn from_source(source: Arc<dyn Source>, context: ConnectorContext) -> Self {
         Self::One(Connector::new(source, context, None))
     }
 
@@ -76,8 +76,8 @@ impl Servers {
         Box::pin(async move {
             let slot = || slot_of(beside.as_bytes());
             let is_present = || servers.generation_of(slot) == generation;
-            let connector = servers.at(slot, Arc::clone);
-            let connected = connector.and_then(|it| Some((it.present()?, it)));
+            let connector = servers.with_connector(slot, Arc::clone);
+            let connected = connector.and_then(|it| Some((it.current()?, it)));
             let Some((connection, connector)) = connected.filter(|_| is_present()) else {
                 return Ok(Confirmation::Unknown);
             };
@@ -95,15 +95,15 @@ impl Servers {
         })
     }
 
-    /// Calls `ask` with the connector of the server that has a slot. `None` if that server is not known.
-    pub(crate) fn at<T>(
+    /// Calls `call` with the connector of the server that has a slot. `None` if that server is not known.
+    pub(crate) fn with_connector<T>(
         &self,
         slot: impl FnOnce() -> u16,
-        ask: impl FnOnce(&Arc<Connector>) -> T,
+        call: impl FnOnce(&Arc<Connector>) -> T,
     ) -> Option<T> {
         match self {
-            Self::One(connector) => Some(ask(connector)),
-            Self::Cluster(cluster) => cluster.owner(slot()).map(|it| ask(&it.connector)),
+            Self::One(connector) => Some(call(connector)),
+            Self::Cluster(cluster) => cluster.owner(slot()).map(|it| call(&it.connector)),
         }
     }
 

@@ -37,7 +37,7 @@ pub(crate) trait Source: Send + Sync {
     fn endpoint(&self) -> Arc<str>;
 
     /// Opens a connection for commands. [`open`] limits the time.
-    fn open(self: Arc<Self>, timeouts: Timeouts) -> StoreFuture<Opened>;
+    fn open(self: Arc<Self>, timeouts: Timeouts) -> StoreFuture<RawConnection>;
 
     /// Opens a connection for messages, if there are any.
     fn open_messages(self: Arc<Self>) -> StoreFuture<PubSub> {
@@ -49,7 +49,7 @@ pub(crate) trait Source: Send + Sync {
 }
 
 /// A connection that was just opened.
-pub(crate) struct Opened {
+pub(crate) struct RawConnection {
     pub(crate) driver: MultiplexedConnection,
     /// The name of its server in messages, without the password.
     pub(crate) endpoint: Arc<str>,
@@ -69,7 +69,7 @@ pub(crate) struct Opened {
 pub(crate) async fn open(
     source: &Arc<dyn Source>,
     timeouts: Timeouts,
-) -> Result<Opened, StoreError> {
+) -> Result<RawConnection, StoreError> {
     let opening = Arc::clone(source).open(timeouts);
     within_connect_timeout(source, timeouts, opening).await
 }
@@ -102,7 +102,7 @@ impl Source for Address {
         Arc::clone(&self.endpoint)
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts) -> StoreFuture<Opened> {
+    fn open(self: Arc<Self>, timeouts: Timeouts) -> StoreFuture<RawConnection> {
         Box::pin(async move {
             let connected = connect(&self, timeouts.connect).await;
             connected.map_err(|error| connect_error(&self.endpoint, error))
@@ -119,7 +119,10 @@ impl Source for Address {
 
 /// Connects to one server within this time. The driver does not limit the response time: its callers do. `CLIENT LIST`
 /// shows the connection under the name of this process.
-pub(crate) async fn connect(address: &Arc<Address>, limit: Duration) -> Result<Opened, RedisError> {
+pub(crate) async fn connect(
+    address: &Arc<Address>,
+    limit: Duration,
+) -> Result<RawConnection, RedisError> {
     let config = AsyncConnectionConfig::new()
         .set_response_timeout(None)
         .set_pipeline_buffer_size(SEND_BUFFER);
@@ -143,7 +146,7 @@ pub(crate) async fn connect(address: &Arc<Address>, limit: Duration) -> Result<O
         naming.arg("SETNAME").arg(process::connection_name());
         let _ = within(limit, naming.exec_async(&mut named)).await;
     });
-    Ok(Opened {
+    Ok(RawConnection {
         driver,
         endpoint: Arc::clone(&address.endpoint),
         server: Arc::clone(address) as _,

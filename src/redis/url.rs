@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 
 use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion, parse_redis_url};
 
-use super::address::{Address, HostPort, addr};
+use super::address::{Address, HostPort, connection_addr};
 use crate::base::error::LockError;
 
 #[cfg(any(test, fuzzing))]
@@ -134,7 +134,7 @@ fn parse_several(scheme: &str, kind: Kind, rest: &str) -> Result<ServerSpec, Loc
             "the address of a server must have the form `host:port`",
         ));
     };
-    server = server.at(first);
+    server = server.with_place(first);
     let topology = match kind {
         Kind::Cluster if server.info.redis_settings().db() != 0 => return Err(invalid(DATABASE)),
         Kind::Cluster => Topology::Cluster { seeds },
@@ -146,12 +146,12 @@ fn parse_several(scheme: &str, kind: Kind, rest: &str) -> Result<ServerSpec, Loc
             // Sentinels have logins of their own.
             let scheme = if is_sentinel_tls { "rediss" } else { "redis" };
             let (sentinel, _) = parse_one(&format!("{scheme}://host"), &[])?;
-            let mut sentinel = sentinel.at(first);
+            let mut sentinel = sentinel.with_place(first);
             if let Some(user) = parameters.remove("sentinel_username") {
-                sentinel.set(|it| it.set_username(user));
+                sentinel.change_settings(|it| it.set_username(user));
             }
             if let Some(password) = parameters.remove("sentinel_password") {
-                sentinel.set(|it| it.set_password(password));
+                sentinel.change_settings(|it| it.set_password(password));
             }
             let primary = path.to_owned();
             Topology::Sentinels {
@@ -241,7 +241,7 @@ fn parse_one(url: &str, supported: &[&'static str]) -> Result<(Address, Paramete
         .set_lib_name("reentry", env!("CARGO_PKG_VERSION"));
     let mut info = info.set_redis_settings(settings);
     if let ConnectionAddr::Tcp(host, port) = info.addr().clone() {
-        info = info.set_addr(addr(HostPort { host, port }, is_tls));
+        info = info.set_addr(connection_addr(HostPort { host, port }, is_tls));
     }
     Ok((Address::new(info), parameters))
 }

@@ -68,7 +68,7 @@ impl RedisStore {
     #[cfg(feature = "pool")]
     pub(crate) fn over(commands: Arc<dyn Source>, timeouts: Timeouts) -> Self {
         let context = ConnectorContext::new(timeouts);
-        let servers = Servers::at_source(commands, context.clone());
+        let servers = Servers::from_source(commands, context.clone());
         Self::new(servers, context, TOGETHER_FROM, None)
     }
 
@@ -159,17 +159,22 @@ impl RedisStore {
     }
 
     pub(crate) fn is_connected(&self, key: &LockKey) -> bool {
-        let is_connected = self.servers.at(|| key.slot(), |it| it.is_connected());
+        let is_connected = self
+            .servers
+            .with_connector(|| key.slot(), |it| it.is_connected());
         is_connected == Some(true)
     }
 
     pub(crate) fn suspect(&self, key: &LockKey, since: Instant) {
-        self.servers.at(|| key.slot(), |it| it.suspect(since));
+        self.servers
+            .with_connector(|| key.slot(), |it| it.suspect(since));
     }
 
     /// A number of the server that responds for the lock.
     pub(crate) fn server_of(&self, key: &LockKey) -> usize {
-        let server = self.servers.at(|| key.slot(), |it| Arc::as_ptr(it).addr());
+        let server = self
+            .servers
+            .with_connector(|| key.slot(), |it| Arc::as_ptr(it).addr());
         server.unwrap_or_default()
     }
 

@@ -28,7 +28,7 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub fn login(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
-        self.login.fixed = Some((user.into(), password.into()));
+        self.login.user_and_password = Some((user.into(), password.into()));
         self
     }
 

@@ -13,7 +13,7 @@ use crate::api::locks::Locks;
 use crate::base::error::{Effect, StoreError, StoreFuture};
 use crate::redis::Timeouts;
 use crate::redis::failure::connect_error;
-use crate::redis::source::{Opened, Source};
+use crate::redis::source::{RawConnection, Source};
 
 impl Locks {
     /// Returns a builder for locks over a pool of `deadpool-redis` 0.23 that the program already has.
@@ -44,7 +44,7 @@ impl Source for Pooled {
         Arc::from("the given pool")
     }
 
-    fn open(self: Arc<Self>, timeouts: Timeouts) -> StoreFuture<Opened> {
+    fn open(self: Arc<Self>, timeouts: Timeouts) -> StoreFuture<RawConnection> {
         Box::pin(async move {
             let endpoint = self.endpoint();
             let failed =
@@ -57,7 +57,7 @@ impl Source for Pooled {
             let mut driver = Connection::take(pooled);
             // The crate has its own limit. This one only ends the task that waits for the response.
             driver.set_response_timeout(timeouts.response.saturating_mul(2));
-            Ok(Opened {
+            Ok(RawConnection {
                 driver,
                 endpoint,
                 server: self,

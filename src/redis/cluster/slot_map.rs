@@ -68,7 +68,7 @@ impl Cluster {
     /// Asks several servers for their maps.
     async fn ask_for_map(self: &Arc<Self>) -> Result<Vec<SlotRange>, StoreError> {
         let places = self.places_to_ask().into_iter();
-        let asked = places.map(|place| self.ask_for_map_of(self.node(&place)));
+        let asked = places.map(|place| self.ask_for_map_of(self.node_at(&place)));
         // The answers that arrive until then count.
         let limit = self.context.timeouts.connect;
         let (maps, error) = ask_most(asked, SERVERS_ASKED, Duration::MAX, limit).await;

@@ -21,7 +21,7 @@ impl Source for Full {
         "here".into()
     }
 
-    fn open(self: Arc<Self>, _: Timeouts) -> StoreFuture<Opened> {
+    fn open(self: Arc<Self>, _: Timeouts) -> StoreFuture<RawConnection> {
         self.0.fetch_add(1, Relaxed);
         let endpoint = self.endpoint();
         let error = StoreError::new("connect", &endpoint, Effect::TurnedAway, "it is full");

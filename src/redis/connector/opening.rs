@@ -18,7 +18,7 @@ use crate::base::sync::Mutex;
 use crate::redis::confirmer::{Confirmer, ReplicationId};
 use crate::redis::failure::{connect_error, rejects_all, within};
 use crate::redis::self_description::{self, describe, keep_described};
-use crate::redis::source::{Opened, open};
+use crate::redis::source::{RawConnection, open};
 
 impl Connector {
     /// Opens the connection with this number, and finds out whether its server executes requests.
@@ -56,7 +56,7 @@ impl Connector {
             }
         };
         let describing = keep_described(opened.driver.clone(), limit, self.wants_description());
-        let Opened {
+        let RawConnection {
             driver,
             endpoint,
             server,

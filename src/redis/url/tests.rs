@@ -91,7 +91,7 @@ fn a_login_is_that_of_the_servers_alone() {
 fn what_connections_are_made_with_follows() {
     let set = sentinels("redis+sentinel://app:word@[::1]:7/orders?db=5");
     assert_eq!(&*set.server.endpoint, "[::1]:7");
-    let other = set.server.at(&HostPort::new("two", 8));
+    let other = set.server.with_place(&HostPort::new("two", 8));
     assert_eq!(*other.info.addr(), ConnectionAddr::Tcp("two".to_owned(), 8));
     assert_eq!(other.info.redis_settings().db(), 5);
     assert_eq!(words(&other), (Some("app"), Some("word")));
