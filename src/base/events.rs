@@ -15,7 +15,7 @@ use crate::base::error::{LockError, LostReason, StoreError};
 use crate::base::holder::Holder;
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
-use crate::base::metrics::{self, HandoffPath, Purpose, RenewalOutcome};
+use crate::base::metrics::{self, HandoffPath, Purpose};
 use crate::base::sync::Mutex;
 
 const TARGET: &str = "reentry";
@@ -43,7 +43,7 @@ pub(crate) fn acquired(
 }
 
 pub(crate) fn reentered(key: &LockKey, hold: HoldId, depth: impl Fn() -> u32) {
-    metrics::reentered(key.class());
+    metrics::count(&metrics::REENTRIES, Some(key.class()), &[]);
     debug!(target: TARGET, key = key.as_str(), %hold, depth = depth(), "reentered");
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn acquire_retried(key: &LockKey, error: &StoreError, warnings: &Warn
 
 /// Reports that a subscription failed. Until one succeeds, waiters must poll.
 pub(crate) fn subscribe_retried(inbox: &str, error: &StoreError, warnings: &WarnLimiter) {
-    metrics::subscribe_failed();
+    metrics::count(&metrics::SUBSCRIBE_FAILURES, None, &[]);
     now_and_then!(warnings, inbox, error = chain(error), "subscribe_retried");
 }
 
@@ -139,21 +139,25 @@ pub(crate) fn depth_rejected(key: &LockKey, hold: HoldId, error: &StoreError) {
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "depth_rejected");
 }
 
+fn count_renewal(key: &LockKey, answer: &'static str) {
+    metrics::count(&metrics::RENEWALS, Some(key.class()), &[("answer", answer)]);
+}
+
 /// Reports a renewal. The lease is certain to last until `until`.
 pub(crate) fn renewed(key: &LockKey, hold: HoldId, until: Instant) {
-    metrics::renewed(key.class(), RenewalOutcome::Confirmed);
+    count_renewal(key, "renewed");
     let remaining = || until.saturating_duration_since(Instant::now());
     debug!(target: TARGET, key = key.as_str(), %hold, remaining = ?remaining(), "renewed");
 }
 
 /// Counts a renewal that the store rejected because it no longer knows the hold.
 pub(crate) fn renewal_rejected(key: &LockKey) {
-    metrics::renewed(key.class(), RenewalOutcome::Gone);
+    count_renewal(key, "gone");
 }
 
 /// Counts an attempt that has failed or is late. A late attempt is counted again when it fails.
 pub(crate) fn renewal_unanswered(key: &LockKey) {
-    metrics::renewed(key.class(), RenewalOutcome::Unanswered);
+    count_renewal(key, "unknown");
 }
 
 pub(crate) fn renewal_retried(
@@ -167,7 +171,8 @@ pub(crate) fn renewal_retried(
 }
 
 pub(crate) fn lost(key: &LockKey, hold: HoldId, reason: LostReason, since: Option<Instant>) {
-    metrics::lost(key.class(), reason.kind());
+    let reason_label = [("reason", reason.kind())];
+    metrics::count(&metrics::LOSSES, Some(key.class()), &reason_label);
     warn!(target: TARGET, key = key.as_str(), %hold, %reason, held = time_since(since), "lost");
 }
 
@@ -218,8 +223,7 @@ pub(crate) fn deadlock_search_failed(key: &LockKey, hold: HoldId, error: &StoreE
 /// have no prefix.
 pub(crate) fn closing(waited: Duration, held: &[String], in_flight: usize) {
     // No more keys than a reader can take in.
-    let keys = || held.iter().take(10).map(String::as_str).collect::<Vec<_>>();
-    let keys = || keys().join(", ");
+    let keys = || held.get(..10).unwrap_or(held).join(", ");
     warn!(target: TARGET, ?waited, held = held.len(), keys = keys(), in_flight, "closing");
 }
 
@@ -236,7 +240,7 @@ pub(crate) fn connected(server: &str, purpose: Purpose) {
 
 /// Reports that a connection was lost or given up. The locks that may be affected are verified.
 pub(crate) fn disconnected(server: &str) {
-    metrics::disconnected();
+    metrics::count(&metrics::DISCONNECTS, None, &[]);
     debug!(target: TARGET, server, "disconnected");
 }
 

@@ -115,17 +115,12 @@ pub struct Blocked {
 
 impl fmt::Display for Blocked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            owner,
-            process,
-            holds,
-            waits_for,
-        } = self;
-        match process {
+        let owner = &self.owner;
+        match &self.process {
             Some(process) => write!(f, "{process} ({owner})")?,
             None => write!(f, "{owner}")?,
         }
-        let (holds, waits_for) = (Shown(holds), Shown(waits_for));
+        let (holds, waits_for) = (Shown(&self.holds), Shown(&self.waits_for));
         write!(f, " holds `{holds}` and waits for `{waits_for}`")
     }
 }

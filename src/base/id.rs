@@ -20,7 +20,7 @@ pub(crate) mod properties;
 ///
 /// It is created when a call graph acquires its first lock. Every lock that is acquired further down in this call graph
 /// has the same owner in Redis.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OwnerId(Uuid);
 
 impl OwnerId {
@@ -45,12 +45,6 @@ impl OwnerId {
 }
 
 impl fmt::Display for OwnerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0, f)
-    }
-}
-
-impl fmt::Debug for OwnerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
     }

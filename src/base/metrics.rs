@@ -21,7 +21,7 @@ use crate::base::options::Mode;
 const ROOM: usize = if cfg!(feature = "metrics") { 1 } else { 0 };
 
 /// A metric: its name, and its description for the recorder.
-struct Metric {
+pub(crate) struct Metric {
     kind: MetricKind,
     name: &'static str,
     says: &'static str,
@@ -37,7 +37,7 @@ enum MetricKind {
 /// Declares the metrics, and a list of them all.
 macro_rules! metrics {
     ($($kind:ident $id:ident $name:literal $says:literal;)+) => {
-        $(static $id: Metric = Metric { kind: MetricKind::$kind, name: $name, says: $says };)+
+        $(pub(crate) static $id: Metric = Metric { kind: MetricKind::$kind, name: $name, says: $says };)+
 
         static ALL: &[&Metric] = &[$(&$id),+];
     };
@@ -97,7 +97,7 @@ fn record(
     }
 }
 
-fn count(metric: &'static Metric, class: Option<&Class>, labels: Labels<'_>) {
+pub(crate) fn count(metric: &'static Metric, class: Option<&Class>, labels: Labels<'_>) {
     record(metric, class, labels, || 1.0);
 }
 
@@ -176,15 +176,6 @@ impl HandoffPath {
     }
 }
 
-/// The outcome of a renewal.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum RenewalOutcome {
-    Confirmed,
-    Gone,
-    /// The store did not respond, or did not respond in time.
-    Unanswered,
-}
-
 /// The purpose of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
@@ -218,37 +209,12 @@ pub(crate) fn hold_ended(class: &Class, mode: Mode, since: Stopwatch) {
     record(&HOLD, Some(class), &[("mode", mode.name())], held);
 }
 
-pub(crate) fn reentered(class: &Class) {
-    count(&REENTRIES, Some(class), &[]);
-}
-
-pub(crate) fn renewed(class: &Class, outcome: RenewalOutcome) {
-    let answer = match outcome {
-        RenewalOutcome::Confirmed => "renewed",
-        RenewalOutcome::Gone => "gone",
-        RenewalOutcome::Unanswered => "unknown",
-    };
-    count(&RENEWALS, Some(class), &[("answer", answer)]);
-}
-
-pub(crate) fn lost(class: &Class, reason: &'static str) {
-    count(&LOSSES, Some(class), &[("reason", reason)]);
-}
-
 pub(crate) fn connected(purpose: Purpose) {
     let purpose = match purpose {
         Purpose::Commands => "commands",
         Purpose::Messages => "messages",
     };
     count(&CONNECTIONS, None, &[("purpose", purpose)]);
-}
-
-pub(crate) fn subscribe_failed() {
-    count(&SUBSCRIBE_FAILURES, None, &[]);
-}
-
-pub(crate) fn disconnected() {
-    count(&DISCONNECTS, None, &[]);
 }
 
 /// Records a change in the number of releases that run in the background.

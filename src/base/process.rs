@@ -22,7 +22,7 @@ const BITS: u32 = 48;
 /// The other 74 random bits of an id are its own. The probability that two of 10,000 processes have the same 48 bits is
 /// 2 in 10 million. Then one of them is shown instead of the other. Within the 10 minutes that a tombstone lasts, one
 /// process may create 60 million owners. The probability that two of them have the same 74 bits is 1 in 10 million.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ProcessId(u64);
 
 /// The reason why a request is rejected in a fork of the process that used its `Locks` before.
@@ -103,12 +103,6 @@ impl fmt::Display for ProcessId {
     }
 }
 
-impl fmt::Debug for ProcessId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 /// A process that holds locks or waits for them, as it described itself in the store.
 ///
 /// Each process stores its description when it connects. Nothing proves that it is true. A user who may write to the
@@ -163,15 +157,13 @@ impl Process {
     /// The description as it is stored. It has one line each for the name, host, pid, version, and the time of the
     /// start in seconds.
     pub(crate) fn to_text(&self) -> String {
-        let Self {
-            name,
-            host,
-            pid,
-            version,
-            started,
-        } = self;
-        let begun = since_epoch(*started);
-        format!("{name}\n{host}\n{pid}\n{version}\n{begun}")
+        let (
+            Self {
+                name, host, pid, ..
+            },
+            begun,
+        ) = (self, since_epoch(self.started));
+        format!("{name}\n{host}\n{pid}\n{}\n{begun}", self.version)
     }
 
     /// Reads a stored description. Returns `None` if it does not have the form in which this crate stores it. A later
