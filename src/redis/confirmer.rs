@@ -135,13 +135,14 @@ impl Confirmer {
             sleep_until(failure.resume).await;
         }
         // The connection is kept only if all responses on it were read.
+        let endpoint = self.source.endpoint();
         let outcome = async {
             let kept = self.connection.lock().take();
             let mut opened = match kept {
                 Some(opened) => opened,
                 None => open(&self.source, self.timeouts).await?,
             };
-            let failed = |error| request_error("confirm", &opened.endpoint, error);
+            let failed = |error| request_error("confirm", &endpoint, error);
             let rejected = self.wait(&mut opened.driver, &beside, replicas).await;
             if let Some(error) = rejected.map_err(failed)? {
                 let _ = rejection.set(failed(error));

@@ -159,10 +159,13 @@ impl Connector {
         mode: SendMode,
         limit: Duration,
     ) -> Result<Value, StoreError> {
-        let (verb, endpoint) = (call.verb(), &connection.endpoint);
+        let error = |effect, cause: String| {
+            let endpoint = connection.server.endpoint();
+            StoreError::new(call.verb(), &endpoint, effect, cause)
+        };
         if limit.is_zero() {
             let cause = "there was no time left to send the request";
-            return Err(StoreError::new(verb, endpoint, Effect::None, cause));
+            return Err(error(Effect::None, cause.to_owned()));
         }
         let sent = Instant::now();
         match connection.send(call, mode, after(sent, limit)).await {
@@ -182,7 +185,8 @@ impl Connector {
                 } else {
                     connection.pace.note_response(sent);
                 }
-                Err(failure::request_error(verb, endpoint, error))
+                let endpoint = connection.server.endpoint();
+                Err(failure::request_error(call.verb(), &endpoint, error))
             }
             Err(Elapsed) => {
                 // Responses arrive in order: while others keep arriving, this one is on its way.
@@ -190,7 +194,7 @@ impl Connector {
                     self.give_up(connection.number);
                 }
                 let cause = format!("no response within {limit:?}");
-                Err(StoreError::new(verb, endpoint, Effect::Unknown, cause))
+                Err(error(Effect::Unknown, cause))
             }
         }
     }
@@ -248,7 +252,7 @@ impl Connector {
             (opened, (before, unproven))
         };
         let connection = opened?;
-        events::connected(&connection.endpoint, Purpose::Commands);
+        events::connected(&connection.server.endpoint(), Purpose::Commands);
         self.context.connections.send_modify(|count| *count += 1);
         Ok(())
     }

@@ -60,23 +60,18 @@ pub(crate) struct Subscription {
 
 pub(crate) struct Inbox {
     context: Arc<SubscriberContext>,
-    running: Mutex<Option<RunningSubscriber>>,
+    task: Mutex<Option<AbortOnDrop>>,
 }
 
-/// The parts that all subscriptions of an inbox share.
+/// What the subscribers of an inbox share. One follows the other.
 struct SubscriberContext {
     servers: Servers,
     connectors: ConnectorContext,
+    stage: Mutex<InboxStage>,
     /// Notified when the subscription must be checked.
     check: Notify,
     /// Selects the failures that are warned of.
     failures: WarnLimiter,
-}
-
-/// A subscriber, which is a task.
-struct RunningSubscriber {
-    stage: Arc<Mutex<InboxStage>>,
-    task: AbortOnDrop,
 }
 
 /// The state of a subscription, as its task reports it to the waiters.
@@ -94,38 +89,35 @@ impl Inbox {
         let context = SubscriberContext {
             servers,
             connectors,
+            stage: Mutex::new(InboxStage::Opening),
             check: Notify::default(),
             failures: WarnLimiter::default(),
         };
         Self {
             context: Arc::new(context),
-            running: Mutex::default(),
+            task: Mutex::default(),
         }
     }
 
     /// Opens the inbox, unless it is open. Returns false while it is broken. A runtime that ends takes the inbox with
     /// it. Then it is opened by the next caller.
     pub(crate) fn open(&self, subscribe: impl FnOnce() -> Subscription) -> bool {
-        let mut running = self.running.lock();
-        if let Some(RunningSubscriber { stage, task }) = &*running
-            && !task.0.is_finished()
-        {
-            return *stage.lock() != InboxStage::Broken;
+        let mut task = self.task.lock();
+        if task.as_ref().is_some_and(|task| !task.0.is_finished()) {
+            return *self.context.stage.lock() != InboxStage::Broken;
         }
-        let stage = Arc::new(Mutex::new(InboxStage::Opening));
+        *self.context.stage.lock() = InboxStage::Opening;
         let subscriber = Subscriber {
             subscription: subscribe(),
             context: Arc::clone(&self.context),
-            stage: Arc::clone(&stage),
         };
-        let task = AbortOnDrop::spawn(subscriber.run());
-        *running = Some(RunningSubscriber { stage, task });
+        *task = Some(AbortOnDrop::spawn(subscriber.run()));
         true
     }
 
     /// Closes the inbox. The next waiter would open it again.
     pub(crate) fn close(&self) {
-        drop(self.running.lock().take());
+        drop(self.task.lock().take());
     }
 
     /// Checks the subscription. If its connection is dead, the subscription is repeated over another one.
@@ -137,7 +129,6 @@ impl Inbox {
 struct Subscriber {
     subscription: Subscription,
     context: Arc<SubscriberContext>,
-    stage: Arc<Mutex<InboxStage>>,
 }
 
 /// The server of a connection for commands.
@@ -145,7 +136,6 @@ struct Server {
     connector: Arc<Connector>,
     /// Opens further connections to it.
     source: Arc<dyn Source>,
-    endpoint: Arc<str>,
     generations: watch::Receiver<u64>,
 }
 
@@ -190,7 +180,7 @@ impl Subscriber {
 
     /// Changes the stage, and wakes the receivers. They rely on the previous stage, and may have missed a message.
     fn enter(&self, stage: InboxStage) {
-        let before = mem::replace(&mut *self.stage.lock(), stage);
+        let before = mem::replace(&mut *self.context.stage.lock(), stage);
         if before != stage {
             self.subscription.handler.missed();
         }
@@ -205,7 +195,6 @@ impl Subscriber {
         Ok(Server {
             connector,
             source: Arc::clone(&connection.server),
-            endpoint: Arc::clone(&connection.endpoint),
             generations,
         })
     }
@@ -215,8 +204,9 @@ impl Subscriber {
         let mut subscribed = open_messages(&server.source, timeouts).await?;
         let channels = &self.subscription.channels[..];
         let subscribing = within(timeouts.response, subscribed.subscribe(channels)).await;
-        subscribing.map_err(|error| request_error("subscribe", &server.endpoint, error))?;
-        events::connected(&server.endpoint, Purpose::Messages);
+        let endpoint = server.source.endpoint();
+        subscribing.map_err(|error| request_error("subscribe", &endpoint, error))?;
+        events::connected(&endpoint, Purpose::Messages);
         Ok(subscribed)
     }
 
@@ -253,7 +243,7 @@ impl Subscriber {
             let Ok(present) = server.connector.connection().await else {
                 return;
             };
-            if present.endpoint != server.endpoint {
+            if present.server.endpoint() != server.source.endpoint() {
                 return;
             }
             // Any answer shows that the connection works, even that the user may not send a PING.

@@ -34,7 +34,7 @@ pub(super) fn slot() -> u16 {
     slot_of(key(ProcessId::this()).as_bytes())
 }
 
-/// Describes this process to a server again and again, whenever the server is to have the description.
+/// Describes this process to a server periodically, while that is wanted.
 pub(super) fn keep_described(
     driver: MultiplexedConnection,
     limit: Duration,

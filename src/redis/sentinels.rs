@@ -244,10 +244,10 @@ async fn require_primary(opened: RawConnection) -> Result<RawConnection, StoreEr
         Ok(true) => Ok(opened),
         Ok(false) => {
             let cause = "the sentinels name it as the primary, but it is not one";
-            let endpoint = &opened.endpoint;
-            Err(StoreError::new("connect", endpoint, Effect::None, cause))
+            let endpoint = opened.server.endpoint();
+            Err(StoreError::new("connect", &endpoint, Effect::None, cause))
         }
-        Err(error) => Err(connect_error(&opened.endpoint, error)),
+        Err(error) => Err(connect_error(&opened.server.endpoint(), error)),
     }
 }
 

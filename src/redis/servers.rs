@@ -48,10 +48,10 @@ impl Servers {
     }
 
     /// Connects, unless there is a connection.
-    pub(crate) fn connect(&self) -> StoreFuture<()> {
-        match self.clone() {
-            Self::One(connector) => Box::pin(async move { connector.connection().await.map(drop) }),
-            Self::Cluster(cluster) => Box::pin(async move { cluster.connect().await }),
+    pub(crate) async fn connect(self) -> Result<(), StoreError> {
+        match self {
+            Self::One(connector) => connector.connection().await.map(drop),
+            Self::Cluster(cluster) => cluster.connect().await,
         }
     }
 

@@ -21,7 +21,7 @@ use tokio::net::{TcpStream, lookup_host};
 use super::address::Address;
 use super::context::Timeouts;
 use super::failure::{connect_error, within};
-use super::writes::{Driving, WatchedSocket, Writes};
+use super::writes::{WatchedSocket, Writes, drive};
 use crate::base::background::AbortOnDrop;
 use crate::base::error::{Effect, StoreError, StoreFuture};
 use crate::base::process;
@@ -51,9 +51,7 @@ pub(crate) trait Source: Send + Sync {
 /// A connection that was just opened.
 pub(crate) struct RawConnection {
     pub(crate) driver: MultiplexedConnection,
-    /// The name of its server in messages, without the password.
-    pub(crate) endpoint: Arc<str>,
-    /// Opens further connections to the same server.
+    /// Its server, to which it opens further connections.
     pub(crate) server: Arc<dyn Source>,
     /// The task that reads and writes its socket. It ends with the connection, and the connection with it. `None` if
     /// other code has opened it, on any runtime: then its end is not reported, and only the runtime that made its timers
@@ -138,7 +136,7 @@ pub(crate) async fn connect(
         MultiplexedConnection::new_with_config(login, socket, config).await
     };
     let (driver, driving) = within(limit, connecting).await?;
-    let task = AbortOnDrop::spawn(Driving::new(driving, Arc::clone(&writes)));
+    let task = AbortOnDrop::spawn(drive(driving, Arc::clone(&writes)));
     // No request waits for the response. A server may reject it.
     let mut named = driver.clone();
     tokio::spawn(async move {
@@ -148,7 +146,6 @@ pub(crate) async fn connect(
     });
     Ok(RawConnection {
         driver,
-        endpoint: Arc::clone(&address.endpoint),
         server: Arc::clone(address) as _,
         task: Some(task),
         writes: Some(writes),

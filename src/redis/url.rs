@@ -55,14 +55,7 @@ impl ServerSpec {
         if let Some((scheme, kind, rest)) = split_scheme(url) {
             return parse_several(&scheme, kind, rest);
         }
-        let is_socket = url
-            .split_once(':')
-            .is_some_and(|(scheme, _)| scheme.to_ascii_lowercase().ends_with("unix"));
-        let supported: &[_] = match is_socket {
-            true => &["db", "protocol", "user", "pass"],
-            false => &["db", "protocol"],
-        };
-        let (server, _) = parse_one(url, supported)?;
+        let (server, _) = parse_one(url, &["db", "protocol"])?;
         Ok(Self {
             server,
             topology: Topology::One,
@@ -185,7 +178,7 @@ fn host_port(address: &str, port: u16) -> Option<HostPort> {
 /// The parameters of a URL, by their names.
 type Parameters = BTreeMap<&'static str, String>;
 
-/// Reads the URL of one server, which supports these parameters. Returns those that are not about the database too.
+/// Reads the URL of one server, and the parameters, which must be among these. That of a socket has its login there.
 fn parse_one(url: &str, supported: &[&'static str]) -> Result<(Address, Parameters), LockError> {
     let Some(mut parsed) = parse_redis_url(url) else {
         return Err(invalid(&format!("{}; {ACCEPTED}", scheme_mistake(url))));
@@ -208,6 +201,11 @@ fn parse_one(url: &str, supported: &[&'static str]) -> Result<(Address, Paramete
     if login.is_some_and(is_cut) && parsed.host_str().is_some_and(|host| !host.is_empty()) {
         return Err(invalid(LOGIN_LETTERS));
     }
+    let is_socket = parsed.scheme().ends_with("unix");
+    let supported = match is_socket {
+        true => &["db", "protocol", "user", "pass"],
+        false => supported,
+    };
     let mut parameters =
         parse_query(parsed.query_pairs(), supported).map_err(|reason| invalid(&reason))?;
     let database = parameters.remove("db").map(|value| value.parse::<u32>());
@@ -216,7 +214,6 @@ fn parse_one(url: &str, supported: &[&'static str]) -> Result<(Address, Paramete
     if parsed.fragment().is_some() {
         return Err(invalid("write `#` as `%23`"));
     }
-    let is_socket = parsed.scheme().ends_with("unix");
     if is_socket && (!parsed.username().is_empty() || parsed.password().is_some()) {
         return Err(invalid(
             "the login of a socket is in its parameters: `unix:///path?user=…&pass=…`",

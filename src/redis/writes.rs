@@ -4,8 +4,9 @@
 //! request has been written when a poll that began after the request was handed over has ended, and the socket has taken
 //! everything.
 
+use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -74,30 +75,16 @@ impl Writes {
     }
 }
 
-/// The task of a driver, whose polls are counted.
-#[pin_project]
-pub(super) struct Driving<F> {
-    #[pin]
-    driver: F,
-    writes: Arc<Writes>,
-}
-
-impl<F> Driving<F> {
-    pub(super) fn new(driver: F, writes: Arc<Writes>) -> Self {
-        Self { driver, writes }
-    }
-}
-
-impl<F: Future> Future for Driving<F> {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let this = self.project();
-        this.writes.begin_poll(cx.waker());
-        let polled = this.driver.poll(cx);
-        this.writes.end_poll(cx.waker());
-        polled
-    }
+/// Polls a driver to its end, and counts the polls.
+pub(super) async fn drive(driver: impl Future, writes: Arc<Writes>) {
+    let mut driver = pin!(driver);
+    poll_fn(|cx| {
+        writes.begin_poll(cx.waker());
+        let polled = driver.as_mut().poll(cx);
+        writes.end_poll(cx.waker());
+        polled.map(drop)
+    })
+    .await;
 }
 
 /// A socket whose writes are noted.
@@ -150,8 +137,6 @@ impl<S: AsyncWrite> AsyncWrite for WatchedSocket<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
-
     use futures_util::FutureExt;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::spawn;
@@ -171,7 +156,7 @@ mod tests {
                 let _ = socket.write_all(request).await;
             }
         };
-        spawn(Driving::new(Box::pin(driver), Arc::clone(&writes)));
+        spawn(drive(driver, Arc::clone(&writes)));
         (writes, hand_over, far)
     }
 

@@ -108,7 +108,7 @@ impl RedisStore {
 
     pub(crate) fn connect(&self) -> StoreFuture<()> {
         match self.unless_forked("connect") {
-            Ok(()) => self.servers.connect(),
+            Ok(()) => Box::pin(self.servers.clone().connect()),
             Err(error) => Box::pin(ready(Err(error))),
         }
     }

@@ -59,7 +59,6 @@ impl Source for Pooled {
             driver.set_response_timeout(timeouts.response.saturating_mul(2));
             Ok(RawConnection {
                 driver,
-                endpoint,
                 server: self,
                 task: None,
                 writes: None,

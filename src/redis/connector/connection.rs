@@ -28,8 +28,6 @@ use crate::redis::writes::Writes;
 /// A connection for commands, which all requests share.
 pub(crate) struct Connection {
     pub(crate) driver: MultiplexedConnection,
-    /// The name of its server in messages, without the password.
-    pub(crate) endpoint: Arc<str>,
     /// Opens further connections to its server.
     pub(crate) server: Arc<dyn Source>,
     pub(crate) confirmer: Arc<Confirmer>,

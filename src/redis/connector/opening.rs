@@ -36,7 +36,7 @@ impl Connector {
             Err(error) => {
                 // Outside a cluster, another server may respond at the next attempt.
                 let is_kept = rejects_all(&error) && self.has_slot.is_some();
-                let error = connect_error(&opened.endpoint, error);
+                let error = connect_error(&opened.server.endpoint(), error);
                 self.state.lock().unproven = is_kept.then_some(opened);
                 return Err(error);
             }
@@ -52,13 +52,12 @@ impl Connector {
             }
             // It may be another server each time.
             Role::Replica | Role::Unknown => {
-                ReplicationId::new(&format!("{} {number}", opened.endpoint))
+                ReplicationId::new(&format!("{} {number}", opened.server.endpoint()))
             }
         };
         let describing = keep_described(opened.driver.clone(), limit, self.wants_description());
         let RawConnection {
             driver,
-            endpoint,
             server,
             task,
             writes,
@@ -66,7 +65,6 @@ impl Connector {
         } = opened;
         Ok(Connection {
             driver,
-            endpoint,
             confirmer: Confirmer::new(Arc::clone(&server), timeouts, replication_id),
             server,
             number,
