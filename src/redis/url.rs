@@ -35,6 +35,7 @@ pub(crate) struct ServerSpec {
 }
 
 /// The servers at the hosts of a URL.
+#[allow(clippy::large_enum_variant, reason = "there is one for each `Locks`")]
 pub(crate) enum Topology {
     One,
     Sentinels {
