@@ -10,17 +10,17 @@ use tokio::time::Instant;
 
 pub(crate) use self::line::Want;
 use self::state::AddressedMessage;
-pub(crate) use self::state::view::{AskingProcess, View};
 pub(crate) use self::state::{NewLock, State};
+pub(crate) use self::view::{AskingProcess, View};
 use super::records::{Holders, Listener};
 use crate::base::error::AnswerFuture;
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
 
-mod clock;
-mod line;
-mod state;
-mod waits;
+mod line; // what waits for a lock, and the readers inside
+mod state; // the state, its clock and its messages
+mod view; // one lock at one moment, with the operations of the scripts
+mod waits; // the published waits
 
 /// The in-memory store. Clones share its state.
 #[derive(Clone, Default)]

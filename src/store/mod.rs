@@ -19,7 +19,6 @@ use crate::redis::failure;
 #[cfg(test)]
 #[path = "../../tests/contract/mod.rs"]
 mod contract;
-pub(crate) mod descriptions; // the descriptions of the processes in a lock
 #[cfg(test)]
 #[path = "../../tests/differential/mod.rs"]
 mod differential;
@@ -81,10 +80,7 @@ impl Store {
             Self::Redis(redis) => redis.ask(verb),
             Self::Memory(memory) => memory.ask(move |state, now| verb.apply(state, now)),
             #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => {
-                let written = verb.written().cloned();
-                wire::ask(wire, Request::of(verb), written)
-            }
+            Self::Behind(wire) => wire::ask(wire, verb),
         }
     }
 

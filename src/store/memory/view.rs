@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::line::{Process, StoredLine, Want};
-use super::{AddressedMessage, Lock, NewLock, State};
+use super::line::{Process, StoredLine, Want};
+use super::state::{AddressedMessage, Lock, NewLock, State};
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::option_types::Mode;
