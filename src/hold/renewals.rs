@@ -176,7 +176,7 @@ impl RenewalSchedule {
         for hold in turn.lost {
             // This reports the loss.
             let _ = hold.lost();
-            self.queues.lost(hold.key(), hold.id());
+            self.queues.note_loss(hold.key(), hold.id());
         }
         for (hold, since) in turn.overdue {
             events::renewal_unanswered(hold.key());
@@ -274,7 +274,7 @@ impl Holders for RenewalSchedule {
         let tell = move || {
             for hold in holds {
                 hold.lose(LostReason::Deleted);
-                queues.lost(hold.key(), hold.id());
+                queues.note_loss(hold.key(), hold.id());
             }
         };
         match Handle::try_current() {

@@ -59,7 +59,7 @@ impl LocalQueues {
     }
 
     /// Notes that a hold has lost its lock. Its release will not bring the lock to the first waiter.
-    pub(crate) fn lost(&self, key: &LockKey, hold: HoldId) {
+    pub(crate) fn note_loss(&self, key: &LockKey, hold: HoldId) {
         self.input(key, Input::Lost(hold));
     }
 
