@@ -158,7 +158,7 @@ impl Exit {
     /// Leaves the releases to the background. A caller that makes only one attempt for the same lock waits for them.
     pub(super) fn continue_in_background(self, queues: &LocalQueues) {
         for EndedHold { hold, .. } in &self.ended {
-            queues.ends_soon(hold.key(), hold.id());
+            queues.note_ending(hold.key(), hold.id());
         }
     }
 }

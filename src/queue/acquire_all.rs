@@ -52,7 +52,7 @@ impl Granted<'_> {
             ..self.grant.take()?.release()
         };
         events::acquire_undone(key, release.hold);
-        queues.ends_soon(key, release.hold);
+        queues.note_ending(key, release.hold);
         let runtime = Handle::try_current().unwrap_or_else(|_| self.runtime.clone());
         let undone = queues.release(key, release, None).map(drop);
         let is_in_memory = queues.store().is_memory();

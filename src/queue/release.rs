@@ -262,7 +262,7 @@ impl LocalQueues {
     }
 
     /// Notes that a task will release a hold that has ended. A caller that makes only one attempt waits for that.
-    pub(crate) fn ends_soon(&self, key: &LockKey, ended: HoldId) {
+    pub(crate) fn note_ending(&self, key: &LockKey, ended: HoldId) {
         let mut states = self.states.lock();
         if let Some(KeyState::Held {
             holder, is_ending, ..
