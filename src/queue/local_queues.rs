@@ -103,7 +103,7 @@ impl LocalQueues {
     }
 
     /// Returns whether a caller polls its own request, because no other caller has joined. Then the response wakes it.
-    pub(crate) fn asks_alone(&self, key: &LockKey, hold: HoldId) -> bool {
+    pub(crate) fn is_alone_at(&self, key: &LockKey, hold: HoldId) -> bool {
         self.states.lock().lone_caller(key, hold).is_some()
     }
 
