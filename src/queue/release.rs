@@ -34,7 +34,7 @@ impl LocalQueues {
     /// A caller of this process is noticed as soon as it has to wait. The store is asked immediately, and again after each
     /// heartbeat. If waiters get messages, the store also notifies this process of the first other process that begins
     /// to wait.
-    pub(crate) async fn until_wanted(&self, key: &LockKey, hold: HoldId, heartbeat: Duration) {
+    pub(crate) async fn wait_until_wanted(&self, key: &LockKey, hold: HoldId, heartbeat: Duration) {
         let watch = ContentionWatch::begin(&self.watches, key);
         loop {
             let mut notified = pin!(watch.signal.notified());
