@@ -116,7 +116,7 @@ impl LocalQueues {
     }
 
     /// The last answer of the store to the callers that wait for the lock; `None` before the first answer.
-    pub(crate) fn answered(&self, key: &LockKey) -> Option<Result<(), StoreError>> {
+    pub(crate) fn last_answer(&self, key: &LockKey) -> Option<Result<(), StoreError>> {
         match self.last_reply(key).0 {
             LastReply::None => None,
             LastReply::Busy => Some(Ok(())),
