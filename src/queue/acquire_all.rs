@@ -28,7 +28,7 @@ use crate::base::timer::{timeout, timeout_at};
 
 /// The result of the attempts.
 #[derive(Debug, Default)]
-pub(crate) struct Attempted {
+pub(crate) struct Attempts {
     /// The number of keys that were attempted.
     pub(crate) count: usize,
     /// The locks of the first of these keys, in their order. If there are fewer, the hold has ended for the others.
@@ -79,7 +79,7 @@ impl LocalQueues {
         terms: Terms,
         since: Instant,
         runtime: &Handle,
-    ) -> Result<Attempted, LockError> {
+    ) -> Result<Attempts, LockError> {
         let wait = WaitLimit::Never;
         let mut spec = self.spec(hold, Terms { wait, ..terms });
         spec.request.with_others = true;
@@ -126,7 +126,7 @@ impl LocalQueues {
             return Err(error);
         }
         let grants = answers.into_iter().flatten();
-        Ok(Attempted {
+        Ok(Attempts {
             count,
             grants: grants.filter_map(|mut it| it.grant.take()).collect(),
         })

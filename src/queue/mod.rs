@@ -45,6 +45,6 @@ mod wait; // the future of a caller that waits
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::acquire_all::Attempted;
+pub(crate) use self::acquire_all::Attempts;
 pub(crate) use self::local_queues::LocalQueues;
 pub(crate) use self::machine::{Grant, Release, StoredDepth, TokenSeries};
