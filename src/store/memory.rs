@@ -11,7 +11,7 @@ use tokio::time::Instant;
 pub(crate) use self::line::Want;
 use self::state::AddressedMessage;
 pub(crate) use self::state::{NewLock, State};
-pub(crate) use self::view::{AskingProcess, View};
+pub(crate) use self::view::{AskingProcess, LockView};
 use super::records::{Holders, Listener};
 use crate::base::error::AnswerFuture;
 use crate::base::id::InboxId;

@@ -14,7 +14,7 @@ use crate::base::time::StoreTime;
 use crate::store::records::{HandoffMessage, QueueEntry};
 
 /// A lock, its line and its entries, at one moment.
-pub(crate) struct View<'a> {
+pub(crate) struct LockView<'a> {
     state: &'a mut State,
     key: &'a LockKey,
     now: Instant,
@@ -29,8 +29,8 @@ pub(crate) struct AskingProcess {
 
 impl State {
     /// The present state of the lock of this key.
-    pub(crate) fn view<'a>(&'a mut self, key: &'a LockKey, now: Instant) -> View<'a> {
-        View {
+    pub(crate) fn view<'a>(&'a mut self, key: &'a LockKey, now: Instant) -> LockView<'a> {
+        LockView {
             state: self,
             key,
             now,
@@ -38,7 +38,7 @@ impl State {
     }
 }
 
-impl View<'_> {
+impl LockView<'_> {
     /// The time of the store.
     pub(crate) fn time(&self) -> StoreTime {
         self.state.time(self.now)

@@ -10,7 +10,7 @@ use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::time::StoreTime;
 use crate::redis::{Call, Script};
-use crate::store::memory::{NewLock, State, View, Want};
+use crate::store::memory::{LockView, NewLock, State, Want};
 use crate::store::records::QueueEntry;
 use crate::store::redis::batch::{Short, ShortWish};
 use crate::store::redis::lua::script;
@@ -154,7 +154,7 @@ impl Verb for Acquire {
 
 /// Gives a free lock to a hold.
 pub(super) fn take(
-    view: &mut View<'_>,
+    view: &mut LockView<'_>,
     hold: HoldId,
     lease: Duration,
     told: Option<InboxId>,

@@ -10,7 +10,7 @@ use super::acquire::AcquireReply;
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
 use crate::redis::{Call, Script};
-use crate::store::memory::{AskingProcess, State, View, Want};
+use crate::store::memory::{AskingProcess, LockView, State, Want};
 use crate::store::records::QueueEntry;
 use crate::store::redis::lua::script;
 use crate::store::redis::names::Fields;
@@ -105,7 +105,7 @@ impl Verb for Share {
 impl Share {
     /// Keeps the holds that are inside, and lets the others into the lock or into the line. Returns whether the lock is
     /// free or shared.
-    fn ask(&self, view: &mut View<'_>, holds: &[HoldId]) -> bool {
+    fn ask(&self, view: &mut LockView<'_>, holds: &[HoldId]) -> bool {
         let ShareRequest {
             ttl, limit, entry, ..
         } = self.request;
