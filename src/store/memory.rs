@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
-pub(crate) use self::line::Want;
+pub(crate) use self::line::WaitMode;
 use self::state::AddressedMessage;
 pub(crate) use self::state::{NewLock, State};
 pub(crate) use self::view::{AskingProcess, LockView};

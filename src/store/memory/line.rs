@@ -37,7 +37,7 @@ pub(crate) struct Process {
     pub(crate) inbox: InboxId,
     /// The first waiter of the process, or the readers that are first.
     pub(crate) holds: Vec<HoldId>,
-    pub(crate) want: Want,
+    pub(crate) mode: WaitMode,
     /// The lease of a lock that moves to the process.
     pub(crate) grant: Duration,
     /// The time until which the process counts as alive.
@@ -46,7 +46,7 @@ pub(crate) struct Process {
 
 /// The request of a process that waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Want {
+pub(crate) enum WaitMode {
     /// The exclusive lock. The flag says whether the process gets a message when another process begins to wait, after
     /// it has the lock.
     Alone { tells: bool },
@@ -179,7 +179,7 @@ impl StoredLine {
         &mut self,
         now: Instant,
         holds: Vec<HoldId>,
-        want: Want,
+        mode: WaitMode,
         entry: QueueEntry,
         holder: Option<InboxId>,
     ) -> bool {
@@ -192,7 +192,7 @@ impl StoredLine {
         let process = Process {
             inbox,
             holds,
-            want,
+            mode,
             grant,
             deadline,
         };

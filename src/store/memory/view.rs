@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::line::{Process, StoredLine, Want};
+use super::line::{Process, StoredLine, WaitMode};
 use super::state::{AddressedMessage, Lock, NewLock, State};
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
@@ -110,12 +110,12 @@ impl LockView<'_> {
     pub(crate) fn stand(
         &mut self,
         holds: Vec<HoldId>,
-        want: Want,
+        mode: WaitMode,
         entry: QueueEntry,
         holder: Option<InboxId>,
     ) {
         let now = self.now;
-        let is_first = self.line(|line| line.stand(now, holds, want, entry, holder));
+        let is_first = self.line(|line| line.stand(now, holds, mode, entry, holder));
         if let Some(holder) = holder.filter(|holder| is_first && *holder != entry.inbox) {
             let message = AddressedMessage::Contended(holder, self.key.as_str().to_owned());
             self.state.messages.push(message);
@@ -185,9 +185,9 @@ impl LockView<'_> {
     fn may_enter(&mut self, process: &Process) -> bool {
         let is_free = self.lock().is_none();
         is_free
-            || match process.want {
-                Want::Alone { .. } => false,
-                Want::Shared { limit } => self.fits(process.holds.len(), limit),
+            || match process.mode {
+                WaitMode::Alone { .. } => false,
+                WaitMode::Shared { limit } => self.fits(process.holds.len(), limit),
             }
     }
 
@@ -227,7 +227,7 @@ impl LockView<'_> {
         while let Some(process) = self.head()
             && self.may_enter(&process)
         {
-            let is_alone = matches!(process.want, Want::Alone { .. });
+            let is_alone = matches!(process.mode, WaitMode::Alone { .. });
             longest = longest.max(Some(self.let_in(process, before, asking)));
             if is_alone {
                 break;
@@ -247,12 +247,12 @@ impl LockView<'_> {
         self.line(|line| line.leave(inbox));
         let own = asking.filter(|own| own.inbox == inbox);
         let lease = own.map_or(process.grant, |own| own.ttl);
-        let token = match process.want {
-            Want::Alone { tells } => {
+        let token = match process.mode {
+            WaitMode::Alone { tells } => {
                 let (holds, told) = (&holds[..], tells.then_some(inbox));
                 self.open(NewLock { holds, lease, told }, before)
             }
-            Want::Shared { .. } => self.enter(&holds, lease, before),
+            WaitMode::Shared { .. } => self.enter(&holds, lease, before),
         };
         if own.is_none() {
             let message = HandoffMessage {

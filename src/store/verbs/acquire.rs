@@ -10,7 +10,7 @@ use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::time::StoreTime;
 use crate::redis::{Call, Script};
-use crate::store::memory::{LockView, NewLock, State, Want};
+use crate::store::memory::{LockView, NewLock, State, WaitMode};
 use crate::store::records::QueueEntry;
 use crate::store::redis::batch::{Short, ShortWish};
 use crate::store::redis::lua::script;
@@ -141,9 +141,9 @@ impl Verb for Acquire {
             return take(&mut view, hold, ttl, told, None, is_contended);
         }
         if let Some(entry) = entry {
-            let want = Want::Alone { tells: entry.tells };
+            let mode = WaitMode::Alone { tells: entry.tells };
             let holder = view.lock().and_then(|lock| lock.told);
-            view.stand(vec![hold], want, entry, holder);
+            view.stand(vec![hold], mode, entry, holder);
         }
         if ahead.is_some() || is_shared {
             remaining = remaining.max(view.admit(None, None));

@@ -10,7 +10,7 @@ use super::acquire::AcquireReply;
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
 use crate::redis::{Call, Script};
-use crate::store::memory::{AskingProcess, LockView, State, Want};
+use crate::store::memory::{AskingProcess, LockView, State, WaitMode};
 use crate::store::records::QueueEntry;
 use crate::store::redis::lua::script;
 use crate::store::redis::names::Fields;
@@ -131,7 +131,7 @@ impl Share {
         } else if let Some(entry) = entry {
             let holder = view.lock().filter(|_| !is_open);
             let holder = holder.and_then(|lock| lock.told);
-            view.stand(outside, Want::Shared { limit }, entry, holder);
+            view.stand(outside, WaitMode::Shared { limit }, entry, holder);
         }
         is_open
     }
