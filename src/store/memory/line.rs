@@ -214,7 +214,7 @@ impl StoredLine {
     }
 
     /// Leaves a tombstone. Expired tombstones are removed.
-    pub(crate) fn bury(&mut self, now: Instant, hold: HoldId) {
+    pub(crate) fn add_tombstone(&mut self, now: Instant, hold: HoldId) {
         self.tombstones.retain(|_, end| now <= *end);
         // The key may disappear with its last tombstone, and is created again.
         self.prune(now);
@@ -223,7 +223,7 @@ impl StoredLine {
         self.line_ends = self.line_ends.max(Some(end));
     }
 
-    pub(crate) fn is_buried(&self, hold: HoldId) -> bool {
+    pub(crate) fn has_tombstone(&self, hold: HoldId) -> bool {
         self.tombstones.contains_key(&hold)
     }
 

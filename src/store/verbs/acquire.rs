@@ -113,7 +113,7 @@ impl Verb for Acquire {
             hold, ttl, entry, ..
         } = self.request;
         let mut view = state.view(&self.key, now);
-        if view.line(|line| line.is_buried(hold)) {
+        if view.line(|line| line.has_tombstone(hold)) {
             return AcquireReply::Ended;
         }
         let at = view.time();

@@ -126,7 +126,7 @@ impl Verb for Release {
             line.forget_reader(hold);
             if let End::Full(Leftovers { unanswered, nested }) = end {
                 if unanswered {
-                    line.bury(now, hold);
+                    line.add_tombstone(now, hold);
                 }
                 if nested {
                     line.forget_changes(hold);

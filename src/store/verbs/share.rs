@@ -73,7 +73,7 @@ impl Verb for Share {
         } = &self.request;
         let mut view = state.view(&self.key, now);
         let mut left = holds.clone();
-        view.line(|line| left.retain(|hold| !line.is_buried(*hold)));
+        view.line(|line| left.retain(|hold| !line.has_tombstone(*hold)));
         if left.is_empty() {
             return vec![AcquireReply::Ended; holds.len()];
         }
