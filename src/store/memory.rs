@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
-pub(crate) use self::line::WaitMode;
+pub(crate) use self::queue::WaitMode;
 use self::state::AddressedMessage;
 pub(crate) use self::state::{NewLock, State};
 pub(crate) use self::view::{AskingProcess, LockView};
@@ -17,7 +17,7 @@ use crate::base::error::AnswerFuture;
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
 
-mod line; // what waits for a lock, and the readers inside
+mod queue; // what waits for a lock, and the readers inside
 mod state; // the state, its clock and its messages
 mod view; // one lock at one moment, with the operations of the scripts
 mod waits; // the published waits

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-use super::line::StoredLine;
+use super::queue::StoredQueue;
 use super::waits::PublishedWaits;
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
@@ -20,7 +20,7 @@ const MAX_CLOCK_STEPS: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 #[derive(Debug)]
 pub(crate) struct State {
     pub(super) locks: HashMap<LockKey, Lock, RandomState>,
-    pub(super) lines: HashMap<LockKey, StoredLine, RandomState>,
+    pub(super) queues: HashMap<LockKey, StoredQueue, RandomState>,
     pub(crate) waits: PublishedWaits,
     pub(crate) clock: Clock,
     next_sweep: Instant,
@@ -61,7 +61,7 @@ impl Default for State {
     fn default() -> Self {
         Self {
             locks: HashMap::default(),
-            lines: HashMap::default(),
+            queues: HashMap::default(),
             waits: PublishedWaits::default(),
             clock: Clock::new(),
             next_sweep: Instant::now(),
@@ -89,9 +89,9 @@ impl State {
         }
         self.next_sweep = now + TOMBSTONE_LIFE / 2;
         self.locks.retain(|_, lock| now < lock.expires);
-        self.lines.retain(|_, line| {
-            line.prune(now);
-            !line.is_empty()
+        self.queues.retain(|_, queue| {
+            queue.prune(now);
+            !queue.is_empty()
         });
         self.waits.sweep(self.clock.at(now));
     }

@@ -113,12 +113,12 @@ impl Verb for Acquire {
             hold, ttl, entry, ..
         } = self.request;
         let mut view = state.view(&self.key, now);
-        if view.line(|line| line.has_tombstone(hold)) {
+        if view.queue(|queue| queue.has_tombstone(hold)) {
             return AcquireReply::Ended;
         }
         let at = view.time();
         let is_shared = view.tidy();
-        let is_contended = view.line(|line| line.stands());
+        let is_contended = view.queue(|queue| queue.stands());
         if let Some(lock) = view.held(hold) {
             lock.lengthen(now, ttl);
             return AcquireReply::Held {
@@ -135,7 +135,7 @@ impl Verb for Acquire {
         let ahead = ahead.map(|ahead| ahead.inbox);
         if is_free && ahead.is_none_or(|ahead| Some(ahead) == inbox) {
             if let Some(ahead) = ahead {
-                view.line(|line| line.leave(ahead));
+                view.queue(|queue| queue.leave(ahead));
             }
             let told = entry.and_then(|entry| entry.tells.then_some(entry.inbox));
             return take(&mut view, hold, ttl, told, None, is_contended);

@@ -73,7 +73,7 @@ impl Verb for Share {
         } = &self.request;
         let mut view = state.view(&self.key, now);
         let mut left = holds.clone();
-        view.line(|line| left.retain(|hold| !line.has_tombstone(*hold)));
+        view.queue(|queue| left.retain(|hold| !queue.has_tombstone(*hold)));
         if left.is_empty() {
             return vec![AcquireReply::Ended; holds.len()];
         }
@@ -103,7 +103,7 @@ impl Verb for Share {
 }
 
 impl Share {
-    /// Keeps the holds that are inside, and lets the others into the lock or into the line. Returns whether the lock is
+    /// Keeps the holds that are inside, and lets the others into the lock or into the queue. Returns whether the lock is
     /// free or shared.
     fn ask(&self, view: &mut LockView<'_>, holds: &[HoldId]) -> bool {
         let ShareRequest {
@@ -125,7 +125,7 @@ impl Share {
         let is_next = ahead.is_none_or(|ahead| Some(ahead.inbox) == inbox);
         if is_open && is_next && (is_free || view.fits(outside.len(), limit)) {
             if let Some(inbox) = inbox {
-                view.line(|line| line.leave(inbox));
+                view.queue(|queue| queue.leave(inbox));
             }
             view.enter(&outside, ttl, None);
         } else if let Some(entry) = entry {

@@ -1,4 +1,4 @@
-//! The line of one lock: the readers inside, the processes that wait, in their order, the tombstones, and the last
+//! The queue of one lock: the readers inside, the processes that wait, in their order, the tombstones, and the last
 //! depth changes. In Redis these are two keys, each with an expiry of its own.
 
 use std::collections::HashMap;
@@ -10,20 +10,20 @@ use crate::base::id::{HoldId, InboxId};
 use crate::store::records::{QueueEntry, SEQ_LIFE, TOMBSTONE_LIFE};
 
 #[derive(Debug, Default)]
-pub(crate) struct StoredLine {
+pub(crate) struct StoredQueue {
     /// The content of the zset: the readers inside with the ends of their leases, the places in their order, and the
     /// tombstones with their ends.
     readers: Vec<(HoldId, Instant)>,
     places: Vec<Standing>,
     tombstones: HashMap<HoldId, Instant>,
-    line_ends: Option<Instant>,
+    queue_ends: Option<Instant>,
     /// The content of the hash: the entries, and the numbers of the last depth changes.
     entries: HashMap<InboxId, Process>,
     seqs: HashMap<HoldId, u64>,
     entries_end: Option<Instant>,
 }
 
-/// The place of a process in the line.
+/// The place of a process in the queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing {
     pub(crate) inbox: InboxId,
@@ -54,11 +54,11 @@ pub(crate) enum WaitMode {
     Shared { limit: Option<u32> },
 }
 
-impl StoredLine {
+impl StoredQueue {
     /// Forgets what has expired. A key disappears with its last member, or when it expires.
     pub(crate) fn prune(&mut self, now: Instant) {
         let is_over = |ends: Option<Instant>| ends.is_some_and(|ends| ends <= now);
-        if is_over(self.line_ends) {
+        if is_over(self.queue_ends) {
             self.readers.clear();
             self.places.clear();
             self.tombstones.clear();
@@ -68,7 +68,7 @@ impl StoredLine {
             self.seqs.clear();
         }
         if self.readers.is_empty() && self.places.is_empty() && self.tombstones.is_empty() {
-            self.line_ends = None;
+            self.queue_ends = None;
         }
         if self.entries.is_empty() && self.seqs.is_empty() {
             self.entries_end = None;
@@ -76,7 +76,7 @@ impl StoredLine {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.line_ends.is_none() && self.entries_end.is_none()
+        self.queue_ends.is_none() && self.entries_end.is_none()
     }
 
     pub(crate) fn waiting(&self, now: Instant) -> u64 {
@@ -150,7 +150,7 @@ impl StoredLine {
             Some((_, end)) => *end = lasts.max(*end),
             None => self.readers.push((hold, lasts)),
         }
-        self.line_ends = self.line_ends.max(Some(lasts));
+        self.queue_ends = self.queue_ends.max(Some(lasts));
     }
 
     pub(crate) fn reader(&self, hold: HoldId) -> Option<Instant> {
@@ -168,13 +168,13 @@ impl StoredLine {
 
     // ---- the places ----
 
-    /// Returns whether the line has a place or a tombstone.
+    /// Returns whether the queue has a place or a tombstone.
     pub(crate) fn stands(&self) -> bool {
-        self.line_ends.is_some()
+        self.queue_ends.is_some()
     }
 
-    /// Enters the line at its end, or keeps the place that the process has there. Returns true if the place is new and
-    /// no process except the holder's was in the line.
+    /// Enters the queue at its end, or keeps the place that the process has there. Returns true if the place is new and
+    /// no process except the holder's was in the queue.
     pub(crate) fn stand(
         &mut self,
         now: Instant,
@@ -197,12 +197,12 @@ impl StoredLine {
             deadline,
         };
         self.entries.insert(inbox, process);
-        self.line_ends = self.line_ends.max(Some(deadline));
+        self.queue_ends = self.queue_ends.max(Some(deadline));
         self.entries_end = self.entries_end.max(Some(deadline));
         is_first
     }
 
-    /// Enters the line at its end, unless the process is there. Returns the last process before it, if the place is new.
+    /// Enters the queue at its end, unless the process is there. Returns the last process before it, if the place is new.
     fn place(&mut self, inbox: InboxId) -> Option<Option<InboxId>> {
         if self.places.iter().any(|place| place.inbox == inbox) {
             return None;
@@ -220,7 +220,7 @@ impl StoredLine {
         self.prune(now);
         let end = now + TOMBSTONE_LIFE;
         self.tombstones.insert(hold, end);
-        self.line_ends = self.line_ends.max(Some(end));
+        self.queue_ends = self.queue_ends.max(Some(end));
     }
 
     pub(crate) fn has_tombstone(&self, hold: HoldId) -> bool {
