@@ -14,7 +14,7 @@ pub(crate) struct StoredQueue {
     /// The content of the zset: the readers inside with the ends of their leases, the places in their order, and the
     /// tombstones with their ends.
     readers: Vec<(HoldId, Instant)>,
-    places: Vec<Standing>,
+    places: Vec<QueuePlace>,
     tombstones: HashMap<HoldId, Instant>,
     queue_ends: Option<Instant>,
     /// The content of the hash: the entries, and the numbers of the last depth changes.
@@ -25,7 +25,7 @@ pub(crate) struct StoredQueue {
 
 /// The place of a process in the queue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct QueuePlace {
     pub(crate) inbox: InboxId,
     /// The order, as in the zset.
     pub(crate) order: u64,
@@ -86,7 +86,7 @@ impl StoredQueue {
 
     /// Returns the first live process. Dead processes before it are removed.
     pub(crate) fn head(&mut self, now: Instant) -> Option<Process> {
-        while let Some(&Standing { inbox, .. }) = self.places.first() {
+        while let Some(&QueuePlace { inbox, .. }) = self.places.first() {
             let process = self.entries.get(&inbox);
             if let Some(process) = process.filter(|process| now < process.deadline) {
                 return Some(process.clone());
@@ -169,13 +169,13 @@ impl StoredQueue {
     // ---- the places ----
 
     /// Returns whether the queue has a place or a tombstone.
-    pub(crate) fn stands(&self) -> bool {
+    pub(crate) fn is_occupied(&self) -> bool {
         self.queue_ends.is_some()
     }
 
     /// Enters the queue at its end, or keeps the place that the process has there. Returns true if the place is new and
     /// no process except the holder's was in the queue.
-    pub(crate) fn stand(
+    pub(crate) fn enqueue(
         &mut self,
         now: Instant,
         holds: Vec<HoldId>,
@@ -209,7 +209,7 @@ impl StoredQueue {
         }
         let last = self.places.last().copied();
         let order = last.map_or(0, |last| last.order) + 1;
-        self.places.push(Standing { inbox, order });
+        self.places.push(QueuePlace { inbox, order });
         Some(last.map(|last| last.inbox))
     }
 

@@ -107,7 +107,7 @@ impl LockView<'_> {
 
     /// Enters the queue, or keeps the place in it. The holder gets a message about the first other process that begins
     /// to wait.
-    pub(crate) fn stand(
+    pub(crate) fn enqueue(
         &mut self,
         holds: Vec<HoldId>,
         mode: WaitMode,
@@ -115,7 +115,7 @@ impl LockView<'_> {
         holder: Option<InboxId>,
     ) {
         let now = self.now;
-        let is_first = self.queue(|queue| queue.stand(now, holds, mode, entry, holder));
+        let is_first = self.queue(|queue| queue.enqueue(now, holds, mode, entry, holder));
         if let Some(holder) = holder.filter(|holder| is_first && *holder != entry.inbox) {
             let message = AddressedMessage::Contended(holder, self.key.as_str().to_owned());
             self.state.messages.push(message);

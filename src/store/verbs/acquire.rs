@@ -118,7 +118,7 @@ impl Verb for Acquire {
         }
         let at = view.time();
         let is_shared = view.tidy();
-        let is_contended = view.queue(|queue| queue.stands());
+        let is_contended = view.queue(|queue| queue.is_occupied());
         if let Some(lock) = view.held(hold) {
             lock.lengthen(now, ttl);
             return AcquireReply::Held {
@@ -143,7 +143,7 @@ impl Verb for Acquire {
         if let Some(entry) = entry {
             let mode = WaitMode::Alone { tells: entry.tells };
             let holder = view.lock().and_then(|lock| lock.told);
-            view.stand(vec![hold], mode, entry, holder);
+            view.enqueue(vec![hold], mode, entry, holder);
         }
         if ahead.is_some() || is_shared {
             remaining = remaining.max(view.admit(None, None));

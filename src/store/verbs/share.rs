@@ -131,7 +131,7 @@ impl Share {
         } else if let Some(entry) = entry {
             let holder = view.lock().filter(|_| !is_open);
             let holder = holder.and_then(|lock| lock.told);
-            view.stand(outside, WaitMode::Shared { limit }, entry, holder);
+            view.enqueue(outside, WaitMode::Shared { limit }, entry, holder);
         }
         is_open
     }
