@@ -27,7 +27,7 @@ use crate::base::sync::Mutex;
 use crate::base::timer::sleep_until;
 use crate::hold::hold::Hold;
 use crate::queue::LocalQueues;
-use crate::store::{ForcedMessage, Holders, Store};
+use crate::store::{ForcedMessage, ForcedReleaseListener, Store};
 
 mod attempt;
 mod runtime_schedule;
@@ -259,7 +259,7 @@ impl Drop for Task {
     }
 }
 
-impl Holders for RenewalSchedule {
+impl ForcedReleaseListener for RenewalSchedule {
     /// They are notified by a separate task. The caller may be one of their bodies, and bodies are dropped beginning
     /// with the outermost level.
     fn forced(&self, message: ForcedMessage) {

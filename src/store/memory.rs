@@ -12,7 +12,7 @@ pub(crate) use self::queue::WaitMode;
 use self::state::AddressedMessage;
 pub(crate) use self::state::{NewLock, State};
 pub(crate) use self::view::{AskingProcess, LockView};
-use super::records::{Holders, Listener};
+use super::records::{ForcedReleaseListener, Listener};
 use crate::base::error::AnswerFuture;
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
@@ -32,7 +32,7 @@ pub(crate) struct MemoryStore {
 struct Shared {
     state: Mutex<State>,
     inboxes: Mutex<HashMap<InboxId, Weak<dyn Listener>>>,
-    holders: Mutex<Vec<Weak<dyn Holders>>>,
+    holders: Mutex<Vec<Weak<dyn ForcedReleaseListener>>>,
     /// Never changes: there is no connection to lose.
     generation: watch::Sender<u64>,
 }
@@ -87,7 +87,7 @@ impl MemoryStore {
     }
 
     /// Adds `holders` to the receivers of the messages to all processes.
-    pub(crate) fn watch(&self, holders: Weak<dyn Holders>) {
+    pub(crate) fn watch(&self, holders: Weak<dyn ForcedReleaseListener>) {
         let mut known = self.shared.holders.lock();
         known.retain(|holders| holders.strong_count() > 0);
         known.push(holders);

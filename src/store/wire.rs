@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::memory::{MemoryStore, State};
-use super::records::{Holders, Listener};
+use super::records::{ForcedReleaseListener, Listener};
 use super::verbs::Verb;
 use crate::base::error::{AnswerFuture, Effect, StoreError};
 use crate::base::id::InboxId;
@@ -34,7 +34,7 @@ pub(crate) trait Wire: Send + Sync {
         true
     }
 
-    fn watch(&self, holders: Weak<dyn Holders>) {
+    fn watch(&self, holders: Weak<dyn ForcedReleaseListener>) {
         self.store().watch(holders);
     }
 
