@@ -174,7 +174,7 @@ pub async fn renew(locks: &Locks, held: &Held) -> Result<(), LockError> {
 #[must_use]
 pub fn answered(locks: &Locks, key: impl AsRef<str>) -> Option<Result<(), LockError>> {
     let key = locks.engine().open_key(key.as_ref()).ok()?;
-    let answered = locks.engine().renewals().queues().answered(&key)?;
+    let answered = locks.engine().renewals().queues().last_answer(&key)?;
     Some(answered.map_err(on(&key)))
 }
 

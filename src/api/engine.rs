@@ -19,7 +19,9 @@ use crate::hold::renewals::RenewalSchedule;
 use crate::hold::scope::LocksId;
 use crate::queue::LocalQueues;
 use crate::store::records::Enclosing;
-use crate::store::{ForceRelease, ForcedMessage, Holders as _, Inspect, Seen, Snapshot, Store};
+use crate::store::{
+    ForceRelease, ForcedMessage, ForcedReleaseListener as _, Inspect, Seen, Snapshot, Store,
+};
 
 mod acquiring;
 mod entering;

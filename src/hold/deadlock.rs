@@ -39,7 +39,7 @@ pub(crate) async fn unless_deadlock<T>(
     // It is certain to be polled when its first request is answered, so no timer is needed until then.
     let first = poll_fn(|cx| match acquiring.as_mut().poll(cx) {
         Poll::Ready(acquired) => Poll::Ready(Some(acquired)),
-        Poll::Pending if waiting.queues.asks_alone(waiting.key, waiting.hold) => Poll::Pending,
+        Poll::Pending if waiting.queues.is_alone_at(waiting.key, waiting.hold) => Poll::Pending,
         Poll::Pending => Poll::Ready(None),
     });
     if let Some(acquired) = first.await {

@@ -85,7 +85,7 @@ impl DepthMirror {
                 Ok(Presence::Gone) if hold.depth() == 0 => return,
                 Ok(Presence::Gone) => {
                     hold.lose(LostReason::Deleted);
-                    return queues.lost(hold.key(), hold.id());
+                    return queues.note_loss(hold.key(), hold.id());
                 }
                 Err(error) if error.effect().is_rejected() => {
                     return events::depth_rejected(hold.key(), hold.id(), &error);

@@ -39,7 +39,7 @@ fn end(
     let hand_off = || queues.hand_off(hold.key(), grant, now);
     let ended = if hold.state.lock().is_kept() {
         // Its runtime has ended, or its `Locks` was closed. The lease is at least as long.
-        queues.lost(hold.key(), hold.id());
+        queues.note_loss(hold.key(), hold.id());
         hold.end_span();
         None
     } else if may_hand_off && hold.span().in_scope(hand_off) {
@@ -158,7 +158,7 @@ impl Exit {
     /// Leaves the releases to the background. A caller that makes only one attempt for the same lock waits for them.
     pub(super) fn continue_in_background(self, queues: &LocalQueues) {
         for EndedHold { hold, .. } in &self.ended {
-            queues.ends_soon(hold.key(), hold.id());
+            queues.note_ending(hold.key(), hold.id());
         }
     }
 }

@@ -226,7 +226,9 @@ impl Held {
         let (hold, queues) = (&self.hold, Arc::clone(renewals.queues()));
         drop(renewals);
         let heartbeat = queues.heartbeat(hold.ttl());
-        queues.until_wanted(hold.key(), hold.id(), heartbeat).await;
+        queues
+            .wait_until_wanted(hold.key(), hold.id(), heartbeat)
+            .await;
         if hold.depth() == 0 {
             // A different hold is wanted.
             pending().await

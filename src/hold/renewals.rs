@@ -27,7 +27,7 @@ use crate::base::sync::Mutex;
 use crate::base::timer::sleep_until;
 use crate::hold::hold::Hold;
 use crate::queue::LocalQueues;
-use crate::store::{ForcedMessage, Holders, Store};
+use crate::store::{ForcedMessage, ForcedReleaseListener, Store};
 
 mod attempt;
 mod runtime_schedule;
@@ -176,7 +176,7 @@ impl RenewalSchedule {
         for hold in turn.lost {
             // This reports the loss.
             let _ = hold.lost();
-            self.queues.lost(hold.key(), hold.id());
+            self.queues.note_loss(hold.key(), hold.id());
         }
         for (hold, since) in turn.overdue {
             events::renewal_unanswered(hold.key());
@@ -259,7 +259,7 @@ impl Drop for Task {
     }
 }
 
-impl Holders for RenewalSchedule {
+impl ForcedReleaseListener for RenewalSchedule {
     /// They are notified by a separate task. The caller may be one of their bodies, and bodies are dropped beginning
     /// with the outermost level.
     fn forced(&self, message: ForcedMessage) {
@@ -274,7 +274,7 @@ impl Holders for RenewalSchedule {
         let tell = move || {
             for hold in holds {
                 hold.lose(LostReason::Deleted);
-                queues.lost(hold.key(), hold.id());
+                queues.note_loss(hold.key(), hold.id());
             }
         };
         match Handle::try_current() {

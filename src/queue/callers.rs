@@ -8,10 +8,12 @@ use foldhash::fast::RandomState;
 use tokio::runtime;
 use tokio::time::Instant;
 
-use super::grant::Grant;
-use super::holder_lookup::{InTheWay, Patience, WaitReport};
-use super::step::Refusal;
+use super::holder_lookup::{BlockingHolders, LookupSchedule, WaitReport};
+use super::machine::{Denied, Grant};
 use crate::base::id::HoldId;
+
+/// The answer to a caller: its lock, or the reason why it does not get it.
+pub(super) type Answer = Result<Grant, Denied>;
 
 /// The caller of one waiter.
 pub(super) struct Caller {
@@ -19,21 +21,21 @@ pub(super) struct Caller {
     pub(super) waker: Option<Waker>,
     /// The runtime on which it was last polled.
     pub(super) runtime: Option<runtime::Id>,
-    pub(super) answer: Option<Result<Grant, Refusal>>,
+    pub(super) answer: Option<Answer>,
     /// `None` if the caller makes only one attempt.
-    pub(super) patience: Option<Patience>,
+    pub(super) lookups: Option<LookupSchedule>,
 }
 
 impl Caller {
     /// The time at which the caller looks up the holder. A caller that has its answer does not look it up.
-    fn looks_at(&self) -> Option<Instant> {
-        let patience = self.patience.as_ref().filter(|_| self.answer.is_none());
-        patience.and_then(Patience::due)
+    fn lookup_at(&self) -> Option<Instant> {
+        let lookups = self.lookups.as_ref().filter(|_| self.answer.is_none());
+        lookups.and_then(LookupSchedule::next_lookup)
     }
 }
 
 /// The time of a lookup, the number of the caller, and its waiter.
-type Due = (Instant, u64, HoldId);
+type LookupEntry = (Instant, u64, HoldId);
 
 /// The callers that wait for an answer.
 #[derive(Default)]
@@ -43,7 +45,7 @@ pub(super) struct Callers {
     joined: u64,
     /// The lookups in the order of their times. An entry is outdated if its caller has its answer, has left, or looks
     /// at another time.
-    looks: BinaryHeap<Reverse<Due>>,
+    lookup_queue: BinaryHeap<Reverse<LookupEntry>>,
 }
 
 impl Callers {
@@ -59,7 +61,7 @@ impl Callers {
     pub(super) fn join(&mut self, waiter: HoldId, caller: Caller) {
         self.joined += 1;
         self.of.insert(waiter, (self.joined, caller));
-        self.look_on_time(waiter);
+        self.schedule_lookup(waiter);
     }
 
     /// Removes a caller that has its answer, or no longer waits.
@@ -68,10 +70,10 @@ impl Callers {
     }
 
     /// Sets the times at which a caller looks up the holder.
-    pub(super) fn be_patient(&mut self, waiter: HoldId, patience: Patience) {
+    pub(super) fn set_lookups(&mut self, waiter: HoldId, lookups: LookupSchedule) {
         if let Some(caller) = self.get(waiter) {
-            caller.patience = Some(patience);
-            self.look_on_time(waiter);
+            caller.lookups = Some(lookups);
+            self.schedule_lookup(waiter);
         }
     }
 
@@ -93,48 +95,52 @@ impl Callers {
     }
 
     /// The time of the first lookup. Its caller may have left in the meantime.
-    pub(super) fn look_at(&self) -> Option<Instant> {
-        self.looks.peek().map(|Reverse((due, ..))| *due)
+    pub(super) fn next_lookup(&self) -> Option<Instant> {
+        self.lookup_queue.peek().map(|Reverse((due, ..))| *due)
     }
 
     /// Returns whether the lookup of some caller is due.
-    pub(super) fn is_due(&mut self, now: Instant) -> bool {
-        while let Some(Reverse(look)) = self.looks.peek()
-            && !self.is_up_to_date(look)
+    pub(super) fn is_lookup_due(&mut self, now: Instant) -> bool {
+        while let Some(Reverse(lookup)) = self.lookup_queue.peek()
+            && !self.is_up_to_date(lookup)
         {
-            self.looks.pop();
+            self.lookup_queue.pop();
         }
-        self.look_at().is_some_and(|due| due <= now)
+        self.next_lookup().is_some_and(|due| due <= now)
     }
 
     /// Reports a lookup to all callers that are due. Returns their reports.
-    pub(super) fn look(&mut self, seen: Option<&InTheWay>, now: Instant) -> Vec<WaitReport> {
+    pub(super) fn note_lookup(
+        &mut self,
+        seen: Option<&BlockingHolders>,
+        now: Instant,
+    ) -> Vec<WaitReport> {
         let mut reports = Vec::new();
-        while self.is_due(now)
-            && let Some(Reverse((_, _, waiter))) = self.looks.pop()
+        while self.is_lookup_due(now)
+            && let Some(Reverse((_, _, waiter))) = self.lookup_queue.pop()
         {
-            let patience = self.get(waiter).and_then(|it| it.patience.as_mut());
-            reports.extend(patience.and_then(|patience| patience.look(waiter, seen, now)));
-            self.look_on_time(waiter);
+            let lookups = self.get(waiter).and_then(|it| it.lookups.as_mut());
+            reports.extend(lookups.and_then(|lookups| lookups.note_lookup(waiter, seen, now)));
+            self.schedule_lookup(waiter);
         }
         reports
     }
 
     /// Notes the time at which a caller looks up the holder.
-    fn look_on_time(&mut self, waiter: HoldId) {
+    fn schedule_lookup(&mut self, waiter: HoldId) {
         let caller = self.of.get(&waiter);
-        let due = caller.and_then(|(number, caller)| Some((caller.looks_at()?, *number, waiter)));
-        self.looks.extend(due.map(Reverse));
+        let due = caller.and_then(|(number, caller)| Some((caller.lookup_at()?, *number, waiter)));
+        self.lookup_queue.extend(due.map(Reverse));
         // At most half of the entries are outdated. So each of them is visited once or twice.
-        if self.looks.len() > 2 * self.of.len() + 16 {
-            let mut looks = std::mem::take(&mut self.looks);
-            looks.retain(|Reverse(look)| self.is_up_to_date(look));
-            self.looks = looks;
+        if self.lookup_queue.len() > 2 * self.of.len() + 16 {
+            let mut lookups = std::mem::take(&mut self.lookup_queue);
+            lookups.retain(|Reverse(lookup)| self.is_up_to_date(lookup));
+            self.lookup_queue = lookups;
         }
     }
 
-    fn is_up_to_date(&self, (due, number, waiter): &Due) -> bool {
+    fn is_up_to_date(&self, (due, number, waiter): &LookupEntry) -> bool {
         let caller = self.of.get(waiter);
-        caller.is_some_and(|(its, caller)| its == number && caller.looks_at() == Some(*due))
+        caller.is_some_and(|(its, caller)| its == number && caller.lookup_at() == Some(*due))
     }
 }

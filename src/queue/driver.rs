@@ -11,11 +11,12 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::callers::Caller;
-use super::holder_lookup::{Look, look};
-use super::line::{Line, NextRequest};
+use super::holder_lookup::{HolderLookup, look_up_holders};
+use super::key_state::IfMissing;
+use super::local_queue::{NextRequest, Turn};
 use super::local_queues::LocalQueues;
-use super::request::Acquiring;
-use super::step::Input;
+use super::machine::Input;
+use super::requests::PendingRequest;
 use crate::base::key::LockKey;
 use crate::base::timer::sleep_until;
 
@@ -26,14 +27,7 @@ struct Driver {
     runtime: runtime::Id,
     has_begun: bool,
     /// The request in flight.
-    asking: Option<Acquiring>,
-}
-
-/// The work of a driver until the next event.
-struct Turn {
-    request: Option<NextRequest>,
-    needs_look: bool,
-    due: Option<Instant>,
+    in_flight: Option<PendingRequest>,
 }
 
 impl LocalQueues {
@@ -51,7 +45,7 @@ impl LocalQueues {
             signal,
             runtime: runtime.id(),
             has_begun: false,
-            asking: None,
+            in_flight: None,
         };
         drop(runtime.spawn(driver.run()));
     }
@@ -61,10 +55,10 @@ impl Driver {
     /// Runs until the local queue has no more work for it.
     async fn run(mut self) {
         self.has_begun = true;
-        let mut looking: Option<Look> = None;
+        let mut lookup: Option<HolderLookup> = None;
         while let Some(Turn {
             request,
-            needs_look,
+            needs_lookup,
             due,
         }) = self.turn()
         {
@@ -72,48 +66,35 @@ impl Driver {
                 queues,
                 key,
                 signal,
-                asking,
+                in_flight,
                 ..
             } = &mut self;
             if let Some(request) = request {
-                *asking = Some(match request {
-                    NextRequest::New(ask) => queues.requests.ask(key, ask),
-                    NextRequest::Sent(acquiring) => acquiring,
+                *in_flight = Some(match request {
+                    NextRequest::New(spec, holds) => queues.requests.acquire(key, spec, holds),
+                    NextRequest::Sent(request) => request,
                 });
             }
-            if needs_look {
-                looking = Some(look(queues.store(), key));
+            if needs_lookup {
+                lookup = Some(look_up_holders(queues.store(), key));
             }
-            let answered = async {
-                match asking.as_mut() {
-                    Some(asking) => queues.requests.acquired(key, asking).await,
-                    None => pending().await,
-                }
-            };
-            let has_looked = async {
-                match &mut looking {
-                    Some(looking) => looking.await,
-                    None => pending().await,
-                }
-            };
-            let is_due = async {
-                match due {
-                    Some(due) => sleep_until(due).await,
-                    None => pending().await,
-                }
-            };
+            let replied = in_flight
+                .as_mut()
+                .map(|request| queues.requests.await_reply(key, request));
             select! {
                 biased;
                 () = signal.notified() => {}
-                answer = answered => {
-                    *asking = None;
-                    queues.input(key, Input::Answered(answer));
+                reply = or_pending(replied) => {
+                    *in_flight = None;
+                    queues.input(key, Input::Reply(reply));
                 }
-                seen = has_looked => {
-                    looking = None;
-                    queues.on_line(key, None, |line, _| line.see(seen, Instant::now()));
+                seen = or_pending(lookup.as_mut()) => {
+                    lookup = None;
+                    queues.change(key, IfMissing::Skip, None, |queue, _| {
+                        queue.note_lookup(seen, Instant::now());
+                    });
                 }
-                () = is_due => {}
+                () = or_pending(due.map(sleep_until)) => {}
             }
         }
     }
@@ -122,18 +103,10 @@ impl Driver {
     fn turn(&self) -> Option<Turn> {
         let queues = &self.queues;
         let listens = queues.listen();
-        let turn = queues.on_line(&self.key, None, |line, effects| {
-            is_driven(line, &self.signal).then_some(())?;
-            queues.step(line, Input::Listening(listens), effects);
-            let now = Instant::now();
-            if line.queue.due().is_some_and(|due| due <= now) {
-                queues.step(line, Input::Due, effects);
-            }
-            let needs_look = line.needs_look(now, queues.queueing.heartbeat, effects);
-            Some(Turn {
-                request: line.request.take(),
-                needs_look,
-                due: line.sleep(needs_look),
+        let turn = queues.change(&self.key, IfMissing::Skip, None, |queue, effects| {
+            queue.is_driven_by(&self.signal).then(|| {
+                queue.step(Input::Listening(listens), effects);
+                queue.turn(queues.queueing.heartbeat, effects)
             })
         });
         turn.flatten()
@@ -145,28 +118,31 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         let queues = &self.queues;
-        if self.asking.take().is_some() {
-            let answer = queues.no_answer(&self.key);
-            queues.input(&self.key, Input::Answered(answer));
+        if self.in_flight.take().is_some() {
+            let reply = queues.no_reply(&self.key);
+            queues.input(&self.key, Input::Reply(reply));
         }
         let wakers = {
-            let mut lines = queues.lines.lock();
-            let line = lines.line(&self.key);
-            line.filter(|line| is_driven(line, &self.signal))
-                .map(|line| {
-                    line.driver = None;
-                    // Callers on a runtime that accepts no new task could not start another driver either.
-                    let can_start =
-                        |caller: &Caller| self.has_begun || caller.runtime != Some(self.runtime);
-                    line.callers.wakers(can_start)
-                })
+            let mut states = queues.states.lock();
+            let queue = states.queue(&self.key);
+            let driven = queue.filter(|queue| queue.is_driven_by(&self.signal));
+            driven.map(|queue| {
+                queue.driver = None;
+                // Callers on a runtime that accepts no new task could not start another driver either.
+                let can_start =
+                    |caller: &Caller| self.has_begun || caller.runtime != Some(self.runtime);
+                queue.callers.wakers(can_start)
+            })
         };
         wakers.into_iter().flatten().for_each(Waker::wake);
         queues.in_flight().end();
     }
 }
 
-fn is_driven(line: &Line, signal: &Arc<Notify>) -> bool {
-    let driver = line.driver.as_ref();
-    driver.is_some_and(|driver| Arc::ptr_eq(&driver.signal, signal))
+/// Waits for a future, or for ever.
+async fn or_pending<F: Future>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => pending().await,
+    }
 }

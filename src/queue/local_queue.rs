@@ -1,342 +1,238 @@
-//! The machine of a local queue: who waits for one key in this process, who holds it, and which request is in flight.
-//! Every change is one [`step`](LocalQueue::step), which only returns what must be done.
-//!
-//! It has no clock, no store and no tasks of its own, so that every sequence of steps can be tried. The tests beside it
-//! follow the diagram of [`Stage`](super::waiter::Stage), and the model checker drives this very machine.
+//! The local queue of one key: its machine, its callers, and what it wants of its driver.
 
-use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::step::{Action, Answer, Heard, Input, Refusal};
-use super::waiter::{Outcome, RequestInFlight, Stage, Waiter};
-use crate::base::backoff::Backoff;
+use super::callers::{Answer, Callers};
+use super::holder_lookup::{BlockingHolders, WaitReport};
+use super::machine::{
+    AcquireSpec, Action, Denied, HoldIds, Input, Release, WaitMachine, unanswered,
+};
+use super::requests::PendingRequest;
 use crate::base::id::HoldId;
-use crate::base::options::{Mode, QueueOptions};
-use crate::store::HandoffMessage;
 
-/// The time after the reported end of a lease at which the lock is free.
-const EXPIRY_SLACK: Duration = Duration::from_millis(1);
-
-/// The longest pause between two requests, without the jitter.
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-
-mod asking;
-mod closing;
-mod holders;
-mod holding;
-#[cfg(test)]
-#[path = "../../tests/model/mod.rs"]
-mod model;
-#[cfg(test)]
-#[path = "../../tests/properties/local_queue.rs"]
-mod properties;
-mod waiters;
-
-use self::holders::Holders;
-use self::waiters::Waiters;
-
-/// The waiters of one key in one process, first come, first served. See [`step`](Self::step).
-#[derive(Clone, Debug)]
-#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+/// The local queue of one key, and the state that its steps change.
 pub(super) struct LocalQueue {
-    queueing: QueueOptions,
-    waiters: Waiters,
-    holders: Holders,
-    flight: Option<RequestInFlight>,
-    /// The number of times in a row that the lock was handed off inside this process.
-    handoffs: u32,
-    /// Whether another process may wait for the lock that this process has.
-    is_contended: bool,
-    /// The last reply of the store.
-    heard: Heard,
-    /// Whether messages can arrive.
-    listens: bool,
-    /// Whether the first waiter must send a request as soon as none is in flight.
-    maybe_free: bool,
-    /// The instant at which the first waiter sends a request if nothing happens before.
-    ask_at: Option<Instant>,
-    /// The instant at which the lease that the store reported expires.
-    free_at: Option<Instant>,
-    /// The pauses of the first waiter between two requests, while nothing says when to send one.
-    backoff: Backoff,
-    /// The waiters that have not claimed their grants, each with the instant at which it is passed over. They are in
-    /// the order of these instants.
-    unclaimed: VecDeque<(Instant, HoldId)>,
+    pub(super) machine: WaitMachine,
+    pub(super) callers: Callers,
+    /// Whether a request is made that is not answered.
+    pub(super) is_in_flight: bool,
+    pub(super) next_request: Option<NextRequest>,
+    pub(super) driver: Option<DriverState>,
+    /// The holder at the last lookup, and the time of that lookup.
+    last_lookup: Option<(Instant, Option<BlockingHolders>)>,
+    /// The instant of the last response of the store.
+    pub(super) replied_at: Option<Instant>,
+}
+
+/// The request that the driver sends next.
+pub(super) enum NextRequest {
+    New(AcquireSpec, HoldIds),
+    /// A lone caller has sent it.
+    Sent(PendingRequest),
+}
+
+/// What a local queue knows of its driver.
+pub(super) struct DriverState {
+    /// The signal that wakes the driver. It also distinguishes the driver from the next one.
+    signal: Arc<Notify>,
+    sleeps_until: Option<Instant>,
+    is_looking_up: bool,
+}
+
+/// The work of a driver until the next event.
+pub(super) struct Turn {
+    pub(super) request: Option<NextRequest>,
+    pub(super) needs_lookup: bool,
+    pub(super) due: Option<Instant>,
 }
 
 impl LocalQueue {
-    pub(super) fn new(queueing: QueueOptions) -> Self {
+    pub(super) fn new(machine: WaitMachine) -> Self {
         Self {
-            queueing,
-            waiters: Waiters::default(),
-            holders: Holders::default(),
-            flight: None,
-            handoffs: 0,
-            is_contended: false,
-            heard: Heard::Nothing,
-            listens: false,
-            maybe_free: false,
-            ask_at: None,
-            free_at: None,
-            backoff: Backoff::slow(LONGEST_PAUSE),
-            unclaimed: VecDeque::new(),
+            machine,
+            callers: Callers::default(),
+            is_in_flight: false,
+            next_request: None,
+            driver: None,
+            last_lookup: None,
+            replied_at: None,
         }
     }
 
-    /// The number of waiters.
-    pub(super) fn len(&self) -> usize {
-        self.waiters.len()
-    }
-
-    /// Returns whether a caller waits until a holder in this process leaves. One that makes a single attempt does not
-    /// wait. One that may share the lock with the holders waits only if the store has said so.
-    pub(super) fn is_wanted(&self, now: Instant) -> bool {
-        let is_exclusive = self.holders.is_exclusive(now);
-        self.waiters.iter().any(|waiter| {
-            let keeps_out = is_exclusive || waiter.mode == Mode::Exclusive;
-            !waiter.asks_once && (keeps_out || self.is_told_busy(waiter))
-        })
-    }
-
-    /// Returns whether the last request for a waiter has met another holder.
-    fn is_told_busy(&self, waiter: &Waiter) -> bool {
-        let hold = waiter.request.hold;
-        let mut flight = self.flight.iter();
-        let is_asking = flight.any(|flight| flight.waiters.contains(&hold));
-        let is_answered = waiter.was_asked && !is_asking && matches!(self.heard, Heard::Busy);
-        matches!(waiter.stage, Stage::Queued(_)) || is_answered
-    }
-
-    /// Returns whether nothing is left to remember.
     pub(super) fn is_over(&self) -> bool {
-        !self.is_active() && self.holders.is_empty()
+        self.machine.is_over() && self.callers.is_empty()
     }
 
-    /// Returns whether something is left to do, except to end the present hold.
-    pub(super) fn is_active(&self) -> bool {
-        !self.waiters.is_empty() || !self.unclaimed.is_empty() || self.flight.is_some()
-    }
-
-    /// The last reply of the store.
-    pub(super) fn heard(&self) -> &Heard {
-        &self.heard
-    }
-
-    /// The instant at which [`Input::Due`] must follow.
-    pub(super) fn due(&self) -> Option<Instant> {
-        let ask_at = self.ask_at.filter(|_| self.flight.is_none());
-        let unclaimed = self.unclaimed.front().map(|(due, _)| *due);
-        unclaimed.into_iter().chain(ask_at).min()
-    }
-
-    pub(super) fn step(&mut self, input: Input, now: Instant, actions: &mut Vec<Action>) {
-        match input {
-            Input::Join(wish) => self.join(Waiter::new(wish), actions),
-            Input::Leave(hold) => {
-                self.claim(hold);
-                if let Some(waiter) = self.remove(hold) {
-                    self.depart(waiter, now, actions);
-                }
+    /// Takes a step, and executes its actions.
+    pub(super) fn step(&mut self, input: Input, effects: &mut Effects) {
+        let now = Instant::now();
+        if let Input::Reply(reply) = &input {
+            self.is_in_flight = false;
+            if reply.replies.is_ok() {
+                self.replied_at = Some(now);
             }
-            Input::Answered(answer) => self.answered(answer, now, actions),
-            Input::Handoff { message, epoch } => self.handoff(message, epoch, now, actions),
-            Input::Entered { waiter, hold } => {
-                self.claim(waiter);
-                self.holders.enter(hold);
-            }
-            Input::HandOff {
-                hold,
-                waiter,
-                until,
-            } => {
-                if let Some(next) = self.remove(waiter) {
-                    self.handoffs = self.handoffs.saturating_add(1);
-                    self.holders.remove(hold);
-                    self.add_holder(hold, until, &next, now);
-                }
-            }
-            Input::Release(hold) => self.end(hold),
-            Input::Released(hold) => {
-                self.holders.remove(hold);
-                // A request that was sent behind the release finds what the release has done.
-                self.maybe_free |= self.flight.is_none() || !self.listens;
-            }
-            Input::Lost(hold) => {
-                self.holders.remove(hold);
-                self.maybe_free = true;
-            }
-            Input::MaybeFree => self.maybe_free = true,
-            Input::Contended => {
-                self.is_contended = true;
-                let flight = self.flight.iter_mut();
-                flight.for_each(|flight| flight.is_contended = true);
-            }
-            Input::Listening(listens) if listens != self.listens => {
-                self.listens = listens;
-                // A request that is due is not put off, or an inbox that opens and breaks in every heartbeat would keep
-                // it back for ever.
-                self.ask_at = self.ask_at.filter(|at| *at <= now);
-            }
-            Input::Listening(_) => {}
-            Input::Due => self.time_is_up(now, actions),
-            Input::Close => self.close(now, actions),
-            #[cfg(test)]
-            Input::Panic => panic!("as it is to"),
         }
-        self.go_on(now, actions);
-    }
-
-    /// Returns whether the values that are derived from other fields are consistent with them.
-    #[cfg(test)]
-    pub(super) fn adds_up(&self) -> bool {
-        self.waiters.add_up() && self.unclaimed.iter().is_sorted_by_key(|(due, _)| *due)
-    }
-
-    // ---- callers that join and leave ----
-
-    fn join(&mut self, waiter: Waiter, actions: &mut Vec<Action>) {
-        let asks_once = waiter.asks_once;
-        if !self.waiters.add(waiter) {
-            return;
-        }
-        self.backoff.reset();
-        self.maybe_free = true;
-        if asks_once && self.flight.is_none() {
-            self.ask(false, actions);
+        let step = AssertUnwindSafe(|| self.machine.step(input, now));
+        let actions = catch_unwind(step).unwrap_or_else(|_panic| {
+            // A bug must not make the key unusable: its callers fail, and the next one finds a new machine.
+            for waiter in self.callers.waiting() {
+                let failed = Denied::Failed(unanswered("a step of the local queue has panicked"));
+                self.answer(waiter, Err(failed), effects);
+            }
+            self.machine.begin_anew(self.is_in_flight, now)
+        });
+        for action in actions {
+            self.execute(action, effects);
         }
     }
 
-    /// Removes a waiter from the queue.
-    fn remove(&mut self, hold: HoldId) -> Option<Waiter> {
-        let (waiter, was_first) = self.waiters.remove(hold)?;
-        if was_first {
-            // The next waiter has not sent a request yet.
-            self.backoff.reset();
-            self.maybe_free = true;
-        }
-        Some(waiter)
-    }
-
-    /// Removes a waiter that leaves without the lock. The requests for it are undone after they are answered.
-    fn depart(&mut self, waiter: Waiter, now: Instant, actions: &mut Vec<Action>) {
-        match &mut self.flight {
-            Some(flight) if flight.waiters.contains(&waiter.request.hold) => {
-                flight.left.push(waiter);
+    fn execute(&mut self, action: Action, effects: &mut Effects) {
+        match action {
+            Action::Send(spec, holds) => {
+                self.is_in_flight = true;
+                self.next_request = Some(NextRequest::New(spec, holds));
             }
-            _ => self.forget(&waiter, now, actions),
-        }
-    }
-
-    /// Ends whatever the store may have of a waiter that has left.
-    fn forget(&mut self, waiter: &Waiter, now: Instant, actions: &mut Vec<Action>) {
-        if waiter.is_known() {
-            self.undo(waiter, now, actions);
-        }
-    }
-
-    fn undo(&mut self, waiter: &Waiter, now: Instant, actions: &mut Vec<Action>) {
-        actions.push(Action::Undo(waiter.release(now)));
-    }
-
-    fn refuse(&mut self, hold: HoldId, refusal: Refusal, now: Instant, actions: &mut Vec<Action>) {
-        if let Some(waiter) = self.remove(hold) {
-            self.depart(waiter, now, actions);
-            actions.push(Action::Refuse(hold, refusal));
-        }
-    }
-
-    // ---- answers and messages ----
-
-    fn answered(&mut self, answer: Answer, now: Instant, actions: &mut Vec<Action>) {
-        let Some(mut flight) = self.flight.take() else {
-            return;
-        };
-        let mut outcomes = Vec::new();
-        for (at, hold) in flight.waiters.iter().enumerate() {
-            let mut left = flight.left.iter_mut();
-            let left = left.find(|waiter| waiter.request.hold == *hold);
-            let Some(waiter) = left.or_else(|| self.waiters.get_mut(*hold)) else {
-                continue;
-            };
-            let mut outcome = waiter.learn(answer.to(at), flight.message.as_deref(), now);
-            if let Outcome::Held(grant) = &mut outcome {
-                grant.is_contended |= flight.is_contended;
-                grant.via = flight.via(grant.via);
+            Action::Release(release) => effects.releases.push(release),
+            Action::Grant(grant) => drop(self.answer(grant.hold, Ok(grant), effects)),
+            Action::Deny(waiter, denied) => drop(self.answer(waiter, Err(denied), effects)),
+            Action::PassOver(waiter) => {
+                let granted = self.answer(waiter, Err(Denied::PassedOver), effects);
+                effects.give_back(granted);
             }
-            self.hear(&outcome);
-            outcomes.push((*hold, outcome));
-        }
-        let is_held = |(_, outcome): &(_, Outcome)| matches!(outcome, Outcome::Held(_));
-        let should_have_been_told = flight.in_time && flight.message.is_none();
-        if should_have_been_told && outcomes.iter().any(is_held) {
-            actions.push(Action::CheckSubscription);
-        }
-        // Waiters that have the lock are handled first, so that it is known who else may enter.
-        outcomes.sort_by_key(|outcome| !is_held(outcome));
-        for (hold, outcome) in outcomes {
-            let mut left = flight.left.iter();
-            let Some(left) = left.find(|waiter| waiter.request.hold == hold) else {
-                self.settle(hold, outcome, now, actions);
-                continue;
-            };
-            match outcome {
-                Outcome::Held(_) => self.undo(left, now, actions),
-                _ => self.forget(left, now, actions),
-            }
+            Action::CheckSubscription => effects.check_subscription = true,
         }
     }
 
-    fn hear(&mut self, outcome: &Outcome) {
-        match outcome {
-            Outcome::Held(_) | Outcome::Moved | Outcome::Busy { .. } => self.heard = Heard::Busy,
-            Outcome::Unknown(error) | Outcome::Refused(error) => {
-                self.heard = Heard::Failure(error.clone());
-            }
-        }
-    }
-
-    /// Processes the answer for a waiter in the queue.
-    fn settle(&mut self, hold: HoldId, outcome: Outcome, now: Instant, actions: &mut Vec<Action>) {
-        match outcome {
-            Outcome::Held(grant) => return self.grant(grant, now, actions),
-            Outcome::Moved => return self.ask_anew(actions),
-            Outcome::Refused(error) => {
-                return self.refuse(hold, Refusal::Failed(error), now, actions);
-            }
-            Outcome::Busy { remaining } => {
-                self.free_at = remaining.and_then(|span| now.checked_add(span + EXPIRY_SLACK));
-            }
-            Outcome::Unknown(_) => {}
-        }
-        if self.waiters.get(hold).is_some_and(|it| it.asks_once) {
-            self.refuse(hold, self.heard.refusal(), now, actions);
-        }
-    }
-
-    fn handoff(
+    /// Gives a caller its answer. Returns an earlier answer that the caller has not taken.
+    pub(super) fn answer(
         &mut self,
-        message: HandoffMessage,
-        epoch: u64,
-        now: Instant,
-        actions: &mut Vec<Action>,
-    ) {
-        let is_told = |hold: &HoldId| message.holds.contains(hold);
-        if let Some(flight) = &mut self.flight
-            && flight.waiters.iter().any(is_told)
-        {
-            flight.message = Some(Box::new(message));
-            return;
+        waiter: HoldId,
+        answer: Answer,
+        effects: &mut Effects,
+    ) -> Option<Answer> {
+        let caller = self.callers.get(waiter)?;
+        effects.wakers.extend(caller.waker.take());
+        caller.answer.replace(answer)
+    }
+
+    // ---- the driver ----
+
+    /// Starts, wakes or ends the driver, if there is something for it to do.
+    pub(super) fn direct_driver(&mut self, effects: &mut Effects) {
+        if !self.machine.is_active() {
+            // The driver's work ends here.
+            effects.signal = self.driver.take().map(|driver| driver.signal);
+        } else if let Some(driver) = &self.driver {
+            let is_earlier = |due| driver.sleeps_until.is_none_or(|until| due < until);
+            let is_needed = self.next_request.is_some() || self.due().is_some_and(is_earlier);
+            effects.signal = is_needed.then(|| Arc::clone(&driver.signal));
+        } else {
+            let signal = Arc::<Notify>::default();
+            effects.driver = Some(Arc::clone(&signal));
+            self.driver = Some(DriverState {
+                signal,
+                sleeps_until: None,
+                is_looking_up: false,
+            });
         }
-        // A hold that has already entered, or no longer waits, has no use for the message.
-        for hold in &message.holds {
-            let told = self.waiters.get(*hold);
-            match told.map(|waiter| waiter.moved(&message, epoch, now)) {
-                Some(Outcome::Held(grant)) => self.grant(grant, now, actions),
-                Some(_) => self.ask_anew(actions),
-                None => {}
-            }
+    }
+
+    /// Returns whether this signal wakes the driver.
+    pub(super) fn is_driven_by(&self, signal: &Arc<Notify>) -> bool {
+        let driver = self.driver.as_ref();
+        driver.is_some_and(|driver| Arc::ptr_eq(&driver.signal, signal))
+    }
+
+    /// The time at which the driver has something to do, if nothing happens before.
+    fn due(&self) -> Option<Instant> {
+        let lookup = self.callers.next_lookup().filter(|_| !self.is_looking_up());
+        self.machine.due().into_iter().chain(lookup).min()
+    }
+
+    fn is_looking_up(&self) -> bool {
+        self.driver.as_ref().is_some_and(|it| it.is_looking_up)
+    }
+
+    /// Does what is due. Returns the work of the driver until the next event.
+    pub(super) fn turn(&mut self, heartbeat: Duration, effects: &mut Effects) -> Turn {
+        let now = Instant::now();
+        if self.machine.due().is_some_and(|due| due <= now) {
+            self.step(Input::Due, effects);
+        }
+        let needs_lookup = !self.is_looking_up() && self.needs_lookup(now, heartbeat, effects);
+        if let Some(driver) = &mut self.driver {
+            driver.is_looking_up |= needs_lookup;
+        }
+        let due = self.due();
+        if let Some(driver) = &mut self.driver {
+            driver.sleeps_until = due;
+        }
+        Turn {
+            request: self.next_request.take(),
+            needs_lookup,
+            due,
+        }
+    }
+
+    // ---- the lookups of the holder ----
+
+    /// Reports the last lookup to the callers that are due, if it was less than a heartbeat ago. Returns whether one of
+    /// them needs another lookup.
+    fn needs_lookup(&mut self, now: Instant, heartbeat: Duration, effects: &mut Effects) -> bool {
+        let last = self.last_lookup.as_ref();
+        if let Some((at, seen)) = last.filter(|(at, _)| now < *at + heartbeat)
+            && self.callers.is_lookup_due(now)
+        {
+            let seen = seen.as_ref().map(|it| it.later(now - *at));
+            effects.reports = self.callers.note_lookup(seen.as_ref(), now);
+        }
+        self.callers.is_lookup_due(now)
+    }
+
+    /// Notes the answer to a lookup.
+    pub(super) fn note_lookup(&mut self, seen: Option<BlockingHolders>, now: Instant) {
+        let seen = seen.map(|mut seen| {
+            let hold = seen.holder.hold_id.parse();
+            seen.holder.is_here = hold.is_ok_and(|hold| self.machine.is_held_by(hold));
+            seen
+        });
+        self.last_lookup = Some((now, seen));
+        if let Some(driver) = &mut self.driver {
+            driver.is_looking_up = false;
+        }
+    }
+}
+
+/// The work to do after the mutex is released, because it runs foreign code, which may call back into the queues.
+#[derive(Default)]
+pub(super) struct Effects {
+    /// The hold that continues with the next caller, which is reported before that caller is woken.
+    pub(super) handed_off: Option<HoldId>,
+    /// Usually a step wakes one caller.
+    pub(super) wakers: SmallVec<[Waker; 1]>,
+    /// Wakes the driver.
+    pub(super) signal: Option<Arc<Notify>>,
+    /// The signal of a driver that must be started.
+    pub(super) driver: Option<Arc<Notify>>,
+    /// The releases that no caller waits for.
+    pub(super) releases: Vec<Release>,
+    pub(super) check_subscription: bool,
+    /// The reports of callers that wait for long.
+    pub(super) reports: Vec<WaitReport>,
+}
+
+impl Effects {
+    /// Releases a lock that was granted, and that its caller does not enter.
+    pub(super) fn give_back(&mut self, answer: Option<Answer>) {
+        if let Some(Ok(grant)) = answer {
+            self.releases.push(grant.release());
         }
     }
 }

@@ -1,220 +1,268 @@
-//! The local queues of all keys: one map, one place that takes steps in it, and one that performs their effects.
+//! The local queues of all keys: one map, one place that gives them input, and one that performs the effects.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::fmt;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
-use std::{fmt, mem};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::contention::Watched;
-use super::grant::Grant;
-use super::line::Effects;
-use super::line::{Line, NextRequest};
-use super::lines::{Alone, Lines, Slot};
-use super::request::Requests;
-use super::step::{Action, Answer, Input, Refusal, Reply, unanswered};
+use super::contention::ContentionWatches;
+use super::key_state::{IfMissing, KeyState, KeyStates};
+use super::local_queue::{Effects, LocalQueue};
+use super::machine::{Input, LastReply, Reply, unanswered};
+use super::requests::Requests;
+use crate::base::error::StoreError;
+use crate::base::id::HoldId;
 use crate::base::in_flight::InFlightCount;
 use crate::base::key::LockKey;
 use crate::base::options::QueueOptions;
 use crate::base::sync::Mutex;
 use crate::base::{background, events};
-use crate::store::Store;
+use crate::store::{HandoffMessage, Listener, Store};
 
 /// The local queues of one `Locks`.
 pub(crate) struct LocalQueues {
-    pub(super) requests: Arc<Requests>,
+    pub(super) requests: Requests,
     pub(super) queueing: QueueOptions,
-    pub(super) lines: Mutex<Lines>,
-    pub(super) watched: Watched,
+    pub(super) states: Mutex<KeyStates>,
+    pub(super) watches: ContentionWatches,
     in_flight: InFlightCount,
-    pub(super) this: Weak<Self>,
+    this: Weak<Self>,
 }
 
 impl LocalQueues {
     pub(crate) fn new(store: Arc<Store>, queueing: QueueOptions) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
-            requests: Arc::new(Requests::new(store)),
+            requests: Requests::new(store),
             queueing,
-            lines: Mutex::new(Lines::new(queueing)),
-            watched: Watched::default(),
+            states: Mutex::new(KeyStates::new(queueing)),
+            watches: ContentionWatches::default(),
             in_flight: InFlightCount::default(),
             this: Weak::clone(this),
         })
     }
 
     pub(crate) fn store(&self) -> &Arc<Store> {
-        self.requests.store()
+        &self.requests.store
     }
 
     pub(crate) fn in_flight(&self) -> &InFlightCount {
         &self.in_flight
     }
 
+    /// The heartbeat of a waiter with this TTL.
+    pub(crate) fn heartbeat(&self, ttl: Duration) -> Duration {
+        self.queueing.heartbeat(ttl)
+    }
+
+    /// Opens the inbox, unless it is open. Returns false while waiters must send requests. They are woken when that
+    /// changes.
+    pub(crate) fn listen(&self) -> bool {
+        let listener: Weak<Self> = Weak::clone(&self.this);
+        self.store().listen(self.requests.inbox(), listener)
+    }
+
+    /// Closes the queues: no caller waits from now on. What the store has of those that wait is given up now, because
+    /// they may never be polled again.
+    pub(crate) fn close(&self) {
+        self.in_flight.close();
+        let waited_for = self.states.lock().waited_for();
+        for key in waited_for {
+            self.input(&key, Input::Close);
+        }
+    }
+
+    // ---- what is known of a key ----
+
+    fn read<T>(&self, key: &LockKey, read: impl FnOnce(&KeyState) -> T) -> Option<T> {
+        self.states.lock().map.get(key).map(read)
+    }
+
+    /// Returns whether no caller of this process has or wants the lock.
+    pub(crate) fn is_vacant(&self, key: &LockKey) -> bool {
+        self.read(key, |_| ()).is_none()
+    }
+
+    /// The number of callers that wait in this process, without the holder.
+    pub(crate) fn len(&self, key: &LockKey) -> usize {
+        self.read(key, KeyState::len).unwrap_or(0)
+    }
+
+    /// Returns whether this hold has the lock in this process.
+    pub(crate) fn is_held_by(&self, key: &LockKey, hold: HoldId) -> bool {
+        self.read(key, |state| state.is_held_by(hold))
+            .unwrap_or(false)
+    }
+
+    /// Returns whether another caller of this process waits for the lock that a holder has.
+    pub(super) fn is_wanted(&self, key: &LockKey) -> bool {
+        self.read(key, |state| state.is_wanted(Instant::now()))
+            .unwrap_or(false)
+    }
+
+    /// Returns whether a caller polls its own request, because no other caller has joined. Then the response wakes it.
+    pub(crate) fn is_alone_at(&self, key: &LockKey, hold: HoldId) -> bool {
+        self.states.lock().lone_caller(key, hold).is_some()
+    }
+
+    /// The last reply of the store about the lock, and the instant at which the store last responded.
+    pub(super) fn last_reply(&self, key: &LockKey) -> (LastReply, Option<Instant>) {
+        let mut states = self.states.lock();
+        states.queue(key).map_or((LastReply::None, None), |queue| {
+            (queue.machine.last_reply().clone(), queue.replied_at)
+        })
+    }
+
+    /// The last answer of the store to the callers that wait for the lock; `None` before the first answer.
+    pub(crate) fn last_answer(&self, key: &LockKey) -> Option<Result<(), StoreError>> {
+        match self.last_reply(key).0 {
+            LastReply::None => None,
+            LastReply::Busy => Some(Ok(())),
+            LastReply::Failed(error) => Some(Err(error)),
+        }
+    }
+
+    /// A key that is held or waited for, by its name in the store.
+    fn known(&self, key: &str) -> Option<LockKey> {
+        let states = self.states.lock();
+        let known = states.map.get_key_value(key);
+        known.map(|(key, _)| key.clone())
+    }
+
+    /// Wakes the holders that want to know whether a caller of this process waits, if one does.
+    pub(super) fn notify_wanted(&self, key: &LockKey) {
+        if !self.watches.is_empty() && self.is_wanted(key) {
+            self.watches.notify(key);
+        }
+    }
+
+    // ---- the steps ----
+
     /// Takes a step for a key that is held or waited for.
     pub(super) fn input(&self, key: &LockKey, input: Input) {
-        let mut effects = Effects::default();
-        let mut lines = self.lines.lock();
-        match lines.of.get_mut(key) {
-            None => return,
-            Some(Slot::Alone(Alone::Held {
-                hold, is_contended, ..
-            })) => {
+        let mut states = self.states.lock();
+        match states.map.get_mut(key) {
+            None | Some(KeyState::Releasing { .. }) => return,
+            // Of a hold whose lock no other caller wants, only two things are noted.
+            Some(KeyState::Held { holder, .. }) => {
                 match input {
-                    Input::Lost(lost) | Input::Released(lost) if lost == *hold => {
-                        let slot = lines.of.remove(key);
-                        drop(lines);
-                        slot.into_iter().flat_map(Slot::tries).for_each(Waker::wake);
+                    Input::Lost(hold) | Input::Released(hold) if hold == holder.hold => {
+                        let state = states.map.remove(key);
+                        drop(states);
+                        let attempts = state.into_iter().flat_map(|mut it| it.take_attempts());
+                        attempts.for_each(Waker::wake);
                     }
-                    Input::Contended => *is_contended = true,
-                    // Nothing else affects a hold whose lock no other caller wants.
+                    Input::Contended => holder.is_contended = true,
                     _ => {}
                 }
                 return;
             }
-            Some(Slot::Alone(Alone::Releasing { .. })) => return,
-            Some(_) => lines.work(key, &mut effects, |line, effects| {
-                self.step(line, input, effects);
-            }),
-        };
-        drop(lines);
+            Some(KeyState::Requested(_) | KeyState::Queue(_)) => {}
+        }
+        let mut effects = Effects::default();
+        states.change(key, IfMissing::Create, &mut effects, |queue, effects| {
+            queue.step(input, effects);
+        });
+        drop(states);
         self.apply(key, effects, None);
-        self.note_wanted(key);
+        self.notify_wanted(key);
     }
 
-    /// Works on a local queue, if there is one. Background work runs on the current runtime, or otherwise on `runtime`.
-    pub(super) fn on_line<T>(
+    /// Works on a local queue. Background work runs on the current runtime, or otherwise on `runtime`.
+    pub(super) fn change<T>(
         &self,
         key: &LockKey,
+        if_missing: IfMissing,
         runtime: Option<&Handle>,
-        work: impl FnOnce(&mut Line, &mut Effects) -> T,
+        work: impl FnOnce(&mut LocalQueue, &mut Effects) -> T,
     ) -> Option<T> {
         let mut effects = Effects::default();
-        let output = self.lines.lock().change(key, &mut effects, work);
+        let mut states = self.states.lock();
+        let output = states.change(key, if_missing, &mut effects, work);
+        drop(states);
         self.apply(key, effects, runtime);
         output
     }
 
-    /// Works on a local queue, and creates it if there is none.
-    pub(super) fn in_line<T>(
-        &self,
-        key: &LockKey,
-        runtime: &Handle,
-        work: impl FnOnce(&mut Line, &mut Effects) -> T,
-    ) -> T {
-        let mut effects = Effects::default();
-        let output = self.lines.lock().work(key, &mut effects, work);
-        self.apply(key, effects, Some(runtime));
-        output
-    }
-
-    /// Takes a step in this local queue, and executes its actions.
-    pub(super) fn step(&self, line: &mut Line, input: Input, effects: &mut Effects) {
-        if let Input::Answered(answer) = &input {
-            line.is_asking = false;
-            if answer.reply.is_of_store() {
-                line.answered = Some(Instant::now());
-            }
-        }
-        let mut actions = mem::take(&mut effects.actions);
-        let now = Instant::now();
-        let step = AssertUnwindSafe(|| line.queue.step(input, now, &mut actions));
-        if catch_unwind(step).is_err() {
-            // A bug must not make the key unusable: its callers fail, and the next one finds a new queue.
-            actions.clear();
-            line.queue.begin_anew(line.is_asking, now, &mut actions);
-            for waiter in line.callers.waiting() {
-                let failed = Refusal::Failed(unanswered("a step of the local queue has panicked"));
-                line.answer(waiter, Err(failed), effects);
-            }
-        }
-        for action in actions.drain(..) {
-            perform(line, action, effects);
-        }
-        effects.actions = actions;
-    }
-
-    /// Executes the effects after the mutex is released. Drivers, and releases that no caller waits for, run on the
+    /// Performs the effects after the mutex is released. Drivers, and releases that no caller waits for, run on the
     /// current runtime, or otherwise on `runtime`.
     pub(super) fn apply(&self, key: &LockKey, effects: Effects, runtime: Option<&Handle>) {
+        if let Some(hold) = effects.handed_off {
+            events::handed_off(key, hold);
+        }
         effects.wakers.into_iter().for_each(Waker::wake);
         effects.signal.iter().for_each(|signal| signal.notify_one());
-        effects
-            .reports
-            .into_iter()
-            .for_each(|report| report.tell(key));
+        for report in effects.reports {
+            report.emit(key);
+        }
         if effects.check_subscription {
             self.store().check_subscription();
         }
-        let is_idle = effects.given_back.is_empty() && effects.undoing.is_empty();
-        if is_idle && effects.driver.is_none() {
+        if effects.releases.is_empty() && effects.driver.is_none() {
             return;
         }
         let present = Handle::try_current().ok();
         let (Some(queues), Some(runtime)) = (self.this.upgrade(), present.as_ref().or(runtime))
         else {
-            let mut lines = self.lines.lock();
-            if let Some(line) = lines.line(key).filter(|_| effects.driver.is_some()) {
+            let mut states = self.states.lock();
+            if let Some(queue) = states.queue(key).filter(|_| effects.driver.is_some()) {
                 // The next caller that is polled starts one.
-                line.driver = None;
+                queue.driver = None;
             }
             return;
         };
         if let Some(signal) = effects.driver {
             queues.start_driver(key, signal, runtime);
         }
-        for granted in effects.given_back {
-            let release = granted.release();
+        for release in effects.releases {
             events::acquire_undone(key, release.hold);
             background::spawn(runtime, queues.release(key, release, None));
         }
-        for release in effects.undoing {
-            events::acquire_undone(key, release.hold);
-            background::spawn(runtime, queues.finish(key, release));
-        }
     }
 
-    /// Releases a lock that was granted and is not entered.
-    pub(super) fn give_back(&self, key: &LockKey, granted: Grant, runtime: Option<&Handle>) {
-        let given_back = vec![granted];
-        let effects = Effects {
-            given_back,
-            ..Effects::default()
-        };
-        self.apply(key, effects, runtime);
-    }
-
-    /// The answer to a request in flight that has no answer, and will get none.
-    pub(super) fn no_answer(&self, key: &LockKey) -> Answer {
-        let epoch = self.store().generation_of(key);
-        Answer {
+    /// The reply to a request in flight that has no reply, and will get none.
+    pub(super) fn no_reply(&self, key: &LockKey) -> Reply {
+        let generation = self.store().generation_of(key);
+        Reply {
             sent: Instant::now(),
-            sent_epoch: epoch,
-            epoch,
-            reply: Reply::Unanswered(unanswered("the request was given up")),
+            sent_generation: generation,
+            generation,
+            replies: Err(unanswered("the request was given up")),
         }
     }
 }
 
-fn perform(line: &mut Line, action: Action, effects: &mut Effects) {
-    match action {
-        Action::Ask(ask) => {
-            line.is_asking = true;
-            line.request = Some(NextRequest::New(ask));
+impl Listener for LocalQueues {
+    fn handoff(&self, message: HandoffMessage) {
+        if let Some(key) = self.known(&message.key) {
+            let generation = self.store().generation_of(&key);
+            let handoff = Input::Handoff {
+                message,
+                generation,
+            };
+            self.input(&key, handoff);
         }
-        Action::Undo(release) => effects.undoing.push(release),
-        Action::Grant(waiter, grant) => {
-            line.answer(waiter, Ok(grant), effects);
+    }
+
+    fn contended(&self, key: &str) {
+        if let Some(key) = self.known(key) {
+            self.input(&key, Input::Contended);
+            self.watches.notify(&key);
         }
-        Action::Refuse(waiter, refusal) => {
-            line.answer(waiter, Err(refusal), effects);
+    }
+
+    fn missed(&self) {
+        let waited_for = {
+            let mut states = self.states.lock();
+            states.note_missed_messages();
+            states.waited_for()
+        };
+        for key in waited_for {
+            self.input(&key, Input::MaybeFree);
+            self.input(&key, Input::Contended);
         }
-        Action::PassOver(waiter) => {
-            let answer = line.answer(waiter, Err(Refusal::PassedOver), effects);
-            effects.given_back.extend(answer.and_then(Result::ok));
-        }
-        Action::CheckSubscription => effects.check_subscription = true,
     }
 }
 

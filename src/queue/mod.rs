@@ -1,27 +1,50 @@
 //! The local queues: who waits in this process, and for which lock.
+//!
+//! Callers that want the same key wait for it in one local queue of their process, first come, first served. Only the
+//! first of them sends requests to the store, where it is in the queue for the whole process. While the process holds
+//! the lock, no waiter sends requests: the last exit of a call graph hands the lock to the first waiter in memory. If it
+//! may not, it releases the lock, and the first waiter sends its request right behind the release.
+//!
+//! What follows from each event is decided by a [machine]. The [map of all keys](LocalQueues) is the one place that
+//! gives it input and executes its actions. A lock that only one hold wants has no local queue yet: its caller polls its
+//! own request ([`wait`]). As soon as another caller joins, or the first one has to wait, a [`driver`] sends the requests
+//! of the local queue, watches the time, and takes back grants.
+//!
+//! # Invariants
+//!
+//! 1. For each key there is at most one acquire in flight.
+//! 2. The reply to a request belongs to the local queue, not to the caller for which it was sent. It is processed once.
+//! 3. No request is made for a waiter that has left. A request that was made before is answered first. Then what it has
+//!    brought is released.
+//! 4. A message is processed after the reply to the acquire that was in flight when the message arrived.
+//! 5. A waiter that is granted the lock and does not claim it within two heartbeats is passed over.
+//! 6. A waiter that makes only one attempt stays in the local queue until one acquire is answered: its own, or the one
+//!    that was in flight when it joined.
+//! 7. A local queue with callers has a driver, which alone polls its requests. The end of a runtime takes its tasks with
+//!    it. Then the request is not answered, and a caller on another runtime starts the next driver.
+//!
+//! # Lock order
+//!
+//! The [states of all keys](key_state::KeyStates) have the one mutex. While it is locked, neither the store nor a runtime
+//! nor a waker is called, and no waker is dropped. Any of them may run code that calls back into the queues.
 
-mod alone; // a lock that only one hold of this process wants
-mod attempts; // single attempts at several locks
+mod acquire; // the acquisition of a lock, and its limits
+mod acquire_all; // single attempts at several locks
 mod callers; // the callers of one local queue
 mod contention; // holders that want to know whether others wait
 mod driver; // the task that sends the requests of a local queue
-mod grant; // a lock on its way to its caller, its token, and its end
 mod holder_lookup; // who has the lock that a caller waits for
-mod line; // the local queue of one key, with its callers and driver
-mod lines; // the value for each key that is held or waited for
-mod local_queue; // the machine of a local queue
-mod local_queues; // the map of all local queues, and their mutex
-mod queue; // the interface: acquire, hand off, and what happens to a lock
-mod releasing; // the end of a hold
-mod request; // an acquire, sent once, and a release, sent until it is answered
-mod step; // the inputs and the actions of the machine
+mod key_state; // what is kept for each key that is held or waited for
+mod local_queue; // the local queue of one key: its machine, callers and driver
+mod local_queues; // the map of all keys, its mutex, its input and its effects
+mod machine; // what follows from each event
+mod release; // the end of a hold: handed off, or released
+mod requests; // an acquire, sent once, and a release, sent until it is answered
 mod wait; // the future of a caller that waits
-mod waiter; // one waiter, and what it learns from a response
-mod wanted; // the wait of a holder until another caller wants its lock
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::attempts::Attempted;
-pub(crate) use self::grant::{Grant, Release, StoredDepth, TokenSeries};
+pub(crate) use self::acquire_all::Attempts;
 pub(crate) use self::local_queues::LocalQueues;
+pub(crate) use self::machine::{Grant, Release, StoredDepth, TokenSeries};

@@ -18,7 +18,7 @@ mod releases;
 mod turns;
 mod wanted;
 
-use super::step::unanswered;
+use super::machine::unanswered;
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::{InboxId, Owner};
 use crate::base::key::LockKey;

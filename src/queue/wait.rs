@@ -1,43 +1,46 @@
 //! A caller's future while it waits for a lock.
+//!
+//! As long as no other caller of this process wants the lock, which is the usual case, the caller polls its own request.
+//! Between two polls the request is kept in the [state of its key](KeyState), so that it does not depend on a caller
+//! that is no longer polled. The next caller creates a local queue from what it finds there, with the request in flight,
+//! and a driver continues with it.
 
+use std::collections::hash_map::Entry;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
+use smallvec::smallvec;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::alone::{Entering, Progress};
-use super::callers::Caller;
-use super::grant::Grant;
-use super::holder_lookup::{InTheWay, Patience};
-use super::line::Effects;
-use super::line::Line;
-use super::lines::LoneCaller;
+use super::callers::{Answer, Caller};
+use super::holder_lookup::{BlockingHolders, LookupSchedule};
+use super::key_state::IfMissing::{Create, Skip};
+use super::key_state::KeyState;
+use super::local_queue::NextRequest;
 use super::local_queues::LocalQueues;
-use super::step::{Input, Refusal, Wish};
-use super::waiter::Waiter;
+use super::machine::{AcquireSpec, Denied, Grant, Input, Outcome, Reply, SoleHolder};
+use super::requests::PendingRequest;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::options::QueueOptions;
 use crate::base::timer::require_timers;
 
-/// Waits for a lock in the local queue. Dropping it leaves the queue, and undoes whatever the store may have granted by
-/// then.
+/// Waits for a lock. Dropping it leaves the local queue, and undoes whatever the store may have granted by then.
 pub(super) struct Wait<'q> {
     queues: &'q Arc<LocalQueues>,
     key: &'q LockKey,
-    wish: Wish,
+    spec: AcquireSpec,
     stage: WaitStage,
     /// The runtime for the work that outlives the caller.
     runtime: &'q Handle,
     /// The instant since which the caller waits, and its limit; `None` if it makes only one attempt.
     span: Option<(Instant, Option<Instant>)>,
-    /// The holder at the last lookup of the caller, if the caller has left the local queue since.
-    seen: Option<Box<InTheWay>>,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum WaitStage {
     New,
     /// The caller is alone, as far as it knows.
@@ -47,194 +50,264 @@ enum WaitStage {
     Answered,
 }
 
+/// The request of a caller that is alone, and its waker at the last poll.
+type LoneRequest = (PendingRequest, Option<Waker>);
+
 impl<'q> Wait<'q> {
     pub(super) fn new(
         queues: &'q Arc<LocalQueues>,
         key: &'q LockKey,
-        wish: Wish,
+        spec: AcquireSpec,
         runtime: &'q Handle,
         span: Option<(Instant, Option<Instant>)>,
     ) -> Self {
         Self {
             queues,
             key,
-            wish,
+            spec,
             stage: WaitStage::New,
             runtime,
             span,
-            seen: None,
         }
     }
 
-    /// The wait of a caller that has entered a vacant local queue, where its request is kept.
-    pub(super) fn alone(
-        queues: &'q Arc<LocalQueues>,
-        key: &'q LockKey,
-        wish: Wish,
-        runtime: &'q Handle,
-    ) -> Self {
-        let mut wait = Self::new(queues, key, wish, runtime, None);
-        wait.stage = WaitStage::Alone;
-        wait
+    /// The wait of a caller that has entered a vacant key, where its request is kept.
+    pub(super) fn entered(mut self) -> Self {
+        self.stage = WaitStage::Alone;
+        self
     }
 
     fn hold(&self) -> HoldId {
-        self.wish.request.hold
+        self.spec.request.hold
     }
 
     /// Returns whether the caller polls its own request.
     pub(super) fn is_alone(&self) -> bool {
-        matches!(self.stage, WaitStage::Alone)
+        self.stage == WaitStage::Alone
     }
 
-    fn patience(&self) -> Option<Patience> {
-        let (since, limit) = self.span?;
-        let report_after = QueueOptions::reports_after(self.wish.request.ttl);
-        Some(Patience::new(since, limit, report_after))
-    }
-
-    /// Passes the caller's patience to the local queue that was created.
-    fn be_patient(&self) {
-        let Some(patience) = self.patience() else {
-            return;
+    fn poll_grant(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
+        // A caller that is alone polls its own request, which is made at its first poll.
+        let request = match self.stage {
+            WaitStage::New => ready!(self.enter(cx.waker())),
+            WaitStage::Alone => self.take_request(),
+            WaitStage::Joined | WaitStage::Answered => None,
         };
-        self.queues
-            .on_line(self.key, Some(self.runtime), |line, _| {
-                line.callers.be_patient(self.hold(), patience);
-            });
-    }
-
-    /// Takes the holder that the caller saw at its last lookup.
-    pub(super) fn take_seen(&mut self) -> Option<Box<InTheWay>> {
-        let mut lines = self.queues.lines.lock();
-        let line = lines.line(self.key);
-        let caller = line.and_then(|line| line.callers.get(self.hold()));
-        let seen = caller.and_then(|caller| caller.patience.as_mut()?.take_seen());
-        seen.or_else(|| self.seen.take())
-    }
-
-    /// Continues without a local queue, as long as no other caller has joined.
-    fn poll_alone(&mut self, cx: &mut Context<'_>) -> Progress {
-        let progress = match self.stage {
-            WaitStage::New => match self.enter_alone(cx.waker()) {
-                Entering::Alone => {
-                    self.stage = WaitStage::Alone;
-                    self.queues.ask_alone(self.key, self.wish, cx)
-                }
-                Entering::AfterRelease => return Progress::Pending,
-                Entering::Occupied => return Progress::InLine,
-            },
-            WaitStage::Alone => self.queues.poll_alone(self.key, self.hold(), cx),
-            WaitStage::Joined | WaitStage::Answered => return Progress::InLine,
-        };
-        match progress {
-            Progress::Pending => {}
-            Progress::Granted(_) => self.stage = WaitStage::Answered,
-            Progress::InLine => {
-                self.stage = WaitStage::Joined;
-                self.be_patient();
-            }
+        if let Some(request) = request
+            && let Some(grant) = ready!(self.poll_request(request, cx))
+        {
+            self.stage = WaitStage::Answered;
+            return Poll::Ready(Ok(grant));
         }
-        progress
-    }
-
-    /// Enters a local queue that is vacant.
-    fn enter_alone(&self, waker: &Waker) -> Entering {
-        let asking = LoneCaller {
-            waiter: Waiter::new(self.wish),
-            runtime: self.runtime.id(),
-            acquiring: None,
-            waker: None,
-        };
-        self.queues.enter_alone(self.key, asking, waker)
-    }
-
-    /// Joins the local queue.
-    fn join(&self) {
-        let caller = Caller {
-            waker: None,
-            runtime: Some(self.runtime.id()),
-            answer: None,
-            patience: self.patience(),
-        };
-        self.queues
-            .in_line(self.key, self.runtime, |line, effects| {
-                line.callers.join(self.hold(), caller);
-                self.queues.step(line, Input::Join(self.wish), effects);
-            });
-        self.queues.note_wanted(self.key);
-    }
-
-    /// Takes the answer, or registers the caller to be woken by it.
-    fn take_answer(&mut self, waker: &Waker) -> Option<Result<Grant, Refusal>> {
-        let waiter = self.hold();
-        // A waker is cloned and dropped outside the mutex, because it may run foreign code.
-        let mut waker = Some(waker.clone());
-        let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
-        let work = |line: &mut Line, effects: &mut Effects| {
-            let caller = line.callers.get(waiter)?;
-            if caller.answer.is_none() {
-                mem::swap(&mut caller.waker, &mut waker);
-                caller.runtime = runtime;
-                return None;
-            }
-            let caller = line.callers.remove(waiter)?;
-            if let Some(Ok(Grant { hold, .. })) = caller.answer {
-                let entered = Input::Entered { waiter, hold };
-                self.queues.step(line, entered, effects);
-            }
-            Some(caller)
-        };
-        let answered = self.queues.on_line(self.key, Some(self.runtime), work);
-        let mut caller = answered.flatten()?;
-        self.seen = caller.patience.as_mut().and_then(Patience::take_seen);
-        caller.answer
-    }
-
-    fn leave(&self) {
-        let waiter = self.hold();
-        let left = self
-            .queues
-            .in_line(self.key, self.runtime, |line, effects| {
-                let mut caller = line.callers.remove(waiter);
-                let answer = caller.as_mut().and_then(|caller| caller.answer.take());
-                effects.given_back.extend(answer.and_then(Result::ok));
-                self.queues.step(line, Input::Leave(waiter), effects);
-                caller
-            });
-        drop(left);
-    }
-
-    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Result<Grant, Refusal>> {
-        match self.poll_alone(cx) {
-            Progress::Pending => return Poll::Pending,
-            Progress::Granted(grant) => return Poll::Ready(Ok(grant)),
-            Progress::InLine => {}
-        }
+        // Another caller has come, or was there first: this one waits in the local queue.
         if Handle::try_current().is_ok() {
             // The driver needs them: without them it would end at once.
             require_timers();
         }
-        if matches!(self.stage, WaitStage::New) {
-            self.join();
-            self.stage = WaitStage::Joined;
+        match self.stage {
+            WaitStage::New => self.join(),
+            WaitStage::Alone => self.schedule_lookups(),
+            WaitStage::Joined | WaitStage::Answered => {}
         }
+        self.stage = WaitStage::Joined;
         let Some(answer) = self.take_answer(cx.waker()) else {
             return Poll::Pending;
         };
         self.stage = WaitStage::Answered;
         Poll::Ready(answer)
     }
+
+    // ---- alone ----
+
+    /// Enters a key that is vacant. Returns `None` if other callers are there. A caller that makes only one attempt waits
+    /// for a release before it, because no second attempt would find the lock free.
+    fn enter(&mut self, waker: &Waker) -> Poll<Option<LoneRequest>> {
+        let is_single_attempt = self.spec.is_single_attempt();
+        // A waker is cloned and dropped outside the mutex, because it may run foreign code.
+        let mut waker = is_single_attempt.then(|| waker.clone());
+        let requested = KeyState::requested(self.spec, self.runtime, None);
+        let mut states = self.queues.states.lock();
+        let left = match states.map.entry(self.key.clone()) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(requested);
+                None
+            }
+            Entry::Occupied(mut occupied) => {
+                let attempts = match occupied.get_mut() {
+                    KeyState::Releasing { attempts, .. } => attempts,
+                    KeyState::Held {
+                        is_ending: true,
+                        attempts,
+                        ..
+                    } if is_single_attempt => attempts,
+                    _ => return Poll::Ready(None),
+                };
+                if is_single_attempt {
+                    let attempts = attempts.get_or_insert_default();
+                    let is_new = |new: &mut Waker| !attempts.iter().any(|it| it.will_wake(new));
+                    attempts.extend(waker.take_if(is_new));
+                    return Poll::Pending;
+                }
+                Some(occupied.insert(requested))
+            }
+        };
+        drop(states);
+        let attempts = left.into_iter().flat_map(|mut state| state.take_attempts());
+        attempts.for_each(Waker::wake);
+        self.stage = WaitStage::Alone;
+        let holds = smallvec![self.hold()];
+        let request = self.queues.requests.acquire(self.key, self.spec, holds);
+        Poll::Ready(Some((request, None)))
+    }
+
+    /// Takes the request of a caller that was alone at its last poll. `None` if it is no longer alone.
+    fn take_request(&self) -> Option<LoneRequest> {
+        let mut states = self.queues.states.lock();
+        let lone = states.lone_caller(self.key, self.hold())?;
+        Some((lone.request.take()?, lone.waker.take()))
+    }
+
+    /// Polls the request of a caller that was alone. Returns `None` if the caller is in a local queue from now on.
+    fn poll_request(&self, request: LoneRequest, cx: &mut Context<'_>) -> Poll<Option<Grant>> {
+        let unless_panic = FailOnPanic(self);
+        // If it panics, the request is dropped first.
+        let (mut request, waker) = request;
+        let polled = match self.queues.requests.poll_reply(self.key, &mut request, cx) {
+            Poll::Pending => {
+                let waker = waker.filter(|waker| waker.will_wake(cx.waker()));
+                self.keep(request, waker.unwrap_or_else(|| cx.waker().clone()))
+            }
+            Poll::Ready(reply) => Poll::Ready(self.process_reply(reply)),
+        };
+        mem::forget(unless_panic);
+        polled
+    }
+
+    /// Keeps a request without a reply until its caller is polled again, or another caller joins.
+    fn keep(&self, request: PendingRequest, waker: Waker) -> Poll<Option<Grant>> {
+        let mut states = self.queues.states.lock();
+        if let Some(lone) = states.lone_caller(self.key, self.hold()) {
+            (lone.request, lone.waker) = (Some(request), Some(waker));
+            return Poll::Pending;
+        }
+        drop(states);
+        // A local queue was created: its driver continues with the request.
+        self.queues.change(self.key, Skip, None, |queue, _| {
+            queue.next_request = Some(NextRequest::Sent(request));
+        });
+        Poll::Ready(None)
+    }
+
+    /// Processes the reply to a request. A caller that is still alone gets its lock immediately. Otherwise the reply is
+    /// an input of the machine.
+    fn process_reply(&self, reply: Reply) -> Option<Grant> {
+        let mut states = self.queues.states.lock();
+        if let Some(state) = states.map.get_mut(self.key)
+            && let KeyState::Requested(lone) = state
+            && let Outcome::Held(grant) = lone.waiter.learn(&reply, 0, None, Instant::now())
+        {
+            let held = KeyState::held(SoleHolder {
+                hold: grant.hold,
+                mode: grant.mode,
+                handoffs: 0,
+                is_contended: grant.is_contended,
+            });
+            let requested = mem::replace(state, held);
+            drop(states);
+            drop(requested);
+            return Some(grant);
+        }
+        drop(states);
+        self.queues.input(self.key, Input::Reply(reply));
+        None
+    }
+
+    // ---- in a local queue ----
+
+    fn lookups(&self) -> Option<LookupSchedule> {
+        let (since, limit) = self.span?;
+        let report_after = QueueOptions::reports_after(self.spec.request.ttl);
+        Some(LookupSchedule::new(since, limit, report_after))
+    }
+
+    fn join(&self) {
+        let caller = Caller {
+            waker: None,
+            runtime: Some(self.runtime.id()),
+            answer: None,
+            lookups: self.lookups(),
+        };
+        self.queues
+            .change(self.key, Create, Some(self.runtime), |queue, effects| {
+                queue.callers.join(self.hold(), caller);
+                queue.step(Input::Join(self.spec), effects);
+            });
+        self.queues.notify_wanted(self.key);
+    }
+
+    /// Schedules the lookups of a caller that was alone.
+    fn schedule_lookups(&self) {
+        if let Some(lookups) = self.lookups() {
+            self.queues
+                .change(self.key, Skip, Some(self.runtime), |queue, _| {
+                    queue.callers.set_lookups(self.hold(), lookups);
+                });
+        }
+    }
+
+    /// Takes the answer, or registers the caller to be woken by it.
+    fn take_answer(&self, waker: &Waker) -> Option<Answer> {
+        let waiter = self.hold();
+        // A waker is cloned and dropped outside the mutex, because it may run foreign code.
+        let mut waker = Some(waker.clone());
+        let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
+        let answered = self
+            .queues
+            .change(self.key, Skip, Some(self.runtime), |queue, effects| {
+                let caller = queue.callers.get(waiter)?;
+                if caller.answer.is_none() {
+                    mem::swap(&mut caller.waker, &mut waker);
+                    caller.runtime = runtime;
+                    return None;
+                }
+                let caller = queue.callers.remove(waiter)?;
+                if let Some(Ok(Grant { hold, .. })) = caller.answer {
+                    queue.step(Input::Entered { waiter, hold }, effects);
+                }
+                Some(caller)
+            });
+        answered.flatten()?.answer
+    }
+
+    /// Takes the holder that the caller saw at its last lookup.
+    pub(super) fn take_seen(&self) -> Option<Box<BlockingHolders>> {
+        let mut states = self.queues.states.lock();
+        let caller = states.queue(self.key)?.callers.get(self.hold())?;
+        caller.lookups.as_mut()?.seen.take()
+    }
+
+    fn leave(&self) {
+        let waiter = self.hold();
+        let left = self
+            .queues
+            .change(self.key, Create, Some(self.runtime), |queue, effects| {
+                let mut caller = queue.callers.remove(waiter);
+                effects.give_back(caller.as_mut().and_then(|caller| caller.answer.take()));
+                queue.step(Input::Leave(waiter), effects);
+                caller
+            });
+        drop(left);
+    }
 }
 
 impl Future for Wait<'_> {
-    type Output = Result<Grant, Refusal>;
+    type Output = Answer;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let polled = self.poll_answer(cx);
+        let polled = self.poll_grant(cx);
         // This is checked after the caller is registered, because closing wakes the callers that are registered.
         if polled.is_pending() && self.queues.in_flight().is_closed() {
-            return Poll::Ready(Err(Refusal::Closed));
+            return Poll::Ready(Err(Denied::Closed));
         }
         polled
     }
@@ -247,5 +320,15 @@ impl Drop for Wait<'_> {
             self.stage = WaitStage::Answered;
             self.leave();
         }
+    }
+}
+
+/// Dropped if the poll of a request panics: the local queue learns that there will be no reply.
+struct FailOnPanic<'a, 'q>(&'a Wait<'q>);
+
+impl Drop for FailOnPanic<'_, '_> {
+    fn drop(&mut self) {
+        let Wait { queues, key, .. } = self.0;
+        queues.input(key, Input::Reply(queues.no_reply(key)));
     }
 }

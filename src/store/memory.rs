@@ -8,19 +8,19 @@ use tokio::sync::watch;
 use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
-pub(crate) use self::line::Want;
+pub(crate) use self::queue::WaitMode;
 use self::state::AddressedMessage;
-pub(crate) use self::state::view::{AskingProcess, View};
 pub(crate) use self::state::{NewLock, State};
-use super::records::{Holders, Listener};
+pub(crate) use self::view::{AskingProcess, LockView};
+use super::records::{ForcedReleaseListener, Listener};
 use crate::base::error::StoreFuture;
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
 
-mod clock;
-mod line;
-mod state;
-mod waits;
+mod queue; // what waits for a lock, and the readers inside
+mod state; // the state, its clock and its messages
+mod view; // one lock at one moment, with the operations of the scripts
+mod waits; // the published waits
 
 /// The in-memory store. Clones share its state.
 #[derive(Clone, Default)]
@@ -32,7 +32,7 @@ pub(crate) struct MemoryStore {
 struct Shared {
     state: Mutex<State>,
     inboxes: Mutex<HashMap<InboxId, Weak<dyn Listener>>>,
-    holders: Mutex<Vec<Weak<dyn Holders>>>,
+    holders: Mutex<Vec<Weak<dyn ForcedReleaseListener>>>,
     /// Never changes: there is no connection to lose.
     generation: watch::Sender<u64>,
 }
@@ -87,7 +87,7 @@ impl MemoryStore {
     }
 
     /// Adds `holders` to the receivers of the messages to all processes.
-    pub(crate) fn watch(&self, holders: Weak<dyn Holders>) {
+    pub(crate) fn watch(&self, holders: Weak<dyn ForcedReleaseListener>) {
         let mut known = self.shared.holders.lock();
         known.retain(|holders| holders.strong_count() > 0);
         known.push(holders);

@@ -19,7 +19,6 @@ use crate::redis::failure;
 #[cfg(test)]
 #[path = "../../tests/contract/mod.rs"]
 mod contract;
-pub(crate) mod descriptions; // the descriptions of the processes in a lock
 #[cfg(test)]
 #[path = "../../tests/differential/mod.rs"]
 mod differential;
@@ -32,7 +31,7 @@ pub(crate) mod wire; // what a test puts before an in-memory store
 
 pub(crate) use self::memory::MemoryStore;
 pub(crate) use self::records::{
-    ForcedMessage, HandoffMessage, Holders, Listener, QueueEntry, TOMBSTONE_LIFE,
+    ForcedMessage, ForcedReleaseListener, HandoffMessage, Listener, QueueEntry, TOMBSTONE_LIFE,
 };
 pub(crate) use self::redis::RedisStore;
 pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
@@ -81,10 +80,7 @@ impl Store {
             Self::Redis(redis) => redis.ask(verb),
             Self::Memory(memory) => memory.ask(move |state, now| verb.apply(state, now)),
             #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => {
-                let written = verb.written().cloned();
-                wire::ask(wire, Request::of(verb), written)
-            }
+            Self::Behind(wire) => wire::ask(wire, verb),
         }
     }
 
@@ -174,7 +170,7 @@ impl Store {
 
     /// Notifies `holders` of holds that were ended by force, including those that other processes ended. This applies
     /// to every connection that is opened from now on. A message may be lost.
-    pub(crate) fn watch(&self, holders: Weak<dyn Holders>) {
+    pub(crate) fn watch(&self, holders: Weak<dyn ForcedReleaseListener>) {
         match self {
             Self::Redis(redis) => redis.watch(holders),
             Self::Memory(memory) => memory.watch(holders),

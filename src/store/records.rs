@@ -71,7 +71,7 @@ pub(crate) struct ForcedMessage {
 }
 
 /// The receiver of the messages that go to all processes.
-pub(crate) trait Holders: Send + Sync {
+pub(crate) trait ForcedReleaseListener: Send + Sync {
     /// Holds were ended by force. The list also has holds of other processes and of other `Locks`.
     fn forced(&self, message: ForcedMessage);
 }

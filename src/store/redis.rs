@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use self::batches::{Batches, Together};
 use self::messages::StoreMessages;
 use self::names::TO_ALL;
-use super::records::{Holders, Listener};
+use super::records::{ForcedReleaseListener, Listener};
 use super::verbs::Verb;
 use crate::base::error::{Effect, Mistake, StoreError, StoreFuture};
 use crate::base::id::InboxId;
@@ -44,7 +44,7 @@ pub(crate) struct RedisStore {
     batches: Arc<Batches>,
     /// `None` over a pool, whose connections receive no messages.
     inbox: Option<Inbox>,
-    holders: Arc<OnceLock<Weak<dyn Holders>>>,
+    holders: Arc<OnceLock<Weak<dyn ForcedReleaseListener>>>,
     /// The process that first used the store.
     process: OnceLock<ProcessId>,
 }
@@ -191,7 +191,7 @@ impl RedisStore {
     }
 
     /// Sets the receiver of the messages to all processes. There is one for each `Locks`.
-    pub(crate) fn watch(&self, holders: Weak<dyn Holders>) {
+    pub(crate) fn watch(&self, holders: Weak<dyn ForcedReleaseListener>) {
         let _ = self.holders.set(holders);
     }
 

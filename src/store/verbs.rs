@@ -17,7 +17,7 @@ use crate::redis::{Call, Script};
 
 pub(crate) mod acquire;
 pub(crate) mod depth;
-pub(crate) mod described;
+pub(crate) mod description;
 pub(crate) mod inspect;
 pub(crate) mod release;
 pub(crate) mod renew;

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::memory::{MemoryStore, State};
-use super::records::{Holders, Listener};
+use super::records::{ForcedReleaseListener, Listener};
 use super::verbs::Verb;
 use crate::base::error::{Effect, StoreError, StoreFuture};
 use crate::base::id::InboxId;
@@ -34,7 +34,7 @@ pub(crate) trait Wire: Send + Sync {
         true
     }
 
-    fn watch(&self, holders: Weak<dyn Holders>) {
+    fn watch(&self, holders: Weak<dyn ForcedReleaseListener>) {
         self.store().watch(holders);
     }
 
@@ -77,21 +77,12 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    pub(super) fn of<V: Verb>(verb: V) -> Self {
-        let name = V::lua().verb();
-        Self::new(name, verb, |verb, state, now| verb.apply(state, now))
-    }
-
-    pub(super) fn new<V: Clone + Send + Sync + 'static, T: Send + 'static>(
-        name: &'static str,
-        verb: V,
-        step: fn(V, &mut State, Instant) -> T,
-    ) -> Self {
+    fn of<V: Verb>(verb: V) -> Self {
         Self {
-            name,
+            name: V::lua().verb(),
             #[cfg(test)]
             verb: Arc::new(verb.clone()),
-            step: Arc::new(move |state, now| Box::new(step(verb.clone(), state, now))),
+            step: Arc::new(move |state, now| Box::new(verb.clone().apply(state, now))),
         }
     }
 
@@ -113,11 +104,9 @@ impl Request {
 }
 
 /// Sends a request to a store at the end of a wire. It is written at the first poll.
-pub(super) fn ask<T: Send + 'static>(
-    wire: &Arc<dyn Wire>,
-    request: Request,
-    written: Option<WriteSignal>,
-) -> StoreFuture<T> {
+pub(super) fn ask<V: Verb>(wire: &Arc<dyn Wire>, verb: V) -> StoreFuture<V::Reply> {
+    let written = verb.written().cloned();
+    let request = Request::of(verb);
     let name = request.name;
     let mut carried = wire.carry(request);
     let carried = poll_fn(move |cx| {
@@ -125,15 +114,11 @@ pub(super) fn ask<T: Send + 'static>(
         carried.as_mut().poll(cx)
     });
     Box::pin(async move {
-        let reply = carried.await?.downcast::<T>();
-        reply.map(|reply| *reply).map_err(|_| {
+        let reply = carried.await?.downcast();
+        reply.map(|reply| *reply).map_err(|_another| {
             let endpoint = Arc::from("the wire");
-            StoreError::new(
-                name,
-                &endpoint,
-                Effect::Unknown,
-                "the reply to another request",
-            )
+            let cause = "the reply to another request";
+            StoreError::new(name, &endpoint, Effect::Unknown, cause)
         })
     })
 }

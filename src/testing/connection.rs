@@ -12,7 +12,9 @@ use super::host::Host;
 use super::wire::ProcessWire;
 use crate::base::id::InboxId;
 use crate::redis::Timeouts;
-use crate::store::{self, Holders, Listener, MemoryStore, Reply, Request, StoreFuture};
+use crate::store::{
+    self, ForcedReleaseListener, Listener, MemoryStore, Reply, Request, StoreFuture,
+};
 
 pub(super) struct ProcessConnection(Arc<ProcessWire>);
 
@@ -49,7 +51,7 @@ impl store::Wire for ProcessConnection {
         self.0.listen(inbox, listener)
     }
 
-    fn watch(&self, holders: Weak<dyn Holders>) {
+    fn watch(&self, holders: Weak<dyn ForcedReleaseListener>) {
         self.0.watch(holders);
     }
 

@@ -21,7 +21,9 @@ use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, timeout};
 use crate::redis::Timeouts;
-use crate::store::{ForcedMessage, HandoffMessage, Holders, Listener, Reply, Request};
+use crate::store::{
+    ForcedMessage, ForcedReleaseListener, HandoffMessage, Listener, Reply, Request,
+};
 
 pub(super) struct ProcessWire {
     pub(super) host: Arc<Host>,
@@ -45,7 +47,7 @@ struct Ends {
     connections: u64,
     inbox: Option<InboxEnd>,
     /// The receiver of messages to all processes, which arrive over the connection for requests.
-    holders: Option<Weak<dyn Holders>>,
+    holders: Option<Weak<dyn ForcedReleaseListener>>,
 }
 
 struct InboxEnd {
@@ -245,9 +247,9 @@ impl ProcessWire {
     }
 
     /// Forwards the messages to all processes to `holders`.
-    pub(super) fn watch(self: &Arc<Self>, holders: Weak<dyn Holders>) {
+    pub(super) fn watch(self: &Arc<Self>, holders: Weak<dyn ForcedReleaseListener>) {
         self.ends.lock().holders = Some(holders);
-        let wire: Weak<dyn Holders> = Arc::<Self>::downgrade(self);
+        let wire: Weak<dyn ForcedReleaseListener> = Arc::<Self>::downgrade(self);
         self.host.store.watch(wire);
     }
 
@@ -282,7 +284,7 @@ impl ProcessWire {
     }
 }
 
-impl Holders for ProcessWire {
+impl ForcedReleaseListener for ProcessWire {
     fn forced(&self, message: ForcedMessage) {
         let holders = {
             let ends = self.ends.lock();

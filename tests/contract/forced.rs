@@ -7,7 +7,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::inbox::Inbox;
 use super::world::{MINUTE, World, field_of, some_hold};
 use crate::base::id::{HoldId, InboxId};
-use crate::store::{ForcedMessage, Holders, Seen};
+use crate::store::{ForcedMessage, ForcedReleaseListener, Seen};
 use crate::support::{DEADLINE, within};
 
 on_every_store!(
@@ -18,7 +18,7 @@ on_every_store!(
 /// A process that records the messages that it gets.
 struct Recorder(UnboundedSender<ForcedMessage>);
 
-impl Holders for Recorder {
+impl ForcedReleaseListener for Recorder {
     fn forced(&self, message: ForcedMessage) {
         let _ = self.0.send(message);
     }
@@ -28,15 +28,15 @@ impl Holders for Recorder {
 struct Watching {
     told: UnboundedReceiver<ForcedMessage>,
     /// A store has only weak references to its receivers.
-    _holders: Arc<dyn Holders>,
+    _holders: Arc<dyn ForcedReleaseListener>,
     /// The inbox of the process, with its store, if that is not the one of the test.
     _inbox: Option<Inbox>,
 }
 
 async fn watch(world: &World) -> Watching {
     let (sender, told) = unbounded_channel();
-    let recorder: Arc<dyn Holders> = Arc::new(Recorder(sender));
-    let holders: Weak<dyn Holders> = Arc::downgrade(&recorder);
+    let recorder: Arc<dyn ForcedReleaseListener> = Arc::new(Recorder(sender));
+    let holders: Weak<dyn ForcedReleaseListener> = Arc::downgrade(&recorder);
     let inbox = match world.any_server() {
         Some(server) => {
             let store = server.watching_store(holders).await;

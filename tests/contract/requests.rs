@@ -15,7 +15,7 @@ use crate::base::id::HoldId;
 use crate::base::options::Mode;
 use crate::base::process::ProcessId;
 use crate::redis::Script;
-use crate::store::verbs::described::Describe;
+use crate::store::verbs::description::Describe;
 use crate::store::{
     Acquire, AcquireRequest, ClaimVictim, DepthChange, End, ForceRelease, HoldsIn, Inspect, Keep,
     Leftovers, PublishWait, QueueEntry, QueueLength, ReleaseRequest, Renew, Seen, SetDepth, Share,

@@ -10,7 +10,7 @@ use redis::{AsyncCommands, Script};
 use crate::redis::{ServerSpec, Timeouts};
 use crate::store::redis::RedisStore;
 use crate::store::redis::lua::assemble;
-use crate::store::{Holders, Store};
+use crate::store::{ForcedReleaseListener, Store};
 use crate::support::{DEADLINE, RedisServer, cluster};
 
 async fn connect(store: &Store) {
@@ -77,7 +77,7 @@ impl Server {
     }
 
     /// The store of a process that gets messages about holds which were ended by force.
-    pub(crate) async fn watching_store(&self, holders: Weak<dyn Holders>) -> Store {
+    pub(crate) async fn watching_store(&self, holders: Weak<dyn ForcedReleaseListener>) -> Store {
         let store = self.unconnected();
         store.watch(holders);
         connect(&store).await;

@@ -1,6 +1,5 @@
 //! A body runs under the lock: `src/hold`.
 
-use super::super::Input;
 use super::client::Client;
 use super::config::ticks;
 use super::hold::Hold;
@@ -10,6 +9,7 @@ use super::mutation::Mutation;
 use super::process::Stage;
 use super::state::State;
 use crate::base::options::Mode;
+use crate::queue::machine::Input;
 
 impl Client<'_> {
     /// The body ends. The next waiter goes on with its hold in memory, or it is released.
@@ -41,7 +41,7 @@ impl Client<'_> {
         let next = if self.breaks(Mutation::TurnsHaveNoEnd) {
             queue.waiters.first().map(|first| first.request.hold)
         } else {
-            queue.heir(machine::span(tenure.ttl), false)
+            queue.next_in_memory(machine::span(tenure.ttl), false)
         };
         let Some(next) = next.filter(|_| queue.is_held_by(machine::id(hold))) else {
             return false;

@@ -3,7 +3,6 @@
 //! A step is everything that happens without an await in between: an answer is processed with everything that follows
 //! from it. The driver has no state of its own except whether it is due.
 
-use super::super::{Action, Answer, Input};
 use super::config::{Config, ticks};
 use super::hold::{Hold, Holds};
 use super::machine::{self, left, now, span};
@@ -11,12 +10,12 @@ use super::message::{End, Message, Request, Verb};
 use super::mutation::Mutation;
 use super::process::{Stage, Tenure, Won};
 use super::state::State;
+use crate::base::error::StoreError;
 use crate::base::options::Mode;
-use crate::queue::grant::Grant;
-use crate::queue::grant::Release;
-use crate::queue::step::{Ask, Wish};
-use crate::queue::step::{Reply, unanswered};
-use crate::store;
+use crate::queue::machine::{
+    AcquireSpec, Action, Grant, HoldIds, Input, Release, Reply, unanswered,
+};
+use crate::store::{self, AcquireReply};
 
 /// The processes. A mutation is applied where its rule is, or where it can be circumvented.
 pub(crate) struct Client<'s> {
@@ -43,9 +42,8 @@ impl Client<'_> {
 
     /// Passes an event to the machine of a process, and executes its actions.
     pub(crate) fn step(&mut self, process: u8, input: Input) {
-        let mut actions = Vec::new();
         let queue = &mut self.state.process_mut(process).queue;
-        queue.step(input, now(), &mut actions);
+        let actions = queue.step(input, now());
         let mut granted = None;
         for action in actions {
             granted = self.perform(action).or(granted);
@@ -66,22 +64,10 @@ impl Client<'_> {
     /// Returns the waiters that were granted the lock.
     fn perform(&mut self, action: Action) -> Option<Hold> {
         match action {
-            Action::Ask(Ask::Acquire(request)) => {
-                self.send(machine::hold(request.hold), Verb::Acquire)
-            }
-            Action::Ask(Ask::Share(request)) => {
-                let holds = request.holds.iter().copied().map(machine::hold);
-                let holds: Vec<_> = holds.collect();
-                let all = holds
-                    .iter()
-                    .fold(Holds::none(holds[0].process), |all, hold| all.with(*hold));
-                let limit = request.limit.map(u8::try_from);
-                let limit = limit.transpose().expect("a limit of the model");
-                self.send(holds[0], Verb::Share { holds: all, limit });
-            }
-            Action::Undo(release) => self.send_release(release),
-            Action::Grant(waiter, grant) => {
-                let hold = machine::hold(waiter);
+            Action::Send(spec, holds) => self.send_acquire(spec, &holds),
+            Action::Release(release) => self.send_release(release),
+            Action::Grant(grant) => {
+                let hold = machine::hold(grant.hold);
                 *self.state.stage_mut(hold) = Stage::Granted(won(hold, grant));
                 return Some(hold);
             }
@@ -89,10 +75,24 @@ impl Client<'_> {
                 let granted = self.state.granted_to(machine::hold(waiter));
                 granted.into_iter().for_each(|hold| self.give_back(hold));
             }
-            Action::Refuse(waiter, refusal) => unreachable!("{waiter:?}: {refusal:?}"),
+            Action::Deny(waiter, denied) => unreachable!("{waiter:?}: {denied:?}"),
             Action::CheckSubscription => {}
         }
         None
+    }
+
+    fn send_acquire(&mut self, spec: AcquireSpec, holds: &HoldIds) {
+        let first = machine::hold(holds[0]);
+        if spec.mode == Mode::Exclusive {
+            return self.send(first, Verb::Acquire);
+        }
+        let none = Holds::none(first.process);
+        let holds = holds
+            .iter()
+            .fold(none, |all, hold| all.with(machine::hold(*hold)));
+        let limit = spec.limit.map(u8::try_from);
+        let limit = limit.transpose().expect("a limit of the model");
+        self.send(first, Verb::Share { holds, limit });
     }
 
     fn send_release(&mut self, release: Release) {
@@ -131,11 +131,10 @@ impl Client<'_> {
 
     pub(crate) fn arrive(&mut self, hold: Hold) {
         *self.state.stage_mut(hold) = Stage::Waiting;
-        let join = Input::Join(Wish {
+        let join = Input::Join(AcquireSpec {
             request: machine::request(hold),
             mode: self.config.mode(hold),
             limit: self.config.limit(hold).map(u32::from),
-            asks_once: false,
             grace: crate::base::time::Grace::NONE,
             may_inherit: self.config.mode(hold) == Mode::Exclusive,
         });
@@ -219,19 +218,24 @@ impl Client<'_> {
     // ---- answers and messages ----
 
     /// The store has answered the request in flight, which has this age.
-    pub(crate) fn answered(&mut self, process: u8, age: u8, reply: Reply) {
+    pub(crate) fn answered(
+        &mut self,
+        process: u8,
+        age: u8,
+        replies: Result<Vec<AcquireReply>, StoreError>,
+    ) {
         let sent = if self.breaks(Mutation::DeadlineFromReceipt) {
             now()
         } else {
             now() - span(age)
         };
-        let answer = Answer {
+        let reply = Reply {
             sent,
-            sent_epoch: 0,
-            epoch: 0,
-            reply,
+            sent_generation: 0,
+            generation: 0,
+            replies: replies.map(Into::into),
         };
-        self.step(process, Input::Answered(answer));
+        self.step(process, Input::Reply(reply));
     }
 
     /// The release of a hold is answered.
@@ -251,18 +255,20 @@ impl Client<'_> {
         }
         if is_asked_for && self.breaks(Mutation::MessageOvertakesAnswer) {
             // The machine continues as if the answer had been processed.
-            self.state.process_mut(process).queue.flight = None;
+            self.state.process_mut(process).queue.in_flight = None;
         }
-        let (message, epoch) = (handoff, 0);
-        self.step(process, Input::Handoff { message, epoch });
+        let handoff = Input::Handoff {
+            message: handoff,
+            generation: 0,
+        };
+        self.step(process, handoff);
     }
 
     // ---- no answer ----
 
     /// An acquire is given up.
     pub(crate) fn unanswered(&mut self, process: u8) {
-        let reply = Reply::Unanswered(unanswered("no answer"));
-        self.answered(process, 0, reply);
+        self.answered(process, 0, Err(unanswered("no answer")));
     }
 }
 

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::LocalQueue;
 use super::config::{Config, ticks};
 use super::hold::{Hold, Holds, Token};
 use super::message::{Acquired, Answer, Message};
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::options::QueueOptions;
-use crate::queue::waiter::{Stage, Waiter};
+use crate::queue::machine::WaitMachine;
+use crate::queue::machine::waiters::{Stage, Waiter};
 use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, StoreTime};
 
 const TICK: Duration = Duration::from_secs(1);
@@ -38,8 +38,8 @@ static HOLDS: LazyLock<Vec<HoldId>> = LazyLock::new(|| {
 static INBOX: LazyLock<InboxId> = LazyLock::new(InboxId::new);
 
 /// A process that receives messages.
-pub(crate) fn new(config: &Config) -> LocalQueue {
-    let mut queue = LocalQueue::new(QueueOptions {
+pub(crate) fn new(config: &Config) -> WaitMachine {
+    let mut queue = WaitMachine::new(QueueOptions {
         heartbeat: TICK,
         turns: config.turns.into(),
         outage: Duration::MAX,
@@ -132,7 +132,7 @@ pub(crate) fn message(message: Message) -> HandoffMessage {
 }
 
 /// The message of this waiter, as if the lock had moved just now.
-pub(crate) fn rejuvenated(queue: &LocalQueue, mut message: HandoffMessage) -> HandoffMessage {
+pub(crate) fn rejuvenated(queue: &WaitMachine, mut message: HandoffMessage) -> HandoffMessage {
     let mut waiters = queue.waiters.iter();
     let waiter = waiters.find(|waiter| message.holds.contains(&waiter.request.hold));
     if let Some(Stage::Queued(clock)) = waiter.map(|waiter| waiter.stage) {
@@ -159,7 +159,7 @@ pub(crate) fn left(deadline: Instant) -> u8 {
 }
 
 /// One tick for everything that the machine remembers.
-pub(crate) fn pass(queue: &mut LocalQueue) {
+pub(crate) fn pass(queue: &mut WaitMachine) {
     each_instant(queue, |instant| *instant -= TICK);
     queue.holders.each_until(|until| *until -= TICK);
     each_waiter(queue, |waiter| {
@@ -174,7 +174,7 @@ pub(crate) fn pass(queue: &mut LocalQueue) {
 }
 
 /// Brings the machine into a form in which equivalent states are equal, in ticks.
-pub(crate) fn normalize(queue: &mut LocalQueue) {
+pub(crate) fn normalize(queue: &mut WaitMachine) {
     // Times within a tick, for example the pauses between two requests, are now. For a deadline, the rest of a tick
     // counts as a whole one.
     each_instant(queue, |instant| {
@@ -185,7 +185,7 @@ pub(crate) fn normalize(queue: &mut LocalQueue) {
     queue.holders.each_until(whole);
     queue.backoff.reset();
     each_waiter(queue, |waiter| {
-        waiter.was_asked = false;
+        waiter.was_requested = false;
         if let Stage::Queued(clock) = &mut waiter.stage {
             // Only the difference between the two clocks counts.
             let ahead = clock.at.micros + micros(now() - clock.sent);
@@ -203,7 +203,7 @@ pub(crate) fn normalize(queue: &mut LocalQueue) {
     }
 }
 
-pub(crate) fn each_token(queue: &mut LocalQueue, mut visit: impl FnMut(&mut Token)) {
+pub(crate) fn each_token(queue: &mut WaitMachine, mut visit: impl FnMut(&mut Token)) {
     if let Some(message) = message_of(queue) {
         let mut token = Token::try_from(message.token.0).expect("a token of the model");
         visit(&mut token);
@@ -215,18 +215,18 @@ fn micros(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn message_of(queue: &mut LocalQueue) -> Option<&mut HandoffMessage> {
-    queue.flight.as_mut()?.message.as_deref_mut()
+fn message_of(queue: &mut WaitMachine) -> Option<&mut HandoffMessage> {
+    queue.in_flight.as_mut()?.message.as_deref_mut()
 }
 
-fn each_waiter(queue: &mut LocalQueue, visit: impl FnMut(&mut Waiter)) {
-    let flight = queue.flight.as_mut();
-    let left = flight.into_iter().flat_map(|flight| &mut flight.left);
+fn each_waiter(queue: &mut WaitMachine, visit: impl FnMut(&mut Waiter)) {
+    let request = queue.in_flight.as_mut();
+    let left = request.into_iter().flat_map(|request| &mut request.left);
     queue.waiters.iter_mut().chain(left).for_each(visit);
 }
 
-fn each_instant(queue: &mut LocalQueue, mut visit: impl FnMut(&mut Instant)) {
-    queue.ask_at.iter_mut().for_each(&mut visit);
+fn each_instant(queue: &mut WaitMachine, mut visit: impl FnMut(&mut Instant)) {
+    queue.request_at.iter_mut().for_each(&mut visit);
     queue.free_at.iter_mut().for_each(&mut visit);
     queue.unclaimed.iter_mut().for_each(|(due, _)| visit(due));
 }

@@ -4,7 +4,6 @@ use super::client::Client;
 use super::message::{Answer, Request, Verb};
 use super::process::Stage;
 use super::{machine, store};
-use crate::queue::step::Reply;
 
 impl Client<'_> {
     /// The store executes a request. `again` means that the request will be executed once more.
@@ -40,11 +39,11 @@ impl Client<'_> {
         match (verb, request.answer) {
             (Verb::Acquire, Some(Answer::Acquired(acquired))) => {
                 let reply = machine::reply(acquired, age);
-                self.answered(hold.process, age, Reply::Acquire(reply));
+                self.answered(hold.process, age, Ok(vec![reply]));
             }
             (Verb::Share { holds, .. }, Some(answer)) => {
                 let replies = machine::replies(holds, answer, age);
-                self.answered(hold.process, age, Reply::Share(replies));
+                self.answered(hold.process, age, Ok(replies));
             }
             (Verb::Release { .. }, Some(_)) => self.released(hold),
             (Verb::Renew { ttl } | Verb::Keep { ttl }, Some(Answer::Present(present))) => {

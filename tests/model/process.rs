@@ -1,14 +1,14 @@
 //! The state of a process.
 
-use super::super::LocalQueue;
 use super::hold::{Hold, Token};
 use super::machine;
+use crate::queue::machine::WaitMachine;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Process {
     pub(crate) alive: bool,
     /// The machine itself.
-    pub(crate) queue: LocalQueue,
+    pub(crate) queue: WaitMachine,
     pub(crate) stages: Vec<Stage>,
 }
 
@@ -72,8 +72,7 @@ pub(crate) struct Tenure {
 impl Process {
     /// Returns whether the request in flight is for this waiter.
     pub(crate) fn is_asked_for(&self, hold: Hold) -> bool {
-        let flight = self.queue.flight.as_ref();
-        flight.is_some_and(|flight| flight.waiters.contains(&machine::id(hold)))
+        self.queue.is_in_flight(machine::id(hold))
     }
 
     /// Returns whether the time of the driver has been reached.

@@ -56,7 +56,7 @@ pub(crate) fn pass(config: &Config, state: &mut State) {
         }
         machine::pass(&mut process.queue);
         if config.mutation == Some(Mutation::HeartbeatNeverAsks) {
-            process.queue.ask_at = None;
+            process.queue.request_at = None;
         }
     }
 }

@@ -20,7 +20,9 @@ use super::wire::Wire;
 use crate::base::error::{Effect, StoreError};
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
-use crate::store::{self, Holders, Listener, MemoryStore, Reply, Request, StoreFuture};
+use crate::store::{
+    self, ForcedReleaseListener, Listener, MemoryStore, Reply, Request, StoreFuture,
+};
 
 /// The crate's store in one process.
 #[derive(Clone)]
@@ -288,7 +290,7 @@ impl store::Wire for Link {
         mailbox.as_ref().is_some_and(|mailbox| !mailbox.is_broken())
     }
 
-    fn watch(&self, _: Weak<dyn Holders>) {}
+    fn watch(&self, _: Weak<dyn ForcedReleaseListener>) {}
 
     fn check_subscription(&self) {
         if let Some(mailbox) = &*self.0.mailbox.lock() {

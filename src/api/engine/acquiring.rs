@@ -27,7 +27,7 @@ use crate::hold::entry::Entry;
 use crate::hold::hold::{CallGraph, Group, Hold};
 use crate::hold::poll_watch::PollWatch;
 use crate::hold::{confirm, scope};
-use crate::queue::{Attempted, Grant};
+use crate::queue::{Attempts, Grant};
 use crate::store::MOST_TOGETHER;
 
 /// An acquisition in progress.
@@ -226,9 +226,9 @@ impl<'a> AcquiringAll<'a> {
 
     /// Makes one attempt for each of these locks, if there are several. It waits for nothing while it has locks out of
     /// their order.
-    async fn attempt_all(&self, keys: &[LockKey]) -> Result<Attempted, LockError> {
+    async fn attempt_all(&self, keys: &[LockKey]) -> Result<Attempts, LockError> {
         if keys.len() < 2 {
-            return Ok(Attempted::default());
+            return Ok(Attempts::default());
         }
         self.engine.check_open()?;
         let queues = self.engine.renewals.queues();

@@ -13,7 +13,7 @@ use crate::base::error::{Blocked, LockError, StoreError};
 use crate::base::events;
 use crate::base::key::LockKey;
 use crate::base::timer::{after, sleep, sleep_until};
-use crate::store::descriptions::Processes;
+use crate::store::verbs::description::Processes;
 use crate::store::{ClaimVictim, Store};
 
 /// The number of repetitions of a second walk while some wait of the cycle was not published again.

@@ -43,7 +43,7 @@ impl RenewalSchedule {
         drop(permit);
         // No replica is needed to know that a hold is gone, and the other waiters do not wait for it.
         for hold in request.lose(&answers) {
-            self.queues.lost(hold.key(), hold.id());
+            self.queues.note_loss(hold.key(), hold.id());
         }
         request.separate_failed(&answers);
         if request.common.terms.confirm.is_some() {

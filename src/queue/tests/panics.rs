@@ -4,7 +4,7 @@ use tokio::runtime::Handle;
 
 use super::*;
 use crate::base::options::{LockOptions, QueueOptions};
-use crate::queue::step::Input;
+use crate::queue::machine::Input;
 use crate::queue::{Grant, LocalQueues};
 use crate::store::Store;
 
@@ -51,7 +51,7 @@ impl OneKey {
             .queues
             .release(&self.key, granted.release(), None)
             .await;
-        assert!(released.is_ok() && self.queues.lines.lock().of.is_empty());
+        assert!(released.is_ok() && self.queues.states.lock().map.is_empty());
         Ok(())
     }
 }

@@ -1,26 +1,26 @@
-//! The state of the in-memory store, and its changes by the verbs.
+//! The state of the in-memory store with its clock, and its changes by the verbs.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-use super::clock::Clock;
-use super::line::StoredLine;
+use super::queue::StoredQueue;
 use super::waits::PublishedWaits;
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::time::StoreTime;
 use crate::store::records::{ForcedMessage, HandoffMessage, TOMBSTONE_LIFE};
 
-pub(super) mod view;
+/// The maximum sum of all steps of the clock in either direction: ten years.
+const MAX_CLOCK_STEPS: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 
 /// The kinds of keys that a lock has in Redis.
 #[derive(Debug)]
 pub(crate) struct State {
-    locks: HashMap<LockKey, Lock, RandomState>,
-    lines: HashMap<LockKey, StoredLine, RandomState>,
+    pub(super) locks: HashMap<LockKey, Lock, RandomState>,
+    pub(super) queues: HashMap<LockKey, StoredQueue, RandomState>,
     pub(crate) waits: PublishedWaits,
     pub(crate) clock: Clock,
     next_sweep: Instant,
@@ -41,7 +41,7 @@ pub(crate) enum AddressedMessage {
 #[derive(Debug)]
 pub(crate) struct Lock {
     /// The holds with their depths: one holder, or the readers inside.
-    fields: Vec<(HoldId, u32)>,
+    pub(super) fields: Vec<(HoldId, u32)>,
     /// The inbox that gets a message when another process begins to wait.
     pub(crate) told: Option<InboxId>,
     pub(crate) token: u64,
@@ -61,7 +61,7 @@ impl Default for State {
     fn default() -> Self {
         Self {
             locks: HashMap::default(),
-            lines: HashMap::default(),
+            queues: HashMap::default(),
             waits: PublishedWaits::default(),
             clock: Clock::new(),
             next_sweep: Instant::now(),
@@ -89,9 +89,9 @@ impl State {
         }
         self.next_sweep = now + TOMBSTONE_LIFE / 2;
         self.locks.retain(|_, lock| now < lock.expires);
-        self.lines.retain(|_, line| {
-            line.prune(now);
-            !line.is_empty()
+        self.queues.retain(|_, queue| {
+            queue.prune(now);
+            !queue.is_empty()
         });
         self.waits.sweep(self.clock.at(now));
     }
@@ -144,7 +144,7 @@ impl Lock {
     }
 
     /// Adds a reader, at depth 1.
-    fn put(&mut self, hold: HoldId) {
+    pub(super) fn put(&mut self, hold: HoldId) {
         if self.has(hold) {
             self.set_depth(hold, 1);
         } else {
@@ -169,4 +169,69 @@ impl Lock {
     pub(crate) fn lengthen(&mut self, now: Instant, ttl: Duration) {
         self.expires = self.expires.max(now + ttl);
     }
+}
+
+/// The wall clock, which advances with the tokio clock: it stops when the tokio clock stops.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    start: Instant,
+    start_micros: u64,
+    /// The offset of the clock from the tokio clock. It begins at [`MAX_CLOCK_STEPS`], so that the clock can be set back.
+    ahead: Duration,
+    /// The instant at which the clock was last read for a token, and that token.
+    last: (u64, u64),
+}
+
+impl Clock {
+    pub(super) fn new() -> Self {
+        let since_epoch = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Self {
+            start: Instant::now(),
+            start_micros: micros(since_epoch.saturating_sub(MAX_CLOCK_STEPS)),
+            ahead: MAX_CLOCK_STEPS,
+            last: (0, 0),
+        }
+    }
+
+    pub(super) fn now(&self) -> Instant {
+        Instant::now() + self.ahead
+    }
+
+    /// The time of the clock at an instant.
+    pub(crate) fn at(&self, now: Instant) -> StoreTime {
+        let passed = micros(now.saturating_duration_since(self.start));
+        let micros = self.start_micros.saturating_add(passed);
+        StoreTime { micros }
+    }
+
+    /// The time, as a token. Two tokens are at least one microsecond apart, as on a server, even while the tokio clock
+    /// is paused.
+    pub(super) fn token(&mut self, now: StoreTime) -> u64 {
+        let (read, given) = self.last;
+        let token = if (read..=given).contains(&now.micros) {
+            given.saturating_add(1)
+        } else {
+            now.micros
+        };
+        self.last = (now.micros, token);
+        token
+    }
+}
+
+/// Faults that can happen to the clock of a real server.
+#[cfg(any(test, feature = "test-util"))]
+impl Clock {
+    pub(super) fn step_forward(&mut self, by: Duration) {
+        self.ahead = self.ahead.saturating_add(by).min(2 * MAX_CLOCK_STEPS);
+    }
+
+    pub(super) fn step_back(&mut self, by: Duration) {
+        self.ahead = self.ahead.saturating_sub(by);
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

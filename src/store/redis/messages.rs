@@ -4,12 +4,12 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use super::reply::{self, micros, millis};
 use crate::redis::MessageHandler;
-use crate::store::records::{ForcedMessage, HandoffMessage, Holders, Listener};
+use crate::store::records::{ForcedMessage, ForcedReleaseListener, HandoffMessage, Listener};
 
 /// The receivers of the messages of one `Locks`.
 pub(super) struct StoreMessages {
     pub(super) listener: Weak<dyn Listener>,
-    pub(super) holders: Arc<OnceLock<Weak<dyn Holders>>>,
+    pub(super) holders: Arc<OnceLock<Weak<dyn ForcedReleaseListener>>>,
 }
 
 impl MessageHandler for StoreMessages {
@@ -53,7 +53,7 @@ fn message(text: &str) -> Option<Message> {
     }
 }
 
-/// Reads which holds were ended. Holders of other programs may be among them, and are omitted.
+/// Reads which holds were ended. ForcedReleaseListener of other programs may be among them, and are omitted.
 fn forced(text: &str) -> Option<ForcedMessage> {
     let (holds, key) = text.split_once(' ')?;
     let holds = holds.split(',').filter_map(|hold| hold.parse().ok());

@@ -10,7 +10,7 @@ use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::time::StoreTime;
 use crate::redis::{Call, Script};
-use crate::store::memory::{NewLock, State, View, Want};
+use crate::store::memory::{LockView, NewLock, State, WaitMode};
 use crate::store::records::QueueEntry;
 use crate::store::redis::batch::{Short, ShortWish};
 use crate::store::redis::lua::script;
@@ -113,12 +113,12 @@ impl Verb for Acquire {
             hold, ttl, entry, ..
         } = self.request;
         let mut view = state.view(&self.key, now);
-        if view.line(|line| line.is_buried(hold)) {
+        if view.queue(|queue| queue.has_tombstone(hold)) {
             return AcquireReply::Ended;
         }
         let at = view.time();
         let is_shared = view.tidy();
-        let is_contended = view.line(|line| line.stands());
+        let is_contended = view.queue(|queue| queue.is_occupied());
         if let Some(lock) = view.held(hold) {
             lock.lengthen(now, ttl);
             return AcquireReply::Held {
@@ -135,15 +135,15 @@ impl Verb for Acquire {
         let ahead = ahead.map(|ahead| ahead.inbox);
         if is_free && ahead.is_none_or(|ahead| Some(ahead) == inbox) {
             if let Some(ahead) = ahead {
-                view.line(|line| line.leave(ahead));
+                view.queue(|queue| queue.leave(ahead));
             }
             let told = entry.and_then(|entry| entry.tells.then_some(entry.inbox));
             return take(&mut view, hold, ttl, told, None, is_contended);
         }
         if let Some(entry) = entry {
-            let want = Want::Alone { tells: entry.tells };
+            let mode = WaitMode::Alone { tells: entry.tells };
             let holder = view.lock().and_then(|lock| lock.told);
-            view.stand(vec![hold], want, entry, holder);
+            view.enqueue(vec![hold], mode, entry, holder);
         }
         if ahead.is_some() || is_shared {
             remaining = remaining.max(view.admit(None, None));
@@ -154,7 +154,7 @@ impl Verb for Acquire {
 
 /// Gives a free lock to a hold.
 pub(super) fn take(
-    view: &mut View<'_>,
+    view: &mut LockView<'_>,
     hold: HoldId,
     lease: Duration,
     told: Option<InboxId>,

@@ -77,15 +77,15 @@ impl Verb for SetDepth {
         if view.held(hold).is_none() {
             return Presence::Gone;
         }
-        if view.line(|line| line.changes(now, hold, seq))
+        if view.queue(|queue| queue.changes(now, hold, seq))
             && let Some(lock) = view.held(hold)
         {
             lock.set_depth(hold, target);
             if lengthen {
                 lock.lengthen(now, ttl);
-                let is_reader = view.line(|line| line.reader(hold).is_some());
+                let is_reader = view.queue(|queue| queue.reader(hold).is_some());
                 if mode == Mode::Shared && is_reader {
-                    view.line(|line| line.keep(hold, now + ttl));
+                    view.queue(|queue| queue.keep(hold, now + ttl));
                 }
             }
         }

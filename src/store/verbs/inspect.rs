@@ -216,11 +216,11 @@ fn mode(is_shared: bool) -> Mode {
 fn look(state: &mut State, key: &LockKey, now: Instant) -> Option<Snapshot> {
     let mut view = state.view(key, now);
     let at = view.time();
-    let waiting = view.line(|line| line.waiting(now));
+    let waiting = view.queue(|queue| queue.waiting(now));
     let is_shared = view.latest().is_some();
     let shown: Vec<_> = view.lock()?.shown().collect();
     let holders = shown.into_iter().map(|(hold, field, depth)| {
-        let lasts = view.line(|line| line.reader(hold));
+        let lasts = view.queue(|queue| queue.reader(hold));
         SeenHolder {
             field,
             depth: u64::from(depth),
@@ -292,9 +292,9 @@ impl Verb for ForceRelease {
             view.free();
         }
         for &hold in &holds {
-            view.line(|line| {
-                line.forget_reader(hold);
-                line.forget_changes(hold);
+            view.queue(|queue| {
+                queue.forget_reader(hold);
+                queue.forget_changes(hold);
             });
         }
         view.settle_and_admit(token);

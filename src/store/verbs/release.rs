@@ -122,17 +122,17 @@ impl Verb for Release {
             ..
         } = self.request;
         let token = view.take_out(hold, mode);
-        view.line(|line| {
-            line.forget_reader(hold);
+        view.queue(|queue| {
+            queue.forget_reader(hold);
             if let End::Full(Leftovers { unanswered, nested }) = end {
                 if unanswered {
-                    line.bury(now, hold);
+                    queue.add_tombstone(now, hold);
                 }
                 if nested {
-                    line.forget_changes(hold);
+                    queue.forget_changes(hold);
                 }
                 if token.is_none() {
-                    line.depart(inbox, hold);
+                    queue.depart(inbox, hold);
                 }
             }
         });

@@ -1,6 +1,6 @@
 //! All scripts, for the code that loads or checks each of them.
 
-use super::{Verb, acquire, depth, described, inspect, release, renew, share, waits};
+use super::{Verb, acquire, depth, description, inspect, release, renew, share, waits};
 use crate::redis::Script;
 use crate::store::redis::batch;
 
@@ -12,7 +12,7 @@ pub(crate) fn scripts() -> [&'static Script; 14] {
         inspect::ForceRelease::lua(),
         inspect::Inspect::lua(),
         renew::Keep::lua(),
-        described::Describe::lua(),
+        description::Describe::lua(),
         release::Release::lua(),
         renew::Renew::lua(),
         batch::lua(),

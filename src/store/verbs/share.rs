@@ -10,7 +10,7 @@ use super::acquire::AcquireReply;
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
 use crate::redis::{Call, Script};
-use crate::store::memory::{AskingProcess, State, View, Want};
+use crate::store::memory::{AskingProcess, LockView, State, WaitMode};
 use crate::store::records::QueueEntry;
 use crate::store::redis::lua::script;
 use crate::store::redis::names::Fields;
@@ -73,7 +73,7 @@ impl Verb for Share {
         } = &self.request;
         let mut view = state.view(&self.key, now);
         let mut left = holds.clone();
-        view.line(|line| left.retain(|hold| !line.is_buried(*hold)));
+        view.queue(|queue| left.retain(|hold| !queue.has_tombstone(*hold)));
         if left.is_empty() {
             return vec![AcquireReply::Ended; holds.len()];
         }
@@ -103,9 +103,9 @@ impl Verb for Share {
 }
 
 impl Share {
-    /// Keeps the holds that are inside, and lets the others into the lock or into the line. Returns whether the lock is
+    /// Keeps the holds that are inside, and lets the others into the lock or into the queue. Returns whether the lock is
     /// free or shared.
-    fn ask(&self, view: &mut View<'_>, holds: &[HoldId]) -> bool {
+    fn ask(&self, view: &mut LockView<'_>, holds: &[HoldId]) -> bool {
         let ShareRequest {
             ttl, limit, entry, ..
         } = self.request;
@@ -125,13 +125,13 @@ impl Share {
         let is_next = ahead.is_none_or(|ahead| Some(ahead.inbox) == inbox);
         if is_open && is_next && (is_free || view.fits(outside.len(), limit)) {
             if let Some(inbox) = inbox {
-                view.line(|line| line.leave(inbox));
+                view.queue(|queue| queue.leave(inbox));
             }
             view.enter(&outside, ttl, None);
         } else if let Some(entry) = entry {
             let holder = view.lock().filter(|_| !is_open);
             let holder = holder.and_then(|lock| lock.told);
-            view.stand(outside, Want::Shared { limit }, entry, holder);
+            view.enqueue(outside, WaitMode::Shared { limit }, entry, holder);
         }
         is_open
     }

@@ -27,7 +27,7 @@ const FOLDERS: [(&str, &[&str]); 16] = [
     ("chaos/src", &[]),
     ("contract", &["store", "contract"]),
     ("differential", &["store", "differential"]),
-    ("model", &["queue", "local_queue", "model"]),
+    ("model", &["queue", "machine", "model"]),
     ("simulation", &["simulation"]),
     ("support", &["support"]),
     // Each file is mounted next to its subject.

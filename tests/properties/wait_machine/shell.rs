@@ -11,11 +11,7 @@ use crate::base::error::{Effect, StoreError};
 use crate::base::id::{HoldId, InboxId};
 use crate::base::options::{Mode, QueueOptions};
 use crate::base::time::deadline;
-use crate::queue::grant::Grant;
-use crate::queue::grant::Release;
-use crate::queue::local_queue::LocalQueue;
-use crate::queue::step::Ask;
-use crate::queue::step::{Action, Answer, Input, Reply};
+use crate::queue::machine::{Action, Grant, Input, Release, Reply, WaitMachine};
 use crate::store::AcquireReply;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +30,8 @@ pub(super) enum Caller {
 pub(super) struct Flight {
     pub(super) request: Request,
     pub(super) sent: Instant,
-    pub(super) sent_epoch: u64,
-    pub(super) reply: Option<Reply>,
+    pub(super) sent_generation: u64,
+    pub(super) reply: Option<Vec<AcquireReply>>,
 }
 
 /// The state of a hold.
@@ -77,10 +73,10 @@ impl Record {
 pub(super) struct Shell {
     pub(super) queueing: QueueOptions,
     pub(super) inbox: InboxId,
-    pub(super) machine: LocalQueue,
+    pub(super) machine: WaitMachine,
     pub(super) store: Store,
     pub(super) now: Instant,
-    pub(super) epoch: u64,
+    pub(super) generation: u64,
     pub(super) flight: Option<Flight>,
     /// The releases in flight.
     pub(super) releases: Vec<Release>,
@@ -97,10 +93,10 @@ impl Shell {
         Self {
             queueing,
             inbox: InboxId::new(),
-            machine: LocalQueue::new(queueing),
+            machine: WaitMachine::new(queueing),
             store: Store::new(now),
             now,
-            epoch: 1,
+            generation: 1,
             flight: None,
             releases: Vec::new(),
             ghosts: Vec::new(),
@@ -163,8 +159,8 @@ impl Shell {
         let (store, now) = (&mut self.store, self.now);
         if let Some(Flight { request, reply, .. }) = &mut self.flight {
             reply.get_or_insert_with(|| match request {
-                Request::Acquire(request) => Reply::Acquire(store.acquire(*request, now)),
-                Request::Share(request) => Reply::Share(store.share(request, now)),
+                Request::Acquire(request) => vec![store.acquire(*request, now)],
+                Request::Share(request) => store.share(request, now),
             });
         }
     }
@@ -174,7 +170,7 @@ impl Shell {
         let Some(Flight {
             request,
             sent,
-            sent_epoch,
+            sent_generation,
             reply,
         }) = self.flight.take()
         else {
@@ -182,47 +178,42 @@ impl Shell {
         };
         let error = |effect| StoreError::new("acquire", &Arc::from("the store"), effect, "lost");
         let (waiters, has_entry) = (request.waiters(), request.has_entry());
-        let reply = match (failure, request) {
-            (None, _) => reply.unwrap(),
-            (Some(Effect::Refused), _) => Reply::Refused(error(Effect::Refused)),
-            (Some(effect), request) => {
+        let replies = match failure {
+            None => Ok(reply.unwrap().into()),
+            Some(effect) => {
                 if effect == Effect::Unknown && reply.is_none() {
                     self.ghosts.push(request);
                 }
-                Reply::Unanswered(error(effect))
+                Err(error(effect))
             }
         };
-        for (at, hold) in waiters.into_iter().enumerate() {
-            self.note(hold, has_entry, sent, &reply, at);
-        }
-        let epoch = self.epoch;
-        self.step(Input::Answered(Answer {
+        let reply = Reply {
             sent,
-            sent_epoch,
-            epoch,
-            reply,
-        }));
+            sent_generation,
+            generation: self.generation,
+            replies,
+        };
+        for (at, hold) in waiters.into_iter().enumerate() {
+            self.note(hold, has_entry, &reply, at);
+        }
+        self.step(Input::Reply(reply));
     }
 
     /// Updates what the store may know of a hold.
-    fn note(&mut self, hold: HoldId, has_entry: bool, sent: Instant, reply: &Reply, at: usize) {
+    fn note(&mut self, hold: HoldId, has_entry: bool, reply: &Reply, at: usize) {
         let record = self.records.get_mut(&hold).unwrap();
-        let reply = match reply {
-            Reply::Share(replies) => &Reply::Acquire(replies[at]),
-            reply => reply,
-        };
-        match reply {
-            Reply::Acquire(AcquireReply::Held { lease, .. }) => {
+        match reply.to(at) {
+            Ok(AcquireReply::Held { lease, .. }) => {
                 record.is_known = true;
                 record.unanswered |=
-                    deadline(sent, *lease, crate::base::time::Grace::NONE) <= self.now;
+                    deadline(reply.sent, lease, crate::base::time::Grace::NONE) <= self.now;
             }
-            Reply::Acquire(AcquireReply::Busy { .. }) => record.is_known |= has_entry,
-            Reply::Unanswered(error) if error.effect() == Effect::Unknown => {
+            Ok(AcquireReply::Busy { .. }) => record.is_known |= has_entry,
+            Err(error) if error.effect() == Effect::Unknown => {
                 (record.is_known, record.unanswered) = (true, true);
             }
-            Reply::Acquire(AcquireReply::Ended) => panic!("{hold} was asked for after its end"),
-            Reply::Unanswered(_) | Reply::Refused(_) | Reply::Share(_) => {}
+            Ok(AcquireReply::Ended) => panic!("{hold} was asked for after its end"),
+            Err(_) => {}
         }
     }
 
@@ -230,7 +221,7 @@ impl Shell {
         let flight = Flight {
             request,
             sent: self.now,
-            sent_epoch: self.epoch,
+            sent_generation: self.generation,
             reply: None,
         };
         let other = self.flight.replace(flight);
@@ -248,10 +239,9 @@ impl Shell {
     }
 
     pub(super) fn step(&mut self, input: Input) {
-        let mut actions = Vec::new();
-        self.machine.step(input, self.now, &mut actions);
+        let mut actions = self.machine.step(input, self.now);
         // A waiter that is rejected is ended before it is notified.
-        actions.sort_by_key(|action| !matches!(action, Action::Refuse(..)));
+        actions.sort_by_key(|action| !matches!(action, Action::Deny(..)));
         let mut given_back = Vec::new();
         for action in actions {
             given_back.extend(self.perform(action));
@@ -265,11 +255,12 @@ impl Shell {
     /// Returns a hold that is released.
     pub(super) fn perform(&mut self, action: Action) -> Option<HoldId> {
         match action {
-            Action::Ask(Ask::Acquire(request)) => {
-                assert_eq!(Some(request.hold), self.first());
-                self.fly(Request::Acquire(request));
+            Action::Send(spec, _) if spec.mode == Mode::Exclusive => {
+                assert_eq!(Some(spec.request.hold), self.first());
+                self.fly(Request::Acquire(spec.request));
             }
-            Action::Ask(Ask::Share(request)) => {
+            Action::Send(spec, holds) => {
+                let request = spec.share(holds);
                 assert!(request.holds.len() <= 16, "{request:?}");
                 let waits = |caller: &Caller| matches!(caller, Caller::Waits { .. });
                 let waiting = self.callers.iter().filter(|(_, caller)| waits(caller));
@@ -277,15 +268,16 @@ impl Shell {
                 assert!(first.eq(request.holds.iter().copied()), "{request:?}");
                 self.fly(Request::Share(request));
             }
-            Action::Undo(release) => self.send(release),
-            Action::Grant(waiter, grant) => {
+            Action::Release(release) => self.send(release),
+            Action::Grant(grant) => {
+                let waiter = grant.hold;
                 self.may_enter(waiter);
-                assert!(grant.hold == waiter && self.now < grant.lease.deadline);
+                assert!(self.now < grant.lease.deadline);
                 assert_eq!(grant.mode, self.records[&waiter].mode);
                 self.records.get_mut(&waiter).unwrap().grant = Some(grant);
                 self.set(waiter, Caller::Granted(waiter));
             }
-            Action::Refuse(waiter, _) => {
+            Action::Deny(waiter, _) => {
                 let waits = |caller| matches!(caller, Caller::Waits { .. });
                 let mut callers = self.callers.iter();
                 assert!(callers.any(|(it, caller)| *it == waiter && waits(*caller)));

@@ -9,15 +9,15 @@ use std::task::Waker;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use smallvec::smallvec;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::grant::{Grant, Release};
-use super::lines::{Alone, LoneCaller, Slot};
+use super::acquire::no_more_replies;
+use super::key_state::KeyState;
 use super::local_queues::LocalQueues;
-use super::step::{Ask, Refusal, Wish, silent};
+use super::machine::{AcquireSpec, Denied, Grant, Release};
 use super::wait::Wait;
-use super::waiter::Waiter;
 use crate::base::background::FinishInBackground;
 use crate::base::error::LockError;
 use crate::base::events;
@@ -28,7 +28,7 @@ use crate::base::timer::{timeout, timeout_at};
 
 /// The result of the attempts.
 #[derive(Debug, Default)]
-pub(crate) struct Attempted {
+pub(crate) struct Attempts {
     /// The number of keys that were attempted.
     pub(crate) count: usize,
     /// The locks of the first of these keys, in their order. If there are fewer, the hold has ended for the others.
@@ -52,7 +52,7 @@ impl Granted<'_> {
             ..self.grant.take()?.release()
         };
         events::acquire_undone(key, release.hold);
-        queues.ends_soon(key, release.hold);
+        queues.note_ending(key, release.hold);
         let runtime = Handle::try_current().unwrap_or_else(|_| self.runtime.clone());
         let undone = queues.release(key, release, None).map(drop);
         let is_in_memory = queues.store().is_memory();
@@ -79,41 +79,44 @@ impl LocalQueues {
         terms: LockOptions,
         since: Instant,
         runtime: &Handle,
-    ) -> Result<Attempted, LockError> {
+    ) -> Result<Attempts, LockError> {
         let wait = WaitLimit::Never;
-        let mut wish = self.wish(hold, LockOptions { wait, ..terms });
-        wish.request.with_others = true;
-        let waits = self.enter_vacant(keys, wish, terms.wait != wait, runtime);
+        let mut spec = self.spec(hold, LockOptions { wait, ..terms });
+        spec.request.with_others = true;
+        let waits = self.enter_vacant(keys, spec, terms.wait != wait, runtime);
         let count = waits.len();
+        // The attempts are polled together, so that their requests travel as one batch.
         let attempts = join_all(waits.into_iter().zip(keys).map(async |(wait, key)| {
             // This is read before the request, as for a single lock.
             let generation = self.store().generation();
             let mut grant = wait.await?;
             grant.requested_after(generation);
-            Ok::<_, Refusal>(Granted {
+            Ok::<_, Denied>(Granted {
                 queues: self,
                 key,
                 runtime,
                 grant: Some(grant),
             })
         }));
-        let mut answers = match self.limit(terms.wait.limit(since), Instant::now()) {
+        let mut answers = match self.wait_until(terms.wait.limit(since), Instant::now()) {
             Some(limit) => timeout_at(limit, attempts).await.map_err(|_elapsed| {
                 let first = keys.first().map(|key| key.name().to_owned());
-                LockError::of_store(first, silent())
+                LockError::of_store(first, no_more_replies())
             })?,
             None => attempts.await,
         };
+        // The locks up to the first one that was not granted are taken. Those behind it are given back when dropped.
         let now = Instant::now();
         let is_live = |granted: &Granted<'_>| granted.grant.is_some_and(|it| it.is_live(now));
         let taken = answers
             .iter()
             .take_while(|it| it.as_ref().is_ok_and(is_live));
         let mut others = answers.split_off(taken.count()).into_iter();
-        let refusal = others.next().and_then(Result::err);
-        let refusal = refusal.filter(|it| terms.wait == WaitLimit::Never || !it.may_retry());
-        if let (Some(refusal), Some(key)) = (refusal, keys.get(answers.len()))
-            && let Some(error) = refusal.error(key, hold, since, || None)
+        // The caller waits for that one, unless it does not wait, or that is useless.
+        let denied = others.next().and_then(Result::err);
+        let denied = denied.filter(|it| terms.wait == WaitLimit::Never || !it.may_retry());
+        if let (Some(denied), Some(key)) = (denied, keys.get(answers.len()))
+            && let Some(error) = denied.error(key)
         {
             let granted = answers.iter_mut().chain(others.as_mut_slice()).flatten();
             let undone = join_all(granted.filter_map(Granted::undo));
@@ -123,53 +126,46 @@ impl LocalQueues {
             return Err(error);
         }
         let grants = answers.into_iter().flatten();
-        Ok(Attempted {
+        Ok(Attempts {
             count,
             grants: grants.filter_map(|mut it| it.grant.take()).collect(),
         })
     }
 
-    /// Returns whether no caller of this process has or wants the lock.
-    pub(crate) fn is_vacant(&self, key: &LockKey) -> bool {
-        !self.lines.lock().of.contains_key(key)
-    }
-
-    /// Enters the local queues of the first keys, up to one that is not vacant, if there are at least two such keys. A
-    /// caller that `waits` for locks that it does not get may follow a release.
+    /// Enters the first keys, up to one that is not vacant, if there are at least two such keys. A caller that `waits` for
+    /// locks that it does not get may follow a release.
     fn enter_vacant<'q>(
         self: &'q Arc<Self>,
         keys: &'q [LockKey],
-        wish: Wish,
+        spec: AcquireSpec,
         waits: bool,
         runtime: &'q Handle,
     ) -> Vec<Wait<'q>> {
         // Nothing is sent before the first poll.
-        let ask = |key| self.requests.ask(key, Ask::Acquire(wish.request));
-        let mut asked = Vec::from_iter(keys.iter().map(ask)).into_iter();
-        let mut lines = self.lines.lock();
-        let vacant = keys.iter().take_while(|key| match lines.of.get(*key) {
+        let request = |key| {
+            self.requests
+                .acquire(key, spec, smallvec![spec.request.hold])
+        };
+        let mut requests = Vec::from_iter(keys.iter().map(request)).into_iter();
+        let mut states = self.states.lock();
+        let vacant = keys.iter().take_while(|key| match states.map.get(*key) {
             None => true,
             // The attempt travels behind the release. If it comes too early, the caller waits for that lock.
-            Some(Slot::Alone(Alone::Releasing { .. })) => waits,
+            Some(KeyState::Releasing { .. }) => waits,
             Some(_) => false,
         });
         let vacant = Some(vacant.count()).filter(|count| *count > 1);
         let vacant = keys.iter().take(vacant.unwrap_or_default());
         let mut followed = Vec::new();
-        for (key, acquiring) in vacant.clone().zip(&mut asked) {
-            let asking = LoneCaller {
-                waiter: Waiter::new(wish),
-                runtime: runtime.id(),
-                acquiring: Some(acquiring),
-                waker: None,
-            };
-            let slot = Slot::Alone(Alone::Asking(Box::new(asking)));
-            followed.extend(lines.of.insert(key.clone(), slot));
+        for (key, request) in vacant.clone().zip(&mut requests) {
+            let requested = KeyState::requested(spec, runtime, Some(request));
+            followed.extend(states.map.insert(key.clone(), requested));
         }
-        drop(lines);
-        let tries = followed.into_iter().flat_map(Slot::tries);
-        tries.for_each(Waker::wake);
-        let alone = |key| Wait::alone(self, key, wish, runtime);
-        vacant.map(alone).collect()
+        drop(states);
+        for mut releasing in followed {
+            releasing.take_attempts().for_each(Waker::wake);
+        }
+        let entered = |key| Wait::new(self, key, spec, runtime, None).entered();
+        vacant.map(entered).collect()
     }
 }

@@ -1,20 +1,20 @@
 //! The present state of one lock of the in-memory store, with the operations of the scripts: who is inside, who is
-//! first in the line, and who enters. See `lua/parts/readers.lua`.
+//! first in the queue, and who enters. See `lua/parts/members.lua`.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::line::{Process, StoredLine, Want};
-use super::{AddressedMessage, Lock, NewLock, State};
+use super::queue::{Process, StoredQueue, WaitMode};
+use super::state::{AddressedMessage, Lock, NewLock, State};
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
 use crate::base::time::StoreTime;
 use crate::store::records::{HandoffMessage, QueueEntry};
 
-/// A lock, its line and its entries, at one moment.
-pub(crate) struct View<'a> {
+/// A lock, its queue and its entries, at one moment.
+pub(crate) struct LockView<'a> {
     state: &'a mut State,
     key: &'a LockKey,
     now: Instant,
@@ -29,8 +29,8 @@ pub(crate) struct AskingProcess {
 
 impl State {
     /// The present state of the lock of this key.
-    pub(crate) fn view<'a>(&'a mut self, key: &'a LockKey, now: Instant) -> View<'a> {
-        View {
+    pub(crate) fn view<'a>(&'a mut self, key: &'a LockKey, now: Instant) -> LockView<'a> {
+        LockView {
             state: self,
             key,
             now,
@@ -38,7 +38,7 @@ impl State {
     }
 }
 
-impl View<'_> {
+impl LockView<'_> {
     /// The time of the store.
     pub(crate) fn time(&self) -> StoreTime {
         self.state.time(self.now)
@@ -61,22 +61,22 @@ impl View<'_> {
         self.lock().map(|lock| lock.expires - now)
     }
 
-    /// Works on the line of the lock. The line is created with the first thing in it, and removed with the last.
-    pub(crate) fn line<T>(&mut self, work: impl FnOnce(&mut StoredLine) -> T) -> T {
+    /// Works on the queue of the lock. The queue is created with the first thing in it, and removed with the last.
+    pub(crate) fn queue<T>(&mut self, work: impl FnOnce(&mut StoredQueue) -> T) -> T {
         let Self { state, key, now } = self;
-        if let Some(line) = state.lines.get_mut(*key) {
-            line.prune(*now);
-            let output = work(line);
-            line.prune(*now);
-            if line.is_empty() {
-                state.lines.remove(*key);
+        if let Some(queue) = state.queues.get_mut(*key) {
+            queue.prune(*now);
+            let output = work(queue);
+            queue.prune(*now);
+            if queue.is_empty() {
+                state.queues.remove(*key);
             }
             return output;
         }
-        let mut line = StoredLine::default();
-        let output = work(&mut line);
-        if !line.is_empty() {
-            state.lines.insert(key.clone(), line);
+        let mut queue = StoredQueue::default();
+        let output = work(&mut queue);
+        if !queue.is_empty() {
+            state.queues.insert(key.clone(), queue);
         }
         output
     }
@@ -105,17 +105,17 @@ impl View<'_> {
         Some(token)
     }
 
-    /// Enters the line, or keeps the place in it. The holder gets a message about the first other process that begins
+    /// Enters the queue, or keeps the place in it. The holder gets a message about the first other process that begins
     /// to wait.
-    pub(crate) fn stand(
+    pub(crate) fn enqueue(
         &mut self,
         holds: Vec<HoldId>,
-        want: Want,
+        mode: WaitMode,
         entry: QueueEntry,
         holder: Option<InboxId>,
     ) {
         let now = self.now;
-        let is_first = self.line(|line| line.stand(now, holds, want, entry, holder));
+        let is_first = self.queue(|queue| queue.enqueue(now, holds, mode, entry, holder));
         if let Some(holder) = holder.filter(|holder| is_first && *holder != entry.inbox) {
             let message = AddressedMessage::Contended(holder, self.key.as_str().to_owned());
             self.state.messages.push(message);
@@ -124,14 +124,14 @@ impl View<'_> {
 
     /// The reader whose lease expires last; `None` unless the lock is shared.
     pub(crate) fn latest(&mut self) -> Option<(HoldId, Instant)> {
-        let (hold, lasts) = self.line(|line| line.latest())?;
+        let (hold, lasts) = self.queue(|queue| queue.latest())?;
         self.held(hold).map(|_| (hold, lasts))
     }
 
     /// Removes the readers whose leases have expired. Returns whether the lock is shared.
     pub(crate) fn tidy(&mut self) -> bool {
         let now = self.now;
-        for hold in self.line(|line| line.take_dead(now)) {
+        for hold in self.queue(|queue| queue.take_dead(now)) {
             self.take_out(hold, Mode::Shared);
         }
         self.latest().is_some()
@@ -146,7 +146,7 @@ impl View<'_> {
         }
     }
 
-    /// Handles the exit of a holder. The lock lasts as long as the readers inside, and the first in the line enter.
+    /// Handles the exit of a holder. The lock lasts as long as the readers inside, and the first in the queue enter.
     pub(crate) fn settle_and_admit(&mut self, before: u64) {
         if self.tidy() {
             self.settle();
@@ -162,8 +162,8 @@ impl View<'_> {
         if let Some(lock) = self.lock() {
             lock.lengthen(now, lease);
         }
-        self.line(|line| {
-            holds.iter().for_each(|hold| line.keep(*hold, now + lease));
+        self.queue(|queue| {
+            holds.iter().for_each(|hold| queue.keep(*hold, now + lease));
         });
     }
 
@@ -181,13 +181,13 @@ impl View<'_> {
         token
     }
 
-    /// Returns whether the first process of the line enters a lock that is free or shared.
+    /// Returns whether the first process of the queue enters a lock that is free or shared.
     fn may_enter(&mut self, process: &Process) -> bool {
         let is_free = self.lock().is_none();
         is_free
-            || match process.want {
-                Want::Alone { .. } => false,
-                Want::Shared { limit } => self.fits(process.holds.len(), limit),
+            || match process.mode {
+                WaitMode::Alone { .. } => false,
+                WaitMode::Shared { limit } => self.fits(process.holds.len(), limit),
             }
     }
 
@@ -204,19 +204,19 @@ impl View<'_> {
         holds.iter().partition(|hold| is_in(hold))
     }
 
-    /// Returns the first live process in the line. Readers whose lock is gone are removed.
+    /// Returns the first live process in the queue. Readers whose lock is gone are removed.
     pub(crate) fn head(&mut self) -> Option<Process> {
         let now = self.now;
         let is_free = self.lock().is_none();
-        self.line(|line| {
+        self.queue(|queue| {
             if is_free {
-                line.forget_readers();
+                queue.forget_readers();
             }
-            line.head(now)
+            queue.head(now)
         })
     }
 
-    /// Lets the first in the line into a lock that is free or shared. These are all readers at its head, or one process
+    /// Lets the first in the queue into a lock that is free or shared. These are all readers at its head, or one process
     /// that wants a free lock exclusively. Returns the longest lease that was given.
     pub(crate) fn admit(
         &mut self,
@@ -227,7 +227,7 @@ impl View<'_> {
         while let Some(process) = self.head()
             && self.may_enter(&process)
         {
-            let is_alone = matches!(process.want, Want::Alone { .. });
+            let is_alone = matches!(process.mode, WaitMode::Alone { .. });
             longest = longest.max(Some(self.let_in(process, before, asking)));
             if is_alone {
                 break;
@@ -244,15 +244,15 @@ impl View<'_> {
         asking: Option<AskingProcess>,
     ) -> Duration {
         let Process { inbox, holds, .. } = process;
-        self.line(|line| line.leave(inbox));
+        self.queue(|queue| queue.leave(inbox));
         let own = asking.filter(|own| own.inbox == inbox);
         let lease = own.map_or(process.grant, |own| own.ttl);
-        let token = match process.want {
-            Want::Alone { tells } => {
+        let token = match process.mode {
+            WaitMode::Alone { tells } => {
                 let (holds, told) = (&holds[..], tells.then_some(inbox));
                 self.open(NewLock { holds, lease, told }, before)
             }
-            Want::Shared { .. } => self.enter(&holds, lease, before),
+            WaitMode::Shared { .. } => self.enter(&holds, lease, before),
         };
         if own.is_none() {
             let message = HandoffMessage {

@@ -8,8 +8,7 @@ use super::shell::{Caller, Flight, Record, Shell, choose};
 use crate::base::error::Effect;
 use crate::base::id::Owner;
 use crate::base::options::Mode;
-use crate::queue::step::Input;
-use crate::queue::step::Wish;
+use crate::queue::machine::{AcquireSpec, Input};
 use crate::store::{AcquireRequest, QueueEntry};
 
 impl Shell {
@@ -72,14 +71,18 @@ impl Shell {
             }
             Event::Message(at) => {
                 if let Some(message) = choose(&mut self.store.messages, at) {
-                    let epoch = self.epoch;
-                    self.step(Input::Handoff { message, epoch });
+                    let generation = self.generation;
+                    let handoff = Input::Handoff {
+                        message,
+                        generation,
+                    };
+                    self.step(handoff);
                 }
             }
             Event::LoseMessage(at) => drop(choose(&mut self.store.messages, at)),
             Event::Another { comes: true, reads } => self.store.another_comes(reads, self.now),
             Event::Another { comes: false, .. } => self.store.another_goes(self.now),
-            Event::Reconnect => self.epoch += 1,
+            Event::Reconnect => self.generation += 1,
             Event::Listening(listens) => self.step(Input::Listening(listens)),
             Event::MaybeFree => self.step(Input::MaybeFree),
             Event::Pass { millis, is_late } => {
@@ -109,11 +112,10 @@ impl Shell {
         };
         self.callers.push((hold, Caller::Waits { asks_once }));
         self.records.insert(hold, Record::of(mode));
-        self.step(Input::Join(Wish {
+        self.step(Input::Join(AcquireSpec {
             request,
             mode,
             limit: None,
-            asks_once,
             grace: crate::base::time::Grace::NONE,
             may_inherit,
         }));
@@ -139,7 +141,7 @@ impl Shell {
         let Some(grant) = grant.filter(|_| mode == Mode::Exclusive) else {
             return;
         };
-        if let Some(waiter) = self.machine.heir(grant.lease.ttl, false) {
+        if let Some(waiter) = self.machine.next_in_memory(grant.lease.ttl, false) {
             assert_eq!(Some(waiter), self.first());
             self.set(before, Caller::Gone);
             self.set(waiter, Caller::Granted(hold));

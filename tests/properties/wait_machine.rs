@@ -4,15 +4,15 @@
 
 use proptest::prelude::*;
 
-#[path = "local_queue/callers.rs"]
+#[path = "wait_machine/callers.rs"]
 mod callers;
-#[path = "local_queue/event.rs"]
+#[path = "wait_machine/event.rs"]
 mod event;
-#[path = "local_queue/request.rs"]
+#[path = "wait_machine/request.rs"]
 mod request;
-#[path = "local_queue/shell.rs"]
+#[path = "wait_machine/shell.rs"]
 mod shell;
-#[path = "local_queue/store.rs"]
+#[path = "wait_machine/store.rs"]
 mod store;
 
 use self::callers::is_entered;

@@ -23,16 +23,20 @@ fn is_live(until: Option<Instant>, now: Instant) -> bool {
     until.is_none_or(|until| now < until)
 }
 
-impl Holders {
-    /// One holder that has entered.
-    pub(super) fn one(hold: HoldId, mode: Mode) -> Self {
-        let mut holders = Self::Free;
-        holders.add(hold, mode, None);
-        holders
-    }
+/// The one holder of a lock that no caller of this process wants.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SoleHolder {
+    pub(crate) hold: HoldId,
+    pub(crate) mode: Mode,
+    /// The number of times in a row that the lock was handed off inside this process.
+    pub(crate) handoffs: u32,
+    /// Whether another process may wait for the lock.
+    pub(crate) is_contended: bool,
+}
 
+impl Holders {
     /// The only holder, if it has entered.
-    pub(super) fn alone(&self) -> Option<(HoldId, Mode)> {
+    pub(super) fn sole(&self) -> Option<(HoldId, Mode)> {
         match self {
             Self::Writer(hold, None) => Some((*hold, Mode::Exclusive)),
             Self::Readers(readers) if readers.len() == 1 => {
@@ -55,7 +59,6 @@ impl Holders {
         }
     }
 
-    /// Returns whether readers are inside.
     pub(super) fn is_shared(&self, now: Instant) -> bool {
         match self {
             Self::Readers(readers) => readers.values().any(|until| is_live(*until, now)),
@@ -63,7 +66,6 @@ impl Holders {
         }
     }
 
-    /// Returns whether a writer is inside.
     pub(super) fn is_exclusive(&self, now: Instant) -> bool {
         matches!(self, Self::Writer(_, until) if is_live(*until, now))
     }

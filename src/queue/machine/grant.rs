@@ -1,5 +1,5 @@
 //! A lock that was acquired, on its way to the caller that enters it. It comes from the store, or from the call graph
-//! that held it before. The file also has its fencing tokens, and its end.
+//! that held it before. The file also has its end.
 //!
 //! Several call graphs of a process have one hold, one after the other. Each passes it to the next as a grant. They
 //! share nothing, and nothing renews the hold on the way.
@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::base::id::{FencingToken, HoldId};
+use super::store_clock::TokenSeries;
+use crate::base::id::HoldId;
 use crate::base::metrics::HandoffPath;
 use crate::base::options::Mode;
 use crate::base::time::LeaseTimes;
-use crate::store::{End, Leftovers, StoreTime, TOMBSTONE_LIFE};
+use crate::store::{End, Leftovers, TOMBSTONE_LIFE};
 
 /// A lock that was acquired and is not entered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,14 +62,14 @@ impl Grant {
     }
 
     /// Sets the generation before the request. A lock that was handed off in memory keeps its earlier one.
-    pub(super) fn requested_after(&mut self, generation: u64) {
+    pub(crate) fn requested_after(&mut self, generation: u64) {
         if self.via != HandoffPath::Memory {
             self.generation = generation;
         }
     }
 
     /// Returns whether the lease is still valid. It may have expired while the caller was not polled.
-    pub(super) fn is_live(&self, now: Instant) -> bool {
+    pub(crate) fn is_live(&self, now: Instant) -> bool {
         now < self.lease.deadline
     }
 
@@ -85,57 +86,6 @@ impl Grant {
             since: self.tokens.since(),
             with_others: false,
         }
-    }
-}
-
-/// The token of a turn, and what is known of the server's clock.
-///
-/// A token is the server's time at which the lock was taken, in microseconds. Each later call graph has the next
-/// number, and no request informs the server of it. So it must be a number that the server's clock has passed. Then any
-/// token that the server gives next is greater.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TokenSeries {
-    /// The token of the first turn, from the server.
-    first: FencingToken,
-    /// The number of turns before this one.
-    turns: u32,
-    /// The instant by which the server's clock had reached the first token. `None` if the token was ahead of the clock.
-    since: Option<Instant>,
-}
-
-impl TokenSeries {
-    /// The tokens of a lock that was taken at the server's time `at`. This time is from an answer or a message that had
-    /// arrived at the instant `received`.
-    pub(crate) fn new(first: FencingToken, at: StoreTime, received: Instant) -> Self {
-        Self {
-            first,
-            turns: 0,
-            since: (first.0 <= at.micros).then_some(received),
-        }
-    }
-
-    pub(crate) fn token(self) -> FencingToken {
-        FencingToken(self.first.0.saturating_add(u64::from(self.turns)))
-    }
-
-    /// The instant by which the lock had been taken.
-    pub(crate) fn since(self) -> Option<Instant> {
-        self.since
-    }
-
-    /// The time for which the lock has been handed off without the server.
-    pub(crate) fn age(self, now: Instant) -> Option<Duration> {
-        Some(now.saturating_duration_since(self.since?))
-    }
-
-    /// Returns the token of the next turn, if the server's clock has certainly passed it. The margin of 1 % allows for
-    /// clocks that differ in rate.
-    pub(crate) fn next(self, now: Instant) -> Option<Self> {
-        let turns = self.turns.checked_add(1)?;
-        let passed = now.checked_duration_since(self.since?)?;
-        let micros = u64::from(turns) + 1;
-        let least = Duration::from_nanos(micros.saturating_mul(1_010));
-        (passed >= least).then_some(Self { turns, ..self })
     }
 }
 
@@ -162,7 +112,7 @@ pub(crate) struct Release {
 
 impl Release {
     /// The time for which the release is repeated. A tombstone must exist before an unanswered acquire can arrive late.
-    pub(super) fn patience(&self) -> Duration {
+    pub(crate) fn patience(&self) -> Duration {
         if self.unanswered {
             self.ttl.max(TOMBSTONE_LIFE)
         } else {
@@ -171,7 +121,7 @@ impl Release {
     }
 
     /// Returns how the hold ends, if its first release is sent now.
-    pub(super) fn end(&self, now: Instant) -> End {
+    pub(crate) fn end(&self, now: Instant) -> End {
         let leftovers = Leftovers {
             unanswered: self.unanswered,
             nested: self.nested,
@@ -183,46 +133,5 @@ impl Release {
         } else {
             End::Short
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NOW: StoreTime = StoreTime { micros: 1_000 };
-
-    fn nanos(nanos: u64) -> Duration {
-        Duration::from_nanos(nanos)
-    }
-
-    #[test]
-    fn each_token_needs_a_microsecond_and_one_more() {
-        let received = Instant::now();
-        let first = TokenSeries::new(FencingToken(1_000), NOW, received);
-        assert_eq!(first.next(received + nanos(2_019)), None);
-        let second = first.next(received + nanos(2_020));
-        assert_eq!(second.map(TokenSeries::token), Some(FencingToken(1_001)));
-        let third = |after| second?.next(received + nanos(after));
-        assert_eq!(third(3_029), None);
-        assert_eq!(
-            third(3_030).map(TokenSeries::token),
-            Some(FencingToken(1_002))
-        );
-    }
-
-    #[test]
-    fn a_token_ahead_of_the_clock_is_the_last() {
-        let received = Instant::now();
-        let ahead = TokenSeries::new(FencingToken(1_001), NOW, received);
-        assert_eq!(ahead.token(), FencingToken(1_001));
-        assert_eq!(ahead.next(received + Duration::from_secs(3_600)), None);
-    }
-
-    #[test]
-    fn an_instant_before_the_receipt_gives_no_token() {
-        let received = Instant::now() + nanos(1);
-        let first = TokenSeries::new(FencingToken(1_000), NOW, received);
-        assert_eq!(first.next(received - nanos(1)), None);
     }
 }

@@ -4,17 +4,52 @@ use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use redis::Value;
 use tokio::time::Instant;
 
-use super::Store;
-use super::verbs::described::Describe;
+use super::Verb;
 use crate::base::holder::Holder;
 use crate::base::id::OwnerId;
 use crate::base::process::{Process, ProcessId};
 use crate::base::timer::{after, timeout_at};
+use crate::redis::self_description;
+use crate::redis::{Call, Script};
+use crate::store::Store;
+use crate::store::memory::State;
+use crate::store::redis::lua::script;
+use crate::store::redis::reply::Unexpected;
 
 /// The number of processes that are looked up in parallel.
-const AT_ONCE: usize = 16;
+const MAX_PARALLEL_LOOKUPS: usize = 16;
+
+/// Returns the description of a process; `None` if there is none that can be read.
+#[derive(Clone, Debug)]
+pub(crate) struct Describe(pub(crate) ProcessId);
+
+impl Verb for Describe {
+    type Reply = Option<Process>;
+
+    fn lua() -> &'static Script {
+        script!("described")
+    }
+
+    fn call(&self) -> Call {
+        Self::lua().call(1).arg(self_description::key(self.0))
+    }
+
+    fn read(&self, reply: Value) -> Result<Option<Process>, Unexpected> {
+        match reply {
+            Value::Nil => Ok(None),
+            Value::BulkString(text) => Ok(Process::from_text(&String::from_utf8_lossy(&text))),
+            other => Err(Unexpected(other)),
+        }
+    }
+
+    /// An in-memory store has only holders of this process, which describes itself.
+    fn apply(self, _state: &mut State, _now: Instant) -> Option<Process> {
+        (self.0 == ProcessId::this()).then(Process::this)
+    }
+}
 
 /// The processes that are already known.
 #[derive(Clone, Debug, Default)]
@@ -45,7 +80,7 @@ impl Store {
             Some((id, described.ok()??))
         });
         let until = after(Instant::now(), within);
-        let mut answers = stream::iter(asked).buffer_unordered(AT_ONCE);
+        let mut answers = stream::iter(asked).buffer_unordered(MAX_PARALLEL_LOOKUPS);
         while let Ok(Some(answer)) = timeout_at(until, answers.next()).await {
             known.extend(answer);
         }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::options::Mode;
-use crate::queue::grant::Release;
+use crate::queue::machine::Release;
 use crate::store::{
     AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, ShareRequest, StoreTime,
 };

@@ -1,4 +1,4 @@
-//! The line of one lock: the readers inside, the processes that wait, in their order, the tombstones, and the last
+//! The queue of one lock: the readers inside, the processes that wait, in their order, the tombstones, and the last
 //! depth changes. In Redis these are two keys, each with an expiry of its own.
 
 use std::collections::HashMap;
@@ -10,22 +10,22 @@ use crate::base::id::{HoldId, InboxId};
 use crate::store::records::{QueueEntry, SEQ_LIFE, TOMBSTONE_LIFE};
 
 #[derive(Debug, Default)]
-pub(crate) struct StoredLine {
+pub(crate) struct StoredQueue {
     /// The content of the zset: the readers inside with the ends of their leases, the places in their order, and the
     /// tombstones with their ends.
     readers: Vec<(HoldId, Instant)>,
-    places: Vec<Standing>,
+    places: Vec<QueuePlace>,
     tombstones: HashMap<HoldId, Instant>,
-    line_ends: Option<Instant>,
+    queue_ends: Option<Instant>,
     /// The content of the hash: the entries, and the numbers of the last depth changes.
     entries: HashMap<InboxId, Process>,
     seqs: HashMap<HoldId, u64>,
     entries_end: Option<Instant>,
 }
 
-/// The place of a process in the line.
+/// The place of a process in the queue.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Standing {
+pub(crate) struct QueuePlace {
     pub(crate) inbox: InboxId,
     /// The order, as in the zset.
     pub(crate) order: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Process {
     pub(crate) inbox: InboxId,
     /// The first waiter of the process, or the readers that are first.
     pub(crate) holds: Vec<HoldId>,
-    pub(crate) want: Want,
+    pub(crate) mode: WaitMode,
     /// The lease of a lock that moves to the process.
     pub(crate) grant: Duration,
     /// The time until which the process counts as alive.
@@ -46,7 +46,7 @@ pub(crate) struct Process {
 
 /// The request of a process that waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Want {
+pub(crate) enum WaitMode {
     /// The exclusive lock. The flag says whether the process gets a message when another process begins to wait, after
     /// it has the lock.
     Alone { tells: bool },
@@ -54,11 +54,11 @@ pub(crate) enum Want {
     Shared { limit: Option<u32> },
 }
 
-impl StoredLine {
+impl StoredQueue {
     /// Forgets what has expired. A key disappears with its last member, or when it expires.
     pub(crate) fn prune(&mut self, now: Instant) {
         let is_over = |ends: Option<Instant>| ends.is_some_and(|ends| ends <= now);
-        if is_over(self.line_ends) {
+        if is_over(self.queue_ends) {
             self.readers.clear();
             self.places.clear();
             self.tombstones.clear();
@@ -68,7 +68,7 @@ impl StoredLine {
             self.seqs.clear();
         }
         if self.readers.is_empty() && self.places.is_empty() && self.tombstones.is_empty() {
-            self.line_ends = None;
+            self.queue_ends = None;
         }
         if self.entries.is_empty() && self.seqs.is_empty() {
             self.entries_end = None;
@@ -76,7 +76,7 @@ impl StoredLine {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.line_ends.is_none() && self.entries_end.is_none()
+        self.queue_ends.is_none() && self.entries_end.is_none()
     }
 
     pub(crate) fn waiting(&self, now: Instant) -> u64 {
@@ -86,7 +86,7 @@ impl StoredLine {
 
     /// Returns the first live process. Dead processes before it are removed.
     pub(crate) fn head(&mut self, now: Instant) -> Option<Process> {
-        while let Some(&Standing { inbox, .. }) = self.places.first() {
+        while let Some(&QueuePlace { inbox, .. }) = self.places.first() {
             let process = self.entries.get(&inbox);
             if let Some(process) = process.filter(|process| now < process.deadline) {
                 return Some(process.clone());
@@ -150,7 +150,7 @@ impl StoredLine {
             Some((_, end)) => *end = lasts.max(*end),
             None => self.readers.push((hold, lasts)),
         }
-        self.line_ends = self.line_ends.max(Some(lasts));
+        self.queue_ends = self.queue_ends.max(Some(lasts));
     }
 
     pub(crate) fn reader(&self, hold: HoldId) -> Option<Instant> {
@@ -168,18 +168,18 @@ impl StoredLine {
 
     // ---- the places ----
 
-    /// Returns whether the line has a place or a tombstone.
-    pub(crate) fn stands(&self) -> bool {
-        self.line_ends.is_some()
+    /// Returns whether the queue has a place or a tombstone.
+    pub(crate) fn is_occupied(&self) -> bool {
+        self.queue_ends.is_some()
     }
 
-    /// Enters the line at its end, or keeps the place that the process has there. Returns true if the place is new and
-    /// no process except the holder's was in the line.
-    pub(crate) fn stand(
+    /// Enters the queue at its end, or keeps the place that the process has there. Returns true if the place is new and
+    /// no process except the holder's was in the queue.
+    pub(crate) fn enqueue(
         &mut self,
         now: Instant,
         holds: Vec<HoldId>,
-        want: Want,
+        mode: WaitMode,
         entry: QueueEntry,
         holder: Option<InboxId>,
     ) -> bool {
@@ -192,38 +192,38 @@ impl StoredLine {
         let process = Process {
             inbox,
             holds,
-            want,
+            mode,
             grant,
             deadline,
         };
         self.entries.insert(inbox, process);
-        self.line_ends = self.line_ends.max(Some(deadline));
+        self.queue_ends = self.queue_ends.max(Some(deadline));
         self.entries_end = self.entries_end.max(Some(deadline));
         is_first
     }
 
-    /// Enters the line at its end, unless the process is there. Returns the last process before it, if the place is new.
+    /// Enters the queue at its end, unless the process is there. Returns the last process before it, if the place is new.
     fn place(&mut self, inbox: InboxId) -> Option<Option<InboxId>> {
         if self.places.iter().any(|place| place.inbox == inbox) {
             return None;
         }
         let last = self.places.last().copied();
         let order = last.map_or(0, |last| last.order) + 1;
-        self.places.push(Standing { inbox, order });
+        self.places.push(QueuePlace { inbox, order });
         Some(last.map(|last| last.inbox))
     }
 
     /// Leaves a tombstone. Expired tombstones are removed.
-    pub(crate) fn bury(&mut self, now: Instant, hold: HoldId) {
+    pub(crate) fn add_tombstone(&mut self, now: Instant, hold: HoldId) {
         self.tombstones.retain(|_, end| now <= *end);
         // The key may disappear with its last tombstone, and is created again.
         self.prune(now);
         let end = now + TOMBSTONE_LIFE;
         self.tombstones.insert(hold, end);
-        self.line_ends = self.line_ends.max(Some(end));
+        self.queue_ends = self.queue_ends.max(Some(end));
     }
 
-    pub(crate) fn is_buried(&self, hold: HoldId) -> bool {
+    pub(crate) fn has_tombstone(&self, hold: HoldId) -> bool {
         self.tombstones.contains_key(&hold)
     }
 

@@ -1,0 +1,250 @@
+//! What is kept for each key that is held or waited for.
+
+use std::collections::HashMap;
+use std::task::Waker;
+
+use foldhash::fast::RandomState;
+use smallvec::SmallVec;
+use tokio::runtime::{self, Handle};
+use tokio::time::Instant;
+
+use super::callers::Caller;
+use super::local_queue::{Effects, LocalQueue, NextRequest};
+use super::machine::{AcquireSpec, SoleHolder, WaitMachine, Waiter};
+use super::requests::PendingRequest;
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::base::options::QueueOptions;
+
+/// The state of a key. In the usual case, in which only one hold of this process wants the lock, it is small.
+pub(super) enum KeyState {
+    /// A caller requests the lock, and no other caller wants it. Boxed, because most locks are held for longer than they
+    /// are requested.
+    Requested(Box<LoneCaller>),
+    /// A hold has the lock, and no caller wants it.
+    Held {
+        holder: SoleHolder,
+        /// Whether the hold has ended, and its release is on its way.
+        is_ending: bool,
+        attempts: WaitingAttempts,
+    },
+    /// The first request of a release is in flight. A caller that waits may send its own request meanwhile. One that
+    /// makes only one attempt is woken when the release is answered.
+    Releasing {
+        hold: HoldId,
+        attempts: WaitingAttempts,
+    },
+    /// Callers wait. Boxed, because a map allocates more entries than it contains.
+    Queue(Box<LocalQueue>),
+}
+
+/// The callers that make only one attempt, and wait for a release. Boxed, because there rarely is one.
+pub(super) type WaitingAttempts = Option<Box<SmallVec<[Waker; 1]>>>;
+
+/// A caller that requests a lock, while no other caller wants it.
+pub(super) struct LoneCaller {
+    pub(super) waiter: Waiter,
+    /// The runtime on which the caller was polled first.
+    pub(super) runtime: runtime::Id,
+    /// The request; `None` while the caller polls it.
+    pub(super) request: Option<PendingRequest>,
+    /// The waker of the caller, after the request has been polled.
+    pub(super) waker: Option<Waker>,
+}
+
+impl KeyState {
+    /// A lock that only this caller requests. The request is `None` while the caller polls it.
+    pub(super) fn requested(
+        spec: AcquireSpec,
+        runtime: &Handle,
+        request: Option<PendingRequest>,
+    ) -> Self {
+        Self::Requested(Box::new(LoneCaller {
+            waiter: Waiter::new(spec),
+            runtime: runtime.id(),
+            request,
+            waker: None,
+        }))
+    }
+
+    /// A lock that a hold has, and that no caller wants.
+    pub(super) fn held(holder: SoleHolder) -> Self {
+        Self::Held {
+            holder,
+            is_ending: false,
+            attempts: None,
+        }
+    }
+
+    /// Returns whether this hold has the lock in this process.
+    pub(super) fn is_held_by(&self, hold: HoldId) -> bool {
+        match self {
+            Self::Held { holder, .. } => holder.hold == hold,
+            Self::Queue(queue) => queue.machine.is_held_by(hold),
+            Self::Requested(_) | Self::Releasing { .. } => false,
+        }
+    }
+
+    /// Returns whether a caller waits until a holder in this process leaves.
+    pub(super) fn is_wanted(&self, now: Instant) -> bool {
+        matches!(self, Self::Queue(queue) if queue.machine.is_wanted(now))
+    }
+
+    /// The number of callers that wait.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Held { .. } | Self::Releasing { .. } => 0,
+            Self::Requested(_) => 1,
+            Self::Queue(queue) => queue.machine.len(),
+        }
+    }
+
+    /// Notes that the first request of the release of this hold is sent, if it has the lock.
+    pub(super) fn release(&mut self, ended: HoldId) {
+        if let Self::Held {
+            holder, attempts, ..
+        } = self
+            && holder.hold == ended
+        {
+            let (hold, attempts) = (ended, attempts.take());
+            *self = Self::Releasing { hold, attempts };
+        }
+    }
+
+    /// Takes the callers that wait for the first request of a release.
+    pub(super) fn take_attempts(&mut self) -> impl Iterator<Item = Waker> + use<> {
+        let attempts = match self {
+            Self::Held { attempts, .. } | Self::Releasing { attempts, .. } => attempts.take(),
+            Self::Requested(_) | Self::Queue(_) => None,
+        };
+        attempts.into_iter().flat_map(|attempts| *attempts)
+    }
+
+    /// Frees memory, because a lock that is held for long must not keep the memory of earlier waiters. Returns whether
+    /// the key is neither held nor waited for.
+    fn shrink(&mut self) -> bool {
+        let Self::Queue(queue) = self else {
+            return false;
+        };
+        let is_idle = queue.callers.is_empty() && queue.driver.is_none();
+        if let Some(holder) = queue.machine.sole_holder().filter(|_| is_idle) {
+            *self = Self::held(holder);
+            return false;
+        }
+        queue.is_over()
+    }
+
+    /// Creates the local queue, unless there is one, because another caller joins. The driver continues with the request
+    /// in flight. The caller that has sent it is woken: from now on it waits like any other.
+    fn expand(&mut self, queueing: QueueOptions, effects: &mut Effects) {
+        effects.wakers.extend(self.take_attempts());
+        let queue = match self {
+            Self::Queue(_) => return,
+            Self::Releasing { .. } => LocalQueue::new(WaitMachine::new(queueing)),
+            Self::Held { holder, .. } => {
+                LocalQueue::new(WaitMachine::with_holder(queueing, *holder))
+            }
+            Self::Requested(lone) => {
+                let machine = WaitMachine::with_request(queueing, lone.waiter.clone());
+                let mut queue = LocalQueue::new(machine);
+                effects.wakers.extend(lone.waker.take());
+                let caller = Caller {
+                    waker: None,
+                    runtime: Some(lone.runtime),
+                    answer: None,
+                    // The caller provides it at its next poll.
+                    lookups: None,
+                };
+                queue.callers.join(lone.waiter.request.hold, caller);
+                queue.is_in_flight = true;
+                queue.next_request = lone.request.take().map(NextRequest::Sent);
+                queue
+            }
+        };
+        *self = Self::Queue(Box::new(queue));
+    }
+}
+
+/// What happens to a key that has no local queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IfMissing {
+    Skip,
+    Create,
+}
+
+/// The states of all keys that are held or waited for.
+pub(super) struct KeyStates {
+    queueing: QueueOptions,
+    pub(super) map: HashMap<LockKey, KeyState, RandomState>,
+}
+
+impl KeyStates {
+    pub(super) fn new(queueing: QueueOptions) -> Self {
+        let map = HashMap::default();
+        Self { queueing, map }
+    }
+
+    /// Works on the local queue of a key. What it wants of its driver afterwards is one of the effects.
+    pub(super) fn change<T>(
+        &mut self,
+        key: &LockKey,
+        if_missing: IfMissing,
+        effects: &mut Effects,
+        work: impl FnOnce(&mut LocalQueue, &mut Effects) -> T,
+    ) -> Option<T> {
+        let state = match if_missing {
+            IfMissing::Skip => self.map.get_mut(key)?,
+            IfMissing::Create => {
+                let queueing = self.queueing;
+                let new = || KeyState::Queue(Box::new(LocalQueue::new(WaitMachine::new(queueing))));
+                let state = self.map.entry(key.clone()).or_insert_with(new);
+                state.expand(queueing, effects);
+                state
+            }
+        };
+        let KeyState::Queue(queue) = state else {
+            return None;
+        };
+        let output = work(queue, effects);
+        queue.direct_driver(effects);
+        if state.shrink() {
+            self.map.remove(key);
+        }
+        Some(output)
+    }
+
+    /// The local queue of a key, if there is one.
+    pub(super) fn queue(&mut self, key: &LockKey) -> Option<&mut LocalQueue> {
+        match self.map.get_mut(key)? {
+            KeyState::Queue(queue) => Some(queue),
+            _ => None,
+        }
+    }
+
+    /// The caller that requests a key, if it is alone.
+    pub(super) fn lone_caller(&mut self, key: &LockKey, hold: HoldId) -> Option<&mut LoneCaller> {
+        match self.map.get_mut(key)? {
+            KeyState::Requested(lone) if lone.waiter.request.hold == hold => Some(lone),
+            _ => None,
+        }
+    }
+
+    /// Notes that messages were missed: other processes may wait for the locks that no caller waits for.
+    pub(super) fn note_missed_messages(&mut self) {
+        for state in self.map.values_mut() {
+            if let KeyState::Held { holder, .. } = state {
+                holder.is_contended = true;
+            }
+        }
+    }
+
+    /// The keys that callers wait for. Their order does not depend on chance, so that a simulation repeats itself.
+    pub(super) fn waited_for(&self) -> Vec<LockKey> {
+        let states = self.map.iter();
+        let waited_for = states
+            .filter(|(_, state)| matches!(state, KeyState::Requested(_) | KeyState::Queue(_)));
+        let mut keys: Vec<_> = waited_for.map(|(key, _)| key.clone()).collect();
+        keys.sort_unstable_by(|one, other| one.as_str().cmp(other.as_str()));
+        keys
+    }
+}

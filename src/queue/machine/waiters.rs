@@ -1,0 +1,321 @@
+//! The waiters of one key, in the order of their turns, and what each learns from a reply.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Deref;
+use std::time::Duration;
+
+use foldhash::fast::RandomState;
+use tokio::time::Instant;
+
+use super::grant::{Grant, Release, StoredDepth};
+use super::messages::{AcquireSpec, Reply, unanswered};
+use super::store_clock::{StoreClock, TokenSeries};
+use crate::base::error::{Effect, StoreError};
+use crate::base::id::HoldId;
+use crate::base::metrics::HandoffPath;
+use crate::base::options::Mode;
+use crate::base::time::{LeaseTimes, deadline};
+use crate::store::{AcquireReply, HandoffMessage};
+
+/// The knowledge that the store may have of a waiter.
+///
+/// ```text
+/// Waiting ──no answer──▶ Unsure ──busy──▶ Queued ◀─┐
+///    │                                     ▲  │    │ busy, no answer
+///    └────────────────busy────────────────┘  └────┘
+/// ```
+/// In each stage the waiter may be granted the lock. If it leaves, its hold is released, unless it is `Waiting`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(test, derive(Hash))]
+pub(super) enum Stage {
+    /// The store knows nothing of the waiter.
+    Waiting,
+    /// The waiter may be in the queue, or have the lock.
+    Unsure,
+    /// The waiter is in the queue. The last answer tells it the server's clock.
+    Queued(StoreClock),
+}
+
+#[derive(Clone, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+pub(crate) struct Waiter {
+    pub(super) spec: AcquireSpec,
+    /// Whether a request was sent for the waiter.
+    pub(super) was_requested: bool,
+    pub(super) stage: Stage,
+    /// Whether an acquire of the waiter was never answered. Then its end needs a tombstone.
+    pub(super) unanswered: bool,
+}
+
+impl Deref for Waiter {
+    type Target = AcquireSpec;
+
+    fn deref(&self) -> &AcquireSpec {
+        &self.spec
+    }
+}
+
+/// The meaning of a reply for a waiter.
+#[derive(Clone, Debug)]
+pub(crate) enum Outcome {
+    Held(Grant),
+    Busy {
+        /// The remaining lease of the holder; `None` if it never ends.
+        remaining: Option<Duration>,
+    },
+    /// The lock has moved to the waiter, but only another request can find out for how long.
+    Moved,
+    Failed(StoreError),
+}
+
+impl Waiter {
+    pub(crate) fn new(spec: AcquireSpec) -> Self {
+        Self {
+            spec,
+            was_requested: false,
+            stage: Stage::Waiting,
+            unanswered: false,
+        }
+    }
+
+    /// Returns whether one request may be for both waiters: readers share a lock, and enter it together.
+    pub(super) fn enters_with(&self, other: &Self) -> bool {
+        let is_reader = |waiter: &Self| waiter.mode == Mode::Shared && waiter.limit.is_none();
+        is_reader(self)
+            && is_reader(other)
+            && self.request.ttl == other.request.ttl
+            && self.is_single_attempt() == other.is_single_attempt()
+    }
+
+    /// Returns whether the store may know of the waiter.
+    pub(super) fn is_known(&self) -> bool {
+        self.stage != Stage::Waiting
+    }
+
+    /// Processes the reply to the waiter, which is the one at `at` in the request, and a message that arrived before
+    /// the reply was read.
+    pub(crate) fn learn(
+        &mut self,
+        reply: &Reply,
+        at: usize,
+        message: Option<&HandoffMessage>,
+        now: Instant,
+    ) -> Outcome {
+        let outcome = match reply.to(at) {
+            Ok(AcquireReply::Held {
+                token,
+                lease,
+                at,
+                is_contended,
+            }) if now < deadline(reply.sent, lease, self.grace) => {
+                // If the waiter has left, its lock is released.
+                self.note_unsure();
+                let tokens = TokenSeries::new(token, at, now);
+                let via = HandoffPath::Request;
+                let grant = self.grant(tokens, reply.sent, lease, is_contended, via);
+                return Outcome::Held(grant);
+            }
+            Ok(AcquireReply::Held { .. }) => {
+                // The server may still hold the lock for the waiter, and only another request can find out for how
+                // long.
+                self.note_unanswered();
+                let late = "the answer came after the lease had ended";
+                return Outcome::Failed(unanswered(late));
+            }
+            // Only a hold that has ended can meet its tombstone, and no caller waits for that reply.
+            Ok(AcquireReply::Ended) => return Outcome::Busy { remaining: None },
+            Ok(AcquireReply::Busy { remaining, now: at }) => {
+                if !self.is_single_attempt() {
+                    self.stage = Stage::Queued(StoreClock {
+                        sent: reply.sent,
+                        at,
+                        generation: reply.sent_generation,
+                    });
+                }
+                Outcome::Busy { remaining }
+            }
+            Err(error) if error.is_refused() => return Outcome::Failed(error),
+            Err(error) => {
+                // A request that has certainly failed leaves nothing behind.
+                if error.effect() == Effect::Unknown {
+                    self.note_unanswered();
+                }
+                Outcome::Failed(error)
+            }
+        };
+        // The message is newer than the reply.
+        let message = message.filter(|message| message.holds.contains(&self.request.hold));
+        message.map_or(outcome, |message| {
+            self.moved(message, reply.generation, now)
+        })
+    }
+
+    /// Processes a message that the lock has moved to this waiter.
+    pub(super) fn moved(&self, message: &HandoffMessage, generation: u64, now: Instant) -> Outcome {
+        let start = match self.stage {
+            Stage::Queued(clock) => clock.lease_start(message, self.grace, generation, now),
+            Stage::Waiting | Stage::Unsure => None,
+        };
+        start.map_or(Outcome::Moved, |start| {
+            let tokens = TokenSeries::new(message.token, message.at, now);
+            Outcome::Held(self.grant(tokens, start, message.lease, true, HandoffPath::Message))
+        })
+    }
+
+    pub(super) fn note_unanswered(&mut self) {
+        self.unanswered = true;
+        self.note_unsure();
+    }
+
+    fn note_unsure(&mut self) {
+        if self.stage == Stage::Waiting {
+            self.stage = Stage::Unsure;
+        }
+    }
+
+    fn grant(
+        &self,
+        tokens: TokenSeries,
+        sent: Instant,
+        lease: Duration,
+        is_contended: bool,
+        via: HandoffPath,
+    ) -> Grant {
+        // The store sends messages only to holders that have named their inbox.
+        let gets_messages = self.request.entry.is_some_and(|entry| entry.tells);
+        Grant {
+            hold: self.request.hold,
+            mode: self.mode,
+            tokens,
+            lease: LeaseTimes::new(sent, lease, self.request.ttl, self.grace),
+            depth: StoredDepth::FIRST,
+            unanswered: self.unanswered,
+            is_open: true,
+            is_contended: is_contended || !gets_messages,
+            // The caller sets it.
+            generation: 0,
+            via,
+        }
+    }
+
+    /// The end of whatever the store knows of the waiter.
+    pub(super) fn release(&self, now: Instant) -> Release {
+        Release {
+            hold: self.request.hold,
+            mode: self.mode,
+            unanswered: self.unanswered,
+            nested: false,
+            // The waiter may be in the store's queue.
+            open: false,
+            deadline: now,
+            ttl: self.request.ttl,
+            since: None,
+            with_others: false,
+        }
+    }
+}
+
+/// The waiters of one key in one process. A hold waits only once. No waiter is found by walking through the others.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Waiters {
+    /// The waiters in the order of their turns, so that the first ones are adjacent in memory.
+    ordered: BTreeMap<Position, Waiter>,
+    positions: HashMap<HoldId, Position, RandomState>,
+    /// The waiters that make only one attempt.
+    single_attempts: BTreeMap<Position, HoldId>,
+    /// The number of waiters that have joined so far.
+    joined: Position,
+}
+
+type Position = u64;
+
+impl Waiters {
+    pub(super) fn len(&self) -> usize {
+        self.ordered.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ordered.is_empty()
+    }
+
+    pub(super) fn first(&self) -> Option<&Waiter> {
+        self.ordered.first_key_value().map(|(_, waiter)| waiter)
+    }
+
+    /// The waiters in the order of their turns.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Waiter> {
+        self.ordered.values()
+    }
+
+    /// The waiters that make only one attempt, in the same order.
+    pub(super) fn single_attempts(&self) -> impl Iterator<Item = HoldId> {
+        self.single_attempts.values().copied()
+    }
+
+    pub(super) fn get(&self, hold: HoldId) -> Option<&Waiter> {
+        self.ordered.get(self.positions.get(&hold)?)
+    }
+
+    pub(super) fn get_mut(&mut self, hold: HoldId) -> Option<&mut Waiter> {
+        self.ordered.get_mut(self.positions.get(&hold)?)
+    }
+
+    /// Adds a waiter. Returns whether it is the first one.
+    pub(super) fn add(&mut self, waiter: Waiter) -> bool {
+        let (hold, position) = (waiter.request.hold, self.joined);
+        self.joined += 1;
+        self.positions.insert(hold, position);
+        if waiter.is_single_attempt() {
+            self.single_attempts.insert(position, hold);
+        }
+        self.ordered.insert(position, waiter);
+        self.ordered.len() == 1
+    }
+
+    /// Removes a waiter. Also returns whether it was the first one.
+    pub(super) fn remove(&mut self, hold: HoldId) -> Option<(Waiter, bool)> {
+        let position = self.positions.remove(&hold)?;
+        let waiter = self.ordered.remove(&position)?;
+        if waiter.is_single_attempt() {
+            self.single_attempts.remove(&position);
+        }
+        let first = self.ordered.first_key_value();
+        let was_first = first.is_none_or(|(first, _)| position < *first);
+        Some((waiter, was_first))
+    }
+}
+
+#[cfg(test)]
+impl Waiters {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Waiter> {
+        self.ordered.values_mut()
+    }
+
+    /// Returns whether the values that are derived from the waiters are consistent with them.
+    pub(super) fn add_up(&self) -> bool {
+        let position = |(position, waiter): (&Position, &Waiter)| (waiter.request.hold, *position);
+        let positions: HashMap<_, _, _> = self.ordered.iter().map(position).collect();
+        let single = self.ordered.iter().filter(|(_, it)| it.is_single_attempt());
+        let single = single.map(|(position, waiter)| (*position, waiter.request.hold));
+        positions == self.positions && single.eq(self.single_attempts.clone())
+    }
+}
+
+/// Two values are equal if the same waiters wait in the same order.
+#[cfg(test)]
+impl PartialEq for Waiters {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+#[cfg(test)]
+impl Eq for Waiters {}
+
+#[cfg(test)]
+impl std::hash::Hash for Waiters {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.len().hash(state);
+        self.iter().for_each(|waiter| waiter.hash(state));
+    }
+}

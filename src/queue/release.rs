@@ -1,0 +1,331 @@
+//! The end of a hold. The lock is handed off in memory to the next caller of this process, or the hold is removed from
+//! its local queue and released, and is counted until that is done.
+
+use std::future::pending;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use super::contention::ContentionWatch;
+use super::key_state::{IfMissing, KeyState};
+use super::local_queues::LocalQueues;
+use super::machine::{Grant, Input, Release};
+use crate::base::backoff::Backoff;
+use crate::base::error::{Effect, Failure, LostReason, StoreError};
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::base::timer::{after, sleep, timeout};
+use crate::base::write_signal::WriteSignal;
+use crate::base::{background, events};
+use crate::store::{self, End, Inspect, Leftovers, Presence, ReleaseRequest};
+
+/// The longest pause, without the jitter, after a repetition that no server has executed. Such a repetition keeps no
+/// server busy. The waiters of other processes get the lock as soon as a server is available again.
+const MAX_PAUSE_WITHOUT_SERVER: Duration = Duration::from_millis(50);
+
+impl LocalQueues {
+    /// Resolves when another caller or process waits for the lock of this hold. If the hold is gone, it never resolves.
+    ///
+    /// A caller of this process is noticed as soon as it has to wait. The store is asked immediately, and again after each
+    /// heartbeat. If waiters get messages, the store also notifies this process of the first other process that begins
+    /// to wait.
+    pub(crate) async fn wait_until_wanted(&self, key: &LockKey, hold: HoldId, heartbeat: Duration) {
+        let watch = ContentionWatch::begin(&self.watches, key);
+        loop {
+            let mut notified = pin!(watch.signal.notified());
+            // From here on no wake-up is missed.
+            notified.as_mut().enable();
+            if self.is_wanted(key) {
+                return;
+            }
+            // The process of the holder gets a message when another one begins to wait.
+            self.listen();
+            let asked = self.store().ask(Inspect::of(key));
+            if let Ok(Ok(seen)) = timeout(heartbeat, asked).await {
+                match seen.filter(|seen| seen.has(hold)) {
+                    Some(seen) if seen.waiting > 0 => return,
+                    Some(_) => {}
+                    None => pending().await,
+                }
+            }
+            // Without a response, the request is repeated after a heartbeat.
+            let _ = timeout(heartbeat, notified).await;
+        }
+    }
+
+    /// Notes that a hold has lost its lock. Its release will not bring the lock to the first waiter.
+    pub(crate) fn note_loss(&self, key: &LockKey, hold: HoldId) {
+        self.input(key, Input::Lost(hold));
+    }
+
+    /// Hands a lock off in memory at the end of a turn. Returns false if the lock must be released.
+    ///
+    /// The turn was exclusive. The next waiter must want the same TTL, and have no `max_hold`.
+    pub(crate) fn hand_off(&self, key: &LockKey, turn: Grant, now: Instant) -> bool {
+        if self.queueing.turns == 0 {
+            return false;
+        }
+        let Some(next) = turn.next(now) else {
+            return false;
+        };
+        let heartbeat = self.heartbeat(turn.lease.ttl);
+        let is_late = turn.tokens.age(now).is_none_or(|age| age >= heartbeat);
+        let hold = next.hold;
+        let handed_off = self.change(key, IfMissing::Skip, None, |queue, effects| {
+            // If the lock was taken away from this hold, another hold may have it by now.
+            queue.machine.is_held_by(hold).then_some(())?;
+            let waiter = queue.machine.next_in_memory(next.lease.ttl, is_late)?;
+            queue.callers.get(waiter)?;
+            queue.answer(waiter, Ok(next), effects);
+            let until = next.lease.deadline;
+            let hand_off = Input::HandOff {
+                hold,
+                waiter,
+                until,
+            };
+            queue.step(hand_off, effects);
+            effects.handed_off = Some(hold);
+            Some(())
+        });
+        handed_off.flatten().is_some()
+    }
+
+    /// Ends a hold. Fails if the lock turns out to have been lost before. Also fails if it could not be released at all
+    /// and is held until its lease expires.
+    ///
+    /// The release is sent at the first poll, and the request of the first waiter right behind it. `written` is set when
+    /// the release was written.
+    pub(crate) fn release(
+        self: &Arc<Self>,
+        key: &LockKey,
+        release: Release,
+        written: Option<WriteSignal>,
+    ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
+        let counted = CountedRelease::new(self, key, release.hold);
+        async move {
+            let CountedRelease { queues, key, hold } = &counted;
+            // The driver sends the request of the first waiter right behind the release.
+            queues.end_hold(key, *hold);
+            let sent = Instant::now();
+            let request = ReleaseRequest {
+                hold: *hold,
+                mode: release.mode,
+                inbox: queues.requests.inbox(),
+                end: release.end(sent),
+                with_others: release.with_others,
+            };
+            let first = queues
+                .send_release(key, request, release.since, written)
+                .await;
+            // Whether it was released or not, the waiters go on now.
+            queues.note_released(key, *hold);
+            match first {
+                // This proves a loss only on the first attempt, because a repetition may meet its own success. It does
+                // so only before the deadline, because after it the lease may just have expired.
+                Ok(Presence::Gone) if Instant::now() < release.deadline => {
+                    Err(Failure::Lost(LostReason::Deleted))
+                }
+                Ok(_) => Ok(()),
+                Err(error) => {
+                    let failed = FailedRelease {
+                        release,
+                        request,
+                        sent,
+                        error,
+                        is_awaited: true,
+                    };
+                    // Boxed, because it is rarely needed.
+                    Box::pin(queues.repeat_release(key, failed)).await
+                }
+            }
+        }
+    }
+
+    /// Sends a release once.
+    async fn send_release(
+        &self,
+        key: &LockKey,
+        request: ReleaseRequest,
+        since: Option<Instant>,
+        written: Option<WriteSignal>,
+    ) -> Result<Presence, StoreError> {
+        let asked = self.store().ask(store::Release {
+            key: key.clone(),
+            request,
+            written,
+        });
+        let released = asked.await;
+        if let Ok(Presence::Present) = released {
+            events::released(key, request.hold, since);
+        }
+        released
+    }
+
+    /// Repeats a release after each failure, until it is answered or a repetition is useless. A caller does not wait for
+    /// rights that may be given back: the release is repeated without it.
+    async fn repeat_release(
+        self: &Arc<Self>,
+        key: &LockKey,
+        mut failed: FailedRelease,
+    ) -> Result<(), Failure> {
+        let failures = &self.requests.failed_releases;
+        let FailedRelease { release, sent, .. } = failed;
+        // The outcome of the first attempt is unknown.
+        if failed.request.end == End::Short {
+            failed.request.end = End::Full(Leftovers::default());
+        }
+        // A process that stood still learns of the failure long after its request, and the lease may have ended.
+        let held_until = after(sent, release.ttl);
+        let give_up_at = after(sent, release.patience());
+        let mut backoff = Backoff::default();
+        let mut backoff_without_server = Backoff::slow(MAX_PAUSE_WITHOUT_SERVER);
+        let mut permit = None;
+        loop {
+            let effect = failed.error.effect();
+            let pause = match effect {
+                Effect::None => backoff_without_server.next_pause(),
+                _ => backoff.next_pause(),
+            };
+            // A repetition would be useless, or too late.
+            if effect == Effect::Refused || Instant::now() + pause >= give_up_at {
+                events::release_abandoned(key, release.hold, &failed.error);
+                failures.abandon(key, held_until);
+                return Err(Failure::Store(failed.error));
+            }
+            events::release_retried(key, release.hold, &failed.error, &failures.warnings);
+            // A permission may be given back, but its caller does not wait for that.
+            if effect == Effect::Forbidden && failed.is_awaited {
+                failures.abandon(key, held_until);
+                let unawaited = FailedRelease {
+                    is_awaited: false,
+                    ..failed.clone()
+                };
+                self.repeat_in_background(key, unawaited, held_until);
+                return Err(Failure::Store(failed.error));
+            }
+            sleep(pause).await;
+            // The permit is returned only after the pause, so that all pauses together limit the rate. After an answer
+            // the next repetition follows immediately.
+            drop(permit.take());
+            permit = failures.permits.acquire().await.ok();
+            let repeated = self.send_release(key, failed.request, release.since, None);
+            match repeated.await {
+                Ok(_) => return Ok(()),
+                Err(error) => failed.error = error,
+            }
+        }
+    }
+
+    /// Repeats a release whose caller was told that it has failed. Its waiters have been told that they must send
+    /// requests of their own.
+    fn repeat_in_background(
+        self: &Arc<Self>,
+        key: &LockKey,
+        failed: FailedRelease,
+        held_until: Instant,
+    ) {
+        let Ok(runtime) = Handle::try_current() else {
+            return;
+        };
+        let (queues, key) = (Arc::clone(self), key.clone());
+        // Boxed, because it is started by a repetition itself.
+        let repeating: BoxFuture<'static, ()> = Box::pin(async move {
+            if queues.repeat_release(&key, failed).await.is_ok() {
+                queues.requests.failed_releases.forget(&key, held_until);
+            }
+        });
+        background::spawn(&runtime, repeating);
+    }
+
+    /// The keys of the locks whose release was given up, and whose leases may still be valid.
+    pub(crate) fn abandoned(&self) -> Vec<String> {
+        self.requests.failed_releases.abandoned()
+    }
+
+    /// Removes a hold from its local queue.
+    fn end_hold(&self, key: &LockKey, hold: HoldId) {
+        let mut states = self.states.lock();
+        match states.map.get_mut(key) {
+            Some(KeyState::Queue(_)) => {
+                drop(states);
+                self.input(key, Input::Release(hold));
+            }
+            // If another hold has the lock, or requests it, this hold lost it before.
+            Some(state) => state.release(hold),
+            None => {}
+        }
+    }
+
+    /// Notes that a task will release a hold that has ended. A caller that makes only one attempt waits for that.
+    pub(crate) fn note_ending(&self, key: &LockKey, ended: HoldId) {
+        let mut states = self.states.lock();
+        if let Some(KeyState::Held {
+            holder, is_ending, ..
+        }) = states.map.get_mut(key)
+        {
+            *is_ending = holder.hold == ended;
+        }
+    }
+
+    /// Notes that the first request of a release is answered, or there will be none: the lock may be free.
+    fn note_released(&self, key: &LockKey, released: HoldId) {
+        let mut states = self.states.lock();
+        match states.map.get(key) {
+            Some(KeyState::Releasing { hold, .. }) if *hold == released => {
+                let state = states.map.remove(key);
+                drop(states);
+                let attempts = state.into_iter().flat_map(|mut it| it.take_attempts());
+                attempts.for_each(Waker::wake);
+            }
+            Some(KeyState::Queue(_) | KeyState::Held { .. }) => {
+                drop(states);
+                self.input(key, Input::Released(released));
+            }
+            // The request of a lone caller was sent behind the release, and finds what the release has done.
+            Some(KeyState::Requested(_) | KeyState::Releasing { .. }) | None => {}
+        }
+    }
+}
+
+/// A release that has failed.
+#[derive(Clone)]
+struct FailedRelease {
+    release: Release,
+    request: ReleaseRequest,
+    /// The instant before its first attempt.
+    sent: Instant,
+    error: StoreError,
+    /// Whether its caller waits for the end of the release.
+    is_awaited: bool,
+}
+
+/// Counts a release, and reports its end to the local queue, also if the task that polls it ends.
+struct CountedRelease {
+    queues: Arc<LocalQueues>,
+    key: LockKey,
+    hold: HoldId,
+}
+
+impl CountedRelease {
+    fn new(queues: &Arc<LocalQueues>, key: &LockKey, hold: HoldId) -> Self {
+        queues.in_flight().begin();
+        Self {
+            queues: Arc::clone(queues),
+            key: key.clone(),
+            hold,
+        }
+    }
+}
+
+impl Drop for CountedRelease {
+    fn drop(&mut self) {
+        // This is for a release that was repeated, or given up.
+        self.queues.note_released(&self.key, self.hold);
+        self.queues.in_flight().end();
+    }
+}
