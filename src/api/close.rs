@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::api::engine::Engine;
 use crate::api::locks::Locks;
 use crate::base::events;
 use crate::base::shown::Shown;
 use crate::base::timer::timeout;
+use crate::hold::core::Core;
 
 /// The time until the first event `closing`, which lists what keeps a `Locks` open. Each further event follows after
 /// twice the time.
-const TOLD_AFTER: Duration = Duration::from_secs(5);
+const REPORTED_AFTER: Duration = Duration::from_secs(5);
 
 /// The interval at which guards are checked for lost locks.
-const LOOKS: Duration = Duration::from_secs(1);
+const GUARD_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Locks {
     /// Acquires no more locks, and waits until all held locks are released. After `limit`, it drops the bodies that are
@@ -73,62 +73,41 @@ impl Locks {
     /// # }
     /// ```
     pub async fn close(&self, limit: Duration) -> CloseReport {
-        self.engine().close(limit).await
-    }
-}
-
-impl Engine {
-    async fn close(&self, limit: Duration) -> CloseReport {
-        let renewals = self.renewals();
-        renewals.queues().close();
-        if timeout(limit, self.until_over()).await.is_err() {
-            let holds = renewals.holds();
-            holds.iter().for_each(|hold| hold.close());
+        let core = &self.engine.core;
+        core.queues.close();
+        if timeout(limit, until_over(core)).await.is_err() {
+            core.holds().iter().for_each(|hold| hold.close());
             // The report lists what is not done by then.
-            let _ = timeout(renewals.response_timeout(), self.until_over()).await;
+            let _ = timeout(core.response_timeout, until_over(core)).await;
         }
-        let report = self.left();
-        self.store().close();
+        let report = CloseReport::new(core);
+        core.store.close();
         events::closed(report.still_held.len(), report.in_flight);
         report
     }
+}
 
-    /// Resolves when nothing is left except guards whose locks are lost. Periodically emits an event that lists what it
-    /// is waiting for.
-    async fn until_over(&self) {
-        let activity = self.renewals().queues().activity();
-        let (begun, mut told_after) = (Instant::now(), TOLD_AFTER);
-        loop {
-            // Counted first, so that a hold that ends in the meantime still counts while its release is in progress.
-            let count = activity.count();
-            let holds = self.renewals().holds();
-            let lost = holds.iter().filter(|hold| hold.is_left_to_guards());
-            if count <= lost.count() {
-                return;
-            }
-            let waited = begun.elapsed();
-            if waited >= told_after {
-                told_after *= 2;
-                let left = self.left();
-                events::closing(waited, &left.still_held, left.in_flight);
-            }
-            // A loss wakes no waiter here, so the guards are checked at an interval.
-            let _ = timeout(LOOKS, activity.until_over()).await;
+/// Resolves when nothing is left except guards whose locks are lost. Periodically emits an event that lists what it is
+/// waiting for.
+async fn until_over(core: &Core) {
+    let activity = core.queues.activity();
+    let (begun, mut reported_after) = (Instant::now(), REPORTED_AFTER);
+    loop {
+        // Counted first, so that a hold that ends in the meantime still counts while its release is in progress.
+        let count = activity.count();
+        let holds = core.holds();
+        let lost = holds.iter().filter(|hold| hold.is_left_to_guards());
+        if count <= lost.count() {
+            return;
         }
-    }
-
-    fn left(&self) -> CloseReport {
-        let queues = self.renewals().queues();
-        let count = queues.activity().count();
-        let holds = self.renewals().holds();
-        let held = holds.iter().filter(|hold| hold.may_be_held());
-        let mut still_held: Vec<_> = held.map(|hold| hold.key().name().to_owned()).collect();
-        still_held.sort_unstable();
-        CloseReport {
-            still_held,
-            in_flight: count.saturating_sub(holds.len()),
-            abandoned: queues.abandoned(),
+        let waited = begun.elapsed();
+        if waited >= reported_after {
+            reported_after *= 2;
+            let left = CloseReport::new(core);
+            events::closing(waited, &left.still_held, left.in_flight);
         }
+        // A loss wakes no waiter here, so the guards are checked at an interval.
+        let _ = timeout(GUARD_CHECK_INTERVAL, activity.until_over()).await;
     }
 }
 
@@ -153,6 +132,19 @@ pub struct CloseReport {
 }
 
 impl CloseReport {
+    fn new(core: &Core) -> Self {
+        let count = core.queues.activity().count();
+        let holds = core.holds();
+        let held = holds.iter().filter(|hold| hold.may_be_held());
+        let mut still_held: Vec<_> = held.map(|hold| hold.key().name().to_owned()).collect();
+        still_held.sort_unstable();
+        Self {
+            still_held,
+            in_flight: count.saturating_sub(holds.len()),
+            abandoned: core.queues.abandoned(),
+        }
+    }
+
     /// Returns whether nothing is left.
     #[must_use]
     pub fn is_clean(&self) -> bool {

@@ -35,10 +35,6 @@ impl LockRequest {
     /// - [`Unavailable`](LockError::Unavailable) if the store, or a proxy in front of it, rejects this process.
     /// - [`Deadlock`](LockError::Deadlock) inside a call that holds other locks.
     ///
-    /// # Panics
-    ///
-    /// As for [`Locks::with_lock`](crate::Locks::with_lock).
-    ///
     /// # Cancel safety
     ///
     /// Dropping the future releases the lock in the background, or leaves the queue.
@@ -66,7 +62,7 @@ impl LockRequest {
         let mut request = self.wait(Duration::MAX);
         request.terms.retry = None;
         if request.terms.permits.is_none() {
-            engine.check_leads(&request.keys)?;
+            engine.check_can_lead(&request.keys)?;
         }
         loop {
             let guard = match request.clone().acquire().await {
@@ -99,7 +95,7 @@ fn goes_on(error: &LockError) -> bool {
 
 /// Does the work. Returns `None` if the `Locks` is closed before the work has ended.
 async fn until_closed<T>(engine: &Engine, work: impl Future<Output = T>) -> Option<T> {
-    let activity = engine.renewals().queues().activity();
+    let activity = engine.core.queues.activity();
     select! {
         biased;
         () = activity.until_closed() => None,

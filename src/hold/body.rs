@@ -1,113 +1,91 @@
 //! A body that runs under locks. It is polled inside their chain, is dropped when one of them is lost, and leaves them at
-//! its end.
+//! its end. The error of a caller whose body must end takes its time.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project::{pin_project, pinned_drop};
+use smallvec::SmallVec;
 use tokio::task::futures::TaskLocalFuture;
 
 use crate::base::error::LockError;
 use crate::base::span::Span;
-use crate::hold::abort::{Failing, Loss};
 use crate::hold::depth::EntryKind;
 use crate::hold::entry::{Entries, Entry};
 use crate::hold::exit::Exit;
 use crate::hold::hold::Hold;
-use crate::hold::scope::{CHAIN, Frame, LocksId, frames};
+use crate::hold::scope::{self, CHAIN, Frame, HeldLocks};
 
-/// The frames that a body adds to the chain around its poll.
-#[derive(Debug)]
-pub(crate) struct Frames {
-    innermost: Arc<Frame>,
-    outermost: Arc<Frame>,
-}
-
-impl Frames {
-    /// The frame of one acquisition.
-    pub(crate) fn of(locks: &LocksId, holds: &[Arc<Hold>]) -> Self {
-        let frame = Frame::new(locks, holds);
-        Self {
-            innermost: Arc::clone(&frame),
-            outermost: frame,
-        }
-    }
-
-    /// The frames around the caller for work that leaves its task, and a member in each of their holds. `None` if the
-    /// caller holds nothing. Each frame is a copy, because the frames of the task that the work leaves stay where they
-    /// are.
-    pub(crate) fn copy() -> Option<(Self, Entries)> {
-        let (mut members, mut around) = (Entries::new(), Vec::new());
-        for frame in frames() {
-            let Some(renewals) = frame.renewals() else {
+/// The frame for work that leaves its task, with the locks that its caller runs under, and a member in each of their
+/// holds, beginning with the outermost. `None` if the caller holds nothing. It is a frame of its own, because the frames
+/// of the task that the work leaves stay where they are.
+pub(crate) fn leave_task() -> Option<(Arc<Frame>, Entries)> {
+    let (mut members, mut locks) = (Entries::new(), HeldLocks::new());
+    for frame in scope::frames() {
+        let mut at = 0;
+        for held in frame.locks() {
+            // An inner frame may have the same hold.
+            let is_known = locks.iter().any(|it| Arc::ptr_eq(&it.hold, &held.hold));
+            let Some(core) = held.core.upgrade().filter(|_| !is_known) else {
                 continue;
             };
-            let mut member = Entry::new(&renewals, EntryKind::Member);
-            for hold in frame.holds() {
-                // An inner entry of this hold may already have a member.
-                let mut known = members.iter().flat_map(Entry::holds);
-                if !known.any(|known| Arc::ptr_eq(known, hold)) {
-                    member.reenter(hold, None);
-                }
-            }
+            let mut member = Entry::new(&core, EntryKind::Member);
+            member.reenter(&held.hold, None);
             if !member.holds().is_empty() {
-                members.insert(0, member);
-                around.push(frame);
+                members.insert(at, member);
+                locks.push(held.clone());
+                at += 1;
             }
         }
-        let outermost = around.pop()?.copy(None);
-        let inside = |outer, frame: &Arc<Frame>| frame.copy(Some(outer));
-        let innermost = around.iter().rev().fold(Arc::clone(&outermost), inside);
-        let frames = Self {
-            innermost,
-            outermost,
-        };
-        Some((frames, members))
     }
-
-    fn place_here(&self) {
-        self.innermost.place_here(&self.outermost);
-    }
-
-    /// Runs `work` inside the frames.
-    pub(crate) fn run<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.place_here();
-        CHAIN.sync_scope(Arc::clone(&self.innermost), work)
-    }
+    (!members.is_empty()).then(|| (Frame::new(locks), members))
 }
 
-/// A body inside its frames, and inside a span.
+/// A body inside its frame, and inside a span. It ends with the loss of a lock whose loss ends it.
 #[pin_project(PinnedDrop)]
 pub(crate) struct ScopedBody<F> {
-    frames: Frames,
+    frame: Arc<Frame>,
     span: Span,
+    losses: LossWatch,
     /// The body, taken out on drop if it must be dropped inside the span.
     #[pin]
     body: Option<TaskLocalFuture<Arc<Frame>, F>>,
 }
 
 impl<F: Future> ScopedBody<F> {
-    pub(crate) fn new(frames: Frames, span: Span, body: F) -> Self {
-        let body = CHAIN.scope(Arc::clone(&frames.innermost), body);
+    pub(crate) fn new(frame: Arc<Frame>, span: Span, body: F) -> Self {
+        let body = CHAIN.scope(Arc::clone(&frame), body);
         Self {
-            frames,
+            frame,
             span,
+            losses: LossWatch::default(),
             body: Some(body),
         }
     }
-}
 
-impl<F: Future> Future for ScopedBody<F> {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+    /// Polls the body, unless one of these locks is lost. An error is the loss that ends the body.
+    ///
+    /// The deadline is checked before the body continues, because after a pause of the process the signal of a watchdog
+    /// would come too late. It is also checked after the body has finished, because a result counts only if it came
+    /// before the deadline.
+    pub(crate) fn poll_unless_lost<'a>(
+        self: Pin<&mut Self>,
+        holds: impl Iterator<Item = &'a Arc<Hold>> + Clone,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<F::Output, LockError>> {
         let this = self.project();
-        this.frames.place_here();
+        if let Some(error) = abort_error(holds.clone()) {
+            return Poll::Ready(Err(error));
+        }
+        this.frame.begin_poll();
         let Some(body) = this.body.as_pin_mut() else {
             return Poll::Pending;
         };
-        this.span.in_scope(|| body.poll(cx))
+        if let Poll::Ready(output) = this.span.in_scope(|| body.poll(cx)) {
+            return Poll::Ready(abort_error(holds).map_or(Ok(output), Err));
+        }
+        this.losses.poll(holds, cx).map(Err)
     }
 }
 
@@ -116,11 +94,40 @@ impl<F: Future> Future for ScopedBody<F> {
 impl<F> PinnedDrop for ScopedBody<F> {
     fn drop(self: Pin<&mut Self>) {
         let mut this = self.project();
-        this.frames.place_here();
+        this.frame.begin_poll();
         if this.span.is_open() {
             this.span.in_scope(|| this.body.set(None));
         }
     }
+}
+
+/// Wakes the task of a body when one of the locks is lost whose loss ends it. The futures are created at the first wait,
+/// because most short bodies need none.
+#[derive(Default)]
+struct LossWatch(Option<SmallVec<[LossFuture; 1]>>);
+
+type LossFuture = Pin<Box<dyn Future<Output = LockError> + Send>>;
+
+impl LossWatch {
+    fn poll<'a>(
+        &mut self,
+        holds: impl Iterator<Item = &'a Arc<Hold>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<LockError> {
+        let aborts = holds.filter(|hold| hold.aborts_on_loss());
+        let loss = |hold: &Arc<Hold>| -> LossFuture {
+            let hold = Arc::clone(hold);
+            Box::pin(async move { hold.until_lost_error().await })
+        };
+        let losses = self.0.get_or_insert_with(|| aborts.map(loss).collect());
+        let mut lost = losses.iter_mut().map(|lost| lost.as_mut().poll(cx));
+        lost.find(Poll::is_ready).unwrap_or(Poll::Pending)
+    }
+}
+
+/// The loss of the first lock whose loss ends the body.
+pub(crate) fn abort_error<'a>(mut holds: impl Iterator<Item = &'a Arc<Hold>>) -> Option<LockError> {
+    holds.find_map(|hold| hold.abort_error())
 }
 
 /// A body with the entries that it runs under, and then the exit from them.
@@ -131,7 +138,6 @@ pub(crate) enum EnteredBody<F: Future> {
         #[pin]
         body: ScopedBody<F>,
         entries: Entries,
-        loss: Loss,
     },
     /// The body has ended, and the releases of the holds that end with it are being written.
     Leaving {
@@ -139,32 +145,21 @@ pub(crate) enum EnteredBody<F: Future> {
         output: Option<F::Output>,
     },
     /// The future ends with an error.
-    Failing(Failing),
+    Failing(DelayedError),
     Done,
 }
 
 impl<F: Future> EnteredBody<F> {
-    pub(crate) fn new(frames: Frames, span: Span, entries: Entries, body: F) -> Self {
+    pub(crate) fn new(frame: Arc<Frame>, span: Span, entries: Entries, body: F) -> Self {
         Self::Running {
-            body: ScopedBody::new(frames, span, body),
+            body: ScopedBody::new(frame, span, body),
             entries,
-            loss: Loss::default(),
         }
     }
 
     /// An acquisition that has failed, so that there is no body.
     pub(crate) fn failed(error: LockError) -> Self {
-        Self::Failing(Failing::new(error))
-    }
-
-    /// The name of the step, for `Debug`.
-    pub(crate) fn step(&self) -> &'static str {
-        match self {
-            Self::Running { .. } => "running",
-            Self::Leaving { .. } => "leaving",
-            Self::Failing(_) => "failing",
-            Self::Done => "done",
-        }
+        Self::Failing(DelayedError::new(error))
     }
 
     /// Drops the body inside its scope, and only then leaves the holds.
@@ -189,13 +184,9 @@ impl<F: Future> Future for EnteredBody<F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             match self.as_mut().project() {
-                EnteredBodyProjection::Running {
-                    body,
-                    entries,
-                    loss,
-                } => {
+                EnteredBodyProjection::Running { body, entries } => {
                     let holds = entries.iter().flat_map(Entry::holds);
-                    match ready!(loss.race(holds, body, cx)) {
+                    match ready!(body.poll_unless_lost(holds, cx)) {
                         Ok(output) => self.as_mut().leave(output),
                         // Drops the body. The releases then continue in the background. So the caller receives the
                         // error immediately, even if the store does not respond.
@@ -215,5 +206,42 @@ impl<F: Future> Future for EnteredBody<F> {
                 EnteredBodyProjection::Done => return Poll::Pending,
             }
         }
+    }
+}
+
+/// An error on its way to the caller. If a loss must end a body around the caller, that body is dropped first, and the
+/// caller makes no further step.
+///
+/// A level checks for its loss after its body was polled, so this future waits for that. Code in between may poll this
+/// future again before, or block its thread until it completes. So it completes after a limited number of polls.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless awaited"]
+pub(crate) struct DelayedError {
+    error: Option<LockError>,
+    polls: u8,
+}
+
+/// A set of futures polls a future that wakes itself twice before it returns, and each nested set multiplies that.
+const MAX_DELAYING_POLLS: u8 = 16;
+
+impl DelayedError {
+    pub(crate) fn new(error: LockError) -> Self {
+        Self {
+            error: Some(error),
+            polls: 0,
+        }
+    }
+}
+
+impl Future for DelayedError {
+    type Output = LockError;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LockError> {
+        if self.polls < MAX_DELAYING_POLLS && scope::must_abort() {
+            self.polls += 1;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.error.take().map_or(Poll::Pending, Poll::Ready)
     }
 }

@@ -10,36 +10,32 @@ use crate::base::backoff::Backoff;
 use crate::base::error::LostReason;
 use crate::base::events;
 use crate::base::timer::sleep;
+use crate::hold::core::Core;
 use crate::hold::hold::{Hold, HoldState};
-use crate::hold::renewals::RenewalSchedule;
 use crate::queue::LocalQueues;
 use crate::store::{DepthChange, Presence, SetDepth};
 
 /// Updates the store before this function returns, unless the response must be awaited: then a task continues.
-pub(super) fn mirror_now(hold: &Arc<Hold>, renewals: &RenewalSchedule) {
-    if let Some(mirror) = DepthMirror::of(hold, renewals) {
+pub(super) fn mirror_now(hold: &Arc<Hold>, core: &Core) {
+    if let Some(mirror) = DepthMirror::of(hold, core) {
         // The first change is sent when it is first polled.
         let mut run = Box::pin(mirror.run());
         if (&mut run).now_or_never().is_none() {
-            spawn(hold, renewals, run);
+            spawn(hold, core, run);
         }
     }
 }
 
 /// Updates the store in a task. An entry may be dropped where no timer can be armed, so nothing is polled here.
-pub(super) fn mirror_later(hold: &Arc<Hold>, renewals: &RenewalSchedule) {
-    if let Some(mirror) = DepthMirror::of(hold, renewals) {
-        spawn(hold, renewals, mirror.run());
+pub(super) fn mirror_later(hold: &Arc<Hold>, core: &Core) {
+    if let Some(mirror) = DepthMirror::of(hold, core) {
+        spawn(hold, core, mirror.run());
     }
 }
 
 /// Without a runtime, the work is dropped, and the next entry or exit begins it again.
-fn spawn(
-    hold: &Arc<Hold>,
-    renewals: &RenewalSchedule,
-    work: impl Future<Output = ()> + Send + 'static,
-) {
-    let runtime = renewals.runtime(hold);
+fn spawn(hold: &Arc<Hold>, core: &Core, work: impl Future<Output = ()> + Send + 'static) {
+    let runtime = core.runtime_of(hold);
     if let Some(runtime) = runtime.or_else(|| Handle::try_current().ok()) {
         drop(runtime.spawn(work));
     }
@@ -54,7 +50,7 @@ struct DepthMirror {
 
 impl DepthMirror {
     /// `None` if the store has the wanted depth, or another one is updating it.
-    fn of(hold: &Arc<Hold>, renewals: &RenewalSchedule) -> Option<Self> {
+    fn of(hold: &Arc<Hold>, core: &Core) -> Option<Self> {
         let begins = hold.change(|state| {
             let begins = !state.depth.has_task && is_stale(hold, state);
             state.depth.has_task |= begins;
@@ -62,7 +58,7 @@ impl DepthMirror {
         });
         begins.then(|| Self {
             hold: Arc::clone(hold),
-            queues: Arc::clone(renewals.queues()),
+            queues: Arc::clone(&core.queues),
             has_ended: false,
         })
     }

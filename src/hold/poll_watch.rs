@@ -15,13 +15,13 @@ use tokio::task::AbortHandle;
 
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
+use crate::hold::core::Core;
 use crate::hold::exit::give_up;
 use crate::hold::hold::{Hold, Holds};
-use crate::hold::renewals::RenewalSchedule;
 
 /// The holds of one acquisition, and whether it is polled. A task checks that once per heartbeat.
 pub(crate) struct PollWatch {
-    renewals: Arc<RenewalSchedule>,
+    core: Arc<Core>,
     heartbeat: Duration,
     state: Mutex<WatchState>,
     /// The task, which begins when the acquisition has a lock and must wait.
@@ -43,9 +43,9 @@ enum WatchStage {
 }
 
 impl PollWatch {
-    pub(crate) fn new(renewals: &Arc<RenewalSchedule>, heartbeat: Duration) -> Arc<Self> {
+    pub(crate) fn new(core: &Arc<Core>, heartbeat: Duration) -> Arc<Self> {
         Arc::new(Self {
-            renewals: Arc::clone(renewals),
+            core: Arc::clone(core),
             heartbeat,
             state: Mutex::new(WatchState {
                 holds: Holds::new(),
@@ -117,7 +117,7 @@ impl PollWatch {
                 state.stage = WatchStage::GivenUp;
                 let holds = mem::take(&mut state.holds);
                 drop(state);
-                holds.iter().for_each(|hold| give_up(hold, &self.renewals));
+                holds.iter().for_each(|hold| give_up(hold, &self.core));
                 return false;
             }
         }

@@ -75,11 +75,11 @@ impl Host {
     }
 
     pub(super) fn start(&self) {
-        self.turn(Condition::Stopped, Condition::Running);
+        self.transition(Condition::Stopped, Condition::Running);
     }
 
     pub(super) fn pause(&self) {
-        self.turn(Condition::Running, Condition::Paused);
+        self.transition(Condition::Running, Condition::Paused);
     }
 
     /// Executes the received requests, and then the requests that arrive meanwhile.
@@ -102,7 +102,7 @@ impl Host {
         None
     }
 
-    fn turn(&self, from: Condition, to: Condition) {
+    fn transition(&self, from: Condition, to: Condition) {
         let mut state = self.state.lock();
         if state.condition == from {
             state.condition = to;

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use tokio::select;
 use tokio::sync::{oneshot, watch};
+use tokio::task::coop::consume_budget;
+use tokio::time::Instant;
 
 use super::host::{Condition, Host};
 use crate::base::error::{Effect, StoreError};
@@ -21,15 +23,21 @@ use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, timeout};
 use crate::redis::Timeouts;
-use crate::store::{ForcedMessage, HandoffMessage, Holders, Listener, Reply, Request};
+use crate::store::{
+    AnswerFuture, ForcedMessage, HandoffMessage, Holders, Listener, MemoryStore, Reply, Request,
+    Wire,
+};
+
+/// The wire of a process, as its store has it. A request may outlive its caller.
+pub(super) type WireHandle = Arc<ProcessWire>;
 
 pub(super) struct ProcessWire {
-    pub(super) host: Arc<Host>,
+    host: Arc<Host>,
     timeouts: Timeouts,
     ends: Mutex<Ends>,
     /// The number of lost connections.
     disconnects: watch::Sender<u64>,
-    /// The number of connections for requests.
+    /// The number of connections for requests that were opened.
     connections: watch::Sender<u64>,
 }
 
@@ -41,8 +49,6 @@ struct Ends {
     is_closed: bool,
     /// The number of the present connection for requests. `None` if there is none.
     connection: Option<u64>,
-    /// The number of connections for requests that were opened.
-    connections: u64,
     inbox: Option<InboxEnd>,
     /// The receiver of messages to all processes, which arrive over the connection for requests.
     holders: Option<Weak<dyn Holders>>,
@@ -88,21 +94,21 @@ impl ProcessWire {
             let mut ends = self.ends.lock();
             let is_reachable = self.is_reachable(&ends);
             let inbox = ends.inbox.as_mut().filter(|_| is_reachable);
-            inbox.and_then(|inbox| inbox.turn(true))
+            inbox.and_then(|inbox| inbox.set_open(true))
         };
-        tell_missed(opened);
+        notify_missed(opened);
     }
 
     fn lose(&self) {
         let (was_connected, closed) = {
             let mut ends = self.ends.lock();
-            let closed = ends.inbox.as_mut().and_then(|inbox| inbox.turn(false));
+            let closed = ends.inbox.as_mut().and_then(|inbox| inbox.set_open(false));
             (ends.connection.take().is_some(), closed)
         };
         if was_connected || closed.is_some() {
             self.disconnects.send_modify(|count| *count += 1);
         }
-        tell_missed(closed);
+        notify_missed(closed);
     }
 
     fn is_partitioned(&self) -> bool {
@@ -114,7 +120,7 @@ impl ProcessWire {
     }
 }
 
-/// The operations of the process.
+/// The requests of the process.
 impl ProcessWire {
     pub(super) fn new(host: &Arc<Host>, timeouts: Timeouts) -> Self {
         Self {
@@ -127,43 +133,35 @@ impl ProcessWire {
     }
 
     /// Returns the present connection, or a new one. Returns `None` while the server does not respond.
-    pub(super) fn connect(&self) -> Option<Result<Connected, StoreError>> {
+    pub(super) fn try_connect(&self) -> Option<Result<Connected, StoreError>> {
         let failed = |effect, cause| Some(Err(failure("connect", effect, cause)));
         let mut ends = self.ends.lock();
         if ends.is_closed {
             return failed(Effect::Refused, "the connection is closed");
         }
-        let is_new = ends.connection.is_none();
-        if is_new {
-            match self.host.condition() {
-                Condition::Running if !ends.is_partitioned => {
-                    ends.connections += 1;
-                    ends.connection = Some(ends.connections);
-                }
-                Condition::Stopped if !ends.is_partitioned => {
-                    return failed(Effect::None, "connection refused");
-                }
-                _ => return None,
-            }
-        }
         let disconnects = self.disconnects();
-        let connected = |number| {
-            Ok(Connected {
-                number,
-                disconnects,
-            })
+        let known = ends.connection;
+        let number = match (known, self.host.condition()) {
+            (Some(number), _) => number,
+            _ if ends.is_partitioned => return None,
+            (None, Condition::Paused) => return None,
+            (None, Condition::Stopped) => return failed(Effect::None, "connection refused"),
+            (None, Condition::Running) => *self.connections.borrow() + 1,
         };
-        let connected = ends.connection.map(connected);
+        ends.connection = Some(number);
         drop(ends);
-        if is_new {
-            self.connections.send_modify(|count| *count += 1);
+        if known.is_none() {
+            self.connections.send_replace(number);
         }
-        connected
+        Some(Ok(Connected {
+            number,
+            disconnects,
+        }))
     }
 
-    pub(super) async fn connected(&self) -> Result<Connected, StoreError> {
+    async fn connected(&self) -> Result<Connected, StoreError> {
         let limit = self.timeouts.connect;
-        let connecting = self.host.until(|| self.connect());
+        let connecting = self.host.until(|| self.try_connect());
         timeout(limit, connecting).await.unwrap_or_else(|Elapsed| {
             let cause = format!("no connection within {limit:?}");
             Err(failure("connect", Effect::None, cause))
@@ -171,7 +169,7 @@ impl ProcessWire {
     }
 
     /// Sends a request, and waits for its response.
-    pub(super) async fn run(&self, request: Request) -> Result<Reply, StoreError> {
+    async fn run(&self, request: Request) -> Result<Reply, StoreError> {
         let step = request.name();
         let connected = self.connected().await?;
         let (answer, mut answered) = oneshot::channel();
@@ -196,7 +194,9 @@ impl ProcessWire {
         select! {
             biased;
             answer = timeout(limit, answered) => answer.unwrap_or_else(|Elapsed| {
-                self.discard(connected.number);
+                // The next request uses another connection.
+                let mut ends = self.ends.lock();
+                ends.connection.take_if(|present| *present == connected.number);
                 let cause = format!("no response within {limit:?}");
                 Err(failure(step, Effect::Unknown, cause))
             }),
@@ -206,30 +206,31 @@ impl ProcessWire {
         }
     }
 
-    /// Discards this connection, so that the next request uses another one.
-    fn discard(&self, number: u64) {
-        let mut ends = self.ends.lock();
-        ends.connection.take_if(|present| *present == number);
+    fn disconnects(&self) -> u64 {
+        *self.disconnects.borrow()
+    }
+}
+
+impl Wire for WireHandle {
+    fn store(&self) -> &MemoryStore {
+        &self.host.store
     }
 
-    /// Reacts to a request without a response. The next request uses another connection, unless the server can be
-    /// reached now.
-    pub(super) fn suspect(&self) {
-        let mut ends = self.ends.lock();
-        if !self.is_reachable(&ends) {
-            ends.connection = None;
-        }
+    fn carry(&self, request: Request) -> AnswerFuture<Reply> {
+        let wire = Self::clone(self);
+        Box::pin(async move {
+            // Without failures nothing here waits, so a loop around a lock would starve other tasks.
+            consume_budget().await;
+            wire.run(request).await
+        })
     }
 
-    pub(super) fn answers_within(&self) -> Duration {
-        match self.ends.lock().connection {
-            Some(_) => self.timeouts.response,
-            None => Duration::MAX,
-        }
+    fn connect(&self) -> AnswerFuture<()> {
+        let wire = Self::clone(self);
+        Box::pin(async move { wire.connected().await.map(drop) })
     }
 
-    /// Subscribes to the inbox, unless that was already done. Returns whether the subscription is open.
-    pub(super) fn listen(self: &Arc<Self>, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
+    fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         let is_open = {
             let mut ends = self.ends.lock();
             if let Some(inbox) = &ends.inbox {
@@ -239,19 +240,33 @@ impl ProcessWire {
             ends.inbox = Some(InboxEnd { listener, is_open });
             is_open
         };
-        let listener: Weak<dyn Listener> = Arc::<Self>::downgrade(self);
+        let listener: Weak<dyn Listener> = Arc::<ProcessWire>::downgrade(self);
         self.host.store.listen(inbox, listener);
         is_open
     }
 
-    /// Forwards the messages to all processes to `holders`.
-    pub(super) fn watch(self: &Arc<Self>, holders: Weak<dyn Holders>) {
+    fn watch(&self, holders: Weak<dyn Holders>) {
         self.ends.lock().holders = Some(holders);
-        let wire: Weak<dyn Holders> = Arc::<Self>::downgrade(self);
+        let wire: Weak<dyn Holders> = Arc::<ProcessWire>::downgrade(self);
         self.host.store.watch(wire);
     }
 
-    pub(super) fn close(&self) {
+    /// The next request uses another connection, unless the server can be reached now.
+    fn suspect(&self, _since: Instant) {
+        let mut ends = self.ends.lock();
+        if !self.is_reachable(&ends) {
+            ends.connection = None;
+        }
+    }
+
+    fn answers_within(&self) -> Duration {
+        match self.ends.lock().connection {
+            Some(_) => self.timeouts.response,
+            None => Duration::MAX,
+        }
+    }
+
+    fn close(&self) {
         {
             let mut ends = self.ends.lock();
             ends.is_closed = true;
@@ -261,18 +276,17 @@ impl ProcessWire {
         self.host.changed();
     }
 
-    fn disconnects(&self) -> u64 {
-        *self.disconnects.borrow()
-    }
-
-    pub(super) fn watch_connections(&self) -> watch::Receiver<u64> {
-        self.connections.subscribe()
-    }
-
-    pub(super) fn watch_disconnects(&self) -> watch::Receiver<u64> {
+    fn generations(&self) -> watch::Receiver<u64> {
         self.disconnects.subscribe()
     }
 
+    fn connections(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.connections.subscribe())
+    }
+}
+
+/// The messages of the server.
+impl ProcessWire {
     /// The listener of the inbox. `None` while no message arrives.
     fn listener(&self) -> Option<Arc<dyn Listener>> {
         let ends = self.ends.lock();
@@ -299,13 +313,13 @@ impl Holders for ProcessWire {
 impl InboxEnd {
     /// Opens or closes the inbox. If that is a change, returns the listener, which may have missed messages or will
     /// miss them.
-    fn turn(&mut self, is_open: bool) -> Option<Weak<dyn Listener>> {
+    fn set_open(&mut self, is_open: bool) -> Option<Weak<dyn Listener>> {
         let was_open = mem::replace(&mut self.is_open, is_open);
         (was_open != is_open).then(|| Weak::clone(&self.listener))
     }
 }
 
-fn tell_missed(listener: Option<Weak<dyn Listener>>) {
+fn notify_missed(listener: Option<Weak<dyn Listener>>) {
     if let Some(listener) = listener.as_ref().and_then(Weak::upgrade) {
         listener.missed();
     }
@@ -319,7 +333,6 @@ fn failure(
     StoreError::new(step, &Arc::from("the server in memory"), effect, cause)
 }
 
-/// The messages of the server.
 impl Listener for ProcessWire {
     fn handoff(&self, message: HandoffMessage) {
         if let Some(listener) = self.listener() {
