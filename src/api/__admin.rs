@@ -90,7 +90,7 @@ pub fn is_hold(field: &str) -> bool {
 }
 
 /// Lets a lock go when its guard does, although its `min_hold` is not over.
-pub fn keep_no_longer(held: &Held) {
+pub fn cancel_min_hold(held: &Held) {
     held.cancel_min_hold();
 }
 

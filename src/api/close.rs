@@ -74,6 +74,7 @@ impl Locks {
     /// ```
     pub async fn close(&self, limit: Duration) -> CloseReport {
         let core = &self.engine.core;
+        // Waiters and leaders end now. Bodies end by themselves until the limit, and then as after a loss.
         core.queues.close();
         if timeout(limit, until_over(core)).await.is_err() {
             core.holds().iter().for_each(|hold| hold.close());
@@ -174,14 +175,14 @@ impl CloseReport {
 impl fmt::Display for CloseReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
-        parts.extend(counted(&self.still_held, "lock is held", "locks are held"));
+        parts.extend(listed(&self.still_held, "lock is held", "locks are held"));
         match self.in_flight {
             0 => {}
             1 => parts.push("1 acquisition or release is in flight".to_owned()),
             count => parts.push(format!("{count} acquisitions and releases are in flight")),
         }
         let (one, several) = ("release failed", "releases failed");
-        parts.extend(counted(&self.abandoned, one, several));
+        parts.extend(listed(&self.abandoned, one, several));
         if parts.is_empty() {
             return f.write_str("nothing is left");
         }
@@ -190,8 +191,8 @@ impl fmt::Display for CloseReport {
 }
 
 /// Returns the number of keys and their names as text, or `None` if there are no keys.
-fn counted(keys: &[String], one: &str, several: &str) -> Option<String> {
+fn listed(keys: &[String], one: &str, several: &str) -> Option<String> {
     let words = if keys.len() == 1 { one } else { several };
-    let told = || format!("{} {words} ({})", keys.len(), Shown(keys.join(", ")));
-    (!keys.is_empty()).then(told)
+    let text = || format!("{} {words} ({})", keys.len(), Shown(keys.join(", ")));
+    (!keys.is_empty()).then(text)
 }

@@ -93,12 +93,13 @@ impl Engine {
         }
         let since = Instant::now();
         let mut acquisition = Acquisition::begin(&keys, terms.mode, since);
-        let acquiring = self.acquire(&mut entry, &keys, terms, &runtime, since);
+        // Made where it is awaited, because a future that is moved takes its place twice.
         let acquired = if acquisition.span().is_open() {
-            // Boxed, because a future that is moved into another future is copied.
+            let acquiring = self.acquire(&mut entry, &keys, terms, &runtime, since);
             Box::pin(acquisition.span().around(acquiring)).await
         } else {
-            acquiring.await
+            self.acquire(&mut entry, &keys, terms, &runtime, since)
+                .await
         };
         // What a failed acquisition has begun is left in the background, unless the caller could meet it again at once.
         if let Err(error) = acquisition.noted(acquired) {
@@ -110,7 +111,7 @@ impl Engine {
             return Err(error);
         }
         acquisition.succeed();
-        entry.trace(&keys, terms.mode);
+        entry.open_span(&keys, terms.mode);
         Ok(entry)
     }
 
@@ -172,7 +173,7 @@ impl Engine {
         }
         let mut held = Holds::new();
         for key in &*keys {
-            held.extend(scope::enclosing(&self.core, key));
+            held.extend(scope::enclosing_hold(&self.core, key));
         }
         if held.is_empty() {
             return Ok(());
@@ -195,7 +196,7 @@ impl Engine {
     /// Fails if an enclosing call holds one of these locks. A leader that re-entered its lock could not acquire it anew.
     pub(super) fn check_can_lead(&self, names: &[String]) -> Result<(), LockError> {
         for name in names {
-            if scope::enclosing(&self.core, &self.key(name)?).is_some() {
+            if scope::enclosing_hold(&self.core, &self.key(name)?).is_some() {
                 let what = format!("an enclosing call holds `{name}`, so no other caller can lead");
                 return Err(LockError::misuse(name, what));
             }

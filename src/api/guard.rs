@@ -2,18 +2,17 @@
 
 use std::fmt;
 use std::future::IntoFuture;
+use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use pin_project::pin_project;
 
 use crate::api::request::LockRequest;
 use crate::base::error::LockError;
-use crate::hold::body::{DelayedError, ScopedBody, abort_error};
-use crate::hold::entry::Entry;
+use crate::hold::body::{DelayedError, EnteredBody};
+use crate::hold::entry::{Entries, Entry};
 use crate::hold::held::Held;
-use crate::hold::hold::Hold;
 use crate::hold::scope::HeldLocks;
 
 impl LockRequest {
@@ -253,9 +252,8 @@ impl LockGuard {
     pub fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
         let span = self.entry.span().unless_elsewhere();
         GuardScope {
-            holds: self.entry.holds(),
-            body: Some(ScopedBody::new(self.entry.frame(), span, body)),
-            error: None,
+            body: EnteredBody::new(self.entry.frame(), span, Entries::new(), body),
+            guard: PhantomData,
         }
     }
 
@@ -286,7 +284,8 @@ impl LockGuard {
     /// ```
     #[doc(alias = "unlock")]
     pub async fn release(self) -> Result<(), LockError> {
-        let released = match abort_error(self.entry.holds().iter()) {
+        let mut holds = self.entry.holds().iter();
+        let released = match holds.find_map(|hold| hold.abort_error()) {
             Some(error) => Err(error),
             None => self.entry.exit().await,
         };
@@ -300,40 +299,22 @@ impl LockGuard {
 /// A future that runs a body under a guard.
 #[pin_project]
 #[must_use = "futures do nothing unless awaited"]
-pub struct GuardScope<'a, F> {
-    holds: &'a [Arc<Hold>],
-    /// The body, taken out when it ends, so that it is dropped inside its scope.
+pub struct GuardScope<'a, F: Future> {
     #[pin]
-    body: Option<ScopedBody<F>>,
-    error: Option<DelayedError>,
+    body: EnteredBody<F>,
+    guard: PhantomData<&'a LockGuard>,
 }
 
 impl<F: Future> Future for GuardScope<'_, F> {
     type Output = Result<F::Output, LockError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        if let Some(body) = this.body.as_mut().as_pin_mut() {
-            let ended = ready!(body.poll_unless_lost(this.holds.iter(), cx));
-            this.body.set(None);
-            match ended {
-                Ok(output) => return Poll::Ready(Ok(output)),
-                Err(error) => *this.error = Some(DelayedError::new(error)),
-            }
-        }
-        let Some(error) = this.error else {
-            panic!("`GuardScope` polled after completion")
-        };
-        let error = ready!(Pin::new(error).poll(cx));
-        *this.error = None;
-        Poll::Ready(Err(error))
+        self.project().body.poll(cx)
     }
 }
 
-impl<F> fmt::Debug for GuardScope<'_, F> {
+impl<F: Future> fmt::Debug for GuardScope<'_, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GuardScope")
-            .field("holds", &self.holds)
-            .finish_non_exhaustive()
+        f.debug_struct("GuardScope").finish_non_exhaustive()
     }
 }

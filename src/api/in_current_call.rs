@@ -11,8 +11,8 @@ use tokio::task::{self, JoinHandle};
 
 use crate::base::error::LockError;
 use crate::base::span::Span;
-use crate::hold::body::{EnteredBody, abort_error, leave_task};
-use crate::hold::entry::{Entries, Entry};
+use crate::hold::body::{EnteredBody, capture_current_call};
+use crate::hold::entry::Entries;
 use crate::hold::scope::Frame;
 
 /// An extension trait that this crate adds to every [`Future`].
@@ -119,7 +119,7 @@ enum InCurrentCallState<F: Future> {
 
 impl<F: Future> InCurrentCall<F> {
     fn new(body: F) -> Self {
-        let state = match leave_task() {
+        let state = match capture_current_call() {
             None => InCurrentCallState::Plain(body),
             Some((frame, members)) => {
                 let body = EnteredBody::new(frame, Span::default(), members, body);
@@ -267,7 +267,7 @@ impl<F> Blocking<F> {
     fn new(work: F) -> Self {
         Self {
             work,
-            call: leave_task(),
+            call: capture_current_call(),
         }
     }
 
@@ -275,16 +275,15 @@ impl<F> Blocking<F> {
     where
         F: FnOnce() -> T,
     {
-        let Some((frame, members)) = self.call else {
+        let Some((frame, _members)) = self.call else {
             return Ok((self.work)());
         };
-        let lost = || abort_error(members.iter().flat_map(Entry::holds));
-        if let Some(error) = lost() {
+        if let Some(error) = frame.abort_error() {
             frame.run(|| drop(self.work));
             return Err(error);
         }
         let output = frame.run(self.work);
         // No caller can wait for a release here, so the rest continues in the background.
-        lost().map_or(Ok(output), Err)
+        frame.abort_error().map_or(Ok(output), Err)
     }
 }

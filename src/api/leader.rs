@@ -67,7 +67,7 @@ impl LockRequest {
         loop {
             let guard = match request.clone().acquire().await {
                 Ok(guard) => guard,
-                Err(error) if goes_on(&error) => continue,
+                Err(error) if waits_again(&error) => continue,
                 Err(error) => return Err(error),
             };
             let leading = until_closed(&engine, work(guard.held().clone()));
@@ -89,7 +89,7 @@ impl LockRequest {
 
 /// Whether a leader waits again after this error of an acquisition: the store did not respond for an `outage`, or
 /// replicas are unavailable.
-fn goes_on(error: &LockError) -> bool {
+fn waits_again(error: &LockError) -> bool {
     matches!(error, LockError::Unavailable { source } if !source.is_refused())
 }
 

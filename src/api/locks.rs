@@ -73,7 +73,7 @@ impl Locks {
     /// - [`Unavailable`](LockError::Unavailable) if Redis did not respond for an
     ///   [`outage`](crate::LocksBuilder::outage), 5 s by default.
     /// - [`Deadlock`](LockError::Deadlock) if this call is inside a body that holds another lock, and was chosen to
-    ///   break a ring of callers that wait for each other.
+    ///   give way in a deadlock.
     /// - [`Lost`](LockError::Lost) if the lock was lost, as described above.
     /// - [`Closed`](LockError::Closed) if this `Locks` was closed.
     /// - [`Misuse`](LockError::Misuse) for a bug or a wrong setting, for example if the key is not valid, or holds
@@ -212,8 +212,8 @@ impl Locks {
     ///
     /// A key that is named twice counts once. A lock that an enclosing call holds is re-entered. The others are
     /// acquired in an order that is the same in every process, regardless of the order of `keys`. So callers that
-    /// acquire all their locks in this way never wait for each other in a ring. Inside another lock, they may wait in a
-    /// ring. Then one of them gets [`Deadlock`](LockError::Deadlock), and the locks that it has acquired are released.
+    /// acquire all their locks in this way never deadlock. Inside another lock they may. Then one of them gets
+    /// [`Deadlock`](LockError::Deadlock), and the locks that it has acquired are released.
     ///
     /// If all the locks are free, one request acquires them, and one request releases them. Otherwise the caller waits
     /// for the locks one after the other, in that order, and keeps those that it has acquired. It does not overtake the

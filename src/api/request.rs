@@ -49,8 +49,8 @@ impl LockRequest {
         }
     }
 
-    /// Sets the TTL: how long the lock outlives its holder if the holder dies (default 30 s, from 20 ms to 100 years).
-    /// While the holder is alive, the lease is renewed every third of the TTL.
+    /// Sets how long others wait if this process crashes (default 30 s, from 20 ms to 100 years). While it is alive, the
+    /// lease is renewed every third of that time, so it is also how long an outage the lock survives: two thirds of it.
     ///
     /// The TTL must be more than twice the response time of the store. A shorter lease expires before its renewal is
     /// confirmed, and the lock is lost.
@@ -78,7 +78,7 @@ impl LockRequest {
     /// Sets how long to wait for the lock (default 60 s). Zero is the same as [`no_wait`](Self::no_wait).
     /// [`Duration::MAX`] is no limit.
     ///
-    /// A re-entry waits for nothing: the depth in the store follows.
+    /// A re-entry never waits.
     ///
     /// # Examples
     ///

@@ -71,11 +71,7 @@ impl<F: Future> Future for WithLock<F> {
                         None => state.set(WithLockState::Done),
                     }
                 }
-                StateProjection::Entered(body) => {
-                    let output = ready!(body.poll(cx));
-                    state.set(WithLockState::Done);
-                    return Poll::Ready(output);
-                }
+                StateProjection::Entered(body) => return body.poll(cx),
                 StateProjection::Done => panic!("`WithLock` polled after completion"),
             }
         }

@@ -20,7 +20,7 @@ use crate::hold::scope::{self, CHAIN, Frame, HeldLocks};
 /// The frame for work that leaves its task, with the locks that its caller runs under, and a member in each of their
 /// holds, beginning with the outermost. `None` if the caller holds nothing. It is a frame of its own, because the frames
 /// of the task that the work leaves stay where they are.
-pub(crate) fn leave_task() -> Option<(Arc<Frame>, Entries)> {
+pub(crate) fn capture_current_call() -> Option<(Arc<Frame>, Entries)> {
     let (mut members, mut locks) = (Entries::new(), HeldLocks::new());
     for frame in scope::frames() {
         let mut at = 0;
@@ -47,35 +47,37 @@ pub(crate) fn leave_task() -> Option<(Arc<Frame>, Entries)> {
 pub(crate) struct ScopedBody<F> {
     frame: Arc<Frame>,
     span: Span,
-    losses: LossWatch,
     /// The body, taken out on drop if it must be dropped inside the span.
     #[pin]
     body: Option<TaskLocalFuture<Arc<Frame>, F>>,
+    /// Wakes the task when a lock is lost. The futures are created at the first wait, because most short bodies need none.
+    losses: Option<SmallVec<[LossFuture; 1]>>,
 }
 
-impl<F: Future> ScopedBody<F> {
-    pub(crate) fn new(frame: Arc<Frame>, span: Span, body: F) -> Self {
-        let body = CHAIN.scope(Arc::clone(&frame), body);
-        Self {
-            frame,
-            span,
-            losses: LossWatch::default(),
-            body: Some(body),
-        }
-    }
+type LossFuture = Pin<Box<dyn Future<Output = LockError> + Send>>;
 
-    /// Polls the body, unless one of these locks is lost. An error is the loss that ends the body.
-    ///
-    /// The deadline is checked before the body continues, because after a pause of the process the signal of a watchdog
-    /// would come too late. It is also checked after the body has finished, because a result counts only if it came
-    /// before the deadline.
-    pub(crate) fn poll_unless_lost<'a>(
-        self: Pin<&mut Self>,
-        holds: impl Iterator<Item = &'a Arc<Hold>> + Clone,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<F::Output, LockError>> {
+/// The losses that end a body in this frame.
+fn losses(frame: &Frame) -> SmallVec<[LossFuture; 1]> {
+    let holds = frame.locks().iter().map(|held| &held.hold);
+    let aborts = holds.filter(|hold| hold.aborts_on_loss());
+    let loss = |hold: &Arc<Hold>| -> LossFuture {
+        let hold = Arc::clone(hold);
+        Box::pin(async move { hold.until_lost_error().await })
+    };
+    aborts.map(loss).collect()
+}
+
+/// An error is the loss that ends the body.
+///
+/// The deadline is checked before the body continues, because after a pause of the process the signal of a watchdog would
+/// come too late. It is also checked after the body has finished, because a result counts only if it came before the
+/// deadline.
+impl<F: Future> Future for ScopedBody<F> {
+    type Output = Result<F::Output, LockError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        if let Some(error) = abort_error(holds.clone()) {
+        if let Some(error) = this.frame.abort_error() {
             return Poll::Ready(Err(error));
         }
         this.frame.begin_poll();
@@ -83,9 +85,12 @@ impl<F: Future> ScopedBody<F> {
             return Poll::Pending;
         };
         if let Poll::Ready(output) = this.span.in_scope(|| body.poll(cx)) {
-            return Poll::Ready(abort_error(holds).map_or(Ok(output), Err));
+            return Poll::Ready(this.frame.abort_error().map_or(Ok(output), Err));
         }
-        this.losses.poll(holds, cx).map(Err)
+        let losses = this.losses.get_or_insert_with(|| losses(this.frame));
+        let mut lost = losses.iter_mut().map(|lost| lost.as_mut().poll(cx));
+        let lost = lost.find(Poll::is_ready).unwrap_or(Poll::Pending);
+        lost.map(Err)
     }
 }
 
@@ -101,36 +106,7 @@ impl<F> PinnedDrop for ScopedBody<F> {
     }
 }
 
-/// Wakes the task of a body when one of the locks is lost whose loss ends it. The futures are created at the first wait,
-/// because most short bodies need none.
-#[derive(Default)]
-struct LossWatch(Option<SmallVec<[LossFuture; 1]>>);
-
-type LossFuture = Pin<Box<dyn Future<Output = LockError> + Send>>;
-
-impl LossWatch {
-    fn poll<'a>(
-        &mut self,
-        holds: impl Iterator<Item = &'a Arc<Hold>>,
-        cx: &mut Context<'_>,
-    ) -> Poll<LockError> {
-        let aborts = holds.filter(|hold| hold.aborts_on_loss());
-        let loss = |hold: &Arc<Hold>| -> LossFuture {
-            let hold = Arc::clone(hold);
-            Box::pin(async move { hold.until_lost_error().await })
-        };
-        let losses = self.0.get_or_insert_with(|| aborts.map(loss).collect());
-        let mut lost = losses.iter_mut().map(|lost| lost.as_mut().poll(cx));
-        lost.find(Poll::is_ready).unwrap_or(Poll::Pending)
-    }
-}
-
-/// The loss of the first lock whose loss ends the body.
-pub(crate) fn abort_error<'a>(mut holds: impl Iterator<Item = &'a Arc<Hold>>) -> Option<LockError> {
-    holds.find_map(|hold| hold.abort_error())
-}
-
-/// A body with the entries that it runs under, and then the exit from them.
+/// A body with the entries that it leaves at its end, and then the exit from them.
 #[pin_project(project = EnteredBodyProjection, project_replace = ReplacedBody)]
 pub(crate) enum EnteredBody<F: Future> {
     Running {
@@ -146,13 +122,20 @@ pub(crate) enum EnteredBody<F: Future> {
     },
     /// The future ends with an error.
     Failing(DelayedError),
+    /// The output was returned.
     Done,
 }
 
 impl<F: Future> EnteredBody<F> {
     pub(crate) fn new(frame: Arc<Frame>, span: Span, entries: Entries, body: F) -> Self {
+        let body = CHAIN.scope(Arc::clone(&frame), body);
         Self::Running {
-            body: ScopedBody::new(frame, span, body),
+            body: ScopedBody {
+                frame,
+                span,
+                body: Some(body),
+                losses: None,
+            },
             entries,
         }
     }
@@ -184,26 +167,25 @@ impl<F: Future> Future for EnteredBody<F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             match self.as_mut().project() {
-                EnteredBodyProjection::Running { body, entries } => {
-                    let holds = entries.iter().flat_map(Entry::holds);
-                    match ready!(body.poll_unless_lost(holds, cx)) {
-                        Ok(output) => self.as_mut().leave(output),
-                        // Drops the body. The releases then continue in the background. So the caller receives the
-                        // error immediately, even if the store does not respond.
-                        Err(error) => self.as_mut().fail(error),
-                    }
-                }
+                EnteredBodyProjection::Running { body, .. } => match ready!(body.poll(cx)) {
+                    Ok(output) => self.as_mut().leave(output),
+                    // Drops the body. The releases then continue in the background. So the caller receives the error
+                    // immediately, even if the store does not respond.
+                    Err(error) => self.as_mut().fail(error),
+                },
                 EnteredBodyProjection::Leaving { exit, output } => {
                     // Whatever becomes of the release, it came after the body (P13).
                     let _ = ready!(Pin::new(exit).poll(cx));
-                    return output
-                        .take()
-                        .map_or(Poll::Pending, |output| Poll::Ready(Ok(output)));
+                    let output = output.take();
+                    self.set(Self::Done);
+                    return output.map_or(Poll::Pending, |output| Poll::Ready(Ok(output)));
                 }
-                EnteredBodyProjection::Failing(failing) => {
-                    return Pin::new(failing).poll(cx).map(Err);
+                EnteredBodyProjection::Failing(error) => {
+                    let error = ready!(Pin::new(error).poll(cx));
+                    self.set(Self::Done);
+                    return Poll::Ready(Err(error));
                 }
-                EnteredBodyProjection::Done => return Poll::Pending,
+                EnteredBodyProjection::Done => panic!("a body under locks polled after completion"),
             }
         }
     }

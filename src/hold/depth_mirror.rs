@@ -1,4 +1,4 @@
-//! The task that updates the store to the wanted depth of a hold. No caller waits for it.
+//! The task that updates the store to the depth of a hold. No caller waits for it.
 
 use std::sync::Arc;
 
@@ -49,11 +49,11 @@ struct DepthMirror {
 }
 
 impl DepthMirror {
-    /// `None` if the store has the wanted depth, or another one is updating it.
+    /// `None` if the store has the depth, or another one is updating it.
     fn of(hold: &Arc<Hold>, core: &Core) -> Option<Self> {
         let begins = hold.change(|state| {
-            let begins = !state.depth.has_task && is_stale(hold, state);
-            state.depth.has_task |= begins;
+            let begins = !state.depth.has_mirror && is_stale(hold, state);
+            state.depth.has_mirror |= begins;
             begins
         });
         begins.then(|| Self {
@@ -100,8 +100,8 @@ impl DepthMirror {
         let hold = &self.hold;
         let next = hold.change(|state| {
             state.lease.lost_by(Instant::now());
-            state.depth.has_task = is_stale(hold, state);
-            state.depth.has_task.then(|| {
+            state.depth.has_mirror = is_stale(hold, state);
+            state.depth.has_mirror.then(|| {
                 let stored = &mut state.depth.stored;
                 stored.depth = None;
                 stored.seq += 1;
@@ -109,7 +109,7 @@ impl DepthMirror {
                     hold: hold.id(),
                     mode: hold.mode(),
                     seq: stored.seq,
-                    target: state.depth.wanted(),
+                    target: state.depth.target(),
                     ttl: state.lease.ttl(),
                     lengthen: lengthens(hold, state),
                 }
@@ -122,9 +122,9 @@ impl DepthMirror {
 
 /// Returns whether the store must be updated.
 fn is_stale(hold: &Hold, state: &HoldState) -> bool {
-    let wanted = state.depth.wanted();
-    let is_held = wanted > 0 && state.lease.lost().is_none();
-    is_held && (state.depth.stored.depth != Some(wanted) || lengthens(hold, state))
+    let target = state.depth.target();
+    let is_held = target > 0 && state.lease.lost().is_none();
+    is_held && (state.depth.stored.depth != Some(target) || lengthens(hold, state))
 }
 
 /// Returns whether a change lengthens the lease. If replicas must have it, the next renewal does.
@@ -136,7 +136,7 @@ fn lengthens(hold: &Hold, state: &HoldState) -> bool {
 impl Drop for DepthMirror {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.hold.change(|state| state.depth.has_task = false);
+            self.hold.change(|state| state.depth.has_mirror = false);
         }
     }
 }

@@ -154,7 +154,7 @@ impl Entry {
 
     /// Opens the span of the holds that it began.
     #[inline]
-    pub(crate) fn trace(&self, keys: &[LockKey], mode: Mode) {
+    pub(crate) fn open_span(&self, keys: &[LockKey], mode: Mode) {
         let begun = self.begun();
         if let Some(first) = begun.first() {
             let span = Span::hold(keys, mode, first.id(), first.token());

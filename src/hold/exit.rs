@@ -22,8 +22,9 @@ use crate::queue::{LocalQueues, Release};
 
 /// Ends the hold. The next waiter of this process continues it in memory, or it is released, together with others if
 /// there are any. If its minimum time is not over, it is left to its lease.
-fn end(hold: &Arc<Hold>, core: &Core, awaits: Awaits, now: Instant) -> Option<EndedHold> {
+fn end_hold(hold: &Arc<Hold>, core: &Core, awaits: Awaits, now: Instant) -> Option<EndedHold> {
     let queues = &core.queues;
+    // Nothing renews it from here on. If a renewal is in flight, the lock may be lost, and is not handed off.
     let Unscheduled {
         runtime,
         was_waiting,
@@ -40,9 +41,11 @@ fn end(hold: &Arc<Hold>, core: &Core, awaits: Awaits, now: Instant) -> Option<En
         hold.end_span();
         None
     } else if may_hand_off && hold.span().in_scope(hand_off) {
+        // The next waiter of this process has it.
         hold.end_span();
         None
     } else {
+        // The store gives it to the next process.
         let release = Release {
             with_others: hold.group.is_some(),
             ..grant.release()
@@ -68,7 +71,7 @@ fn end(hold: &Arc<Hold>, core: &Core, awaits: Awaits, now: Instant) -> Option<En
 pub(super) fn give_up(hold: &Arc<Hold>, core: &Core) {
     if hold.leave(EntryKind::Call) {
         events::acquire_undone(hold.key(), hold.id());
-        drop(end(hold, core, Awaits::Answers, Instant::now()));
+        drop(end_hold(hold, core, Awaits::Answers, Instant::now()));
     }
 }
 
@@ -139,7 +142,7 @@ impl Exit {
     #[inline]
     pub(super) fn end(&mut self, hold: &Arc<Hold>, core: &Core) {
         let now = Instant::now();
-        if let Some(ended) = end(hold, core, self.awaits, now) {
+        if let Some(ended) = end_hold(hold, core, self.awaits, now) {
             let timeout = core.response_timeout;
             self.until = self.until.max(Some(after(now, timeout)));
             self.may_be_late |= core.store.answers_within(hold.key()) > timeout;

@@ -50,7 +50,7 @@ pub(crate) struct Hold {
     /// A loss is found and reported by [`change`](Self::change).
     pub(super) state: Mutex<HoldState>,
     /// The signal of the loss. It also signals the end, and a confirmation, if a renewal is in flight.
-    over: Notify,
+    changed: Notify,
 }
 
 /// The state of a hold that changes.
@@ -168,7 +168,7 @@ impl Hold {
             runtime,
             began: Stopwatch::start(),
             state: Mutex::new(state),
-            over: Notify::new(),
+            changed: Notify::new(),
         })
     }
 
@@ -198,7 +198,7 @@ impl Hold {
     }
 
     pub(crate) fn depth(&self) -> u32 {
-        self.state.lock().depth.wanted()
+        self.state.lock().depth.target()
     }
 
     pub(crate) fn mode(&self) -> Mode {
@@ -214,7 +214,7 @@ impl Hold {
     pub(crate) fn remaining(&self) -> Duration {
         let now = Instant::now();
         self.change(|state| match state.lease.lost_by(now) {
-            None if state.depth.wanted() > 0 => {
+            None if state.depth.target() > 0 => {
                 state.lease.deadline().saturating_duration_since(now)
             }
             _ => Duration::ZERO,
@@ -269,7 +269,7 @@ impl Hold {
             let span = self.span();
             span.fail("lost");
             span.in_scope(|| events::lost(&self.key, self.id, reason, self.tokens.since()));
-            self.over.notify_waiters();
+            self.changed.notify_waiters();
             self.lose_others(reason);
         }
         output

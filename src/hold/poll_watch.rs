@@ -11,8 +11,8 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::task::AbortHandle;
 
+use crate::base::background::AbortOnDrop;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
 use crate::hold::core::Core;
@@ -25,7 +25,7 @@ pub(crate) struct PollWatch {
     heartbeat: Duration,
     state: Mutex<WatchState>,
     /// The task, which begins when the acquisition has a lock and must wait.
-    task: OnceLock<AbortHandle>,
+    task: OnceLock<AbortOnDrop>,
 }
 
 struct WatchState {
@@ -95,11 +95,9 @@ impl PollWatch {
         state.stage = WatchStage::Waiting(waker);
         let has_locks = !state.holds.is_empty();
         drop(state);
-        if has_locks && let Ok(runtime) = Handle::try_current() {
-            self.task.get_or_init(|| {
-                let task = watch(Arc::downgrade(self), self.heartbeat);
-                runtime.spawn(task).abort_handle()
-            });
+        if has_locks && Handle::try_current().is_ok() {
+            self.task
+                .get_or_init(|| AbortOnDrop::spawn(watch(Arc::downgrade(self), self.heartbeat)));
         }
     }
 
@@ -125,20 +123,11 @@ impl PollWatch {
     }
 }
 
-impl Drop for PollWatch {
-    fn drop(&mut self) {
-        self.task.get().iter().for_each(|task| task.abort());
-    }
-}
-
 /// Checks the acquisition until it has ended, or its holds are given up.
 async fn watch(acquisition: Weak<PollWatch>, heartbeat: Duration) {
     loop {
         sleep(heartbeat).await;
-        let Some(acquisition) = acquisition.upgrade() else {
-            return;
-        };
-        if !acquisition.check() {
+        if !acquisition.upgrade().is_some_and(|it| it.check()) {
             return;
         }
     }

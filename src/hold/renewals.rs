@@ -102,7 +102,7 @@ impl Core {
     }
 
     /// Does what is due. Returns until when the task sleeps; `None` if it ends.
-    fn do_due(self: &Arc<Self>, signal: &Arc<Notify>) -> Option<Instant> {
+    fn run_due(self: &Arc<Self>, signal: &Arc<Notify>) -> Option<Instant> {
         let (due, runtime) = {
             let mut schedules = self.schedules.lock();
             let at = position(&schedules, signal)?;
@@ -156,7 +156,7 @@ struct ScheduleTask {
 
 impl ScheduleTask {
     async fn run(mut self) {
-        while let Some(until) = self.do_due() {
+        while let Some(until) = self.run_due() {
             if until <= Instant::now() {
                 // More holds are due. The renewals that were begun come first.
                 tokio::task::yield_now().await;
@@ -173,9 +173,9 @@ impl ScheduleTask {
         }
     }
 
-    fn do_due(&mut self) -> Option<Instant> {
+    fn run_due(&mut self) -> Option<Instant> {
         self.generations.mark_unchanged();
-        self.core.upgrade()?.do_due(&self.signal)
+        self.core.upgrade()?.run_due(&self.signal)
     }
 }
 

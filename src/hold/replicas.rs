@@ -24,12 +24,10 @@ use crate::store::{Confirmation, RenewAnswer, Store};
 /// in the lock.
 pub(crate) async fn await_replicas(
     hold: &Arc<Hold>,
+    confirm: Confirm,
     store: &Store,
     epoch: Option<u64>,
 ) -> Result<(), LockError> {
-    let Some(confirm) = hold.confirm else {
-        return Ok(());
-    };
     let mut failed = None;
     let confirmed = select! {
         biased;

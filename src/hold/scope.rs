@@ -6,6 +6,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tokio::{task, task_local};
 
+use crate::base::error::LockError;
 use crate::base::id::{Owner, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::process::ProcessId;
@@ -59,6 +60,12 @@ impl Frame {
         };
         // Dropped after the mutex was released, because it may be the last that has its holds.
         let _before = mem::replace(&mut *self.polled.lock(), here);
+    }
+
+    /// The loss that must end what is done inside the frame: of several, that of the outermost lock.
+    pub(crate) fn abort_error(&self) -> Option<LockError> {
+        let mut outermost = self.locks.iter().rev();
+        outermost.find_map(|held| held.hold.abort_error())
     }
 
     /// Runs `work` inside the frame.
@@ -117,7 +124,7 @@ pub(super) fn must_abort() -> bool {
 }
 
 /// Returns the hold of `key` that an enclosing call has acquired through the same `Locks`.
-pub(crate) fn enclosing(core: &Arc<Core>, key: &LockKey) -> Option<Arc<Hold>> {
+pub(crate) fn enclosing_hold(core: &Arc<Core>, key: &LockKey) -> Option<Arc<Hold>> {
     find(|held| held.is_of(core) && held.hold.key() == key).map(|held| held.hold)
 }
 

@@ -109,12 +109,12 @@ impl Host {
         }
     }
 
-    /// Waits until `look` returns a value. Code that changes the result of `look` calls [`changed`](Self::changed).
+    /// Waits until `look` returns a value. What changes that calls [`notify_changed`](Self::notify_changed).
     pub(super) async fn until<T>(&self, look: impl FnMut() -> Option<T>) -> T {
         until(&self.changed, look).await
     }
 
-    pub(super) fn changed(&self) {
+    pub(super) fn notify_changed(&self) {
         self.changed.notify_waiters();
     }
 }

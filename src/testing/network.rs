@@ -49,7 +49,7 @@ impl Network {
 
     pub(super) fn on_wires(&self, happens: impl Fn(&ProcessWire)) {
         self.wires().iter().for_each(|wire| happens(wire));
-        self.host.changed();
+        self.host.notify_changed();
     }
 
     /// Returns false if the store belongs to another server.
@@ -61,7 +61,7 @@ impl Network {
         let is_it = |wire: &&Arc<_>| ptr::addr_eq(Arc::as_ptr(wire), Arc::as_ptr(of));
         let found = wires.iter().find(is_it);
         found.iter().for_each(|wire| happens(wire));
-        self.host.changed();
+        self.host.notify_changed();
         found.is_some()
     }
 

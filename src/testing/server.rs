@@ -89,7 +89,7 @@ impl Server {
     pub fn locks(&self) -> Locks {
         let builder = self.builder();
         let store = self.0.connect(builder.timeouts);
-        builder.over(store)
+        builder.build_on(store)
     }
 
     /// Returns a builder for a `Locks` of this server with its own options. [`build`](LocksBuilder::build) connects.
@@ -144,7 +144,7 @@ impl Server {
     /// ```
     pub fn stop(&self) {
         self.0.host.stop();
-        self.0.on_wires(ProcessWire::end);
+        self.0.on_wires(ProcessWire::disconnect);
     }
 
     /// Starts a stopped server with its data. Leases that have expired meanwhile stay expired.

@@ -34,16 +34,16 @@ pub(super) type WireHandle = Arc<ProcessWire>;
 pub(super) struct ProcessWire {
     host: Arc<Host>,
     timeouts: Timeouts,
-    ends: Mutex<Ends>,
+    state: Mutex<WireState>,
     /// The number of lost connections.
     disconnects: watch::Sender<u64>,
     /// The number of connections for requests that were opened.
     connections: watch::Sender<u64>,
 }
 
-/// The process's ends of its connections.
+/// What the process has of its connections.
 #[derive(Default)]
-struct Ends {
+struct WireState {
     /// Whether all traffic is lost, in both directions.
     is_partitioned: bool,
     is_closed: bool,
@@ -69,21 +69,21 @@ pub(super) struct Connected {
 /// The events of the server and of the network.
 impl ProcessWire {
     /// Ends the connections, as the server does. The process detects it, unless it is cut off.
-    pub(super) fn end(&self) {
+    pub(super) fn disconnect(&self) {
         if !self.is_partitioned() {
-            self.lose();
+            self.lose_connections();
         }
     }
 
     pub(super) fn partition(&self) {
-        self.ends.lock().is_partitioned = true;
+        self.state.lock().is_partitioned = true;
     }
 
     /// Repairs the network. The earlier connections turn out to be dead.
     pub(super) fn heal(&self) {
-        let was_partitioned = mem::take(&mut self.ends.lock().is_partitioned);
+        let was_partitioned = mem::take(&mut self.state.lock().is_partitioned);
         if was_partitioned {
-            self.lose();
+            self.lose_connections();
             self.subscribe_again();
         }
     }
@@ -91,19 +91,19 @@ impl ProcessWire {
     /// Subscribes to the inbox again, if the server can be reached now.
     pub(super) fn subscribe_again(&self) {
         let opened = {
-            let mut ends = self.ends.lock();
-            let is_reachable = self.is_reachable(&ends);
-            let inbox = ends.inbox.as_mut().filter(|_| is_reachable);
+            let mut state = self.state.lock();
+            let is_reachable = self.is_reachable(&state);
+            let inbox = state.inbox.as_mut().filter(|_| is_reachable);
             inbox.and_then(|inbox| inbox.set_open(true))
         };
         notify_missed(opened);
     }
 
-    fn lose(&self) {
+    fn lose_connections(&self) {
         let (was_connected, closed) = {
-            let mut ends = self.ends.lock();
-            let closed = ends.inbox.as_mut().and_then(|inbox| inbox.set_open(false));
-            (ends.connection.take().is_some(), closed)
+            let mut state = self.state.lock();
+            let closed = state.inbox.as_mut().and_then(|inbox| inbox.set_open(false));
+            (state.connection.take().is_some(), closed)
         };
         if was_connected || closed.is_some() {
             self.disconnects.send_modify(|count| *count += 1);
@@ -112,11 +112,11 @@ impl ProcessWire {
     }
 
     fn is_partitioned(&self) -> bool {
-        self.ends.lock().is_partitioned
+        self.state.lock().is_partitioned
     }
 
-    fn is_reachable(&self, ends: &Ends) -> bool {
-        !ends.is_partitioned && self.host.condition() == Condition::Running
+    fn is_reachable(&self, state: &WireState) -> bool {
+        !state.is_partitioned && self.host.condition() == Condition::Running
     }
 }
 
@@ -126,7 +126,7 @@ impl ProcessWire {
         Self {
             host: Arc::clone(host),
             timeouts,
-            ends: Mutex::default(),
+            state: Mutex::default(),
             disconnects: watch::Sender::new(0),
             connections: watch::Sender::new(0),
         }
@@ -135,21 +135,21 @@ impl ProcessWire {
     /// Returns the present connection, or a new one. Returns `None` while the server does not respond.
     pub(super) fn try_connect(&self) -> Option<Result<Connected, StoreError>> {
         let failed = |effect, cause| Some(Err(failure("connect", effect, cause)));
-        let mut ends = self.ends.lock();
-        if ends.is_closed {
+        let mut state = self.state.lock();
+        if state.is_closed {
             return failed(Effect::Refused, "the connection is closed");
         }
         let disconnects = self.disconnects();
-        let known = ends.connection;
+        let known = state.connection;
         let number = match (known, self.host.condition()) {
             (Some(number), _) => number,
-            _ if ends.is_partitioned => return None,
+            _ if state.is_partitioned => return None,
             (None, Condition::Paused) => return None,
             (None, Condition::Stopped) => return failed(Effect::None, "connection refused"),
             (None, Condition::Running) => *self.connections.borrow() + 1,
         };
-        ends.connection = Some(number);
-        drop(ends);
+        state.connection = Some(number);
+        drop(state);
         if known.is_none() {
             self.connections.send_replace(number);
         }
@@ -195,8 +195,8 @@ impl ProcessWire {
             biased;
             answer = timeout(limit, answered) => answer.unwrap_or_else(|Elapsed| {
                 // The next request uses another connection.
-                let mut ends = self.ends.lock();
-                ends.connection.take_if(|present| *present == connected.number);
+                let mut state = self.state.lock();
+                state.connection.take_if(|present| *present == connected.number);
                 let cause = format!("no response within {limit:?}");
                 Err(failure(step, Effect::Unknown, cause))
             }),
@@ -232,12 +232,12 @@ impl Wire for WireHandle {
 
     fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
         let is_open = {
-            let mut ends = self.ends.lock();
-            if let Some(inbox) = &ends.inbox {
+            let mut state = self.state.lock();
+            if let Some(inbox) = &state.inbox {
                 return inbox.is_open;
             }
-            let is_open = !ends.is_closed && self.is_reachable(&ends);
-            ends.inbox = Some(InboxEnd { listener, is_open });
+            let is_open = !state.is_closed && self.is_reachable(&state);
+            state.inbox = Some(InboxEnd { listener, is_open });
             is_open
         };
         let listener: Weak<dyn Listener> = Arc::<ProcessWire>::downgrade(self);
@@ -246,21 +246,21 @@ impl Wire for WireHandle {
     }
 
     fn watch(&self, holders: Weak<dyn Holders>) {
-        self.ends.lock().holders = Some(holders);
+        self.state.lock().holders = Some(holders);
         let wire: Weak<dyn Holders> = Arc::<ProcessWire>::downgrade(self);
         self.host.store.watch(wire);
     }
 
     /// The next request uses another connection, unless the server can be reached now.
     fn suspect(&self, _since: Instant) {
-        let mut ends = self.ends.lock();
-        if !self.is_reachable(&ends) {
-            ends.connection = None;
+        let mut state = self.state.lock();
+        if !self.is_reachable(&state) {
+            state.connection = None;
         }
     }
 
     fn answers_within(&self) -> Duration {
-        match self.ends.lock().connection {
+        match self.state.lock().connection {
             Some(_) => self.timeouts.response,
             None => Duration::MAX,
         }
@@ -268,12 +268,12 @@ impl Wire for WireHandle {
 
     fn close(&self) {
         {
-            let mut ends = self.ends.lock();
-            ends.is_closed = true;
-            ends.connection = None;
-            ends.inbox = None;
+            let mut state = self.state.lock();
+            state.is_closed = true;
+            state.connection = None;
+            state.inbox = None;
         }
-        self.host.changed();
+        self.host.notify_changed();
     }
 
     fn generations(&self) -> watch::Receiver<u64> {
@@ -289,9 +289,9 @@ impl Wire for WireHandle {
 impl ProcessWire {
     /// The listener of the inbox. `None` while no message arrives.
     fn listener(&self) -> Option<Arc<dyn Listener>> {
-        let ends = self.ends.lock();
-        let open = ends.inbox.as_ref().filter(|inbox| inbox.is_open);
-        let heard = open.filter(|_| !ends.is_partitioned);
+        let state = self.state.lock();
+        let open = state.inbox.as_ref().filter(|inbox| inbox.is_open);
+        let heard = open.filter(|_| !state.is_partitioned);
         heard.and_then(|inbox| inbox.listener.upgrade())
     }
 }
@@ -299,9 +299,9 @@ impl ProcessWire {
 impl Holders for ProcessWire {
     fn forced(&self, message: ForcedMessage) {
         let holders = {
-            let ends = self.ends.lock();
-            let is_heard = ends.connection.is_some() && !ends.is_partitioned;
-            let holders = ends.holders.as_ref().filter(|_| is_heard);
+            let state = self.state.lock();
+            let is_heard = state.connection.is_some() && !state.is_partitioned;
+            let holders = state.holders.as_ref().filter(|_| is_heard);
             holders.and_then(Weak::upgrade)
         };
         if let Some(holders) = holders {

@@ -68,7 +68,7 @@ impl Locks {
     /// ```
     #[must_use]
     pub fn in_memory() -> Self {
-        Self::builder(MEMORY).over(Arc::new(Store::Memory(MemoryStore::new())))
+        Self::builder(MEMORY).build_on(Arc::new(Store::Memory(MemoryStore::new())))
     }
 
     /// Returns a builder for locks on the servers of a URL:
@@ -164,16 +164,16 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub fn build_lazy(self) -> Result<Locks, LockError> {
-        let terms = self.checked()?;
-        let store = self.store()?;
+        let terms = self.check()?;
+        let store = self.open_store()?;
         if let Some(name) = &self.name {
             process::set_name(Arc::clone(name));
         }
-        Ok(Self { terms, ..self }.over(store))
+        Ok(Self { terms, ..self }.build_on(store))
     }
 
     /// Checks the options that are independent of the store. Returns those with which each request begins.
-    fn checked(&self) -> Result<Terms, LockError> {
+    fn check(&self) -> Result<Terms, LockError> {
         if self.timeouts.connect.is_zero() || self.timeouts.response.is_zero() {
             return Err(LockError::config("a timeout must not be zero"));
         }
@@ -185,17 +185,15 @@ impl LocksBuilder {
         }
         self.queueing.check()?;
         self.terms.resolve()?;
-        let confirm = self
-            .confirm
-            .map(|(replicas, within)| Confirm::new(replicas, within));
-        Ok(Terms {
-            confirm: confirm.transpose()?,
-            ..self.terms
-        })
+        let mut terms = self.terms;
+        if let Some((replicas, within)) = self.confirm {
+            terms.confirm = Some(Confirm::new(replicas, within)?);
+        }
+        Ok(terms)
     }
 
     /// Opens the store, without connecting.
-    fn store(&self) -> Result<Arc<Store>, LockError> {
+    fn open_store(&self) -> Result<Arc<Store>, LockError> {
         let timeouts = self.timeouts;
         let store = match &self.backend {
             Backend::Url(url) if url != MEMORY => RedisStore::open(self.origin()?, timeouts),
@@ -227,11 +225,11 @@ impl LocksBuilder {
         response_timeout: Duration,
     ) -> Locks {
         self.timeouts.response = response_timeout;
-        self.over(Arc::new(Store::Behind(wire)))
+        self.build_on(Arc::new(Store::Behind(wire)))
     }
 
     /// Creates locks over a store, without any check.
-    pub(crate) fn over(self, store: Arc<Store>) -> Locks {
+    pub(crate) fn build_on(self, store: Arc<Store>) -> Locks {
         metrics::describe();
         let engine = Arc::new(Engine {
             core: Core::new(store, self.queueing, self.timeouts.response),

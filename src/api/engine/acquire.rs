@@ -139,9 +139,10 @@ impl Acquisition<'_> {
                 self.verify().await?;
             }
         }
-        if confirm.is_some() {
+        if let Some(confirm) = confirm {
             let begun = self.entry.begun().iter();
-            try_join_all(begun.map(|hold| await_replicas(hold, store, epoch))).await?;
+            let confirmed = begun.map(|hold| await_replicas(hold, confirm, store, epoch));
+            try_join_all(confirmed).await?;
         }
         Ok(())
     }

@@ -5,7 +5,6 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::select;
 use tokio::time::Instant;
 
 use super::{Hold, HoldState};
@@ -14,7 +13,7 @@ use crate::base::metrics::{self, Via};
 use crate::base::option_types::Mode;
 use crate::base::span::Span;
 use crate::base::sync::until;
-use crate::base::timer::{after, sleep_until, timeout_at};
+use crate::base::timer::{after, timeout_at};
 use crate::queue::Grant;
 
 /// The release.
@@ -106,7 +105,7 @@ impl Hold {
             let is_closed = lease.has_ended() || lease.lost() == Some(LostReason::Closed);
             (is_closed || state.min_hold_end.is_none()).then_some(())
         };
-        let _ = timeout_at(end, until(&self.over, is_over)).await;
+        let _ = timeout_at(end, until(&self.changed, is_over)).await;
     }
 
     /// Ends what is done under the lock, because its `Locks` is closed. If nothing but the minimum time keeps the lock,
@@ -187,17 +186,16 @@ impl Hold {
     /// runtime of the schedule may be stalled.
     pub(crate) async fn until_lost(&self) -> LostReason {
         loop {
+            let lost = until(&self.changed, || self.lost());
             let deadline = {
                 let state = self.state.lock();
                 (!state.lease.has_ended()).then(|| state.lease.deadline())
             };
             let Some(deadline) = deadline else {
-                return until(&self.over, || self.lost()).await;
+                return lost.await;
             };
-            select! {
-                biased;
-                reason = until(&self.over, || self.lost()) => return reason,
-                () = sleep_until(deadline) => {}
+            if let Ok(reason) = timeout_at(deadline, lost).await {
+                return reason;
             }
         }
     }

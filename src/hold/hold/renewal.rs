@@ -119,7 +119,7 @@ impl Hold {
 
     /// Ends the attempts that can change nothing any more.
     pub(in crate::hold) fn cancel_attempts(&self) {
-        self.over.notify_waiters();
+        self.changed.notify_waiters();
     }
 
     /// Resolves when an attempt that was sent at this instant can change nothing any more: the hold has ended or was
@@ -130,6 +130,6 @@ impl Hold {
             let is_settled = lease.has_ended() || lease.lost().is_some();
             (is_settled || lease.times().confirmed > sent).then_some(())
         };
-        until(&self.over, is_settled).await;
+        until(&self.changed, is_settled).await;
     }
 }
