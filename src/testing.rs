@@ -52,7 +52,6 @@
 //! # }
 //! ```
 
-mod connection;
 mod host;
 mod network;
 mod server;

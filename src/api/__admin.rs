@@ -11,9 +11,9 @@ use redis::aio::MultiplexedConnection;
 use redis::{ConnectionAddr, RedisConnectionInfo, RedisError, ToRedisArgs};
 use uuid::Uuid;
 
-use crate::api::admin::{DESCRIBED_WITHIN, LockInfo};
+use crate::api::admin::{DESCRIBED_WITHIN, LockInfo, error_of};
 use crate::api::builder::LocksBuilder;
-use crate::api::locks::{Locks, on};
+use crate::api::locks::Locks;
 use crate::base::background::AbortOnDrop;
 use crate::base::error::{LockError, LostReason};
 use crate::base::process::{Process, ProcessId};
@@ -22,7 +22,7 @@ use crate::redis::address::{Address, HostPort};
 use crate::redis::{ServerSpec, Topology, failure, source};
 use crate::store::records::{Enclosing, TOMBSTONES_FROM};
 use crate::store::redis::names::Entries;
-use crate::store::{Inspect, QueueLength, Renew, RenewAnswer, Seen, Store, verbs};
+use crate::store::{QueueLength, Renew, RenewAnswer, Seen, Store, verbs};
 
 pub use crate::base::id::{HoldId, OwnerId};
 pub use crate::hold::held::Ids;
@@ -73,7 +73,7 @@ pub const PLACES_END: u64 = TOMBSTONES_FROM;
 ///
 /// As for [`Admin::inspect`](crate::admin::Admin::inspect), without a request.
 pub fn keys(locks: &Locks, key: &str) -> Result<Keys, LockError> {
-    let key = locks.engine().open_key(key)?;
+    let key = locks.engine.open_key(key)?;
     Ok(Keys {
         lock: key.as_str().to_owned(),
         line: key.line().to_owned(),
@@ -88,8 +88,8 @@ pub fn is_hold(field: &str) -> bool {
 }
 
 /// Lets a lock go when its guard does, although its `min_hold` is not over.
-pub fn keep_no_longer(held: &Held) {
-    held.keep_no_longer();
+pub fn cancel_min_hold(held: &Held) {
+    held.cancel_min_hold();
 }
 
 /// The states of several locks, each with its key. The waiting processes of a lock are counted only
@@ -102,18 +102,14 @@ pub async fn inspect_all(
     locks: &Locks,
     keys: impl IntoIterator<Item = (String, bool)>,
 ) -> Result<Vec<(String, LockInfo)>, LockError> {
-    let engine = locks.engine();
+    let engine = &locks.engine;
     let inspected = keys.into_iter().map(async |(name, counts)| {
         let key = engine.open_key(&name)?;
         let queue = match counts {
             true => QueueLength::Counted,
             false => QueueLength::NotCounted,
         };
-        let inspect = Inspect {
-            key: key.clone(),
-            queue,
-        };
-        match engine.store().ask(inspect).await.map_err(on(&key)) {
+        match engine.inspect(&key, queue).await {
             // A second request for this key would be rejected as well.
             Err(error) if refuses_key(&error) => Ok(None),
             inspected => Ok(inspected?.map(|seen| (name, LockInfo::new(engine, &key, seen)))),
@@ -125,7 +121,7 @@ pub async fn inspect_all(
         infos.extend(info?);
     }
     let holders = infos.iter_mut().flat_map(|(_, info)| &mut info.holders);
-    let store = engine.store();
+    let store = &engine.core.store;
     store.describe_holders(holders, DESCRIBED_WITHIN).await;
     Ok(infos)
 }
@@ -134,7 +130,7 @@ pub async fn inspect_all(
 pub async fn processes(locks: &Locks, inboxes: &[String]) -> HashMap<String, Process> {
     let id = |inbox: &str| Uuid::try_parse(inbox).ok().map(ProcessId::of);
     let ids = inboxes.iter().filter_map(|inbox| id(inbox));
-    let known = locks.engine().store().processes(ids, DESCRIBED_WITHIN);
+    let known = locks.engine.core.store.processes(ids, DESCRIBED_WITHIN);
     let known = known.await;
     let named = inboxes.iter().filter_map(|inbox| {
         let process = known.get(id(inbox)?)?;
@@ -155,11 +151,11 @@ pub fn refuses_key(error: &LockError) -> bool {
 ///
 /// As for [`Admin::inspect`](crate::admin::Admin::inspect), or [`LockError::Lost`] if the store no longer has the hold.
 pub async fn renew(locks: &Locks, held: &Held) -> Result<(), LockError> {
-    let key = locks.engine().open_key(held.key())?;
+    let key = locks.engine.open_key(held.key())?;
     let (hold, ttl) = (held.hold_id(), held.remaining());
     let holds = vec![(key.clone(), hold)];
-    let renewed = locks.engine().store().ask(Renew { holds, ttl });
-    let renewed = renewed.await.map_err(on(&key))?;
+    let renewed = locks.engine.core.store.ask(Renew { holds, ttl });
+    let renewed = renewed.await.map_err(error_of(&key))?;
     if renewed.contains(&RenewAnswer::Gone) {
         return Err(LockError::Lost {
             key: key.name().to_owned(),
@@ -173,9 +169,9 @@ pub async fn renew(locks: &Locks, held: &Held) -> Result<(), LockError> {
 /// an error. Returns `None` before the first response, and if no caller waits.
 #[must_use]
 pub fn answered(locks: &Locks, key: impl AsRef<str>) -> Option<Result<(), LockError>> {
-    let key = locks.engine().open_key(key.as_ref()).ok()?;
-    let answered = locks.engine().renewals().queues().last_answer(&key)?;
-    Some(answered.map_err(on(&key)))
+    let key = locks.engine.open_key(key.as_ref()).ok()?;
+    let answered = locks.engine.core.queues.last_answer(&key)?;
+    Some(answered.map_err(error_of(&key)))
 }
 
 /// Ends the holds that an inspection has shown, if they still exist, and no other holds. Returns the holds that it has
@@ -189,14 +185,13 @@ pub async fn release_seen(
     key: impl AsRef<str>,
     seen: &LockInfo,
 ) -> Result<Vec<String>, LockError> {
-    let key = locks.engine().open_key(key.as_ref())?;
+    let key = locks.engine.open_key(key.as_ref())?;
     let fields = seen.holders.iter();
     let seen = Seen {
         fields: fields.map(|it| it.hold_id.clone().into_bytes()).collect(),
         token: seen.token,
     };
-    let ended = locks.engine().force_release(&key, seen).await;
-    ended.map_err(on(&key))
+    locks.engine.force_release(&key, seen).await
 }
 
 /// Returns the usual reason why a server ends a connection before it responds, if the error is such an end.

@@ -3,15 +3,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::api::installed;
-use crate::api::locks::Locks;
+use crate::api::locks::{self, Locks};
 use crate::base::error::LockError;
 use crate::hold::held::Held;
 use crate::hold::scope;
 
 /// Returns the `Locks` in scope, or else the installed one.
 pub fn locks() -> Option<Locks> {
-    installed::current()
+    locks::found()
 }
 
 /// Returns the error of a function that has no `Locks` for its key.

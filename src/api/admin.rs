@@ -5,12 +5,14 @@
 use std::time::Duration;
 
 use crate::api::engine::Engine;
-use crate::api::locks::{Locks, on};
-use crate::base::error::LockError;
+use crate::api::locks::Locks;
+use crate::base::error::{LockError, StoreError};
 use crate::base::id::FencingToken;
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
-use crate::store::Snapshot;
+use crate::store::{
+    ForceRelease, ForcedMessage, ForcedReleaseListener as _, Inspect, QueueLength, Seen, Snapshot,
+};
 
 pub use crate::base::holder::Holder;
 pub use crate::base::process::Process;
@@ -66,15 +68,17 @@ impl Admin {
     /// # }
     /// ```
     pub async fn inspect(&self, key: impl AsRef<str>) -> Result<Option<LockInfo>, LockError> {
-        let key = self.locks.engine().open_key(key.as_ref())?;
-        let snapshot = self.locks.engine().look(&key).await.map_err(on(&key))?;
-        let Some(snapshot) = snapshot else {
+        let engine = &self.locks.engine;
+        let key = engine.open_key(key.as_ref())?;
+        let Some(snapshot) = engine.inspect(&key, QueueLength::Counted).await? else {
             return Ok(None);
         };
-        let mut info = LockInfo::new(self.locks.engine(), &key, snapshot);
-        let store = self.locks.engine().store();
-        let holders = &mut info.holders;
-        store.describe_holders(holders, DESCRIBED_WITHIN).await;
+        let mut info = LockInfo::new(engine, &key, snapshot);
+        let described = engine
+            .core
+            .store
+            .describe_holders(&mut info.holders, DESCRIBED_WITHIN);
+        described.await;
         Ok(Some(info))
     }
 
@@ -113,18 +117,58 @@ impl Admin {
     /// # }
     /// ```
     pub async fn force_release(&self, key: impl AsRef<str>) -> Result<bool, LockError> {
-        let key = self.locks.engine().open_key(key.as_ref())?;
-        let snapshot = self.locks.engine().look(&key).await.map_err(on(&key))?;
-        let Some(snapshot) = snapshot else {
+        let engine = &self.locks.engine;
+        let key = engine.open_key(key.as_ref())?;
+        let Some(snapshot) = engine.inspect(&key, QueueLength::Counted).await? else {
             return Ok(false);
         };
-        let ended = self
-            .locks
-            .engine()
-            .force_release(&key, snapshot.seen())
-            .await;
-        Ok(!ended.map_err(on(&key))?.is_empty())
+        let ended = engine.force_release(&key, snapshot.seen()).await?;
+        Ok(!ended.is_empty())
     }
+}
+
+impl Engine {
+    /// Returns the content of a lock in the store, or `None` if it is free.
+    pub(super) async fn inspect(
+        &self,
+        key: &LockKey,
+        queue: QueueLength,
+    ) -> Result<Option<Snapshot>, LockError> {
+        let inspect = Inspect {
+            key: key.clone(),
+            queue,
+        };
+        let inspected = self.core.store.ask(inspect).await;
+        inspected.map_err(error_of(key))
+    }
+
+    /// Takes the lock away from those of the seen holders that still hold it, and returns them. Holders in this process
+    /// are informed immediately.
+    pub(super) async fn force_release(
+        &self,
+        key: &LockKey,
+        seen: Seen,
+    ) -> Result<Vec<String>, LockError> {
+        let release = ForceRelease {
+            key: key.clone(),
+            seen,
+        };
+        let ended = self.core.store.ask(release).await.map_err(error_of(key))?;
+        let ended = ended.into_iter();
+        let ended = ended.filter_map(|field| String::from_utf8(field).ok());
+        let ended: Vec<_> = ended.collect();
+        self.core.forced(ForcedMessage {
+            key: key.as_str().to_owned(),
+            holds: ended.iter().filter_map(|hold| hold.parse().ok()).collect(),
+        });
+        Ok(ended)
+    }
+}
+
+/// The error of a request for `key`.
+pub(super) fn error_of(key: &LockKey) -> impl FnOnce(StoreError) -> LockError {
+    let key = Some(key.name().to_owned());
+    move |source| LockError::of_store(key, source)
 }
 
 /// The state of a lock in the store at one moment; see [`Admin::inspect`].
@@ -173,13 +217,14 @@ pub struct LockInfo {
 impl LockInfo {
     /// Creates the state of a lock. The processes of its holders are not known yet.
     pub(crate) fn new(engine: &Engine, key: &LockKey, snapshot: Snapshot) -> Self {
-        let is_here = |hold| engine.renewals().queues().is_held_by(key, hold);
+        let queues = &engine.core.queues;
+        let is_here = |hold| queues.is_held_by(key, hold);
         Self {
             holders: snapshot.shown(is_here).collect(),
             is_shared: snapshot.mode == Mode::Shared,
             remaining: snapshot.remaining,
             token: snapshot.token,
-            waiters: engine.waiters(key),
+            waiters: queues.len(key),
             waiting_processes: snapshot.waiting,
         }
     }

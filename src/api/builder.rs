@@ -7,17 +7,15 @@ use std::time::Duration;
 use crate::base::metrics::Classifier;
 use crate::base::options::{LockOptions, QueueOptions};
 use crate::base::time::Grace;
-use crate::redis::Login;
-#[cfg(any(test, feature = "test-util"))]
-use crate::redis::Timeouts;
 #[cfg(feature = "pool")]
 use crate::redis::source::Source;
+use crate::redis::{Login, Timeouts};
 #[cfg(any(test, feature = "test-util"))]
 use crate::store::Store;
 use crate::store::records::Enclosing;
 
-mod login;
-mod open;
+mod build;
+mod connection;
 #[cfg(feature = "pool")]
 mod pool;
 #[cfg(test)]
@@ -53,8 +51,7 @@ pub struct LocksBuilder {
     pub(super) confirm: Option<(u32, Duration)>,
     pub(super) queueing: QueueOptions,
     pub(super) inside: Vec<Enclosing>,
-    connect_timeout: Option<Duration>,
-    response_timeout: Option<Duration>,
+    pub(crate) timeouts: Timeouts,
     class: Classifier,
 }
 
@@ -80,8 +77,10 @@ impl LocksBuilder {
             confirm: None,
             queueing: QueueOptions::default(),
             inside: Vec::new(),
-            connect_timeout: None,
-            response_timeout: None,
+            timeouts: Timeouts {
+                connect: Duration::from_secs(2),
+                response: Duration::from_secs(1),
+            },
             class: Classifier::default(),
         }
     }
@@ -104,6 +103,63 @@ impl LocksBuilder {
     /// ```
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
+        self
+    }
+
+    /// Sets the default of [`LockRequest::ttl`] (30 s).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let ttl = Duration::from_secs(5);
+    /// let locks = reentry::Locks::builder("memory:").ttl(ttl).build().await?;
+    /// assert!(locks.lock("order:42").await?.held().remaining() <= ttl);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.terms.ttl = ttl;
+        self
+    }
+
+    /// Sets the default of [`LockRequest::wait`] (60 s: longer than the TTL, so that waiters outlast a dead holder).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::builder("memory:").wait(Duration::from_secs(5)).build().await?;
+    /// let _elsewhere = locks.lock("order:42").await?;
+    /// assert!(locks.lock("order:42").await.unwrap_err().is_busy());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.terms.wait = wait.into();
+        self
+    }
+
+    /// Sets the default of [`LockRequest::max_hold`] (no limit).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::builder("memory:").max_hold(Duration::from_secs(60)).build().await?;
+    /// let body = tokio::time::sleep(Duration::from_secs(3600));
+    /// assert!(locks.with_lock("order:42", body).await.unwrap_err().is_lost());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.terms.max_hold = Some(max_hold);
         self
     }
 
@@ -131,49 +187,6 @@ impl LocksBuilder {
     /// ```
     pub fn grace(mut self, grace: Duration) -> Self {
         self.terms.grace = Grace::new(grace);
-        self
-    }
-
-    /// Sets how long to wait for a connection (default 2 s). Must not be zero.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use reentry::{LockError, Locks};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let builder = Locks::builder("memory:").connect_timeout(Duration::from_millis(500));
-    /// assert!(builder.build().await.is_ok());
-    /// let builder = Locks::builder("memory:").connect_timeout(Duration::ZERO);
-    /// assert!(matches!(builder.build().await, Err(LockError::Misuse { .. })));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = Some(timeout);
-        self
-    }
-
-    /// Sets how long to wait for a response of the store (default 1 s). After that, the outcome of the request counts
-    /// as unknown, and a release continues in the background. Must not be zero.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use reentry::{LockError, Locks};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let builder = Locks::builder("memory:").response_timeout(Duration::from_millis(500));
-    /// assert!(builder.build().await.is_ok());
-    /// let builder = Locks::builder("memory:").response_timeout(Duration::ZERO);
-    /// assert!(matches!(builder.build().await, Err(LockError::Misuse { .. })));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn response_timeout(mut self, timeout: Duration) -> Self {
-        self.response_timeout = Some(timeout);
         self
     }
 

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::api::engine::Engine;
 use crate::api::locks::Locks;
 use crate::base::events;
 use crate::base::shown::Shown;
 use crate::base::timer::timeout;
+use crate::hold::core::Core;
 
 /// The time until the first event `closing`, which lists what keeps a `Locks` open. Each further event follows after
 /// twice the time.
-const TOLD_AFTER: Duration = Duration::from_secs(5);
+const REPORTED_AFTER: Duration = Duration::from_secs(5);
 
 /// The interval at which guards are checked for lost locks.
-const LOOKS: Duration = Duration::from_secs(1);
+const GUARD_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Locks {
     /// Acquires no more locks, and waits until all held locks are released. After `limit`, it drops the bodies that are
@@ -73,62 +73,42 @@ impl Locks {
     /// # }
     /// ```
     pub async fn close(&self, limit: Duration) -> CloseReport {
-        self.engine().close(limit).await
-    }
-}
-
-impl Engine {
-    async fn close(&self, limit: Duration) -> CloseReport {
-        let renewals = self.renewals();
-        renewals.queues().close();
-        if timeout(limit, self.until_idle()).await.is_err() {
-            let holds = renewals.holds();
-            holds.iter().for_each(|hold| hold.close());
+        let core = &self.engine.core;
+        // Waiters and leaders end now. Bodies end by themselves until the limit, and then as after a loss.
+        core.queues.close();
+        if timeout(limit, until_idle(core)).await.is_err() {
+            core.holds().iter().for_each(|hold| hold.close());
             // The report lists what is not done by then.
-            let _ = timeout(renewals.response_timeout(), self.until_idle()).await;
+            let _ = timeout(core.response_timeout, until_idle(core)).await;
         }
-        let report = self.left();
-        self.store().close();
+        let report = CloseReport::new(core);
+        core.store.close();
         events::closed(report.still_held.len(), report.in_flight);
         report
     }
+}
 
-    /// Resolves when nothing is left except guards whose locks are lost. Periodically emits an event that lists what it
-    /// is waiting for.
-    async fn until_idle(&self) {
-        let in_flight = self.renewals().queues().in_flight();
-        let (begun, mut told_after) = (Instant::now(), TOLD_AFTER);
-        loop {
-            // Counted first, so that a hold that ends in the meantime still counts while its release is in progress.
-            let count = in_flight.count();
-            let holds = self.renewals().holds();
-            let lost = holds.iter().filter(|hold| hold.is_left_to_guards());
-            if count <= lost.count() {
-                return;
-            }
-            let waited = begun.elapsed();
-            if waited >= told_after {
-                told_after *= 2;
-                let left = self.left();
-                events::closing(waited, &left.still_held, left.in_flight);
-            }
-            // A loss wakes no waiter here, so the guards are checked at an interval.
-            let _ = timeout(LOOKS, in_flight.until_idle()).await;
+/// Resolves when nothing is left except guards whose locks are lost. Periodically emits an event that lists what it is
+/// waiting for.
+async fn until_idle(core: &Core) {
+    let in_flight = core.queues.in_flight();
+    let (begun, mut reported_after) = (Instant::now(), REPORTED_AFTER);
+    loop {
+        // Counted first, so that a hold that ends in the meantime still counts while its release is in progress.
+        let count = in_flight.count();
+        let holds = core.holds();
+        let lost = holds.iter().filter(|hold| hold.is_left_to_guards());
+        if count <= lost.count() {
+            return;
         }
-    }
-
-    fn left(&self) -> CloseReport {
-        let queues = self.renewals().queues();
-        let count = queues.in_flight().count();
-        let holds = self.renewals().holds();
-        let held = holds.iter().filter(|hold| hold.may_be_held());
-        let mut still_held: Vec<_> = held.map(|hold| hold.key().name().to_owned()).collect();
-        still_held.sort_unstable();
-        CloseReport {
-            still_held,
-            in_flight: count.saturating_sub(holds.len()),
-            abandoned: queues.abandoned(),
+        let waited = begun.elapsed();
+        if waited >= reported_after {
+            reported_after *= 2;
+            let left = CloseReport::new(core);
+            events::closing(waited, &left.still_held, left.in_flight);
         }
+        // A loss wakes no waiter here, so the guards are checked at an interval.
+        let _ = timeout(GUARD_CHECK_INTERVAL, in_flight.until_idle()).await;
     }
 }
 
@@ -153,6 +133,19 @@ pub struct CloseReport {
 }
 
 impl CloseReport {
+    fn new(core: &Core) -> Self {
+        let count = core.queues.in_flight().count();
+        let holds = core.holds();
+        let held = holds.iter().filter(|hold| hold.may_be_held());
+        let mut still_held: Vec<_> = held.map(|hold| hold.key().name().to_owned()).collect();
+        still_held.sort_unstable();
+        Self {
+            still_held,
+            in_flight: count.saturating_sub(holds.len()),
+            abandoned: core.queues.abandoned(),
+        }
+    }
+
     /// Returns whether nothing is left.
     #[must_use]
     pub fn is_clean(&self) -> bool {
@@ -182,14 +175,14 @@ impl CloseReport {
 impl fmt::Display for CloseReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
-        parts.extend(counted(&self.still_held, "lock is held", "locks are held"));
+        parts.extend(listed(&self.still_held, "lock is held", "locks are held"));
         match self.in_flight {
             0 => {}
             1 => parts.push("1 acquisition or release is in flight".to_owned()),
             count => parts.push(format!("{count} acquisitions and releases are in flight")),
         }
         let (one, several) = ("release failed", "releases failed");
-        parts.extend(counted(&self.abandoned, one, several));
+        parts.extend(listed(&self.abandoned, one, several));
         if parts.is_empty() {
             return f.write_str("nothing is left");
         }
@@ -198,8 +191,8 @@ impl fmt::Display for CloseReport {
 }
 
 /// Returns the number of keys and their names as text, or `None` if there are no keys.
-fn counted(keys: &[String], one: &str, several: &str) -> Option<String> {
+fn listed(keys: &[String], one: &str, several: &str) -> Option<String> {
     let words = if keys.len() == 1 { one } else { several };
-    let told = || format!("{} {words} ({})", keys.len(), Shown(keys.join(", ")));
-    (!keys.is_empty()).then(told)
+    let text = || format!("{} {words} ({})", keys.len(), Shown(keys.join(", ")));
+    (!keys.is_empty()).then(text)
 }

@@ -1,91 +1,127 @@
-//! The state that the clones of one `Locks` share. [`entering`] turns a request into an entry.
+//! The state that the clones of one `Locks` share, and the steps from a request to an entry.
 
 use std::fmt;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::Arc;
 
+use futures_util::future::Either;
+use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::base::error::{LockError, StoreError};
-use crate::base::id::HoldId;
-use crate::base::key::LockKey;
-use crate::base::metrics::{self, Classifier};
-use crate::base::options::{LockOptions, QueueOptions, WaitLimit};
-use crate::hold::deadlock::{Searches, Waiting};
-use crate::hold::hold::Hold;
-use crate::hold::renewals::RenewalSchedule;
-use crate::hold::scope::LocksId;
-use crate::queue::LocalQueues;
+use crate::base::error::LockError;
+use crate::base::key::{Keys, LockKey};
+use crate::base::metrics::Classifier;
+use crate::base::options::Mode;
+use crate::base::options::{LockOptions, Retry, WaitLimit};
+use crate::base::span::AcquisitionSpan;
+use crate::base::timer::timeout;
+use crate::hold::core::Core;
+use crate::hold::depth::EntryKind;
+use crate::hold::entry::Entry;
+use crate::hold::hold::{Hold, Holds};
+use crate::hold::scope;
 use crate::store::records::Enclosing;
-use crate::store::{
-    ForceRelease, ForcedMessage, ForcedReleaseListener as _, Inspect, Seen, Snapshot, Store,
-};
 
-mod acquiring;
-mod entering;
+mod acquire;
 #[cfg(test)]
 mod tests;
 
 /// The state that the clones of one `Locks` share.
 pub(crate) struct Engine {
-    id: LocksId,
-    setup: Setup,
-    renewals: Arc<RenewalSchedule>,
-    searches: Arc<Searches>,
+    pub(crate) core: Arc<Core>,
+    pub(super) prefix: String,
+    /// The options with which a request begins.
+    pub(super) defaults: LockOptions,
+    /// The holds that enclose the whole process.
+    pub(super) inside: Vec<Enclosing>,
+    pub(super) class: Classifier,
 }
 
-/// The parts of an engine that the builder sets.
-#[derive(Debug)]
-pub(crate) struct Setup {
-    pub(crate) prefix: String,
-    /// The options with which a request begins.
-    pub(crate) defaults: LockOptions,
-    pub(crate) response_timeout: Duration,
-    pub(crate) queueing: QueueOptions,
-    /// The holds that enclose the whole process.
-    pub(crate) inside: Vec<Enclosing>,
-    pub(crate) class: Classifier,
-}
+/// The keys of one acquisition. In most cases there is one.
+type LockKeys = SmallVec<[LockKey; 1]>;
 
 impl Engine {
-    pub(crate) fn new(store: Arc<Store>, setup: Setup) -> Arc<Self> {
-        metrics::describe();
-        let searches = Searches::new(Arc::clone(&store));
-        let renewals = RenewalSchedule::new(
-            LocalQueues::new(store, setup.queueing),
-            setup.response_timeout,
-        );
-        let holders: Weak<RenewalSchedule> = Arc::downgrade(&renewals);
-        renewals.store().watch(holders);
-        Arc::new(Self {
-            id: LocksId::of(&renewals),
-            setup,
-            renewals,
-            searches,
-        })
+    /// Enters once, or makes single attempts until one succeeds.
+    pub(super) fn enter(
+        self: Arc<Self>,
+        keys: Keys,
+        terms: LockOptions,
+    ) -> impl Future<Output = Result<Entry, LockError>> {
+        match terms.retry {
+            None => Either::Left(self.enter_once(keys, terms)),
+            Some(retry) => Either::Right(Box::pin(self.enter_with_retries(keys, terms, retry))),
+        }
     }
 
-    pub(crate) fn id(&self) -> &LocksId {
-        &self.id
+    async fn enter_with_retries(
+        self: Arc<Self>,
+        keys: Keys,
+        mut terms: LockOptions,
+        Retry { attempts, interval }: Retry,
+    ) -> Result<Entry, LockError> {
+        terms.wait = WaitLimit::Never;
+        let attempt = || Arc::clone(&self).enter_once(keys.clone(), terms);
+        for _ in 1..attempts {
+            match attempt().await {
+                Err(LockError::Busy { .. }) => {
+                    // The next attempt finds that the `Locks` is closed.
+                    let closed = self.core.queues.in_flight().until_closed();
+                    let _ = timeout(interval, closed).await;
+                }
+                entered => return entered,
+            }
+        }
+        attempt().await
     }
 
-    pub(super) fn defaults(&self) -> LockOptions {
-        self.setup.defaults
+    /// Re-enters the locks that enclosing calls hold, and acquires the others: all of them, or none.
+    async fn enter_once(
+        self: Arc<Self>,
+        keys: Keys,
+        terms: LockOptions,
+    ) -> Result<Entry, LockError> {
+        let mut keys = self.keys(&keys)?;
+        let terms = terms.resolve()?;
+        let runtime = Handle::try_current()
+            .map_err(|_| LockError::config("await a lock inside a tokio runtime"))?;
+        // Re-entry waits for nothing.
+        let mut entry = Entry::new(&self.core, EntryKind::Call);
+        self.reenter(&mut entry, &mut keys, &terms)?;
+        entry.send_depths()?;
+        if keys.is_empty() {
+            return Ok(entry);
+        }
+        // The other locks are acquired in their order, inside a span.
+        if terms.wait == WaitLimit::Never {
+            self.put_vacant_last(&mut keys);
+        }
+        let since = Instant::now();
+        let mut acquisition = AcquisitionSpan::begin(&keys, terms.mode, since);
+        // Made where it is awaited, because a future that is moved takes its place twice.
+        let acquired = if acquisition.span().is_open() {
+            let acquiring = self.acquire(&mut entry, &keys, terms, &runtime, since);
+            Box::pin(acquisition.span().around(acquiring)).await
+        } else {
+            self.acquire(&mut entry, &keys, terms, &runtime, since)
+                .await
+        };
+        // What a failed acquisition has begun is left in the background, unless the caller could meet it again at once.
+        if let Err(error) = acquisition.noted(acquired) {
+            let is_unconfirmed = terms.confirm.is_some() && error.is_unavailable();
+            if is_unconfirmed || error.is_misuse() {
+                // The result of the release does not matter, because the release is repeated in the background.
+                let _ = Box::pin(entry.exit()).await;
+            }
+            return Err(error);
+        }
+        acquisition.succeed();
+        entry.open_span(&keys, terms.mode);
+        Ok(entry)
     }
 
-    pub(super) fn renewals(&self) -> &Arc<RenewalSchedule> {
-        &self.renewals
-    }
-
-    pub(crate) fn store(&self) -> &Arc<Store> {
-        self.renewals.store()
-    }
-
-    pub(crate) fn key(&self, name: &str) -> Result<LockKey, LockError> {
-        let mut key = LockKey::new(&self.setup.prefix, name)?;
-        key.set_class(self.setup.class.class(name));
+    pub(super) fn key(&self, name: &str) -> Result<LockKey, LockError> {
+        let mut key = LockKey::new(&self.prefix, name)?;
+        key.set_class(self.class.class(name));
         Ok(key)
     }
 
@@ -97,94 +133,88 @@ impl Engine {
     }
 
     fn check_open(&self) -> Result<(), LockError> {
-        match self.renewals.queues().in_flight().is_closed() {
+        match self.core.queues.in_flight().is_closed() {
             true => Err(LockError::Closed),
             false => Ok(()),
         }
     }
 
-    /// Returns the content of a lock in the store, or `None` if it is free.
-    pub(super) async fn look(&self, key: &LockKey) -> Result<Option<Snapshot>, StoreError> {
-        self.store().ask(Inspect::of(key)).await
-    }
-
-    /// Takes the lock away from those of the seen holders that still hold it, and returns them. Holders in this process
-    /// are informed immediately.
-    pub(super) async fn force_release(
-        &self,
-        key: &LockKey,
-        seen: Seen,
-    ) -> Result<Vec<String>, StoreError> {
-        let asked = self.store().ask(ForceRelease {
-            key: key.clone(),
-            seen,
-        });
-        let ended = asked.await?.into_iter();
-        let ended = ended.filter_map(|field| String::from_utf8(field).ok());
-        let ended: Vec<_> = ended.collect();
-        self.renewals.forced(ForcedMessage {
-            key: key.as_str().to_owned(),
-            holds: ended.iter().filter_map(|hold| hold.parse().ok()).collect(),
-        });
-        Ok(ended)
-    }
-
-    /// The number of callers in this process that wait for the key.
-    pub(crate) fn waiters(&self, key: &LockKey) -> usize {
-        self.renewals.queues().len(key)
-    }
-
-    /// Whether the whole process runs inside holds of another program.
-    fn is_inside(&self) -> bool {
-        !self.setup.inside.is_empty()
-    }
-
-    /// Describes an acquisition to the deadlock search. `hold` is the hold that waits. `has` are the holds that it
-    /// already has if it locks several keys.
-    fn waiting<'a>(
-        &'a self,
-        key: &'a LockKey,
-        hold: HoldId,
-        has: &'a [Arc<Hold>],
-        terms: LockOptions,
-        runtime: &'a Handle,
-    ) -> Waiting<'a> {
-        let queues = self.renewals.queues();
-        Waiting {
-            locks: &self.id,
-            key,
-            hold,
-            has,
-            inside: &self.setup.inside,
-            heartbeat: queues.heartbeat(terms.ttl),
-            since: Instant::now(),
-            queues,
-            searches: &self.searches,
-            runtime,
-            has_reported: AtomicBool::new(false),
+    /// Returns the keys of these names, each once, in the order in which they are acquired.
+    #[inline]
+    fn keys(&self, names: &[String]) -> Result<LockKeys, LockError> {
+        let mut keys = LockKeys::new();
+        for name in names {
+            keys.push(self.key(name)?);
         }
+        if keys.is_empty() {
+            return Err(LockError::config(
+                "the request has no keys: name at least one",
+            ));
+        }
+        if keys.len() > 1 {
+            keys.sort_by(|one, other| one.order().cmp(&other.order()));
+            keys.dedup();
+        }
+        Ok(keys)
     }
-}
 
-/// Whether the deadlock search includes an acquisition inside another lock.
-///
-/// It does not include the acquisition of a permit. A permit becomes free as soon as any of its holders leaves, so a
-/// ring through one holder need not be a deadlock.
-fn detects(terms: LockOptions) -> bool {
-    terms.wait != WaitLimit::Never && terms.permits.is_none()
-}
+    /// Puts the keys first that are probably not free. A caller that does not wait need not keep the order.
+    fn put_vacant_last(&self, keys: &mut LockKeys) {
+        keys.sort_by_key(|key| self.core.queues.is_vacant(key));
+    }
 
-fn present_runtime() -> Result<Handle, LockError> {
-    let outside = "await a lock inside a tokio runtime";
-    Handle::try_current().map_err(|_| LockError::config(outside))
+    /// Re-enters the locks that enclosing calls hold, and keeps the other keys.
+    #[inline]
+    fn reenter(
+        &self,
+        entry: &mut Entry,
+        keys: &mut LockKeys,
+        terms: &LockOptions,
+    ) -> Result<(), LockError> {
+        // Permits are not re-entered: each request takes one more.
+        if terms.permits.is_some() {
+            return Ok(());
+        }
+        let mut held = Holds::new();
+        for key in &*keys {
+            held.extend(scope::enclosing_hold(&self.core, key));
+        }
+        if held.is_empty() {
+            return Ok(());
+        }
+        // Checked before any lock is entered, because otherwise the locks entered so far would have to be left.
+        let shares = |hold: &&Arc<Hold>| hold.mode() == Mode::Shared;
+        if terms.mode == Mode::Exclusive
+            && let Some(reader) = held.iter().find(shares)
+        {
+            return Err(LockError::upgrade(reader.key().name()));
+        }
+        for hold in &held {
+            entry.reenter(hold, terms.own_ttl);
+        }
+        let is_entered = |key: &LockKey| entry.holds().iter().any(|hold| hold.key() == key);
+        keys.retain(|key| !is_entered(key));
+        Ok(())
+    }
+
+    /// Fails if an enclosing call holds one of these locks. A leader that re-entered its lock could not acquire it anew.
+    pub(super) fn check_can_lead(&self, names: &[String]) -> Result<(), LockError> {
+        for name in names {
+            if scope::enclosing_hold(&self.core, &self.key(name)?).is_some() {
+                let what = format!("an enclosing call holds `{name}`, so no other caller can lead");
+                return Err(LockError::misuse(name, what));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
-            .field("store", self.store())
-            .field("prefix", &self.setup.prefix)
-            .field("defaults", &self.setup.defaults)
+            .field("store", &self.core.store)
+            .field("prefix", &self.prefix)
+            .field("defaults", &self.defaults)
             .finish_non_exhaustive()
     }
 }

@@ -2,22 +2,18 @@
 
 use std::fmt;
 use std::future::IntoFuture;
+use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use pin_project::pin_project;
-use smallvec::SmallVec;
 
 use crate::api::request::LockRequest;
 use crate::base::error::LockError;
-use crate::base::span::Span;
-use crate::hold::abort::{Failing, Loss};
-use crate::hold::body::{Frames, ScopedBody};
-use crate::hold::entry::Entry;
+use crate::hold::body::{DelayedError, EnteredBody};
+use crate::hold::entry::{Entries, Entry};
 use crate::hold::held::Held;
-use crate::hold::hold::Hold;
-use crate::hold::scope::LocksId;
+use crate::hold::scope::HeldLocks;
 
 impl LockRequest {
     /// Acquires the lock, or all the locks, as a guard.
@@ -29,10 +25,6 @@ impl LockRequest {
     ///
     /// As for [`run`](Self::run). If one of several locks is lost while the caller waits for the others, the error is
     /// [`LockError::Lost`], regardless of [`on_lost`](Self::on_lost).
-    ///
-    /// # Panics
-    ///
-    /// As for [`run`](Self::run).
     ///
     /// # Cancel safety
     ///
@@ -52,15 +44,14 @@ impl LockRequest {
     /// # }
     /// ```
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
-        let locks = self.engine.id().clone();
-        let entered = self.engine.enter(self.keys, self.terms);
-        let mut entry = match entered.await {
-            Ok(entry) => entry,
-            Err(error) => return Err(Failing::new(error).await),
-        };
-        entry.give_to_guard();
-        let held = entry.holds().iter().map(|hold| locks.held(hold)).collect();
-        Ok(LockGuard { locks, entry, held })
+        match self.engine.enter(self.keys, self.terms).await {
+            Ok(mut entry) => {
+                entry.give_to_guard();
+                let held = entry.held();
+                Ok(LockGuard { entry, held })
+            }
+            Err(error) => Err(DelayedError::new(error).await),
+        }
     }
 
     /// Acquires the lock only if it is free, regardless of [`wait`](Self::wait). Returns `None` if another call graph
@@ -73,10 +64,6 @@ impl LockRequest {
     ///
     /// As for [`run`](Self::run), but never [`LockError::Busy`]. If the store fails, or responds after the lease has
     /// expired, the error is [`LockError::Unavailable`].
-    ///
-    /// # Panics
-    ///
-    /// As for [`run`](Self::run).
     ///
     /// # Cancel safety
     ///
@@ -178,10 +165,9 @@ impl IntoFuture for LockRequest {
 #[derive(Debug)]
 #[must_use = "the lock is released immediately if the guard is not kept: write `let _guard = …`, not `let _ = …`"]
 pub struct LockGuard {
-    locks: LocksId,
     entry: Entry,
     /// The locks of the entry, in the same order.
-    held: SmallVec<[Held; 1]>,
+    held: HeldLocks,
 }
 
 impl LockGuard {
@@ -265,7 +251,10 @@ impl LockGuard {
     /// ```
     pub fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
         let span = self.entry.span().unless_elsewhere();
-        GuardScope::new(&self.locks, self.entry.holds(), span, body)
+        GuardScope {
+            body: EnteredBody::new(self.entry.frame(), span, Entries::new(), body),
+            guard: PhantomData,
+        }
     }
 
     /// Releases the lock, or all the locks, and waits for the store to confirm it, but no longer than the response
@@ -295,13 +284,14 @@ impl LockGuard {
     /// ```
     #[doc(alias = "unlock")]
     pub async fn release(self) -> Result<(), LockError> {
-        let released = match self.entry.lost() {
+        let mut holds = self.entry.holds().iter();
+        let released = match holds.find_map(|hold| hold.abort_error()) {
             Some(error) => Err(error),
             None => self.entry.exit().await,
         };
         match released {
             Ok(()) => Ok(()),
-            Err(error) => Err(Failing::new(error).await),
+            Err(error) => Err(DelayedError::new(error).await),
         }
     }
 }
@@ -309,52 +299,22 @@ impl LockGuard {
 /// A future that runs a body under a guard.
 #[pin_project]
 #[must_use = "futures do nothing unless awaited"]
-pub struct GuardScope<'a, F> {
-    holds: &'a [Arc<Hold>],
-    loss: Loss,
-    /// The body, taken out when it ends, so that it is dropped inside its scope.
+pub struct GuardScope<'a, F: Future> {
     #[pin]
-    body: Option<ScopedBody<F>>,
-    failing: Option<Failing>,
-}
-
-impl<'a, F: Future> GuardScope<'a, F> {
-    fn new(locks: &LocksId, holds: &'a [Arc<Hold>], span: Span, body: F) -> Self {
-        Self {
-            holds,
-            loss: Loss::default(),
-            body: Some(ScopedBody::new(Frames::of(locks, holds), span, body)),
-            failing: None,
-        }
-    }
+    body: EnteredBody<F>,
+    guard: PhantomData<&'a LockGuard>,
 }
 
 impl<F: Future> Future for GuardScope<'_, F> {
     type Output = Result<F::Output, LockError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        if let Some(body) = this.body.as_mut().as_pin_mut() {
-            let ended = ready!(this.loss.race(this.holds.iter(), body, cx));
-            this.body.set(None);
-            match ended {
-                Ok(output) => return Poll::Ready(Ok(output)),
-                Err(error) => *this.failing = Some(Failing::new(error)),
-            }
-        }
-        let Some(failing) = this.failing else {
-            panic!("`GuardScope` polled after completion")
-        };
-        let error = ready!(Pin::new(failing).poll(cx));
-        *this.failing = None;
-        Poll::Ready(Err(error))
+        self.project().body.poll(cx)
     }
 }
 
-impl<F> fmt::Debug for GuardScope<'_, F> {
+impl<F: Future> fmt::Debug for GuardScope<'_, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GuardScope")
-            .field("holds", &self.holds)
-            .finish_non_exhaustive()
+        f.debug_struct("GuardScope").finish_non_exhaustive()
     }
 }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project::pin_project;
@@ -10,9 +11,9 @@ use tokio::task::{self, JoinHandle};
 
 use crate::base::error::LockError;
 use crate::base::span::Span;
-use crate::hold::abort::must_abort;
-use crate::hold::body::{EnteredBody, Frames};
-use crate::hold::entry::{Entries, Entry};
+use crate::hold::body::{EnteredBody, capture_current_call};
+use crate::hold::entry::Entries;
+use crate::hold::scope::Frame;
 
 /// An extension trait that this crate adds to every [`Future`].
 ///
@@ -118,10 +119,10 @@ enum InCurrentCallState<F: Future> {
 
 impl<F: Future> InCurrentCall<F> {
     fn new(body: F) -> Self {
-        let state = match Frames::copy() {
+        let state = match capture_current_call() {
             None => InCurrentCallState::Plain(body),
-            Some((frames, members)) => {
-                let body = EnteredBody::new(frames, Span::default(), members, body);
+            Some((frame, members)) => {
+                let body = EnteredBody::new(frame, Span::default(), members, body);
                 InCurrentCallState::Entered(body)
             }
         };
@@ -146,14 +147,7 @@ impl<F: Future> Future for InCurrentCall<F> {
 
 impl<F: Future> fmt::Debug for InCurrentCall<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match &self.state {
-            InCurrentCallState::Plain(_) => "plain",
-            InCurrentCallState::Entered(body) => body.step(),
-            InCurrentCallState::Done => "done",
-        };
-        f.debug_struct("InCurrentCall")
-            .field("state", &state)
-            .finish_non_exhaustive()
+        f.debug_struct("InCurrentCall").finish_non_exhaustive()
     }
 }
 
@@ -190,7 +184,7 @@ impl<F: Future> fmt::Debug for InCurrentCall<F> {
 /// let nested = locks.clone();
 /// let body = async {
 ///     let task = async move { nested.with_lock("order:42", async { "both inside" }).await };
-/// // With `tokio::spawn`, the task would wait for its own caller until its `wait` is over.
+///     // With `tokio::spawn`, the task would wait for its own caller until its `wait` is over.
 ///     reentry::spawn(task).await
 /// };
 /// assert_eq!(locks.with_lock("order:42", body).await????, "both inside");
@@ -266,14 +260,14 @@ struct Blocking<F> {
     /// The work. It is dropped before the members, so that it has ended when a lock is released.
     work: F,
     /// The call graph of the caller. `None` if the caller runs under no lock.
-    call: Option<(Frames, Entries)>,
+    call: Option<(Arc<Frame>, Entries)>,
 }
 
 impl<F> Blocking<F> {
     fn new(work: F) -> Self {
         Self {
             work,
-            call: Frames::copy(),
+            call: capture_current_call(),
         }
     }
 
@@ -281,16 +275,15 @@ impl<F> Blocking<F> {
     where
         F: FnOnce() -> T,
     {
-        let Some((frames, members)) = self.call else {
+        let Some((frame, _members)) = self.call else {
             return Ok((self.work)());
         };
-        let lost = || must_abort(members.iter().flat_map(Entry::holds));
-        if let Some(error) = lost() {
-            frames.run(|| drop(self.work));
+        if let Some(error) = frame.abort_error() {
+            frame.run(|| drop(self.work));
             return Err(error);
         }
-        let output = frames.run(self.work);
+        let output = frame.run(self.work);
         // No caller can wait for a release here, so the rest continues in the background.
-        lost().map_or(Ok(output), Err)
+        frame.abort_error().map_or(Ok(output), Err)
     }
 }

@@ -35,10 +35,6 @@ impl LockRequest {
     /// - [`Unavailable`](LockError::Unavailable) if the store, or a proxy in front of it, rejects this process.
     /// - [`Deadlock`](LockError::Deadlock) inside a call that holds other locks.
     ///
-    /// # Panics
-    ///
-    /// As for [`Locks::with_lock`](crate::Locks::with_lock).
-    ///
     /// # Cancel safety
     ///
     /// Dropping the future releases the lock in the background, or leaves the queue.
@@ -66,12 +62,12 @@ impl LockRequest {
         let mut request = self.wait(Duration::MAX);
         request.terms.retry = None;
         if request.terms.permits.is_none() {
-            engine.check_leads(&request.keys)?;
+            engine.check_can_lead(&request.keys)?;
         }
         loop {
             let guard = match request.clone().acquire().await {
                 Ok(guard) => guard,
-                Err(error) if goes_on(&error) => continue,
+                Err(error) if waits_again(&error) => continue,
                 Err(error) => return Err(error),
             };
             let leading = until_closed(&engine, work(guard.held().clone()));
@@ -93,13 +89,13 @@ impl LockRequest {
 
 /// Whether a leader waits again after this error of an acquisition: the store did not respond for an `outage`, or
 /// replicas are unavailable.
-fn goes_on(error: &LockError) -> bool {
+fn waits_again(error: &LockError) -> bool {
     matches!(error, LockError::Unavailable { source } if !source.is_refused())
 }
 
 /// Does the work. Returns `None` if the `Locks` is closed before the work has ended.
 async fn until_closed<T>(engine: &Engine, work: impl Future<Output = T>) -> Option<T> {
-    let in_flight = engine.renewals().queues().in_flight();
+    let in_flight = engine.core.queues.in_flight();
     select! {
         biased;
         () = in_flight.until_closed() => None,

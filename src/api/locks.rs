@@ -1,18 +1,23 @@
-//! The handle that users clone.
+//! The handle that users clone, and how `#[locked]` finds it.
 
 use std::fmt;
-use std::sync::Arc;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use pin_project::pin_project;
 use smallvec::smallvec;
+use tokio::task::futures::TaskLocalFuture;
+use tokio::task_local;
 use tokio::time::Instant;
 
 use crate::api::engine::Engine;
 use crate::api::request::LockRequest;
 use crate::api::with_lock::{TryWithLock, WithLock};
-use crate::base::error::{LockError, StoreError};
-use crate::base::key::LockKey;
+use crate::base::error::LockError;
 use crate::base::options::Mode;
+use crate::store::Inspect;
 
 /// A handle to the locks of one Redis deployment.
 ///
@@ -42,18 +47,10 @@ use crate::base::options::Mode;
 /// ```
 #[derive(Clone)]
 pub struct Locks {
-    engine: Arc<Engine>,
+    pub(crate) engine: Arc<Engine>,
 }
 
 impl Locks {
-    pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        Self { engine }
-    }
-
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
     /// Runs `body` while holding the lock `key`, and then releases the lock.
     ///
     /// If an enclosing call holds the key through this `Locks`, the lock is re-entered without waiting. Otherwise the
@@ -76,7 +73,7 @@ impl Locks {
     /// - [`Unavailable`](LockError::Unavailable) if Redis did not respond for an
     ///   [`outage`](crate::LocksBuilder::outage), 5 s by default.
     /// - [`Deadlock`](LockError::Deadlock) if this call is inside a body that holds another lock, and was chosen to
-    ///   break a ring of callers that wait for each other.
+    ///   give way in a deadlock.
     /// - [`Lost`](LockError::Lost) if the lock was lost, as described above.
     /// - [`Closed`](LockError::Closed) if this `Locks` was closed.
     /// - [`Misuse`](LockError::Misuse) for a bug or a wrong setting, for example if the key is not valid, or holds
@@ -122,10 +119,6 @@ impl Locks {
     /// # Errors
     ///
     /// The errors of the body, and every [`LockError`] of `with_lock`, converted into the error type of the body.
-    ///
-    /// # Panics
-    ///
-    /// As for `with_lock`.
     ///
     /// # Cancel safety
     ///
@@ -219,8 +212,8 @@ impl Locks {
     ///
     /// A key that is named twice counts once. A lock that an enclosing call holds is re-entered. The others are
     /// acquired in an order that is the same in every process, regardless of the order of `keys`. So callers that
-    /// acquire all their locks in this way never wait for each other in a ring. Inside another lock, they may wait in a
-    /// ring. Then one of them gets [`Deadlock`](LockError::Deadlock), and the locks that it has acquired are released.
+    /// acquire all their locks in this way never deadlock. Inside another lock they may. Then one of them gets
+    /// [`Deadlock`](LockError::Deadlock), and the locks that it has acquired are released.
     ///
     /// If all the locks are free, one request acquires them, and one request releases them. Otherwise the caller waits
     /// for the locks one after the other, in that order, and keeps those that it has acquired. It does not overtake the
@@ -247,6 +240,56 @@ impl Locks {
     pub fn lock_all<K: AsRef<str>>(&self, keys: impl IntoIterator<Item = K>) -> LockRequest {
         let keys = keys.into_iter().map(|key| key.as_ref().to_owned());
         LockRequest::new(Arc::clone(&self.engine), keys.collect())
+    }
+
+    /// Makes this the `Locks` that `#[locked]` uses in the whole process, outside every [`scope`](Self::scope).
+    ///
+    /// # Errors
+    ///
+    /// [`LockError::Misuse`] if a `Locks` is already installed, which stays installed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let locks = reentry::Locks::in_memory();
+    /// assert!(locks.install().is_ok());
+    /// assert!(locks.install().is_err());
+    /// ```
+    pub fn install(&self) -> Result<(), LockError> {
+        INSTALLED
+            .set(self.clone())
+            .map_err(|_| LockError::config("a `Locks` is already installed in this process"))
+    }
+
+    /// Runs `body`. Inside it, `#[locked]` uses this `Locks`. As with every task-local, a spawned task does not inherit
+    /// it.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the body.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "macros")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// use reentry::{LockError, Locks, locked};
+    ///
+    /// #[locked("order:{id}")]
+    /// async fn ship(id: u64) -> Result<u64, LockError> {
+    ///     Ok(id)
+    /// }
+    ///
+    /// let locks = Locks::in_memory();
+    /// assert_eq!(locks.scope(ship(42)).await?, 42);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "macros"))]
+    /// # fn main() {}
+    /// ```
+    pub fn scope<F: Future>(&self, body: F) -> LocksScope<F> {
+        LocksScope(SCOPED.scope(self.clone(), body))
     }
 
     /// Returns how long a request to Redis takes now, for example for the readiness probe of a service.
@@ -277,25 +320,48 @@ impl Locks {
     pub async fn ping(&self) -> Result<Duration, LockError> {
         let key = self.engine.open_key(PING)?;
         let sent = Instant::now();
-        let asked = self.engine.look(&key).await;
-        match asked {
-            Ok(_) => Ok(sent.elapsed()),
-            Err(error) => Err(LockError::of_store(None, error)),
-        }
+        let asked = self.engine.core.store.ask(Inspect::of(&key)).await;
+        asked.map_err(|error| LockError::of_store(None, error))?;
+        Ok(sent.elapsed())
     }
 }
 
 /// The key whose lock [`Locks::ping`] reads. It does not matter whether there is one.
 const PING: &str = "ping";
 
-/// Returns the error of a request for `key`.
-pub(super) fn on(key: &LockKey) -> impl FnOnce(StoreError) -> LockError {
-    let key = Some(key.name().to_owned());
-    move |source| LockError::of_store(key, source)
+static INSTALLED: OnceLock<Locks> = OnceLock::new();
+
+task_local! {
+    static SCOPED: Locks;
+}
+
+/// Returns the `Locks` that `#[locked]` finds by itself: the one in scope, or else the installed one.
+pub(super) fn found() -> Option<Locks> {
+    let scoped = SCOPED.try_with(Locks::clone).ok();
+    scoped.or_else(|| INSTALLED.get().cloned())
 }
 
 impl fmt::Debug for Locks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.engine.fmt(f)
+    }
+}
+
+/// A future that runs a body with a [`Locks`] in scope.
+#[pin_project]
+#[must_use = "futures do nothing unless awaited"]
+pub struct LocksScope<F>(#[pin] TaskLocalFuture<Locks, F>);
+
+impl<F: Future> Future for LocksScope<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        self.project().0.poll(cx)
+    }
+}
+
+impl<F> fmt::Debug for LocksScope<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocksScope").finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! A request for one acquisition, with its own options.
+//! A request for one acquisition, and its options.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use crate::api::with_lock::{TryWithLock, WithLock};
 use crate::base::error::LockError;
 use crate::base::key::Keys;
 use crate::base::options::{LockOptions, Retry, WaitLimit};
+use crate::base::options::{Mode, OnLost};
 
 /// A request for a lock, for a permit, or for several locks together, with its own options.
 /// [`Locks::lock`](crate::Locks::lock), [`semaphore`](crate::Locks::semaphore) and
@@ -40,12 +41,61 @@ pub struct LockRequest {
 
 impl LockRequest {
     pub(crate) fn new(engine: Arc<Engine>, keys: Keys) -> Self {
-        let terms = engine.defaults();
+        let terms = engine.defaults;
         Self {
             engine,
             keys,
             terms,
         }
+    }
+
+    /// Sets how long others wait if this process crashes (default 30 s, from 20 ms to 100 years). While it is alive, the
+    /// lease is renewed every third of that time, so it is also how long an outage the lock survives: two thirds of it.
+    ///
+    /// The TTL must be more than twice the response time of the store. A shorter lease expires before its renewal is
+    /// confirmed, and the lock is lost.
+    ///
+    /// On a re-entry, the TTL may lengthen the lease of the hold, but never shortens it. The re-entry does not wait for
+    /// the longer lease.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let guard = locks.lock("order:42").ttl(Duration::from_secs(5)).await?;
+    /// assert!(guard.held().remaining() <= Duration::from_secs(5));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        (self.terms.ttl, self.terms.own_ttl) = (ttl, Some(ttl));
+        self
+    }
+
+    /// Sets how long to wait for the lock (default 60 s). Zero is the same as [`no_wait`](Self::no_wait).
+    /// [`Duration::MAX`] is no limit.
+    ///
+    /// A re-entry never waits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let _elsewhere = locks.lock("order:42").await?;
+    /// let late = locks.lock("order:42").wait(Duration::from_secs(5)).await;
+    /// assert!(matches!(late, Err(reentry::LockError::Busy { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.terms.wait = wait.into();
+        self
     }
 
     /// Makes one attempt, and none at all if other callers in this process already wait. If the lock cannot be acquired
@@ -94,6 +144,29 @@ impl LockRequest {
         self
     }
 
+    /// Limits how long the lock may be held, counted from its acquisition (default: no limit). After that, it counts as
+    /// lost. If `max_hold` equals the TTL, the lease is never renewed.
+    ///
+    /// `max_hold` is at least a third of the TTL. The value of the outermost acquisition applies.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let body = tokio::time::sleep(Duration::from_secs(3600));
+    /// let request = locks.lock("order:42").max_hold(Duration::from_secs(60));
+    /// assert!(request.run(body).await.unwrap_err().is_lost());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_hold(mut self, max_hold: Duration) -> Self {
+        self.terms.max_hold = Some(max_hold);
+        self
+    }
+
     /// Sets the minimum time for which the lock is held, counted from its acquisition (default: no minimum).
     ///
     /// If its holder leaves earlier, in whatever way, the lock stays held until then, and the next waiter enters as soon as
@@ -131,16 +204,70 @@ impl LockRequest {
         self
     }
 
+    /// Sets what happens to the body when the lock is lost (default: the body is dropped). The value of the outermost
+    /// acquisition applies.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::OnLost;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let request = locks.lock("order:42").max_hold(Duration::from_secs(60));
+    /// let lost = request
+    ///     .on_lost(OnLost::KeepRunning)
+    ///     .run(async {
+    ///         let held = reentry::held("order:42")?;
+    ///         tokio::time::sleep(Duration::from_secs(90)).await;
+    ///         Some(held.is_lost())
+    ///     })
+    ///     .await?;
+    /// assert_eq!(lost, Some(true));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn on_lost(mut self, on_lost: OnLost) -> Self {
+        self.terms.on_lost = on_lost;
+        self
+    }
+
+    /// Shares the lock with other readers, as a reader (default: the lock is held exclusively).
+    ///
+    /// Any number of call graphs hold a shared lock together, each with its own lease. No call graph holds it
+    /// exclusively meanwhile. A reader waits behind a writer that arrived earlier. Inside an enclosing call that holds
+    /// the key exclusively, the lock is re-entered, and stays exclusive.
+    ///
+    /// Readers have the token of the lock that they entered. It is greater than the token of every earlier writer. Two
+    /// equal tokens mean that no writer held the lock in between.
+    ///
+    /// Several keys are shared one after the other, in their order. Each key costs the two requests of a single reader.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let locks = reentry::Locks::in_memory();
+    /// let one = locks.lock("report:2026").read().await?;
+    /// let both = locks.lock_all(["report:2025", "report:2026"]).read().no_wait().await?;
+    /// assert!(locks.lock("report:2026").no_wait().await.unwrap_err().is_busy());
+    /// # drop((one, both));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read(mut self) -> Self {
+        self.terms.mode = Mode::Shared;
+        self
+    }
+
     /// Runs `body` under the lock, or under all the locks. See [`Locks::with_lock`](crate::Locks::with_lock) and
     /// [`Locks::lock_all`](crate::Locks::lock_all).
     ///
     /// # Errors
     ///
     /// Every [`LockError`].
-    ///
-    /// # Panics
-    ///
-    /// As for [`Locks::with_lock`](crate::Locks::with_lock).
     ///
     /// # Cancel safety
     ///
@@ -168,10 +295,6 @@ impl LockRequest {
     /// The errors of the body, and every [`LockError`] of [`run`](Self::run), converted into the error type of the
     /// body.
     ///
-    /// # Panics
-    ///
-    /// As for [`run`](Self::run).
-    ///
     /// # Cancel safety
     ///
     /// As for [`Locks::with_lock`](crate::Locks::with_lock).
@@ -196,6 +319,6 @@ impl LockRequest {
         F: Future<Output = Result<T, E>>,
         E: From<LockError>,
     {
-        TryWithLock::new(self.run(body))
+        TryWithLock(self.run(body))
     }
 }

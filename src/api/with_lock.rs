@@ -11,7 +11,7 @@ use crate::api::engine::Engine;
 use crate::base::error::LockError;
 use crate::base::key::Keys;
 use crate::base::options::LockOptions;
-use crate::hold::body::{EnteredBody, Frames};
+use crate::hold::body::EnteredBody;
 use crate::hold::entry::{Entries, Entry};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -67,15 +67,11 @@ impl<F: Future> Future for WithLock<F> {
                 StateProjection::Acquiring { entering, body } => {
                     let entered = ready!(entering.as_mut().poll(cx));
                     match body.take() {
-                        Some(body) => state.as_mut().run(engine, entered, body),
+                        Some(body) => state.as_mut().run(entered, body),
                         None => state.set(WithLockState::Done),
                     }
                 }
-                StateProjection::Entered(body) => {
-                    let output = ready!(body.poll(cx));
-                    state.set(WithLockState::Done);
-                    return Poll::Ready(output);
-                }
+                StateProjection::Entered(body) => return body.poll(cx),
                 StateProjection::Done => panic!("`WithLock` polled after completion"),
             }
         }
@@ -94,11 +90,11 @@ impl<F: Future> WithLockState<F> {
     }
 
     // A function, because each state that is created takes space on the stack, and bodies are nested.
-    fn run(mut self: Pin<&mut Self>, engine: &Engine, entered: Result<Entry, LockError>, body: F) {
+    fn run(mut self: Pin<&mut Self>, entered: Result<Entry, LockError>, body: F) {
         self.set(Self::Entered(match entered {
             Ok(entry) => {
-                let frames = Frames::of(engine.id(), entry.holds());
-                EnteredBody::new(frames, entry.span(), Entries::from_buf([entry]), body)
+                let (frame, span) = (entry.frame(), entry.span());
+                EnteredBody::new(frame, span, Entries::from_buf([entry]), body)
             }
             Err(error) => EnteredBody::failed(error),
         }));
@@ -107,28 +103,14 @@ impl<F: Future> WithLockState<F> {
 
 impl<F: Future> fmt::Debug for WithLock<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let state = match &self.state {
-            WithLockState::Idle { .. } => "idle",
-            WithLockState::Acquiring { .. } => "acquiring",
-            WithLockState::Entered(body) => body.step(),
-            WithLockState::Done => "done",
-        };
-        f.debug_struct("WithLock")
-            .field("state", &state)
-            .finish_non_exhaustive()
+        f.debug_struct("WithLock").finish_non_exhaustive()
     }
 }
 
 /// A [`WithLock`] whose body returns a `Result`. A [`LockError`] is converted into the error type of the body.
 #[pin_project]
 #[must_use = "futures do nothing unless awaited"]
-pub struct TryWithLock<F: Future>(#[pin] WithLock<F>);
-
-impl<F: Future> TryWithLock<F> {
-    pub(crate) fn new(inner: WithLock<F>) -> Self {
-        Self(inner)
-    }
-}
+pub struct TryWithLock<F: Future>(#[pin] pub(super) WithLock<F>);
 
 impl<F, T, E> Future for TryWithLock<F>
 where

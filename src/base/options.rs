@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::error::LockError;
-use crate::base::time::Grace;
+use crate::base::time::{Grace, RENEWALS_PER_TTL};
 
 /// The options of the queues of one `Locks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +48,7 @@ impl QueueOptions {
 
     /// The heartbeat of a waiter with this TTL.
     pub(crate) fn heartbeat(self, ttl: Duration) -> Duration {
-        self.heartbeat.min(ttl / 3)
+        self.heartbeat.min(ttl / RENEWALS_PER_TTL)
     }
 }
 

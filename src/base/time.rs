@@ -31,6 +31,13 @@ impl StoreTime {
     }
 }
 
+/// A renewal is due after this part of the TTL, so that two more fit into the lease if it fails.
+pub(crate) const RENEWALS_PER_TTL: u32 = 3;
+
+/// A lease that is shorter than its TTL, after a hand-off, is renewed after this part of it. A short section ends before
+/// that.
+pub(crate) const RENEWALS_PER_SHORT_LEASE: u32 = 4;
+
 /// The minimum margin. The margin of a longer lease is 1 % of it.
 const MIN_MARGIN: Duration = Duration::from_millis(5);
 
@@ -78,14 +85,13 @@ pub(crate) struct LeaseTimes {
 }
 
 impl LeaseTimes {
-    /// A lease that counts from `sent`. A renewal is due after a third of the TTL. After a hand-off the lease is
-    /// shorter than the TTL, and a renewal is due after a quarter of it. A short section ends before that.
+    /// A lease of this length that counts from `sent`.
     #[inline]
     pub(crate) fn new(sent: Instant, length: Duration, ttl: Duration, grace: Grace) -> Self {
         let pause = if length < ttl {
-            length.saturating_sub(grace.duration()) / 4
+            length.saturating_sub(grace.duration()) / RENEWALS_PER_SHORT_LEASE
         } else {
-            ttl / 3
+            ttl / RENEWALS_PER_TTL
         };
         Self {
             ttl,

@@ -1,113 +1,96 @@
 //! A body that runs under locks. It is polled inside their chain, is dropped when one of them is lost, and leaves them at
-//! its end.
+//! its end. The error of a caller whose body must end takes its time.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project::{pin_project, pinned_drop};
+use smallvec::SmallVec;
 use tokio::task::futures::TaskLocalFuture;
 
 use crate::base::error::LockError;
 use crate::base::span::Span;
-use crate::hold::abort::{Failing, Loss};
 use crate::hold::depth::EntryKind;
 use crate::hold::entry::{Entries, Entry};
 use crate::hold::exit::Exit;
 use crate::hold::hold::Hold;
-use crate::hold::scope::{CHAIN, Frame, LocksId, frames};
+use crate::hold::scope::{self, CHAIN, Frame, HeldLocks};
 
-/// The frames that a body adds to the chain around its poll.
-#[derive(Debug)]
-pub(crate) struct Frames {
-    innermost: Arc<Frame>,
-    outermost: Arc<Frame>,
-}
-
-impl Frames {
-    /// The frame of one acquisition.
-    pub(crate) fn of(locks: &LocksId, holds: &[Arc<Hold>]) -> Self {
-        let frame = Frame::new(locks, holds);
-        Self {
-            innermost: Arc::clone(&frame),
-            outermost: frame,
-        }
-    }
-
-    /// The frames around the caller for work that leaves its task, and a member in each of their holds. `None` if the
-    /// caller holds nothing. Each frame is a copy, because the frames of the task that the work leaves stay where they
-    /// are.
-    pub(crate) fn copy() -> Option<(Self, Entries)> {
-        let (mut members, mut around) = (Entries::new(), Vec::new());
-        for frame in frames() {
-            let Some(renewals) = frame.renewals() else {
+/// The frame for work that leaves its task, with the locks that its caller runs under, and a member in each of their
+/// holds, beginning with the outermost. `None` if the caller holds nothing. It is a frame of its own, because the frames
+/// of the task that the work leaves stay where they are.
+pub(crate) fn capture_current_call() -> Option<(Arc<Frame>, Entries)> {
+    let (mut members, mut locks) = (Entries::new(), HeldLocks::new());
+    for frame in scope::frames() {
+        let mut at = 0;
+        for held in frame.locks() {
+            // An inner frame may have the same hold.
+            let is_known = locks.iter().any(|it| Arc::ptr_eq(&it.hold, &held.hold));
+            let Some(core) = held.core.upgrade().filter(|_| !is_known) else {
                 continue;
             };
-            let mut member = Entry::new(&renewals, EntryKind::Member);
-            for hold in frame.holds() {
-                // An inner entry of this hold may already have a member.
-                let mut known = members.iter().flat_map(Entry::holds);
-                if !known.any(|known| Arc::ptr_eq(known, hold)) {
-                    member.reenter(hold, None);
-                }
-            }
+            let mut member = Entry::new(&core, EntryKind::Member);
+            member.reenter(&held.hold, None);
             if !member.holds().is_empty() {
-                members.insert(0, member);
-                around.push(frame);
+                members.insert(at, member);
+                locks.push(held.clone());
+                at += 1;
             }
         }
-        let outermost = around.pop()?.copy(None);
-        let inside = |outer, frame: &Arc<Frame>| frame.copy(Some(outer));
-        let innermost = around.iter().rev().fold(Arc::clone(&outermost), inside);
-        let frames = Self {
-            innermost,
-            outermost,
-        };
-        Some((frames, members))
     }
-
-    fn place_here(&self) {
-        self.innermost.place_here(&self.outermost);
-    }
-
-    /// Runs `work` inside the frames.
-    pub(crate) fn run<T>(&self, work: impl FnOnce() -> T) -> T {
-        self.place_here();
-        CHAIN.sync_scope(Arc::clone(&self.innermost), work)
-    }
+    (!members.is_empty()).then(|| (Frame::new(locks), members))
 }
 
-/// A body inside its frames, and inside a span.
+/// A body inside its frame, and inside a span. It ends with the loss of a lock whose loss ends it.
 #[pin_project(PinnedDrop)]
 pub(crate) struct ScopedBody<F> {
-    frames: Frames,
+    frame: Arc<Frame>,
     span: Span,
     /// The body, taken out on drop if it must be dropped inside the span.
     #[pin]
     body: Option<TaskLocalFuture<Arc<Frame>, F>>,
+    /// Wakes the task when a lock is lost. The futures are created at the first wait, because most short bodies need none.
+    losses: Option<SmallVec<[LossFuture; 1]>>,
 }
 
-impl<F: Future> ScopedBody<F> {
-    pub(crate) fn new(frames: Frames, span: Span, body: F) -> Self {
-        let body = CHAIN.scope(Arc::clone(&frames.innermost), body);
-        Self {
-            frames,
-            span,
-            body: Some(body),
-        }
-    }
+type LossFuture = Pin<Box<dyn Future<Output = LockError> + Send>>;
+
+/// The losses that end a body in this frame.
+fn losses(frame: &Frame) -> SmallVec<[LossFuture; 1]> {
+    let holds = frame.locks().iter().map(|held| &held.hold);
+    let aborts = holds.filter(|hold| hold.aborts_on_loss());
+    let loss = |hold: &Arc<Hold>| -> LossFuture {
+        let hold = Arc::clone(hold);
+        Box::pin(async move { hold.until_lost_error().await })
+    };
+    aborts.map(loss).collect()
 }
 
+/// An error is the loss that ends the body.
+///
+/// The deadline is checked before the body continues, because after a pause of the process the signal of a watchdog would
+/// come too late. It is also checked after the body has finished, because a result counts only if it came before the
+/// deadline.
 impl<F: Future> Future for ScopedBody<F> {
-    type Output = F::Output;
+    type Output = Result<F::Output, LockError>;
 
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        this.frames.place_here();
+        if let Some(error) = this.frame.abort_error() {
+            return Poll::Ready(Err(error));
+        }
+        this.frame.begin_poll();
         let Some(body) = this.body.as_pin_mut() else {
             return Poll::Pending;
         };
-        this.span.in_scope(|| body.poll(cx))
+        if let Poll::Ready(output) = this.span.in_scope(|| body.poll(cx)) {
+            return Poll::Ready(this.frame.abort_error().map_or(Ok(output), Err));
+        }
+        let losses = this.losses.get_or_insert_with(|| losses(this.frame));
+        let mut lost = losses.iter_mut().map(|lost| lost.as_mut().poll(cx));
+        let lost = lost.find(Poll::is_ready).unwrap_or(Poll::Pending);
+        lost.map(Err)
     }
 }
 
@@ -116,14 +99,14 @@ impl<F: Future> Future for ScopedBody<F> {
 impl<F> PinnedDrop for ScopedBody<F> {
     fn drop(self: Pin<&mut Self>) {
         let mut this = self.project();
-        this.frames.place_here();
+        this.frame.begin_poll();
         if this.span.is_open() {
             this.span.in_scope(|| this.body.set(None));
         }
     }
 }
 
-/// A body with the entries that it runs under, and then the exit from them.
+/// A body with the entries that it leaves at its end, and then the exit from them.
 #[pin_project(project = EnteredBodyProjection, project_replace = ReplacedBody)]
 pub(crate) enum EnteredBody<F: Future> {
     Running {
@@ -131,7 +114,6 @@ pub(crate) enum EnteredBody<F: Future> {
         #[pin]
         body: ScopedBody<F>,
         entries: Entries,
-        loss: Loss,
     },
     /// The body has ended, and the releases of the holds that end with it are being written.
     Leaving {
@@ -139,32 +121,28 @@ pub(crate) enum EnteredBody<F: Future> {
         output: Option<F::Output>,
     },
     /// The future ends with an error.
-    Failing(Failing),
+    Failing(DelayedError),
+    /// The output was returned.
     Done,
 }
 
 impl<F: Future> EnteredBody<F> {
-    pub(crate) fn new(frames: Frames, span: Span, entries: Entries, body: F) -> Self {
+    pub(crate) fn new(frame: Arc<Frame>, span: Span, entries: Entries, body: F) -> Self {
+        let body = CHAIN.scope(Arc::clone(&frame), body);
         Self::Running {
-            body: ScopedBody::new(frames, span, body),
+            body: ScopedBody {
+                frame,
+                span,
+                body: Some(body),
+                losses: None,
+            },
             entries,
-            loss: Loss::default(),
         }
     }
 
     /// An acquisition that has failed, so that there is no body.
     pub(crate) fn failed(error: LockError) -> Self {
-        Self::Failing(Failing::new(error))
-    }
-
-    /// The name of the step, for `Debug`.
-    pub(crate) fn step(&self) -> &'static str {
-        match self {
-            Self::Running { .. } => "running",
-            Self::Leaving { .. } => "leaving",
-            Self::Failing(_) => "failing",
-            Self::Done => "done",
-        }
+        Self::Failing(DelayedError::new(error))
     }
 
     /// Drops the body inside its scope, and only then leaves the holds.
@@ -189,31 +167,63 @@ impl<F: Future> Future for EnteredBody<F> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             match self.as_mut().project() {
-                EnteredBodyProjection::Running {
-                    body,
-                    entries,
-                    loss,
-                } => {
-                    let holds = entries.iter().flat_map(Entry::holds);
-                    match ready!(loss.race(holds, body, cx)) {
-                        Ok(output) => self.as_mut().leave(output),
-                        // Drops the body. The releases then continue in the background. So the caller receives the
-                        // error immediately, even if the store does not respond.
-                        Err(error) => self.as_mut().fail(error),
-                    }
-                }
+                EnteredBodyProjection::Running { body, .. } => match ready!(body.poll(cx)) {
+                    Ok(output) => self.as_mut().leave(output),
+                    // Drops the body. The releases then continue in the background. So the caller receives the error
+                    // immediately, even if the store does not respond.
+                    Err(error) => self.as_mut().fail(error),
+                },
                 EnteredBodyProjection::Leaving { exit, output } => {
                     // Whatever becomes of the release, it came after the body (P13).
                     let _ = ready!(Pin::new(exit).poll(cx));
-                    return output
-                        .take()
-                        .map_or(Poll::Pending, |output| Poll::Ready(Ok(output)));
+                    let output = output.take();
+                    self.set(Self::Done);
+                    return output.map_or(Poll::Pending, |output| Poll::Ready(Ok(output)));
                 }
-                EnteredBodyProjection::Failing(failing) => {
-                    return Pin::new(failing).poll(cx).map(Err);
+                EnteredBodyProjection::Failing(error) => {
+                    let error = ready!(Pin::new(error).poll(cx));
+                    self.set(Self::Done);
+                    return Poll::Ready(Err(error));
                 }
-                EnteredBodyProjection::Done => return Poll::Pending,
+                EnteredBodyProjection::Done => panic!("a body under locks polled after completion"),
             }
         }
+    }
+}
+
+/// An error on its way to the caller. If a loss must end a body around the caller, that body is dropped first, and the
+/// caller makes no further step.
+///
+/// A level checks for its loss after its body was polled, so this future waits for that. Code in between may poll this
+/// future again before, or block its thread until it completes. So it completes after a limited number of polls.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless awaited"]
+pub(crate) struct DelayedError {
+    error: Option<LockError>,
+    polls: u8,
+}
+
+/// A set of futures polls a future that wakes itself twice before it returns, and each nested set multiplies that.
+const MAX_DELAYING_POLLS: u8 = 16;
+
+impl DelayedError {
+    pub(crate) fn new(error: LockError) -> Self {
+        Self {
+            error: Some(error),
+            polls: 0,
+        }
+    }
+}
+
+impl Future for DelayedError {
+    type Output = LockError;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LockError> {
+        if self.polls < MAX_DELAYING_POLLS && scope::must_abort() {
+            self.polls += 1;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.error.take().map_or(Poll::Pending, Poll::Ready)
     }
 }

@@ -9,43 +9,58 @@
 //! An acquisition that nothing encloses does not take part. An enclosed one arms one timer after its first request is
 //! answered and it has to wait. The search begins a quarter of a heartbeat after the acquisition began.
 
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
+use std::time::Duration;
 
 use tokio::select;
+use tokio::time::Instant;
 
-use crate::base::error::LockError;
-use crate::base::timer::{after, sleep_until};
+use self::directory::STEPS_PER_HEARTBEAT;
+use self::publisher::Publisher;
+use self::walk::{Cycle, SecondWalk, Verdict, Walk, WalkResult, WalkStep};
+use crate::base::error::{Blocked, LockError, StoreError};
+use crate::base::events;
+use crate::base::key::LockKey;
+use crate::base::timer::{after, sleep, sleep_until};
+use crate::store::ClaimVictim;
+use crate::store::verbs::description::Processes;
 
-mod search;
-mod searches;
-mod waiting;
+pub(super) mod directory;
+mod publisher;
 mod walk;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::searches::Searches;
-pub(crate) use self::waiting::Waiting;
+pub(crate) use self::publisher::NestedWait;
+
+/// The number of repetitions of a second walk while some wait of the cycle was not published again.
+const SECOND_WALK_ATTEMPTS: u32 = 6;
+
+/// The time for which the error waits for the descriptions of the processes.
+const DESCRIBED_WITHIN: Duration = Duration::from_millis(100);
 
 /// Waits for a lock, unless that is a deadlock and this wait is chosen to give way.
 ///
 /// Dropping it removes what was published, in the background.
 pub(crate) async fn unless_deadlock<T>(
     mut acquiring: Pin<&mut impl Future<Output = Result<T, LockError>>>,
-    waiting: Waiting<'_>,
+    wait: NestedWait<'_>,
 ) -> Result<T, LockError> {
     // It is certain to be polled when its first request is answered, so no timer is needed until then.
+    let queues = &wait.core.queues;
     let first = poll_fn(|cx| match acquiring.as_mut().poll(cx) {
         Poll::Ready(acquired) => Poll::Ready(Some(acquired)),
-        Poll::Pending if waiting.queues.is_alone_at(waiting.key, waiting.hold) => Poll::Pending,
+        Poll::Pending if queues.is_alone_at(wait.key, wait.hold) => Poll::Pending,
         Poll::Pending => Poll::Ready(None),
     });
     if let Some(acquired) = first.await {
         return acquired;
     }
-    let patience = after(waiting.since, waiting.heartbeat / 4);
+    // Most waits end before they need a search.
+    let patience = after(wait.since, wait.heartbeat / STEPS_PER_HEARTBEAT);
     select! {
         biased;
         acquired = &mut acquiring => return acquired,
@@ -54,6 +69,145 @@ pub(crate) async fn unless_deadlock<T>(
     select! {
         biased;
         acquired = acquiring => acquired,
-        error = Box::pin(waiting.search()) => Err(error),
+        error = Box::pin(wait.search()) => Err(error),
     }
+}
+
+/// The result of both walks of a wait.
+enum SearchResult {
+    /// This wait must give way.
+    Victim(Cycle),
+    /// There was a cycle. A part of it has gone, or is about to go. Other cycles that include this wait were not
+    /// searched for.
+    Changed,
+    Nothing,
+}
+
+impl NestedWait<'_> {
+    /// Resolves if the wait is part of a deadlock and must give way, and never otherwise.
+    async fn search(self) -> LockError {
+        let mut publisher = Publisher::new(&self);
+        // This comes before the first walk: of the waits that wait for each other, the last one sees all others.
+        publisher.publish_first().await;
+        select! {
+            biased;
+            error = self.walk_until_victim() => error,
+            never = publisher.keep_published() => match never {},
+        }
+    }
+
+    /// Walks immediately, and then two, four, eight … heartbeats after the wait began. After a walk that has seen a
+    /// cycle, it walks again soon.
+    async fn walk_until_victim(&self) -> LockError {
+        let (heartbeat, since) = (self.heartbeat, self.since);
+        let mut due = 2 * heartbeat;
+        loop {
+            let walked = self.walk().await;
+            let now = Instant::now();
+            let next = match walked {
+                Ok(SearchResult::Victim(cycle)) => return self.give_way(&cycle).await,
+                Ok(SearchResult::Nothing) => {
+                    while after(since, due) <= now {
+                        due = due.saturating_mul(2);
+                    }
+                    after(since, due)
+                }
+                // The wait stays published, so that other waits of a cycle may find it.
+                Err(error) if self.report_failure(&error) => pending().await,
+                Ok(SearchResult::Changed) | Err(_) => after(now, heartbeat / STEPS_PER_HEARTBEAT),
+            };
+            sleep_until(next).await;
+        }
+    }
+
+    async fn walk(&self) -> Result<SearchResult, StoreError> {
+        let (store, directory) = (&self.core.store, &self.core.waits);
+        let generation = store.generation();
+        let Some(record) = self.record() else {
+            return Ok(SearchResult::Nothing);
+        };
+        // The first walk finds a cycle that may never have existed as a whole.
+        let mut walk = Walk::new(record);
+        let cycle = loop {
+            match walk.step() {
+                WalkStep::Ask(lookup) => walk.receive(directory.lookup(&lookup).await?),
+                WalkStep::Done(WalkResult::Pause) => sleep(directory.pause(self.heartbeat)).await,
+                WalkStep::Done(WalkResult::Nothing) => return Ok(SearchResult::Nothing),
+                WalkStep::Done(WalkResult::Cycle(cycle)) => break cycle,
+            }
+        };
+        let ended = Instant::now();
+        // The second walk finds out whether it did. By then, each of its waits was published again.
+        let heartbeat = cycle.longest_heartbeat(self.heartbeat);
+        let step = heartbeat / STEPS_PER_HEARTBEAT;
+        let mut next = after(ended, heartbeat - step);
+        for _ in 0..SECOND_WALK_ATTEMPTS {
+            sleep_until(next).await;
+            next = after(Instant::now(), step);
+            match self.second_walk(&cycle, ended).await? {
+                Verdict::Deadlock if store.generation() == generation => {
+                    return Ok(match self.claim(&cycle, heartbeat).await? {
+                        true => SearchResult::Victim(cycle),
+                        false => SearchResult::Changed,
+                    });
+                }
+                Verdict::Unsure => {}
+                // Times of two servers cannot be compared.
+                Verdict::Deadlock | Verdict::Gone => break,
+            }
+        }
+        Ok(SearchResult::Changed)
+    }
+
+    async fn second_walk(&self, cycle: &Cycle, ended: Instant) -> Result<Verdict, StoreError> {
+        let mut walk = SecondWalk::new(cycle, ended);
+        let verdict = loop {
+            match walk.step() {
+                WalkStep::Ask(lookup) => walk.receive(&self.core.waits.lookup(&lookup).await?),
+                WalkStep::Done(verdict) => break verdict,
+            }
+        };
+        // The hold that closes the cycle may have ended, or may no longer enclose this wait.
+        let record = self.record();
+        let is_enclosed = record.is_some_and(|it| it.enclosed_by(cycle.closes).is_some());
+        Ok(if is_enclosed { verdict } else { Verdict::Gone })
+    }
+
+    /// Returns whether this wait is the one of the cycle that gives way.
+    async fn claim(&self, cycle: &Cycle, heartbeat: Duration) -> Result<bool, StoreError> {
+        let victim = self.hold;
+        let claimed = self.core.store.ask(ClaimVictim {
+            victim,
+            others: cycle.waits().filter(|wait| *wait != victim).collect(),
+            life: 4 * heartbeat,
+        });
+        claimed.await
+    }
+
+    /// Gives way as the victim: its locks go to the waiters behind them, and not to itself when it tries again.
+    async fn give_way(&self, cycle: &Cycle) -> LockError {
+        let owners = cycle.blocked().map(|(wait, _)| wait.id.owner().process());
+        let processes = self.core.store.processes(owners, DESCRIBED_WITHIN).await;
+        for hold in self.enclosing() {
+            hold.state.lock().gives_way = true;
+        }
+        let cycle = blocked(cycle, self.key, &processes);
+        let key = self.key.name().to_owned();
+        let error = LockError::Deadlock { key, cycle };
+        events::deadlock(self.key, self.hold, &error);
+        error
+    }
+}
+
+/// The cycle as its victim reports it. Keys of other prefixes are given in full.
+fn blocked(cycle: &Cycle, key: &LockKey, processes: &Processes) -> Vec<Blocked> {
+    let prefix = key.as_str().strip_suffix(key.name()).unwrap_or_default();
+    let name = |key: &str| key.strip_prefix(prefix).unwrap_or(key).to_owned();
+    let blocked = cycle.blocked().map(|(wait, holds)| Blocked {
+        owner: wait.id.owner().to_string(),
+        process: processes.get(wait.id.owner().process()).cloned(),
+        holds: name(holds),
+        waits_for: name(&wait.key),
+    });
+    blocked.collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::queue::StoredDepth;
 
-/// The depth of one hold. The wanted depth is authoritative, and the depth in the store follows.
+/// The depth of one hold. It is authoritative here, and the depth in the store follows.
 #[derive(Debug)]
 pub(crate) struct Depth {
     calls: u32,
@@ -11,7 +11,7 @@ pub(crate) struct Depth {
     /// The depth is `None` while a change is in flight or its outcome is unknown.
     pub(super) stored: StoredDepth,
     /// Whether a task updates the store.
-    pub(super) has_task: bool,
+    pub(super) has_mirror: bool,
 }
 
 /// What an entry of a hold belongs to.
@@ -33,12 +33,12 @@ impl Depth {
             guards: 0,
             members: 0,
             stored,
-            has_task: false,
+            has_mirror: false,
         }
     }
 
-    /// The wanted depth; 0 after the hold has ended. It is 1 while only members are left.
-    pub(super) fn wanted(&self) -> u32 {
+    /// The depth that the store must have; 0 after the hold has ended. It is 1 while only members are left.
+    pub(super) fn target(&self) -> u32 {
         (self.calls + self.guards).max(self.members.min(1))
     }
 
@@ -62,17 +62,17 @@ impl Depth {
 
     /// Adds an entry. Returns false if the hold has ended: then it cannot be entered.
     pub(super) fn enter(&mut self, kind: EntryKind) -> bool {
-        let is_held = self.wanted() > 0;
+        let is_held = self.target() > 0;
         *self.count(kind) += u32::from(is_held);
         is_held
     }
 
     /// Removes an entry. Returns whether the hold has ended with it, and not before, because it was given up.
     pub(super) fn leave(&mut self, kind: EntryKind) -> bool {
-        let was_held = self.wanted() > 0;
+        let was_held = self.target() > 0;
         let count = self.count(kind);
         *count = count.saturating_sub(1);
-        was_held && self.wanted() == 0
+        was_held && self.target() == 0
     }
 
     /// Makes the entry of a call that of a guard.

@@ -1,4 +1,4 @@
-//! The task that updates the store to the wanted depth of a hold. No caller waits for it.
+//! The task that updates the store to the depth of a hold. No caller waits for it.
 
 use std::sync::Arc;
 
@@ -10,36 +10,32 @@ use crate::base::backoff::Backoff;
 use crate::base::error::LostReason;
 use crate::base::events;
 use crate::base::timer::sleep;
+use crate::hold::core::Core;
 use crate::hold::hold::{Hold, HoldState};
-use crate::hold::renewals::RenewalSchedule;
 use crate::queue::LocalQueues;
 use crate::store::{DepthChange, Presence, SetDepth};
 
 /// Updates the store before this function returns, unless the response must be awaited: then a task continues.
-pub(super) fn mirror_now(hold: &Arc<Hold>, renewals: &RenewalSchedule) {
-    if let Some(mirror) = DepthMirror::of(hold, renewals) {
+pub(super) fn mirror_now(hold: &Arc<Hold>, core: &Core) {
+    if let Some(mirror) = DepthMirror::of(hold, core) {
         // The first change is sent when it is first polled.
         let mut run = Box::pin(mirror.run());
         if (&mut run).now_or_never().is_none() {
-            spawn(hold, renewals, run);
+            spawn(hold, core, run);
         }
     }
 }
 
 /// Updates the store in a task. An entry may be dropped where no timer can be armed, so nothing is polled here.
-pub(super) fn mirror_later(hold: &Arc<Hold>, renewals: &RenewalSchedule) {
-    if let Some(mirror) = DepthMirror::of(hold, renewals) {
-        spawn(hold, renewals, mirror.run());
+pub(super) fn mirror_later(hold: &Arc<Hold>, core: &Core) {
+    if let Some(mirror) = DepthMirror::of(hold, core) {
+        spawn(hold, core, mirror.run());
     }
 }
 
 /// Without a runtime, the work is dropped, and the next entry or exit begins it again.
-fn spawn(
-    hold: &Arc<Hold>,
-    renewals: &RenewalSchedule,
-    work: impl Future<Output = ()> + Send + 'static,
-) {
-    let runtime = renewals.runtime(hold);
+fn spawn(hold: &Arc<Hold>, core: &Core, work: impl Future<Output = ()> + Send + 'static) {
+    let runtime = core.runtime_of(hold);
     if let Some(runtime) = runtime.or_else(|| Handle::try_current().ok()) {
         drop(runtime.spawn(work));
     }
@@ -53,16 +49,16 @@ struct DepthMirror {
 }
 
 impl DepthMirror {
-    /// `None` if the store has the wanted depth, or another one is updating it.
-    fn of(hold: &Arc<Hold>, renewals: &RenewalSchedule) -> Option<Self> {
+    /// `None` if the store has the depth, or another one is updating it.
+    fn of(hold: &Arc<Hold>, core: &Core) -> Option<Self> {
         let begins = hold.change(|state| {
-            let begins = !state.depth.has_task && is_stale(hold, state);
-            state.depth.has_task |= begins;
+            let begins = !state.depth.has_mirror && is_stale(hold, state);
+            state.depth.has_mirror |= begins;
             begins
         });
         begins.then(|| Self {
             hold: Arc::clone(hold),
-            queues: Arc::clone(renewals.queues()),
+            queues: Arc::clone(&core.queues),
             has_ended: false,
         })
     }
@@ -104,8 +100,8 @@ impl DepthMirror {
         let hold = &self.hold;
         let next = hold.change(|state| {
             state.lease.lost_by(Instant::now());
-            state.depth.has_task = is_stale(hold, state);
-            state.depth.has_task.then(|| {
+            state.depth.has_mirror = is_stale(hold, state);
+            state.depth.has_mirror.then(|| {
                 let stored = &mut state.depth.stored;
                 stored.depth = None;
                 stored.seq += 1;
@@ -113,7 +109,7 @@ impl DepthMirror {
                     hold: hold.id(),
                     mode: hold.mode(),
                     seq: stored.seq,
-                    target: state.depth.wanted(),
+                    target: state.depth.target(),
                     ttl: state.lease.ttl(),
                     lengthen: lengthens(hold, state),
                 }
@@ -126,9 +122,9 @@ impl DepthMirror {
 
 /// Returns whether the store must be updated.
 fn is_stale(hold: &Hold, state: &HoldState) -> bool {
-    let wanted = state.depth.wanted();
-    let is_held = wanted > 0 && state.lease.lost().is_none();
-    is_held && (state.depth.stored.depth != Some(wanted) || lengthens(hold, state))
+    let target = state.depth.target();
+    let is_held = target > 0 && state.lease.lost().is_none();
+    is_held && (state.depth.stored.depth != Some(target) || lengthens(hold, state))
 }
 
 /// Returns whether a change lengthens the lease. If replicas must have it, the next renewal does.
@@ -140,7 +136,7 @@ fn lengthens(hold: &Hold, state: &HoldState) -> bool {
 impl Drop for DepthMirror {
     fn drop(&mut self) {
         if !self.has_ended {
-            self.hold.change(|state| state.depth.has_task = false);
+            self.hold.change(|state| state.depth.has_mirror = false);
         }
     }
 }

@@ -7,23 +7,25 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tokio::runtime::Handle;
 
-use crate::base::error::{Failure, LockError};
+use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::key::LockKey;
-use crate::base::options::{LockOptions, Mode};
+use crate::base::options::LockOptions;
+use crate::base::options::Mode;
 use crate::base::span::Span;
-use crate::hold::abort::must_abort;
+use crate::hold::core::Core;
 use crate::hold::depth::EntryKind;
 use crate::hold::depth_mirror::{mirror_later, mirror_now};
 use crate::hold::exit::Exit;
+use crate::hold::held::Held;
 use crate::hold::hold::{CallGraph, Group, Hold, Holds};
-use crate::hold::renewals::RenewalSchedule;
+use crate::hold::scope::{Frame, HeldLocks};
 use crate::queue::Grant;
 
 #[cfg(test)]
 mod tests;
 
-/// The entries of a body: one, or for work that has left its task one for each acquisition around it, beginning with the
+/// The entries of a body: one, or for work that has left its task one for each lock around it, beginning with the
 /// outermost.
 pub(crate) type Entries = SmallVec<[Entry; 1]>;
 
@@ -33,18 +35,18 @@ pub(crate) struct Entry {
     holds: Holds,
     /// The number of holds that it began.
     begun: usize,
-    renewals: Arc<RenewalSchedule>,
+    core: Arc<Core>,
     kind: EntryKind,
 }
 
 impl Entry {
     /// An entry that has no hold yet.
     #[inline]
-    pub(crate) fn new(renewals: &Arc<RenewalSchedule>, kind: EntryKind) -> Self {
+    pub(crate) fn new(core: &Arc<Core>, kind: EntryKind) -> Self {
         Self {
             holds: Holds::new(),
             begun: 0,
-            renewals: Arc::clone(renewals),
+            core: Arc::clone(core),
             kind,
         }
     }
@@ -62,16 +64,16 @@ impl Entry {
         runtime: &Handle,
     ) -> &Arc<Hold> {
         let hold = Hold::new(grant, key, graph, terms, group.cloned(), runtime.id());
-        self.renewals.queues().in_flight().begin();
+        self.core.queues.in_flight().begin();
         let at = self.holds.len();
         // From here on, any panic ends the hold.
         self.holds.push(hold);
         self.begun += 1;
         let hold = &self.holds[at];
-        self.renewals.push(hold, runtime);
+        self.core.schedule(hold, runtime);
         if grant.depth.depth != Some(1) {
             // The last change of the previous call graph was not answered.
-            mirror_now(hold, &self.renewals);
+            mirror_now(hold, &self.core);
         }
         hold
     }
@@ -90,13 +92,14 @@ impl Entry {
         }
     }
 
-    /// Sends the new depths of the holds that were entered once more, and waits for no response.
-    pub(crate) fn reentered(&self) -> Result<(), LockError> {
+    /// Sends the new depths of the holds that were entered once more, and waits for no response. Fails if one of them
+    /// is lost.
+    pub(crate) fn send_depths(&self) -> Result<(), LockError> {
         for hold in &self.holds {
             if let Some(reason) = hold.lost() {
-                return Err(hold.error(Failure::Lost(reason)));
+                return Err(hold.lost_error(reason));
             }
-            mirror_now(hold, &self.renewals);
+            mirror_now(hold, &self.core);
             events::reentered(hold.key(), hold.id(), || hold.depth());
         }
         Ok(())
@@ -112,14 +115,14 @@ impl Entry {
 
     /// Keeps the locks that it began for at least this time after their acquisition, whenever their holder leaves. A
     /// member waits for the end of that time, so until then the hold is renewed and counted like any other.
-    pub(crate) fn keep_for(&self, min_hold: Duration, runtime: &Handle) {
+    pub(crate) fn begin_min_hold(&self, min_hold: Duration, runtime: &Handle) {
         for hold in self.begun() {
-            let end = hold.keep_for(min_hold);
-            let mut member = Self::new(&self.renewals, EntryKind::Member);
+            let end = hold.begin_min_hold(min_hold);
+            let mut member = Self::new(&self.core, EntryKind::Member);
             member.reenter(hold, None);
             let hold = Arc::clone(hold);
             drop(runtime.spawn(async move {
-                hold.until_kept(end).await;
+                hold.until_min_hold_ends(end).await;
                 drop(member);
             }));
         }
@@ -130,6 +133,19 @@ impl Entry {
         &self.holds
     }
 
+    /// Its locks, as code inside them sees them.
+    #[inline]
+    pub(crate) fn held(&self) -> HeldLocks {
+        let held = self.holds.iter().map(|hold| Held::new(hold, &self.core));
+        held.collect()
+    }
+
+    /// A frame for a body under its locks.
+    #[inline]
+    pub(crate) fn frame(&self) -> Arc<Frame> {
+        Frame::new(self.held())
+    }
+
     /// The holds that it began.
     #[inline]
     pub(crate) fn begun(&self) -> &[Arc<Hold>] {
@@ -138,7 +154,7 @@ impl Entry {
 
     /// Opens the span of the holds that it began.
     #[inline]
-    pub(crate) fn trace(&self, keys: &[LockKey], mode: Mode) {
+    pub(crate) fn open_span(&self, keys: &[LockKey], mode: Mode) {
         let begun = self.begun();
         if let Some(first) = begun.first() {
             let span = Span::hold(keys, mode, first.id(), first.token());
@@ -153,11 +169,6 @@ impl Entry {
             .last()
             .map(|hold| hold.span())
             .unwrap_or_default()
-    }
-
-    /// The loss of the first lock among them, if it must end what is done under them.
-    pub(crate) fn lost(&self) -> Option<LockError> {
-        must_abort(self.holds.iter())
     }
 
     /// Leaves each hold. Those that end this way are released together, and the exit waits for the answers.
@@ -181,9 +192,9 @@ impl Entry {
         // If one of them panics, the others are left when the entry is dropped.
         while let Some(hold) = self.holds.pop() {
             if hold.leave(self.kind) {
-                exit.end(&hold, &self.renewals);
+                exit.end(&hold, &self.core);
             } else {
-                mirror_later(&hold, &self.renewals);
+                mirror_later(&hold, &self.core);
             }
         }
     }
@@ -193,7 +204,7 @@ impl Drop for Entry {
     fn drop(&mut self) {
         let mut exit = Exit::default();
         self.leave(&mut exit);
-        exit.continue_in_background(self.renewals.queues());
+        exit.continue_in_background(&self.core.queues);
     }
 }
 

@@ -1,6 +1,5 @@
 //! The exits from holds: the last one to leave a hold ends it.
 
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -15,55 +14,51 @@ use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::timer::{Sleep, after, sleep_until};
 use crate::base::write_signal::WriteSignal;
+use crate::hold::core::Core;
 use crate::hold::depth::EntryKind;
 use crate::hold::hold::Hold;
-use crate::hold::renewals::RenewalSchedule;
+use crate::hold::renewals::Unscheduled;
 use crate::queue::{LocalQueues, Release};
 
 /// Ends the hold. The next waiter of this process continues it in memory, or it is released, together with others if
 /// there are any. If its minimum time is not over, it is left to its lease.
-fn end(
-    hold: &Arc<Hold>,
-    renewals: &RenewalSchedule,
-    awaits: Awaits,
-    now: Instant,
-) -> Option<EndedHold> {
-    let queues = renewals.queues();
-    let removed = renewals.remove(hold);
-    let (grant, is_open) = hold.end(renewals.generation(), now);
-    hold.count_end();
-    if !removed.was_waiting {
-        hold.call_off();
+fn end_hold(hold: &Arc<Hold>, core: &Core, awaits: Awaits, now: Instant) -> Option<EndedHold> {
+    let queues = &core.queues;
+    // Nothing renews it from here on. If a renewal is in flight, the lock may be lost, and is not handed off.
+    let Unscheduled {
+        runtime,
+        was_waiting,
+    } = core.unschedule(hold);
+    let (grant, is_open) = hold.end(core.store.generation(), now);
+    if !was_waiting {
+        hold.cancel_attempts();
     }
-    let may_hand_off = removed.was_waiting && is_open && hold.group.is_none();
+    let may_hand_off = was_waiting && is_open && hold.group.is_none();
     let hand_off = || queues.hand_off(hold.key(), grant, now);
-    let ended = if hold.state.lock().is_kept() {
+    let ended = if hold.state.lock().is_in_min_hold() {
         // Its runtime has ended, or its `Locks` was closed. The lease is at least as long.
         queues.note_loss(hold.key(), hold.id());
         hold.end_span();
         None
     } else if may_hand_off && hold.span().in_scope(hand_off) {
+        // The next waiter of this process has it.
         hold.end_span();
         None
     } else {
+        // The store gives it to the next process.
         let release = Release {
             with_others: hold.group.is_some(),
             ..grant.release()
         };
         let written = (awaits == Awaits::Writes).then(WriteSignal::default);
         let releasing = queues.release(hold.key(), release, written.clone());
-        let of = Arc::clone(hold);
+        let ended = Arc::clone(hold);
         // An async block would store the future of the release twice.
-        let released = releasing.map(move |released| {
-            of.found(&released);
-            of.end_span();
-            of.outcome(released)
-        });
+        let released = releasing.map(move |released| ended.released(released));
         let released = hold.span().around(released);
-        let is_in_memory = renewals.store().is_memory();
         Some(EndedHold {
             hold: Arc::clone(hold),
-            release: FinishInBackground::new(removed.runtime, is_in_memory, released),
+            release: FinishInBackground::new(runtime, core.store.is_memory(), released),
             written,
         })
     };
@@ -73,10 +68,10 @@ fn end(
 }
 
 /// Ends the hold of an acquisition that is no longer polled, unless it has ended already.
-pub(super) fn give_up(hold: &Arc<Hold>, renewals: &RenewalSchedule) {
+pub(super) fn give_up(hold: &Arc<Hold>, core: &Core) {
     if hold.leave(EntryKind::Call) {
         events::acquire_undone(hold.key(), hold.id());
-        drop(end(hold, renewals, Awaits::Answers, Instant::now()));
+        drop(end_hold(hold, core, Awaits::Answers, Instant::now()));
     }
 }
 
@@ -145,12 +140,12 @@ impl Exit {
 
     /// Ends a hold that has no entry and no member any more.
     #[inline]
-    pub(super) fn end(&mut self, hold: &Arc<Hold>, renewals: &RenewalSchedule) {
+    pub(super) fn end(&mut self, hold: &Arc<Hold>, core: &Core) {
         let now = Instant::now();
-        if let Some(ended) = end(hold, renewals, self.awaits, now) {
-            let timeout = renewals.response_timeout();
+        if let Some(ended) = end_hold(hold, core, self.awaits, now) {
+            let timeout = core.response_timeout;
             self.until = self.until.max(Some(after(now, timeout)));
-            self.may_be_late |= renewals.store().answers_within(hold.key()) > timeout;
+            self.may_be_late |= core.store.answers_within(hold.key()) > timeout;
             self.ended.push(ended);
         }
     }
@@ -193,11 +188,5 @@ impl Future for Exit {
             }
         }
         Poll::Ready(this.failure.take().map_or(Ok(()), |failure| Err(*failure)))
-    }
-}
-
-impl fmt::Debug for Exit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Exit").finish_non_exhaustive()
     }
 }

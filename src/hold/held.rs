@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::base::error::{LockError, LostReason};
 use crate::base::id::{FencingToken, HoldId, OwnerId};
 use crate::base::options::Mode;
+use crate::hold::core::Core;
 use crate::hold::hold::Hold;
-use crate::hold::renewals::RenewalSchedule;
 
 /// A lock that is held, as code inside it sees it.
 ///
@@ -29,14 +29,25 @@ use crate::hold::renewals::RenewalSchedule;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Held {
-    hold: Arc<Hold>,
-    renewals: Weak<RenewalSchedule>,
+    pub(super) hold: Arc<Hold>,
+    /// What it shares with the other holds of its `Locks`. It is gone only if the hold has ended.
+    pub(super) core: Weak<Core>,
 }
 
 impl Held {
-    pub(crate) fn new(hold: &Arc<Hold>, renewals: Weak<RenewalSchedule>) -> Self {
-        let hold = Arc::clone(hold);
-        Self { hold, renewals }
+    pub(super) fn new(hold: &Arc<Hold>, core: &Arc<Core>) -> Self {
+        let (hold, core) = (Arc::clone(hold), Arc::downgrade(core));
+        Self { hold, core }
+    }
+
+    /// Returns whether it belongs to this `Locks`.
+    pub(super) fn is_of(&self, core: &Arc<Core>) -> bool {
+        Weak::as_ptr(&self.core) == Arc::as_ptr(core)
+    }
+
+    /// Lets the lock go when its holder leaves, although its `min_hold` is not over.
+    pub(crate) fn cancel_min_hold(&self) {
+        self.hold.cancel_min_hold();
     }
 
     /// Returns the key, without the prefix.
@@ -220,11 +231,11 @@ impl Held {
     /// # }
     /// ```
     pub async fn wanted(&self) {
-        let Some(renewals) = self.renewals.upgrade() else {
+        let queues = self.core.upgrade().map(|core| Arc::clone(&core.queues));
+        let Some(queues) = queues else {
             return pending().await;
         };
-        let (hold, queues) = (&self.hold, Arc::clone(renewals.queues()));
-        drop(renewals);
+        let hold = &self.hold;
         let heartbeat = queues.heartbeat(hold.ttl());
         queues
             .wait_until_wanted(hold.key(), hold.id(), heartbeat)
@@ -255,12 +266,6 @@ impl Held {
     /// ```
     pub async fn lost(&self) -> LostReason {
         self.hold.until_lost().await
-    }
-}
-
-impl Held {
-    pub(crate) fn keep_no_longer(&self) {
-        self.hold.keep_no_longer();
     }
 }
 

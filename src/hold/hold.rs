@@ -3,7 +3,7 @@
 //! It keeps nothing alive: its entries ([`Entry`](super::entry::Entry)) hold what it needs of its `Locks`.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -11,7 +11,7 @@ use tokio::runtime;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::base::error::LostReason;
+use crate::base::error::{LockError, LostReason};
 use crate::base::events;
 use crate::base::id::{FencingToken, HoldId, Owner, OwnerId};
 use crate::base::key::LockKey;
@@ -24,8 +24,7 @@ use crate::hold::lease::Lease;
 use crate::queue::{Grant, TokenSeries};
 
 mod end;
-mod losses;
-pub(super) mod renewing;
+mod renewal;
 
 /// The holds of an entry, usually one.
 pub(crate) type Holds = SmallVec<[Arc<Hold>; 1]>;
@@ -45,25 +44,25 @@ pub(crate) struct Hold {
     /// The number of replicas that must have it before it counts.
     pub(super) confirm: Option<Confirm>,
     /// The runtime on which it is renewed and released.
-    runtime: runtime::Id,
+    pub(super) runtime: runtime::Id,
     began: Stopwatch,
     /// A loss is found and reported by [`change`](Self::change).
     pub(super) state: Mutex<HoldState>,
     /// The signal of the loss. It also signals the end, and a confirmation, if a renewal is in flight.
-    over: Notify,
+    changed: Notify,
 }
 
-/// The state that changes while a lock is held.
+/// The state of a hold that changes.
 pub(super) struct HoldState {
     pub(super) lease: Lease,
     pub(super) depth: Depth,
-    /// The instant until which the lock is held at least.
-    kept_until: Option<Instant>,
+    /// The end of `min_hold`: until then the lock is held, whatever its holder does.
+    min_hold_end: Option<Instant>,
     /// Whether a wait inside it was chosen to end a deadlock. The holder may want the lock again immediately, so waiters
     /// of other processes go first.
     pub(super) gives_way: bool,
-    /// Its place in the schedule of its runtime.
-    place: Option<Place>,
+    /// Where it is in the schedule of its runtime.
+    scheduled: Option<ScheduleKey>,
     /// The attempts to renew it that have no response yet.
     attempts: Option<Attempts>,
     /// Whether a renewal must be about this hold only, because a common one may have failed because of it.
@@ -72,20 +71,20 @@ pub(super) struct HoldState {
     span: Span,
 }
 
-/// The place of a hold in the schedule of its runtime. The schedule is ordered by it.
+/// The position of a hold in the schedule of its runtime, which is ordered by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
-    /// The time at which the hold is looked at next.
+pub(super) struct ScheduleKey {
+    /// The time at which the hold is checked next.
     pub(super) at: Instant,
     /// The number of the hold on its runtime.
     pub(super) number: u64,
 }
 
-/// The attempts to renew a hold that have no response yet.
+/// The times of the first and the last attempt to renew a hold, among those that have no response yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Attempts {
-    pub(super) first: Instant,
-    pub(super) last: Instant,
+struct Attempts {
+    first: Instant,
+    last: Instant,
 }
 
 /// The holds of several keys that one acquisition has taken. Their loss is common. Its mutex comes after that of the
@@ -94,16 +93,21 @@ pub(crate) type Group = Mutex<GroupState>;
 
 #[derive(Debug, Default)]
 pub(crate) struct GroupState {
-    /// The holds that have not ended.
-    members: Vec<Arc<Hold>>,
+    /// The holds. A loss changes nothing for those that have ended.
+    members: Vec<Weak<Hold>>,
     /// The lock that was lost first, and the reason.
     loss: Option<(LockKey, LostReason)>,
 }
 
 impl HoldState {
-    /// Returns whether the minimum time is not over.
-    pub(super) fn is_kept(&self) -> bool {
-        self.kept_until.is_some_and(|until| Instant::now() < until)
+    pub(super) fn is_in_min_hold(&self) -> bool {
+        self.min_hold_end.is_some_and(|end| Instant::now() < end)
+    }
+}
+
+impl GroupState {
+    fn members(&self) -> Vec<Arc<Hold>> {
+        self.members.iter().filter_map(Weak::upgrade).collect()
     }
 }
 
@@ -143,9 +147,9 @@ impl Hold {
         let state = HoldState {
             lease: Lease::new(grant.lease, grant.generation, terms.max_hold, terms.grace),
             depth: Depth::new(grant.depth),
-            kept_until: None,
+            min_hold_end: None,
             gives_way: false,
-            place: None,
+            scheduled: None,
             attempts: None,
             is_renewed_alone: false,
             span: Span::default(),
@@ -163,7 +167,7 @@ impl Hold {
             runtime,
             began: Stopwatch::start(),
             state: Mutex::new(state),
-            over: Notify::new(),
+            changed: Notify::new(),
         })
     }
 
@@ -193,7 +197,7 @@ impl Hold {
     }
 
     pub(crate) fn depth(&self) -> u32 {
-        self.state.lock().depth.wanted()
+        self.state.lock().depth.target()
     }
 
     pub(crate) fn mode(&self) -> Mode {
@@ -209,7 +213,7 @@ impl Hold {
     pub(crate) fn remaining(&self) -> Duration {
         let now = Instant::now();
         self.change(|state| match state.lease.lost_by(now) {
-            None if state.depth.wanted() > 0 => {
+            None if state.depth.target() > 0 => {
                 state.lease.deadline().saturating_duration_since(now)
             }
             _ => Duration::ZERO,
@@ -221,9 +225,10 @@ impl Hold {
         self.on_lost == OnLost::Abort
     }
 
-    /// The reason of the loss, if the body must end because of it.
-    pub(crate) fn must_abort(&self) -> Option<LostReason> {
-        self.aborts_on_loss().then(|| self.lost()).flatten()
+    /// The loss, if the body must end because of it.
+    pub(crate) fn abort_error(&self) -> Option<LockError> {
+        let reason = self.lost().filter(|_| self.aborts_on_loss())?;
+        Some(self.lost_error(reason))
     }
 
     /// Marks the lock as lost. The first reason counts.
@@ -239,8 +244,8 @@ impl Hold {
         let longer = ttl.filter(|ttl| self.change(|state| state.lease.raise_ttl(*ttl)));
         if let (Some(ttl), Some(group)) = (longer, &self.group) {
             // The first of them to expire ends all.
-            let others = group.lock().members.clone();
-            for other in others {
+            let members = group.lock().members();
+            for other in members {
                 other.change(|state| state.lease.raise_ttl(ttl));
             }
         }
@@ -263,7 +268,7 @@ impl Hold {
             let span = self.span();
             span.fail("lost");
             span.in_scope(|| events::lost(&self.key, self.id, reason, self.tokens.since()));
-            self.over.notify_waiters();
+            self.changed.notify_waiters();
             self.lose_others(reason);
         }
         output

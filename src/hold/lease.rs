@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::error::LostReason;
-use crate::base::time::{Grace, LeaseTimes, deadline};
+use crate::base::time::{Grace, LeaseTimes, RENEWALS_PER_SHORT_LEASE, RENEWALS_PER_TTL, deadline};
 use crate::base::timer::after;
 
 /// The minimum time from the request that last confirmed a lease to its verification after a disconnect.
@@ -17,11 +17,11 @@ use crate::base::timer::after;
 /// one verification follows several losses: it is sent after the last of them, so its response covers all. It is
 /// delayed by this time at most. A request of another holder may be executed before it anyway, while there is no
 /// connection. Until the verification is answered, the tokens protect the resource (P1).
-const VERIFY_PAUSE: Duration = Duration::from_millis(50);
+const MIN_VERIFY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The number of parts into which the time between two renewals is divided. Leases whose renewals are due in the same part
 /// are renewed at its beginning, so that they share requests.
-pub(crate) const PARTS: u64 = 64;
+pub(crate) const PARTS_PER_PERIOD: u64 = 64;
 
 /// The lease of one hold. Once lost it stays lost, whatever responses arrive later.
 #[derive(Debug)]
@@ -63,15 +63,12 @@ impl Lease {
         // renewed.
         let covers = |max_hold| deadline(times.confirmed, max_hold, grace) <= times.deadline;
         let is_covered = max_hold.filter(|_| end.is_some()).is_some_and(covers);
+        let deadline = Some(times.deadline);
         Self {
             times,
             confirmed_ttl: times.ttl,
             generation,
-            end: if is_covered {
-                end.min(Some(times.deadline))
-            } else {
-                end
-            },
+            end: if is_covered { end.min(deadline) } else { end },
             lost: None,
             has_ended: false,
             grace,
@@ -101,8 +98,8 @@ impl Lease {
 
     /// The time at which the lease expires unless it is renewed.
     pub(crate) fn deadline(&self) -> Instant {
-        self.end
-            .map_or(self.times.deadline, |end| end.min(self.times.deadline))
+        let deadline = self.times.deadline;
+        self.end.map_or(deadline, |end| end.min(deadline))
     }
 
     /// The times that are passed to the next turn of the hold.
@@ -126,9 +123,9 @@ impl Lease {
         self.end.is_some_and(|end| end <= self.times.deadline)
     }
 
-    /// The time at which the lease must be handled in this generation. Usually it is a third of
-    /// the last confirmed TTL after the request that confirmed it, whatever TTL the next renewal requests. It is the
-    /// deadline if the lease already lasts until the end of `max_hold`. After a disconnect it is soon.
+    /// The time at which the lease must be handled in this generation. Usually it is a third of the last confirmed TTL
+    /// after the request that confirmed it, whatever TTL the next renewal requests. It is the deadline if the lease
+    /// already lasts until the end of `max_hold`. After a disconnect it is soon.
     pub(crate) fn due(&self, generation: u64) -> Instant {
         let due = if self.is_covered() {
             self.deadline()
@@ -138,7 +135,7 @@ impl Lease {
         if self.generation == generation {
             due
         } else {
-            due.min(self.times.confirmed + VERIFY_PAUSE)
+            due.min(self.times.confirmed + MIN_VERIFY_INTERVAL)
         }
     }
 
@@ -150,15 +147,11 @@ impl Lease {
     /// Makes the next renewal due at the beginning of its part, or this number of parts earlier. `earlier` gets the
     /// number of the part since `epoch`.
     pub(crate) fn align(&mut self, epoch: Instant, earlier: impl FnOnce(u64) -> u64) {
-        let LeaseTimes {
-            ttl,
-            confirmed,
-            renewal_due,
-            ..
-        } = self.times;
-        let part = nanos(ttl / 3) / PARTS;
+        let renewal_due = self.times.renewal_due;
+        let part = nanos(self.times.ttl / RENEWALS_PER_TTL) / PARTS_PER_PERIOD;
         // The short lease after a hand-off would be renewed too early.
-        if part == 0 || renewal_due.saturating_duration_since(confirmed) < ttl / 4 {
+        let pause = renewal_due.saturating_duration_since(self.times.confirmed);
+        if part == 0 || pause < self.times.ttl / RENEWALS_PER_SHORT_LEASE {
             return;
         }
         let number = nanos(renewal_due.saturating_duration_since(epoch)) / part;
@@ -167,8 +160,7 @@ impl Lease {
         self.times.renewal_due = aligned.min(renewal_due);
     }
 
-    /// The action that it needs now.
-    pub(crate) fn look(&self, generation: u64, now: Instant) -> LeaseAction {
+    pub(crate) fn next_action(&self, generation: u64, now: Instant) -> LeaseAction {
         let due = self.due(generation);
         match self.lost.or_else(|| self.loss_at(now)) {
             Some(_) => LeaseAction::Lose,

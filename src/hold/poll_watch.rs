@@ -11,21 +11,21 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
-use tokio::task::AbortHandle;
 
+use crate::base::background::AbortOnDrop;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
+use crate::hold::core::Core;
 use crate::hold::exit::give_up;
 use crate::hold::hold::{Hold, Holds};
-use crate::hold::renewals::RenewalSchedule;
 
 /// The holds of one acquisition, and whether it is polled. A task checks that once per heartbeat.
 pub(crate) struct PollWatch {
-    renewals: Arc<RenewalSchedule>,
+    core: Arc<Core>,
     heartbeat: Duration,
     state: Mutex<WatchState>,
     /// The task, which begins when the acquisition has a lock and must wait.
-    task: OnceLock<AbortHandle>,
+    task: OnceLock<AbortOnDrop>,
 }
 
 struct WatchState {
@@ -43,9 +43,9 @@ enum WatchStage {
 }
 
 impl PollWatch {
-    pub(crate) fn new(renewals: &Arc<RenewalSchedule>, heartbeat: Duration) -> Arc<Self> {
+    pub(crate) fn new(core: &Arc<Core>, heartbeat: Duration) -> Arc<Self> {
         Arc::new(Self {
-            renewals: Arc::clone(renewals),
+            core: Arc::clone(core),
             heartbeat,
             state: Mutex::new(WatchState {
                 holds: Holds::new(),
@@ -95,11 +95,9 @@ impl PollWatch {
         state.stage = WatchStage::Waiting(waker);
         let has_locks = !state.holds.is_empty();
         drop(state);
-        if has_locks && let Ok(runtime) = Handle::try_current() {
-            self.task.get_or_init(|| {
-                let task = watch(Arc::downgrade(self), self.heartbeat);
-                runtime.spawn(task).abort_handle()
-            });
+        if has_locks && Handle::try_current().is_ok() {
+            self.task
+                .get_or_init(|| AbortOnDrop::spawn(watch(Arc::downgrade(self), self.heartbeat)));
         }
     }
 
@@ -117,7 +115,7 @@ impl PollWatch {
                 state.stage = WatchStage::GivenUp;
                 let holds = mem::take(&mut state.holds);
                 drop(state);
-                holds.iter().for_each(|hold| give_up(hold, &self.renewals));
+                holds.iter().for_each(|hold| give_up(hold, &self.core));
                 return false;
             }
         }
@@ -125,20 +123,11 @@ impl PollWatch {
     }
 }
 
-impl Drop for PollWatch {
-    fn drop(&mut self) {
-        self.task.get().iter().for_each(|task| task.abort());
-    }
-}
-
 /// Checks the acquisition until it has ended, or its holds are given up.
 async fn watch(acquisition: Weak<PollWatch>, heartbeat: Duration) {
     loop {
         sleep(heartbeat).await;
-        let Some(acquisition) = acquisition.upgrade() else {
-            return;
-        };
-        if !acquisition.check() {
+        if !acquisition.upgrade().is_some_and(|it| it.check()) {
             return;
         }
     }

@@ -1,52 +1,64 @@
 //! One request that renews leases: of exclusive holds whose keys one script may name, or of the readers of one key. Each
 //! hold has its own outcome. A single hold is handled as a list of length one.
+//!
+//! The schedule sends most of them. One that is sent at once verifies a hold after a lost connection.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use tokio::time::Instant;
 
-use crate::base::error::{LostReason, StoreError};
+use crate::base::backoff::Backoff;
+use crate::base::error::{Failure, LockError, LostReason, StoreError};
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::options::Mode;
+use crate::base::options::{Confirm, Mode};
+use crate::base::timer::sleep;
 use crate::hold::hold::Hold;
-use crate::hold::hold::renewing::RenewalTerms;
 use crate::store::{Keep, MOST_TOGETHER, Renew, RenewAnswer, Store};
 
 /// The maximum number of readers in one request, because a script can name only a few thousand.
-const MAX_READERS: usize = 500;
+const MAX_READERS_PER_REQUEST: usize = 500;
 
 /// The minimum time from an attempt without a response to the next one.
-pub(super) const MIN_PATIENCE: Duration = Duration::from_millis(10);
+pub(super) const MIN_ATTEMPT_INTERVAL: Duration = Duration::from_millis(10);
+
+/// An attempt that is sent now, and two more, fit into the remaining lease.
+const ATTEMPTS_PER_LEASE: u32 = 3;
 
 /// What holds must have in common to be renewed by one request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Common {
-    pub(super) terms: RenewalTerms,
-    keys: Keys,
+pub(super) struct BatchKey {
+    ttl: Duration,
+    pub(super) confirm: Option<Confirm>,
+    keys: BatchKeys,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Keys {
+enum BatchKeys {
     /// Those that one script may name.
-    Span(Option<u16>),
+    ScriptGroup(Option<u16>),
     /// The key of readers.
-    Of(LockKey),
+    Readers(LockKey),
     /// The hold that is renewed alone.
     Alone(HoldId),
 }
 
-impl Common {
+impl BatchKey {
     pub(super) fn of(hold: &Hold, store: &Store) -> Self {
-        let keys = match hold.mode() {
-            Mode::Shared => Keys::Of(hold.key().clone()),
-            Mode::Exclusive if hold.state.lock().is_renewed_alone => Keys::Alone(hold.id()),
-            Mode::Exclusive => Keys::Span(store.span(hold.key())),
-        };
-        let terms = hold.renewal_terms();
-        Self { terms, keys }
+        Self {
+            ttl: hold.ttl(),
+            confirm: hold.confirm,
+            keys: match hold.mode() {
+                Mode::Shared => BatchKeys::Readers(hold.key().clone()),
+                Mode::Exclusive if hold.state.lock().is_renewed_alone => {
+                    BatchKeys::Alone(hold.id())
+                }
+                Mode::Exclusive => BatchKeys::ScriptGroup(store.span(hold.key())),
+            },
+        }
     }
 }
 
@@ -54,7 +66,7 @@ impl Common {
 #[derive(Debug)]
 pub(super) struct RenewRequest {
     pub(super) holds: Vec<Arc<Hold>>,
-    pub(super) common: Common,
+    pub(super) batch: BatchKey,
     pub(super) sent: Instant,
     generation: u64,
     /// The epoch of the connection.
@@ -63,26 +75,20 @@ pub(super) struct RenewRequest {
 
 impl RenewRequest {
     /// A request for a hold, to which others are added.
-    pub(super) fn new(hold: &Arc<Hold>, common: Common, store: &Store, now: Instant) -> Self {
+    pub(super) fn new(hold: &Arc<Hold>, batch: BatchKey, store: &Store, now: Instant) -> Self {
         Self {
             holds: vec![Arc::clone(hold)],
-            common,
+            batch,
             sent: now,
             generation: store.generation(),
             epoch: store.generation_of(hold.key()),
         }
     }
 
-    /// A request for one hold that is sent now.
-    pub(super) fn of(hold: &Arc<Hold>, store: &Store) -> Self {
-        let now = Instant::now();
-        Self::new(hold, Common::of(hold, store), store, now)
-    }
-
     pub(super) fn has_room(&self) -> bool {
-        let max = match self.common.keys {
-            Keys::Of(_) => MAX_READERS,
-            Keys::Span(_) | Keys::Alone(_) => MOST_TOGETHER,
+        let max = match self.batch.keys {
+            BatchKeys::Readers(_) => MAX_READERS_PER_REQUEST,
+            BatchKeys::ScriptGroup(_) | BatchKeys::Alone(_) => MOST_TOGETHER,
         };
         self.holds.len() < max
     }
@@ -93,8 +99,8 @@ impl RenewRequest {
     }
 
     pub(super) async fn send(&self, store: &Store) -> Result<Vec<RenewAnswer>, StoreError> {
-        let ttl = self.common.terms.ttl;
-        let Keys::Of(key) = &self.common.keys else {
+        let ttl = self.batch.ttl;
+        let BatchKeys::Readers(key) = &self.batch.keys else {
             let holds = self.holds.iter();
             let holds = holds.map(|hold| (hold.key().clone(), hold.id())).collect();
             return store.ask(Renew { holds, ttl }).await;
@@ -116,24 +122,27 @@ impl RenewRequest {
         }
     }
 
-    /// The holds for which this is the outcome.
-    fn those(&self, answers: &[RenewAnswer], is: RenewAnswer) -> impl Iterator<Item = &Arc<Hold>> {
+    fn answered(
+        &self,
+        answers: &[RenewAnswer],
+        with: RenewAnswer,
+    ) -> impl Iterator<Item = &Arc<Hold>> {
         let each = self.holds.iter().zip(answers);
-        each.filter_map(move |(hold, answer)| (*answer == is).then_some(hold))
+        each.filter_map(move |(hold, answer)| (*answer == with).then_some(hold))
     }
 
     pub(super) fn renewed(&self, answers: &[RenewAnswer]) -> impl Iterator<Item = &Arc<Hold>> {
-        self.those(answers, RenewAnswer::Renewed)
+        self.answered(answers, RenewAnswer::Renewed)
     }
 
     /// Confirms the lease of a hold that was renewed.
     pub(super) fn confirm(&self, hold: &Hold) {
-        hold.confirm(self.sent, self.common.terms.ttl, self.generation);
+        hold.confirm(self.sent, self.batch.ttl, self.generation);
     }
 
     /// Marks the holds that are gone as lost, and returns them. For a hold that has ended, this is no loss.
     pub(super) fn lose(&self, answers: &[RenewAnswer]) -> Vec<&Arc<Hold>> {
-        let gone = self.those(answers, RenewAnswer::Gone);
+        let gone = self.answered(answers, RenewAnswer::Gone);
         let gone: Vec<_> = gone.filter(|hold| hold.depth() > 0).collect();
         for hold in &gone {
             events::renewal_rejected(hold.key());
@@ -144,7 +153,7 @@ impl RenewRequest {
 
     /// Separates the holds about which nothing is known: each is renewed alone, until it is renewed.
     pub(super) fn separate_failed(&self, answers: &[RenewAnswer]) {
-        for hold in self.those(answers, RenewAnswer::Failed) {
+        for hold in self.answered(answers, RenewAnswer::Failed) {
             hold.fail_attempt(self.sent);
             hold.state.lock().is_renewed_alone = true;
         }
@@ -153,7 +162,8 @@ impl RenewRequest {
     /// Separates the holds of a common request after an error that one key may have caused. Returns false if there was
     /// no common request.
     pub(super) fn separate(&self, error: &StoreError) -> bool {
-        let is_common = matches!(self.common.keys, Keys::Span(_)) && self.holds.len() > 1;
+        let is_common =
+            matches!(self.batch.keys, BatchKeys::ScriptGroup(_)) && self.holds.len() > 1;
         let separates = is_common && Store::may_concern_one_key(error);
         if separates {
             for hold in &self.holds {
@@ -164,8 +174,7 @@ impl RenewRequest {
     }
 }
 
-/// The time of the next attempt if one that is sent at this instant has no response by then. Two more fit into the
-/// remaining lease.
+/// The time of the next attempt if one that is sent at this instant has no response by then.
 pub(super) fn next_attempt(
     holds: &[Arc<Hold>],
     sent: Instant,
@@ -174,6 +183,63 @@ pub(super) fn next_attempt(
     let deadlines = holds.iter().map(|hold| hold.deadline());
     let deadline = deadlines.min().unwrap_or(sent);
     let left = deadline.saturating_duration_since(sent);
-    let patience = response_timeout.min(left / 3).max(MIN_PATIENCE);
-    deadline.min(sent + patience)
+    let patience = response_timeout.min(left / ATTEMPTS_PER_LEASE);
+    deadline.min(sent + patience.max(MIN_ATTEMPT_INTERVAL))
+}
+
+/// Renews one hold by a request that is sent now. Returns the request; `None` if the hold is gone, which is a loss.
+pub(super) async fn renew_now(
+    hold: &Arc<Hold>,
+    store: &Store,
+) -> Result<Option<RenewRequest>, StoreError> {
+    let batch = BatchKey::of(hold, store);
+    let request = RenewRequest::new(hold, batch, store, Instant::now());
+    let answers = request.send(store).await?;
+    request.lose(&answers);
+    Ok(answers.contains(&RenewAnswer::Renewed).then_some(request))
+}
+
+/// Returns whether a connection was lost since the hold was last confirmed. A hold that replicas must confirm never
+/// needs a verification, because the confirmation renews it if necessary.
+pub(crate) fn needs_verification(hold: &Hold, store: &Store) -> bool {
+    hold.confirm.is_none() && hold.state.lock().lease.generation() != store.generation()
+}
+
+/// Renews the holds that need it, until none does, before the body of several locks begins.
+///
+/// A caller may have some of its locks and wait for the next one. It may get that lock from a server that does not know
+/// the first ones, because they were lost with the server before it. Each hold is verified after a lost connection, but
+/// its body must not begin while a new holder is inside.
+///
+/// Fails if one of them is gone, and with the last error of the store after the limit.
+pub(crate) async fn verify_all(
+    holds: &[Arc<Hold>],
+    store: &Store,
+    limit: Option<Instant>,
+) -> Result<(), LockError> {
+    loop {
+        let behind = holds.iter().filter(|hold| needs_verification(hold, store));
+        let verifying: Vec<_> = behind.map(|hold| verify(hold, store, limit)).collect();
+        if verifying.is_empty() {
+            return Ok(());
+        }
+        try_join_all(verifying).await?;
+    }
+}
+
+async fn verify(hold: &Arc<Hold>, store: &Store, limit: Option<Instant>) -> Result<(), LockError> {
+    let mut backoff = Backoff::default();
+    loop {
+        match renew_now(hold, store).await {
+            Ok(Some(request)) => {
+                request.confirm(hold);
+                return Ok(());
+            }
+            Ok(None) => return Err(hold.lost_error(LostReason::Deleted)),
+            Err(error) if limit.is_some_and(|limit| limit <= Instant::now()) => {
+                return Err(Failure::Store(error).on(hold.key().name()));
+            }
+            Err(_) => sleep(backoff.next_pause()).await,
+        }
+    }
 }

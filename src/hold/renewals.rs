@@ -1,7 +1,7 @@
 //! The renewals of all holds of one `Locks` (P4).
 //!
 //! On each runtime there is one schedule for the holds that were entered there, and one task that sleeps until the next
-//! of them is looked at. The schedule is the state: it says for each hold when that is, for its renewal, for its next
+//! of them is checked. The schedule is the state: it says for each hold when that is, for its renewal, for its next
 //! attempt, or at its deadline. An attempt is one request with a permit, and has a task of its own while it is in
 //! flight. The schedule's task begins with the first hold and checks once per second whether there is still one. So a
 //! short section neither starts it nor wakes it. The task ends with its runtime. Then its holds are no longer renewed.
@@ -9,97 +9,60 @@
 //! The mutex of the schedules comes before the state of a hold. While it is locked, nothing is spawned, woken or
 //! reported, because any of that may run code that calls back into the schedules.
 
-use std::fmt;
-use std::mem;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::select;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use self::runtime_schedule::RuntimeSchedule;
-use crate::base::error::LostReason;
+use crate::base::error::{Effect, StoreError};
 use crate::base::events;
-use crate::base::events::WarnLimiter;
-use crate::base::sync::Mutex;
 use crate::base::timer::sleep_until;
+use crate::hold::core::Core;
 use crate::hold::hold::Hold;
-use crate::queue::LocalQueues;
-use crate::store::{ForcedMessage, ForcedReleaseListener, Store};
+use crate::hold::renew_request::{MIN_ATTEMPT_INTERVAL, RenewRequest, next_attempt};
+use crate::hold::replicas::await_renewal_on_replicas;
+use crate::hold::runtime_schedule::{Permit, RuntimeSchedule};
+use crate::store::RenewAnswer;
 
-mod attempt;
-mod runtime_schedule;
 #[cfg(test)]
 mod tests;
 
-/// The renewals of one `Locks`, and what else its holds need.
-pub(crate) struct RenewalSchedule {
-    queues: Arc<LocalQueues>,
-    response_timeout: Duration,
-    generation: watch::Receiver<u64>,
-    /// Selects the failures that are warned of.
-    failures: WarnLimiter,
-    /// The instant from which the parts of the time between two renewals are counted.
-    epoch: Instant,
-    runtimes: Mutex<Vec<RuntimeSchedule>>,
-}
-
-/// The state of a hold in the schedule of its runtime, when it is removed.
+/// What a hold leaves behind in the schedule of its runtime.
 #[derive(Default)]
-pub(super) struct Removed {
+pub(super) struct Unscheduled {
     /// `None` if the runtime has ended.
     pub(super) runtime: Option<Handle>,
     /// Whether it waited for its time: no renewal was in flight, and none had found it lost.
     pub(super) was_waiting: bool,
 }
 
-impl RenewalSchedule {
-    pub(crate) fn new(queues: Arc<LocalQueues>, response_timeout: Duration) -> Arc<Self> {
-        let generation = queues.store().generations();
-        Arc::new(Self {
-            queues,
-            response_timeout,
-            generation,
-            failures: WarnLimiter::default(),
-            epoch: Instant::now(),
-            runtimes: Mutex::default(),
-        })
-    }
-
-    pub(crate) fn queues(&self) -> &Arc<LocalQueues> {
-        &self.queues
-    }
-
-    pub(crate) fn store(&self) -> &Arc<Store> {
-        self.queues.store()
-    }
-
-    pub(crate) fn response_timeout(&self) -> Duration {
-        self.response_timeout
-    }
-
-    pub(crate) fn generation(&self) -> u64 {
-        self.store().generation()
-    }
-
+/// The schedules.
+impl Core {
     /// Renews a hold on this runtime from now on.
-    pub(super) fn push(self: &Arc<Self>, hold: &Arc<Hold>, runtime: &Handle) {
+    pub(super) fn schedule(self: &Arc<Self>, hold: &Arc<Hold>, runtime: &Handle) {
         hold.join_group();
         let mut task = None;
         let signal = {
-            let mut runtimes = self.runtimes.lock();
-            let mut known = runtimes.iter();
+            let mut schedules = self.schedules.lock();
+            let mut known = schedules.iter();
             let at = known.position(|it| it.runtime.id() == runtime.id());
             let at = at.unwrap_or_else(|| {
-                let (of, begun) = self.begin(runtime);
-                task = Some(begun);
-                runtimes.push(of);
-                runtimes.len() - 1
+                // Watched before the generation is read, so that none is missed.
+                let generations = self.store.generations();
+                let generation = self.store.generation();
+                let schedule =
+                    RuntimeSchedule::new(runtime.clone(), generation, self.response_timeout);
+                task = Some(ScheduleTask {
+                    core: Arc::downgrade(self),
+                    generations,
+                    signal: Arc::clone(&schedule.signal),
+                });
+                schedules.push(schedule);
+                schedules.len() - 1
             });
-            let generation = self.generation();
-            runtimes[at].push(hold, self.epoch, generation)
+            schedules[at].push(hold, self.epoch, self.store.generation())
         };
         if let Some(task) = task {
             drop(runtime.spawn(task.run()));
@@ -107,123 +70,93 @@ impl RenewalSchedule {
         signal.iter().for_each(|signal| signal.notify_one());
     }
 
-    fn begin(self: &Arc<Self>, runtime: &Handle) -> (RuntimeSchedule, Task) {
-        let mut generation = self.generation.clone();
-        let seen = *generation.borrow_and_update();
-        let of = RuntimeSchedule::new(runtime.clone(), self.generation(), self.response_timeout);
-        let task = Task {
-            renewals: Arc::downgrade(self),
-            generation,
-            seen,
-            signal: Arc::clone(&of.signal),
-        };
-        (of, task)
-    }
-
     /// Removes a hold that ends. It is no longer renewed.
-    pub(super) fn remove(&self, hold: &Arc<Hold>) -> Removed {
-        hold.leave_group();
-        let mut runtimes = self.runtimes.lock();
-        let Some(of) = find(&mut runtimes, hold) else {
-            return Removed::default();
-        };
-        Removed {
-            was_waiting: of.remove(hold, self.generation()),
-            runtime: Some(of.runtime.clone()),
-        }
-    }
-
-    /// The holds that have not ended.
-    pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
-        let runtimes = self.runtimes.lock();
-        let holds = runtimes.iter().flat_map(RuntimeSchedule::holds);
-        holds.cloned().collect()
+    pub(super) fn unschedule(&self, hold: &Hold) -> Unscheduled {
+        let mut schedules = self.schedules.lock();
+        let schedule = find(&mut schedules, hold);
+        schedule.map_or_else(Unscheduled::default, |schedule| Unscheduled {
+            was_waiting: schedule.remove(hold, self.store.generation()),
+            runtime: Some(schedule.runtime.clone()),
+        })
     }
 
     /// The runtime on which a hold is renewed; `None` if it has ended.
-    pub(super) fn runtime(&self, hold: &Arc<Hold>) -> Option<Handle> {
-        let mut runtimes = self.runtimes.lock();
-        find(&mut runtimes, hold).map(|of| of.runtime.clone())
+    pub(super) fn runtime_of(&self, hold: &Hold) -> Option<Handle> {
+        let mut schedules = self.schedules.lock();
+        find(&mut schedules, hold).map(|schedule| schedule.runtime.clone())
     }
 
-    /// Looks at the holds of one runtime again at an instant, or at their deadlines if those are earlier.
-    fn put_back(&self, holds: &[Arc<Hold>], at: impl Fn(&Hold) -> Instant) {
-        let mut runtimes = self.runtimes.lock();
+    /// Checks the holds of one runtime again at an instant, or at their deadlines if those are earlier.
+    fn reschedule(&self, holds: &[Arc<Hold>], at: impl Fn(&Hold) -> Instant) {
+        let mut schedules = self.schedules.lock();
         let first = holds.first();
-        let Some(of) = first.and_then(|hold| find(&mut runtimes, hold)) else {
+        let Some(schedule) = first.and_then(|hold| find(&mut schedules, hold)) else {
             return;
         };
         for hold in holds {
-            of.move_to(hold, at(hold).min(hold.deadline()));
+            schedule.move_to(hold, at(hold).min(hold.deadline()));
         }
-        let signal = Arc::clone(&of.signal);
-        drop(runtimes);
+        let signal = Arc::clone(&schedule.signal);
+        drop(schedules);
         signal.notify_one();
     }
 
     /// Does what is due. Returns until when the task sleeps; `None` if it ends.
-    fn turn(self: &Arc<Self>, signal: &Arc<Notify>) -> Option<Instant> {
-        let (turn, runtime) = {
-            let mut runtimes = self.runtimes.lock();
-            let at = position(&runtimes, signal)?;
-            let of = &mut runtimes[at];
-            let Some(turn) = of.turn(self.store(), Instant::now()) else {
-                drop(runtimes.swap_remove(at));
+    fn run_due(self: &Arc<Self>, signal: &Arc<Notify>) -> Option<Instant> {
+        let (due, runtime) = {
+            let mut schedules = self.schedules.lock();
+            let at = position(&schedules, signal)?;
+            let schedule = &mut schedules[at];
+            let Some(due) = schedule.take_due(&self.store, Instant::now()) else {
+                drop(schedules.swap_remove(at));
                 return None;
             };
-            (turn, of.runtime.clone())
+            (due, schedule.runtime.clone())
         };
-        for hold in turn.lost {
+        if due.is_new_generation {
+            // The connections may have ended with another runtime, and the inbox with them.
+            self.queues.listen();
+        }
+        for hold in due.lost {
             // This reports the loss.
             let _ = hold.lost();
             self.queues.note_loss(hold.key(), hold.id());
         }
-        for (hold, since) in turn.overdue {
+        for (hold, since) in due.overdue {
             events::renewal_unanswered(hold.key());
             self.report_retry(&hold, None);
-            self.store().suspect(hold.key(), since);
+            self.store.suspect(hold.key(), since);
         }
-        for (request, permit) in turn.requests {
-            let renewals = Arc::clone(self);
-            drop(runtime.spawn(async move { renewals.attempt(request, permit).await }));
+        for (request, permit) in due.requests {
+            let core = Arc::clone(self);
+            drop(runtime.spawn(async move { core.attempt(request, permit).await }));
         }
-        Some(turn.until)
-    }
-
-    /// Notes that the task has ended. If it had something to do, its runtime has ended too.
-    fn end(&self, signal: &Arc<Notify>) {
-        let mut runtimes = self.runtimes.lock();
-        let at = position(&runtimes, signal);
-        let ended = at.map(|at| runtimes.swap_remove(at));
-        drop(runtimes);
-        drop(ended);
+        Some(due.until)
     }
 }
 
 /// The schedule of a hold, unless its runtime has ended.
-fn find<'a>(runtimes: &'a mut [RuntimeSchedule], hold: &Hold) -> Option<&'a mut RuntimeSchedule> {
-    let mut known = runtimes.iter_mut();
-    known.find(|of| of.runtime.id() == hold.runtime())
+fn find<'a>(schedules: &'a mut [RuntimeSchedule], hold: &Hold) -> Option<&'a mut RuntimeSchedule> {
+    let mut known = schedules.iter_mut();
+    known.find(|schedule| schedule.runtime.id() == hold.runtime)
 }
 
 /// The position of the schedule that has this signal, unless its runtime has ended.
-fn position(runtimes: &[RuntimeSchedule], signal: &Arc<Notify>) -> Option<usize> {
-    let mut known = runtimes.iter();
-    known.position(|of| Arc::ptr_eq(&of.signal, signal))
+fn position(schedules: &[RuntimeSchedule], signal: &Arc<Notify>) -> Option<usize> {
+    let mut known = schedules.iter();
+    known.position(|schedule| Arc::ptr_eq(&schedule.signal, signal))
 }
 
 /// The task of one schedule. It keeps nothing alive.
-struct Task {
-    renewals: Weak<RenewalSchedule>,
-    generation: watch::Receiver<u64>,
-    /// The generation at the last turn.
-    seen: u64,
+struct ScheduleTask {
+    core: Weak<Core>,
+    generations: watch::Receiver<u64>,
     signal: Arc<Notify>,
 }
 
-impl Task {
+impl ScheduleTask {
     async fn run(mut self) {
-        while let Some(until) = self.turn() {
+        while let Some(until) = self.run_due() {
             if until <= Instant::now() {
                 // More holds are due. The renewals that were begun come first.
                 tokio::task::yield_now().await;
@@ -234,69 +167,135 @@ impl Task {
                 () = self.signal.notified() => {}
                 // The server may have lost the locks together with the connection, so they are verified immediately. A
                 // store that is being dropped begins no more generations.
-                Ok(()) = self.generation.changed() => {}
+                Ok(()) = self.generations.changed() => {}
                 () = sleep_until(until) => {}
             }
         }
     }
 
-    fn turn(&mut self) -> Option<Instant> {
-        let generation = *self.generation.borrow_and_update();
-        let renewals = self.renewals.upgrade()?;
-        if mem::replace(&mut self.seen, generation) != generation {
-            // The connections may have ended with another runtime, and the inbox with them.
-            renewals.queues.listen();
-        }
-        renewals.turn(&self.signal)
+    fn run_due(&mut self) -> Option<Instant> {
+        self.generations.mark_unchanged();
+        self.core.upgrade()?.run_due(&self.signal)
     }
 }
 
-impl Drop for Task {
+/// If the task had something to do, its runtime has ended.
+impl Drop for ScheduleTask {
     fn drop(&mut self) {
-        if let Some(renewals) = self.renewals.upgrade() {
-            renewals.end(&self.signal);
+        if let Some(core) = self.core.upgrade() {
+            let mut schedules = core.schedules.lock();
+            let at = position(&schedules, &self.signal);
+            let ended = at.map(|at| schedules.swap_remove(at));
+            drop(schedules);
+            drop(ended);
         }
     }
 }
 
-impl ForcedReleaseListener for RenewalSchedule {
-    /// They are notified by a separate task. The caller may be one of their bodies, and bodies are dropped beginning
-    /// with the outermost level.
-    fn forced(&self, message: ForcedMessage) {
-        let mut holds = self.holds();
-        holds.retain(|hold| {
-            hold.key().as_str() == message.key && message.holds.contains(&hold.id())
-        });
-        if holds.is_empty() {
-            return;
+/// An attempt to renew leases: a request with a permit, and the next position of its holds.
+impl Core {
+    /// Sends a request, and schedules its holds when it was answered, unless they no longer need it.
+    ///
+    /// An attempt without a response is not given up, because the store may only be far away. The next one is sent in
+    /// addition, and the first response counts. A renewal that arrives late can only lengthen the lease of a hold that
+    /// exists. An error is not a response: the old deadline stays.
+    async fn attempt(&self, request: RenewRequest, permit: Permit) {
+        select! {
+            biased;
+            () = request.until_settled() => {}
+            () = self.renew(&request, permit) => {}
         }
-        let queues = Arc::clone(&self.queues);
-        let tell = move || {
-            for hold in holds {
-                hold.lose(LostReason::Deleted);
-                queues.note_loss(hold.key(), hold.id());
-            }
+    }
+
+    async fn renew(&self, request: &RenewRequest, permit: Permit) {
+        // A connection that is opened from now on ends the pause after a failure.
+        let connections = self.store.connections();
+        let answers = match request.send(&self.store).await {
+            Ok(answers) => answers,
+            Err(error) => return self.retry(request, &error, permit, connections).await,
         };
-        match Handle::try_current() {
-            Ok(runtime) => drop(runtime.spawn(async move { tell() })),
-            Err(_) => tell(),
+        // The replicas need no permit.
+        drop(permit);
+        // No replica is needed to know that a hold is gone, and the other waiters do not wait for it.
+        for hold in request.lose(&answers) {
+            self.queues.note_loss(hold.key(), hold.id());
+        }
+        request.separate_failed(&answers);
+        if request.batch.confirm.is_some() {
+            self.reschedule(&request.holds, |hold| hold.deadline());
+        }
+        match await_renewal_on_replicas(request, &answers, &self.store).await {
+            Ok(()) => self.finish(request, &answers),
+            Err(error) => {
+                let (failed, again) = self.fail(request, &error);
+                self.reschedule(&failed, |_| again);
+            }
         }
     }
-}
 
-impl Drop for RenewalSchedule {
-    fn drop(&mut self) {
-        for of in self.runtimes.lock().iter() {
-            of.signal.notify_one();
+    fn finish(&self, request: &RenewRequest, answers: &[RenewAnswer]) {
+        for hold in request.renewed(answers) {
+            let was_early = hold.state.lock().lease.is_early(request.sent);
+            request.confirm(hold);
+            hold.align(self.epoch, was_early);
+            let renewed = || events::renewed(hold.key(), hold.id(), hold.deadline());
+            hold.span().in_scope(renewed);
         }
+        // A hold whose renewal has failed is still due.
+        let earliest = request.sent + MIN_ATTEMPT_INTERVAL;
+        self.reschedule(&request.holds, |hold| {
+            let generation = self.store.generation();
+            hold.state.lock().lease.due(generation).max(earliest)
+        });
     }
-}
 
-impl fmt::Debug for RenewalSchedule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RenewalSchedule")
-            .field("queues", &self.queues)
-            .field("response_timeout", &self.response_timeout)
-            .finish_non_exhaustive()
+    /// Schedules the next attempt after one that has failed.
+    async fn retry(
+        &self,
+        request: &RenewRequest,
+        error: &StoreError,
+        permit: Permit,
+        mut connections: Option<watch::Receiver<u64>>,
+    ) {
+        let (failed, again) = self.fail(request, error);
+        if error.effect() == Effect::None {
+            // The server executes nothing, so the permit is kept through the pause: the cost of an outage does not grow
+            // with the number of holds.
+            select! {
+                biased;
+                Some(()) = async { connections.as_mut()?.changed().await.ok() } => {}
+                () = sleep_until(again) => {}
+            }
+            self.reschedule(&failed, |_| Instant::now());
+        } else {
+            self.reschedule(&failed, |_| again);
+        }
+        drop(permit);
+    }
+
+    /// Reports a failure. Returns the holds for which no later attempt was sent, and the time of their next one.
+    fn fail(&self, request: &RenewRequest, error: &StoreError) -> (Vec<Arc<Hold>>, Instant) {
+        let mut failed = Vec::new();
+        // A hold that has ended or was lost needs no renewal.
+        let needed = |hold: &&Arc<Hold>| hold.depth() > 0 && hold.lost().is_none();
+        for hold in request.holds.iter().filter(needed) {
+            self.report_retry(hold, Some(error));
+            // A later attempt has reported that this one had no response.
+            if hold.fail_attempt(request.sent) {
+                events::renewal_unanswered(hold.key());
+                failed.push(Arc::clone(hold));
+            }
+        }
+        let soon = Instant::now() + MIN_ATTEMPT_INTERVAL;
+        let is_urgent = request.separate(error) || request.is_cut(&self.store);
+        let pause = next_attempt(&failed, request.sent, self.response_timeout) - request.sent;
+        let again = soon.max(request.sent + pause / 2);
+        (failed, if is_urgent { soon } else { again })
+    }
+
+    fn report_retry(&self, hold: &Hold, error: Option<&StoreError>) {
+        let retried =
+            || events::renewal_retried(hold.key(), hold.id(), error, &self.failed_renewals);
+        hold.span().in_scope(retried);
     }
 }

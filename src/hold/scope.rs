@@ -1,35 +1,38 @@
 //! The chain of the locks that the enclosing calls hold, stored in a tokio task-local.
 
-use std::sync::{Arc, Weak};
+use std::mem;
+use std::sync::Arc;
 
+use smallvec::SmallVec;
 use tokio::{task, task_local};
 
+use crate::base::error::LockError;
 use crate::base::id::{Owner, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::process::ProcessId;
 use crate::base::sync::Mutex;
+use crate::hold::core::Core;
 use crate::hold::held::Held;
-use crate::hold::hold::{CallGraph, Hold, Holds};
-use crate::hold::renewals::RenewalSchedule;
+use crate::hold::hold::{CallGraph, Hold};
 
 task_local! {
     pub(super) static CHAIN: Arc<Frame>;
 }
 
-/// One entry of the chain, linked to the enclosing one.
+/// The locks of one acquisition, usually one.
+pub(crate) type HeldLocks = SmallVec<[Held; 1]>;
+
+/// One entry of the chain, linked to the enclosing one: the locks that a body runs under, beginning with the innermost.
 #[derive(Debug)]
-pub(super) struct Frame {
-    /// The `Locks` that the hold belongs to.
-    locks: LocksId,
-    /// The holds of one acquisition.
-    holds: Holds,
-    place: Mutex<FramePlace>,
+pub(crate) struct Frame {
+    locks: HeldLocks,
+    polled: Mutex<PollContext>,
 }
 
-/// The place where a body is polled. The chain is what encloses the poll, not what enclosed the caller that created the
+/// Where a body was polled last. The chain is what encloses the poll, not what enclosed the caller that created the
 /// future. A future may be created, or polled for a while, in one call graph, and then be moved to another one.
 #[derive(Debug, Default)]
-struct FramePlace {
+struct PollContext {
     /// The task that polls the body. A `LocalSet` inside the body runs other tasks on the same thread, under the same
     /// thread-local. Those tasks are not descendants of the holder.
     task: Option<task::Id>,
@@ -37,105 +40,72 @@ struct FramePlace {
     outer: Option<Arc<Frame>>,
 }
 
-impl FramePlace {
-    /// The chain of the code that is running now.
-    fn here() -> Self {
-        Self {
+impl Frame {
+    pub(super) fn new(locks: HeldLocks) -> Arc<Self> {
+        Arc::new(Self {
+            locks,
+            polled: Mutex::default(),
+        })
+    }
+
+    pub(super) fn locks(&self) -> &[Held] {
+        &self.locks
+    }
+
+    /// Records that the code that is running now polls the body of this frame.
+    pub(super) fn begin_poll(&self) {
+        let here = PollContext {
             task: task::try_id(),
             outer: innermost(),
-        }
-    }
-}
-
-impl Frame {
-    /// A frame that has no place yet.
-    pub(super) fn new(locks: &LocksId, holds: &[Arc<Hold>]) -> Arc<Self> {
-        Arc::new(Self {
-            locks: locks.clone(),
-            holds: holds.into(),
-            place: Mutex::default(),
-        })
+        };
+        // Dropped after the mutex was released, because it may be the last that has its holds.
+        let _before = mem::replace(&mut *self.polled.lock(), here);
     }
 
-    pub(super) fn holds(&self) -> &[Arc<Hold>] {
-        &self.holds
+    /// The loss that must end what is done inside the frame: of several, that of the outermost lock.
+    pub(crate) fn abort_error(&self) -> Option<LockError> {
+        let mut outermost = self.locks.iter().rev();
+        outermost.find_map(|held| held.hold.abort_error())
     }
 
-    /// The schedule that renews the hold. `None` only if the hold has ended.
-    pub(super) fn renewals(&self) -> Option<Arc<RenewalSchedule>> {
-        self.locks.0.upgrade()
-    }
-
-    /// Copies the frame into another chain, inside `outer`.
-    pub(super) fn copy(&self, outer: Option<Arc<Self>>) -> Arc<Self> {
-        Arc::new(Self {
-            locks: self.locks.clone(),
-            holds: self.holds.clone(),
-            place: Mutex::new(FramePlace { task: None, outer }),
-        })
-    }
-
-    /// Records that the code that is running now is inside this frame, and also inside `outermost`.
-    pub(super) fn place_here(&self, outermost: &Self) {
-        let FramePlace { task, outer } = FramePlace::here();
-        self.place.lock().task = task;
-        outermost.place.lock().outer = outer;
-    }
-}
-
-/// The identity of one `Locks` and its clones, which is the address of their renewals. It keeps nothing alive, because
-/// a frame may outlive its hold.
-#[derive(Clone, Debug)]
-pub(crate) struct LocksId(Weak<RenewalSchedule>);
-
-impl LocksId {
-    pub(crate) fn of(renewals: &Arc<RenewalSchedule>) -> Self {
-        Self(Arc::downgrade(renewals))
-    }
-
-    /// Returns a hold of this `Locks`, as code inside it sees it.
-    pub(crate) fn held(&self, hold: &Arc<Hold>) -> Held {
-        Held::new(hold, self.0.clone())
-    }
-}
-
-impl PartialEq for LocksId {
-    fn eq(&self, other: &Self) -> bool {
-        Weak::ptr_eq(&self.0, &other.0)
+    /// Runs `work` inside the frame.
+    pub(crate) fn run<T>(self: &Arc<Self>, work: impl FnOnce() -> T) -> T {
+        self.begin_poll();
+        CHAIN.sync_scope(Arc::clone(self), work)
     }
 }
 
 /// Returns the innermost frame of the present call graph.
 fn innermost() -> Option<Arc<Frame>> {
     let frame = CHAIN.try_with(Arc::clone).ok()?;
-    let here = frame.place.lock().task == task::try_id();
-    here.then_some(frame)
+    let is_here = frame.polled.lock().task == task::try_id();
+    is_here.then_some(frame)
 }
 
 /// Returns the frames of the present call graph, from the innermost outwards.
 pub(super) fn frames() -> impl Iterator<Item = Arc<Frame>> {
-    let outer = |frame: &Arc<Frame>| frame.place.lock().outer.clone();
+    let outer = |frame: &Arc<Frame>| frame.polled.lock().outer.clone();
     std::iter::successors(innermost(), outer)
 }
 
-/// Returns the first hold, from the innermost outwards, that satisfies `wanted` and is still held. A body that was
+/// Returns the first lock, from the innermost outwards, that satisfies `wanted` and is still held. A body that was
 /// moved out of an enclosing one may outlive the hold of that one.
-fn find(wanted: impl Fn(&LocksId, &Hold) -> bool) -> Option<(Arc<Frame>, Arc<Hold>)> {
+fn find(wanted: impl Fn(&Held) -> bool) -> Option<Held> {
     frames().find_map(|frame| {
-        let mut holds = frame.holds().iter();
-        let found = holds.find(|hold| wanted(&frame.locks, hold) && hold.depth() > 0);
-        let found = Arc::clone(found?);
-        Some((frame, found))
+        let mut locks = frame.locks.iter();
+        let found = locks.find(|held| wanted(held) && held.depth() > 0);
+        found.cloned()
     })
 }
 
 /// Returns the holds of one `Locks` that enclose the calling code, each once, from the innermost outwards, and at most
-/// `most`.
-pub(super) fn enclosing_holds(locks: &LocksId, most: usize) -> Vec<Arc<Hold>> {
+/// `max`.
+pub(super) fn enclosing_holds(core: &Arc<Core>, max: usize) -> Vec<Arc<Hold>> {
     let mut holds: Vec<Arc<Hold>> = Vec::new();
-    for frame in frames().filter(|frame| frame.locks == *locks) {
-        for hold in frame.holds().iter().filter(|hold| hold.depth() > 0) {
-            if holds.len() == most {
+    for frame in frames() {
+        let locks = frame.locks.iter();
+        for Held { hold, .. } in locks.filter(|held| held.is_of(core) && held.depth() > 0) {
+            if holds.len() == max {
                 return holds;
             }
             // Several keys may be held under one id.
@@ -147,20 +117,20 @@ pub(super) fn enclosing_holds(locks: &LocksId, most: usize) -> Vec<Arc<Hold>> {
     holds
 }
 
-/// Whether a loss must end a body that encloses the calling code.
+/// Returns whether a loss must end a body that encloses the calling code.
 pub(super) fn must_abort() -> bool {
-    let ends = |hold: &Arc<Hold>| hold.must_abort().is_some();
-    frames().any(|frame| frame.holds().iter().any(ends))
+    let ends = |held: &Held| held.hold.aborts_on_loss() && held.is_lost();
+    frames().any(|frame| frame.locks.iter().any(ends))
 }
 
 /// Returns the hold of `key` that an enclosing call has acquired through the same `Locks`.
-pub(crate) fn enclosing(locks: &LocksId, key: &LockKey) -> Option<Arc<Hold>> {
-    find(|of, hold| of == locks && hold.key() == key).map(|(_, hold)| hold)
+pub(crate) fn enclosing_hold(core: &Arc<Core>, key: &LockKey) -> Option<Arc<Hold>> {
+    find(|held| held.is_of(core) && held.hold.key() == key).map(|held| held.hold)
 }
 
 /// Returns the present call graph, or a new one if it holds no lock yet.
 pub(crate) fn call_graph() -> CallGraph {
-    let graph = innermost().and_then(|frame| Some(frame.holds().first()?.graph()));
+    let graph = innermost().and_then(|frame| Some(frame.locks.first()?.hold.graph()));
     // A fork inside a body copies the call graph with the counter of its holds, so both processes would make the same
     // ids.
     let graph = graph.filter(|graph| graph.owner().id().process() == ProcessId::this());
@@ -190,8 +160,7 @@ pub(crate) fn call_graph() -> CallGraph {
 #[must_use]
 pub fn held(key: impl AsRef<str>) -> Option<Held> {
     let key = key.as_ref();
-    let (frame, hold) = find(|_, hold| hold.key().name() == key)?;
-    Some(frame.locks.held(&hold))
+    find(|held| held.key() == key)
 }
 
 /// Returns the innermost lock that the calling code runs under, on any [`Locks`](crate::Locks). If several locks were
@@ -215,12 +184,11 @@ pub fn held(key: impl AsRef<str>) -> Option<Held> {
 /// ```
 #[must_use]
 pub fn current() -> Option<Held> {
-    let (frame, hold) = find(|_, _| true)?;
-    Some(frame.locks.held(&hold))
+    find(|_| true)
 }
 
 /// Returns the identity of the call graph that the calling code belongs to, or `None` while it holds no lock.
 #[must_use]
 pub fn current_owner() -> Option<OwnerId> {
-    innermost().and_then(|frame| Some(frame.holds().first()?.owner()))
+    innermost().and_then(|frame| Some(frame.locks.first()?.hold.owner()))
 }

@@ -75,11 +75,11 @@ impl Host {
     }
 
     pub(super) fn start(&self) {
-        self.turn(Condition::Stopped, Condition::Running);
+        self.transition(Condition::Stopped, Condition::Running);
     }
 
     pub(super) fn pause(&self) {
-        self.turn(Condition::Running, Condition::Paused);
+        self.transition(Condition::Running, Condition::Paused);
     }
 
     /// Executes the received requests, and then the requests that arrive meanwhile.
@@ -102,19 +102,19 @@ impl Host {
         None
     }
 
-    fn turn(&self, from: Condition, to: Condition) {
+    fn transition(&self, from: Condition, to: Condition) {
         let mut state = self.state.lock();
         if state.condition == from {
             state.condition = to;
         }
     }
 
-    /// Waits until `look` returns a value. Code that changes the result of `look` calls [`changed`](Self::changed).
+    /// Waits until `look` returns a value. What changes that calls [`notify_changed`](Self::notify_changed).
     pub(super) async fn until<T>(&self, look: impl FnMut() -> Option<T>) -> T {
         until(&self.changed, look).await
     }
 
-    pub(super) fn changed(&self) {
+    pub(super) fn notify_changed(&self) {
         self.changed.notify_waiters();
     }
 }

@@ -1,133 +1,72 @@
 //! An in-memory server with its connections. It can simulate everything that happens to a real server and its network.
 
+use std::ptr;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
-use std::{fmt, ptr};
 
-use super::connection::ProcessConnection;
 use super::host::Host;
-use super::wire::ProcessWire;
+use super::wire::{ProcessWire, WireHandle};
 use crate::base::sync::Mutex;
 use crate::redis::Timeouts;
 use crate::store::Store;
 
 /// The server with its connections. Clones are the same server.
 #[derive(Clone)]
-pub(crate) struct Network {
-    host: Arc<Host>,
-    /// The connections in the order in which they were opened. Events reach them in this order.
-    connections: Arc<Mutex<Vec<Weak<ProcessConnection>>>>,
+pub(super) struct Network {
+    pub(super) host: Arc<Host>,
+    /// The wires in the order in which they were made. Events reach them in this order. Each is what the store of its
+    /// process has.
+    wires: Arc<Mutex<Vec<Weak<WireHandle>>>>,
 }
 
 impl Network {
-    pub(crate) fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             host: Arc::new(Host::new()),
-            connections: Arc::default(),
+            wires: Arc::default(),
         }
     }
 
     /// Returns the store of one process, connected if the server is running.
-    pub(crate) fn connect(&self, timeouts: Timeouts) -> Arc<Store> {
-        let opened = self.open_connection(timeouts);
+    pub(super) fn connect(&self, timeouts: Timeouts) -> Arc<Store> {
+        let wire = self.add_wire(timeouts);
         // As with any store, the first request reports a failure.
-        drop(opened.wire().connect());
-        Arc::new(Store::Behind(opened))
+        drop(wire.try_connect());
+        Arc::new(Store::Behind(wire))
     }
 
     /// Returns the store of one process, which connects at its first request.
-    pub(crate) fn open(&self, timeouts: Timeouts) -> Arc<Store> {
-        Arc::new(Store::Behind(self.open_connection(timeouts)))
+    pub(super) fn open(&self, timeouts: Timeouts) -> Arc<Store> {
+        Arc::new(Store::Behind(self.add_wire(timeouts)))
     }
 
-    fn open_connection(&self, timeouts: Timeouts) -> Arc<ProcessConnection> {
-        let opened = Arc::new(ProcessConnection::new(&self.host, timeouts));
-        let mut connections = self.connections.lock();
-        connections.retain(|connection| connection.strong_count() > 0);
-        connections.push(Arc::downgrade(&opened));
-        opened
+    fn add_wire(&self, timeouts: Timeouts) -> Arc<WireHandle> {
+        let wire = Arc::new(Arc::new(ProcessWire::new(&self.host, timeouts)));
+        let mut wires = self.wires.lock();
+        wires.retain(|wire| wire.strong_count() > 0);
+        wires.push(Arc::downgrade(&wire));
+        wire
     }
 
-    /// Ends all connections, and rejects new ones.
-    pub(crate) fn stop(&self) {
-        self.host.stop();
-        self.on_wires(ProcessWire::end);
+    pub(super) fn on_wires(&self, happens: impl Fn(&ProcessWire)) {
+        self.wires().iter().for_each(|wire| happens(wire));
+        self.host.notify_changed();
     }
 
-    /// Starts a stopped server with its data.
-    pub(crate) fn start(&self) {
-        self.host.start();
-        self.on_wires(ProcessWire::subscribe_again);
-    }
-
-    /// Pauses a running server: it executes nothing more, and requests that arrive wait.
-    pub(crate) fn pause(&self) {
-        self.host.pause();
-    }
-
-    /// Resumes a paused server, which first executes the requests that have arrived meanwhile.
-    pub(crate) fn resume(&self) {
-        self.host.resume();
-        self.on_wires(ProcessWire::subscribe_again);
-    }
-
-    /// Removes all data of the server, and keeps its connections.
-    pub(crate) fn lose_data(&self) {
-        self.host.store.forget();
-    }
-
-    pub(crate) fn step_clock_forward(&self, by: Duration) {
-        self.host.store.step_clock_forward(by);
-    }
-
-    pub(crate) fn step_clock_back(&self, by: Duration) {
-        self.host.store.step_clock_back(by);
-    }
-
-    /// Cuts the network between the server and this store. Returns false if the store belongs to another server.
-    pub(crate) fn partition(&self, store: &Arc<Store>) -> bool {
-        self.on_wire_of(store, ProcessWire::partition)
-    }
-
-    /// Repairs the network between the server and this store, which opens new connections. Returns false if the store
-    /// belongs to another server.
-    pub(crate) fn heal(&self, store: &Arc<Store>) -> bool {
-        self.on_wire_of(store, ProcessWire::heal)
-    }
-
-    fn on_wires(&self, happens: impl Fn(&ProcessWire)) {
-        let open = self.open_connections();
-        open.iter()
-            .for_each(|connection| happens(connection.wire()));
-        self.host.changed();
-    }
-
-    fn on_wire_of(&self, store: &Arc<Store>, happens: impl Fn(&ProcessWire)) -> bool {
-        let Store::Behind(wire) = &**store else {
+    /// Returns false if the store belongs to another server.
+    pub(super) fn on_wire_of(&self, store: &Arc<Store>, happens: impl Fn(&ProcessWire)) -> bool {
+        let Store::Behind(of) = &**store else {
             return false;
         };
-        let is_it = |connection: &&Arc<ProcessConnection>| {
-            ptr::addr_eq(Arc::as_ptr(connection), Arc::as_ptr(wire))
-        };
-        let open = self.open_connections();
-        let found = open.iter().find(is_it);
-        found
-            .iter()
-            .for_each(|connection| happens(connection.wire()));
-        self.host.changed();
+        let wires = self.wires();
+        let is_it = |wire: &&Arc<_>| ptr::addr_eq(Arc::as_ptr(wire), Arc::as_ptr(of));
+        let found = wires.iter().find(is_it);
+        found.iter().for_each(|wire| happens(wire));
+        self.host.notify_changed();
         found.is_some()
     }
 
-    fn open_connections(&self) -> Vec<Arc<ProcessConnection>> {
-        let connections = self.connections.lock();
-        connections.iter().filter_map(Weak::upgrade).collect()
-    }
-}
-
-impl fmt::Debug for Network {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server")
-            .field("condition", &self.host.condition())
-            .finish_non_exhaustive()
+    fn wires(&self) -> Vec<Arc<WireHandle>> {
+        let wires = self.wires.lock();
+        wires.iter().filter_map(Weak::upgrade).collect()
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::network::Network;
+use super::wire::ProcessWire;
 use crate::api::builder::{Backend, LocksBuilder};
 use crate::api::locks::Locks;
 
@@ -87,8 +88,8 @@ impl Server {
     #[must_use]
     pub fn locks(&self) -> Locks {
         let builder = self.builder();
-        let timeouts = builder.timeouts();
-        builder.over(self.0.connect(timeouts), timeouts.response)
+        let store = self.0.connect(builder.timeouts);
+        builder.build_on(store)
     }
 
     /// Returns a builder for a `Locks` of this server with its own options. [`build`](LocksBuilder::build) connects.
@@ -142,7 +143,8 @@ impl Server {
     /// # }
     /// ```
     pub fn stop(&self) {
-        self.0.stop();
+        self.0.host.stop();
+        self.0.on_wires(ProcessWire::disconnect);
     }
 
     /// Starts a stopped server with its data. Leases that have expired meanwhile stay expired.
@@ -166,7 +168,8 @@ impl Server {
     /// # }
     /// ```
     pub fn start(&self) {
-        self.0.start();
+        self.0.host.start();
+        self.0.on_wires(ProcessWire::subscribe_again);
     }
 
     /// Pauses the server, as SIGSTOP or a slow script does. It accepts requests, but does not respond to them.
@@ -193,7 +196,7 @@ impl Server {
     /// # }
     /// ```
     pub fn pause(&self) {
-        self.0.pause();
+        self.0.host.pause();
     }
 
     /// Resumes a paused server. It executes the requests that it has received meanwhile, in their order. The callers
@@ -219,7 +222,8 @@ impl Server {
     /// # }
     /// ```
     pub fn resume(&self) {
-        self.0.resume();
+        self.0.host.resume();
+        self.0.on_wires(ProcessWire::subscribe_again);
     }
 
     /// Removes all data of the server, as FLUSHALL does, and keeps its connections.
@@ -245,7 +249,7 @@ impl Server {
     /// # }
     /// ```
     pub fn lose_data(&self) {
-        self.0.lose_data();
+        self.0.host.store.forget();
     }
 
     /// Steps the clock of the server forward, but not the clock of the test. All steps together may be at most ten
@@ -270,7 +274,7 @@ impl Server {
     /// # }
     /// ```
     pub fn step_clock_forward(&self, by: Duration) {
-        self.0.step_clock_forward(by);
+        self.0.host.store.step_clock_forward(by);
     }
 
     /// Steps the clock of the server back, but not the clock of the test. All steps together may be at most ten years.
@@ -295,7 +299,7 @@ impl Server {
     /// # }
     /// ```
     pub fn step_clock_back(&self, by: Duration) {
-        self.0.step_clock_back(by);
+        self.0.host.store.step_clock_back(by);
     }
 
     /// Cuts the network between the server and one `Locks`, with all its clones. Requests, responses, and messages to
@@ -327,7 +331,7 @@ impl Server {
     /// ```
     #[track_caller]
     pub fn partition(&self, locks: &Locks) {
-        assert!(self.0.partition(locks.engine().store()), "{FOREIGN}");
+        self.on_wire_of(locks, ProcessWire::partition);
     }
 
     /// Repairs the network between the server and a `Locks`. The earlier connections are dead. New ones are opened, and
@@ -353,12 +357,17 @@ impl Server {
     /// ```
     #[track_caller]
     pub fn heal(&self, locks: &Locks) {
-        assert!(self.0.heal(locks.engine().store()), "{FOREIGN}");
+        self.on_wire_of(locks, ProcessWire::heal);
+    }
+
+    #[track_caller]
+    fn on_wire_of(&self, locks: &Locks, happens: impl Fn(&ProcessWire)) {
+        assert!(
+            self.0.on_wire_of(&locks.engine.core.store, happens),
+            "this `Locks` does not belong to this server: create it with `locks` or `builder`"
+        );
     }
 }
-
-const FOREIGN: &str =
-    "this `Locks` does not belong to this server: create it with `locks` or `builder`";
 
 impl Default for Server {
     fn default() -> Self {
@@ -368,6 +377,8 @@ impl Default for Server {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        f.debug_struct("Server")
+            .field("condition", &self.0.host.condition())
+            .finish_non_exhaustive()
     }
 }

@@ -43,9 +43,9 @@ fn no_request_is_forgotten_while_the_server_stands_still_and_goes_on() {
         let asking = [scope.spawn(ask), scope.spawn(ask)];
         scope.spawn(|| {
             while !is_over.load(Relaxed) {
-                server.pause();
+                server.host.pause();
                 thread::yield_now();
-                server.resume();
+                server.host.resume();
             }
         });
         let ended = asking.map(thread::ScopedJoinHandle::join);

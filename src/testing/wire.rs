@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use tokio::select;
 use tokio::sync::{oneshot, watch};
+use tokio::task::coop::consume_budget;
+use tokio::time::Instant;
 
 use super::host::{Condition, Host};
 use crate::base::error::{Effect, StoreError};
@@ -22,29 +24,31 @@ use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, timeout};
 use crate::redis::Timeouts;
 use crate::store::{
-    ForcedMessage, ForcedReleaseListener, HandoffMessage, Listener, Reply, Request,
+    ForcedMessage, ForcedReleaseListener, HandoffMessage, Listener, MemoryStore, Reply, Request,
+    StoreFuture, Wire,
 };
 
+/// The wire of a process, as its store has it. A request may outlive its caller.
+pub(super) type WireHandle = Arc<ProcessWire>;
+
 pub(super) struct ProcessWire {
-    pub(super) host: Arc<Host>,
+    host: Arc<Host>,
     timeouts: Timeouts,
-    ends: Mutex<Ends>,
+    state: Mutex<WireState>,
     /// The number of lost connections.
     disconnects: watch::Sender<u64>,
-    /// The number of connections for requests.
+    /// The number of connections for requests that were opened.
     connections: watch::Sender<u64>,
 }
 
-/// The process's ends of its connections.
+/// What the process has of its connections.
 #[derive(Default)]
-struct Ends {
+struct WireState {
     /// Whether all traffic is lost, in both directions.
     is_partitioned: bool,
     is_closed: bool,
     /// The number of the present connection for requests. `None` if there is none.
     connection: Option<u64>,
-    /// The number of connections for requests that were opened.
-    connections: u64,
     inbox: Option<InboxEnd>,
     /// The receiver of messages to all processes, which arrive over the connection for requests.
     holders: Option<Weak<dyn ForcedReleaseListener>>,
@@ -65,21 +69,21 @@ pub(super) struct Connected {
 /// The events of the server and of the network.
 impl ProcessWire {
     /// Ends the connections, as the server does. The process detects it, unless it is cut off.
-    pub(super) fn end(&self) {
+    pub(super) fn disconnect(&self) {
         if !self.is_partitioned() {
-            self.lose();
+            self.lose_connections();
         }
     }
 
     pub(super) fn partition(&self) {
-        self.ends.lock().is_partitioned = true;
+        self.state.lock().is_partitioned = true;
     }
 
     /// Repairs the network. The earlier connections turn out to be dead.
     pub(super) fn heal(&self) {
-        let was_partitioned = mem::take(&mut self.ends.lock().is_partitioned);
+        let was_partitioned = mem::take(&mut self.state.lock().is_partitioned);
         if was_partitioned {
-            self.lose();
+            self.lose_connections();
             self.subscribe_again();
         }
     }
@@ -87,85 +91,77 @@ impl ProcessWire {
     /// Subscribes to the inbox again, if the server can be reached now.
     pub(super) fn subscribe_again(&self) {
         let opened = {
-            let mut ends = self.ends.lock();
-            let is_reachable = self.is_reachable(&ends);
-            let inbox = ends.inbox.as_mut().filter(|_| is_reachable);
-            inbox.and_then(|inbox| inbox.turn(true))
+            let mut state = self.state.lock();
+            let is_reachable = self.is_reachable(&state);
+            let inbox = state.inbox.as_mut().filter(|_| is_reachable);
+            inbox.and_then(|inbox| inbox.set_open(true))
         };
-        tell_missed(opened);
+        notify_missed(opened);
     }
 
-    fn lose(&self) {
+    fn lose_connections(&self) {
         let (was_connected, closed) = {
-            let mut ends = self.ends.lock();
-            let closed = ends.inbox.as_mut().and_then(|inbox| inbox.turn(false));
-            (ends.connection.take().is_some(), closed)
+            let mut state = self.state.lock();
+            let closed = state.inbox.as_mut().and_then(|inbox| inbox.set_open(false));
+            (state.connection.take().is_some(), closed)
         };
         if was_connected || closed.is_some() {
             self.disconnects.send_modify(|count| *count += 1);
         }
-        tell_missed(closed);
+        notify_missed(closed);
     }
 
     fn is_partitioned(&self) -> bool {
-        self.ends.lock().is_partitioned
+        self.state.lock().is_partitioned
     }
 
-    fn is_reachable(&self, ends: &Ends) -> bool {
-        !ends.is_partitioned && self.host.condition() == Condition::Running
+    fn is_reachable(&self, state: &WireState) -> bool {
+        !state.is_partitioned && self.host.condition() == Condition::Running
     }
 }
 
-/// The operations of the process.
+/// The requests of the process.
 impl ProcessWire {
     pub(super) fn new(host: &Arc<Host>, timeouts: Timeouts) -> Self {
         Self {
             host: Arc::clone(host),
             timeouts,
-            ends: Mutex::default(),
+            state: Mutex::default(),
             disconnects: watch::Sender::new(0),
             connections: watch::Sender::new(0),
         }
     }
 
     /// Returns the present connection, or a new one. Returns `None` while the server does not respond.
-    pub(super) fn connect(&self) -> Option<Result<Connected, StoreError>> {
+    pub(super) fn try_connect(&self) -> Option<Result<Connected, StoreError>> {
         let failed = |effect, cause| Some(Err(failure("connect", effect, cause)));
-        let mut ends = self.ends.lock();
-        if ends.is_closed {
+        let mut state = self.state.lock();
+        if state.is_closed {
             return failed(Effect::Refused, "the connection is closed");
         }
-        let is_new = ends.connection.is_none();
-        if is_new {
-            match self.host.condition() {
-                Condition::Running if !ends.is_partitioned => {
-                    ends.connections += 1;
-                    ends.connection = Some(ends.connections);
-                }
-                Condition::Stopped if !ends.is_partitioned => {
-                    return failed(Effect::None, "connection refused");
-                }
-                _ => return None,
-            }
-        }
         let disconnects = self.disconnects();
-        let connected = |number| {
-            Ok(Connected {
-                number,
-                disconnects,
-            })
+        let known = state.connection;
+        let number = match (known, self.host.condition()) {
+            (Some(number), _) => number,
+            _ if state.is_partitioned => return None,
+            (None, Condition::Paused) => return None,
+            (None, Condition::Stopped) => return failed(Effect::None, "connection refused"),
+            (None, Condition::Running) => *self.connections.borrow() + 1,
         };
-        let connected = ends.connection.map(connected);
-        drop(ends);
-        if is_new {
-            self.connections.send_modify(|count| *count += 1);
+        state.connection = Some(number);
+        drop(state);
+        if known.is_none() {
+            self.connections.send_replace(number);
         }
-        connected
+        Some(Ok(Connected {
+            number,
+            disconnects,
+        }))
     }
 
-    pub(super) async fn connected(&self) -> Result<Connected, StoreError> {
+    async fn connected(&self) -> Result<Connected, StoreError> {
         let limit = self.timeouts.connect;
-        let connecting = self.host.until(|| self.connect());
+        let connecting = self.host.until(|| self.try_connect());
         timeout(limit, connecting).await.unwrap_or_else(|Elapsed| {
             let cause = format!("no connection within {limit:?}");
             Err(failure("connect", Effect::None, cause))
@@ -173,7 +169,7 @@ impl ProcessWire {
     }
 
     /// Sends a request, and waits for its response.
-    pub(super) async fn run(&self, request: Request) -> Result<Reply, StoreError> {
+    async fn run(&self, request: Request) -> Result<Reply, StoreError> {
         let step = request.name();
         let connected = self.connected().await?;
         let (answer, mut answered) = oneshot::channel();
@@ -198,7 +194,9 @@ impl ProcessWire {
         select! {
             biased;
             answer = timeout(limit, answered) => answer.unwrap_or_else(|Elapsed| {
-                self.discard(connected.number);
+                // The next request uses another connection.
+                let mut state = self.state.lock();
+                state.connection.take_if(|present| *present == connected.number);
                 let cause = format!("no response within {limit:?}");
                 Err(failure(step, Effect::Unknown, cause))
             }),
@@ -208,78 +206,92 @@ impl ProcessWire {
         }
     }
 
-    /// Discards this connection, so that the next request uses another one.
-    fn discard(&self, number: u64) {
-        let mut ends = self.ends.lock();
-        ends.connection.take_if(|present| *present == number);
+    fn disconnects(&self) -> u64 {
+        *self.disconnects.borrow()
+    }
+}
+
+impl Wire for WireHandle {
+    fn store(&self) -> &MemoryStore {
+        &self.host.store
     }
 
-    /// Reacts to a request without a response. The next request uses another connection, unless the server can be
-    /// reached now.
-    pub(super) fn suspect(&self) {
-        let mut ends = self.ends.lock();
-        if !self.is_reachable(&ends) {
-            ends.connection = None;
+    fn carry(&self, request: Request) -> StoreFuture<Reply> {
+        let wire = Self::clone(self);
+        Box::pin(async move {
+            // Without failures nothing here waits, so a loop around a lock would starve other tasks.
+            consume_budget().await;
+            wire.run(request).await
+        })
+    }
+
+    fn connect(&self) -> StoreFuture<()> {
+        let wire = Self::clone(self);
+        Box::pin(async move { wire.connected().await.map(drop) })
+    }
+
+    fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
+        let is_open = {
+            let mut state = self.state.lock();
+            if let Some(inbox) = &state.inbox {
+                return inbox.is_open;
+            }
+            let is_open = !state.is_closed && self.is_reachable(&state);
+            state.inbox = Some(InboxEnd { listener, is_open });
+            is_open
+        };
+        let listener: Weak<dyn Listener> = Arc::<ProcessWire>::downgrade(self);
+        self.host.store.listen(inbox, listener);
+        is_open
+    }
+
+    fn watch(&self, holders: Weak<dyn ForcedReleaseListener>) {
+        self.state.lock().holders = Some(holders);
+        let wire: Weak<dyn ForcedReleaseListener> = Arc::<ProcessWire>::downgrade(self);
+        self.host.store.watch(wire);
+    }
+
+    /// The next request uses another connection, unless the server can be reached now.
+    fn suspect(&self, _since: Instant) {
+        let mut state = self.state.lock();
+        if !self.is_reachable(&state) {
+            state.connection = None;
         }
     }
 
-    pub(super) fn answers_within(&self) -> Duration {
-        match self.ends.lock().connection {
+    fn answers_within(&self) -> Duration {
+        match self.state.lock().connection {
             Some(_) => self.timeouts.response,
             None => Duration::MAX,
         }
     }
 
-    /// Subscribes to the inbox, unless that was already done. Returns whether the subscription is open.
-    pub(super) fn listen(self: &Arc<Self>, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
-        let is_open = {
-            let mut ends = self.ends.lock();
-            if let Some(inbox) = &ends.inbox {
-                return inbox.is_open;
-            }
-            let is_open = !ends.is_closed && self.is_reachable(&ends);
-            ends.inbox = Some(InboxEnd { listener, is_open });
-            is_open
-        };
-        let listener: Weak<dyn Listener> = Arc::<Self>::downgrade(self);
-        self.host.store.listen(inbox, listener);
-        is_open
-    }
-
-    /// Forwards the messages to all processes to `holders`.
-    pub(super) fn watch(self: &Arc<Self>, holders: Weak<dyn ForcedReleaseListener>) {
-        self.ends.lock().holders = Some(holders);
-        let wire: Weak<dyn ForcedReleaseListener> = Arc::<Self>::downgrade(self);
-        self.host.store.watch(wire);
-    }
-
-    pub(super) fn close(&self) {
+    fn close(&self) {
         {
-            let mut ends = self.ends.lock();
-            ends.is_closed = true;
-            ends.connection = None;
-            ends.inbox = None;
+            let mut state = self.state.lock();
+            state.is_closed = true;
+            state.connection = None;
+            state.inbox = None;
         }
-        self.host.changed();
+        self.host.notify_changed();
     }
 
-    fn disconnects(&self) -> u64 {
-        *self.disconnects.borrow()
-    }
-
-    pub(super) fn watch_connections(&self) -> watch::Receiver<u64> {
-        self.connections.subscribe()
-    }
-
-    pub(super) fn watch_disconnects(&self) -> watch::Receiver<u64> {
+    fn generations(&self) -> watch::Receiver<u64> {
         self.disconnects.subscribe()
     }
 
+    fn connections(&self) -> Option<watch::Receiver<u64>> {
+        Some(self.connections.subscribe())
+    }
+}
+
+/// The messages of the server.
+impl ProcessWire {
     /// The listener of the inbox. `None` while no message arrives.
     fn listener(&self) -> Option<Arc<dyn Listener>> {
-        let ends = self.ends.lock();
-        let open = ends.inbox.as_ref().filter(|inbox| inbox.is_open);
-        let heard = open.filter(|_| !ends.is_partitioned);
+        let state = self.state.lock();
+        let open = state.inbox.as_ref().filter(|inbox| inbox.is_open);
+        let heard = open.filter(|_| !state.is_partitioned);
         heard.and_then(|inbox| inbox.listener.upgrade())
     }
 }
@@ -287,9 +299,9 @@ impl ProcessWire {
 impl ForcedReleaseListener for ProcessWire {
     fn forced(&self, message: ForcedMessage) {
         let holders = {
-            let ends = self.ends.lock();
-            let is_heard = ends.connection.is_some() && !ends.is_partitioned;
-            let holders = ends.holders.as_ref().filter(|_| is_heard);
+            let state = self.state.lock();
+            let is_heard = state.connection.is_some() && !state.is_partitioned;
+            let holders = state.holders.as_ref().filter(|_| is_heard);
             holders.and_then(Weak::upgrade)
         };
         if let Some(holders) = holders {
@@ -301,13 +313,13 @@ impl ForcedReleaseListener for ProcessWire {
 impl InboxEnd {
     /// Opens or closes the inbox. If that is a change, returns the listener, which may have missed messages or will
     /// miss them.
-    fn turn(&mut self, is_open: bool) -> Option<Weak<dyn Listener>> {
+    fn set_open(&mut self, is_open: bool) -> Option<Weak<dyn Listener>> {
         let was_open = mem::replace(&mut self.is_open, is_open);
         (was_open != is_open).then(|| Weak::clone(&self.listener))
     }
 }
 
-fn tell_missed(listener: Option<Weak<dyn Listener>>) {
+fn notify_missed(listener: Option<Weak<dyn Listener>>) {
     if let Some(listener) = listener.as_ref().and_then(Weak::upgrade) {
         listener.missed();
     }
@@ -321,7 +333,6 @@ fn failure(
     StoreError::new(step, &Arc::from("the server in memory"), effect, cause)
 }
 
-/// The messages of the server.
 impl Listener for ProcessWire {
     fn handoff(&self, message: HandoffMessage) {
         if let Some(listener) = self.listener() {

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use humantime::format_duration;
-use reentry::__admin::{HoldId, Ids as _, keep_no_longer};
+use reentry::__admin::{HoldId, Ids as _, cancel_min_hold};
 use reentry::{FencingToken, Held, LockError, LockGuard, LockRequest, Locks};
 
 use super::enclosing::HeldKey;
@@ -93,7 +93,7 @@ impl Lock {
 
     /// Releases the locks before their minimum time is over, because nothing was done under them.
     pub(crate) async fn give_back(self) -> Result<(), LockError> {
-        self.held().into_iter().for_each(keep_no_longer);
+        self.held().into_iter().for_each(cancel_min_hold);
         self.release().await
     }
 

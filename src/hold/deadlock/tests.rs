@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::walk::{
-    Cycle, DEEP, LOOKS, SecondWalk, Sight, Verdict, Walk, WalkQuestion, WalkResult, WalkStep,
+    Cycle, LOOKUPS_PER_STEP, Lookup, LookupReply, MAX_CYCLE, SecondWalk, Verdict, Walk, WalkResult,
+    WalkStep,
 };
 use crate::base::id::HoldId;
 use crate::store::StoreTime;
@@ -84,14 +85,14 @@ impl Moment {
 }
 
 impl Graph {
-    fn sight(&self, question: &WalkQuestion, moment: Moment) -> Sight {
+    fn reply(&self, question: &Lookup, moment: Moment) -> LookupReply {
         match question {
-            WalkQuestion::Holds(key) => {
+            Lookup::Holds(key) => {
                 let key = key.parse::<usize>().ok();
                 let holds = key.and_then(|key| self.keys.get(key));
-                Sight::Holds(holds.cloned().unwrap_or_default())
+                LookupReply::Holds(holds.cloned().unwrap_or_default())
             }
-            WalkQuestion::Waits(hold) => {
+            Lookup::Waits(hold) => {
                 let waits = self.waits.iter();
                 let waits = waits.filter(|wait| wait.enclosed_by(*hold).is_some());
                 let seen = |wait: &EnclosedWait| SeenWait {
@@ -105,7 +106,7 @@ impl Graph {
                     at: StoreTime { micros: moment.at },
                     waits: waits.map(seen).collect(),
                 };
-                Sight::Waits(look, moment.now)
+                LookupReply::Waits(look, moment.now)
             }
         }
     }
@@ -116,9 +117,9 @@ impl Graph {
         let mut looks = 0;
         loop {
             match walk.step() {
-                WalkStep::Ask(question) => walk.see(self.sight(&question, moment)),
+                WalkStep::Ask(question) => walk.receive(self.reply(&question, moment)),
                 WalkStep::Done(WalkResult::Pause) => {
-                    assert!(looks > 0 && looks % LOOKS == 0, "{looks}");
+                    assert!(looks > 0 && looks % LOOKUPS_PER_STEP == 0, "{looks}");
                     continue;
                 }
                 WalkStep::Done(WalkResult::Cycle(cycle)) => return (Some(cycle), looks),
@@ -132,7 +133,7 @@ impl Graph {
         let mut walk = SecondWalk::new(cycle, ended);
         loop {
             match walk.step() {
-                WalkStep::Ask(question) => walk.see(&self.sight(&question, moment)),
+                WalkStep::Ask(question) => walk.receive(&self.reply(&question, moment)),
                 WalkStep::Done(verdict) => return verdict,
             }
         }

@@ -1,4 +1,4 @@
-//! The search for a cycle among waits. The sights are its input, and the next lookup is its output. It has no clock, no
+//! The search for a cycle among waits. The replies are its input, and the next lookup is its output. It has no clock, no
 //! store and no tasks.
 //!
 //! A wait is for the fields of its key, whatever they are. A field cannot go before the waits that it encloses. So all
@@ -22,17 +22,17 @@ use crate::store::records::{EnclosedWait, SeenWait, SeenWaits, lateness};
 
 /// The maximum number of waits in a cycle. When a cycle begins, all its waits walk, so the lookups grow with the square
 /// of their number.
-pub(super) const DEEP: usize = 32;
+pub(super) const MAX_CYCLE: usize = 32;
 
 /// The number of lookups that a walk makes before it pauses. It is enough for the longest cycle.
-pub(super) const LOOKS: usize = 2 * DEEP;
+pub(super) const LOOKUPS_PER_STEP: usize = 2 * MAX_CYCLE;
 
 /// The maximum number of holds, and of waits, that a walk remembers.
-pub(super) const MOST: usize = 16_384;
+pub(super) const MAX_REMEMBERED: usize = 16_384;
 
 /// The next lookup of a walk.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum WalkQuestion {
+pub(super) enum Lookup {
     /// Which holds are in this key?
     Holds(Arc<str>),
     /// Which waits does this hold enclose?
@@ -41,7 +41,7 @@ pub(super) enum WalkQuestion {
 
 /// The result of a lookup.
 #[derive(Clone, Debug)]
-pub(super) enum Sight {
+pub(super) enum LookupReply {
     Holds(Vec<HoldId>),
     /// The waits, with the instant before the request was sent.
     Waits(SeenWaits, Instant),
@@ -49,7 +49,7 @@ pub(super) enum Sight {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WalkStep<T> {
-    Ask(WalkQuestion),
+    Ask(Lookup),
     Done(T),
 }
 
@@ -74,9 +74,9 @@ pub(super) struct Walk {
     holds: BTreeMap<Arc<str>, Arc<[HoldId]>>,
     /// The holds whose waits were looked up, or will be.
     known: BTreeSet<HoldId>,
-    todo: VecDeque<Todo>,
+    pending: VecDeque<PendingLookup>,
     /// The number of lookups that are left before it pauses.
-    looks: usize,
+    lookups_left: usize,
     closes: Option<(usize, HoldId)>,
 }
 
@@ -91,7 +91,7 @@ struct WalkNode {
 
 #[derive(Clone, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
-enum Todo {
+enum PendingLookup {
     /// The holds in the key of this node are looked up.
     Holds(usize),
     /// The waits that this hold encloses are looked up. The hold is in the key of the node.
@@ -143,8 +143,8 @@ impl Walk {
             reached,
             holds: BTreeMap::new(),
             known: BTreeSet::new(),
-            todo: VecDeque::from([Todo::Holds(0)]),
-            looks: LOOKS,
+            pending: VecDeque::from([PendingLookup::Holds(0)]),
+            lookups_left: LOOKUPS_PER_STEP,
             closes: None,
         }
     }
@@ -152,23 +152,23 @@ impl Walk {
     /// Returns the next lookup, or the result of the walk.
     pub(super) fn step(&mut self) -> WalkStep<WalkResult> {
         while self.closes.is_none()
-            && let Some(todo) = self.todo.front()
+            && let Some(pending) = self.pending.front()
         {
-            let question = match *todo {
-                Todo::Holds(node) => {
+            let question = match *pending {
+                PendingLookup::Holds(node) => {
                     let key = Arc::clone(&self.nodes[node].link.wait.key);
                     if let Some(holds) = self.holds.get(&key) {
                         let holds = Arc::clone(holds);
-                        self.todo.pop_front();
+                        self.pending.pop_front();
                         self.expand(node, &holds);
                         continue;
                     }
-                    WalkQuestion::Holds(key)
+                    Lookup::Holds(key)
                 }
-                Todo::Waits(_, hold) => WalkQuestion::Waits(hold),
+                PendingLookup::Waits(_, hold) => Lookup::Waits(hold),
             };
-            if self.looks == 0 {
-                self.looks = LOOKS;
+            if self.lookups_left == 0 {
+                self.lookups_left = LOOKUPS_PER_STEP;
                 return WalkStep::Done(WalkResult::Pause);
             }
             return WalkStep::Ask(question);
@@ -178,28 +178,28 @@ impl Walk {
     }
 
     /// Processes the answer to the last lookup.
-    pub(super) fn see(&mut self, sight: Sight) {
-        self.looks = self.looks.saturating_sub(1);
-        match (self.todo.front(), sight) {
-            (Some(&Todo::Holds(node)), Sight::Holds(holds)) => {
+    pub(super) fn receive(&mut self, reply: LookupReply) {
+        self.lookups_left = self.lookups_left.saturating_sub(1);
+        match (self.pending.front(), reply) {
+            (Some(&PendingLookup::Holds(node)), LookupReply::Holds(holds)) => {
                 let key = Arc::clone(&self.nodes[node].link.wait.key);
                 self.holds.insert(key, holds.into());
             }
-            (Some(&Todo::Waits(parent, by)), Sight::Waits(look, asked)) => {
-                self.todo.pop_front();
-                let at = look.at;
-                for seen in look.waits {
+            (Some(&PendingLookup::Waits(parent, by)), LookupReply::Waits(seen_waits, asked)) => {
+                self.pending.pop_front();
+                let at = seen_waits.at;
+                for seen in seen_waits.waits {
                     self.reach(parent, seen, by, at, asked);
                 }
             }
             // This is an answer to another lookup.
-            (_, Sight::Holds(_) | Sight::Waits(..)) => {}
+            (_, LookupReply::Holds(_) | LookupReply::Waits(..)) => {}
         }
     }
 
     fn reach(&mut self, parent: usize, seen: SeenWait, by: HoldId, at: StoreTime, asked: Instant) {
         let depth = self.nodes[parent].depth + 1;
-        let is_beyond = depth > DEEP || self.nodes.len() == MOST;
+        let is_beyond = depth > MAX_CYCLE || self.nodes.len() == MAX_REMEMBERED;
         if is_beyond || seen.wait.enclosed_by(by).is_none() || !self.reached.insert(seen.wait.id) {
             return;
         }
@@ -210,7 +210,8 @@ impl Walk {
             life: seen.life,
         });
         let wait = seen.wait;
-        self.todo.push_back(Todo::Holds(self.nodes.len()));
+        self.pending
+            .push_back(PendingLookup::Holds(self.nodes.len()));
         self.nodes.push(WalkNode {
             link: Link { wait, reached },
             parent,
@@ -230,8 +231,8 @@ impl Walk {
             return;
         }
         for &hold in holds {
-            if self.known.len() < MOST && self.known.insert(hold) {
-                self.todo.push_back(Todo::Waits(node, hold));
+            if self.known.len() < MAX_REMEMBERED && self.known.insert(hold) {
+                self.pending.push_back(PendingLookup::Waits(node, hold));
             }
         }
     }
@@ -259,10 +260,10 @@ impl Cycle {
     }
 
     /// The greatest heartbeat of its waits, if `heartbeat` is that of the first.
-    pub(super) fn beat(&self, heartbeat: Duration) -> Duration {
+    pub(super) fn longest_heartbeat(&self, heartbeat: Duration) -> Duration {
         let others = self.links.iter().filter_map(|link| link.reached.as_ref());
-        let beats = others.map(|reached| reached.life / 2);
-        beats.fold(heartbeat, Duration::max)
+        let heartbeats = others.map(|reached| reached.life / 2);
+        heartbeats.fold(heartbeat, Duration::max)
     }
 
     /// The waits of the cycle, each with the key of the hold that is in the cycle and encloses it.
@@ -274,8 +275,8 @@ impl Cycle {
     }
 }
 
-/// The result of the second walk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The result of the second walk. The greatest one counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) enum Verdict {
     /// The cycle existed when the first walk ended.
@@ -314,10 +315,10 @@ impl SecondWalk {
             && let Some(link) = self.cycle.links.get(self.at / 2)
         {
             if self.at.is_multiple_of(2) {
-                return WalkStep::Ask(WalkQuestion::Holds(Arc::clone(&link.wait.key)));
+                return WalkStep::Ask(Lookup::Holds(Arc::clone(&link.wait.key)));
             }
             if let Some(reached) = &link.reached {
-                return WalkStep::Ask(WalkQuestion::Waits(reached.by));
+                return WalkStep::Ask(Lookup::Waits(reached.by));
             }
             // The wait that walks knows by itself that it still waits.
             self.at += 1;
@@ -326,31 +327,25 @@ impl SecondWalk {
     }
 
     /// Processes the answer to the last lookup.
-    pub(super) fn see(&mut self, sight: &Sight) {
+    pub(super) fn receive(&mut self, reply: &LookupReply) {
         let link = self.cycle.links.get(self.at / 2);
         let (Some(link), next) = (link, self.cycle.next(self.at / 2)) else {
             return;
         };
-        let verdict = match (sight, &link.reached) {
-            (Sight::Holds(holds), _) => {
-                let is_there = holds.contains(&next) && !holds.contains(&link.wait.id);
-                if is_there {
-                    Verdict::Deadlock
-                } else {
-                    Verdict::Gone
+        let verdict = match (reply, &link.reached) {
+            (LookupReply::Holds(holds), _) => {
+                match holds.contains(&next) && !holds.contains(&link.wait.id) {
+                    true => Verdict::Deadlock,
+                    false => Verdict::Gone,
                 }
             }
-            (Sight::Waits(look, _), Some(reached)) => {
-                reached.seen_again(&link.wait, look, self.ended)
+            (LookupReply::Waits(seen_waits, _), Some(reached)) => {
+                reached.recheck(&link.wait, seen_waits, self.ended)
             }
-            (Sight::Waits(..), None) => Verdict::Deadlock,
+            (LookupReply::Waits(..), None) => Verdict::Deadlock,
         };
         self.at += 1;
-        self.verdict = match (self.verdict, verdict) {
-            (Verdict::Gone, _) | (_, Verdict::Gone) => Verdict::Gone,
-            (Verdict::Unsure, _) | (_, Verdict::Unsure) => Verdict::Unsure,
-            (Verdict::Deadlock, Verdict::Deadlock) => Verdict::Deadlock,
-        };
+        self.verdict = self.verdict.max(verdict);
     }
 }
 
@@ -359,8 +354,8 @@ impl Reached {
     /// record.
     ///
     /// What was recorded at a time `t` was true after `t` less the time by which a record may be late.
-    fn seen_again(&self, wait: &EnclosedWait, look: &SeenWaits, ended: Instant) -> Verdict {
-        let seen = look.waits.iter().find(|seen| seen.wait.id == wait.id);
+    fn recheck(&self, wait: &EnclosedWait, seen_waits: &SeenWaits, ended: Instant) -> Verdict {
+        let seen = seen_waits.waits.iter().find(|seen| seen.wait.id == wait.id);
         let seen = seen
             .filter(|seen| seen.wait.key == wait.key && seen.wait.enclosed_by(self.by).is_some());
         let Some(seen) = seen else {

@@ -1,13 +1,14 @@
-//! The end of a hold: what the next holder may continue with, the minimum time for which the lock is held, and the end
-//! of its span.
+//! The end of a hold: its release, the minimum time for which it is held, and its loss, which is also that of the other
+//! locks that were acquired together with it.
 
 use std::mem;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::{Hold, HoldState};
-use crate::base::error::LostReason;
+use crate::base::error::{Failure, LockError, LostReason};
 use crate::base::metrics::{self, HandoffPath};
 use crate::base::options::Mode;
 use crate::base::span::Span;
@@ -15,11 +16,12 @@ use crate::base::sync::until;
 use crate::base::timer::{after, timeout_at};
 use crate::queue::Grant;
 
+/// The release.
 impl Hold {
     /// Ends the hold, `now`. Returns the grant for a call graph that would continue it, and whether one may, in this
     /// generation.
     pub(in crate::hold) fn end(&self, generation: u64, now: Instant) -> (Grant, bool) {
-        self.change(|state| {
+        let ended = self.change(|state| {
             let HoldState { lease, depth, .. } = state;
             lease.end(now);
             let grant = Grant {
@@ -39,48 +41,24 @@ impl Hold {
                 && !lease.is_lengthening()
                 && !state.gives_way;
             (grant, may_go_on)
-        })
+        });
+        metrics::hold_ended(self.key.class(), self.mode, self.began);
+        ended
     }
 
-    /// Keeps the lock held for at least this time after its acquisition. Returns the end of that time. One of several
-    /// locks is not kept before all of them are acquired: until then, whatever ends the attempt releases it.
-    pub(in crate::hold) fn keep_for(&self, min_hold: Duration) -> Instant {
-        // The time of the acquisition is unknown if its token was ahead of the server's clock.
-        let since = self.tokens.since().unwrap_or_else(Instant::now);
-        let until = after(since, min_hold);
-        self.state.lock().kept_until = Some(until);
-        until
-    }
-
-    /// Gives the lock back when its holder leaves, although its minimum time is not over.
-    pub(in crate::hold) fn keep_no_longer(&self) {
-        self.state.lock().kept_until = None;
-        self.call_off();
-    }
-
-    /// Waits until the minimum time is over, at `end`, or no longer matters. After a loss it still does: the store may
-    /// have the hold, and releases it then.
-    pub(in crate::hold) async fn until_kept(&self, end: Instant) {
-        let is_over = || {
-            let HoldState {
-                lease, kept_until, ..
-            } = &*self.state.lock();
-            let is_closed = lease.has_ended() || lease.lost() == Some(LostReason::Closed);
-            (is_closed || kept_until.is_none()).then_some(())
-        };
-        let _ = timeout_at(end, until(&self.over, is_over)).await;
-    }
-
-    /// Ends what is done under the lock, because its `Locks` is closed. If nothing but the minimum time keeps the lock,
-    /// it is left to its lease.
-    pub(crate) fn close(&self) {
-        self.change(
-            |state| match state.is_kept() && state.depth.is_one_member() {
-                true => state.lease.end(Instant::now()),
-                false => state.lease.lose(LostReason::Closed),
-            },
-        );
-        self.call_off();
+    /// Notes how the release has ended, and ends the span. Fails if the lock turns out to have been lost and this must
+    /// end the body, or if the store rejects the request.
+    pub(in crate::hold) fn released(&self, released: Result<(), Failure>) -> Result<(), LockError> {
+        if let Err(Failure::Lost(reason)) = released {
+            self.change(|state| state.lease.found_lost(reason));
+        }
+        self.end_span();
+        match released {
+            Err(Failure::Lost(_)) if !self.aborts_on_loss() => Ok(()),
+            // The store did not respond until the lease had expired.
+            Err(Failure::Store(error)) if !error.effect().is_rejected() => Ok(()),
+            released => released.map_err(|failure| self.error(failure)),
+        }
     }
 
     /// Sets the span of the hold.
@@ -94,14 +72,136 @@ impl Hold {
         self.state.lock().span.clone()
     }
 
-    /// Counts that it is no longer held.
-    pub(in crate::hold) fn count_end(&self) {
-        metrics::hold_ended(self.key.class(), self.mode, self.began);
-    }
-
-    /// Ends the span, because the release was answered.
     pub(in crate::hold) fn end_span(&self) {
         // It is dropped after the mutex is released, because that runs foreign code.
         let _ended = mem::take(&mut self.state.lock().span);
+    }
+}
+
+/// The minimum time.
+impl Hold {
+    /// Keeps the lock held for at least this time after its acquisition. Returns the end of that time. One of several
+    /// locks is not kept before all of them are acquired: until then, whatever ends the attempt releases it.
+    pub(in crate::hold) fn begin_min_hold(&self, min_hold: Duration) -> Instant {
+        // The time of the acquisition is unknown if its token was ahead of the server's clock.
+        let since = self.tokens.since().unwrap_or_else(Instant::now);
+        let end = after(since, min_hold);
+        self.state.lock().min_hold_end = Some(end);
+        end
+    }
+
+    /// Gives the lock back when its holder leaves, although its minimum time is not over.
+    pub(in crate::hold) fn cancel_min_hold(&self) {
+        self.state.lock().min_hold_end = None;
+        self.cancel_attempts();
+    }
+
+    /// Waits until the minimum time is over, at `end`, or no longer matters. After a loss it still does: the store may
+    /// have the hold, and releases it then.
+    pub(in crate::hold) async fn until_min_hold_ends(&self, end: Instant) {
+        let is_over = || {
+            let state = self.state.lock();
+            let lease = &state.lease;
+            let is_closed = lease.has_ended() || lease.lost() == Some(LostReason::Closed);
+            (is_closed || state.min_hold_end.is_none()).then_some(())
+        };
+        let _ = timeout_at(end, until(&self.changed, is_over)).await;
+    }
+
+    /// Ends what is done under the lock, because its `Locks` is closed. If nothing but the minimum time keeps the lock,
+    /// it is left to its lease.
+    pub(crate) fn close(&self) {
+        self.change(|state| {
+            if state.is_in_min_hold() && state.depth.is_one_member() {
+                state.lease.end(Instant::now());
+            } else {
+                state.lease.lose(LostReason::Closed);
+            }
+        });
+        self.cancel_attempts();
+    }
+}
+
+/// The loss.
+impl Hold {
+    pub(crate) fn lost_error(&self, reason: LostReason) -> LockError {
+        self.error(Failure::Lost(reason))
+    }
+
+    /// The error of a step. For several locks it is the error of the first loss.
+    fn error(&self, failure: Failure) -> LockError {
+        let is_shared = matches!(failure, Failure::Lost(LostReason::Sibling));
+        let group = self.group.as_ref().filter(|_| is_shared);
+        match group.and_then(|group| group.lock().loss.clone()) {
+            Some((key, reason)) => Failure::Lost(reason).on(key.name()),
+            None => failure.on(self.key.name()),
+        }
+    }
+
+    /// Returns whether it was lost, and no body is inside that might still end or continue, because only guards keep
+    /// it.
+    pub(crate) fn is_left_to_guards(&self) -> bool {
+        self.lost().is_some() && self.change(|state| state.depth.is_left_to_guards())
+    }
+
+    /// Returns whether the lock is held in the store, as far as this process knows.
+    pub(crate) fn may_be_held(&self) -> bool {
+        match self.lost() {
+            None => true,
+            Some(LostReason::Deleted) => false,
+            Some(_) => Instant::now() < self.deadline(),
+        }
+    }
+
+    /// Joins the holds that are acquired together with it. If one of them was lost already, so is this one.
+    pub(in crate::hold) fn join_group(self: &Arc<Self>) {
+        if let Some(group) = &self.group {
+            let mut state = group.lock();
+            state.members.push(Arc::downgrade(self));
+            let is_lost = state.loss.is_some();
+            drop(state);
+            if is_lost {
+                self.lose(LostReason::Sibling);
+            }
+        }
+    }
+
+    /// The loss of one of several locks is the loss of all of them.
+    pub(super) fn lose_others(&self, reason: LostReason) {
+        let Some(group) = &self.group else {
+            return;
+        };
+        let mut state = group.lock();
+        if state.loss.is_none() {
+            state.loss = Some((self.key.clone(), reason));
+            let members = state.members();
+            drop(state);
+            for other in members {
+                other.lose(LostReason::Sibling);
+            }
+        }
+    }
+
+    /// Resolves when the lock is lost, and never otherwise. It notices by itself that the deadline passes, because the
+    /// runtime of the schedule may be stalled.
+    pub(crate) async fn until_lost(&self) -> LostReason {
+        loop {
+            let lost = until(&self.changed, || self.lost());
+            let deadline = {
+                let state = self.state.lock();
+                (!state.lease.has_ended()).then(|| state.lease.deadline())
+            };
+            let Some(deadline) = deadline else {
+                return lost.await;
+            };
+            if let Ok(reason) = timeout_at(deadline, lost).await {
+                return reason;
+            }
+        }
+    }
+
+    pub(crate) async fn until_lost_error(&self) -> LockError {
+        let reason = self.until_lost().await;
+        self.lost_error(reason)
     }
 }

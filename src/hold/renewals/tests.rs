@@ -1,6 +1,7 @@
 //! The renewals of holds over a store that counts them, and that can be made to lose its connection.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::time::advance;
@@ -8,6 +9,7 @@ use tokio::time::advance;
 use self::counting::Counting;
 use super::*;
 use crate::base::key::LockKey;
+use crate::base::sync::Mutex;
 use crate::support::{DEADLINE, eventually};
 use crate::{LockError, Locks, LostReason};
 

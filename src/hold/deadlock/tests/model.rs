@@ -229,7 +229,7 @@ impl State {
             Walking::NotYet => Walking::First(Walk::new(self.merged(wait, plan.owner, broken))),
             Walking::First(mut walk) => match walk.step() {
                 WalkStep::Ask(question) => {
-                    walk.see(self.sight(&question, broken));
+                    walk.receive(self.reply(&question, broken));
                     Walking::First(walk)
                 }
                 WalkStep::Done(WalkResult::Pause) => Walking::First(walk),
@@ -248,7 +248,7 @@ impl State {
             }
             Walking::Second(cycle, ended, mut walk) => match walk.step() {
                 WalkStep::Ask(question) => {
-                    walk.see(&self.sight(&question, broken));
+                    walk.receive(&self.reply(&question, broken));
                     Walking::Second(cycle, ended, walk)
                 }
                 WalkStep::Done(Verdict::Unsure) if broken != Some(Broken::Stamps) => {
@@ -266,13 +266,13 @@ impl State {
         true
     }
 
-    fn sight(&self, question: &WalkQuestion, broken: Option<Broken>) -> Sight {
+    fn reply(&self, question: &Lookup, broken: Option<Broken>) -> LookupReply {
         match question {
-            WalkQuestion::Holds(key) => {
+            Lookup::Holds(key) => {
                 let held = key.parse::<usize>().ok().and_then(|key| self.keys[key]);
-                Sight::Holds(held.into_iter().collect())
+                LookupReply::Holds(held.into_iter().collect())
             }
-            WalkQuestion::Waits(by) => {
+            Lookup::Waits(by) => {
                 let records = self.records.values();
                 let live = records.filter(|(_, stamp)| self.now < stamp + 4);
                 let seen = live.map(|(wait, stamp)| SeenWait {
@@ -285,7 +285,7 @@ impl State {
                     at: time(self.now),
                     waits: seen.collect(),
                 };
-                Sight::Waits(look, instant(self.now))
+                LookupReply::Waits(look, instant(self.now))
             }
         }
     }

@@ -7,7 +7,7 @@ use futures_util::future::{join_all, try_join_all};
 use tokio::sync::Barrier;
 use tokio::time::{Instant, timeout};
 
-use super::DEEP;
+use super::MAX_CYCLE;
 use super::store::Watched;
 use crate::base::timer::sleep;
 use crate::{LockError, LockGuard, Locks};
@@ -92,7 +92,7 @@ async fn ring(members: usize) -> (u32, Duration) {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_ring_ends_within_two_heartbeats() {
-    for members in [8, 9, 20, DEEP] {
+    for members in [8, 9, 20, MAX_CYCLE] {
         let (victims, took) = ring(members).await;
         assert_eq!(victims, 1);
         assert!(took < 2 * HEARTBEAT, "{members}: {took:?}");

@@ -1,16 +1,20 @@
-//! How a `Locks` is opened: its store, and its timeouts.
+//! From the configuration to a `Locks`: the checks, the store, and the engine.
 
 use std::sync::Arc;
+#[cfg(test)]
 use std::time::Duration;
 
 use super::{Backend, LocksBuilder};
-use crate::api::engine::{Engine, Setup};
+use crate::api::engine::Engine;
 use crate::api::locks::Locks;
 use crate::base::error::LockError;
 use crate::base::key::LockKey;
-use crate::base::options::{Confirm, LockOptions};
+use crate::base::metrics;
+use crate::base::options::Confirm;
+use crate::base::options::LockOptions;
 use crate::base::process;
-use crate::redis::{ServerSpec, Timeouts};
+use crate::hold::core::Core;
+use crate::redis::ServerSpec;
 use crate::store::Store;
 use crate::store::memory::MemoryStore;
 use crate::store::redis::RedisStore;
@@ -22,9 +26,6 @@ use crate::store::Wire;
 const MEMORY: &str = "memory:";
 
 const NO_LOGIN: &str = "only a Redis URL can be combined with a login, credentials or certificates";
-
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-const RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Locks {
     /// Connects to the servers of a [URL](Self::builder), with the defaults of all options.
@@ -67,10 +68,7 @@ impl Locks {
     /// ```
     #[must_use]
     pub fn in_memory() -> Self {
-        Self::builder(MEMORY).over(
-            Arc::new(Store::Memory(MemoryStore::new())),
-            RESPONSE_TIMEOUT,
-        )
+        Self::builder(MEMORY).build_on(Arc::new(Store::Memory(MemoryStore::new())))
     }
 
     /// Returns a builder for locks on the servers of a URL:
@@ -138,7 +136,7 @@ impl LocksBuilder {
     /// ```
     pub async fn build(self) -> Result<Locks, LockError> {
         let locks = self.build_lazy()?;
-        let connected = locks.engine().store().connect().await;
+        let connected = locks.engine.core.store.connect().await;
         connected.map_err(|source| LockError::of_store(None, source))?;
         Ok(locks)
     }
@@ -166,19 +164,17 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub fn build_lazy(self) -> Result<Locks, LockError> {
-        let terms = self.checked()?;
-        let store = self.store()?;
+        let terms = self.check()?;
+        let store = self.open_store()?;
         if let Some(name) = &self.name {
             process::set_name(Arc::clone(name));
         }
-        let response_timeout = self.timeouts().response;
-        Ok(Self { terms, ..self }.over(store, response_timeout))
+        Ok(Self { terms, ..self }.build_on(store))
     }
 
     /// Checks the options that are independent of the store. Returns those with which each request begins.
-    fn checked(&self) -> Result<LockOptions, LockError> {
-        let timeouts = self.timeouts();
-        if timeouts.connect.is_zero() || timeouts.response.is_zero() {
+    fn check(&self) -> Result<LockOptions, LockError> {
+        if self.timeouts.connect.is_zero() || self.timeouts.response.is_zero() {
             return Err(LockError::config("a timeout must not be zero"));
         }
         if let Some(reason) = LockKey::refusal_of(&self.prefix) {
@@ -189,18 +185,16 @@ impl LocksBuilder {
         }
         self.queueing.check()?;
         self.terms.resolve()?;
-        let confirm = self
-            .confirm
-            .map(|(replicas, within)| Confirm::new(replicas, within));
-        Ok(LockOptions {
-            confirm: confirm.transpose()?,
-            ..self.terms
-        })
+        let mut terms = self.terms;
+        if let Some((replicas, within)) = self.confirm {
+            terms.confirm = Some(Confirm::new(replicas, within)?);
+        }
+        Ok(terms)
     }
 
     /// Opens the store, without connecting.
-    fn store(&self) -> Result<Arc<Store>, LockError> {
-        let timeouts = self.timeouts();
+    fn open_store(&self) -> Result<Arc<Store>, LockError> {
+        let timeouts = self.timeouts;
         let store = match &self.backend {
             Backend::Url(url) if url != MEMORY => RedisStore::open(self.servers()?, timeouts),
             _ if !self.login.is_empty() => return Err(LockError::config(NO_LOGIN)),
@@ -223,33 +217,28 @@ impl LocksBuilder {
         }
     }
 
-    pub(crate) fn timeouts(&self) -> Timeouts {
-        Timeouts {
-            connect: self.connect_timeout.unwrap_or(CONNECT_TIMEOUT),
-            response: self.response_timeout.unwrap_or(RESPONSE_TIMEOUT),
-        }
-    }
-
     /// Creates in-memory locks at the other end of a simulated wire.
     #[cfg(test)]
     pub(crate) fn behind(
-        self,
+        mut self,
         wire: Arc<impl Wire + 'static>,
         response_timeout: Duration,
     ) -> Locks {
-        self.over(Arc::new(Store::Behind(wire)), response_timeout)
+        self.timeouts.response = response_timeout;
+        self.build_on(Arc::new(Store::Behind(wire)))
     }
 
-    pub(crate) fn over(self, store: Arc<Store>, response_timeout: Duration) -> Locks {
-        let setup = Setup {
+    /// Creates locks over a store, without any check.
+    pub(crate) fn build_on(self, store: Arc<Store>) -> Locks {
+        metrics::describe();
+        let engine = Arc::new(Engine {
+            core: Core::new(store, self.queueing, self.timeouts.response),
             prefix: self.prefix,
             defaults: self.terms,
-            response_timeout,
-            queueing: self.queueing,
             inside: self.inside,
             class: self.class,
-        };
-        Locks::new(Engine::new(store, setup))
+        });
+        Locks { engine }
     }
 }
 

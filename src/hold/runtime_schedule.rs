@@ -5,25 +5,27 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::mem;
 use std::slice::from_ref;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::base::timer::after;
-use crate::hold::hold::{Hold, Place};
+use crate::hold::hold::{Hold, ScheduleKey};
 use crate::hold::lease::LeaseAction;
-use crate::hold::renew_request::{Common, RenewRequest, next_attempt};
+use crate::hold::renew_request::{BatchKey, RenewRequest, next_attempt};
 use crate::store::Store;
 
 /// The interval at which a schedule checks whether there is still a hold.
-const CHECKS: Duration = Duration::from_secs(1);
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The maximum number of holds that one turn looks at. A caller that acquires a lock at the same time waits for that
+/// The maximum number of holds that are checked at a time. A caller that acquires a lock at the same time waits for that
 /// long.
-const MAX_PER_TURN: usize = 1_000;
+const MAX_CHECKED_AT_ONCE: usize = 1_000;
 
 /// The maximum number of requests of one runtime in flight at one server. Over a distance of 10 ms this allows for
 /// 25,600 requests per second, and up to 32 times as many holds. Together they keep a server busy for about 10 ms,
@@ -35,20 +37,20 @@ const MAX_IN_FLIGHT: usize = 256;
 
 /// The number of free permits at which the next requests are sent. Sent one by one, each would cost a turn of the
 /// schedule, and a packet.
-const REFILL: usize = 64;
+const REFILL_FROM: usize = 64;
 
 /// The holds that are renewed on one runtime.
 pub(super) struct RuntimeSchedule {
     pub(super) runtime: Handle,
     response_timeout: Duration,
-    holds: BTreeMap<Place, Arc<Hold>>,
-    servers: HashMap<usize, AtServer, RandomState>,
+    holds: BTreeMap<ScheduleKey, Arc<Hold>>,
+    servers: HashMap<usize, ServerRenewals, RandomState>,
     /// The number of holds that have entered.
     entered: u64,
-    /// The generation that its task has processed.
+    /// The generation in which its task last ran.
     generation: u64,
     /// The time of the next check whether there is still a hold.
-    check_at: Instant,
+    idle_check_at: Instant,
     /// The time until which its task sleeps; `None` while it does not sleep.
     sleeps_until: Option<Instant>,
     /// The signal that wakes its task. It also distinguishes the task from the next one.
@@ -56,16 +58,18 @@ pub(super) struct RuntimeSchedule {
 }
 
 /// The renewals at one server.
-#[derive(Debug, Default)]
-struct AtServer {
-    permits: Permits,
-    /// The holds that are due, each in its place, which is at its deadline. The earliest is first. A hold that has left
-    /// its place is no longer meant.
-    due: BinaryHeap<Reverse<Place>>,
+#[derive(Default)]
+struct ServerRenewals {
+    in_flight: Arc<AtomicUsize>,
+    /// The holds that are due, each in its position, which is at its deadline. The earliest is first. A hold that has
+    /// left its position is no longer meant.
+    due: BinaryHeap<Reverse<ScheduleKey>>,
 }
 
-/// What a turn has found.
-pub(super) struct Turn {
+/// The work that is due.
+pub(super) struct DueWork {
+    /// Whether a generation has begun.
+    pub(super) is_new_generation: bool,
     pub(super) lost: Vec<Arc<Hold>>,
     /// The holds whose attempts have had no response since then.
     pub(super) overdue: Vec<(Arc<Hold>, Instant)>,
@@ -83,7 +87,7 @@ impl RuntimeSchedule {
             servers: HashMap::default(),
             entered: 0,
             generation,
-            check_at: Instant::now() + CHECKS,
+            idle_check_at: Instant::now() + IDLE_CHECK_INTERVAL,
             sleeps_until: None,
             signal: Arc::default(),
         }
@@ -101,17 +105,17 @@ impl RuntimeSchedule {
         generation: u64,
     ) -> Option<Arc<Notify>> {
         self.entered += 1;
-        let place = hold.enter_schedule(self.entered, epoch, generation);
-        self.holds.insert(place, Arc::clone(hold));
-        let wakes = self.sleeps_until.take_if(|until| place.at < *until);
+        let key = hold.enter_schedule(self.entered, epoch, generation);
+        self.holds.insert(key, Arc::clone(hold));
+        let wakes = self.sleeps_until.take_if(|until| key.at < *until);
         wakes.map(|_| Arc::clone(&self.signal))
     }
 
     /// Removes a hold. Returns whether it waited for its time.
     pub(super) fn remove(&mut self, hold: &Hold, generation: u64) -> bool {
         let left = hold.leave_schedule(generation);
-        left.is_some_and(|(place, was_waiting)| {
-            self.holds.remove(&place);
+        left.is_some_and(|(key, was_waiting)| {
+            self.holds.remove(&key);
             was_waiting
         })
     }
@@ -125,68 +129,71 @@ impl RuntimeSchedule {
         }
     }
 
-    /// Finds what is due. Returns `None` if there has been no hold for some time.
-    pub(super) fn turn(&mut self, store: &Store, now: Instant) -> Option<Turn> {
-        if self.check_at <= now {
+    /// Takes what is due. Returns `None` if there has been no hold for some time.
+    pub(super) fn take_due(&mut self, store: &Store, now: Instant) -> Option<DueWork> {
+        if self.idle_check_at <= now {
             if self.holds.is_empty() {
                 return None;
             }
-            self.check_at = now + CHECKS;
+            self.idle_check_at = now + IDLE_CHECK_INTERVAL;
         }
+        // The server may have lost the locks together with a connection, so they are verified.
         let generation = store.generation();
-        if mem::replace(&mut self.generation, generation) != generation {
-            self.reschedule();
+        let is_new_generation = mem::replace(&mut self.generation, generation) != generation;
+        if is_new_generation {
+            self.reschedule_all();
         }
-        let mut turn = Turn {
+        let mut due = DueWork {
+            is_new_generation,
             lost: Vec::new(),
             overdue: Vec::new(),
             requests: Vec::new(),
             until: now,
         };
-        for _ in 0..MAX_PER_TURN {
+        // Each hold that is due goes on to its server, or is lost.
+        for _ in 0..MAX_CHECKED_AT_ONCE {
             let first = self.holds.first_key_value();
-            let Some((place, hold)) = first.filter(|(place, _)| place.at <= now) else {
+            let Some((key, hold)) = first.filter(|(key, _)| key.at <= now) else {
                 break;
             };
-            let (number, hold) = (place.number, Arc::clone(hold));
-            let at = self.look_at(&hold, number, store, now, &mut turn);
+            let (number, hold) = (key.number, Arc::clone(hold));
+            let at = self.check(&hold, number, store, now, &mut due);
             self.move_to(&hold, at);
         }
-        self.begin_requests(store, now, &mut turn);
-        let first = self.holds.first_key_value().map(|(place, _)| place.at);
-        turn.until = first.map_or(self.check_at, |at| at.min(self.check_at));
-        self.sleeps_until = Some(turn.until);
-        Some(turn)
+        self.begin_requests(store, now, &mut due);
+        let first = self.holds.first_key_value().map(|(key, _)| key.at);
+        due.until = first.map_or(self.idle_check_at, |at| at.min(self.idle_check_at));
+        self.sleeps_until = Some(due.until);
+        Some(due)
     }
 
-    /// The server may have lost the locks together with a connection, so they are due. An attempt in flight fails by
-    /// itself.
-    fn reschedule(&mut self) {
+    /// Makes all holds due. An attempt in flight fails by itself.
+    fn reschedule_all(&mut self) {
         let holds = mem::take(&mut self.holds).into_iter();
-        let holds = holds.map(|(place, hold)| {
+        let holds = holds.map(|(key, hold)| {
             let due = hold.state.lock().lease.due(self.generation);
             let is_idle = hold.silent_since().is_none();
             let moved = is_idle.then(|| hold.move_to(due)).flatten();
-            (moved.map_or(place, |(_, to)| to), hold)
+            (moved.map_or(key, |(_, to)| to), hold)
         });
         self.holds = holds.collect();
     }
 
-    /// Looks at a hold. Returns when it is looked at next.
-    fn look_at(
+    /// Checks a hold. Returns when it is checked next.
+    fn check(
         &mut self,
         hold: &Arc<Hold>,
         number: u64,
         store: &Store,
         now: Instant,
-        turn: &mut Turn,
+        work: &mut DueWork,
     ) -> Instant {
         // A loss is not reported here, because the mutex of the schedules is locked.
-        let action = hold.state.lock().lease.look(self.generation, now);
+        let action = hold.state.lock().lease.next_action(self.generation, now);
         match action {
             LeaseAction::WaitUntil(at) => return at,
             LeaseAction::Lose => {
-                turn.lost.push(Arc::clone(hold));
+                work.lost.push(Arc::clone(hold));
                 return after(now, Duration::MAX);
             }
             LeaseAction::Renew => {}
@@ -196,39 +203,39 @@ impl RuntimeSchedule {
                 // The attempt waits for a connection, as another one would.
                 return next_attempt(from_ref(hold), now, self.response_timeout);
             }
-            turn.overdue.push((Arc::clone(hold), since));
+            work.overdue.push((Arc::clone(hold), since));
         }
         let at = hold.deadline();
         let server = self.servers.entry(store.server_of(hold.key()));
         let due = &mut server.or_default().due;
-        due.push(Reverse(Place { at, number }));
+        due.push(Reverse(ScheduleKey { at, number }));
         at
     }
 
     /// Begins requests for the holds that are due, as far as there are permits.
-    fn begin_requests(&mut self, store: &Store, now: Instant, turn: &mut Turn) {
-        let mut open = HashMap::<Common, usize, RandomState>::default();
-        for at in self.servers.values_mut() {
-            while let Some(&Reverse(place)) = at.due.peek() {
-                if let Some(hold) = self.holds.get(&place) {
-                    let common = Common::of(hold, store);
-                    let request = open.get(&common).and_then(|at| turn.requests.get_mut(*at));
+    fn begin_requests(&mut self, store: &Store, now: Instant, work: &mut DueWork) {
+        let mut open = HashMap::<BatchKey, usize, RandomState>::default();
+        for server in self.servers.values_mut() {
+            while let Some(&Reverse(key)) = server.due.peek() {
+                if let Some(hold) = self.holds.get(&key) {
+                    let batch = BatchKey::of(hold, store);
+                    let request = open.get(&batch).and_then(|at| work.requests.get_mut(*at));
                     if let Some((request, _)) = request.filter(|(it, _)| it.has_room()) {
                         request.holds.push(Arc::clone(hold));
-                    } else if let Some(permit) = at.permits.take(&self.signal) {
-                        open.insert(common.clone(), turn.requests.len());
-                        let request = RenewRequest::new(hold, common, store, now);
-                        turn.requests.push((request, permit));
+                    } else if let Some(permit) = Permit::take(&server.in_flight, &self.signal) {
+                        open.insert(batch.clone(), work.requests.len());
+                        let request = RenewRequest::new(hold, batch, store, now);
+                        work.requests.push((request, permit));
                     } else {
                         break;
                     }
                 }
-                at.due.pop();
+                server.due.pop();
             }
         }
         self.servers
-            .retain(|_, at| !at.due.is_empty() || !at.permits.are_all_free());
-        for (request, _) in &turn.requests {
+            .retain(|_, at| !at.due.is_empty() || at.in_flight.load(Relaxed) > 0);
+        for (request, _) in &work.requests {
             // If there is no response by then, another attempt is made.
             let until = next_attempt(&request.holds, now, self.response_timeout);
             for hold in &request.holds {
@@ -239,41 +246,31 @@ impl RuntimeSchedule {
     }
 }
 
-/// The permits of the requests at one server.
-#[derive(Debug)]
-pub(super) struct Permits(Arc<Semaphore>);
-
-impl Default for Permits {
-    fn default() -> Self {
-        Self(Arc::new(Semaphore::new(MAX_IN_FLIGHT)))
-    }
-}
-
-impl Permits {
-    /// A permit, if one is free. When enough are free again, it notifies the signal.
-    pub(super) fn take(&self, signal: &Arc<Notify>) -> Option<Permit> {
-        let permit = Arc::clone(&self.0).try_acquire_owned().ok();
-        let signal = Arc::clone(signal);
-        permit.is_some().then_some(Permit { permit, signal })
-    }
-
-    pub(super) fn are_all_free(&self) -> bool {
-        self.0.available_permits() == MAX_IN_FLIGHT
-    }
-}
-
-/// The permit of a request in flight.
-#[derive(Debug)]
+/// The permit of a request in flight at one server.
 pub(super) struct Permit {
-    permit: Option<OwnedSemaphorePermit>,
-    /// Wakes the schedule's task.
+    in_flight: Arc<AtomicUsize>,
+    /// Wakes the schedule's task when enough permits are free.
     signal: Arc<Notify>,
+}
+
+impl Permit {
+    /// A permit, if one is free. Only one thread takes permits at a time.
+    fn take(in_flight: &Arc<AtomicUsize>, signal: &Arc<Notify>) -> Option<Self> {
+        let is_free = in_flight.load(Relaxed) < MAX_IN_FLIGHT;
+        is_free.then(|| {
+            in_flight.fetch_add(1, Relaxed);
+            Self {
+                in_flight: Arc::clone(in_flight),
+                signal: Arc::clone(signal),
+            }
+        })
+    }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let permits = self.permit.take().map(|it| Arc::clone(it.semaphore()));
-        if permits.is_some_and(|permits| permits.available_permits() >= REFILL) {
+        let left = self.in_flight.fetch_sub(1, Relaxed) - 1;
+        if left + REFILL_FROM <= MAX_IN_FLIGHT {
             self.signal.notify_one();
         }
     }

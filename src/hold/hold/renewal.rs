@@ -1,26 +1,19 @@
-//! The part of a hold that the renewals read and change.
+//! What the renewals read and change in a hold: its lease, its position in the schedule, and its attempts.
 
 use std::time::Duration;
 
-use tokio::runtime;
 use tokio::time::Instant;
 
-use super::{Attempts, Hold, Place};
-use crate::base::options::{Confirm, Mode};
-use crate::hold::lease::PARTS;
+use super::{Attempts, Hold, ScheduleKey};
+use crate::base::options::Mode;
+use crate::base::sync::until;
+use crate::hold::lease::PARTS_PER_PERIOD;
 
 /// After a verification, the renewals of holds that were verified together are due in this number of parts.
-const SPREAD: u64 = PARTS / 2;
+const SPREAD_PARTS: u64 = PARTS_PER_PERIOD / 2;
 
 /// The number of holds that are verified together and stay so, because they share a request.
-const TOGETHER: u64 = 32;
-
-/// The terms that holds must share to be renewed by one request, if the keys allow it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::hold) struct RenewalTerms {
-    pub(in crate::hold) ttl: Duration,
-    pub(in crate::hold) confirm: Option<Confirm>,
-}
+const VERIFIED_TOGETHER: u64 = 32;
 
 /// Its lease.
 impl Hold {
@@ -29,26 +22,9 @@ impl Hold {
         self.state.lock().lease.deadline()
     }
 
-    /// Returns whether it was neither ended nor lost, so that renewals matter.
-    pub(in crate::hold) fn is_renewed(&self) -> bool {
-        self.depth() > 0 && self.lost().is_none()
-    }
-
-    /// The generation before the request that last confirmed the lease.
-    pub(in crate::hold) fn generation(&self) -> u64 {
-        self.state.lock().lease.generation()
-    }
-
     /// The TTL that the next renewal requests.
     pub(in crate::hold) fn ttl(&self) -> Duration {
         self.state.lock().lease.ttl()
-    }
-
-    pub(in crate::hold) fn renewal_terms(&self) -> RenewalTerms {
-        RenewalTerms {
-            ttl: self.ttl(),
-            confirm: self.confirm,
-        }
     }
 
     /// Notes that a renewal is confirmed that was sent in this generation.
@@ -60,7 +36,7 @@ impl Hold {
             state.attempts.take().is_some()
         });
         if had_attempts {
-            self.over.notify_waiters();
+            self.cancel_attempts();
         }
     }
 
@@ -73,54 +49,45 @@ impl Hold {
             Mode::Exclusive => None,
         };
         let mut state = self.state.lock();
-        let number = state.place.map_or(0, |place| place.number);
+        let number = state.scheduled.map_or(0, |key| key.number);
         state.lease.align(epoch, |part| match slot {
-            Some(slot) => part.wrapping_sub(slot) % PARTS,
-            None if was_early => (number / TOGETHER) % SPREAD,
+            Some(slot) => part.wrapping_sub(slot) % PARTS_PER_PERIOD,
+            None if was_early => (number / VERIFIED_TOGETHER) % SPREAD_PARTS,
             None => 0,
         });
     }
-
-    /// Wakes a renewal that is in flight, after the end.
-    pub(in crate::hold) fn call_off(&self) {
-        self.over.notify_waiters();
-    }
 }
 
-/// Its place in the schedule.
+/// Its position in the schedule.
 impl Hold {
-    pub(in crate::hold) fn runtime(&self) -> runtime::Id {
-        self.runtime
-    }
-
     /// Enters the schedule with this number, in this generation.
     pub(in crate::hold) fn enter_schedule(
         &self,
         number: u64,
         epoch: Instant,
         generation: u64,
-    ) -> Place {
+    ) -> ScheduleKey {
         let mut state = self.state.lock();
         state.lease.align(epoch, |_| 0);
         let at = state.lease.due(generation);
-        *state.place.insert(Place { at, number })
+        *state.scheduled.insert(ScheduleKey { at, number })
     }
 
-    /// Moves to an instant. Returns its place before, and after that.
-    pub(in crate::hold) fn move_to(&self, at: Instant) -> Option<(Place, Place)> {
+    /// Moves to an instant. Returns its position before, and after that.
+    pub(in crate::hold) fn move_to(&self, at: Instant) -> Option<(ScheduleKey, ScheduleKey)> {
         let mut state = self.state.lock();
-        let place = state.place.as_mut()?;
-        let from = *place;
-        place.at = at;
-        Some((from, *place))
+        let key = state.scheduled.as_mut()?;
+        let from = *key;
+        key.at = at;
+        Some((from, *key))
     }
 
-    /// Leaves the schedule. Returns its place, and whether it waited there for its time: no renewal was due, and none
+    /// Leaves the schedule. Returns its position, and whether it waited there for its time: no renewal was due, and none
     /// had found it lost.
-    pub(in crate::hold) fn leave_schedule(&self, generation: u64) -> Option<(Place, bool)> {
+    pub(in crate::hold) fn leave_schedule(&self, generation: u64) -> Option<(ScheduleKey, bool)> {
         let mut state = self.state.lock();
-        let place = state.place.take()?;
-        Some((place, place.at == state.lease.due(generation)))
+        let key = state.scheduled.take()?;
+        Some((key, key.at == state.lease.due(generation)))
     }
 }
 
@@ -148,5 +115,21 @@ impl Hold {
             ..it
         });
         is_last
+    }
+
+    /// Ends the attempts that can change nothing any more.
+    pub(in crate::hold) fn cancel_attempts(&self) {
+        self.changed.notify_waiters();
+    }
+
+    /// Resolves when an attempt that was sent at this instant can change nothing any more: the hold has ended or was
+    /// lost, or a later attempt was confirmed.
+    pub(in crate::hold) async fn until_settled(&self, sent: Instant) {
+        let is_settled = || {
+            let lease = &self.state.lock().lease;
+            let is_settled = lease.has_ended() || lease.lost().is_some();
+            (is_settled || lease.times().confirmed > sent).then_some(())
+        };
+        until(&self.changed, is_settled).await;
     }
 }

@@ -1,5 +1,4 @@
-//! The confirmations that a hold waits for before its body begins. If it counts only with replicas, they must have it.
-//! After a lost connection, the server must still have it.
+//! The confirmation of a hold by replicas, if it counts only with them.
 //!
 //! A response of the server proves nothing about its replicas. So the body waits for them after the acquisition,
 //! wherever the lock came from. A renewal lengthens the lease only after they have it.
@@ -7,7 +6,6 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
 use tokio::select;
 use tokio::time::Instant;
 
@@ -16,7 +14,7 @@ use crate::base::error::{Effect, Failure, LockError, LostReason, StoreError};
 use crate::base::options::Confirm;
 use crate::base::timer::{after, sleep, timeout_at};
 use crate::hold::hold::Hold;
-use crate::hold::renew_request::RenewRequest;
+use crate::hold::renew_request::{RenewRequest, renew_now};
 use crate::store::{Confirmation, RenewAnswer, Store};
 
 /// Waits until the replicas have a hold. It was acquired by a request before which its connection had this epoch. If
@@ -24,14 +22,12 @@ use crate::store::{Confirmation, RenewAnswer, Store};
 ///
 /// Fails if they do not have it in time, or cannot be asked, and as soon as the hold is lost. Then it may or may not be
 /// in the lock.
-pub(crate) async fn taken(
+pub(crate) async fn await_replicas(
     hold: &Arc<Hold>,
-    store: &Arc<Store>,
+    confirm: Confirm,
+    store: &Store,
     epoch: Option<u64>,
 ) -> Result<(), LockError> {
-    let Some(confirm) = hold.confirm else {
-        return Ok(());
-    };
     let mut failed = None;
     let confirmed = select! {
         biased;
@@ -71,7 +67,7 @@ fn unconfirmed(effect: Effect, cause: impl Into<Box<dyn Error + Send + Sync>>) -
 async fn ask_replicas(
     hold: &Arc<Hold>,
     confirm: Confirm,
-    store: &Arc<Store>,
+    store: &Store,
     mut epoch: Option<u64>,
     failed: &mut Option<StoreError>,
 ) -> bool {
@@ -97,35 +93,18 @@ async fn ask_replicas(
             }
             sleep(backoff.next_pause().min(left)).await;
         }
-        epoch = renew(hold, store, until).await.unwrap_or_else(|error| {
+        // A request that the replicas may have. Without a response, or if the hold is gone, there is none.
+        let renewed = timeout_at(until, renew_now(hold, store)).await;
+        let renewed = renewed.unwrap_or(Ok(None)).unwrap_or_else(|error| {
             *failed = Some(error);
             None
         });
+        epoch = renewed.map(|request| request.epoch);
     }
-}
-
-/// Renews a hold, for a request that the replicas may have. Returns the epoch of its connection; `None` if there was no
-/// response, or the hold is lost.
-async fn renew(
-    hold: &Arc<Hold>,
-    store: &Arc<Store>,
-    until: Instant,
-) -> Result<Option<u64>, StoreError> {
-    let request = RenewRequest::of(hold, store);
-    let Ok(answers) = timeout_at(until, request.send(store)).await else {
-        return Ok(None);
-    };
-    let answers = answers?;
-    if answers.contains(&RenewAnswer::Gone) {
-        // No call graph may continue it.
-        hold.lose(LostReason::Deleted);
-        return Ok(None);
-    }
-    Ok(request.renewed(&answers).next().map(|_| request.epoch))
 }
 
 /// Waits until the replicas have the renewals that were answered, if these count only then.
-pub(super) async fn renewed(
+pub(super) async fn await_renewal_on_replicas(
     request: &RenewRequest,
     answers: &[RenewAnswer],
     store: &Store,
@@ -133,7 +112,7 @@ pub(super) async fn renewed(
     let deadlines = request.renewed(answers).map(|hold| hold.deadline());
     let first = request.renewed(answers).next();
     let (Some(confirm), Some(hold), Some(deadline)) =
-        (request.common.terms.confirm, first, deadlines.max())
+        (request.batch.confirm, first, deadlines.max())
     else {
         return Ok(());
     };
@@ -145,61 +124,6 @@ pub(super) async fn renewed(
         Confirmation::Confirmed => Ok(()),
         Confirmation::Late | Confirmation::Unknown => {
             Err(unconfirmed(Effect::Unknown, "too few of them have it"))
-        }
-    }
-}
-
-/// Returns whether a connection was lost since the hold was last confirmed. A hold that replicas must confirm never
-/// counts as behind, because the confirmation renews it if necessary.
-pub(crate) fn is_behind(hold: &Hold, store: &Store) -> bool {
-    hold.confirm.is_none() && hold.generation() != store.generation()
-}
-
-/// Renews the holds that are behind, until none is, before the body of several locks begins.
-///
-/// A caller may have some of its locks and wait for the next one. It may get that lock from a server that does not know
-/// the first ones, because they were lost with the server before it. Each hold is verified after a lost connection, but
-/// its body must not begin while a new holder is inside.
-///
-/// Fails if one of them is gone, and with the last error of the store after the limit.
-pub(crate) async fn verified(
-    holds: &[Arc<Hold>],
-    store: &Arc<Store>,
-    limit: Option<Instant>,
-) -> Result<(), LockError> {
-    loop {
-        let behind = holds.iter().filter(|hold| is_behind(hold, store));
-        let verifying: Vec<_> = behind.map(|hold| verify(hold, store, limit)).collect();
-        if verifying.is_empty() {
-            return Ok(());
-        }
-        try_join_all(verifying).await?;
-    }
-}
-
-async fn verify(
-    hold: &Arc<Hold>,
-    store: &Arc<Store>,
-    limit: Option<Instant>,
-) -> Result<(), LockError> {
-    let mut backoff = Backoff::default();
-    loop {
-        let request = RenewRequest::of(hold, store);
-        match request.send(store).await {
-            Ok(answers) if answers.contains(&RenewAnswer::Gone) => {
-                request.lose(&answers);
-                return Err(hold.lost_error(LostReason::Deleted));
-            }
-            Ok(answers) => {
-                request
-                    .renewed(&answers)
-                    .for_each(|hold| request.confirm(hold));
-                return Ok(());
-            }
-            Err(error) if limit.is_some_and(|limit| limit <= Instant::now()) => {
-                return Err(Failure::Store(error).on(hold.key().name()));
-            }
-            Err(_) => sleep(backoff.next_pause()).await,
         }
     }
 }

@@ -1,8 +1,7 @@
-//! An acquisition that may be part of a deadlock, and the publisher of its wait: it keeps the record in the store, and
-//! removes it at the end.
+//! A wait inside other locks, which may be part of a deadlock, and its publisher: it keeps the records in the store, and
+//! removes them at the end.
 
 use std::convert::Infallible;
-use std::fmt;
 use std::future::pending;
 use std::mem;
 use std::sync::Arc;
@@ -13,24 +12,24 @@ use futures_util::future::join_all;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::searches::Searches;
+use super::directory::STEPS_PER_HEARTBEAT;
 use crate::base::error::StoreError;
 use crate::base::events;
 use crate::base::id::{HoldId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::timer::{after, sleep, sleep_until};
+use crate::hold::core::Core;
 use crate::hold::hold::Hold;
-use crate::hold::scope::{self, LocksId};
-use crate::queue::LocalQueues;
+use crate::hold::scope;
+use crate::store::PublishWait;
 use crate::store::records::{EnclosedWait, Enclosing, WaitAnswer};
-use crate::store::{PublishWait, StoreTime};
 
 /// The maximum number of enclosing holds of one call that are published. If there are more, the outermost are omitted.
-const ENCLOSING: usize = 256;
+const MAX_ENCLOSING: usize = 256;
 
 /// An acquisition that may be part of a deadlock.
-pub(crate) struct Waiting<'a> {
-    pub(crate) locks: &'a LocksId,
+pub(crate) struct NestedWait<'a> {
+    pub(crate) core: &'a Arc<Core>,
     pub(crate) key: &'a LockKey,
     /// The id of the hold that it will have.
     pub(crate) hold: HoldId,
@@ -42,17 +41,15 @@ pub(crate) struct Waiting<'a> {
     pub(crate) heartbeat: Duration,
     /// The instant at which it began.
     pub(crate) since: Instant,
-    pub(crate) queues: &'a Arc<LocalQueues>,
-    pub(crate) searches: &'a Arc<Searches>,
     /// The runtime for the work that outlives it.
     pub(crate) runtime: &'a Handle,
     /// Whether a failure of the search was reported.
     pub(crate) has_reported: AtomicBool,
 }
 
-impl Waiting<'_> {
+impl NestedWait<'_> {
     /// Reports the first failure of the search. Returns whether the store rejects the requests permanently.
-    pub(super) fn has_refused(&self, error: &StoreError) -> bool {
+    pub(super) fn report_failure(&self, error: &StoreError) -> bool {
         if !self.has_reported.swap(true, Ordering::Relaxed) {
             events::deadlock_search_failed(self.key, self.hold, error);
         }
@@ -61,22 +58,22 @@ impl Waiting<'_> {
 
     /// The holds that enclose the present poll in this process, and those that the acquisition already has.
     pub(super) fn enclosing(&self) -> Vec<Arc<Hold>> {
-        let mut holds = scope::enclosing_holds(self.locks, ENCLOSING);
+        let mut holds = scope::enclosing_holds(self.core, MAX_ENCLOSING);
         let is_new = |hold: &&Arc<Hold>| !holds.iter().any(|known| Arc::ptr_eq(known, hold));
         let has: Vec<_> = self.has.iter().filter(is_new).map(Arc::clone).collect();
         holds.splice(..0, has);
         holds
     }
 
-    /// The wait that is published for it. `None` if nothing encloses it.
-    pub(super) fn wait(&self) -> Option<EnclosedWait> {
+    /// The record that is published for it. `None` if nothing encloses it.
+    pub(super) fn record(&self) -> Option<EnclosedWait> {
         let holds = self.enclosing();
         let own = holds.iter().map(|hold| Enclosing {
             hold: hold.id(),
             key: hold.key().as_str().into(),
         });
         let inside = self.inside.iter().rev().cloned();
-        let enclosing: Vec<_> = own.chain(inside).take(ENCLOSING).collect();
+        let enclosing: Vec<_> = own.chain(inside).take(MAX_ENCLOSING).collect();
         (!enclosing.is_empty()).then(|| EnclosedWait {
             id: self.hold,
             key: self.key.as_str().into(),
@@ -85,53 +82,29 @@ impl Waiting<'_> {
     }
 }
 
-impl fmt::Debug for Waiting<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Waiting")
-            .field("key", &self.key)
-            .field("hold", &self.hold)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The record of one wait, with each owner of a hold that encloses it.
+/// The publisher of one wait. There is a record with each owner of a hold that encloses the wait.
 pub(super) struct Publisher<'a> {
-    waiting: &'a Waiting<'a>,
-    records: Vec<Record>,
-}
-
-/// The record with one owner. It may be in the store as soon as its request was made.
-#[derive(Clone, Copy, Debug)]
-struct Record {
-    owner: OwnerId,
-    /// A time of the store that was read before the published state was observed.
-    known: Option<StoreTime>,
+    wait: &'a NestedWait<'a>,
+    /// The owners whose records may be in the store.
+    owners: Vec<OwnerId>,
 }
 
 impl<'a> Publisher<'a> {
-    pub(super) fn new(waiting: &'a Waiting<'a>) -> Self {
-        waiting.searches.begin();
-        let wait = waiting.wait();
-        let owners = wait.as_ref().map(owners).unwrap_or_default().into_iter();
-        Self {
-            waiting,
-            records: owners.map(|owner| Record { owner, known: None }).collect(),
-        }
+    pub(super) fn new(wait: &'a NestedWait<'a>) -> Self {
+        wait.core.waits.begin();
+        let owners = Vec::new();
+        Self { wait, owners }
     }
 
-    /// The time from which the spans of a record are derived. It is the heartbeat, or twice the heartbeat if many waits
-    /// are published.
-    fn beat(&self) -> Duration {
-        let heartbeat = self.waiting.heartbeat;
-        if self.waiting.searches.are_many() {
-            2 * heartbeat
-        } else {
-            heartbeat
-        }
+    fn heartbeat(&self) -> Duration {
+        let NestedWait {
+            core, heartbeat, ..
+        } = self.wait;
+        core.waits.publishing_heartbeat(*heartbeat)
     }
 
     /// Publishes the wait, and repeats that until every record is stored.
-    pub(super) async fn first(&mut self) {
+    pub(super) async fn publish_first(&mut self) {
         loop {
             let begun = Instant::now();
             // A record is late if no time of the store is known, and the answer contains the time.
@@ -145,7 +118,7 @@ impl<'a> Publisher<'a> {
     }
 
     /// Publishes the wait periodically.
-    pub(super) async fn keep(mut self) -> Infallible {
+    pub(super) async fn keep_published(mut self) -> Infallible {
         let mut begun = Instant::now();
         loop {
             self.pause(begun).await;
@@ -156,30 +129,28 @@ impl<'a> Publisher<'a> {
 
     /// Waits until the wait must be published again.
     async fn pause(&self, begun: Instant) {
-        sleep_until(after(begun, self.beat() / 4)).await;
+        sleep_until(after(begun, self.heartbeat() / STEPS_PER_HEARTBEAT)).await;
     }
 
     /// Publishes the wait. Returns whether it is enclosed and every record is stored. If the store fails, it waits for
     /// another heartbeat. If the store rejects records, it waits for ever.
     async fn publish(&mut self) -> bool {
-        let searches = self.waiting.searches;
-        // This comes before the published state is observed.
-        for record in &mut self.records {
-            record.known = searches.known(record.owner);
-        }
-        let wait = self.waiting.wait();
+        let directory = &self.wait.core.waits;
+        // The times of the store are read before the state that is published is observed.
+        let known_time = directory.known_times();
+        let wait = self.wait.record();
         let owners = wait.as_ref().map(owners).unwrap_or_default();
         // The future may have been moved out of a body that enclosed it before.
-        let left = |record: &mut Record| !owners.contains(&record.owner);
-        let left: Vec<_> = self.records.extract_if(.., left).collect();
-        self.withdraw(left);
+        let mut left = mem::replace(&mut self.owners, owners.clone());
+        left.retain(|owner| !owners.contains(owner));
+        self.withdraw(&left);
         let Some(wait) = wait.map(Arc::new) else {
             return false;
         };
-        let life = 2 * self.beat();
+        let life = 2 * self.heartbeat();
         let published = owners.into_iter().map(|owner| {
-            let (wait, known) = (Arc::clone(&wait), self.known(owner));
-            searches.publish(PublishWait {
+            let (wait, known) = (Arc::clone(&wait), known_time(owner));
+            directory.publish(PublishWait {
                 owner,
                 wait,
                 life,
@@ -190,36 +161,22 @@ impl<'a> Publisher<'a> {
         let answers = join_all(published).await.into_iter();
         match answers.collect::<Result<Vec<_>, _>>() {
             Ok(answers) => answers.iter().all(|it| matches!(it, WaitAnswer::Done(_))),
-            Err(error) if self.waiting.has_refused(&error) => pending().await,
+            Err(error) if self.wait.report_failure(&error) => pending().await,
             Err(_) => {
-                sleep(self.beat()).await;
+                sleep(self.heartbeat()).await;
                 false
             }
         }
     }
 
-    /// The time of the store that was known before the record with this owner was made. The record counts as stored
-    /// from now on.
-    fn known(&mut self, owner: OwnerId) -> Option<StoreTime> {
-        let mut records = self.records.iter();
-        match records.find(|record| record.owner == owner) {
-            Some(record) => record.known,
-            None => {
-                self.records.push(Record { owner, known: None });
-                None
-            }
-        }
-    }
-
-    fn withdraw(&self, records: Vec<Record>) {
-        if records.is_empty() {
+    fn withdraw(&self, owners: &[OwnerId]) {
+        if owners.is_empty() {
             return;
         }
-        let Waiting { searches, hold, .. } = *self.waiting;
-        let records = records.iter().map(|record| (record.owner, hold));
+        let NestedWait { core, hold, .. } = *self.wait;
         let runtime = Handle::try_current();
-        let runtime = runtime.as_ref().unwrap_or(self.waiting.runtime);
-        searches.withdraw(runtime, records);
+        let runtime = runtime.as_ref().unwrap_or(self.wait.runtime);
+        core.waits.withdraw(runtime, hold, owners);
     }
 }
 
@@ -237,8 +194,7 @@ fn owners(wait: &EnclosedWait) -> Vec<OwnerId> {
 
 impl Drop for Publisher<'_> {
     fn drop(&mut self) {
-        let records = mem::take(&mut self.records);
-        self.withdraw(records);
-        self.waiting.searches.end();
+        self.withdraw(&self.owners);
+        self.wait.core.waits.end();
     }
 }

@@ -1,4 +1,6 @@
-//! How connections log in, beyond what a URL says.
+//! The options about connections, beyond what a URL says: the login, the timeouts, and the replicas that confirm.
+
+use std::time::Duration;
 
 use super::LocksBuilder;
 #[cfg(feature = "tls")]
@@ -91,6 +93,81 @@ impl LocksBuilder {
     #[cfg_attr(docsrs, doc(cfg(feature = "tls")))]
     pub fn certificates(mut self, certificates: Certificates) -> Self {
         self.login.certificates = Some(certificates);
+        self
+    }
+
+    /// Sets how long to wait for a connection (default 2 s). Must not be zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::{LockError, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let builder = Locks::builder("memory:").connect_timeout(Duration::from_millis(500));
+    /// assert!(builder.build().await.is_ok());
+    /// let builder = Locks::builder("memory:").connect_timeout(Duration::ZERO);
+    /// assert!(matches!(builder.build().await, Err(LockError::Misuse { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.timeouts.connect = timeout;
+        self
+    }
+
+    /// Sets how long to wait for a response of the store (default 1 s). After that, the outcome of the request counts
+    /// as unknown, and a release continues in the background. Must not be zero.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use reentry::{LockError, Locks};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), reentry::LockError> {
+    /// let builder = Locks::builder("memory:").response_timeout(Duration::from_millis(500));
+    /// assert!(builder.build().await.is_ok());
+    /// let builder = Locks::builder("memory:").response_timeout(Duration::ZERO);
+    /// assert!(matches!(builder.build().await, Err(LockError::Misuse { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn response_timeout(mut self, timeout: Duration) -> Self {
+        self.timeouts.response = timeout;
+        self
+    }
+
+    /// Sets how many replicas must confirm each lock, and each of its renewals, before it counts (default: none).
+    ///
+    /// A server responds before its replicas have the change. If it fails then, the replica that is promoted may not
+    /// have the lock, and may give it to another holder. With this option, the body begins when the replicas have the
+    /// lock. If they do not confirm it `within` that time, the lock is released, and the error is
+    /// [`LockError::Unavailable`](crate::LockError::Unavailable). A renewal that they do not confirm does not lengthen
+    /// the lease. So a holder that is cut off from the replicas together with the server ends its body in time.
+    ///
+    /// Confirmation costs each outermost acquisition a round trip to the server and to its replicas, which concurrent
+    /// callers share. It uses its own connection, even with a pool. Releases and changes of the depth do not wait for
+    /// it. The time `within` is in addition to [`wait`](Self::wait). It is at least 1 ms. A few times the response time
+    /// of a replica is a good choice. The in-memory store has no replicas, and confirms immediately.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # fn main() -> Result<(), reentry::LockError> {
+    /// use reentry::Locks;
+    ///
+    /// let locks = Locks::builder("redis+sentinel://sentinel-1,sentinel-2,sentinel-3/orders")
+    ///     .confirm(2, Duration::from_millis(500))
+    ///     .build_lazy()?;
+    /// # drop(locks);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn confirm(mut self, replicas: u32, within: Duration) -> Self {
+        self.confirm = Some((replicas, within));
         self
     }
 }

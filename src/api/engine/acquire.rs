@@ -1,0 +1,315 @@
+//! The acquisition of the locks that no enclosing call holds: all of them, or none.
+//!
+//! Every caller acquires its locks in the same order: by slot, and then by the bytes of the key. It waits for a lock
+//! only while it has all locks before it in that order. So a caller that waits for the last of its locks waits for a
+//! caller that waits for nothing. No callers wait for each other in a ring, as long as none of them is inside another
+//! lock.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use futures_util::future::{select_all, try_join_all};
+use tokio::runtime::Handle;
+use tokio::select;
+use tokio::time::Instant;
+
+use super::Engine;
+use crate::base::error::LockError;
+use crate::base::events;
+use crate::base::id::HoldId;
+use crate::base::key::LockKey;
+use crate::base::options::Mode;
+use crate::base::options::{LockOptions, WaitLimit};
+use crate::base::process::FORKED;
+use crate::hold::deadlock::{NestedWait, unless_deadlock};
+use crate::hold::entry::Entry;
+use crate::hold::hold::{CallGraph, Group, Hold};
+use crate::hold::poll_watch::PollWatch;
+use crate::hold::renew_request::{needs_verification, verify_all};
+use crate::hold::replicas::await_replicas;
+use crate::hold::scope;
+use crate::queue::{Attempts, Grant};
+use crate::store::MOST_TOGETHER;
+
+impl Engine {
+    /// Acquires the locks of these keys, enters them, and waits until each of them counts. A caller that has waited since
+    /// `since` begins with the re-entered locks of the entry.
+    ///
+    /// It is counted while it is polled. It may never be polled again: between two polls it counts only as what it has.
+    #[inline]
+    pub(super) async fn acquire(
+        &self,
+        entry: &mut Entry,
+        keys: &[LockKey],
+        mut terms: LockOptions,
+        runtime: &Handle,
+        since: Instant,
+    ) -> Result<(), LockError> {
+        let is_several = keys.len() > 1;
+        let graph = scope::call_graph();
+        let hold = graph.owner().next_hold();
+        // The local queues of a fork are copies too. A lock may be handed off in them without a request.
+        if !self.core.store.belongs_to(hold.owner().process()) {
+            return Err(LockError::config(FORKED));
+        }
+        terms.may_inherit &= !is_several;
+        let mut acquisition = Acquisition {
+            engine: self,
+            terms,
+            runtime,
+            since,
+            entry,
+            group: is_several.then(Arc::default),
+            watch: None,
+            graph: Some(graph),
+            hold,
+        };
+        let in_flight = self.core.queues.in_flight();
+        let mut acquiring = pin!(acquisition.acquire(keys));
+        poll_fn(|cx| {
+            let _polled = in_flight.count_until_dropped();
+            acquiring.as_mut().poll(cx)
+        })
+        .await
+    }
+}
+
+/// An acquisition in progress.
+struct Acquisition<'a> {
+    engine: &'a Engine,
+    terms: LockOptions,
+    runtime: &'a Handle,
+    /// The time since which the caller has been waiting.
+    since: Instant,
+    entry: &'a mut Entry,
+    /// The group of the holds that the acquisition begins. `None` if it begins only one.
+    group: Option<Arc<Group>>,
+    /// Gives up the holds that the acquisition begins. `None` if it waits for nothing after the first one.
+    watch: Option<Arc<PollWatch>>,
+    /// The call graph of the caller, until the first hold takes it.
+    graph: Option<CallGraph>,
+    /// The id under which the next lock is requested.
+    hold: HoldId,
+}
+
+impl Acquisition<'_> {
+    async fn acquire(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
+        match keys {
+            // Usually there is one key, and nothing follows its grant.
+            [key] if self.terms.confirm.is_none() => self.acquire_one(key).await?,
+            keys => Box::pin(self.acquire_watched(keys)).await?,
+        }
+        if let Some(min_hold) = self.terms.min_hold {
+            self.entry.begin_min_hold(min_hold, self.runtime);
+        }
+        Ok(())
+    }
+
+    /// Acquires locks with waits after the first one. If it is no longer polled, it gives up those that it has. It
+    /// begins again when it is polled again, and has waited in the meantime.
+    async fn acquire_watched(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
+        let core = &self.engine.core;
+        let heartbeat = core.queues.heartbeat(self.terms.ttl);
+        loop {
+            let watch = PollWatch::new(core, heartbeat);
+            self.watch = Some(Arc::clone(&watch));
+            if let Some(acquired) = watch.run(self.acquire_confirmed(keys)).await {
+                return acquired;
+            }
+            self.next_hold_id();
+            self.entry.forget_begun();
+            self.group = self.group.as_ref().map(|_| Arc::default());
+        }
+    }
+
+    async fn acquire_confirmed(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
+        let store = &self.engine.core.store;
+        let confirm = self.terms.confirm;
+        let mut epoch = None;
+        match keys {
+            [key] => {
+                epoch = confirm.map(|_| store.generation_of(key));
+                self.acquire_one(key).await?;
+            }
+            // Each hold is renewed before its confirmation, so that the replicas have only one request to confirm.
+            several => {
+                self.acquire_several(several).await?;
+                self.verify().await?;
+            }
+        }
+        if let Some(confirm) = confirm {
+            let begun = self.entry.begun().iter();
+            let confirmed = begun.map(|hold| await_replicas(hold, confirm, store, epoch));
+            try_join_all(confirmed).await?;
+        }
+        Ok(())
+    }
+
+    /// Acquires the locks of these sorted keys: several at once if they are free, otherwise one after the other.
+    async fn acquire_several(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
+        let mut at = 0;
+        while let Some(rest) = keys.get(at..).filter(|rest| !rest.is_empty()) {
+            // Single attempts for the next keys. What is granted behind the first one that is not free is given back.
+            let attempted = self.attempt_all(self.first_together(rest)).await?;
+            let taken = attempted.grants.len();
+            for (grant, key) in attempted.grants.into_iter().zip(rest) {
+                self.enter(grant, key);
+            }
+            at += taken;
+            if taken < attempted.count {
+                self.next_hold_id();
+            } else if taken > 0 {
+                continue;
+            }
+            // The next lock is not free, or is wanted in this process.
+            if let Some(key) = keys.get(at) {
+                self.acquire_one(key).await?;
+                at += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the first of these keys, as many as are requested at once. Readers of one key enter together, which saves
+    /// more than a single request for all keys.
+    fn first_together<'k>(&self, keys: &'k [LockKey]) -> &'k [LockKey] {
+        let first = keys.iter().take(match self.terms.mode {
+            Mode::Exclusive => MOST_TOGETHER,
+            Mode::Shared => 0,
+        });
+        let store = &self.engine.core.store;
+        let together = first.take_while(|other| store.spans(&keys[0], other));
+        &keys[..together.count()]
+    }
+
+    /// Makes one attempt for each of these locks, if there are several. It waits for nothing while it has locks out of
+    /// their order.
+    async fn attempt_all(&self, keys: &[LockKey]) -> Result<Attempts, LockError> {
+        if keys.len() < 2 {
+            return Ok(Attempts::default());
+        }
+        self.engine.check_open()?;
+        let queues = &self.engine.core.queues;
+        let attempted = queues.attempt_all(keys, self.hold, self.terms, self.since, self.runtime);
+        unless_lost(self.entry.holds(), attempted).await
+    }
+
+    /// Acquires the lock of one key as any other caller does. While it waits, it is enclosed by the locks that it has
+    /// acquired and by the locks of the caller.
+    async fn acquire_one(&mut self, key: &LockKey) -> Result<(), LockError> {
+        let searches = self.searches_for_deadlocks();
+        let grant = loop {
+            self.engine.check_open()?;
+            let core = &self.engine.core;
+            let (terms, hold, has) = (self.terms, self.hold, self.entry.holds());
+            let acquired = core
+                .queues
+                .acquire(key, hold, terms, self.since, self.runtime);
+            let acquired = if searches {
+                let wait = NestedWait {
+                    core,
+                    key,
+                    hold,
+                    has,
+                    inside: &self.engine.inside,
+                    heartbeat: core.queues.heartbeat(terms.ttl),
+                    since: Instant::now(),
+                    runtime: self.runtime,
+                    has_reported: AtomicBool::new(false),
+                };
+                // Boxed, because the usual caller is inside no other lock.
+                Box::pin(unless_lost(has, unless_deadlock(pin!(acquired), wait))).await
+            } else if has.is_empty() {
+                acquired.await
+            } else {
+                Box::pin(unless_lost(has, acquired)).await
+            };
+            if let Some(grant) = acquired? {
+                break grant;
+            }
+            // It was granted, and not entered in time. The next waiter has it.
+            self.next_hold_id();
+        };
+        self.enter(grant, key);
+        Ok(())
+    }
+
+    /// Returns whether a wait may be part of a deadlock: the caller is inside a lock, and waits.
+    ///
+    /// A permit becomes free as soon as any of its holders leaves, so a ring through one holder need not be a deadlock.
+    fn searches_for_deadlocks(&self) -> bool {
+        let LockOptions { wait, permits, .. } = self.terms;
+        // If there is no call graph here, the first hold has taken it.
+        let is_nested = self.graph.as_ref().is_none_or(CallGraph::has_begun);
+        let is_enclosed = is_nested || !self.engine.inside.is_empty();
+        is_enclosed && wait != WaitLimit::Never && permits.is_none()
+    }
+
+    /// Enters a lock that was acquired.
+    #[inline]
+    fn enter(&mut self, grant: Grant, key: &LockKey) {
+        let graph = self.take_graph();
+        // The runtime on which the acquisition began may have ended.
+        let runtime = Handle::try_current();
+        let runtime = runtime.as_ref().unwrap_or(self.runtime);
+        let group = self.group.as_ref();
+        let hold = self
+            .entry
+            .begin(grant, key, graph, self.terms, group, runtime);
+        if let Some(watch) = &self.watch {
+            watch.add(hold);
+        }
+        events::acquired(key, hold.id(), hold.token(), grant.via, self.since);
+    }
+
+    /// Takes the call graph for the next hold.
+    #[inline]
+    fn take_graph(&mut self) -> CallGraph {
+        let begun = self
+            .graph
+            .take()
+            .or_else(|| self.entry.holds().last().map(Hold::graph));
+        begun.unwrap_or_else(scope::call_graph)
+    }
+
+    /// Requests the remaining locks under another hold id, because the present one has ended at the next lock.
+    fn next_hold_id(&mut self) {
+        let graph = self.take_graph();
+        self.hold = graph.owner().next_hold();
+        self.graph = Some(graph);
+    }
+
+    /// Waits until each new lock has been confirmed since the last loss of its connection.
+    async fn verify(&self) -> Result<(), LockError> {
+        let begun = self.entry.begun();
+        let store = &self.engine.core.store;
+        if !begun.iter().any(|hold| needs_verification(hold, store)) {
+            return Ok(());
+        }
+        let limit = match self.terms.wait {
+            WaitLimit::Never => Some(self.since),
+            wait => wait.limit(self.since),
+        };
+        // Boxed, because it is rarely needed.
+        let verified = Box::pin(verify_all(begun, store, limit));
+        Box::pin(unless_lost(self.entry.holds(), verified)).await
+    }
+}
+
+/// Does the work, unless one of the locks is lost in the meantime.
+async fn unless_lost<T>(
+    holds: &[Arc<Hold>],
+    work: impl Future<Output = Result<T, LockError>>,
+) -> Result<T, LockError> {
+    if holds.is_empty() {
+        return work.await;
+    }
+    let losses = holds.iter().map(|hold| Box::pin(hold.until_lost_error()));
+    select! {
+        biased;
+        (error, ..) = select_all(losses) => Err(error),
+        done = work => done,
+    }
+}

@@ -1,0 +1,95 @@
+//! What the holds and acquisitions of one `Locks` share. Its clones own it, through their engine; what only refers to a
+//! hold keeps nothing of it alive.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::time::Instant;
+
+use crate::base::error::LostReason;
+use crate::base::events::WarnLimiter;
+use crate::base::options::QueueOptions;
+use crate::base::sync::Mutex;
+use crate::hold::deadlock::directory::WaitDirectory;
+use crate::hold::hold::Hold;
+use crate::hold::runtime_schedule::RuntimeSchedule;
+use crate::queue::LocalQueues;
+use crate::store::{ForcedMessage, ForcedReleaseListener, Store};
+
+/// What the holds and acquisitions of one `Locks` share.
+pub(crate) struct Core {
+    pub(crate) store: Arc<Store>,
+    pub(crate) queues: Arc<LocalQueues>,
+    /// The waits that are published for the deadlock search.
+    pub(super) waits: WaitDirectory,
+    pub(crate) response_timeout: Duration,
+    /// The renewals, on each runtime on which a lock was entered.
+    pub(super) schedules: Mutex<Vec<RuntimeSchedule>>,
+    /// The instant from which the parts of the time between two renewals are counted.
+    pub(super) epoch: Instant,
+    /// Selects the failures of renewals that are warned of.
+    pub(super) failed_renewals: WarnLimiter,
+}
+
+impl Core {
+    pub(crate) fn new(
+        store: Arc<Store>,
+        queueing: QueueOptions,
+        response_timeout: Duration,
+    ) -> Arc<Self> {
+        let core = Arc::new(Self {
+            queues: LocalQueues::new(Arc::clone(&store), queueing),
+            waits: WaitDirectory::new(&store),
+            store,
+            response_timeout,
+            schedules: Mutex::default(),
+            epoch: Instant::now(),
+            failed_renewals: WarnLimiter::default(),
+        });
+        let holders: Weak<Self> = Arc::downgrade(&core);
+        core.store.watch(holders);
+        core
+    }
+
+    /// The holds that have not ended.
+    pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
+        let schedules = self.schedules.lock();
+        let holds = schedules.iter().flat_map(RuntimeSchedule::holds);
+        holds.cloned().collect()
+    }
+}
+
+impl ForcedReleaseListener for Core {
+    /// They are notified by a separate task. The caller may be one of their bodies, and bodies are dropped beginning
+    /// with the outermost level.
+    fn forced(&self, message: ForcedMessage) {
+        let mut holds = self.holds();
+        holds.retain(|hold| {
+            hold.key().as_str() == message.key && message.holds.contains(&hold.id())
+        });
+        if holds.is_empty() {
+            return;
+        }
+        let queues = Arc::clone(&self.queues);
+        let notify = move || {
+            for hold in holds {
+                hold.lose(LostReason::Deleted);
+                queues.note_loss(hold.key(), hold.id());
+            }
+        };
+        match Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn(async move { notify() })),
+            Err(_) => notify(),
+        }
+    }
+}
+
+/// The tasks of the schedules end.
+impl Drop for Core {
+    fn drop(&mut self) {
+        for schedule in self.schedules.lock().iter() {
+            schedule.signal.notify_one();
+        }
+    }
+}
