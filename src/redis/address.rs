@@ -111,11 +111,10 @@ impl Address {
     /// The address of another server, which is connected to in the same way.
     pub(crate) fn with_place(&self, place: &HostPort) -> Self {
         let addr = connection_addr(place.clone(), self.is_tls());
-        Self {
-            endpoint: place.to_string().into(),
-            info: self.info.clone().set_addr(addr),
-            ..self.clone()
-        }
+        let mut other = self.clone();
+        other.endpoint = place.to_string().into();
+        other.info = other.info.set_addr(addr);
+        other
     }
 }
 
