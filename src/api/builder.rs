@@ -106,7 +106,7 @@ impl LocksBuilder {
         self
     }
 
-    /// Sets the default of [`LockRequest::ttl`] (30 s).
+    /// Sets the default of [`LockRequest::ttl`](crate::LockRequest::ttl) (30 s).
     ///
     /// # Examples
     ///
@@ -125,7 +125,8 @@ impl LocksBuilder {
         self
     }
 
-    /// Sets the default of [`LockRequest::wait`] (60 s: longer than the TTL, so that waiters outlast a dead holder).
+    /// Sets the default of [`LockRequest::wait`](crate::LockRequest::wait) (60 s: longer than the TTL, so that waiters
+    /// outlast a dead holder).
     ///
     /// # Examples
     ///
@@ -144,7 +145,7 @@ impl LocksBuilder {
         self
     }
 
-    /// Sets the default of [`LockRequest::max_hold`] (no limit).
+    /// Sets the default of [`LockRequest::max_hold`](crate::LockRequest::max_hold) (no limit).
     ///
     /// # Examples
     ///

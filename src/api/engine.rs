@@ -99,10 +99,10 @@ impl Engine {
         let mut acquisition = AcquisitionSpan::begin(&keys, terms.mode, since);
         // Made where it is awaited, because a future that is moved takes its place twice.
         let acquired = if acquisition.span().is_open() {
-            let acquiring = self.acquire(&mut entry, &keys, terms, &runtime, since);
+            let acquiring = self.acquire(&mut entry, &keys, &terms, &runtime, since);
             Box::pin(acquisition.span().around(acquiring)).await
         } else {
-            self.acquire(&mut entry, &keys, terms, &runtime, since)
+            self.acquire(&mut entry, &keys, &terms, &runtime, since)
                 .await
         };
         // What a failed acquisition has begun is left in the background, unless the caller could meet it again at once.

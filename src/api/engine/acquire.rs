@@ -43,7 +43,7 @@ impl Engine {
         &self,
         entry: &mut Entry,
         keys: &[LockKey],
-        mut terms: LockOptions,
+        terms: &LockOptions,
         runtime: &Handle,
         since: Instant,
     ) -> Result<(), LockError> {
@@ -54,6 +54,7 @@ impl Engine {
         if !self.core.store.belongs_to(hold.owner().process()) {
             return Err(LockError::config(FORKED));
         }
+        let mut terms = *terms;
         terms.may_inherit &= !is_several;
         let mut acquisition = Acquisition {
             engine: self,
