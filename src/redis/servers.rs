@@ -8,6 +8,7 @@ use redis::Value;
 use super::cluster::Cluster;
 use super::common::Common;
 use super::connector::Connector;
+use super::introduction;
 use super::script::Call;
 use super::source::Source;
 use crate::base::error::{AnswerFuture, StoreError};
@@ -115,6 +116,14 @@ impl Servers {
         match self {
             Self::One(connector) => Ok(Arc::clone(connector)),
             Self::Cluster(cluster) => cluster.any_connector().await,
+        }
+    }
+
+    /// Describes this process to the server that has the description. If it is not known or does not respond, the next
+    /// connection does it.
+    pub(crate) async fn introduce(&self) {
+        if let Some(connector) = self.at(introduction::slot, Arc::clone) {
+            connector.introduce_soon().await;
         }
     }
 

@@ -190,6 +190,11 @@ impl RedisStore {
         self.common.introduces.store(true, Relaxed);
     }
 
+    /// Describes this process now, because its description has changed.
+    pub(crate) async fn introduce_now(&self) {
+        self.servers.introduce().await;
+    }
+
     pub(crate) fn check_subscription(&self) {
         self.inbox.iter().for_each(Inbox::check);
     }

@@ -151,8 +151,8 @@ impl Connector {
         introduction::PERIOD
     }
 
-    /// Describes this process to a server that has just received the slot of the description, and connects to it for
-    /// that.
+    /// Describes this process to a server that has just received the slot of the description, or whose description is out
+    /// of date. Connects to it for that.
     pub(in crate::redis) async fn introduce_soon(self: Arc<Self>) {
         if !self.common.introduces.load(Relaxed) {
             return;
