@@ -5,6 +5,7 @@ mod bench;
 mod completions;
 mod doctor;
 mod fence;
+pub(crate) mod help;
 #[cfg(unix)]
 mod hold;
 mod ls;
@@ -21,7 +22,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::args::Global;
 use crate::exit::Exit;
 
-/// Distributed locks from the shell: run a command under a lock, and see who holds which lock.
+/// Distributed locks from the shell: run under a lock, see who holds which
 #[derive(Debug, Parser)]
 #[command(name = "reentry", version, propagate_version = true)]
 pub(crate) struct Cli {
@@ -48,6 +49,12 @@ pub(crate) enum Command {
     Fence(fence::Args),
     Completions(completions::Args),
     Man(man::Args),
+    Help(help::Args),
+}
+
+/// The whole program, with its help.
+pub(crate) fn program() -> clap::Command {
+    help::with_pages(Cli::command())
 }
 
 impl Command {
@@ -66,8 +73,9 @@ impl Command {
             #[cfg(unix)]
             Self::Hold(args) => hold::run(&args, global).await,
             Self::Fence(args) => fence::run(&args, global),
-            Self::Completions(args) => completions::run(&args, Cli::command()),
-            Self::Man(args) => man::run(&args, Cli::command()),
+            Self::Completions(args) => completions::run(&args, program()),
+            Self::Man(args) => man::run(&args, program()),
+            Self::Help(args) => help::run(&args, program()),
         }
     }
 }
@@ -78,6 +86,6 @@ mod tests {
 
     #[test]
     fn the_arguments_make_sense() {
-        Cli::command().debug_assert();
+        program().debug_assert();
     }
 }

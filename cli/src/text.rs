@@ -5,11 +5,16 @@ use std::borrow::Cow;
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
-/// A text of another program, without control characters for the terminal and without invisible characters.
+use crate::secrets::masked;
+
+/// A text of another program, without control characters for the terminal, without invisible characters, and without
+/// secrets of addresses.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    escaped(text, |letter, printable| {
-        printable.extend(letter.escape_unicode());
-    })
+    let escape = |letter: char, printable: &mut String| printable.extend(letter.escape_unicode());
+    match masked(text) {
+        Cow::Borrowed(text) => escaped(text, escape),
+        Cow::Owned(text) => Cow::Owned(escaped(&text, escape).into_owned()),
+    }
 }
 
 /// A line of JSON that is safe to show on a terminal. Programs read equal values from it.
@@ -20,6 +25,7 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
 pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<String> {
     let text = serde_json::to_string(value)?;
     // JSON has such characters only inside strings.
+    let text = masked(&text);
     let escaped = escaped(&text, |letter, json| {
         for unit in letter.encode_utf16(&mut [0; 2]) {
             json.push_str(&format!("\\u{unit:04x}"));
