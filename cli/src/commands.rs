@@ -13,7 +13,7 @@ mod man;
 mod release;
 #[cfg(unix)]
 pub(crate) mod run;
-mod show;
+pub(crate) mod show;
 #[cfg(feature = "watch")]
 mod watch;
 
@@ -21,6 +21,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::args::Global;
 use crate::exit::Exit;
+use crate::foreign::explained;
 
 /// Distributed locks from the shell: run under a lock, see who holds which
 #[derive(Debug, Parser)]
@@ -59,6 +60,13 @@ pub(crate) fn program() -> clap::Command {
 
 impl Command {
     pub(crate) async fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        match self.ended(global).await {
+            Err(error) => Err(explained(error, global).await),
+            ended => ended,
+        }
+    }
+
+    async fn ended(self, global: &Global) -> anyhow::Result<Exit> {
         match self {
             Self::Ls(args) => ls::run(args, global).await,
             Self::Show(args) => show::run(args, global).await,

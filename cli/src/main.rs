@@ -8,11 +8,14 @@
 //! | `servers` | the servers one by one, for commands that examine each of them |
 //! | `output` | the output: text for a person, or JSON |
 //! | `acquire` | the locks of `run` and `hold`, and the wait for them |
+//! | `note` | what `run` and `hold` say about their locks |
 //! | `look` | the locks that servers have: page by page, or one with its queue |
 //! | `signals` | the signals that this process receives, and their senders |
 //! | `text` | text of other programs on a terminal |
 //! | `secrets` | the secrets of addresses, which no output has |
 //! | `view` | a lock as the program shows it |
+//! | `columns` | the columns of a table of locks |
+//! | `foreign` | the values of other programs at keys of locks |
 //! | `top` | the first of many locks in some order |
 //! | `progress` | the progress of a long task, on a terminal |
 //! | `usage` | errors in the arguments |
@@ -22,10 +25,13 @@
 #[cfg(unix)]
 mod acquire;
 mod args;
+mod columns;
 mod commands;
 mod connect;
 mod exit;
+mod foreign;
 mod look;
+mod note;
 mod output;
 mod password;
 mod progress;

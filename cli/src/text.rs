@@ -55,6 +55,22 @@ pub(crate) fn cut(text: &str, width: usize) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
+/// A printable text that shows where a part of it is missing.
+pub(crate) fn shortened(text: &str, width: usize) -> Cow<'_, str> {
+    match cells(text) <= width {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(format!("{}…", cut(text, width.saturating_sub(1)))),
+    }
+}
+
+/// A number of things, with the plural that most nouns have.
+pub(crate) fn count(number: u64, thing: &str) -> String {
+    match number {
+        1 => format!("1 {thing}"),
+        number => format!("{number} {thing}s"),
+    }
+}
+
 /// The text, with another form of each character that must not be shown unchanged.
 fn escaped(text: &str, form: impl Fn(char, &mut String)) -> Cow<'_, str> {
     if !text.contains(is_hidden) {
@@ -140,5 +156,10 @@ mod tests {
         ] {
             assert_eq!(cut(text, width), expected);
         }
+        for (width, expected) in [(8, "order:42"), (7, "order:…"), (1, "…")] {
+            assert_eq!(shortened("order:42", width), expected);
+        }
+        // A character of two cells that would be cut in half is left out.
+        assert_eq!(shortened("注文書", 4), "注…");
     }
 }
