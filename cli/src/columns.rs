@@ -55,6 +55,8 @@ const fn column(
 pub(crate) struct Columns {
     key: usize,
     others: Vec<Column>,
+    /// The cells that are left in a line, for a holder that is longer than those before it.
+    spare: usize,
 }
 
 impl Columns {
@@ -70,8 +72,16 @@ impl Columns {
         let least = ("KEY".len(), HOLDER.len());
         let (key, holder) = widths.fold(least, |most, it| (most.0.max(it.0), most.1.max(it.1)));
         match screen {
-            Some(screen) => Self::on_screen(screen, key, holder),
-            None => Self::of_widths(COLUMNS.to_vec(), key.min(MOST), holder.min(MOST)),
+            Some(screen) => {
+                let columns = Self::on_screen(screen, key, holder);
+                let widths = columns.others.iter().map(|column| column.width + GAP);
+                let spare = screen.saturating_sub(columns.key + widths.sum::<usize>());
+                Self { spare, ..columns }
+            }
+            None => Self {
+                spare: usize::MAX,
+                ..Self::of_widths(COLUMNS.to_vec(), key.min(MOST), holder.min(MOST))
+            },
         }
     }
 
@@ -102,7 +112,8 @@ impl Columns {
         for column in others.iter_mut().filter(|it| it.name == HOLDER) {
             column.width = holder;
         }
-        Self { key, others }
+        let spare = 0;
+        Self { key, others, spare }
     }
 
     /// The names of the columns, each above its cells.
@@ -112,8 +123,12 @@ impl Columns {
 
     /// The row of a lock, with its whole key.
     pub(crate) fn row(&self, lock: &LockView) -> String {
-        self.line(&printable(&lock.key), |column| {
-            (column.cell)(lock, column.width)
+        let key = printable(&lock.key);
+        let spare = self
+            .spare
+            .saturating_sub(cells(&key).saturating_sub(self.key));
+        self.line(&key, |column| {
+            (column.cell)(lock, column.width.saturating_add(spare))
         })
     }
 
@@ -144,6 +159,24 @@ impl Columns {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::top::tests::lock;
+    use crate::view::tests::held_by;
+
+    #[test]
+    fn a_later_row_has_the_room_that_is_left() {
+        let first = lock("order:42", 0);
+        let later = held_by("billing", "worker-3");
+        for (screen, expected) in [
+            (Some(80), "billing:10540@worker-3"),
+            (Some(60), "billing:105…"),
+            (None, "billing:10540@worker-3"),
+        ] {
+            let columns = Columns::fitting(screen, [&first].into_iter());
+            let row = columns.row(&later);
+            assert!(row.contains(&format!(" {expected} ")), "{row}");
+            assert!(screen.is_none_or(|screen| cells(&row) <= screen), "{row}");
+        }
+    }
 
     #[test]
     fn what_is_shown_fits_into_every_screen() {

@@ -7,7 +7,7 @@ use reentry::admin::{Holder, LockInfo, Process};
 use serde::Serialize;
 
 use crate::note::Note;
-use crate::text::{cells, cut, printable, shortened};
+use crate::text::{cells, count, cut, printable, shortened};
 
 const FREE: &str = "free";
 
@@ -178,7 +178,11 @@ impl LockView {
                 count => format!(" and {count} more"),
             };
             let held_for = self.held_for_ms.map(|it| format!(" for {}", short(it)));
-            return format!("held by {holder}{more}{}", held_for.unwrap_or_default());
+            let permits = self
+                .permits
+                .map(|permits| format!(" ({} of {})", self.holder_count, count(permits, "permit")));
+            let (held_for, permits) = (held_for.unwrap_or_default(), permits.unwrap_or_default());
+            return format!("held by {holder}{more}{held_for}{permits}");
         };
         let (until, min_hold) = (self.until(), in_words(min_hold));
         format!("kept until {until} by `--min-hold {min_hold}`: {holder}, has ended")
@@ -279,18 +283,39 @@ pub(crate) fn short(millis: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+    use crate::top::tests::lock;
 
-    #[test]
-    fn a_name_is_cut_before_the_process_and_its_host() {
-        let process = ProcessView {
-            name: "billing".to_owned(),
-            host: "worker-3".to_owned(),
+    fn process(name: &str, host: &str) -> ProcessView {
+        ProcessView {
+            name: name.to_owned(),
+            host: host.to_owned(),
             pid: 10540,
             version: String::new(),
             started: 0,
+        }
+    }
+
+    /// A lock that this process holds.
+    pub(crate) fn held_by(name: &str, host: &str) -> LockView {
+        let holder = HolderView {
+            hold_id: "8b1c1a3e-0000-4000-8000-000000000000:1".to_owned(),
+            owner: Some("8b1c1a3e-0000-4000-8000-000000000000".to_owned()),
+            process: Some(process(name, host)),
+            permits: None,
+            depth: 1,
+            lease_left_ms: None,
         };
+        LockView {
+            holders: vec![holder],
+            ..lock("order:42", 0)
+        }
+    }
+
+    #[test]
+    fn a_name_is_cut_before_the_process_and_its_host() {
+        let process = process("billing", "worker-3");
         for (width, expected) in [
             (22, "billing:10540@worker-3"),
             (19, "bil…:10540@worker-3"),
