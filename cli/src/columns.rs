@@ -167,7 +167,7 @@ mod tests {
         let first = lock("order:42", 0);
         let later = held_by("billing", "worker-3");
         for (screen, expected) in [
-            (Some(80), "billing:10540@worker-3"),
+            (Some(80), "…:10540@worker-3"),
             (Some(60), "billing:105…"),
             (None, "billing:10540@worker-3"),
         ] {

@@ -216,7 +216,7 @@ impl ProcessView {
         let name = printable(&self.name);
         let place = format!(":{}@{}", self.pid, printable(&self.host));
         match width.saturating_sub(cells(&place)) {
-            0 | 1 => shortened(&format!("{name}{place}"), width).into_owned(),
+            0 => shortened(&format!("{name}{place}"), width).into_owned(),
             left => shortened(&name, left).into_owned() + &place,
         }
     }
@@ -320,6 +320,7 @@ pub(crate) mod tests {
             (22, "billing:10540@worker-3"),
             (19, "bil…:10540@worker-3"),
             (17, "b…:10540@worker-3"),
+            (16, "…:10540@worker-3"),
             (12, "billing:105…"),
         ] {
             assert_eq!(process.short(width), expected);
