@@ -4,7 +4,7 @@
 use crate::text::{cells, padded, printable};
 use crate::view::LockView;
 
-/// The width from which on a key, or a holder, is worth more than a further column.
+/// The width from which on a holder is worth more than a further column.
 const LEAST: usize = 20;
 
 /// The maximum width of the keys, and of the holders, where there is no screen.
@@ -26,12 +26,12 @@ struct Column {
 const HOLDER: &str = "HOLDER";
 
 const COLUMNS: [Column; 7] = [
-    column("MODE", 9, 2, |lock, _| lock.state().to_owned()),
+    column("MODE", 9, 3, |lock, _| lock.state().to_owned()),
     column("HOLDERS", 7, 1, |lock, _| lock.holders_of_most()),
     column(HOLDER, 0, 4, LockView::holder),
     column("DEPTH", 5, 0, |lock, _| lock.depth().to_string()),
     column("LEASE", 7, 5, |lock, _| lock.lease_left()),
-    column("HELD", 7, 3, |lock, _| lock.held_for()),
+    column("HELD", 7, 2, |lock, _| lock.held_for()),
     column("WAITING", 7, 6, |lock, _| {
         lock.waiting_processes.to_string()
     }),
@@ -60,20 +60,22 @@ pub(crate) struct Columns {
 }
 
 impl Columns {
-    /// The columns for these locks that fit into a number of cells. Without a screen, these are all columns.
+    /// The columns for these locks that fit into a number of cells. Without a screen, these are all columns. A key of up
+    /// to `least` cells is worth more than a further column.
     pub(crate) fn fitting<'a>(
         screen: Option<usize>,
+        least: usize,
         locks: impl Iterator<Item = &'a LockView>,
     ) -> Self {
         let widths = locks.map(|lock| {
             let key = cells(&printable(&lock.key));
             (key, cells(&lock.holder(usize::MAX)))
         });
-        let least = ("KEY".len(), HOLDER.len());
-        let (key, holder) = widths.fold(least, |most, it| (most.0.max(it.0), most.1.max(it.1)));
+        let heads = ("KEY".len(), HOLDER.len());
+        let (key, holder) = widths.fold(heads, |most, it| (most.0.max(it.0), most.1.max(it.1)));
         match screen {
             Some(screen) => {
-                let columns = Self::on_screen(screen, key, holder);
+                let columns = Self::on_screen(screen, (key, least), holder);
                 let widths = columns.others.iter().map(|column| column.width + GAP);
                 let spare = screen.saturating_sub(columns.key + widths.sum::<usize>());
                 Self { spare, ..columns }
@@ -86,7 +88,7 @@ impl Columns {
     }
 
     /// The columns on a screen, beside keys and holders of these widths.
-    fn on_screen(screen: usize, key: usize, holder: usize) -> Self {
+    fn on_screen(screen: usize, (key, least_key): (usize, usize), holder: usize) -> Self {
         let mut others = COLUMNS.to_vec();
         loop {
             let taken: usize = others.iter().map(|column| column.width + GAP).sum();
@@ -95,7 +97,7 @@ impl Columns {
             let of_holder = if has_holder { holder.min(LEAST) } else { 0 };
             let least = others.iter().map(|column| column.worth).min();
             match least {
-                Some(least) if left < key.min(LEAST) + of_holder => {
+                Some(least) if left < key.min(least_key) + of_holder => {
                     others.retain(|column| column.worth != least);
                 }
                 _ if !has_holder => return Self::of_widths(others, key.min(left), 0),
@@ -171,7 +173,7 @@ mod tests {
             (Some(60), "billing:105…"),
             (None, "billing:10540@worker-3"),
         ] {
-            let columns = Columns::fitting(screen, [&first].into_iter());
+            let columns = Columns::fitting(screen, 40, [&first].into_iter());
             let row = columns.row(&later);
             assert!(row.contains(&format!(" {expected} ")), "{row}");
             assert!(screen.is_none_or(|screen| cells(&row) <= screen), "{row}");
@@ -183,7 +185,7 @@ mod tests {
         let widths = [3, 8, 30, 500];
         for (screen, key) in (1..200).flat_map(|screen| widths.map(|it| (screen, it))) {
             for holder in widths {
-                let columns = Columns::on_screen(screen, key, holder);
+                let columns = Columns::on_screen(screen, (key, 20), holder);
                 let others: usize = columns.others.iter().map(|it| it.width + GAP).sum();
                 assert!(columns.key + others <= screen, "{screen} {key} {holder}");
                 assert!(columns.key > 0, "{screen} {key} {holder}");
@@ -211,7 +213,7 @@ mod tests {
             (40, 34, 22, "KEY:22 LEASE WAITING"),
             (12, 34, 22, "KEY:12"),
         ] {
-            let columns = Columns::on_screen(screen, key, holder);
+            let columns = Columns::on_screen(screen, (key, 20), holder);
             let others = columns.others.iter().map(|column| match column.name {
                 HOLDER => format!(" {HOLDER}:{}", column.width),
                 name => format!(" {name}"),

@@ -15,6 +15,9 @@ use crate::view::LockView;
 /// The number of locks that are shown in an order, unless `--limit` says so.
 const SORTED: usize = 50;
 
+/// The width of a key that is shown as a whole, whatever else is left out.
+const WHOLE: usize = 40;
+
 /// List the locks that are held
 ///
 /// The locks are printed in the order in which they are found, so that any number of them needs no memory. With --sort,
@@ -140,7 +143,7 @@ impl Table {
             }
         } else if !locks.is_empty() {
             let is_first = self.columns.is_none();
-            let fitting = || Columns::fitting(output::width(), locks.iter());
+            let fitting = || Columns::fitting(output::width(), WHOLE, locks.iter());
             let columns = self.columns.get_or_insert_with(fitting);
             if is_first {
                 writeln!(out, "{}", columns.head())?;

@@ -79,8 +79,8 @@ impl fmt::Display for Shown {
         if !names.is_empty() {
             writeln!(
                 f,
-                "\n  {:at$}  {:width$}  {:9}  {:>9}  HOLD",
-                "", "PROCESS", "WANTS", "ALIVE FOR"
+                "\n  {:at$}  {:width$}  {:9}  {:>7}  HOLD",
+                "", "PROCESS", "WANTS", "ALIVE"
             )?;
         }
         for ((waiting, name), place) in self.queue.iter().zip(names).zip(1..) {
@@ -97,7 +97,7 @@ impl fmt::Display for Shown {
             let name = padded(&name, width);
             writeln!(
                 f,
-                "  {place:>at$}  {name}  {wants:9}  {alive_for:>9}  {hold}{more}"
+                "  {place:>at$}  {name}  {wants:9}  {alive_for:>7}  {hold}{more}"
             )?;
         }
         match self.places.saturating_sub(self.queue.len() as u64) {
