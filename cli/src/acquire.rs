@@ -24,6 +24,7 @@ use self::options::{Options, Wish};
 use crate::args::Global;
 use crate::connect;
 use crate::exit::{Exit, Failure};
+use crate::note::Note;
 use crate::signals::Signals;
 
 /// The least time for which a command with a `--timeout` waits for its lock.
@@ -59,6 +60,9 @@ pub(crate) async fn take(
     let enclosing = Enclosing::of_environment();
     let builder = __admin::inside(connect::builder(global)?, enclosing.holds());
     let builder = builder.name(&*wish.name);
+    if let Some(permits) = wish.options.permits {
+        Note::Permits(permits.into()).set();
+    }
     let limit = wish.options.timeout.filter(|limit| !limit.is_zero());
     let connecting = limit.unwrap_or(Duration::MAX).min(global.connect_timeout);
     let begun = Instant::now();
@@ -84,6 +88,11 @@ pub(crate) async fn take(
         locks.close(FAREWELL).await;
         return Ok(Taken::Reentered(reentered));
     }
+    if let ([key], Some(permits)) = (&wanted[..], options.permits)
+        && !options.quiet
+    {
+        waiting::say_other_permits(&locks, key, permits).await;
+    }
     let lock = tokio::select! {
         lock = waiting::acquire(&locks, &wanted, &options) => lock,
         number = signals.end() => {
@@ -94,8 +103,12 @@ pub(crate) async fn take(
     let lock = match lock {
         Ok(lock) => lock,
         Err(error) => {
+            let error = match options.quiet {
+                true => error.into(),
+                false => waiting::busy(&locks, error).await,
+            };
             give_up(&locks).await;
-            return Err(error.into());
+            return Err(error);
         }
     };
     if options.verbose {
@@ -120,8 +133,14 @@ pub(crate) async fn leave_lost(lock: Lock) {
 /// Leaves the server after the release of these locks. Prints a message if the server did not respond to the release.
 /// Locks whose minimum time is not over are left to their leases, unless nothing was done under them.
 pub(crate) async fn leave(locks: &Locks, keys: &[String], options: &Options, is_told: bool) {
-    let is_kept = options.min_hold.is_some() && is_told;
-    let left = locks.close(if is_kept { Duration::ZERO } else { FAREWELL });
+    let kept = options.min_hold.filter(|_| is_told);
+    if let Some(min_hold) = kept {
+        // Nothing else would say why the lock is held, and until when.
+        let millis = u64::try_from(min_hold.as_millis()).unwrap_or(u64::MAX);
+        Note::Kept(millis).set();
+        let _ = timeout(FAREWELL, __admin::describe(locks)).await;
+    }
+    let left = locks.close(kept.map_or(FAREWELL, |_| Duration::ZERO));
     let left = left.await;
     if !left.is_clean() && is_told && !options.quiet {
         lock::say_unanswered(keys, options.ttl);

@@ -13,7 +13,7 @@ use crate::password::PasswordFile;
 
 /// The servers, and the form of the output.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Global options")]
+#[command(next_help_heading = "Connection options")]
 pub(crate) struct Global {
     /// Address of the servers: redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://
     ///
@@ -50,6 +50,7 @@ pub(crate) struct Global {
         value_name = "TEXT",
         env = "REENTRY_PREFIX",
         hide_env_values = true,
+        hide_default_value = true,
         default_value = ""
     )]
     pub(crate) prefix: String,
@@ -75,8 +76,8 @@ pub(crate) struct Global {
         value_parser = duration
     )]
     pub(crate) response_timeout: Duration,
-    /// Print JSON instead of text, including errors
-    #[arg(long, global = true)]
+    /// Print JSON instead of text, errors included
+    #[arg(long, global = true, help_heading = None)]
     pub(crate) json: bool,
     /// When to use colours; `auto` uses them on a terminal, unless NO_COLOR is set
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]

@@ -5,6 +5,7 @@ mod bench;
 mod completions;
 mod doctor;
 mod fence;
+pub(crate) mod help;
 #[cfg(unix)]
 mod hold;
 mod ls;
@@ -12,7 +13,7 @@ mod man;
 mod release;
 #[cfg(unix)]
 pub(crate) mod run;
-mod show;
+pub(crate) mod show;
 #[cfg(feature = "watch")]
 mod watch;
 
@@ -20,8 +21,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::args::Global;
 use crate::exit::Exit;
+use crate::foreign::explained;
 
-/// Distributed locks from the shell: run a command under a lock, and see who holds which lock.
+/// Distributed locks from the shell: run under a lock, see who holds which
 #[derive(Debug, Parser)]
 #[command(name = "reentry", version, propagate_version = true)]
 pub(crate) struct Cli {
@@ -48,10 +50,23 @@ pub(crate) enum Command {
     Fence(fence::Args),
     Completions(completions::Args),
     Man(man::Args),
+    Help(help::Args),
+}
+
+/// The whole program, with its help.
+pub(crate) fn program() -> clap::Command {
+    help::with_pages(Cli::command())
 }
 
 impl Command {
     pub(crate) async fn run(self, global: &Global) -> anyhow::Result<Exit> {
+        match self.ended(global).await {
+            Err(error) => Err(explained(error, global).await),
+            ended => ended,
+        }
+    }
+
+    async fn ended(self, global: &Global) -> anyhow::Result<Exit> {
         match self {
             Self::Ls(args) => ls::run(args, global).await,
             Self::Show(args) => show::run(args, global).await,
@@ -66,8 +81,9 @@ impl Command {
             #[cfg(unix)]
             Self::Hold(args) => hold::run(&args, global).await,
             Self::Fence(args) => fence::run(&args, global),
-            Self::Completions(args) => completions::run(&args, Cli::command()),
-            Self::Man(args) => man::run(&args, Cli::command()),
+            Self::Completions(args) => completions::run(&args, program()),
+            Self::Man(args) => man::run(&args, program()),
+            Self::Help(args) => help::run(&args, program()),
         }
     }
 }
@@ -78,6 +94,6 @@ mod tests {
 
     #[test]
     fn the_arguments_make_sense() {
-        Cli::command().debug_assert();
+        program().debug_assert();
     }
 }

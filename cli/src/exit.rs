@@ -14,6 +14,7 @@
 //!
 //! The codes from 124 on have the same meaning as in timeout(1) and env(1). Commands rarely use them for themselves.
 
+use std::error::Error;
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
@@ -26,6 +27,18 @@ use serde_json::json;
 
 use crate::servers::{Unreachable, rejects_login};
 use crate::text::{self, printable};
+
+/// The error if others kept the lock, which says who they are.
+#[derive(Debug)]
+pub(crate) struct NotAcquired(pub(crate) String);
+
+impl fmt::Display for NotAcquired {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for NotAcquired {}
 
 /// The way in which the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +77,9 @@ impl Exit {
             error if error.is_busy() || error.is_deadlock() => Self::NotAcquired,
             _ => Self::Failed,
         };
+        if error.is::<NotAcquired>() {
+            return Self::NotAcquired;
+        }
         if error.is::<Unreachable>() {
             let said = error.chain().find_map(|error| error.downcast_ref());
             return match said {

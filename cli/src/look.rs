@@ -97,10 +97,14 @@ impl Look {
             return Ok(None);
         };
         let listed = found.and_then(|found| view(found, info.clone()));
-        Ok(Some(listed.unwrap_or_else(|| {
-            let count = info.holders.len() as u64;
-            LockView::new(key.to_owned(), count, info)
-        })))
+        Ok(Some(listed.unwrap_or_else(|| LockView::of(key, info))))
+    }
+
+    /// The type of the value at a key; `None` if the user may not ask for it.
+    pub(crate) async fn type_at(&self, key: &str) -> anyhow::Result<Option<String>> {
+        let keys = __admin::keys(&self.locks, key)?;
+        let server = self.server_of(&keys).await?;
+        Ok(ask(server, &["TYPE", &keys.lock]).await?.ok())
     }
 
     /// The primary that has a lock.

@@ -8,10 +8,14 @@
 //! | `servers` | the servers one by one, for commands that examine each of them |
 //! | `output` | the output: text for a person, or JSON |
 //! | `acquire` | the locks of `run` and `hold`, and the wait for them |
+//! | `note` | what `run` and `hold` say about their locks |
 //! | `look` | the locks that servers have: page by page, or one with its queue |
 //! | `signals` | the signals that this process receives, and their senders |
 //! | `text` | text of other programs on a terminal |
+//! | `secrets` | the secrets of addresses, which no output has |
 //! | `view` | a lock as the program shows it |
+//! | `columns` | the columns of a table of locks |
+//! | `foreign` | the values of other programs at keys of locks |
 //! | `top` | the first of many locks in some order |
 //! | `progress` | the progress of a long task, on a terminal |
 //! | `usage` | errors in the arguments |
@@ -21,13 +25,17 @@
 #[cfg(unix)]
 mod acquire;
 mod args;
+mod columns;
 mod commands;
 mod connect;
 mod exit;
+mod foreign;
 mod look;
+mod note;
 mod output;
 mod password;
 mod progress;
+mod secrets;
 mod servers;
 #[cfg(unix)]
 mod signals;
@@ -36,9 +44,10 @@ mod top;
 mod usage;
 mod view;
 
+use std::env;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use tokio::runtime::Builder;
 
 use crate::commands::Cli;
@@ -51,9 +60,15 @@ fn main() -> ExitCode {
             .unwrap_or_else(|error| Failure::new(error, false).say())
             .into();
     }
-    let cli = match Cli::try_parse() {
+    if env::args_os().len() <= 1 {
+        let shown = commands::help::overview(commands::program());
+        let shown = shown.unwrap_or_else(|error| Failure::new(error, false).say());
+        return shown.into();
+    }
+    let matches = commands::program().try_get_matches();
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => return usage::say(&error).into(),
+        Err(error) => return usage::say(error).into(),
     };
     cli.global.color.write_global();
     match run(cli) {

@@ -22,6 +22,19 @@ pub(crate) fn print(global: &Global, value: &(impl Display + Serialize)) -> io::
     write(format!("{text}\n").as_bytes())
 }
 
+/// The number of cells in a line of the terminal, if standard output is one.
+pub(crate) fn width() -> Option<usize> {
+    #[cfg(unix)]
+    let size = rustix::termios::tcgetwinsize(io::stdout());
+    #[cfg(unix)]
+    return size
+        .ok()
+        .map(|size| size.ws_col.into())
+        .filter(|&it| it > 0);
+    #[cfg(not(unix))]
+    None
+}
+
 /// Writes to standard output. A reader that closes the pipe early, such as `head`, causes no error.
 ///
 /// # Errors

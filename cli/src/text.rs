@@ -5,11 +5,16 @@ use std::borrow::Cow;
 use serde::Serialize;
 use unicode_width::UnicodeWidthStr;
 
-/// A text of another program, without control characters for the terminal and without invisible characters.
+use crate::secrets::masked;
+
+/// A text of another program, without control characters for the terminal, without invisible characters, and without
+/// secrets of addresses.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    escaped(text, |letter, printable| {
-        printable.extend(letter.escape_unicode());
-    })
+    let escape = |letter: char, printable: &mut String| printable.extend(letter.escape_unicode());
+    match masked(text) {
+        Cow::Borrowed(text) => escaped(text, escape),
+        Cow::Owned(text) => Cow::Owned(escaped(&text, escape).into_owned()),
+    }
 }
 
 /// A line of JSON that is safe to show on a terminal. Programs read equal values from it.
@@ -20,6 +25,7 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
 pub(crate) fn json(value: &impl Serialize) -> serde_json::Result<String> {
     let text = serde_json::to_string(value)?;
     // JSON has such characters only inside strings.
+    let text = masked(&text);
     let escaped = escaped(&text, |letter, json| {
         for unit in letter.encode_utf16(&mut [0; 2]) {
             json.push_str(&format!("\\u{unit:04x}"));
@@ -47,6 +53,22 @@ pub(crate) fn cut(text: &str, width: usize) -> &str {
     // A further character never makes a text narrower, so the rest of a long one is not measured.
     let end = ends.take_while(|&end| cells(&text[..end]) <= width).last();
     &text[..end.unwrap_or(0)]
+}
+
+/// A printable text that shows where a part of it is missing.
+pub(crate) fn shortened(text: &str, width: usize) -> Cow<'_, str> {
+    match cells(text) <= width {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(format!("{}…", cut(text, width.saturating_sub(1)))),
+    }
+}
+
+/// A number of things, with the plural that most nouns have.
+pub(crate) fn count(number: u64, thing: &str) -> String {
+    match number {
+        1 => format!("1 {thing}"),
+        number => format!("{number} {thing}s"),
+    }
 }
 
 /// The text, with another form of each character that must not be shown unchanged.
@@ -134,5 +156,10 @@ mod tests {
         ] {
             assert_eq!(cut(text, width), expected);
         }
+        for (width, expected) in [(8, "order:42"), (7, "order:…"), (1, "…")] {
+            assert_eq!(shortened("order:42", width), expected);
+        }
+        // A character of two cells that would be cut in half is left out.
+        assert_eq!(shortened("注文書", 4), "注…");
     }
 }

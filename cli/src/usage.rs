@@ -1,101 +1,74 @@
-//! Errors in the arguments, in the form of all other errors, and without the password of an address.
+//! Errors in the arguments, in the form of all other errors.
 
-use std::borrow::Cow;
 use std::env;
 use std::io::Write;
 
 use anyhow::anyhow;
+use clap::builder::StyledStr;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::exit::{Exit, Failure};
 use crate::text::printable;
 
+/// What to write instead of words that are no subcommands, although a user may expect them.
+const INSTEAD: [(&str, &str); 3] = [
+    (
+        "lock",
+        "`reentry run KEY -- COMMAND` runs a command under a lock, `reentry hold KEY` holds it for a script",
+    ),
+    (
+        "unlock",
+        "`reentry release KEY` takes a lock away from its holder",
+    ),
+    (
+        "status",
+        "`reentry ls` lists the locks that are held, `reentry show KEY` shows one",
+    ),
+];
+
 /// Prints the error, or the help that was asked for.
-pub(crate) fn say(error: &clap::Error) -> Exit {
+pub(crate) fn say(mut error: clap::Error) -> Exit {
     if !error.use_stderr() {
         // If nothing can be printed, the exit code must say it.
         let _ = error.print();
         return Exit::Success;
     }
-    let words = env::args_os().skip(1);
-    let words: Vec<_> = words
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    let text = error.render().to_string();
-    let safe = safe(&text, &words);
-    if words
-        .iter()
-        .take_while(|word| *word != "--")
-        .any(|word| word == "--json")
-    {
-        let (what, _usage) = safe.split_once("\n\n").unwrap_or((&safe, ""));
-        let what = what.trim().trim_start_matches("error: ");
-        let what: Vec<_> = what.lines().map(str::trim).collect();
+    advise(&mut error);
+    let rendered = error.render();
+    let text = rendered.to_string();
+    let mut words = env::args_os().skip(1).take_while(|word| word != "--");
+    if words.any(|word| word == "--json") {
+        let ends = ["\n\nUsage:", "\n\nFor more"].map(|end| text.find(end));
+        let end = ends.into_iter().flatten().min().unwrap_or(text.len());
+        let what = text[..end].trim_start_matches("error: ").lines();
+        let what: Vec<_> = what.map(str::trim).filter(|it| !it.is_empty()).collect();
         return Failure::new(anyhow!(what.join(" ")), true).say();
     }
-    if safe == text {
-        let _ = error.print();
-    } else {
-        let _ = write!(anstream::stderr(), "{safe}");
-    }
+    let lines: Vec<_> = text.split('\n').map(printable).collect();
+    let safe = lines.join("\n");
+    let _ = match safe == text {
+        true => write!(anstream::stderr(), "{}", rendered.ansi()),
+        false => write!(anstream::stderr(), "{safe}"),
+    };
     Exit::Failed
 }
 
-/// The text without control characters for the terminal, and without the passwords in these words.
-fn safe(text: &str, words: &[String]) -> String {
-    let mut text = Cow::Borrowed(text);
-    for secret in words.iter().filter_map(|word| secret(word)) {
-        let mut parts = text.split(SCHEME);
-        let mut kept = parts.next().unwrap_or_default().to_owned();
-        for part in parts {
-            kept += SCHEME;
-            // The word may be cut, for example at a `=`.
-            let same = part.char_indices().zip(secret.chars());
-            let same = same.take_while(|((_, one), other)| one == other).last();
-            let end = same.map(|((at, last), _)| at + last.len_utf8());
-            if let Some(end) = end {
-                kept += "***";
-                kept += &part[end..];
-            } else {
-                kept += part;
-            }
-        }
-        text = Cow::Owned(kept);
+/// Replaces the tips of clap that lead nowhere, and adds those that it cannot know.
+fn advise(error: &mut clap::Error) {
+    let mut tips = match error.remove(ContextKind::Suggested) {
+        Some(ContextValue::StyledStrs(tips)) => tips,
+        _ => Vec::new(),
+    };
+    // No key begins with `-`, and the words of a command need no advice.
+    tips.retain(|tip| !tip.to_string().starts_with("to pass"));
+    if error.kind() == ErrorKind::InvalidSubcommand
+        && let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand)
+        && let Some((_, instead)) = INSTEAD.iter().find(|(word, _)| word == verb)
+    {
+        tips = vec![StyledStr::from(*instead)];
+        error.remove(ContextKind::SuggestedSubcommand);
     }
-    let lines: Vec<_> = text.split('\n').map(printable).collect();
-    lines.join("\n")
-}
-
-const SCHEME: &str = "://";
-
-/// The name and the password of an address.
-fn secret(word: &str) -> Option<&str> {
-    let (_, rest) = word.split_once(SCHEME)?;
-    let (secret, _) = rest.rsplit_once('@')?;
-    Some(secret)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_is_not_repeated() {
-        for (word, text, expected) in [
-            (
-                "redis://:hunter2@host",
-                "error: unexpected argument 'redis://:hunter2@host' found\n",
-                "error: unexpected argument 'redis://***@host' found\n",
-            ),
-            // For clap, the name of an option ends at its `=`.
-            (
-                "--redis://me:hun=ter2@host",
-                "'--redis://me:hun' (redis://, rediss://)",
-                "'--redis://***' (redis://, rediss://)",
-            ),
-            ("redis://a@b@host", "redis://a@b@host", "redis://***@host"),
-            ("redis://host", "redis://host\u{1b}", "redis://host\\u{1b}"),
-        ] {
-            assert_eq!(safe(text, &[word.to_owned()]), expected);
-        }
+    if !tips.is_empty() {
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
     }
 }

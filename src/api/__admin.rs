@@ -15,8 +15,8 @@ use crate::api::admin::{DESCRIBED_WITHIN, LockInfo, error_of};
 use crate::api::builder::LocksBuilder;
 use crate::api::locks::Locks;
 use crate::base::background::AbortOnDrop;
-use crate::base::error::{LockError, LostReason};
-use crate::base::process::{Process, ProcessId};
+use crate::base::error::{LockError, LostReason, Mistake, StoreError};
+use crate::base::process::{self, Process, ProcessId};
 use crate::hold::held::Held;
 use crate::redis::address::{Address, HostPort};
 use crate::redis::{ServerSpec, Topology, failure, source};
@@ -137,6 +137,31 @@ pub async fn processes(locks: &Locks, inboxes: &[String]) -> HashMap<String, Pro
         Some((inbox.clone(), process.clone()))
     });
     named.collect()
+}
+
+/// Sets what this process says about its locks, in the description that it sends with its next connection.
+pub fn set_note(note: &str) {
+    process::set_note(note.into());
+}
+
+/// Describes this process again, with its present note.
+pub async fn describe(locks: &Locks) {
+    if let Store::Redis(redis) = &*locks.engine.core.store {
+        redis.describe().await;
+    }
+}
+
+/// What a process says about its locks; empty unless it is the command `reentry`.
+#[must_use]
+pub fn note(process: &Process) -> &str {
+    &process.note
+}
+
+/// Returns whether the key holds something other than a lock.
+#[must_use]
+pub fn is_no_lock(error: &LockError) -> bool {
+    let mistake = error.store_error().and_then(StoreError::mistake);
+    mistake == Some(Mistake::NotALock)
 }
 
 /// Returns whether the server has rejected a request only because the user's key patterns do not cover its key.

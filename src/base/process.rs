@@ -38,6 +38,7 @@ static THIS: LazyLock<This> = LazyLock::new(|| This {
         .to_string_lossy()
         .into_owned(),
     name: Mutex::new(program()),
+    note: Mutex::new(Arc::from("")),
 });
 
 struct This {
@@ -46,11 +47,17 @@ struct This {
     begun: SystemTime,
     host: String,
     name: Mutex<Arc<str>>,
+    note: Mutex<Arc<str>>,
 }
 
 /// Sets the name of this process, and replaces the present name.
 pub(crate) fn set_name(name: Arc<str>) {
     *THIS.name.lock() = name;
+}
+
+/// Sets the note of this process, and replaces the present note.
+pub(crate) fn set_note(note: Arc<str>) {
+    *THIS.note.lock() = note;
 }
 
 /// The name of the connections of this process, in `CLIENT LIST`: `name:pid@host`. It contains no character that the
@@ -138,12 +145,15 @@ pub struct Process {
     /// When the process, or the one that it was forked from, created its first [`Locks`](crate::Locks), on the clock of
     /// its host, in whole seconds.
     pub started: SystemTime,
+    /// What the command `reentry` says about its locks. Empty for any other program.
+    pub(crate) note: String,
 }
 
 impl Process {
     /// This process.
     pub(crate) fn this() -> Self {
         let name = Arc::clone(&THIS.name.lock());
+        let note = Arc::clone(&THIS.note.lock());
         let seconds = since_epoch(THIS.begun);
         Self {
             name: shown(&name),
@@ -151,19 +161,24 @@ impl Process {
             pid: pid(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: UNIX_EPOCH + Duration::from_secs(seconds),
+            note: shown(&note),
         }
     }
 
     /// The description as it is stored. It has one line each for the name, host, pid, version, and the time of the
-    /// start in seconds.
+    /// start in seconds. A note follows if there is one.
     pub(crate) fn to_text(&self) -> String {
-        let (
-            Self {
-                name, host, pid, ..
-            },
-            begun,
-        ) = (self, since_epoch(self.started));
-        format!("{name}\n{host}\n{pid}\n{}\n{begun}", self.version)
+        let Self {
+            name,
+            host,
+            pid,
+            version,
+            started,
+            note,
+        } = self;
+        let begun = since_epoch(*started);
+        let before = if note.is_empty() { "" } else { "\n" };
+        format!("{name}\n{host}\n{pid}\n{version}\n{begun}{before}{note}")
     }
 
     /// Reads a stored description. Returns `None` if it does not have the form in which this crate stores it. A later
@@ -180,6 +195,7 @@ impl Process {
             pid,
             version,
             started: UNIX_EPOCH.checked_add(seconds)?,
+            note: next().map(shown).unwrap_or_default(),
         })
     }
 }
@@ -268,8 +284,13 @@ mod tests {
 
     #[test]
     fn a_description_survives_the_round_trip_through_its_text() {
-        let process = Process::this();
-        assert_eq!(Process::from_text(&process.to_text()), Some(process));
+        for note in ["", "min_hold 60000"] {
+            let process = Process {
+                note: note.to_owned(),
+                ..Process::this()
+            };
+            assert_eq!(Process::from_text(&process.to_text()), Some(process));
+        }
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::cluster::Cluster;
 use super::connector::Connector;
 use super::context::ConnectorContext;
 use super::script::Call;
+use super::self_description;
 use super::sentinels::Sentinels;
 use super::source::Source;
 use super::url::{ServerSpec, Topology};
@@ -133,6 +134,14 @@ impl Servers {
         match self {
             Self::One(connector) => Ok(Arc::clone(connector)),
             Self::Cluster(cluster) => cluster.any_connector().await,
+        }
+    }
+
+    /// Describes this process to the server that has the description. If it is not known or does not respond, the next
+    /// connection does it.
+    pub(crate) async fn describe(&self) {
+        if let Some(connector) = self.with_connector(self_description::slot, Arc::clone) {
+            connector.describe_soon().await;
         }
     }
 

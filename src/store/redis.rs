@@ -196,8 +196,13 @@ impl RedisStore {
     }
 
     /// Describes this process to the servers, from the next connection on.
-    pub(crate) fn introduce(&self) {
+    pub(crate) fn describe_from_now_on(&self) {
         self.context.describes_itself.store(true, Relaxed);
+    }
+
+    /// Describes this process now, because its description has changed.
+    pub(crate) async fn describe(&self) {
+        self.servers.describe().await;
     }
 
     pub(crate) fn check_subscription(&self) {

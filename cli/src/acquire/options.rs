@@ -9,19 +9,28 @@ use crate::args::duration;
 /// The options that `run` and `hold` have in common.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Options {
-    /// How long the lock stays held if this process dies; renewed after every third of this time
+    /// How long others wait if this one dies
+    ///
+    /// This is the lease of the lock. It is renewed after every third of this time.
     #[arg(short, long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub(crate) ttl: Duration,
-    /// Give up after this time, including the time to connect; without it, wait without a limit
+    /// Give up after this time
+    ///
+    /// It includes the time to connect. Without this option, the wait has no limit.
     #[arg(short = 'w', long, visible_alias = "wait", value_name = "TIME", value_parser = duration)]
     pub(crate) timeout: Option<Duration>,
-    /// Give up immediately if the lock is not free
+    /// Give up at once if the lock is not free
     #[arg(short, long, conflicts_with = "timeout")]
     pub(crate) nonblock: bool,
-    /// Share the lock with others that use this option; those without it wait for all of them
+    /// Share the lock with others that use this option
+    ///
+    /// Those without it wait for all of them.
     #[arg(short, long)]
     pub(crate) shared: bool,
-    /// Let N commands in at the same time: acquire one of N permits of the key; use the same N everywhere
+    /// Let N of them in at the same time
+    ///
+    /// It acquires one of N permits of the key. Use the same N everywhere: each counts those who are inside, and enters
+    /// if they are fewer than its own N.
     #[arg(
         long,
         value_name = "N",
@@ -29,18 +38,20 @@ pub(crate) struct Options {
         conflicts_with_all = ["shared", "min_hold"]
     )]
     pub(crate) permits: Option<u32>,
-    /// Keep the lock held for at least this time after its acquisition, even if it is released earlier; raises --ttl to it
+    /// Keep the lock for at least this time
+    ///
+    /// It counts from the acquisition, and raises --ttl to it. `reentry show` says when a lock is kept.
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "shared")]
     pub(crate) min_hold: Option<Duration>,
     /// Exit code if the lock is not acquired, instead of 124
-    #[arg(short = 'E', long, value_name = "CODE")]
+    #[arg(hide_short_help = true, short = 'E', long, value_name = "CODE")]
     pub(crate) conflict_exit_code: Option<u8>,
-    /// Print on standard error which locks are waited for, and which were acquired
+    /// Say what is waited for, and what was acquired
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// Print nothing on standard error, except an error that explains the exit code 122, 123, 125, 126 or 127
+    /// Say nothing if the lock is busy, or was waited for
     ///
-    /// If the lock is not acquired, only the exit code shows it, which suits a cron job. The output of the command is
+    /// Prints nothing on standard error, except an error that explains the exit code 122, 123, 125, 126 or 127. If the lock is not acquired, only the exit code shows it, which suits a cron job. The output of the command is
     /// not changed.
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,

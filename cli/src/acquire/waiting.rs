@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::lock::{Lock, say};
 use super::options::Options;
+use crate::exit::NotAcquired;
 use crate::text::printable;
 use crate::view::LockView;
 
@@ -85,13 +86,45 @@ impl<'a> Waiting<'a> {
     }
 
     async fn say_holder(&self, key: &str) {
-        let seen = self.locks.admin().inspect(key).await.ok().flatten();
-        let holder = seen.map_or(String::new(), |info| {
-            let count = info.holders.len() as u64;
-            let lock = LockView::new(key.to_owned(), count, info);
-            format!(", {}", lock.held_by())
-        });
+        let holder = seen(self.locks, key).await;
+        let holder = holder.map_or(String::new(), |lock| format!(", {}", lock.held_by()));
         say(&format!("waiting for `{}`{holder}", printable(key)));
+    }
+}
+
+/// The lock, if the server says that it is held.
+async fn seen(locks: &Locks, key: &str) -> Option<LockView> {
+    let info = locks.admin().inspect(key).await.ok()??;
+    Some(LockView::of(key, info))
+}
+
+/// The error of a lock that others hold, which says who they are.
+pub(super) async fn busy(locks: &Locks, error: LockError) -> anyhow::Error {
+    let LockError::Busy { key, waited, .. } = &error else {
+        return error.into();
+    };
+    let Some(lock) = seen(locks, key).await else {
+        return error.into();
+    };
+    let gave_up = match waited.is_zero() {
+        true => String::new(),
+        false => format!(": gave up after {waited:.1?}"),
+    };
+    NotAcquired(format!("`{key}` is {}{gave_up}", lock.held_by())).into()
+}
+
+/// Prints that holders have another number of permits than this process wants.
+pub(super) async fn say_other_permits(locks: &Locks, key: &str, permits: u32) {
+    let lock = seen(locks, key).await;
+    let holders = lock.iter().flat_map(|lock| &lock.holders);
+    let mut named = holders.filter_map(|holder| Some((holder.permits?, holder.process.as_ref()?)));
+    if let Some((other, process)) = named.find(|(other, _)| *other != u64::from(permits)) {
+        let (key, process) = (printable(key), process.words());
+        let least = other.min(permits.into());
+        say(&format!(
+            "`{key}` has `--permits {other}` for {process}, and `--permits {permits}` here: use the same number, or \
+             more than {least} may be inside"
+        ));
     }
 }
 

@@ -25,7 +25,7 @@ use crate::args::Global;
 use crate::exit::Exit;
 use crate::{connect, output};
 
-/// Measure locks on your own server, in comparison with the classic scripts
+/// Measure locks on your own server, beside the classic scripts
 ///
 /// Each round measures the bare round trip first, and then the contestants in turn. So other load on the server affects
 /// all of them. The classic scripts (HEXISTS, HINCRBY, PEXPIRE) have no queue: a waiter asks again every 10 ms. All

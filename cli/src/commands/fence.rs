@@ -10,7 +10,7 @@ use crate::args::Global;
 use crate::exit::Exit;
 use crate::output::print;
 
-/// Print the SQL with which a database rejects the writes of a stale holder
+/// Print the SQL with which a database rejects a stale holder
 ///
 /// The output creates a table, and for Postgres a function. Its comments say which isolation level is needed, and why.
 /// A comment at its end contains the statement that must come first in each transaction.

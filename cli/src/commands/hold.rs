@@ -51,7 +51,7 @@ Exit codes:
     128 + n if signal n terminated it";
 
 /// The name of the process in inspections of its locks.
-const NAME: &str = "reentry hold";
+const NAME: &str = "reentry-hold";
 
 /// The interval at which a background process checks whether it may read from its terminal.
 const LOOK: Duration = Duration::from_millis(200);

@@ -1,36 +1,43 @@
 //! `reentry ls`: the locks that are held.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write, stdout};
 
 use crate::args::Global;
+use crate::columns::Columns;
 use crate::exit::Exit;
 use crate::look::Look;
+use crate::output;
 use crate::progress::Progress;
-use crate::text::{cells, json, padded, printable};
+use crate::text::{count, json};
 use crate::top::{Order, Top};
 use crate::view::LockView;
 
 /// The number of locks that are shown in an order, unless `--limit` says so.
 const SORTED: usize = 50;
 
-/// The width of the column of the holders, in cells.
-const HOLDER: usize = 24;
+/// The width of a key that is shown as a whole, whatever else is left out.
+const WHOLE: usize = 40;
 
 /// List the locks that are held
 ///
 /// The locks are printed in the order in which they are found, so that any number of them needs no memory. With --sort,
-/// the first ones in the sorted order are printed at the end. All keys of the servers are scanned, page by page,
-/// including other data. A lock that is acquired or released during the scan may be missing. A lock may also be printed
-/// twice.
+/// the first ones in the sorted order are printed at the end. All keys of the servers are scanned for each pattern, page
+/// by page, including other data. A lock that is acquired or released during the scan may be missing. A lock may also be
+/// printed twice.
+///
+/// A terminal shows the columns for which it has room. Elsewhere all of them are printed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Pattern for the keys: `*` matches any characters, `?` matches one, `[ab]` matches one of these
-    #[arg(default_value = "*")]
-    pattern: String,
-    /// Stop after this many locks [default: all locks, or 50 with --sort]
+    /// Patterns for the keys: `*`, `?` and `[ab]` match as in Redis
+    ///
+    /// `*` matches any characters, `?` matches one, `[ab]` matches one of these, and `\` before one of them matches
+    /// itself.
+    #[arg(default_value = "*", value_name = "PATTERN")]
+    patterns: Vec<String>,
+    /// Stop after this many locks [default: all, or 50 with --sort]
     #[arg(long, short = 'n', value_name = "COUNT")]
     limit: Option<usize>,
-    /// Print the first locks in this order, after all keys were scanned
+    /// Print the first locks in this order, once all keys are scanned
     #[arg(long, short, value_name = "ORDER")]
     sort: Option<Order>,
 }
@@ -54,7 +61,7 @@ fn is_closed(error: &anyhow::Error) -> bool {
 }
 
 async fn as_they_come(look: &Look, args: &Args, global: &Global) -> anyhow::Result<()> {
-    let (mut list, mut progress) = (look.list(&args.pattern), Progress::new());
+    let (mut list, mut progress) = (look.list(&args.patterns), Progress::new());
     let mut table = Table::new(global.json);
     let mut left = args.limit.unwrap_or(usize::MAX);
     while left > 0
@@ -69,21 +76,24 @@ async fn as_they_come(look: &Look, args: &Args, global: &Global) -> anyhow::Resu
         progress.show(|| said(list.progress(), table.count));
     }
     progress.clear();
+    table.end()?;
     say_unnamed(list.unnamed());
     Ok(())
 }
 
 async fn sorted(look: &Look, args: &Args, order: Order, global: &Global) -> anyhow::Result<()> {
-    let (mut list, mut progress) = (look.list(&args.pattern), Progress::new());
+    let (mut list, mut progress) = (look.list(&args.patterns), Progress::new());
     let mut top = Top::new(order, args.limit.unwrap_or(SORTED));
     let mut count = 0;
     while let Some(page) = list.next_page().await? {
-        count += page.len();
+        count += page.len() as u64;
         page.into_iter().for_each(|lock| top.put(lock));
         progress.show(|| said(list.progress(), count));
     }
     progress.clear();
-    Table::new(global.json).print(&top.sorted())?;
+    let mut table = Table::new(global.json);
+    table.print(&top.sorted())?;
+    table.end()?;
     say_unnamed(list.unnamed());
     Ok(())
 }
@@ -102,69 +112,54 @@ fn say_unnamed(keys: u64) {
     let _ = writeln!(anstream::stderr(), "reentry: {keys}");
 }
 
-fn said(progress: f64, count: usize) -> String {
-    format!("{:.0} % of the keys, {count} locks", progress * 100.0)
+fn said(progress: f64, locks: u64) -> String {
+    let locks = count(locks, "lock");
+    format!("{:.0} % of the keys, {locks}", progress * 100.0)
 }
 
 /// The output: lines of a table under one head, or lines of JSON.
 struct Table {
     is_json: bool,
-    /// The width of the keys, from the first lines.
-    width: Option<usize>,
-    count: usize,
+    /// The columns, from the first lines.
+    columns: Option<Columns>,
+    count: u64,
 }
 
 impl Table {
     fn new(is_json: bool) -> Self {
         Self {
             is_json,
-            width: None,
+            columns: None,
             count: 0,
         }
     }
 
     fn print(&mut self, locks: &[LockView]) -> anyhow::Result<()> {
-        self.count += locks.len();
+        self.count += locks.len() as u64;
         let mut out = anstream::stdout().lock();
         if self.is_json {
             for lock in locks {
                 writeln!(out, "{}", json(lock)?)?;
             }
-            return Ok(out.flush()?);
-        }
-        let width = match self.width {
-            Some(width) => width,
-            None if locks.is_empty() => return Ok(()),
-            None => {
-                let widths = locks.iter().map(|lock| cells(&printable(&lock.key)));
-                let width = widths.max().unwrap_or_default().clamp(3, 60);
-                self.width = Some(width);
-                let names = (
-                    "MODE", "HOLDERS", "HOLDER", "DEPTH", "LEASE", "HELD", "WAITING",
-                );
-                let (mode, holders, holder, depth, lease, held, waiting) = names;
-                writeln!(
-                    out,
-                    "{:width$}  {mode:9}  {holders:>7}  {holder:HOLDER$}  {depth:>5}  {lease:>10}  {held:>7}  {waiting:>7}",
-                    "KEY"
-                )?;
-                width
+        } else if !locks.is_empty() {
+            let is_first = self.columns.is_none();
+            let fitting = || Columns::fitting(output::width(), WHOLE, locks.iter());
+            let columns = self.columns.get_or_insert_with(fitting);
+            if is_first {
+                writeln!(out, "{}", columns.head())?;
             }
-        };
-        for lock in locks {
-            writeln!(
-                out,
-                "{}  {:9}  {:>7}  {}  {:>5}  {:>10}  {:>7}  {:>7}",
-                padded(&printable(&lock.key), width),
-                lock.mode,
-                lock.holder_count,
-                padded(&lock.holder(HOLDER), HOLDER),
-                lock.depth(),
-                lock.lease_left(),
-                lock.held_for(),
-                lock.waiting_processes
-            )?;
+            for lock in locks {
+                writeln!(out, "{}", columns.row(lock))?;
+            }
         }
         Ok(out.flush()?)
+    }
+
+    /// Tells a person that there are no locks. A program gets no line.
+    fn end(&self) -> anyhow::Result<()> {
+        if self.count == 0 && !self.is_json && stdout().is_terminal() {
+            output::write(b"no locks\n")?;
+        }
+        Ok(())
     }
 }

@@ -10,7 +10,7 @@ use clap_mangen::Man;
 use crate::exit::Exit;
 use crate::output;
 
-/// Print the man page, or write the pages of all subcommands to a directory
+/// Print the man page, or write all pages to a directory
 ///
 /// For man(1) to find the pages: reentry man ~/.local/share/man/man1
 #[derive(Debug, clap::Args)]

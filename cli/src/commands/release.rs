@@ -2,13 +2,13 @@
 
 use std::io::{IsTerminal, Write, stderr, stdin};
 
-use anyhow::bail;
-use reentry::{__admin, LockError};
+use anyhow::{anyhow, ensure};
+use reentry::__admin;
 use serde_json::json;
 
 use crate::args::Global;
-use crate::commands::show::described;
 use crate::exit::Exit;
+use crate::foreign::Foreign;
 use crate::text::printable;
 use crate::view::LockView;
 use crate::{connect, output};
@@ -18,7 +18,8 @@ use crate::{connect, output};
 /// If the holder can be reached by a message, it learns of the release immediately. Otherwise it learns of it at its
 /// next renewal. It may continue to work until then.
 ///
-/// The holds are shown first, and only those are ended. A hold that begins later is not affected. Of several readers,
+/// At a terminal the holds are shown, and released after a confirmation; elsewhere `--yes` is required. Only these holds
+/// are ended. A hold that begins later is not affected. Of several readers,
 /// those that are still there are ended. A hold is ended as the server knows it. The callers
 /// of one process share one hold, one after another. So the caller that loses the lock may have entered after the hold
 /// was shown.
@@ -32,28 +33,35 @@ use crate::{connect, output};
 pub(crate) struct Args {
     /// Key of the lock
     key: String,
-    /// Required: confirms that the lock is released although its holder has not finished
-    #[arg(long, required = true)]
-    force: bool,
     /// Do not ask for confirmation
     #[arg(long, short)]
     yes: bool,
 }
 
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
+    ensure!(args.yes || is_terminal(), UNASKED);
+    match release(&args, global).await {
+        Err(error) => Err(match Foreign::of(&error, global).await {
+            Some(Foreign { what, .. }) => {
+                let name = format!("{}{}", global.prefix, args.key);
+                anyhow!("`{name}` holds {what}, so it was not changed: to delete it, use DEL")
+            }
+            None => error,
+        }),
+        released => released,
+    }
+}
+
+async fn release(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     let locks = connect::locks(global).await?;
-    let names_way = |error: LockError| no_lock(error, &args.key, global);
-    let Some(seen) = locks.admin().inspect(&args.key).await.map_err(names_way)? else {
+    let Some(seen) = locks.admin().inspect(&args.key).await? else {
         said(global, &args.key, None)?;
         return Ok(Exit::No);
     };
-    let count = seen.holders.len() as u64;
-    let lock = LockView::new(args.key.clone(), count, seen.clone());
-    if !args.yes && !is_wanted(&lock)? {
+    if !args.yes && !is_wanted(&LockView::of(&args.key, seen.clone()))? {
         return Ok(Exit::No);
     }
-    let ended = __admin::release_seen(&locks, &args.key, &seen).await;
-    let ended = ended.map_err(names_way)?;
+    let ended = __admin::release_seen(&locks, &args.key, &seen).await?;
     said(global, &args.key, Some(&ended))?;
     Ok(match ended[..] {
         [] => Exit::No,
@@ -61,29 +69,16 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     })
 }
 
-/// The error, with the way to delete what is not a lock.
-fn no_lock(error: LockError, key: &str, global: &Global) -> anyhow::Error {
-    let error = anyhow::Error::new(error);
-    let said = format!("{error:#}");
-    if !["NOLOCK", "WRONGTYPE"]
-        .iter()
-        .any(|code| said.contains(code))
-    {
-        return error;
-    }
-    let name = format!("{}{key}", global.prefix);
-    error.context(format!(
-        "`{name}` is not a lock, so it was not changed: to delete it, use DEL"
-    ))
+fn is_terminal() -> bool {
+    stdin().is_terminal() && stderr().is_terminal()
 }
+
+const UNASKED: &str = "there is no terminal to ask for confirmation: use `--yes`";
 
 /// Asks the person at the terminal.
 fn is_wanted(lock: &LockView) -> anyhow::Result<bool> {
-    if !stdin().is_terminal() || !stderr().is_terminal() {
-        bail!("there is no terminal to ask for confirmation: use `--yes`");
-    }
     let mut err = stderr().lock();
-    write!(err, "{}", described(&lock.key, Some(lock)))?;
+    write!(err, "{lock}")?;
     write!(
         err,
         "Each holder continues until it learns of the release. Release the lock? [y/N] "
@@ -107,7 +102,7 @@ fn said(global: &Global, key: &str, ended: Option<&[String]>) -> anyhow::Result<
         }
     };
     let ended = ended.unwrap_or_default();
-    let value = json!({ "key": key, "released": !ended.is_empty(), "holders": ended });
+    let value = json!({ "key": key, "released": !ended.is_empty(), "hold_ids": ended });
     Ok(output::print(global, &Said { text, value })?)
 }
 

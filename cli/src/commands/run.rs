@@ -42,12 +42,11 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     acquire::ended(ended, &args.options, global)
 }
 
-/// The name of the process in inspections of its locks. It contains the name of the command, but not its arguments,
-/// which may contain a password.
+/// The name of the process in inspections of its locks: that of the command, without its arguments, which may contain a
+/// password.
 fn name(command: &[OsString]) -> String {
     let program = command.first().map(Path::new).and_then(Path::file_name);
-    let program = program.unwrap_or_default().to_string_lossy();
-    format!("reentry run {program}")
+    program.unwrap_or_default().to_string_lossy().into_owned()
 }
 
 async fn under_lock(task: &Task, args: &Args, global: &Global) -> anyhow::Result<Exit> {

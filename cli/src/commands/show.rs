@@ -1,6 +1,6 @@
 //! `reentry show`: one lock, and its waiters.
 
-use std::fmt::Write as _;
+use std::fmt;
 
 use serde::Serialize;
 
@@ -8,10 +8,10 @@ use crate::args::Global;
 use crate::exit::Exit;
 use crate::look::Look;
 use crate::output;
-use crate::text::{cut, json, padded, printable};
-use crate::view::{LockView, ProcessView, WaitingView, short};
+use crate::text::{cells, count, cut, padded, printable};
+use crate::view::{HolderView, LockView, ProcessView, WaitingView, agreed, in_words, mode, short};
 
-/// The width of a waiting process, in cells. It is the width of an ID, which is shown for an unknown process.
+/// The maximum width of a waiting process, in cells. It is the width of an ID, which is shown for an unknown process.
 const WAITER: usize = 36;
 
 /// Show one lock: who holds it, and who waits for it
@@ -26,12 +26,11 @@ pub(crate) struct Args {
     limit: usize,
 }
 
-/// The output.
+/// A lock with its queue.
 #[derive(Debug, Serialize)]
-struct Shown {
-    /// The lock; `None` if it is free.
-    lock: Option<LockView>,
-    key: String,
+pub(crate) struct Shown {
+    #[serde(flatten)]
+    lock: LockView,
     /// The first waiters.
     queue: Vec<WaitingView>,
     /// The number of places in the queue, including places of processes that have died since.
@@ -40,104 +39,135 @@ struct Shown {
 
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     let look = Look::connect(global).await?;
-    let lock = look.one(&args.key).await?;
-    let (queue, places) = look.queue(&args.key, args.limit).await?;
-    let exit = match lock {
-        Some(_) => Exit::Success,
-        None => Exit::No,
-    };
-    let shown = Shown {
-        lock,
-        queue,
-        places,
-        key: args.key,
-    };
-    let text = if global.json {
-        json(&shown)? + "\n"
-    } else {
-        shown.text()
-    };
-    output::write(text.as_bytes())?;
-    Ok(exit)
+    let shown = Shown::of(&look, &args.key, args.limit).await?;
+    output::print(global, &shown)?;
+    Ok(match shown.lock.is_free() {
+        true => Exit::No,
+        false => Exit::Success,
+    })
 }
 
 impl Shown {
-    fn text(&self) -> String {
-        let mut text = described(&self.key, self.lock.as_ref());
-        if !self.queue.is_empty() {
-            let _ = writeln!(
-                text,
-                "\n{:>4}  {:WAITER$}  {:9}  {:>9}  HOLD",
-                "", "PROCESS", "WANTS", "ALIVE FOR"
-            );
+    /// Looks at a lock, and at the first processes that wait for it.
+    pub(crate) async fn of(look: &Look, key: &str, limit: usize) -> anyhow::Result<Self> {
+        let lock = look.one(key).await?;
+        let (queue, places) = look.queue(key, limit).await?;
+        let mut lock = lock.unwrap_or_else(|| LockView::free(key));
+        if lock.is_free() {
+            lock.waiting_processes = queue.iter().filter(|waiting| waiting.alive).count() as u64;
+        } else if lock.mode == mode(true) && lock.permits.is_none() {
+            // Those who wait have named their number in the store. All who are known have to agree.
+            let holders = lock.holders.iter().map(|holder| holder.permits);
+            let waiting = queue.iter().filter(|waiting| waiting.alive);
+            lock.permits = agreed(holders.chain(waiting.map(|waiting| waiting.permits)));
         }
-        for (process, place) in self.queue.iter().zip(1_u64..) {
-            let name = process.process.as_ref().map(ProcessView::short);
-            let name = name.as_ref().unwrap_or(&process.id);
-            let alive_for = process.alive_for_ms.map_or("dead".to_owned(), short);
-            let hold = process.holds.first().map_or("?", |hold| hold.as_str());
-            let more = match process.holds.len() {
-                0 | 1 => String::new(),
-                count => format!(" +{}", count - 1),
-            };
-            let _ = writeln!(
-                text,
-                "{place:>4}  {}  {:9}  {alive_for:>9}  {hold}{more}",
-                padded(cut(&printable(name), WAITER), WAITER),
-                process.mode,
-            );
-        }
-        let left = self.places.saturating_sub(self.queue.len() as u64);
-        if left > 0 {
-            let _ = writeln!(text, "      and {left} more");
-        }
-        text
+        Ok(Self {
+            lock,
+            queue,
+            places,
+        })
     }
 }
 
+impl fmt::Display for Shown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.lock)?;
+        let names: Vec<_> = self.queue.iter().map(name).collect();
+        let width = names.iter().map(|name| cells(name)).max();
+        let width = width.unwrap_or_default().max("PROCESS".len());
+        let at = names.len().to_string().len();
+        if !names.is_empty() {
+            writeln!(
+                f,
+                "\n  {:at$}  {:width$}  {:9}  {:>7}  HOLD",
+                "", "PROCESS", "WANTS", "ALIVE"
+            )?;
+        }
+        for ((waiting, name), place) in self.queue.iter().zip(names).zip(1..) {
+            let wants = match waiting.permits {
+                Some(permits) => format!("1 of {permits}"),
+                None => waiting.mode.to_owned(),
+            };
+            let alive_for = waiting.alive_for_ms.map_or("dead".to_owned(), short);
+            let hold = waiting.hold_ids.first().map_or("?", |hold| hold.as_str());
+            let more = match waiting.hold_ids.len() {
+                0 | 1 => String::new(),
+                count => format!(" +{}", count - 1),
+            };
+            let name = padded(&name, width);
+            writeln!(
+                f,
+                "  {place:>at$}  {name}  {wants:9}  {alive_for:>7}  {hold}{more}"
+            )?;
+        }
+        match self.places.saturating_sub(self.queue.len() as u64) {
+            0 => Ok(()),
+            left => writeln!(f, "      and {left} more"),
+        }
+    }
+}
+
+/// The name of a process that waits, or its id.
+fn name(waiting: &WaitingView) -> String {
+    let name = waiting.process.as_ref().map(|it| it.short(WAITER));
+    name.unwrap_or_else(|| cut(&printable(&waiting.id), WAITER).to_owned())
+}
+
 /// A lock in words, line by line.
-pub(crate) fn described(key: &str, lock: Option<&LockView>) -> String {
-    let mut text = printable(key).into_owned();
-    let Some(lock) = lock else {
-        return text + " is free\n";
-    };
-    // Writing into a string cannot fail.
-    let _ = match (lock.mode, lock.holder_count) {
-        ("shared", 1) => writeln!(text, " is shared by 1 holder"),
-        ("shared", count) => writeln!(text, " is shared by {count} holders"),
-        (mode, _) => writeln!(text, " is held, {mode}"),
-    };
-    for holder in &lock.holders {
-        let hold = printable(&holder.hold_id);
-        let _ = match &holder.process {
-            Some(process) => write!(
-                text,
-                "  holder   {}\n  hold     {hold}",
-                printable(&process.text)
-            ),
-            None => write!(text, "  holder   {hold}"),
-        };
-        let _ = write!(text, ", depth {}", holder.depth);
-        if let Some(left) = holder.lease_left_ms {
-            let _ = write!(text, ", lease {}", short(left));
+impl fmt::Display for LockView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is ", printable(&self.key))?;
+        if self.is_free() {
+            return writeln!(f, "free");
         }
-        if holder.owner.is_none() {
-            text.push_str(", of another program");
+        match (self.min_hold_ms, self.permits, self.mode, self.holder_count) {
+            (Some(min_hold), ..) => {
+                let (until, min_hold) = (self.until(), in_words(min_hold));
+                writeln!(
+                    f,
+                    "kept until {until} by `--min-hold {min_hold}`: its command has ended"
+                )?;
+            }
+            (_, Some(permits), _, holders) => {
+                writeln!(f, "held, {holders} of {}", count(permits, "permit"))?;
+            }
+            (.., "shared", holders) => {
+                writeln!(f, "shared by {}", count(holders, "holder"))?;
+            }
+            (.., mode, _) => writeln!(f, "held, {mode}")?,
         }
-        text.push('\n');
+        for holder in &self.holders {
+            writeln!(f, "  holder   {holder}")?;
+        }
+        let shown = self.holders.len() as u64;
+        if self.holder_count > shown {
+            writeln!(f, "           and {} more", self.holder_count - shown)?;
+        }
+        let lease = self.lease_left_ms.map_or("never expires".to_owned(), short);
+        let token = self.token.map_or("none".to_owned(), |it| it.to_string());
+        writeln!(f, "  lease    {lease}")?;
+        writeln!(f, "  held for {}", self.held_for())?;
+        writeln!(f, "  token    {token}")?;
+        match self.waiting_processes {
+            0 => writeln!(f, "  no process waits"),
+            1 => writeln!(f, "  1 process waits"),
+            count => writeln!(f, "  {count} processes wait"),
+        }
     }
-    let shown = lock.holders.len() as u64;
-    if lock.holder_count > shown {
-        let _ = writeln!(text, "           and {} more", lock.holder_count - shown);
+}
+
+impl fmt::Display for HolderView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(process) = &self.process {
+            write!(f, "{}\n  hold     ", ProcessView::words(process))?;
+        }
+        write!(f, "{}, depth {}", printable(&self.hold_id), self.depth)?;
+        if let Some(left) = self.lease_left_ms {
+            write!(f, ", lease {}", short(left))?;
+        }
+        match self.owner {
+            Some(_) => Ok(()),
+            None => write!(f, ", of another program"),
+        }
     }
-    let _ = writeln!(text, "  lease    {}", lock.lease_left());
-    let _ = writeln!(text, "  held for {}", lock.held_for());
-    let token = lock.token.map_or("none".to_owned(), |it| it.to_string());
-    let _ = writeln!(text, "  token    {token}");
-    let _ = match lock.waiting_processes {
-        0 => writeln!(text, "  no process waits"),
-        1 => writeln!(text, "  1 process waits"),
-        count => writeln!(text, "  {count} processes wait"),
-    };
-    text
 }

@@ -5,13 +5,12 @@
 //! | `state` | the state of the screen, and the effect of each key |
 //! | `sweep` | the source of the data |
 //! | `draw` | the screen |
-//! | `columns` | the columns that a screen has room for |
 
-mod columns;
 mod draw;
 mod state;
 mod sweep;
 
+use std::future::pending;
 use std::io::{self, IsTerminal, stdin, stdout};
 use std::sync::Arc;
 use std::thread;
@@ -32,6 +31,7 @@ use crate::look::Look;
 use crate::servers;
 #[cfg(unix)]
 use crate::signals::Signals;
+use crate::text::count;
 use crate::top::Order;
 
 /// The minimum time between two draws of the screen.
@@ -40,12 +40,13 @@ const FRAME: Duration = Duration::from_millis(100);
 /// Watch the locks that are held, in a table that fills the terminal
 ///
 /// All keys of the servers are scanned again and again, and the locks on the screen are refreshed at each --interval.
-/// Keys: q quits, the arrows move, s changes the sort order, / filters, r starts a new sweep.
+/// Keys: q quits, the arrows move, Enter shows the lock with its queue, s changes the sort order, / filters, Esc goes
+/// back and clears the filter, r starts a new sweep.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Pattern for the keys: `*` matches any characters, `?` matches one, `[ab]` matches one of these
-    #[arg(default_value = "*")]
-    pattern: String,
+    /// Patterns for the keys: `*`, `?` and `[ab]` match as in Redis
+    #[arg(default_value = "*", value_name = "PATTERN")]
+    patterns: Vec<String>,
     /// Initial sort order
     #[arg(long, short, value_name = "ORDER", default_value = "waiting")]
     sort: Order,
@@ -63,7 +64,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     let look = Look::connect(global).await?;
     let server = match &servers::all(global).await?[..] {
         [one] => one.address().to_owned(),
-        several => format!("{} servers", several.len()),
+        several => count(several.len() as u64, "server"),
     };
     let told = told_to_end()?;
     let mut terminal = ratatui::try_init()?;
@@ -92,27 +93,24 @@ fn told_to_end() -> io::Result<impl Future<Output = i32>> {
     Ok(std::future::pending())
 }
 
-/// The background tasks of the screen.
-struct Sweeping {
+/// A background task, and its news for the screen. It ends when this is dropped.
+struct Source {
     news: mpsc::Receiver<News>,
-    on_screen: watch::Sender<Arc<[String]>>,
     task: JoinHandle<()>,
 }
 
-impl Sweeping {
-    fn begin(look: &Look, pattern: &str, interval: Duration) -> Self {
+impl Source {
+    fn begin<F>(task: impl FnOnce(mpsc::Sender<News>) -> F) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let (heard, news) = mpsc::channel(64);
-        let (on_screen, seen) = watch::channel(Arc::from([]));
-        let sweep = sweep::sweep(look.clone(), pattern.to_owned(), interval, seen, heard);
-        Self {
-            news,
-            on_screen,
-            task: tokio::spawn(sweep),
-        }
+        let task = tokio::spawn(task(heard));
+        Self { news, task }
     }
 }
 
-impl Drop for Sweeping {
+impl Drop for Source {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -124,15 +122,35 @@ async fn watch(
     args: &Args,
     server: &str,
 ) -> anyhow::Result<()> {
-    let mut state = State::new(&args.pattern, args.sort);
-    let mut sweeping = Sweeping::begin(look, state.pattern(), args.interval);
+    let mut state = State::new(&args.patterns, args.sort);
+    let (on_screen, seen) = watch::channel(Arc::from([]));
+    let sweeping = |patterns: &[String]| {
+        let (look, patterns, seen) = (look.clone(), patterns.to_vec(), seen.clone());
+        Source::begin(|heard| sweep::sweep(look, patterns, args.interval, seen, heard))
+    };
+    let showing = |key: String| {
+        let look = look.clone();
+        Source::begin(|heard| sweep::show(look, key, args.interval, heard))
+    };
+    let mut locks = sweeping(state.patterns());
+    let mut shown: Option<Source> = None;
     let mut pressed = events();
     let mut frames = interval(FRAME);
     frames.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_new = true;
     loop {
+        let of_shown = async {
+            match &mut shown {
+                Some(source) => source.news.recv().await,
+                None => pending().await,
+            }
+        };
         select! {
-            Some(news) = sweeping.news.recv() => {
+            Some(news) = locks.news.recv() => {
+                state.hear(news);
+                is_new = true;
+            }
+            Some(news) = of_shown => {
                 state.hear(news);
                 is_new = true;
             }
@@ -151,8 +169,10 @@ async fn watch(
                     Action::Quit => return Ok(()),
                     Action::Sweep => {
                         state.begin();
-                        sweeping = Sweeping::begin(look, state.pattern(), args.interval);
+                        locks = sweeping(state.patterns());
                     }
+                    Action::Show(key) => shown = Some(showing(key)),
+                    Action::Back => shown = None,
                 }
             }
             _ = frames.tick(), if is_new => {
@@ -162,7 +182,7 @@ async fn watch(
                 let from = state.selected().saturating_sub(height);
                 let rows = state.rows().into_iter().skip(from).take(2 * height);
                 let keys = rows.map(|lock| lock.key.clone()).collect();
-                sweeping.on_screen.send_replace(keys);
+                on_screen.send_replace(keys);
             }
         }
     }

@@ -14,15 +14,15 @@ const PAGE: u32 = 100;
 /// The beginning and the end of a scan.
 const ENDS: &str = "0";
 
-/// The locks whose keys match a pattern.
+/// The locks whose keys match one of several patterns. For each of them all keys are scanned.
 ///
 /// A lock that is held the whole time is listed at least once, unless it moves to another server meanwhile. A lock may
 /// be listed twice, on different pages.
 pub(crate) struct List<'a> {
     look: &'a Look,
-    /// The pattern of the keys, with the prefix.
-    pattern: String,
-    /// The number of primaries that were scanned completely.
+    /// The patterns of the keys, with the prefix.
+    patterns: Vec<String>,
+    /// The number of complete scans, each of a primary for a pattern.
     done: usize,
     /// The place on the present primary.
     cursor: String,
@@ -30,19 +30,24 @@ pub(crate) struct List<'a> {
     keys: Option<u64>,
     seen: u64,
     unnamed: u64,
+    /// The locks that were listed, where another pattern may match them too.
+    listed: HashSet<String>,
 }
 
 impl Look {
-    /// Lists the locks whose keys match a pattern. Nothing is sent before the first page.
-    pub(crate) fn list(&self, pattern: &str) -> List<'_> {
+    /// Lists the locks whose keys match one of these patterns. Nothing is sent before the first page.
+    pub(crate) fn list(&self, patterns: &[String]) -> List<'_> {
+        let prefix = escaped(&self.global.prefix);
+        let patterns = patterns.iter().map(|pattern| format!("{prefix}{pattern}"));
         List {
             look: self,
-            pattern: escaped(&self.global.prefix) + pattern,
+            patterns: patterns.collect(),
             done: 0,
             cursor: ENDS.to_owned(),
             keys: None,
             seen: 0,
             unnamed: 0,
+            listed: HashSet::new(),
         }
     }
 }
@@ -55,9 +60,11 @@ impl List<'_> {
     /// [`Unreachable`](crate::servers::Unreachable) if a server does not respond, and a response that is an error. The
     /// place in the list is valid only on the same server, so the list cannot be continued.
     pub(crate) async fn next_page(&mut self) -> anyhow::Result<Option<Vec<LockView>>> {
-        let Some(server) = self.look.primaries.get(self.done) else {
+        let primaries = &self.look.primaries;
+        let Some(pattern) = self.patterns.get(self.done / primaries.len()) else {
             return Ok(None);
         };
+        let server = &primaries[self.done % primaries.len()];
         if self.cursor == ENDS {
             // The user may not be allowed to read the number of keys.
             self.keys = ask(server, &["DBSIZE"]).await?.ok();
@@ -68,7 +75,7 @@ impl List<'_> {
             "SCAN",
             &self.cursor,
             "MATCH",
-            &self.pattern,
+            pattern,
             "COUNT",
             &count,
             "TYPE",
@@ -86,10 +93,11 @@ impl List<'_> {
         let keys: HashSet<_> = keys.map(str::to_owned).collect();
         let found = stream::iter(keys).map(|key| self.look.found(server, key));
         let found: Vec<_> = found.buffered(AT_ONCE).try_collect().await?;
-        let page = self
-            .look
-            .inspected(found.into_iter().flatten().collect())
-            .await?;
+        let found = found.into_iter().flatten().collect();
+        let mut page = self.look.inspected(found).await?;
+        if self.patterns.len() > 1 {
+            page.retain(|lock| self.listed.insert(lock.key.clone()));
+        }
         self.seen += u64::from(PAGE);
         self.unnamed += unnamed;
         self.done += usize::from(cursor == ENDS);
@@ -104,7 +112,7 @@ impl List<'_> {
             Some(keys @ 1..) if self.cursor != ENDS => (self.seen as f64 / keys as f64).min(0.99),
             _ => 0.0,
         };
-        (self.done as f64 + here) / self.look.primaries.len() as f64
+        (self.done as f64 + here) / (self.patterns.len() * self.look.primaries.len()) as f64
     }
 
     /// Returns the number of hashes that the pages have omitted so far because their keys are not UTF-8.

@@ -4,7 +4,7 @@ use reentry::__admin::{self, Keys, PLACES_END};
 
 use super::{Look, ask, places, read};
 use crate::servers::accepted;
-use crate::view::WaitingView;
+use crate::view::{WaitingView, mode};
 
 /// The number of processes that are read at once.
 const PAGE: usize = 50;
@@ -16,6 +16,8 @@ struct Entry<'e> {
     deadline: u64,
     holds: &'e str,
     is_shared: bool,
+    /// The number of permits of which it wants one.
+    permits: Option<u64>,
 }
 
 impl Look {
@@ -78,19 +80,21 @@ impl Look {
 }
 
 impl<'e> Entry<'e> {
-    /// Reads `deadline holds lease`, which may have a further word. For readers it begins with an `r`. `None` if it
-    /// cannot be read.
+    /// Reads `deadline holds lease`, which may have a further word. For readers it begins with an `r`, and the number of
+    /// permits may follow. `None` if it cannot be read.
     fn parse(entry: &'e [u8]) -> Option<Self> {
         let words: Vec<_> = str::from_utf8(entry).ok()?.split(' ').collect();
-        let (deadline, holds, is_shared) = match words[..] {
-            [deadline, holds, _] => (deadline, holds, false),
-            [deadline, holds, _, last] => (deadline, holds, last.starts_with('r')),
+        let (deadline, holds, last) = match words[..] {
+            [deadline, holds, _] => (deadline, holds, ""),
+            [deadline, holds, _, last] => (deadline, holds, last),
             _ => return None,
         };
+        let permits = last.strip_prefix('r');
         Some(Self {
             deadline: deadline.parse().ok()?,
             holds,
-            is_shared,
+            is_shared: permits.is_some(),
+            permits: permits.and_then(|permits| permits.parse().ok()),
         })
     }
 }
@@ -106,13 +110,9 @@ fn waiting(inbox: &[u8], entry: Option<Entry<'_>>, now: u64) -> WaitingView {
     WaitingView {
         id: id.to_owned(),
         process: None,
-        mode: match entry {
-            Some(Entry {
-                is_shared: true, ..
-            }) => "shared",
-            _ => "exclusive",
-        },
-        holds: holds
+        mode: mode(entry.as_ref().is_some_and(|entry| entry.is_shared)),
+        permits: entry.as_ref().and_then(|entry| entry.permits),
+        hold_ids: holds
             .filter(|hold| __admin::is_hold(hold))
             .map(str::to_owned)
             .collect(),
@@ -128,19 +128,20 @@ mod tests {
     #[test]
     fn an_entry_that_cannot_be_read_is_none() {
         for (entry, read) in [
-            ("17 a:1 30000", Some((17, "a:1", false))),
+            ("17 a:1 30000", Some((17, "a:1", false, None))),
             (
                 "17 a:1 30000 8b1c1a3e-0000-4000-8000-000000000000",
-                Some((17, "a:1", false)),
+                Some((17, "a:1", false, None)),
             ),
-            ("17 a:1,b:2 30000 r", Some((17, "a:1,b:2", true))),
-            ("17 a:1 30000 r5", Some((17, "a:1", true))),
+            ("17 a:1,b:2 30000 r", Some((17, "a:1,b:2", true, None))),
+            ("17 a:1 30000 r5", Some((17, "a:1", true, Some(5)))),
             ("", None),
             ("x a:1 30000", None),
             ("17 a:1", None),
         ] {
             let entry = Entry::parse(entry.as_bytes());
-            assert_eq!(entry.map(|it| (it.deadline, it.holds, it.is_shared)), read);
+            let parts = entry.map(|it| (it.deadline, it.holds, it.is_shared, it.permits));
+            assert_eq!(parts, read);
         }
     }
 }

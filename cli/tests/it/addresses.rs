@@ -34,7 +34,7 @@ async fn every_command_works(program: impl Fn(&[&str]) -> Command) {
     }
     let refused = ["run", "--nonblock", "--key", "order:42", "--", "true"];
     assert_eq!(ended(&program, &refused).await.code, Some(124));
-    let released = ended(&program, &["release", "order:42", "--force", "--yes"]).await;
+    let released = ended(&program, &["release", "order:42", "--yes"]).await;
     assert_eq!(released.code, Some(0), "{released:?}");
     assert_eq!(holding.code().await, Some(123));
 

@@ -27,7 +27,7 @@ async fn a_lock_is_held_until_the_input_ends() {
     let token = info.token.unwrap();
     assert_eq!(line, format!("{token} {} a", info.holders[0].hold_id));
     let process = info.holders[0].process.as_ref().unwrap();
-    assert_eq!(process.name, "reentry hold");
+    assert_eq!(process.name, "reentry-hold");
     // Its input is read and ignored.
     let mut input = held.input.take().unwrap();
     input.write_all(&[b'x'; 100_000]).unwrap();

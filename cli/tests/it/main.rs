@@ -13,6 +13,7 @@ mod addresses;
 mod bench;
 mod completions;
 mod fence;
+mod help;
 #[cfg(unix)]
 mod hold;
 mod look;

@@ -22,7 +22,7 @@ fn into_a_folder_each_subcommand_has_its_page() {
     let page = |name| fs::read_to_string(man.join(name)).unwrap();
     assert!(page("reentry.1").contains("reentry\\-run(1)"));
     let run = page("reentry-run.1");
-    for part in ["SYNOPSIS", "min\\-hold", "Exit codes"] {
+    for part in ["SYNOPSIS", "min\\-hold", "connect\\-timeout", "Exit codes"] {
         assert!(run.contains(part), "{part}: {run}");
     }
     let hold = page("reentry-hold.1");

@@ -85,7 +85,7 @@ async fn the_user_is_that_of_the_address_or_the_default_one() {
         let mut run = Running::start(&mut command);
         run.says("up").await;
         let clients = server.ask("CLIENT LIST").await;
-        let of_run = |line: &&str| line.contains("name=reentry-run");
+        let of_run = |line: &&str| line.contains("name=sh:");
         let clients: Vec<_> = clients.lines().filter(of_run).collect();
         assert!(!clients.is_empty());
         assert!(clients.iter().all(|it| it.contains(name)), "{clients:?}");

@@ -204,7 +204,7 @@ impl LocksBuilder {
             #[cfg(any(test, feature = "test-util"))]
             Backend::Test(open) => return Ok(open(timeouts)),
         };
-        store.introduce();
+        store.describe_from_now_on();
         Ok(Arc::new(Store::Redis(store)))
     }
 

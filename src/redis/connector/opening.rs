@@ -108,8 +108,8 @@ impl Connector {
         }
     }
 
-    /// Describes this process to a server that has just received the slot of the description, and connects to it for
-    /// that.
+    /// Describes this process to a server that has just received the slot of the description, or whose description is out
+    /// of date. Connects to it for that.
     pub(in crate::redis) async fn describe_soon(self: Arc<Self>) {
         if !self.wants_description()() {
             return;

@@ -7,7 +7,7 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use super::measures::Measure;
-use crate::text::printable;
+use crate::text::{count, printable};
 
 /// The length of the longest bar.
 const WIDTH: f64 = 40.0;
@@ -111,7 +111,8 @@ impl fmt::Display for Report {
         let (server, median) = (printable(server), round_trip.median_us);
         writeln!(
             f,
-            "{server}, {rounds} rounds; a round trip takes {median:.0} µs"
+            "{server}, {}; a round trip takes {median:.0} µs",
+            count(u64::from(*rounds), "round")
         )?;
         for measure in Measure::ALL {
             let rows: Vec<_> = measures.iter().filter(|it| it.measure == measure).collect();

@@ -5,7 +5,7 @@ use std::fmt;
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use crate::text::printable;
+use crate::text::{count, printable};
 
 /// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -91,9 +91,9 @@ impl Report {
         }
     }
 
-    fn count(&self, level: Level) -> usize {
+    fn count(&self, level: Level) -> u64 {
         let findings = self.sections.iter().flat_map(|section| &section.findings);
-        findings.filter(|finding| finding.level == level).count()
+        findings.filter(|finding| finding.level == level).count() as u64
     }
 }
 
@@ -128,8 +128,10 @@ impl fmt::Display for Report {
         let (warn, fail) = (self.count(Level::Warn), self.count(Level::Fail));
         writeln!(
             f,
-            "{} ok, {warn} warnings, {fail} failures",
-            self.count(Level::Ok)
+            "{} ok, {}, {}",
+            self.count(Level::Ok),
+            count(warn, "warning"),
+            count(fail, "failure")
         )
     }
 }

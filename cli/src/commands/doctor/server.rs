@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::facts::Facts;
 use super::finding::Finding;
 use crate::servers::Role;
+use crate::text::count;
 use crate::view::short;
 
 /// The median latency from which a caller notices it: a lock and its release are two requests.
@@ -173,15 +174,16 @@ fn replication(facts: &Facts) -> Option<Finding> {
             ),
         });
     }
-    let replicas = facts.number("connected_slaves")?;
+    let number = facts.number("connected_slaves")?;
+    let replicas = count(number, "replica");
     let needed = facts.setting("min-replicas-to-write");
     let needed = needed.and_then(|it| it.parse::<u64>().ok());
-    Some(match (replicas, needed) {
+    Some(match (number, needed) {
         (0, None | Some(0)) => Finding::ok(CHECK, "no replicas"),
         (1.., Some(0)) => Finding::warn(
             CHECK,
             format!(
-                "{replicas} replicas, and min-replicas-to-write 0: a primary that is cut off from them continues to grant locks"
+                "{replicas}, and min-replicas-to-write 0: a primary that is cut off from them continues to grant locks"
             ),
             "set min-replicas-to-write 1 and min-replicas-max-lag 10",
         ),
@@ -189,14 +191,12 @@ fn replication(facts: &Facts) -> Option<Finding> {
             let lag = facts.setting("min-replicas-max-lag").unwrap_or("?");
             Finding::ok(
                 CHECK,
-                format!(
-                    "{replicas} replicas, min-replicas-to-write {needed}, min-replicas-max-lag {lag}"
-                ),
+                format!("{replicas}, min-replicas-to-write {needed}, min-replicas-max-lag {lag}"),
             )
         }
         (_, None) => Finding::ok(
             CHECK,
-            format!("{replicas} replicas; the server does not report its min-replicas-to-write"),
+            format!("{replicas}; the server does not report its min-replicas-to-write"),
         ),
     })
 }

@@ -7,6 +7,7 @@ use super::facts::Facts;
 use super::finding::Finding;
 use super::server::short_micros;
 use crate::servers::Role;
+use crate::text::count;
 
 /// The factor by which a lease must be longer than a failover, to outlast it safely.
 const TIMES: u32 = 3;
@@ -87,7 +88,7 @@ fn sentinels(facts: &[Facts], ttl: Duration) -> Vec<Finding> {
         .filter_map(|it| it.watched_number("quorum"))
         .max();
     let quorum = quorum.unwrap_or_default();
-    let what = format!("{known} sentinels, quorum {quorum}");
+    let what = format!("{}, quorum {quorum}", count(known, "sentinel"));
     let without = watching.iter().find_map(|it| match &it.quorum {
         Some(Err(error)) => Some(error),
         _ => None,
@@ -226,8 +227,11 @@ fn cluster(facts: &[Facts], ttl: Duration) -> Vec<Finding> {
         findings.push(Finding::warn(
             CHECK,
             format!(
-                "{} primaries: if any one of them fails, no failover is possible",
-                primaries.len()
+                "{}: if any one of them fails, no failover is possible",
+                match primaries.len() {
+                    1 => "1 primary".to_owned(),
+                    several => format!("{several} primaries"),
+                }
             ),
             "use at least three primaries",
         ));

@@ -148,7 +148,7 @@ impl Trial {
 async fn listed(look: &Look, key: &str) -> anyhow::Result<()> {
     look.one(key).await?;
     look.queue(key, 1).await?;
-    look.list(key).next_page().await.map(drop)
+    look.list(&[key.to_owned()]).next_page().await.map(drop)
 }
 
 fn listing(listed: anyhow::Result<()>) -> Finding {

@@ -21,23 +21,26 @@ use crate::args::duration;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_long_help = EXIT_CODES, override_usage = USAGE)]
 pub(crate) struct Args {
-    /// Key of the lock, instead of the first word; repeat it to acquire several locks, all or none
+    /// Key, instead of the first word; several: all or none
     #[arg(short, long = "key", value_name = "KEY")]
     pub(super) keys: Vec<String>,
-    /// Run this line with `sh -c`, instead of a command
+    /// Run this line with `sh -c`
     #[arg(short = 'c', long = "command", value_name = "LINE")]
     pub(super) line: Option<OsString>,
     #[command(flatten)]
     pub(super) options: Options,
-    /// Time between SIGTERM and SIGKILL when the lock is lost; at most a third of --ttl if this process is killed
-    /// [default: 5s, or a third of --ttl if that is less]
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    /// Time between SIGTERM and SIGKILL when the lock is lost
+    ///
+    /// The default is 5s, or a third of --ttl if that is less. It is at most a third of --ttl if this process is killed.
+    #[arg(long, hide_short_help = true, value_name = "TIME", value_parser = duration)]
     grace: Option<Duration>,
-    /// Re-enter the locks that an enclosing run holds; without this option, that is an error
+    /// Enter a lock that an enclosing run holds
+    ///
+    /// Without this option that is an error, because the lock would never become free.
     #[arg(long)]
     pub(super) reenter: bool,
     /// Key, unless --key is used, and command with its arguments, unless -c is used
-    #[arg(trailing_var_arg = true, value_name = "WORD")]
+    #[arg(hide_short_help = true, trailing_var_arg = true, value_name = "WORD")]
     pub(super) words: Vec<OsString>,
 }
 

@@ -1,19 +1,20 @@
-//! The screen: a title, the table, and the meaning of the keys.
-
-use std::iter;
+//! The screen: a title, the table or one lock, and the meaning of the keys.
 
 use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout};
+use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Style, Stylize};
 use ratatui::text::Line;
-use ratatui::widgets::{Block, Row, Table, TableState};
+use ratatui::widgets::{List, ListState, Paragraph};
 
-use super::columns::{Column, Columns};
-use super::state::State;
-use crate::text::{cells, printable};
+use super::state::{Detail, State};
+use crate::columns::Columns;
+use crate::text::printable;
 
 /// The lines of the screen that are no rows: the title, the head and the foot.
 pub(crate) const BESIDE: u16 = 3;
+
+/// The width from which on a key may be cut.
+const KEY: usize = 20;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, server: &str) {
     let parts = [
@@ -21,38 +22,58 @@ pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, server: &str) {
         Constraint::Min(1),
         Constraint::Length(1),
     ];
-    let [title, table, foot] = Layout::vertical(parts).areas(frame.area());
-    let pattern = printable(state.pattern());
-    let order = state.order().name();
+    let [title, body, foot] = Layout::vertical(parts).areas(frame.area());
     let server = printable(server);
-    let text = format!("{server}  {pattern}  {}  by {order}", state.said());
+    let (text, keys) = match state.detail() {
+        Some(detail) => {
+            draw_detail(frame, detail, body);
+            let key = printable(&detail.key);
+            (format!("{server}  {key}"), "q quit  esc back  up/down move")
+        }
+        None => {
+            draw_table(frame, state, body);
+            let patterns = state.patterns().join(" ");
+            let (patterns, order) = (printable(&patterns), state.order().name());
+            let text = format!("{server}  {patterns}  {}  by {order}", state.said());
+            (text, table_keys(state))
+        }
+    };
     frame.render_widget(Line::from(text).bold(), title);
-
-    let rows = state.rows();
-    let widest = rows.iter().map(|lock| cells(&printable(&lock.key))).max();
-    let columns = Columns::fitting(usize::from(table.width), widest.unwrap_or_default());
-    let lines = rows.into_iter().map(|lock| {
-        let style = match lock.waiting_processes {
-            0 => Style::new(),
-            _ => Style::new().yellow(),
-        };
-        Row::new(columns.row(lock)).style(style)
-    });
-    let others = columns.others.iter();
-    let head = iter::once("KEY".to_owned()).chain(others.clone().map(Column::head));
-    let widths = iter::once(columns.key).chain(others.map(|column| column.width));
-    let widths = widths.map(|width| u16::try_from(width).unwrap_or(u16::MAX));
-    let lines = Table::new(lines, widths)
-        .header(Row::new(head).style(Style::new().dim()))
-        .row_highlight_style(Style::new().reversed())
-        .block(Block::new());
-    let mut at = TableState::new().with_selected(state.selected());
-    frame.render_stateful_widget(lines, table, &mut at);
-
     let said = match (state.typed(), state.error()) {
         (Some(typed), _) => Line::from(format!("keys with: {typed}_")),
         (None, Some(error)) => Line::from(printable(error).into_owned()).red(),
-        (None, None) => Line::from("q quit  up/down move  s sort  / filter  r sweep again").dim(),
+        (None, None) => Line::from(keys).dim(),
     };
     frame.render_widget(said, foot);
+}
+
+fn table_keys(state: &State) -> &'static str {
+    match state.is_filtered() {
+        false => "q quit  up/down move  enter show  s sort  / filter  r sweep again",
+        true => "q quit  esc clear  up/down move  enter show  s sort  / filter  r sweep again",
+    }
+}
+
+fn draw_table(frame: &mut Frame<'_>, state: &State, area: Rect) {
+    let parts = [Constraint::Length(1), Constraint::Min(0)];
+    let [head, body] = Layout::vertical(parts).areas(area);
+    let rows = state.rows();
+    let columns = Columns::fitting(Some(usize::from(area.width)), KEY, rows.iter().copied());
+    let lines = rows.iter().map(|lock| {
+        let line = Line::from(columns.row_on_screen(lock));
+        match lock.waiting_processes {
+            0 => line,
+            _ => line.yellow(),
+        }
+    });
+    frame.render_widget(Line::from(columns.head()).dim(), head);
+    let lines = List::new(lines).highlight_style(Style::new().reversed());
+    let mut at = ListState::default().with_selected(Some(state.selected()));
+    frame.render_stateful_widget(lines, body, &mut at);
+}
+
+fn draw_detail(frame: &mut Frame<'_>, detail: &Detail, area: Rect) {
+    let above = u16::try_from(detail.above).unwrap_or(u16::MAX);
+    let text = Paragraph::new(&*detail.text).scroll((above, 0));
+    frame.render_widget(text, area);
 }

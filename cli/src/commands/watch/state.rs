@@ -2,6 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use crate::text::count;
 use crate::top::{Order, Top};
 use crate::view::LockView;
 
@@ -12,18 +13,32 @@ const MOST: usize = 500;
 #[derive(Debug)]
 pub(crate) struct State {
     order: Order,
-    pattern: String,
+    /// The patterns of the command line.
+    given: Vec<String>,
+    patterns: Vec<String>,
     /// The text that is typed as the next pattern.
     typed: Option<String>,
+    /// The lock that is shown with its queue, instead of the table.
+    detail: Option<Detail>,
     shown: Top,
     /// The locks that the present sweep has found.
     found: Top,
-    found_count: usize,
+    found_count: u64,
     /// The number of locks that the last complete sweep found.
-    count: Option<usize>,
+    count: Option<u64>,
     progress: f64,
     selected: usize,
     error: Option<String>,
+}
+
+/// A lock with its queue.
+#[derive(Debug, Default)]
+pub(crate) struct Detail {
+    pub(crate) key: String,
+    /// Its lines, once they are known.
+    pub(crate) text: String,
+    /// The number of lines above the screen.
+    pub(crate) above: usize,
 }
 
 /// The effect of a key, besides its effect on the table.
@@ -33,6 +48,10 @@ pub(crate) enum Action {
     Quit,
     /// Begins another sweep, maybe with another pattern.
     Sweep,
+    /// Shows a lock with its queue.
+    Show(String),
+    /// Shows the table again.
+    Back,
 }
 
 /// News of the locks.
@@ -44,15 +63,19 @@ pub(crate) enum News {
     End,
     /// A lock on the screen that was read again.
     Again(String, Option<LockView>),
+    /// The lock that is shown with its queue, in words.
+    Shown(String),
     Failed(String),
 }
 
 impl State {
-    pub(crate) fn new(pattern: &str, order: Order) -> Self {
+    pub(crate) fn new(patterns: &[String], order: Order) -> Self {
         Self {
             order,
-            pattern: pattern.to_owned(),
+            given: patterns.to_vec(),
+            patterns: patterns.to_vec(),
             typed: None,
+            detail: None,
             shown: Top::new(order, MOST),
             found: Top::new(order, MOST),
             found_count: 0,
@@ -63,8 +86,17 @@ impl State {
         }
     }
 
-    pub(crate) fn pattern(&self) -> &str {
-        &self.pattern
+    pub(crate) fn patterns(&self) -> &[String] {
+        &self.patterns
+    }
+
+    /// Whether Esc shows more locks.
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.patterns != self.given
+    }
+
+    pub(crate) fn detail(&self) -> Option<&Detail> {
+        self.detail.as_ref()
     }
 
     pub(crate) fn typed(&self) -> Option<&str> {
@@ -92,8 +124,11 @@ impl State {
     pub(crate) fn said(&self) -> String {
         let percent = self.progress * 100.0;
         match self.count {
-            Some(count) => format!("{count} locks, sweep {percent:.0} %"),
-            None => format!("{} locks so far, sweep {percent:.0} %", self.found_count),
+            Some(locks) => format!("{}, sweep {percent:.0} %", count(locks, "lock")),
+            None => {
+                let locks = count(self.found_count, "lock");
+                format!("{locks} so far, sweep {percent:.0} %")
+            }
         }
     }
 
@@ -102,7 +137,7 @@ impl State {
             News::Page(page, progress) => {
                 self.error = None;
                 self.progress = progress;
-                self.found_count += page.len();
+                self.found_count += page.len() as u64;
                 for lock in page {
                     self.found.put(lock.clone());
                     self.shown.put(lock);
@@ -115,6 +150,13 @@ impl State {
             }
             News::Again(_, Some(lock)) => self.shown.put(lock),
             News::Again(key, None) => self.shown.remove(&key),
+            News::Shown(text) => {
+                self.error = None;
+                if let Some(detail) = &mut self.detail {
+                    detail.above = detail.above.min(text.lines().count().saturating_sub(1));
+                    detail.text = text;
+                }
+            }
             News::Failed(error) => self.error = Some(error),
         }
         self.select(self.selected);
@@ -131,8 +173,15 @@ impl State {
         if let Some(typed) = self.typed.take() {
             return self.type_on(typed, key.code);
         }
+        if key.code == KeyCode::Char('q') {
+            return Action::Quit;
+        }
+        if let Some(detail) = self.detail.take() {
+            return self.press_in(detail, key.code, screen);
+        }
         match key.code {
-            KeyCode::Char('q') | KeyCode::Esc => return Action::Quit,
+            KeyCode::Esc if self.is_filtered() => return self.filter(self.given.clone()),
+            KeyCode::Enter => return self.open(),
             KeyCode::Char('r') => return Action::Sweep,
             KeyCode::Char('/') => self.typed = Some(String::new()),
             KeyCode::Char('s') => self.turn(),
@@ -151,17 +200,56 @@ impl State {
     fn type_on(&mut self, mut typed: String, code: KeyCode) -> Action {
         match code {
             KeyCode::Esc => return Action::Nothing,
-            KeyCode::Enter => {
-                self.pattern = pattern(&typed);
-                self.shown = Top::new(self.order, MOST);
-                return Action::Sweep;
-            }
+            KeyCode::Enter if typed.is_empty() => return self.filter(self.given.clone()),
+            KeyCode::Enter => return self.filter(vec![pattern(&typed)]),
             KeyCode::Backspace => drop(typed.pop()),
             KeyCode::Char(letter) => typed.push(letter),
             _ => {}
         }
         self.typed = Some(typed);
         Action::Nothing
+    }
+
+    /// Handles a key while a lock is shown with its queue.
+    fn press_in(&mut self, mut detail: Detail, code: KeyCode, screen: usize) -> Action {
+        let last = detail.text.lines().count().saturating_sub(1);
+        let above = detail.above;
+        detail.above = match code {
+            KeyCode::Esc | KeyCode::Enter => {
+                self.error = None;
+                return Action::Back;
+            }
+            KeyCode::Down | KeyCode::Char('j') => above + 1,
+            KeyCode::Up | KeyCode::Char('k') => above.saturating_sub(1),
+            KeyCode::PageDown => above + screen,
+            KeyCode::PageUp => above.saturating_sub(screen),
+            KeyCode::Home | KeyCode::Char('g') => 0,
+            KeyCode::End | KeyCode::Char('G') => last,
+            _ => above,
+        }
+        .min(last);
+        self.detail = Some(detail);
+        Action::Nothing
+    }
+
+    /// Shows the selected lock with its queue.
+    fn open(&mut self) -> Action {
+        let Some(lock) = self.rows().get(self.selected).copied() else {
+            return Action::Nothing;
+        };
+        let key = lock.key.clone();
+        self.detail = Some(Detail {
+            key: key.clone(),
+            ..Detail::default()
+        });
+        Action::Show(key)
+    }
+
+    /// Shows the locks whose keys match these patterns.
+    fn filter(&mut self, patterns: Vec<String>) -> Action {
+        self.patterns = patterns;
+        self.shown = Top::new(self.order, MOST);
+        Action::Sweep
     }
 
     /// Begins another sweep from the start.
@@ -187,7 +275,6 @@ impl State {
 /// The pattern for a typed text: a pattern stays unchanged, and any other text is searched for inside the key.
 fn pattern(typed: &str) -> String {
     match typed {
-        "" => "*".to_owned(),
         typed if typed.contains(['*', '?', '[']) => typed.to_owned(),
         typed => format!("*{typed}*"),
     }
@@ -197,6 +284,10 @@ fn pattern(typed: &str) -> String {
 mod tests {
     use super::*;
     use crate::top::tests::lock;
+
+    fn new() -> State {
+        State::new(&["*".to_owned()], Order::Waiting)
+    }
 
     fn press(state: &mut State, code: KeyCode) -> Action {
         state.press(KeyEvent::new(code, KeyModifiers::NONE), 10)
@@ -213,7 +304,7 @@ mod tests {
 
     #[test]
     fn those_with_the_most_waiters_come_first_while_the_sweep_lasts() {
-        let mut state = State::new("*", Order::Waiting);
+        let mut state = new();
         page(&mut state, &[("a", 1), ("b", 3)]);
         page(&mut state, &[("c", 2)]);
         assert_eq!(keys(&state), ["b", "c", "a"]);
@@ -226,13 +317,13 @@ mod tests {
         state.hear(News::End);
         assert_eq!(
             (keys(&state), &*state.said()),
-            (vec!["d"], "1 locks, sweep 50 %")
+            (vec!["d"], "1 lock, sweep 50 %")
         );
     }
 
     #[test]
     fn a_lock_that_is_looked_at_again_changes_or_goes() {
-        let mut state = State::new("*", Order::Waiting);
+        let mut state = new();
         page(&mut state, &[("a", 1), ("b", 3)]);
         state.hear(News::Again("a".to_owned(), Some(lock("a", 7))));
         assert_eq!(keys(&state), ["a", "b"]);
@@ -242,7 +333,7 @@ mod tests {
 
     #[test]
     fn keys_move_sort_filter_and_quit() {
-        let mut state = State::new("*", Order::Waiting);
+        let mut state = new();
         page(&mut state, &[("a", 1), ("b", 3), ("c", 2)]);
         for (code, row) in [
             (KeyCode::Down, 1),
@@ -268,7 +359,34 @@ mod tests {
         press(&mut state, KeyCode::Backspace);
         assert_eq!(state.typed(), Some("q"));
         assert_eq!(press(&mut state, KeyCode::Enter), Action::Sweep);
-        assert_eq!((state.pattern(), state.typed()), ("*q*", None));
+        let patterns = ["*q*".to_owned()];
+        assert_eq!((state.patterns(), state.typed()), (&patterns[..], None));
         assert_eq!(press(&mut state, KeyCode::Char('q')), Action::Quit);
+    }
+
+    #[test]
+    fn esc_goes_back_and_quits_nothing() {
+        let mut state = new();
+        page(&mut state, &[("a", 1), ("b", 3)]);
+        press(&mut state, KeyCode::Char('/'));
+        press(&mut state, KeyCode::Char('a'));
+        assert_eq!(press(&mut state, KeyCode::Esc), Action::Nothing);
+        assert!(!state.is_filtered() && state.typed().is_none());
+        for code in [KeyCode::Char('/'), KeyCode::Char('a'), KeyCode::Enter] {
+            press(&mut state, code);
+        }
+        assert!(state.is_filtered());
+        page(&mut state, &[("a", 1)]);
+        let shows = Action::Show("a".to_owned());
+        assert_eq!(press(&mut state, KeyCode::Enter), shows);
+        state.hear(News::Shown("one\ntwo\n".to_owned()));
+        for (code, above) in [(KeyCode::End, 1), (KeyCode::Down, 1), (KeyCode::Up, 0)] {
+            press(&mut state, code);
+            assert_eq!(state.detail().unwrap().above, above, "{code:?}");
+        }
+        assert_eq!(press(&mut state, KeyCode::Esc), Action::Back);
+        assert_eq!(press(&mut state, KeyCode::Esc), Action::Sweep);
+        assert!(!state.is_filtered());
+        assert_eq!(press(&mut state, KeyCode::Esc), Action::Nothing);
     }
 }

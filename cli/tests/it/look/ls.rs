@@ -9,6 +9,7 @@ use rexpect::session::spawn_command;
 use serde_json::json;
 
 use super::kit::{hold, lines, process, run, wait};
+use super::screen::Screen;
 use crate::program::{reentry_at, reentry_for};
 use crate::support::server::RedisServer;
 use crate::support::wait::DEADLINE;
@@ -37,6 +38,10 @@ async fn the_locks_that_are_held_are_listed() {
     assert!(words[3].contains(&process) && words[4] == "2", "{words:?}");
     assert_eq!(words[7], "1");
     assert!(listed[1].starts_with("stock:7"), "{listed:?}");
+
+    // A lock that two of several patterns match is listed once.
+    let both = run(&server.url(), &["ls", "--json", "st*", "order:*", "*:42"]).await;
+    assert_eq!(lines(&both).len(), 2, "{both:?}");
 
     let orders = run(&server.url(), &["ls", "order:*", "--json"]).await;
     let [order] = &lines(&orders)[..] else {
@@ -130,10 +135,47 @@ async fn a_key_that_is_no_text_is_told_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_held_is_nothing_printed() {
+async fn without_locks_a_person_is_told_so_and_a_program_gets_nothing() {
     let server = RedisServer::start().await;
     let listed = run(&server.url(), &["ls"]).await;
     assert_eq!((listed.code, &*listed.out, &*listed.err), (Some(0), "", ""));
+    for (words, shown) in [
+        (&["ls"][..], "no locks\r\n"),
+        (&["ls", "--sort", "key"], "no locks\r\n"),
+        (&["ls", "--json"], ""),
+    ] {
+        let listing = reentry_at(&server, words);
+        let patience = u64::try_from(DEADLINE.as_millis()).unwrap();
+        let mut terminal = spawn_command(listing, Some(patience)).unwrap();
+        // A line of progress may come first, which is removed.
+        let all = terminal.exp_eof().unwrap();
+        let left = all.rsplit("\u{1b}[2K").next();
+        assert_eq!(left, Some(shown), "{words:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_terminal_shows_who_holds_a_lock_in_the_room_that_it_has() {
+    let server = RedisServer::start().await;
+    let name = "a service with quite a long name of its own";
+    let locks = super::kit::builder(&server).name(name).build().await;
+    let _guard = hold(&locks.unwrap(), "order:42").await;
+    let place = format!(":{}@{}", std::process::id(), host(&server).await);
+    for (columns, holder) in [(80, format!("…{place} ")), (200, format!("{name}{place} "))] {
+        let screen = Screen::start(reentry_at(&server, &["ls"]), 24, columns);
+        let is_shown = |text: &str| {
+            let row = text.lines().find(|line| line.starts_with("order:42"));
+            row.is_some_and(|row| row.contains(&holder) && row.trim_end().ends_with(" 0"))
+        };
+        screen.until("the lock in one line", is_shown).await;
+    }
+}
+
+/// The host of this process, as others see it.
+async fn host(server: &RedisServer) -> String {
+    let listed = run(&server.url(), &["ls", "--json"]).await;
+    let host = &lines(&listed)[0]["holders"][0]["process"]["host"];
+    host.as_str().unwrap().to_owned()
 }
 
 /// So many locks that a list of them does not fit into a pipe.

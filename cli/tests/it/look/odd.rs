@@ -148,7 +148,7 @@ async fn a_queue_is_shown_in_its_order_with_the_dead() {
         part("mode"),
         ["exclusive", "exclusive", "shared", "exclusive"]
     );
-    assert_eq!(queue[2]["holds"].as_array().unwrap().len(), 2);
+    assert_eq!(queue[2]["hold_ids"].as_array().unwrap().len(), 2);
     assert_eq!(
         queue[54]["id"],
         inbox(55).strip_prefix("reentry:inbox:").unwrap()

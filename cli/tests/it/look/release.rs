@@ -10,7 +10,7 @@ use crate::support::wait::{DEADLINE, eventually};
 
 /// The program at a terminal, up to its prompt.
 fn asked(server: &RedisServer) -> PtySession {
-    let command = reentry_at(server, &["release", "order:42", "--force"]);
+    let command = reentry_at(server, &["release", "order:42"]);
     let patience = u64::try_from(DEADLINE.as_millis()).unwrap();
     let mut terminal = spawn_command(command, Some(patience)).unwrap();
     terminal.exp_string("[y/N] ").unwrap();
@@ -40,7 +40,7 @@ async fn a_person_is_asked_and_told_what_was_ended() {
             "{answer}"
         );
     }
-    let command = reentry_at(&server, &["release", "order:42", "--force"]);
+    let command = reentry_at(&server, &["release", "order:42"]);
     let mut terminal = spawn_command(command, Some(60_000)).unwrap();
     // The holds are named before the prompt.
     terminal.exp_string(&id).unwrap();
@@ -97,38 +97,42 @@ async fn what_is_no_lock_is_deleted_with_del_as_it_says() {
     server.ask("HSET app:user:1001 name Ann").await;
     server.ask("SET app:text a").await;
     server.ask("RPUSH app:list a").await;
-    for key in ["user:1001", "text", "list"] {
-        let words = ["--prefix", "app:", "release", key, "--force", "--yes"];
+    for (key, holds) in [
+        ("user:1001", "a hash that is no lock"),
+        ("text", "a string, not a lock"),
+        ("list", "a list, not a lock"),
+    ] {
+        let words = ["--prefix", "app:", "release", key, "--yes"];
         let refused = run(&server.url(), &words).await;
         let expected =
-            format!("`app:{key}` is not a lock, so it was not changed: to delete it, use DEL");
+            format!("`app:{key}` holds {holds}, so it was not changed: to delete it, use DEL");
         assert!(refused.err.contains(&expected), "{refused:?}");
         assert_eq!(refused.out, "");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_terminal_it_has_to_be_said_twice() {
+async fn without_a_terminal_an_option_says_yes() {
     let server = RedisServer::start().await;
     let locks = process(&server).await;
     let guard = hold(&locks, "order:42").await;
     let url = server.url();
-    let unforced = run(&url, &["release", "order:42"]).await;
-    assert_eq!(unforced.code, Some(125));
-    assert!(unforced.err.contains("--force"), "{unforced:?}");
-    let unasked = run(&url, &["release", "order:42", "--force"]).await;
-    assert_eq!(unasked.code, Some(125));
-    assert!(unasked.err.contains("--yes"), "{unasked:?}");
+    // The answer is the same for a lock that is free.
+    for key in ["order:42", "order:43"] {
+        let unasked = run(&url, &["release", key]).await;
+        assert_eq!(unasked.code, Some(125));
+        assert!(unasked.err.contains("use `--yes`"), "{unasked:?}");
+    }
     assert!(locks.admin().inspect("order:42").await.unwrap().is_some());
 
-    let ended = run(&url, &["release", "order:42", "--force", "--yes", "--json"]).await;
+    let ended = run(&url, &["release", "order:42", "--yes", "--json"]).await;
     assert_eq!(ended.code, Some(0));
     let said = &lines(&ended)[0];
     assert_eq!(
         (&said["released"], &said["key"]),
         (&true.into(), &"order:42".into())
     );
-    assert_eq!(said["holders"][0], guard.held().hold_id().to_string());
-    let free = run(&url, &["release", "order:42", "--force", "--yes"]).await;
+    assert_eq!(said["hold_ids"][0], guard.held().hold_id().to_string());
+    let free = run(&url, &["release", "order:42", "--yes"]).await;
     assert_eq!((free.code, &*free.out), (Some(1), "order:42 is free\n"));
 }

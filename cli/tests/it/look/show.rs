@@ -12,10 +12,9 @@ async fn a_free_lock_is_an_answer_of_its_own() {
     let shown = run(&server.url(), &["show", "order:42"]).await;
     assert_eq!((shown.code, &*shown.out), (Some(1), "order:42 is free\n"));
     let shown = run(&server.url(), &["show", "order:42", "--json"]).await;
-    assert_eq!(
-        (shown.code, lines(&shown)[0]["lock"].is_null()),
-        (Some(1), true)
-    );
+    let free = &lines(&shown)[0];
+    assert_eq!((shown.code, &free["mode"]), (Some(1), &"free".into()));
+    assert_eq!(free["key"], "order:42");
 }
 
 /// The name of the process of a holder or a waiter.
@@ -36,7 +35,7 @@ async fn a_lock_is_shown_with_its_holder_and_its_queue() {
     assert_eq!(json.code, Some(0));
     let json = &lines(&json)[0];
     assert_eq!(
-        json["lock"]["holders"][0]["hold_id"],
+        json["holders"][0]["hold_id"],
         guard.held().hold_id().to_string()
     );
     assert_eq!(
@@ -52,20 +51,74 @@ async fn a_lock_is_shown_with_its_holder_and_its_queue() {
         "order:42 is held, exclusive".to_owned(),
         format!(
             "holder   {}, pid {}",
-            name(&json["lock"]["holders"][0]),
+            name(&json["holders"][0]),
             std::process::id()
         ),
         format!("hold     {}, depth 1", guard.held().hold_id()),
         format!("token    {}", guard.held().fencing_token()),
         "3 processes wait".to_owned(),
         format!("{}:{}@", name(&json["queue"][0]), std::process::id()),
-        json["queue"][1]["holds"][0].as_str().unwrap().to_owned(),
+        json["queue"][1]["hold_ids"][0].as_str().unwrap().to_owned(),
         "and 1 more".to_owned(),
     ] {
         assert!(text.contains(&part), "{part} in {text}");
     }
-    let last = json["queue"][2]["holds"][0].as_str().unwrap();
+    let last = json["queue"][2]["hold_ids"][0].as_str().unwrap();
     assert!(!text.contains(last), "{text}");
+}
+
+/// What a list shows of a lock, and no more than that and its queue.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_has_the_shape_that_a_list_gives_it() {
+    let server = RedisServer::start().await;
+    let _guard = hold(&process(&server).await, "order:42").await;
+    let parts = |json: &Value| -> Vec<_> { json.as_object().unwrap().keys().cloned().collect() };
+    let listed = lines(&run(&server.url(), &["ls", "--json"]).await).remove(0);
+    for key in ["order:42", "order:43"] {
+        let shown = run(&server.url(), &["show", key, "--json"]).await;
+        let mut shown = parts(&lines(&shown)[0]);
+        shown.retain(|part| !["queue", "places"].contains(&&**part));
+        assert_eq!(shown, parts(&listed), "{key}");
+    }
+    let queue = run(&server.url(), &["show", "order:42", "--json"]).await;
+    assert!(lines(&queue)[0]["queue"].is_array());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_of_another_kind_is_named_as_its_reader_sees_it() {
+    let server = RedisServer::start().await;
+    for (made, holds) in [
+        (
+            "SET order 1",
+            "a string, not a lock: does another program lock it with SET NX?",
+        ),
+        (
+            "RPUSH order 1",
+            "a list, not a lock: does another program use this key?",
+        ),
+    ] {
+        server.ask("DEL order").await;
+        server.ask(made).await;
+        for words in [
+            &["show", "order"][..],
+            &["run", "order", "true"],
+            &["run", "--nonblock", "order", "true"],
+            &["run", "--permits", "2", "order", "true"],
+            &["hold", "order"],
+        ] {
+            let refused = run(&server.url(), words).await;
+            assert_eq!((refused.code, &*refused.out), (Some(125), ""), "{words:?}");
+            assert_eq!(refused.err, format!("error: `order` holds {holds}\n"));
+        }
+    }
+    // The user may not ask for the type.
+    let rights = super::doctor::rights();
+    server.ask(&format!("ACL SETUSER locker {rights}")).await;
+    server.ask("SET app:order 1").await;
+    let url = format!("redis://locker:password@{}", server.address());
+    let refused = run(&url, &["show", "app:order"]).await;
+    let holds = "`app:order` holds something other than a lock: does another program use this key?";
+    assert_eq!(refused.err, format!("error: {holds}\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -63,6 +63,22 @@ async fn the_table_changes_with_the_locks_and_obeys_keys() {
         })
         .await;
 
+    // The lock with its queue, and the way back.
+    screen.press("\r");
+    screen
+        .until("one lock", |text| {
+            text.contains("order:2 is held, exclusive") && text.contains("no process waits")
+        })
+        .await;
+    screen.press("\u{1b}");
+    screen
+        .until("the table", |text| text.contains("*order*"))
+        .await;
+    screen.press("\u{1b}");
+    screen
+        .until("no filter", |text| row(text, "stock:7").is_some())
+        .await;
+
     screen.resize(10, 60);
     screen
         .until("a smaller one", |text| {

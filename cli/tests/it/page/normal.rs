@@ -20,16 +20,20 @@ pub(super) fn form(text: &str) -> String {
     let text = each(&text, r"127\.0\.0\.1:[0-9]{5}\b", |_| {
         "127.0.0.1:6379".to_owned()
     });
-    let text = each(&text, r"pid [0-9]+ on \S+", |_| {
+    let text = each(&text, r"pid [0-9]+ on [^\s,]+", |_| {
         "pid 4711 on worker-3".to_owned()
     });
-    // The column with the process, and the spaces after it.
-    let text = each(&text, r"reentry run sh:[0-9]+@\S* +", |_| {
-        format!("{:30}", "reentry run sh:4711@work")
+    // The column with the process, and the spaces up to the next word.
+    let text = each(&text, r"\bHOLDER +", |_| format!("{:18}", "HOLDER"));
+    let text = each(&text, r"\bsh:[0-9]+@\S* +", |_| {
+        format!("{:22}", "sh:4711@worker-3")
+    });
+    let text = each(&text, r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]+Z", |_| {
+        "2026-11-29T21:05:55Z".to_owned()
     });
     let text = each(&text, r"\b[0-9a-f]{8} ", |at| format!("6b1f{at:04} "));
-    let spans = Regex::new(r"held for [0-9.]+m?s\b").expect("a pattern");
-    let text = spans.replace_all(&text, "held for 0.2s");
+    let spans = Regex::new(r"\bfor [0-9.]+m?s\b").expect("a pattern");
+    let text = spans.replace_all(&text, "for 0.2s");
     let leases = Regex::new(r"lease    [0-9.]+m?s\b").expect("a pattern");
     let text = right(&leases.replace_all(&text, format!("lease    {LEASE}")));
     let clock = r"[0-9.]+[mu]?s (ahead of|behind) the local clock, give or take [0-9.]+[mu]?s";

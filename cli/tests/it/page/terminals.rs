@@ -6,8 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use regex::Regex;
-
 use super::{ALONE, alone, check, is_written, normal, run, shell};
 use crate::look::screen::Screen;
 use crate::program::Running;
@@ -87,18 +85,15 @@ impl Terminals {
 
     /// The command, and its screen when it is complete. If the page is compared, it is the expected screen.
     async fn screen(&self, typed: &str, block: &str) -> String {
-        let screen = Screen::start(shell(&self.server, &format!("exec {typed}")), 5, 80);
+        let screen = Screen::start(shell(&self.server, &format!("exec {typed}")), 5, 120);
         let shown = |text: &str| {
             let lines = text.lines().map(|line| format!("{}\n", line.trim_end()));
-            // The column of the holders has 20 cells, so it may cut off digits of the process ID.
-            let holder = Regex::new("reentry run sh:.{5}").expect("a pattern");
-            let text = format!("$ {typed}\n{}", lines.collect::<String>());
-            normal::form(&holder.replace_all(&text, "reentry run sh:4711 "))
+            normal::form(&format!("$ {typed}\n{}", lines.collect::<String>()))
         };
         let is_complete = |text: &str| {
             let row = text.lines().find(|line| line.starts_with("order:42"));
             let is_waited_for = row.is_some_and(|it| it.trim_end().ends_with(" 1"));
-            is_waited_for && text.contains("1 locks, sweep 100 %")
+            is_waited_for && text.contains("1 lock, sweep 100 %")
         };
         let is_there = |text: &str| is_complete(text) && (is_written() || shown(text) == block);
         let what = format!("REENTRY_DOCS=write would write another screen than {block}");

@@ -126,10 +126,30 @@ async fn a_lock_is_kept_for_its_least_time() {
         ended_of(&mut script_at(&server, &options, "true")).code,
         Some(0)
     );
-    assert_eq!(
-        ended_of(&mut script_at(&server, &options, "true")).code,
-        Some(124)
-    );
+    let refused = ended_of(&mut script_at(&server, &options, "true"));
+    assert_eq!(refused.code, Some(124));
+    // Until when, why, and by whom.
+    let said = refused.err;
+    assert!(said.starts_with("error: `job` is kept until 2"), "{said}");
+    assert!(said.contains("Z by `--min-hold 1h`: sh, pid "), "{said}");
+    let shown = ended_of(&mut reentry_at(&server, &["show", "job"])).out;
+    assert!(shown.starts_with("job is kept until 2"), "{shown}");
+    let words = "Z by `--min-hold 1h`: its command has ended\n";
+    assert!(shown.contains(words), "{shown}");
+    let listed = ended_of(&mut reentry_at(&server, &["ls"])).out;
+    assert!(listed.contains("job  kept "), "{listed}");
+}
+
+#[tokio::test]
+async fn a_lock_that_is_still_used_is_not_shown_as_kept() {
+    let server = RedisServer::start().await;
+    let options = ["-k", "job", "--min-hold", "1h"];
+    let mut run = Running::start(&mut script_at(&server, &options, STAY));
+    run.says("inside").await;
+    let shown = ended_of(&mut reentry_at(&server, &["show", "job"])).out;
+    assert!(shown.starts_with("job is held, exclusive\n"), "{shown}");
+    leave(&mut run);
+    assert_eq!(run.code().await, Some(1));
 }
 
 /// The command may exist on another machine.

@@ -1,6 +1,6 @@
 //! `--permits`: a limited number of runs at the same time.
 
-use crate::program::{Running, ended, ended_of, locks_at, script_at};
+use crate::program::{Running, ended, ended_of, locks_at, reentry_at, script_at};
 use crate::support::server::RedisServer;
 use crate::support::wait::{DEADLINE, eventually};
 
@@ -39,6 +39,45 @@ async fn so_many_enter_and_the_next_one_follows_a_dead_one() {
         assert_eq!(run.code().await, Some(1));
     }
     assert_eq!(server.leftovers().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn the_number_of_permits_is_shown_and_another_number_is_noted() {
+    let server = RedisServer::start().await;
+    let options = ["--permits", "2", "-k", "a"];
+    let mut run = Running::start(&mut script_at(&server, &options, STAY));
+    run.says("inside").await;
+    let shown = ended_of(&mut reentry_at(&server, &["show", "a"])).out;
+    assert!(shown.starts_with("a is held, 1 of 2 permits\n"), "{shown}");
+    let listed = ended_of(&mut reentry_at(&server, &["ls"])).out;
+    assert!(listed.contains(" 1/2 "), "{listed}");
+    let note = "reentry: `a` has `--permits 2` for sh, pid ";
+    for (options, is_noted) in [
+        (&["--permits", "3"][..], true),
+        (&["--permits", "3", "-q"], false),
+        (&["--permits", "2"], false),
+    ] {
+        let options = [options, &["-k", "a"]].concat();
+        let other = ended_of(&mut script_at(&server, &options, "true"));
+        assert_eq!(other.code, Some(0), "{}", other.err);
+        assert_eq!(other.err.starts_with(note), is_noted, "{}", other.err);
+    }
+}
+
+/// Those who wait have named the number in the store, so that of the crate is known, too.
+#[tokio::test]
+async fn a_queue_says_how_many_permits_there_are() {
+    let server = RedisServer::start().await;
+    let locks = locks_at(&server).await;
+    let permit = async || locks.semaphore("a", 2).await.unwrap();
+    let _inside = (permit().await, permit().await);
+    let options = ["--permits", "2", "-k", "a"];
+    let _waits = Running::start(&mut script_at(&server, &options, STAY));
+    let is_shown = async || {
+        let shown = ended_of(&mut reentry_at(&server, &["show", "a"])).out;
+        shown.starts_with("a is held, 2 of 2 permits\n") && shown.contains(" 1 of 2 ")
+    };
+    eventually(DEADLINE, "the queue is shown", is_shown).await;
 }
 
 #[tokio::test]

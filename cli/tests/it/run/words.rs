@@ -42,6 +42,22 @@ async fn with_an_option_the_first_word_is_the_command() {
 #[tokio::test]
 async fn the_words_of_a_command_are_its_own() {
     let server = RedisServer::start().await;
+    // Those before `--` are of `reentry`, as are those before the key; those behind it are not, whatever they are.
+    let words = [
+        "-v", "--json", "-k", "a", "--", "echo", "--json", "-v", "--url", "x", "--help",
+    ];
+    let ended = run(&server, &words);
+    assert_eq!(
+        (ended.code, &*ended.out),
+        (Some(0), "--json -v --url x --help\n")
+    );
+    assert!(ended.err.contains("acquired `a`"), "{}", ended.err);
+    let refused = run(&server, &["-k", "a", "--", "/nowhere", "--json"]);
+    assert!(
+        refused.err.starts_with("error: cannot run"),
+        "{}",
+        refused.err
+    );
     let ended = run(&server, &["a", "echo", "-q", "--key", "--", "-c"]);
     assert_eq!((ended.code, &*ended.out), (Some(0), "-q --key -- -c\n"));
     let ended = run(&server, &["a", "--", "--", "x"]);
