@@ -59,8 +59,12 @@ impl Writes {
         self.polls.fetch_add(1, SeqCst);
     }
 
-    fn end_poll(&self, task: &Waker) {
+    fn end_poll(&self, task: &Waker, has_ended: bool) {
         let polls = self.polls.fetch_add(1, SeqCst) + 1;
+        if has_ended {
+            // It has found the end of the connection, maybe before it has written anything.
+            return;
+        }
         if !has_budget_remaining() {
             // The poll may have ended before it looked for requests.
             task.wake_by_ref();
@@ -81,7 +85,7 @@ pub(super) async fn drive(driver: impl Future, writes: Arc<Writes>) {
     poll_fn(|cx| {
         writes.begin_poll(cx.waker());
         let polled = driver.as_mut().poll(cx);
-        writes.end_poll(cx.waker());
+        writes.end_poll(cx.waker(), polled.is_ready());
         polled.map(drop)
     })
     .await;
@@ -137,6 +141,8 @@ impl<S: AsyncWrite> AsyncWrite for WatchedSocket<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+
     use futures_util::FutureExt;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::spawn;
@@ -186,5 +192,18 @@ mod tests {
         yield_now().await;
         assert!(writes.polls() > before);
         writes.until_written(before).await;
+    }
+
+    /// The driver of redis-rs reads before it writes, and ends there if the server has closed the connection.
+    #[tokio::test]
+    async fn a_driver_that_has_ended_has_written_nothing() {
+        let writes = Arc::<Writes>::default();
+        let before = writes.polls();
+        spawn(drive(ready(()), Arc::clone(&writes)));
+        let mut written = pin!(writes.until_written(before));
+        for _ in 0..10 {
+            assert!(written.as_mut().now_or_never().is_none());
+            yield_now().await;
+        }
     }
 }
