@@ -13,13 +13,15 @@ mod workload;
 
 use std::future::pending;
 use std::panic;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use reentry::Locks;
 use support::rig::{EVALSHA, KEY};
 use support::sweep::poll_times;
-use support::{DEADLINE, Direction, RedisServer, Rig, patient, within};
+use support::{DEADLINE, Direction, RedisServer, Rig, eventually, patient, within};
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
 
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
@@ -113,5 +115,66 @@ fn a_section_goes_on_in_another_runtime_at_every_step() {
         holder.release().await.unwrap();
         let entered = within(DEADLINE, "its turn", moved).await;
         assert!(entered.unwrap().unwrap().is_none());
+    });
+}
+
+/// The section began on a runtime that lives and is not driven any more. What is left of its release belongs to the runtime
+/// of its exit.
+#[test]
+fn a_release_is_finished_where_the_exit_was_polled() {
+    let (idle, next) = (short_lived(), Runtime::new().unwrap());
+    let rig = next.block_on(Rig::start());
+    next.block_on(async {
+        // An exit waits for its answer while the server may not know the script.
+        rig.locks.with_lock("first", async {}).await.unwrap();
+    });
+    let (end, ended) = oneshot::channel::<()>();
+    let has_entered = AtomicBool::new(false);
+    let mut section = Box::pin(rig.locks.with_lock(KEY, async {
+        has_entered.store(true, Ordering::Relaxed);
+        drop(ended.await);
+    }));
+    idle.block_on(async {
+        let is_inside = async || {
+            assert!(poll_times(1, &mut section).await.is_none());
+            has_entered.load(Ordering::Relaxed)
+        };
+        eventually(DEADLINE, "it enters", is_inside).await;
+    });
+    next.block_on(async {
+        rig.proxy.hold(Direction::ToClient);
+        drop(end.send(()));
+        within(DEADLINE, "the exit", section).await.unwrap();
+        rig.proxy.release(Direction::ToClient);
+        let next = rig.locks.lock(KEY).no_wait().run(async {});
+        within(DEADLINE, "the next attempt", next).await.unwrap();
+    });
+    drop(idle);
+}
+
+/// The runtime that continues with the request of another one's attempt ends, and the request arrives later.
+#[test]
+fn an_attempt_is_undone_although_the_runtime_of_its_driver_has_ended() {
+    let (first, next) = (short_lived(), Runtime::new().unwrap());
+    let rig = next.block_on(Rig::start());
+    next.block_on(async { rig.locks.with_lock("first", async {}).await.unwrap() });
+    let before = next.block_on(rig.executed());
+    rig.proxy.hold(Direction::ToServer);
+    let mut attempt = Box::pin(rig.locks.lock(KEY).no_wait().acquire());
+    assert!(next.block_on(poll_times(1, &mut attempt)).is_none());
+    // The driver of another caller takes over the request that is in flight.
+    first.block_on(async {
+        let mut other = Box::pin(rig.locks.with_lock(KEY, async {}));
+        assert!(poll_times(1, &mut other).await.is_none());
+        drop(other);
+        yield_now().await;
+    });
+    drop(first);
+    next.block_on(async {
+        let attempted = within(DEADLINE, "the attempt ends", attempt).await;
+        assert!(attempted.is_err_and(|error| error.is_unavailable()));
+        rig.proxy.release(Direction::ToServer);
+        rig.until_executed(before, 1).await;
+        rig.until_free().await;
     });
 }

@@ -70,6 +70,13 @@ impl<T: Send + 'static> FinishInBackground<T> {
         let _ = Pin::new(&mut unconstrained(self)).poll(&mut cx);
     }
 
+    /// Continues the work on the current runtime, if there is one, because that one is polled: the other one may live and
+    /// not be driven any more.
+    pub(crate) fn prefer_current_runtime(&mut self) {
+        let present = Handle::try_current().ok();
+        self.runtime = present.or(self.runtime.take());
+    }
+
     /// Takes the work from its waiter.
     pub(crate) fn take(&mut self) -> Self {
         Self {

@@ -20,6 +20,8 @@ pub(crate) struct WriteSignal(Arc<SharedSignal>);
 #[derive(Default)]
 struct SharedSignal {
     is_set: AtomicBool,
+    /// Whether the request has to wait for a connection before it is written.
+    is_late: AtomicBool,
     waker: AtomicWaker,
     rest: Mutex<AfterWrite>,
 }
@@ -47,6 +49,12 @@ impl WriteSignal {
         self.0.is_set.load(Acquire)
     }
 
+    /// Whether the request has to wait before it is written. This is checked after the signal was polled: from then on,
+    /// the task is woken when it becomes true.
+    pub(crate) fn is_late(&self) -> bool {
+        self.0.is_late.load(Acquire)
+    }
+
     /// Ready if the signal is set. Otherwise the task is woken when it is.
     pub(crate) fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         if !self.is_set() {
@@ -59,10 +67,11 @@ impl WriteSignal {
         Poll::Ready(())
     }
 
-    /// Leaves the work, which was polled, to its deliverer or to a task.
+    /// Leaves the work, which was polled, to its deliverer or to a task of the current runtime.
     pub(crate) fn leave(&self, mut work: Work) {
         // From here on, the answer does not wake the caller.
         work.poll_once();
+        work.prefer_current_runtime();
         if let AfterWrite::ByDeliverer(left @ None) = &mut *self.0.rest.lock() {
             *left = Some(work);
         }
@@ -82,6 +91,12 @@ pub(crate) struct Deliverer(WriteSignal);
 impl Deliverer {
     pub(crate) fn new(written: &WriteSignal) -> Self {
         Self(written.clone())
+    }
+
+    /// Wakes the task that waits for the signal, because the request has to wait for a connection.
+    pub(crate) fn set_late(&self) {
+        self.0.0.is_late.store(true, Release);
+        self.0.0.waker.wake();
     }
 
     /// Sets the signal, and wakes the task that waits for it.

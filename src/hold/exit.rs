@@ -178,13 +178,16 @@ impl Future for Exit {
             let is_first = this.limit.is_none();
             let until = || sleep_until(this.until.unwrap_or_else(Instant::now));
             let limit = this.limit.get_or_insert_with(until);
-            if is_first && !this.may_be_late {
+            let is_late =
+                |ended: &EndedHold| ended.written.as_ref().is_some_and(WriteSignal::is_late);
+            if is_first && !this.may_be_late && !this.ended.iter().any(is_late) {
                 return Poll::Pending;
             }
             // The limit applies even if the releases have used up the budget of the task.
             ready!(Pin::new(&mut unconstrained(limit)).poll(cx));
-            for EndedHold { hold, .. } in this.ended.drain(..) {
-                events::release_backgrounded(hold.key(), hold.id());
+            for mut ended in this.ended.drain(..) {
+                events::release_backgrounded(ended.hold.key(), ended.hold.id());
+                ended.release.prefer_current_runtime();
             }
         }
         Poll::Ready(this.failure.take().map_or(Ok(()), |failure| Err(*failure)))

@@ -87,6 +87,12 @@ impl Callers {
         wakers.into_iter().map(|(_, waker)| waker).collect()
     }
 
+    /// Returns whether one of them was last polled on another runtime than this one.
+    pub(super) fn are_elsewhere(&self, runtime: runtime::Id) -> bool {
+        let mut callers = self.of.values();
+        callers.any(|(_, caller)| caller.runtime != Some(runtime))
+    }
+
     /// Those that have no answer yet.
     pub(super) fn waiting(&self) -> Vec<HoldId> {
         let waiting = self.of.iter();

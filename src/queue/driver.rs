@@ -69,11 +69,13 @@ impl Driver {
                 in_flight,
                 ..
             } = &mut self;
-            if let Some(request) = request {
-                *in_flight = Some(match request {
-                    NextRequest::New(spec, holds) => queues.requests.acquire(key, spec, holds),
-                    NextRequest::Sent(request) => request,
-                });
+            match request {
+                Some(NextRequest::New(spec, holds)) => {
+                    *in_flight = Some(queues.requests.acquire(key, spec, holds));
+                }
+                Some(NextRequest::Sent(request)) => *in_flight = Some(request),
+                Some(NextRequest::GivenUp) => queues.input(key, Input::Reply(queues.no_reply(key))),
+                None => {}
             }
             if needs_lookup {
                 lookup = Some(look_up_holders(queues.store(), key));
@@ -111,6 +113,17 @@ impl Driver {
         });
         turn.flatten()
     }
+
+    /// Leaves the request in flight, which gets no reply, to the driver that a caller on another runtime starts. What
+    /// must be undone then, is undone there: this runtime starts no task any more. Returns false if there is no caller.
+    fn leave_to_next_driver(&self) -> bool {
+        let mut states = self.queues.states.lock();
+        let queue = states.queue(&self.key);
+        let driven = queue.filter(|queue| queue.is_driven_by(&self.signal));
+        let left = driven.filter(|queue| queue.callers.are_elsewhere(self.runtime));
+        left.map(|queue| queue.next_request = Some(NextRequest::GivenUp))
+            .is_some()
+    }
 }
 
 /// Reports that the runtime of the driver has ended, or its work has. If it is the runtime, the request has no answer,
@@ -118,7 +131,7 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         let queues = &self.queues;
-        if self.in_flight.take().is_some() {
+        if self.in_flight.take().is_some() && !self.leave_to_next_driver() {
             let reply = queues.no_reply(&self.key);
             queues.input(&self.key, Input::Reply(reply));
         }

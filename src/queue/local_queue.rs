@@ -36,6 +36,8 @@ pub(super) enum NextRequest {
     New(AcquireSpec, HoldIds),
     /// A lone caller has sent it.
     Sent(PendingRequest),
+    /// It was sent by a driver whose runtime has ended, and gets no reply.
+    GivenUp,
 }
 
 /// What a local queue knows of its driver.

@@ -202,6 +202,12 @@ impl Collector {
         }
     }
 
+    /// Returns whether there is a connection to the server of these requests.
+    fn is_connected(&self, batch: &[Collected]) -> bool {
+        let slot = || batch.first().map_or(0, |it| it.request.key.slot());
+        self.servers.with_connector(slot, |it| it.is_connected()) == Some(true)
+    }
+
     /// Sends one batch, and passes the replies to its callers. Returns their number.
     async fn ask(&self, batch: Vec<Collected>) -> usize {
         let count = batch.len();
@@ -212,8 +218,14 @@ impl Collector {
         let reply = {
             let mut asked = pin!(self.servers.ask(&call));
             let mut unnoted = written.as_ref();
+            let mut may_be_late = unnoted.is_some();
             poll_fn(|cx| {
                 let polled = asked.as_mut().poll(cx);
+                // The connection may have been lost since the requests were collected. Then their exits wait with a limit.
+                if mem::take(&mut may_be_late) && !self.is_connected(&batch) {
+                    let waiting = batch.iter().filter_map(|it| it.deliverer.as_ref());
+                    waiting.for_each(Deliverer::set_late);
+                }
                 if unnoted.take_if(|written| written.is_set()).is_some() {
                     let waiting = batch.iter().filter_map(|it| it.deliverer.as_ref());
                     waiting.for_each(Deliverer::set);
