@@ -40,8 +40,8 @@ impl Script {
 
     /// Begins a call with this number of keys.
     pub(crate) fn call(&'static self, keys: usize) -> Call {
-        // The capacity suffices for the longest calls with keys of usual length.
-        let mut command = Cmd::with_capacity(16, 512);
+        // The capacity suffices for keys of usual length, each with an argument.
+        let mut command = Cmd::with_capacity(10 + 2 * keys, 300 + 100 * keys);
         command.arg("EVALSHA").arg(self.sha()).arg(keys);
         Call {
             script: self,
