@@ -208,7 +208,7 @@ pub(crate) fn release_abandoned(key: &LockKey, hold: HoldId, error: &StoreError)
     warn!(target: TARGET, key = key.as_str(), %hold, error = chain(error), "release_abandoned");
 }
 
-/// Reports that the acquisition was chosen to break a deadlock. The error names the ring.
+/// Reports that the acquisition was chosen to break a deadlock. The error names the cycle.
 pub(crate) fn deadlock(key: &LockKey, hold: HoldId, error: &LockError) {
     warn!(target: TARGET, key = key.as_str(), %hold, %error, "deadlock");
 }

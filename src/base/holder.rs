@@ -92,13 +92,13 @@ impl fmt::Display for Holder {
 /// use reentry::{Blocked, LockError};
 ///
 /// /// Returns the keys of a deadlock, for a log.
-/// fn ring(error: &LockError) -> Vec<&str> {
+/// fn cycle(error: &LockError) -> Vec<&str> {
 ///     match error {
 ///         LockError::Deadlock { cycle, .. } => cycle.iter().map(|it: &Blocked| &*it.holds).collect(),
 ///         _ => Vec::new(),
 ///     }
 /// }
-/// # assert!(ring(&LockError::Closed).is_empty());
+/// # assert!(cycle(&LockError::Closed).is_empty());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -2,7 +2,7 @@
 //!
 //! Every caller acquires its locks in the same order: by slot, and then by the bytes of the key. It waits for a lock
 //! only while it has all locks before it in that order. So a caller that waits for the last of its locks waits for a
-//! caller that waits for nothing. No callers wait for each other in a ring, as long as none of them is inside another
+//! caller that waits for nothing. No callers wait for each other, as long as none of them is inside another
 //! lock.
 
 use std::future::poll_fn;
@@ -239,7 +239,7 @@ impl Acquisition<'_> {
 
     /// Returns whether a wait may be part of a deadlock: the caller is inside a lock, and waits.
     ///
-    /// A permit becomes free as soon as any of its holders leaves, so a ring through one holder need not be a deadlock.
+    /// A permit becomes free as soon as any of its holders leaves, so a cycle through one holder need not be a deadlock.
     fn searches_for_deadlocks(&self) -> bool {
         let LockOptions { wait, permits, .. } = self.terms;
         // If there is no call graph here, the first hold has taken it.

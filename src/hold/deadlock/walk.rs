@@ -117,7 +117,7 @@ struct Reached {
     life: Duration,
 }
 
-/// A ring of waits that wait for each other, as far as one walk can see.
+/// A cycle of waits that wait for each other, as far as one walk can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
 pub(super) struct Cycle {
@@ -247,7 +247,7 @@ impl Walk {
 }
 
 impl Cycle {
-    /// The hold that the wait at this place of the ring waits for.
+    /// The hold that the wait at this place of the cycle waits for.
     fn next(&self, at: usize) -> HoldId {
         let next = self.links.get(at + 1);
         let reached = next.and_then(|link| link.reached.as_ref());
