@@ -143,7 +143,7 @@ fn a_release_is_finished_where_the_exit_was_polled() {
     });
     next.block_on(async {
         rig.proxy.hold(Direction::ToClient);
-        drop(end.send(()));
+        end.send(()).unwrap();
         within(DEADLINE, "the exit", section).await.unwrap();
         rig.proxy.release(Direction::ToClient);
         let next = rig.locks.lock(KEY).no_wait().run(async {});

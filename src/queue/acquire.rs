@@ -127,7 +127,7 @@ impl LocalQueues {
             inbox: self.requests.inbox(),
             grant: grant.max(min_hold).min(terms.ttl),
             life: 2 * heartbeat,
-            tells: true,
+            hears_contended: true,
         }
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct QueueEntry {
     /// The time for which its place is kept after the last request.
     pub(crate) life: Duration,
     /// Whether the process gets a message, while it holds the lock, when another process begins to wait.
-    pub(crate) tells: bool,
+    pub(crate) hears_contended: bool,
 }
 
 /// The message that a lock has moved to holds that were waiting.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use redis::Value;
 use tokio::time::Instant;
 
-use self::batches::{Batches, Together};
+use self::batches::{BatchOutcome, Batches};
 use self::messages::StoreMessages;
 use self::names::TO_ALL;
 use super::records::{ForcedReleaseListener, Listener};
@@ -120,7 +120,7 @@ impl RedisStore {
         }
         let counted = Batches::count(&self.batches);
         // Each future has its own size: that of a request alone is larger, and that of a cluster the largest.
-        match (self.servers.clone(), self.batches.short(&verb)) {
+        match (self.servers.clone(), self.batches.batch_item(&verb)) {
             (Servers::One(server), None) => Box::pin(async move {
                 let _counted = counted;
                 read(&verb, server.ask(&call(&verb)).await?, || server.endpoint())
@@ -131,13 +131,13 @@ impl RedisStore {
                     cluster.endpoint()
                 })
             }),
-            (servers, Some(short)) => Box::pin(async move {
+            (servers, Some(item)) => Box::pin(async move {
                 let alone = async || Box::pin(servers.ask(&call(&verb))).await;
-                let reply = match counted.ask_together(short).await {
-                    Together::Answered(outcome) => outcome?,
-                    Together::Nothing => alone().await?,
+                let reply = match counted.ask_together(item).await {
+                    BatchOutcome::Answered(outcome) => outcome?,
+                    BatchOutcome::Nothing => alone().await?,
                     // If this fails, the next ones find the free lock at their heartbeat.
-                    Together::Released => {
+                    BatchOutcome::Released => {
                         let _ = alone().await;
                         Value::Int(1)
                     }

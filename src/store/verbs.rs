@@ -10,7 +10,7 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::memory::State;
-use super::redis::batch::Short;
+use super::redis::batch::BatchItem;
 use super::redis::reply::Unexpected;
 use crate::base::write_signal::WriteSignal;
 use crate::redis::{Call, Script};
@@ -62,7 +62,7 @@ pub(crate) trait Verb: Clone + Send + Sync + 'static {
     }
 
     /// The request in its form for a batch, if it may travel with others.
-    fn short(&self) -> Option<Short> {
+    fn batch_item(&self) -> Option<BatchItem> {
         None
     }
 

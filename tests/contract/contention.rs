@@ -21,7 +21,7 @@ const TTL: Duration = MINUTE.saturating_mul(9);
 /// The way in which a process waits that wants to know.
 fn telling(inbox: &Inbox) -> QueueEntry {
     QueueEntry {
-        tells: true,
+        hears_contended: true,
         ..entry_of(inbox.id)
     }
 }

@@ -95,7 +95,7 @@ impl Cast {
             }
             _ => {
                 let tells = QueueEntry {
-                    tells: true,
+                    hears_contended: true,
                     ..cast.late.1
                 };
                 world.queue(cast.holder, TTL, tells).await;
@@ -278,7 +278,7 @@ fn sending<V: Verb>(world: &World, name: &'static str, verb: V) -> Sending {
     Sending {
         name,
         script: V::lua(),
-        is_short: verb.short().is_some(),
+        is_short: verb.batch_item().is_some(),
         answer: Box::pin(world.store.ask(verb).map(|reply| reply.map(drop))),
     }
 }

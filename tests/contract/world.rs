@@ -51,7 +51,7 @@ pub(crate) const fn entry_of(inbox: InboxId) -> QueueEntry {
         inbox,
         grant: GRANT,
         life: PLACE_LIFE,
-        tells: false,
+        hears_contended: false,
     }
 }
 

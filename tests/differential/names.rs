@@ -174,7 +174,7 @@ impl Names {
             inbox: self.inboxes[entry.inbox],
             grant: entry.grant,
             life: entry.life,
-            tells: entry.inbox == 0,
+            hears_contended: entry.inbox == 0,
         }
     }
 

@@ -76,7 +76,7 @@ pub(crate) fn request(hold: Hold) -> AcquireRequest {
             inbox: *INBOX,
             grant: span(ticks::GRANT),
             life: span(ticks::PLACE),
-            tells: false,
+            hears_contended: false,
         }),
         with_others: false,
     }

@@ -182,7 +182,10 @@ impl Waiter {
         via: HandoffPath,
     ) -> Grant {
         // The store sends messages only to holders that have named their inbox.
-        let gets_messages = self.request.entry.is_some_and(|entry| entry.tells);
+        let gets_messages = self
+            .request
+            .entry
+            .is_some_and(|entry| entry.hears_contended);
         Grant {
             hold: self.request.hold,
             mode: self.mode,

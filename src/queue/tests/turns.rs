@@ -23,7 +23,7 @@ async fn once_in_every_heartbeat_a_turn_goes_through_the_store() -> Result<(), L
         inbox: InboxId::new(),
         grant: TTL,
         life: TTL,
-        tells: false,
+        hears_contended: false,
     };
     let request = AcquireRequest {
         hold,

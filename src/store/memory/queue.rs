@@ -49,7 +49,7 @@ pub(crate) struct Process {
 pub(crate) enum WaitMode {
     /// The exclusive lock. The flag says whether the process gets a message when another process begins to wait, after
     /// it has the lock.
-    Alone { tells: bool },
+    Alone { hears_contended: bool },
     /// A share of the lock, with at most this number of holders.
     Shared { limit: Option<u32> },
 }

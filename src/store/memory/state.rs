@@ -43,7 +43,7 @@ pub(crate) struct Lock {
     /// The holds with their depths: one holder, or the readers inside.
     pub(super) fields: Vec<(HoldId, u32)>,
     /// The inbox that gets a message when another process begins to wait.
-    pub(crate) told: Option<InboxId>,
+    pub(crate) contended_inbox: Option<InboxId>,
     pub(crate) token: u64,
     pub(crate) expires: Instant,
 }
@@ -54,7 +54,7 @@ pub(crate) struct NewLock<'a> {
     pub(crate) holds: &'a [HoldId],
     pub(crate) lease: Duration,
     /// The inbox that gets a message when another process begins to wait.
-    pub(crate) told: Option<InboxId>,
+    pub(crate) contended_inbox: Option<InboxId>,
 }
 
 impl Default for State {
@@ -119,7 +119,7 @@ impl State {
     pub(crate) fn take(&mut self, key: &LockKey, new: NewLock<'_>, token: u64, now: Instant) {
         let lock = Lock {
             fields: new.holds.iter().map(|hold| (*hold, 1)).collect(),
-            told: new.told,
+            contended_inbox: new.contended_inbox,
             token,
             expires: now + new.lease,
         };

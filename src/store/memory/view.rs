@@ -174,8 +174,15 @@ impl LockView<'_> {
             holds.iter().for_each(|hold| lock.put(*hold));
             lock.token
         } else {
-            let told = None;
-            self.open(NewLock { holds, lease, told }, before)
+            let contended_inbox = None;
+            self.open(
+                NewLock {
+                    holds,
+                    lease,
+                    contended_inbox,
+                },
+                before,
+            )
         };
         self.keep(holds, lease);
         token
@@ -248,9 +255,16 @@ impl LockView<'_> {
         let own = asking.filter(|own| own.inbox == inbox);
         let lease = own.map_or(process.grant, |own| own.ttl);
         let token = match process.mode {
-            WaitMode::Alone { tells } => {
-                let (holds, told) = (&holds[..], tells.then_some(inbox));
-                self.open(NewLock { holds, lease, told }, before)
+            WaitMode::Alone { hears_contended } => {
+                let (holds, contended_inbox) = (&holds[..], hears_contended.then_some(inbox));
+                self.open(
+                    NewLock {
+                        holds,
+                        lease,
+                        contended_inbox,
+                    },
+                    before,
+                )
             }
             WaitMode::Shared { .. } => self.enter(&holds, lease, before),
         };

@@ -15,22 +15,22 @@ use crate::redis::{Call, Script};
 /// A request in the form in which it travels with others. It is an acquire of a lock that is free, or a release of a
 /// lock that no process waits for.
 #[derive(Clone, Debug)]
-pub(crate) struct Short {
+pub(crate) struct BatchItem {
     pub(crate) key: LockKey,
     pub(crate) hold: HoldId,
-    pub(crate) wish: ShortWish,
+    pub(crate) verb: BatchedVerb,
     /// The signal that it was written, if its caller waits for no more.
     pub(crate) written: Option<WriteSignal>,
 }
 
 /// The purpose of a short request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum ShortWish {
+pub(crate) enum BatchedVerb {
     /// The acquire of a lock that is free and that no process waits for.
     Acquire {
         ttl: Duration,
         /// The inbox that gets a message when another process begins to wait.
-        told: Option<InboxId>,
+        contended_inbox: Option<InboxId>,
     },
     /// The end of a hold, if no process waits for its lock. The hold has left nothing but its field in the store, and
     /// its lease if it is a reader.
@@ -40,75 +40,78 @@ pub(crate) enum ShortWish {
     },
 }
 
-impl Short {
+impl BatchItem {
     /// Returns whether it ends a hold.
     pub(crate) fn is_release(&self) -> bool {
-        matches!(self.wish, ShortWish::Release { .. })
+        matches!(self.verb, BatchedVerb::Release { .. })
     }
 }
 
 /// The maximum that the requests of one call [weigh](weight) together, so that no script keeps the server busy for
 /// long.
-pub(crate) const MOST: usize = 32;
+pub(crate) const MAX_WEIGHT: usize = 32;
 
 /// The weight of a request, which is the time that the server needs for it. The unit is an acquire or a release of an
 /// exclusive hold.
-pub(crate) fn weight(request: &Short) -> usize {
-    match turn(request) {
-        Turn::Release | Turn::Acquire => 1,
-        Turn::Leave => 2,
+pub(crate) fn weight(request: &BatchItem) -> usize {
+    match kind(request) {
+        ItemKind::Release | ItemKind::Acquire => 1,
+        ItemKind::ReaderRelease => 2,
     }
 }
 
 /// The kind of a request. The script executes one kind after the other, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Turn {
+pub(crate) enum ItemKind {
     Release,
-    Leave,
+    ReaderRelease,
     Acquire,
 }
 
-pub(crate) fn turn(request: &Short) -> Turn {
-    match request.wish {
-        ShortWish::Release { mode: Mode::Shared } => Turn::Leave,
-        ShortWish::Release { .. } => Turn::Release,
-        ShortWish::Acquire { .. } => Turn::Acquire,
+pub(crate) fn kind(request: &BatchItem) -> ItemKind {
+    match request.verb {
+        BatchedVerb::Release { mode: Mode::Shared } => ItemKind::ReaderRelease,
+        BatchedVerb::Release { .. } => ItemKind::Release,
+        BatchedVerb::Acquire { .. } => ItemKind::Acquire,
     }
 }
 
 /// The terms that the requests of one call have in common.
-pub(crate) type Terms = (Duration, Option<InboxId>);
+pub(crate) type AcquireTerms = (Duration, Option<InboxId>);
 
 pub(crate) fn lua() -> &'static Script {
     script!("batch")
 }
 
 /// The terms with which a request takes a lock. A release has no terms in common with other requests.
-pub(crate) fn terms(request: &Short) -> Option<Terms> {
-    match request.wish {
-        ShortWish::Acquire { ttl, told } => Some((ttl, told)),
-        ShortWish::Release { .. } => None,
+pub(crate) fn terms(request: &BatchItem) -> Option<AcquireTerms> {
+    match request.verb {
+        BatchedVerb::Acquire {
+            ttl,
+            contended_inbox,
+        } => Some((ttl, contended_inbox)),
+        BatchedVerb::Release { .. } => None,
     }
 }
 
-/// The call that executes these requests. They are in the order of their [turns](Turn), and the acquires have the same
+/// The call that executes these requests. They are in the order of their [kinds](ItemKind), and the acquires have the same
 /// terms.
-pub(crate) fn call<'s>(requests: impl Iterator<Item = &'s Short> + Clone) -> Call {
-    let count = |its| requests.clone().filter(|it| turn(it) == its).count();
-    let (releases, readers) = (count(Turn::Release), count(Turn::Leave));
+pub(crate) fn call<'s>(requests: impl Iterator<Item = &'s BatchItem> + Clone) -> Call {
+    let count = |its| requests.clone().filter(|it| kind(it) == its).count();
+    let (releases, readers) = (count(ItemKind::Release), count(ItemKind::ReaderRelease));
     let call = lua().call(2 * requests.clone().count() + releases + readers);
     let call = requests
         .clone()
-        .fold(call, |call, Short { key, wish, .. }| {
+        .fold(call, |call, BatchItem { key, verb, .. }| {
             let call = call.arg(key.as_str()).arg(key.line());
-            match wish {
-                ShortWish::Release { .. } => call.arg(Entries(key)),
-                ShortWish::Acquire { .. } => call,
+            match verb {
+                BatchedVerb::Release { .. } => call.arg(Entries(key)),
+                BatchedVerb::Acquire { .. } => call,
             }
         });
-    let (ttl, told) = requests.clone().find_map(terms).unwrap_or_default();
+    let (ttl, contended_inbox) = requests.clone().find_map(terms).unwrap_or_default();
     let call = call.arg(releases).arg(readers).millis(ttl);
-    let call = match told {
+    let call = match contended_inbox {
         Some(inbox) => call.arg(inbox.id()),
         None => call.arg(""),
     };

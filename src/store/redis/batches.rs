@@ -20,7 +20,7 @@ use tokio::select;
 use tokio::sync::Notify;
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
-use super::batch::{self, MOST, RELEASED, Short};
+use super::batch::{self, BatchItem, MAX_WEIGHT, RELEASED};
 use crate::base::background::AbortOnDrop;
 use crate::base::error::{Effect, StoreError};
 use crate::base::sync::{Mutex, after_others};
@@ -31,11 +31,11 @@ use crate::store::verbs::Verb;
 
 /// The number of requests in flight from which on no further batch is sent. So the limit of a batch begins when the
 /// server can work on it, however many callers there are.
-const IN_FLIGHT: usize = 32 * MOST;
+const MAX_IN_FLIGHT: usize = 32 * MAX_WEIGHT;
 
 /// A request, and the caller that waits for the reply.
 struct Collected {
-    request: Short,
+    request: BatchItem,
     caller: Sender<Reply>,
     /// For a caller that waits until its request is written. It is dropped after the reply was sent.
     deliverer: Option<Deliverer>,
@@ -61,7 +61,7 @@ struct Collector {
     /// The requests that are about to be sent. `None` after the task that sends them has ended with its runtime.
     open: Mutex<Option<Vec<Collected>>>,
     /// Wakes that task.
-    sooner: Notify,
+    has_requests: Notify,
 }
 
 impl Batches {
@@ -75,20 +75,20 @@ impl Batches {
     }
 
     /// Counts a request while it is in flight.
-    pub(super) fn count(this: &Arc<Self>) -> Counted {
+    pub(super) fn count(this: &Arc<Self>) -> RequestInFlight {
         this.in_flight.fetch_add(1, Relaxed);
-        Counted(Arc::clone(this))
+        RequestInFlight(Arc::clone(this))
     }
 
     /// Returns whether a request that is made now is sent in the same turn.
     pub(super) fn are_sent_at_once(&self) -> bool {
-        self.in_flight.load(Relaxed) < IN_FLIGHT
+        self.in_flight.load(Relaxed) < MAX_IN_FLIGHT
     }
 
     /// The request in its form for a batch, if it travels with others. It was counted.
-    pub(super) fn short(&self, verb: &impl Verb) -> Option<Short> {
+    pub(super) fn batch_item(&self, verb: &impl Verb) -> Option<BatchItem> {
         let travels = verb.goes_with_others() || self.is_busy();
-        travels.then(|| verb.short()).flatten()
+        travels.then(|| verb.batch_item()).flatten()
     }
 
     /// Returns whether other requests are in flight with which one could travel. In a cluster a batch has the keys of
@@ -104,7 +104,7 @@ impl Batches {
     }
 
     /// Collects a request for the next batch. Its caller gets no reply if the runtime ends.
-    fn collect(&self, request: Short) -> Receiver<Reply> {
+    fn collect(&self, request: BatchItem) -> Receiver<Reply> {
         let home = Handle::current().id();
         let (caller, reply) = channel();
         let collected = Collected {
@@ -119,7 +119,7 @@ impl Batches {
         {
             open.push(collected);
             if open.len() == 1 {
-                collector.sooner.notify_one();
+                collector.has_requests.notify_one();
             }
             return reply;
         }
@@ -127,10 +127,10 @@ impl Batches {
             home,
             servers: self.servers.clone(),
             open: Mutex::new(Some(vec![collected])),
-            sooner: Notify::default(),
+            has_requests: Notify::default(),
         });
-        collector.sooner.notify_one();
-        let over = Over(Arc::clone(&collector));
+        collector.has_requests.notify_one();
+        let over = EndsWaits(Arc::clone(&collector));
         let task = AbortOnDrop::spawn(async move { over.0.send().await });
         let ended: Vec<_> = collectors
             .extract_if(.., |(it, _)| it.open.lock().is_none())
@@ -143,10 +143,10 @@ impl Batches {
 }
 
 /// A request in flight.
-pub(super) struct Counted(Arc<Batches>);
+pub(super) struct RequestInFlight(Arc<Batches>);
 
 /// What a batch has done for one of its requests.
-pub(super) enum Together {
+pub(super) enum BatchOutcome {
     Answered(Result<Value, StoreError>),
     /// The hold is released. The request must be sent alone to let the next ones in.
     Released,
@@ -154,22 +154,22 @@ pub(super) enum Together {
     Nothing,
 }
 
-impl Counted {
+impl RequestInFlight {
     /// Sends a request with others.
-    pub(super) async fn ask_together(&self, request: Short) -> Together {
+    pub(super) async fn ask_together(&self, request: BatchItem) -> BatchOutcome {
         let is_release = request.is_release();
         let reply = self.0.collect(request).await;
         match reply.unwrap_or_else(|_ended| Err(self.0.runtime_ended())) {
-            Ok(Value::Int(0)) => Together::Nothing,
-            Ok(Value::Int(RELEASED)) if is_release => Together::Released,
+            Ok(Value::Int(0)) => BatchOutcome::Nothing,
+            Ok(Value::Int(RELEASED)) if is_release => BatchOutcome::Released,
             // The server has rejected all of them, maybe because of one.
-            Err(error) if may_be_about_one_key(&error) => Together::Nothing,
-            outcome => Together::Answered(outcome),
+            Err(error) if may_be_about_one_key(&error) => BatchOutcome::Nothing,
+            outcome => BatchOutcome::Answered(outcome),
         }
     }
 }
 
-impl Drop for Counted {
+impl Drop for RequestInFlight {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Relaxed);
     }
@@ -183,7 +183,7 @@ impl Collector {
         loop {
             select! {
                 biased;
-                () = self.sooner.notified(), if waiting.is_empty() => {
+                () = self.has_requests.notified(), if waiting.is_empty() => {
                     after_others().await;
                     let mut collected = self.open.lock().as_mut().map(mem::take).unwrap_or_default();
                     // A request whose caller has left is not sent.
@@ -193,7 +193,7 @@ impl Collector {
                 }
                 Some(answered) = in_flight.next() => count -= answered,
             }
-            while count < IN_FLIGHT
+            while count < MAX_IN_FLIGHT
                 && let Some(batch) = waiting.pop()
             {
                 count += batch.len();
@@ -256,7 +256,7 @@ impl Collector {
     }
 }
 
-/// Divides requests into batches. In each batch the requests are in the order of their turns, and the acquires have the
+/// Divides requests into batches. In each batch the requests are in the order of their kinds, and the acquires have the
 /// same terms.
 fn split(mut requests: Vec<Collected>, is_by_slot: bool) -> Vec<Vec<Collected>> {
     let slot = |it: &Collected| match is_by_slot {
@@ -271,7 +271,7 @@ fn split(mut requests: Vec<Collected>, is_by_slot: bool) -> Vec<Vec<Collected>> 
         let of_slot = requests.iter().take_while(|it| slot(it) == first);
         let terms = of_slot.clone().find_map(|it| batch::terms(&it.request));
         let mut left = of_slot.count();
-        let mut room = MOST;
+        let mut room = MAX_WEIGHT;
         let goes = |it: &mut Collected| {
             let own = batch::terms(&it.request);
             let rest = room.checked_sub(batch::weight(&it.request));
@@ -281,16 +281,16 @@ fn split(mut requests: Vec<Collected>, is_by_slot: bool) -> Vec<Vec<Collected>> 
             goes
         };
         let mut batch: Vec<_> = requests.extract_if(.., goes).collect();
-        batch.sort_by_key(|it| batch::turn(&it.request));
+        batch.sort_by_key(|it| batch::kind(&it.request));
         batches.push(batch);
     }
     batches
 }
 
 /// Ends the wait of the callers whose requests were not sent when the task ends.
-struct Over(Arc<Collector>);
+struct EndsWaits(Arc<Collector>);
 
-impl Drop for Over {
+impl Drop for EndsWaits {
     fn drop(&mut self) {
         let unsent = self.0.open.lock().take();
         // Their callers are woken after the mutex was released.

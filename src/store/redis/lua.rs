@@ -65,8 +65,8 @@ impl Script {
 
 impl Call {
     /// Appends the id of the inbox, if the inbox gets a message when another process begins to wait.
-    pub(crate) fn told(self, entry: QueueEntry) -> Self {
-        if entry.tells {
+    pub(crate) fn contended_inbox(self, entry: QueueEntry) -> Self {
+        if entry.hears_contended {
             self.arg(entry.inbox.id())
         } else {
             self

@@ -12,7 +12,7 @@ use crate::base::time::StoreTime;
 use crate::redis::{Call, Script};
 use crate::store::memory::{LockView, NewLock, State, WaitMode};
 use crate::store::records::QueueEntry;
-use crate::store::redis::batch::{Short, ShortWish};
+use crate::store::redis::batch::{BatchItem, BatchedVerb};
 use crate::store::redis::lua::script;
 use crate::store::redis::names::Field;
 use crate::store::redis::reply::Unexpected;
@@ -75,22 +75,25 @@ impl Verb for Acquire {
             return call;
         };
         let call = call.arg(entry.inbox.as_bytes()).millis(entry.grant);
-        call.millis(entry.life).told(entry)
+        call.millis(entry.life).contended_inbox(entry)
     }
 
     fn goes_with_others(&self) -> bool {
         self.request.with_others
     }
 
-    fn short(&self) -> Option<Short> {
+    fn batch_item(&self) -> Option<BatchItem> {
         let AcquireRequest {
             hold, ttl, entry, ..
         } = self.request;
-        let told = entry.and_then(|entry| entry.tells.then_some(entry.inbox));
-        Some(Short {
+        let contended_inbox = entry.and_then(|entry| entry.hears_contended.then_some(entry.inbox));
+        Some(BatchItem {
             key: self.key.clone(),
             hold,
-            wish: ShortWish::Acquire { ttl, told },
+            verb: BatchedVerb::Acquire {
+                ttl,
+                contended_inbox,
+            },
             written: None,
         })
     }
@@ -137,12 +140,15 @@ impl Verb for Acquire {
             if let Some(ahead) = ahead {
                 view.queue(|queue| queue.leave(ahead));
             }
-            let told = entry.and_then(|entry| entry.tells.then_some(entry.inbox));
-            return take(&mut view, hold, ttl, told, None, is_contended);
+            let contended_inbox =
+                entry.and_then(|entry| entry.hears_contended.then_some(entry.inbox));
+            return take(&mut view, hold, ttl, contended_inbox, None, is_contended);
         }
         if let Some(entry) = entry {
-            let mode = WaitMode::Alone { tells: entry.tells };
-            let holder = view.lock().and_then(|lock| lock.told);
+            let mode = WaitMode::Alone {
+                hears_contended: entry.hears_contended,
+            };
+            let holder = view.lock().and_then(|lock| lock.contended_inbox);
             view.enqueue(vec![hold], mode, entry, holder);
         }
         if ahead.is_some() || is_shared {
@@ -157,13 +163,20 @@ pub(super) fn take(
     view: &mut LockView<'_>,
     hold: HoldId,
     lease: Duration,
-    told: Option<InboxId>,
+    contended_inbox: Option<InboxId>,
     before: Option<u64>,
     is_contended: bool,
 ) -> AcquireReply {
     let at = view.time();
     let holds = &[hold];
-    let token = view.open(NewLock { holds, lease, told }, before);
+    let token = view.open(
+        NewLock {
+            holds,
+            lease,
+            contended_inbox,
+        },
+        before,
+    );
     AcquireReply::Held {
         token: FencingToken(token),
         lease,

@@ -10,7 +10,7 @@ use crate::base::options::Mode;
 use crate::base::write_signal::WriteSignal;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
-use crate::store::redis::batch::{Short, ShortWish};
+use crate::store::redis::batch::{BatchItem, BatchedVerb};
 use crate::store::redis::lua::script;
 use crate::store::redis::names::Field;
 use crate::store::redis::reply;
@@ -92,14 +92,14 @@ impl Verb for Release {
         self.request.with_others
     }
 
-    fn short(&self) -> Option<Short> {
+    fn batch_item(&self) -> Option<BatchItem> {
         let ReleaseRequest {
             hold, mode, end, ..
         } = self.request;
-        (end == End::Short).then(|| Short {
+        (end == End::Short).then(|| BatchItem {
             key: self.key.clone(),
             hold,
-            wish: ShortWish::Release { mode },
+            verb: BatchedVerb::Release { mode },
             written: self.written.clone(),
         })
     }

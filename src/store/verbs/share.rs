@@ -130,7 +130,7 @@ impl Share {
             view.enter(&outside, ttl, None);
         } else if let Some(entry) = entry {
             let holder = view.lock().filter(|_| !is_open);
-            let holder = holder.and_then(|lock| lock.told);
+            let holder = holder.and_then(|lock| lock.contended_inbox);
             view.enqueue(outside, WaitMode::Shared { limit }, entry, holder);
         }
         is_open

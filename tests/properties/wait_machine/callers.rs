@@ -102,7 +102,7 @@ impl Shell {
             inbox: self.inbox,
             grant: (2 * heartbeat).min(ttl),
             life: 2 * heartbeat,
-            tells: false,
+            hears_contended: false,
         });
         let request = AcquireRequest {
             hold,
