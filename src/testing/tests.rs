@@ -30,8 +30,9 @@ fn no_request_is_forgotten_while_the_server_stands_still_and_goes_on() {
         connect: DEADLINE,
         response: DEADLINE,
     };
-    let ask = || {
-        let store = server.connect(patient);
+    // Connected before the server stands still for the first time.
+    let stores = [server.connect(patient), server.connect(patient)];
+    let ask = |store: Arc<Store>| {
         let runtime = Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
             for _ in 0..2_000 {
@@ -40,7 +41,7 @@ fn no_request_is_forgotten_while_the_server_stands_still_and_goes_on() {
         });
     };
     thread::scope(|scope| {
-        let asking = [scope.spawn(ask), scope.spawn(ask)];
+        let asking = stores.map(|store| scope.spawn(move || ask(store)));
         scope.spawn(|| {
             while !is_over.load(Relaxed) {
                 server.host.pause();
