@@ -2,48 +2,68 @@
 
 use std::time::Duration;
 
+use backon::{BackoffBuilder, ExponentialBuilder};
+
 /// The first pause of each series, without jitter.
 const SHORTEST: Duration = Duration::from_millis(10);
+
+/// The number of attempts after which every series has reached its longest pause.
+const MOST: usize = 64;
 
 /// A series of pauses from 10 ms to a longest pause. Jitter at most doubles each pause.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(test, derive(PartialEq, Eq, Hash))]
 pub(crate) struct Backoff {
-    /// The next pause, and the longest one, without jitter.
-    next: Duration,
     longest: Duration,
-    /// How much longer each pause is than the one before, in halves of it.
-    growth: u32,
+    growth: Growth,
+    made: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(test, derive(PartialEq, Eq, Hash))]
+enum Growth {
+    Doubling,
+    Slow,
 }
 
 impl Backoff {
     /// Pauses of which each is twice as long as the one before.
     pub(crate) const fn doubling(longest: Duration) -> Self {
-        Self {
-            next: SHORTEST,
-            longest,
-            growth: 2,
-        }
+        Self::growing(longest, Growth::Doubling)
     }
 
     /// Pauses of which each is one and a half times as long as the one before.
     pub(crate) const fn slow(longest: Duration) -> Self {
+        Self::growing(longest, Growth::Slow)
+    }
+
+    const fn growing(longest: Duration, growth: Growth) -> Self {
         Self {
-            next: SHORTEST,
             longest,
-            growth: 1,
+            growth,
+            made: 0,
         }
     }
 
     pub(crate) fn next_pause(&mut self) -> Duration {
-        let pause = self.next.min(self.longest);
-        self.next = (pause + pause * self.growth / 2).min(self.longest);
-        pause + pause.mul_f64(fastrand::f64())
+        let factor = match self.growth {
+            Growth::Doubling => 2.0,
+            Growth::Slow => 1.5,
+        };
+        let series = ExponentialBuilder::new()
+            .with_min_delay(SHORTEST)
+            .with_max_delay(self.longest)
+            .with_factor(factor)
+            .with_jitter()
+            .without_max_times();
+        let pause = series.build().nth(self.made);
+        self.made = (self.made + 1).min(MOST);
+        pause.unwrap_or(self.longest)
     }
 
     /// Restarts the series.
     pub(crate) fn reset(&mut self) {
-        self.next = SHORTEST;
+        self.made = 0;
     }
 }
 
