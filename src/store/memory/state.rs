@@ -57,6 +57,20 @@ pub(crate) struct NewLock<'a> {
     pub(crate) contended_inbox: Option<InboxId>,
 }
 
+impl<'a> NewLock<'a> {
+    pub(crate) fn new(
+        holds: &'a [HoldId],
+        lease: Duration,
+        contended_inbox: Option<InboxId>,
+    ) -> Self {
+        Self {
+            holds,
+            lease,
+            contended_inbox,
+        }
+    }
+}
+
 impl Default for State {
     fn default() -> Self {
         Self {

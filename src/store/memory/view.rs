@@ -1,5 +1,5 @@
 //! The present state of one lock of the in-memory store, with the operations of the scripts: who is inside, who is
-//! first in the queue, and who enters. See `lua/parts/members.lua`.
+//! first in the queue, and who enters. See `lua/parts/readers.lua`.
 
 use std::time::Duration;
 
@@ -174,15 +174,7 @@ impl LockView<'_> {
             holds.iter().for_each(|hold| lock.put(*hold));
             lock.token
         } else {
-            let contended_inbox = None;
-            self.open(
-                NewLock {
-                    holds,
-                    lease,
-                    contended_inbox,
-                },
-                before,
-            )
+            self.open(NewLock::new(holds, lease, None), before)
         };
         self.keep(holds, lease);
         token
@@ -256,15 +248,8 @@ impl LockView<'_> {
         let lease = own.map_or(process.grant, |own| own.ttl);
         let token = match process.mode {
             WaitMode::Alone { hears_contended } => {
-                let (holds, contended_inbox) = (&holds[..], hears_contended.then_some(inbox));
-                self.open(
-                    NewLock {
-                        holds,
-                        lease,
-                        contended_inbox,
-                    },
-                    before,
-                )
+                let contended_inbox = hears_contended.then_some(inbox);
+                self.open(NewLock::new(&holds, lease, contended_inbox), before)
             }
             WaitMode::Shared { .. } => self.enter(&holds, lease, before),
         };

@@ -6,11 +6,11 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::Verb;
-use crate::base::id::{FencingToken, HoldId, InboxId};
+use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
 use crate::base::time::StoreTime;
 use crate::redis::{Call, Script};
-use crate::store::memory::{LockView, NewLock, State, WaitMode};
+use crate::store::memory::{NewLock, State, WaitMode};
 use crate::store::records::QueueEntry;
 use crate::store::redis::batch::{BatchItem, BatchedVerb};
 use crate::store::redis::lua::script;
@@ -142,7 +142,13 @@ impl Verb for Acquire {
             }
             let contended_inbox =
                 entry.and_then(|entry| entry.hears_contended.then_some(entry.inbox));
-            return take(&mut view, hold, ttl, contended_inbox, None, is_contended);
+            let token = view.open(NewLock::new(&[hold], ttl, contended_inbox), None);
+            return AcquireReply::Held {
+                token: FencingToken(token),
+                lease: ttl,
+                at,
+                is_contended,
+            };
         }
         if let Some(entry) = entry {
             let mode = WaitMode::Alone {
@@ -155,33 +161,6 @@ impl Verb for Acquire {
             remaining = remaining.max(view.admit(None, None));
         }
         AcquireReply::Busy { remaining, now: at }
-    }
-}
-
-/// Gives a free lock to a hold.
-pub(super) fn take(
-    view: &mut LockView<'_>,
-    hold: HoldId,
-    lease: Duration,
-    contended_inbox: Option<InboxId>,
-    before: Option<u64>,
-    is_contended: bool,
-) -> AcquireReply {
-    let at = view.time();
-    let holds = &[hold];
-    let token = view.open(
-        NewLock {
-            holds,
-            lease,
-            contended_inbox,
-        },
-        before,
-    );
-    AcquireReply::Held {
-        token: FencingToken(token),
-        lease,
-        at,
-        is_contended,
     }
 }
 
