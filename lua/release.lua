@@ -19,7 +19,7 @@ if ends == 'short' then
   end
 elseif ends == 'reader' then
   -- include reader_exit
-  if reader_exit(1, 2, ARGV[1]) then
+  if reader_exit(1, 2, {ARGV[1]}) then
     return 1
   end
 end

@@ -45,9 +45,14 @@ local function general()
   -- include queue
   -- include readers
 
-  -- The holds of the list without a tombstone. A request that arrives after the end of its hold must not enter.
+  -- The holds of the list without a tombstone. A request that arrives after the end of its hold must not enter. The
+  -- tombstones are at the end of the queue, and mostly there are none.
   local function holds_not_ended()
     local holds, left = split(list), {}
+    local last = redis.call('ZRANGE', KEYS[queue], -1, -1, 'WITHSCORES')[2]
+    if not last or tonumber(last) < TOMBSTONES_FROM then
+      return holds
+    end
     local tombstones = split('x' .. string.gsub(list, ',', ',x'))
     for at, tombstone in ipairs(redis.call('ZMSCORE', KEYS[queue], unpack(tombstones))) do
       if not tombstone then
@@ -73,16 +78,16 @@ local function general()
     end
 
     -- The others enter, or wait.
-    local is_open = is_free or is_shared
+    local is_open, is_queue_empty = is_free or is_shared, false
     if outside[1] then
-      local ahead = is_open and first_in_queue(now)
+      local ahead = is_open and first_in_queue(now, is_shared)
       local is_next = is_open and (not ahead or ahead == inbox)
       if is_next and (is_free or has_room(#outside, limit)) then
         if inbox then
           leave_queue(inbox)
         end
         let_readers_in(outside, ttl, now, is_free and now)
-        is_free, inside, outside = false, holds, {}
+        is_free, inside, outside, is_queue_empty = false, holds, {}, not ahead
       elseif inbox then
         local holder = not is_open and holder_inbox(redis.call('HGET', KEYS[lock], 'mode'))
         local entry = table.concat(outside, ',') .. ' ' .. lease .. ' r' .. limit
@@ -94,7 +99,7 @@ local function general()
     end
 
     -- The queue may begin with readers that enter now, these among them.
-    if is_open then
+    if is_open and not is_queue_empty then
       admit(now, is_free and now, inbox, ttl)
       inside = outside[1] and inside_and_outside(holds) or inside
     end

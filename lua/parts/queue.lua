@@ -21,12 +21,15 @@ local function leave_queue(inbox)
 end
 
 -- Returns the first live process and what it waits for. Removes the dead ones before it, and the readers of a lock that
--- is gone.
-local function first_in_queue(now)
+-- is gone. `is_shared` is true if it is known that there are readers, and that they are in the lock.
+local function first_in_queue(now, is_shared)
   while true do
-    local inbox, order = unpack(redis.call('ZRANGE', KEYS[queue], 0, 0, 'WITHSCORES'))
-    if inbox and tonumber(order) < 0 then
-      if redis.call('EXISTS', KEYS[lock]) == 0 then
+    local inbox, order
+    if not is_shared then
+      inbox, order = unpack(redis.call('ZRANGE', KEYS[queue], 0, 0, 'WITHSCORES'))
+    end
+    if is_shared or inbox and tonumber(order) < 0 then
+      if not is_shared and redis.call('EXISTS', KEYS[lock]) == 0 then
         redis.call('ZREMRANGEBYSCORE', KEYS[queue], '-inf', '(0')
       end
       local first = {'BYSCORE', 'LIMIT', 0, 1, 'WITHSCORES'}

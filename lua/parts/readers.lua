@@ -15,9 +15,11 @@ local function split(list)
 end
 
 -- Returns the reader whose lease ends last, and that end in ms; nothing unless the lock is shared. No clock gives an
--- end of 2^53 or more.
-local function last_reader()
-  local member, score = unpack(redis.call('ZRANGE', KEYS[queue], 0, 0, 'WITHSCORES'))
+-- end of 2^53 or more. The first of the queue is given if it is known.
+local function last_reader(member, score)
+  if not member then
+    member, score = unpack(redis.call('ZRANGE', KEYS[queue], 0, 0, 'WITHSCORES'))
+  end
   if member and tonumber(score) <= -INEXACT_FROM then
     redis.call('ZREMRANGEBYSCORE', KEYS[queue], '-inf', -INEXACT_FROM)
     member, score = unpack(redis.call('ZRANGE', KEYS[queue], 0, 0, 'WITHSCORES'))
@@ -54,7 +56,7 @@ end
 -- Removes the readers whose leases have ended. A later request removes those that are too many for one. Returns whether
 -- the lock is shared.
 local function remove_expired_readers(now)
-  local score = redis.call('ZRANGE', KEYS[queue], 0, 0, 'WITHSCORES')[2]
+  local member, score = unpack(redis.call('ZRANGE', KEYS[queue], 0, 0, 'WITHSCORES'))
   if not score or tonumber(score) >= 0 then
     return false
   end
@@ -68,8 +70,9 @@ local function remove_expired_readers(now)
     remove_holds((inside_and_outside(holds)))
     redis.call('ZREM', KEYS[queue], unpack(expired))
     redis.call('HDEL', KEYS[entries], unpack(holds))
+    member = nil
   end
-  return last_reader() ~= nil
+  return last_reader(member, score) ~= nil
 end
 
 -- Gives each of these readers a lease from now on, which is never shorter than before. The lock lasts as long as the
@@ -145,7 +148,7 @@ end
 local function admit(now, free, own, ttl)
   local longest
   while true do
-    local inbox, waiter = first_in_queue(now)
+    local inbox, waiter = first_in_queue(now, not free)
     local readers = waiter and waiter.limit and split(waiter.holds)
     if not waiter or not free and not (readers and has_room(#readers, waiter.limit)) then
       return longest

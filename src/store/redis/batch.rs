@@ -1,11 +1,12 @@
 //! One call that executes many short requests.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use redis::Value;
 
 use super::lua::script;
-use super::names::{Entries, Field};
+use super::names::{Entries, Field, Fields};
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
@@ -47,18 +48,8 @@ impl BatchItem {
     }
 }
 
-/// The maximum that the requests of one call [weigh](weight) together, so that no script keeps the server busy for
-/// long.
-pub(crate) const MAX_WEIGHT: usize = 32;
-
-/// The weight of a request, which is the time that the server needs for it. The unit is an acquire or a release of an
-/// exclusive hold.
-pub(crate) fn weight(request: &BatchItem) -> usize {
-    match kind(request) {
-        ItemKind::Release | ItemKind::Acquire => 1,
-        ItemKind::ReaderRelease => 2,
-    }
-}
+/// The maximum number of requests of one call, so that no script keeps the server busy for long.
+pub(crate) const MAX_BATCH_ITEMS: usize = 32;
 
 /// The kind of a request. The script executes one kind after the other, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,29 +85,48 @@ pub(crate) fn terms(request: &BatchItem) -> Option<AcquireTerms> {
     }
 }
 
-/// The call that executes these requests. They are in the order of their [kinds](ItemKind), and the acquires have the same
-/// terms.
-pub(crate) fn call<'s>(requests: impl Iterator<Item = &'s BatchItem> + Clone) -> Call {
-    let count = |its| requests.clone().filter(|it| kind(it) == its).count();
-    let (releases, readers) = (count(ItemKind::Release), count(ItemKind::ReaderRelease));
-    let call = lua().call(2 * requests.clone().count() + releases + readers);
-    let call = requests
-        .clone()
-        .fold(call, |call, BatchItem { key, verb, .. }| {
-            let call = call.arg(key.as_str()).arg(key.line());
-            match verb {
-                BatchedVerb::Release { .. } => call.arg(Entries(key)),
-                BatchedVerb::Acquire { .. } => call,
-            }
-        });
-    let (ttl, contended_inbox) = requests.clone().find_map(terms).unwrap_or_default();
-    let call = call.arg(releases).arg(readers).millis(ttl);
+/// Puts requests into the order in which [`call`] needs them: by their [kinds](ItemKind), and the readers of a lock one
+/// after the other, because these leave it together.
+pub(crate) fn order(one: &BatchItem, other: &BatchItem) -> Ordering {
+    let by_kind = kind(one).cmp(&kind(other));
+    by_kind.then_with(|| match kind(one) {
+        ItemKind::ReaderRelease => one.key.as_str().cmp(other.key.as_str()),
+        ItemKind::Release | ItemKind::Acquire => Ordering::Equal,
+    })
+}
+
+/// Returns whether both are readers that leave the same lock.
+fn leave_together(one: &&BatchItem, other: &&BatchItem) -> bool {
+    kind(one) == ItemKind::ReaderRelease && kind(other) == kind(one) && one.key == other.key
+}
+
+/// The call that executes these requests. They are in their [order], and the acquires have the same terms.
+pub(crate) fn call(requests: &[&BatchItem]) -> Call {
+    let steps = || requests.chunk_by(leave_together);
+    let count = |its| steps().filter(|step| kind(step[0]) == its).count();
+    let (releases, shared) = (count(ItemKind::Release), count(ItemKind::ReaderRelease));
+    let call = lua().call(2 * steps().count() + releases + shared);
+    let call = steps().fold(call, |call, step| {
+        let BatchItem { key, verb, .. } = step[0];
+        let call = call.arg(key.as_str()).arg(key.line());
+        match verb {
+            BatchedVerb::Release { .. } => call.arg(Entries(key)),
+            BatchedVerb::Acquire { .. } => call,
+        }
+    });
+    let (ttl, contended_inbox) = requests.iter().find_map(|it| terms(it)).unwrap_or_default();
+    let call = call.arg(releases).arg(shared).millis(ttl);
     let call = match contended_inbox {
         Some(inbox) => call.arg(inbox.id()),
         None => call.arg(""),
     };
-    let holds = requests.map(|request| Field(request.hold));
-    holds.fold(call, Call::arg)
+    steps().fold(call, |call, step| match step {
+        [one] => call.arg(Field(one.hold)),
+        readers => {
+            let holds: Vec<_> = readers.iter().map(|it| it.hold).collect();
+            call.arg(Fields(&holds))
+        }
+    })
 }
 
 /// The reply to a release that is done, but that must be sent alone to let the next ones in.

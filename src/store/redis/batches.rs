@@ -20,7 +20,7 @@ use tokio::select;
 use tokio::sync::Notify;
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
-use super::batch::{self, BatchItem, MAX_WEIGHT, RELEASED};
+use super::batch::{self, BatchItem, MAX_BATCH_ITEMS, RELEASED};
 use crate::base::background::AbortOnDrop;
 use crate::base::error::{Effect, StoreError};
 use crate::base::sync::{Mutex, after_others};
@@ -31,7 +31,7 @@ use crate::store::verbs::Verb;
 
 /// The number of requests in flight from which on no further batch is sent. So the limit of a batch begins when the
 /// server can work on it, however many callers there are.
-const MAX_IN_FLIGHT: usize = 32 * MAX_WEIGHT;
+const MAX_IN_FLIGHT: usize = 32 * MAX_BATCH_ITEMS;
 
 /// A request, and the caller that waits for the reply.
 struct Collected {
@@ -214,7 +214,8 @@ impl Collector {
         let releases = batch.iter().filter(|it| it.request.is_release()).count();
         let waits = |it: &Collected| it.deliverer.is_some();
         let written = batch.iter().any(waits).then(WriteSignal::default);
-        let call = batch::call(batch.iter().map(|it| &it.request)).noting(written.clone());
+        let requests: Vec<_> = batch.iter().map(|it| &it.request).collect();
+        let call = batch::call(&requests).noting(written.clone());
         let reply = {
             let mut asked = pin!(self.servers.ask(&call));
             let mut unnoted = written.as_ref();
@@ -256,8 +257,7 @@ impl Collector {
     }
 }
 
-/// Divides requests into batches. In each batch the requests are in the order of their kinds, and the acquires have the
-/// same terms.
+/// Divides requests into batches. In each batch the requests are in their order, and the acquires have the same terms.
 fn split(mut requests: Vec<Collected>, is_by_slot: bool) -> Vec<Vec<Collected>> {
     let slot = |it: &Collected| match is_by_slot {
         true => it.request.key.slot(),
@@ -271,17 +271,16 @@ fn split(mut requests: Vec<Collected>, is_by_slot: bool) -> Vec<Vec<Collected>> 
         let of_slot = requests.iter().take_while(|it| slot(it) == first);
         let terms = of_slot.clone().find_map(|it| batch::terms(&it.request));
         let mut left = of_slot.count();
-        let mut room = MAX_WEIGHT;
+        let mut room = MAX_BATCH_ITEMS;
         let goes = |it: &mut Collected| {
             let own = batch::terms(&it.request);
-            let rest = room.checked_sub(batch::weight(&it.request));
-            let goes = left > 0 && rest.is_some() && (own.is_none() || own == terms);
+            let goes = left > 0 && room > 0 && (own.is_none() || own == terms);
             left = left.saturating_sub(1);
-            room = rest.filter(|_| goes).unwrap_or(room);
+            room -= usize::from(goes);
             goes
         };
         let mut batch: Vec<_> = requests.extract_if(.., goes).collect();
-        batch.sort_by_key(|it| batch::kind(&it.request));
+        batch.sort_by(|one, other| batch::order(&one.request, &other.request));
         batches.push(batch);
     }
     batches
