@@ -1,6 +1,5 @@
 //! The environment of a measure: a server, the selected contestants, and a place for its numbers.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -14,9 +13,6 @@ use crate::server::Server;
 /// The options that all measures share.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Common {
-    /// Append the numbers to this file, as JSON lines
-    #[arg(long, global = true)]
-    pub(crate) out: Option<PathBuf>,
     /// Only these contestants (the controls always take part)
     #[arg(long, global = true, value_delimiter = ',')]
     pub(crate) only: Vec<Kind>,
@@ -38,7 +34,7 @@ impl Bench {
     }
 
     pub(crate) fn report(&self, measure: &'static str) -> Report {
-        Report::new(measure, self.common.out.clone())
+        Report::new(measure)
     }
 
     /// The contestants that can take part and were selected, and the control.

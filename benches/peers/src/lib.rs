@@ -4,8 +4,6 @@
 //! the main figures of this project in one table. docs/performance.md describes each measure. Every run starts its own
 //! `redis-server`.
 
-use std::path::PathBuf;
-
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
@@ -29,7 +27,6 @@ mod kind;
 mod measures;
 mod monitor;
 mod numbers;
-mod plot;
 mod report;
 mod sections;
 mod server;
@@ -74,15 +71,6 @@ enum Command {
     Subscriptions(subscriptions::Args),
     /// Costs of this project in comparison with the bare classic scripts, in one table
     Figures(figures::Args),
-    /// Draw charts from the files that --out has written
-    Plot {
-        /// Directory with the files (*.jsonl)
-        #[arg(long)]
-        from: PathBuf,
-        /// Directory for the charts
-        #[arg(long, default_value = "docs/plots")]
-        to: PathBuf,
-    },
     /// Run as a worker process of another subcommand
     #[command(hide = true)]
     Worker { order: String },
@@ -116,7 +104,6 @@ pub async fn run(counter: Option<Counter>) -> Result<()> {
         Command::Idle(args) => idle::run(&start().await?, &args).await,
         Command::Subscriptions(args) => subscriptions::run(&start().await?, &args).await,
         Command::Figures(args) => figures::run(&start().await?, &args).await,
-        Command::Plot { from, to } => plot::run(&from, &to),
         Command::Worker { order } => worker::run(&order).await,
         Command::Heap(order) => heap::run(&order, counter).await,
         Command::Spin => spinner::spin().await,

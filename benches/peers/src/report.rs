@@ -1,22 +1,14 @@
-//! The results of a measure: a table for people, and JSON lines for `plot`.
-
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::path::PathBuf;
-
-use anyhow::Result;
-use serde::{Deserialize, Serialize};
+//! The results of a measure, as a table.
 
 /// One number.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Row {
-    pub(crate) measure: String,
+#[derive(Clone, Debug)]
+struct Row {
     /// The setting, for example "32 tasks".
-    pub(crate) setting: String,
-    pub(crate) contestant: String,
-    pub(crate) metric: String,
-    pub(crate) unit: String,
-    pub(crate) value: f64,
+    setting: String,
+    contestant: String,
+    metric: String,
+    unit: String,
+    value: f64,
 }
 
 /// The numbers of one measure.
@@ -24,20 +16,18 @@ pub(crate) struct Row {
 pub(crate) struct Report {
     measure: &'static str,
     rows: Vec<Row>,
-    out: Option<PathBuf>,
 }
 
 impl Report {
-    pub(crate) fn new(measure: &'static str, out: Option<PathBuf>) -> Report {
+    pub(crate) fn new(measure: &'static str) -> Report {
         let rows = Vec::new();
-        Report { measure, rows, out }
+        Report { measure, rows }
     }
 
     /// The numbers of one contestant in one setting: metric, unit, value.
     pub(crate) fn add(&mut self, setting: &str, contestant: &str, values: &[(&str, &str, f64)]) {
         for &(metric, unit, value) in values {
             self.rows.push(Row {
-                measure: self.measure.to_owned(),
                 setting: setting.to_owned(),
                 contestant: contestant.to_owned(),
                 metric: metric.to_owned(),
@@ -47,20 +37,8 @@ impl Report {
         }
     }
 
-    /// Prints the table, and appends the numbers to the file if there is one.
-    pub(crate) fn finish(self) -> Result<()> {
-        self.print();
-        let Some(path) = self.out else {
-            return Ok(());
-        };
-        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-        for row in &self.rows {
-            writeln!(file, "{}", serde_json::to_string(row)?)?;
-        }
-        Ok(())
-    }
-
-    fn print(&self) {
+    /// Prints the table.
+    pub(crate) fn print(&self) {
         let columns = distinct(self.rows.iter().map(heading));
         let lines = distinct(self.rows.iter().map(|row| (&row.setting, &row.contestant)));
         let settings = self.rows.iter().map(|row| row.setting.chars().count());
@@ -107,7 +85,7 @@ fn number(value: f64) -> String {
 }
 
 /// The values in the order of their first appearance.
-pub(crate) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for value in values {
         if !found.contains(&value) {

@@ -35,7 +35,8 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
     for &tasks in &args.tasks {
         one_size(bench, &mut report, tasks, args.rounds).await?;
     }
-    report.finish()
+    report.print();
+    Ok(())
 }
 
 /// One contestant and its results so far.

@@ -30,7 +30,8 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
     one_shape(bench, &mut report, args, (1, 32), &kinds).await?;
     let kinds = bench.choose(Kind::waits_for_others, Kind::Blpop);
     one_shape(bench, &mut report, args, (4, 8), &kinds).await?;
-    report.finish()
+    report.print();
+    Ok(())
 }
 
 /// A number of processes, and the number of tasks in each.

@@ -58,5 +58,6 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
     crowd::drain(bench, &mut table, times(30)).await?;
     crowd::hand_off(bench, &mut table, times(200)).await?;
     crowd::keys_left(bench, &mut table).await?;
-    table.finish()
+    table.print();
+    Ok(())
 }

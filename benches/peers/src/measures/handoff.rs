@@ -48,7 +48,8 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
         ];
         report.add("two processes", &kind.name(), &values);
     }
-    report.finish()
+    report.print();
+    Ok(())
 }
 
 /// The time from the release to the entry, in µs. Afterwards the lock is free, and the two processes have changed

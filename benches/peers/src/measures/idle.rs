@@ -43,5 +43,6 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
         report.add("one hold", &kind.name(), &values);
         held.release().await?;
     }
-    report.finish()
+    report.print();
+    Ok(())
 }

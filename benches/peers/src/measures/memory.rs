@@ -38,5 +38,6 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
         let values = [("memory", "bytes/lock", median(sizes))];
         report.add(&setting, &kind.name(), &values);
     }
-    report.finish()
+    report.print();
+    Ok(())
 }

@@ -58,5 +58,6 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
         let title = format!("one task, {} µs away", args.delay);
         report.add(&title, &kind.name(), &values);
     }
-    report.finish()
+    report.print();
+    Ok(())
 }

@@ -57,7 +57,8 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
             );
         }
     }
-    report.finish()
+    report.print();
+    Ok(())
 }
 
 /// Sections per second, the fewest and the most of a process, and commands and messages per section.

@@ -63,7 +63,8 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
             hold.release().await?;
         }
     }
-    report.finish()
+    report.print();
+    Ok(())
 }
 
 /// The server's information about its clients.

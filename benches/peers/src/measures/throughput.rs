@@ -51,7 +51,8 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
         ];
         report.add(&setting, &kind.name(), &values);
     }
-    report.finish()
+    report.print();
+    Ok(())
 }
 
 /// Pairs per second in one round.

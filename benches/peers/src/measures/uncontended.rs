@@ -75,7 +75,8 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
         ];
         report.add("one task", &entrant.kind.name(), &values);
     }
-    report.finish()
+    report.print();
+    Ok(())
 }
 
 /// One contestant and its results.

@@ -46,5 +46,6 @@ pub(crate) async fn run(bench: &Bench, args: &Args) -> Result<()> {
         let values = [("commands", "per s", commands)];
         report.add(&format!("{} tasks", args.tasks), &kind.name(), &values);
     }
-    report.finish()
+    report.print();
+    Ok(())
 }

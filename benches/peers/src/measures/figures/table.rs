@@ -1,7 +1,5 @@
 //! The table: for each figure its contestants, each with its ratio to the first one, the control.
 
-use anyhow::Result;
-
 use crate::report::Report;
 
 pub(super) struct Table(Report);
@@ -24,7 +22,7 @@ impl Table {
         }
     }
 
-    pub(super) fn finish(self) -> Result<()> {
-        self.0.finish()
+    pub(super) fn print(&self) {
+        self.0.print();
     }
 }
