@@ -33,8 +33,8 @@
 //! # Other documents
 //!
 //! The package contains more documents than [`design`] and [`reliability`], which are not shown here: `docs/cli.md` (the
-//! command line), `docs/wire.md` (keys, scripts and messages, for clients in other languages), `docs/found.md` (what the
-//! tests check and have found), a dashboard and rules for alerts in `docs/observability`, `SECURITY.md` and
+//! command line), `docs/wire.md` (keys, scripts and messages, for clients in other languages), `docs/found.md` (the faults
+//! that tests have found), a dashboard and rules for alerts in `docs/observability`, `SECURITY.md` and
 //! `CHANGELOG.md`.
 //!
 //! Only the repository has `docs/performance.md` (how fast the crate is, and how that was measured), `docs/decisions` (why
