@@ -22,10 +22,6 @@ pub(super) const DESCRIBED_WITHIN: Duration = Duration::from_secs(1);
 
 impl Locks {
     /// Returns the functions for operators.
-    ///
-    /// # Examples
-    ///
-    /// See [`Admin::inspect`].
     #[must_use]
     pub fn admin(&self) -> Admin {
         let locks = self.clone();
@@ -33,22 +29,22 @@ impl Locks {
     }
 }
 
-/// The functions for operators; see [`Locks::admin`](crate::Locks::admin).
+/// The functions for operators, of [`Locks::admin`](crate::Locks::admin).
 #[derive(Clone, Debug)]
 pub struct Admin {
     locks: Locks,
 }
 
 impl Admin {
-    /// Returns the present holder and the waiters of the lock, or `None` if it is free.
+    /// Returns who holds the lock, and how many wait, or `None` if it is free.
     ///
-    /// The server examines the processes that wait. If 1,000 processes wait, this blocks it for 2 ms or more. Of more
-    /// processes, or of a key with more fields, it examines only a part. The commands `reentry ls` and `reentry show`
-    /// list the locks of a server and the processes that wait for one.
+    /// It is for people and tests, not for deciding: the lock may be free when this returns. The server counts the
+    /// processes that wait, which takes 2 ms or more of it for 1,000 of them. Of more processes, or of a key with more
+    /// fields, it examines only a part.
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] if the store does not respond. [`LockError::Misuse`] if the key holds something other
+    /// [`LockError::Unavailable`] if Redis does not respond. [`LockError::Misuse`] if the key holds something other
     /// than a lock.
     ///
     /// # Cancel safety
@@ -82,23 +78,20 @@ impl Admin {
         Ok(Some(info))
     }
 
-    /// Takes the lock away from its present holder, or from its readers. If there are more than 1,000 readers, it takes
-    /// the lock away from 1,000 of them. Returns `false` if the lock is free.
+    /// Takes the lock away from those who hold it now, for an operator, or after a holder that is known to be dead.
+    /// Returns `false` if the lock is free.
     ///
-    /// A holder of this `Locks` is informed immediately. A holder elsewhere is informed by a message. The message
-    /// cannot arrive over a pool, and it may be lost. Then the holder learns of the loss at its next renewal, or at its
-    /// deadline, and may continue to work until then. Use this method as an operator, or for a holder that is known to
-    /// be dead. A hold that began after this call examined the lock is not affected.
+    /// A holder of this `Locks` learns of it at once, one elsewhere by a message. If that is lost, or over a pool, it
+    /// learns of it at its next renewal, and may work until then. A hold that began after this call examined the lock
+    /// is not affected. Of more than 1,000 readers, the lock is taken away from 1,000.
     ///
-    /// A key that holds something other than a lock is not changed. A lock is a hash whose fields are all
-    /// `<uuid>:<number>`, as this crate and the classic scripts write them, each with a count of at least 1. The hash
-    /// may also have the field `mode`. A field that did not exist when this call examined the lock is not removed, and
-    /// keeps the lock held.
+    /// Something other than a lock is not changed. A lock is a hash whose fields are all `<uuid>:<number>`, as this
+    /// crate and the classic scripts write them, each with a count of at least 1, and perhaps the field `mode`.
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] if the store does not respond. Then the lock may or may not have been taken away.
-    /// [`LockError::Misuse`] if the key holds something other than a lock, which was not changed.
+    /// [`LockError::Unavailable`] if Redis does not respond. Then the lock may or may not have been taken away.
+    /// [`LockError::Misuse`] if the key holds something other than a lock.
     ///
     /// # Cancel safety
     ///
@@ -197,20 +190,16 @@ pub struct LockInfo {
     /// How long the lease lasts unless it is renewed. For readers, this is the longest of their leases. `None` for a
     /// lock without an expiry, which another program has acquired.
     pub remaining: Option<Duration>,
-    /// The last token that the store gave to the present hold. `None` if another program holds the lock, or if the
-    /// store no longer has the token.
+    /// The token that Redis gave to the hold. `None` if another program holds the lock.
     ///
-    /// It is usually the token of the holder. Call graphs of
-    /// one process may share the hold. Then it is the token of the first of them, and the call graphs that continue the
-    /// hold have greater tokens. So use it to distinguish holds. For a resource, use
-    /// [`Held::fencing_token`](crate::Held::fencing_token).
+    /// It distinguishes holds. For a resource, use [`Held::fencing_token`](crate::Held::fencing_token): callers of one
+    /// process that continue a hold in memory have greater tokens.
     pub token: Option<FencingToken>,
     /// The number of callers in this process that wait for the lock through this [`Locks`](crate::Locks) and its
     /// clones.
     pub waiters: usize,
-    /// The number of processes in the queue of the lock, which may include this process. If the waiters of a process
-    /// wait for a holder of the same process, that process enters the queue within a heartbeat. Of more than 1,024
-    /// processes, only about that many are counted.
+    /// The number of processes in the queue of the lock, this one included. A process whose own holder its waiters wait
+    /// for enters the queue within a heartbeat. Of more than 1,024 processes, about that many are counted.
     pub waiting_processes: u64,
 }
 

@@ -22,7 +22,9 @@ mod pool;
 #[path = "../../tests/properties/durations.rs"]
 mod properties;
 
-/// A builder that configures a [`Locks`](crate::Locks). [`Locks::builder`](crate::Locks::builder) returns one.
+/// The options of a [`Locks`](crate::Locks), and what its requests begin with.
+/// [`Locks::builder`](crate::Locks::builder) makes one. The page [options](crate::guide::options) has all of them, with
+/// typical values.
 ///
 /// # Examples
 ///
@@ -85,10 +87,11 @@ impl LocksBuilder {
         }
     }
 
-    /// Sets the prefix of every key in the store (default: none). The API shows keys without it.
+    /// Begins every key in Redis with `prefix` (default: none), to keep programs or tenants apart. The API shows keys
+    /// without it.
     ///
-    /// The prefix must not begin with `reentry:`, and its first pair of braces must not be `{}`. Otherwise no key would
-    /// be valid with it, and [`build`](Self::build) returns an error.
+    /// It must not begin with `reentry:`, and its first pair of braces must not be `{}`: no key would be valid with it,
+    /// and [`build`](Self::build) returns an error.
     ///
     /// # Examples
     ///
@@ -106,72 +109,34 @@ impl LocksBuilder {
         self
     }
 
-    /// Sets the default of [`LockRequest::ttl`](crate::LockRequest::ttl) (30 s).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let ttl = Duration::from_secs(5);
-    /// let locks = reentry::Locks::builder("memory:").ttl(ttl).build().await?;
-    /// assert!(locks.lock("order:42").await?.held().remaining() <= ttl);
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets the default of [`LockRequest::ttl`](crate::LockRequest::ttl): how long others wait if this process crashes
+    /// (30 s).
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.terms.ttl = ttl;
         self
     }
 
-    /// Sets the default of [`LockRequest::wait`](crate::LockRequest::wait) (60 s: longer than the TTL, so that waiters
-    /// outlast a dead holder).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::builder("memory:").wait(Duration::from_secs(5)).build().await?;
-    /// let _elsewhere = locks.lock("order:42").await?;
-    /// assert!(locks.lock("order:42").await.unwrap_err().is_busy());
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets the default of [`LockRequest::wait`](crate::LockRequest::wait): how long a caller waits (60 s, longer than
+    /// the TTL, so that waiters outlast a dead holder).
     pub fn wait(mut self, wait: Duration) -> Self {
         self.terms.wait = wait.into();
         self
     }
 
-    /// Sets the default of [`LockRequest::max_hold`](crate::LockRequest::max_hold) (no limit).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::builder("memory:").max_hold(Duration::from_secs(60)).build().await?;
-    /// let body = tokio::time::sleep(Duration::from_secs(3600));
-    /// assert!(locks.with_lock("order:42", body).await.unwrap_err().is_lost());
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets the default of [`LockRequest::max_hold`](crate::LockRequest::max_hold), which ends a body that hangs (no
+    /// limit).
     pub fn max_hold(mut self, max_hold: Duration) -> Self {
         self.terms.max_hold = Some(max_hold);
         self
     }
 
-    /// Sets how long the store keeps a lease after the holder has stopped relying on it. The default is 1 % of the
-    /// lease, and at least 5 ms, which allows for clocks that run at different rates.
+    /// Ends a body that much sooner than Redis gives the lock to the next caller (default: 1 % of the lease, at least 5
+    /// ms, which allows for clocks that run at different rates).
     ///
-    /// A holder that cannot renew its lease ends its body `grace` before the store gives the lock to another caller.
-    /// This leaves time for requests that the body has already sent to a database or service that does not check the
-    /// [fencing token](crate::Held::fencing_token). Consul calls this time `lock-delay`. Choose the longest time that
-    /// such a request may take. A dead holder still blocks others for a TTL. `grace` is at most a third of the TTL and
-    /// of `max_hold`.
+    /// This leaves time for requests that the body has already sent, to a database or a service that does not check the
+    /// [fencing token](crate::Held::fencing_token). Choose the longest time that such a request may take. Consul calls
+    /// it `lock-delay`. It is at most a third of the TTL and of `max_hold`, and does not change for how long a dead
+    /// holder blocks others.
     ///
     /// # Examples
     ///
@@ -191,14 +156,14 @@ impl LocksBuilder {
         self
     }
 
-    /// Sets how long an acquisition waits for a Redis that does not respond (default 5 s). [`Duration::MAX`] is no limit
-    /// but the [`wait`](crate::LockRequest::wait).
+    /// Sets how long an acquisition tries while Redis does not respond (default 5 s). [`Duration::MAX`] leaves that to
+    /// [`wait`](crate::LockRequest::wait).
     ///
-    /// A dead Redis is a 503 after this time, while callers may wait a minute for each other. Make it longer than a
-    /// failover takes, if callers should outlast one. It does not apply to holds, which last as long as their leases.
+    /// So a dead Redis is a 503 after 5 s, while callers may wait a minute for each other. Make it longer than a
+    /// failover, if callers should outlast one. Holds are not affected: they last as long as their leases.
     ///
-    /// The minimum is 2 s, because a waiter may send only one request in a second. It should be longer than that by the
-    /// [`response_timeout`](Self::response_timeout).
+    /// The minimum is 2 s, because a waiter may send only one request in a second; longer by the
+    /// [`response_timeout`](Self::response_timeout) is better.
     ///
     /// # Examples
     ///
@@ -228,32 +193,21 @@ impl LocksBuilder {
         self
     }
 
-    /// Sets how many times in a row a lock passes from caller to caller inside this process while another process waits
-    /// (default 16).
+    /// Sets how many times in a row a lock passes from caller to caller inside this process, without a request, while
+    /// another process waits (default 16).
     ///
-    /// Such a turn takes no request. While no other process waits, there is no limit. With 0, every caller goes through
-    /// the store, and the next one is always that of the process that has waited longest.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::builder("memory:").turns(0).build().await?;
-    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// While no other process waits, there is no limit. With 0, every caller goes through Redis, in strict order across
+    /// processes.
     pub fn turns(mut self, count: u32) -> Self {
         self.queueing.turns = count;
         self
     }
 
-    /// Sets the name of this process, shown to those who inspect its locks (default: the name of the executable file).
+    /// Names this process to waiters, operators and `CLIENT LIST`, beside its process id and host (default: the name of
+    /// the executable file). See [`Process`](crate::admin::Process).
     ///
-    /// Waiters, operators and `CLIENT LIST` see it next to the process id and the host. See
-    /// [`Process`](crate::admin::Process). The name applies to the whole process. If several `Locks` are built with names, the
-    /// last one applies, from the next connection on. At most 100 characters are shown.
+    /// The name is for the whole process: of several `Locks` with names, the last one counts, from the next connection
+    /// on. At most 100 characters are shown.
     ///
     /// # Examples
     ///
@@ -276,11 +230,10 @@ impl LocksBuilder {
         self
     }
 
-    /// Sets the label `class` of a key in the metrics (default: no label).
+    /// Gives the metrics about a lock the label `class`, made from its key without the prefix (default: no label).
     ///
-    /// Do not use the key itself as the label. Each combination of labels is a separate time series, and there may be
-    /// millions of keys. Use few classes, and derive them from the subject of the key, not from a number in it. `class`
-    /// is called for each acquisition, with the key without the prefix.
+    /// Return one of few classes, and never the key itself: each value is a time series of its own. `class` is called
+    /// for each acquisition.
     ///
     /// # Examples
     ///

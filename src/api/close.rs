@@ -19,37 +19,24 @@ const REPORTED_AFTER: Duration = Duration::from_secs(5);
 const GUARD_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Locks {
-    /// Acquires no more locks, and waits until all held locks are released. After `limit`, it drops the bodies that are
-    /// still running, and releases their locks.
+    /// Ends a program in order: no more locks are acquired, bodies finish, and all releases are answered.
     ///
-    /// After this call, acquisitions fail with [`LockError::Closed`](crate::LockError::Closed) in all clones, including
-    /// acquisitions that already wait. Bodies finish. They can re-enter the locks that they hold, but acquire no
-    /// others. [Leaders](crate::LockRequest::lead) end immediately. Background work, for example the release of a
-    /// dropped guard, is awaited. Then the connections are closed.
-    ///
-    /// Without this call, background work ends with the runtime. For example, a lock whose guard is dropped in the last
+    /// From now on, acquisitions of all clones fail with [`LockError::Closed`](crate::LockError::Closed), those that
+    /// wait included. Bodies can re-enter the locks that they hold. [Leaders](crate::LockRequest::lead) end
+    /// immediately. Without this call, background work ends with the runtime: a lock whose guard is dropped in the last
     /// line of `main` is held until its lease expires.
     ///
-    /// A body that is dropped at the limit ends as if its lock were lost, with
-    /// [`LostReason::Closed`](crate::LostReason::Closed). The call returns after at most `limit` plus, for the locks that
-    /// are released then, the response timeout. The report lists what is left. These locks are held until their leases
-    /// expire:
+    /// At `limit`, bodies that still run are dropped as if their locks were lost, with
+    /// [`LostReason::Closed`](crate::LostReason::Closed), and the locks are released. The call takes the response
+    /// timeout longer at most. Then the report lists what stays held until its lease expires: the lock of a guard that
+    /// is kept, or of a body with [`OnLost::KeepRunning`](crate::OnLost::KeepRunning), and one whose release Redis
+    /// rejected or did not answer. A lock that is only held for its [`min_hold`](crate::LockRequest::min_hold) is
+    /// awaited too, left to its lease at the limit, and not in the report.
     ///
-    /// - the lock of a guard that is still kept;
-    /// - the lock of a body with [`OnLost::KeepRunning`](crate::OnLost::KeepRunning);
-    /// - a lock that the store did not release in time, or whose release it rejected.
-    ///
-    /// A lock that is held only for its [`min_hold`](crate::LockRequest::min_hold) is awaited as well. At the limit it is
-    /// left to its lease, and is not in the report.
-    ///
-    /// With [`Duration::MAX`] there is no limit. Then the call never completes if it is called inside a body, or while
-    /// its caller keeps a guard, or a body that it no longer polls. After 5 s the event `closing` lists what the call is
-    /// waiting for. It is repeated each time the call has waited twice as long. The call does not wait for a guard
-    /// whose lock is lost.
-    ///
-    /// A service calls this method as soon as it must shut down, and awaits its requests or jobs after that. So
-    /// requests that wait for a lock do not delay the shutdown. In the repository, `cargo run --example axum_orders`
-    /// shows this for a web service, and `cargo run --example worker` shows it for jobs.
+    /// Call it as soon as a service must shut down, and await requests or jobs after that, so that those that wait for
+    /// a lock do not delay the end: see [services](crate::guide::services#shutting-down). Inside a body it waits for
+    /// itself, until the limit. After 5 s, and then each time it has waited twice as long, the event `closing` names
+    /// what it waits for.
     ///
     /// # Cancel safety
     ///
@@ -164,8 +151,8 @@ impl CloseReport {
         self.in_flight
     }
 
-    /// Returns the keys of the locks whose release failed, sorted, without the prefix. The store rejected the release, or
-    /// did not answer it in time. Each of these locks is held until its lease expires.
+    /// Returns the keys of the locks whose release Redis rejected, or did not answer in time, sorted, without the
+    /// prefix. Each of them is held until its lease expires.
     #[must_use]
     pub fn abandoned(&self) -> &[String] {
         &self.abandoned

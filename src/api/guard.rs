@@ -16,20 +16,19 @@ use crate::hold::held::Held;
 use crate::hold::scope::HeldLocks;
 
 impl LockRequest {
-    /// Acquires the lock, or all the locks, as a guard.
+    /// Acquires the lock, or all the locks, as a guard: for work that is no single body.
     ///
-    /// Inside a body that holds the same key, this is a re-entry. The guard itself provides no scope. Later calls
-    /// re-enter the lock only through [`LockGuard::scope`].
+    /// Inside a body that holds the same key, this is a re-entry. Later calls re-enter the lock only through
+    /// [`LockGuard::scope`].
     ///
     /// # Errors
     ///
-    /// As for [`run`](Self::run). If one of several locks is lost while the caller waits for the others, the error is
-    /// [`LockError::Lost`], regardless of [`on_lost`](Self::on_lost).
+    /// The errors of [`run`](Self::run). If one of several locks is lost while the caller waits for the others, the
+    /// error is [`LockError::Lost`], whatever [`on_lost`](Self::on_lost) says.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future loses the place in the queue. A lock that the store has already granted is released in the
-    /// background.
+    /// Dropping the future loses the place in the queue. A lock that it has already got is released in the background.
     ///
     /// # Examples
     ///
@@ -54,16 +53,15 @@ impl LockRequest {
         }
     }
 
-    /// Acquires the lock only if it is free, regardless of [`wait`](Self::wait). Returns `None` if another call graph
-    /// holds the lock, or one of several locks, or waits for it in this process.
+    /// Acquires the lock only if it is free. Returns `None` if another call graph holds it, or one of several locks, or
+    /// waits for it in this process, whatever [`wait`](Self::wait) says.
     ///
-    /// If this process is releasing the lock, for example after a guard was dropped, the attempt follows when the first
-    /// request of the release is answered.
+    /// An attempt right after a release in this process, for example of a dropped guard, waits for the answer to that
+    /// release.
     ///
     /// # Errors
     ///
-    /// As for [`run`](Self::run), but never [`LockError::Busy`]. If the store fails, or responds after the lease has
-    /// expired, the error is [`LockError::Unavailable`].
+    /// The errors of [`run`](Self::run), but never [`LockError::Busy`].
     ///
     /// # Cancel safety
     ///
@@ -90,11 +88,7 @@ impl LockRequest {
     }
 }
 
-/// Awaiting a request is the same as calling [`acquire`](LockRequest::acquire). The future is boxed.
-///
-/// # Cancel safety
-///
-/// As for [`acquire`](LockRequest::acquire).
+/// Awaiting a request is the same as calling [`acquire`](LockRequest::acquire), in a box.
 impl IntoFuture for LockRequest {
     type Output = Result<LockGuard, LockError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
@@ -106,26 +100,13 @@ impl IntoFuture for LockRequest {
 
 /// A guard that holds a lock, or several locks together, until it is dropped or [released](Self::release).
 ///
-/// A guard alone does not let nested calls re-enter the lock, because nothing ties it to a scope. Run the calls that
-/// should re-enter the lock inside [`scope`](Self::scope). A guard cannot stop the caller when the lock is lost. See
-/// [`Held::lost`].
+/// Prefer a body ([`run`](LockRequest::run)): it ends when the lock is lost, and nested calls re-enter. Beside a guard,
+/// calls re-enter the lock only inside [`scope`](Self::scope), and work goes on after a loss unless it looks at
+/// [`Held::lost`]. If one of several locks is lost, all of them are.
 ///
-/// If one of several locks is lost, all of them count as lost, and none of them is renewed after that.
-///
-/// **Keep the guard in a variable.** `let _ = locks.lock("order:42").await?;` binds no variable. The guard is dropped,
-/// and the lock released, at the end of that statement. Write `let _guard = …` instead. No lint that is enabled by
-/// default finds this mistake. These lints do:
-///
-/// | lint | of | finds |
-/// |---|---|---|
-/// | `let_underscore_drop` | rustc | `let _ =` and `_ =` with a guard, an `Option` or `Result` of one, or a request |
-/// | `clippy::let_underscore_must_use` | Clippy | `let _ =` with a guard, a `Result` of one, or a request; not with an `Option`, and not `_ =` |
-/// | `unused_must_use`, enabled by default | rustc | `locks.lock("order:42").await?;` as a statement |
-/// | `clippy::let_underscore_future`, enabled by default | Clippy | `let _ =` with a future that is not awaited |
-///
-/// Enable one of the first two with `#![warn(let_underscore_drop)]`, or in `[lints.rust]` of `Cargo.toml`. Both also
-/// report other values that you drop in this way on purpose. Write `drop(…)` there. `clippy::let_underscore_lock` does
-/// not recognize this guard.
+/// **Keep the guard in a variable.** `let _ = locks.lock("order:42").await?;` releases the lock at the end of that
+/// statement. Write `let _guard = …`, and enable the lint `let_underscore_drop`, which no default does;
+/// `clippy::let_underscore_lock` does not know this guard.
 ///
 /// ```compile_fail
 /// #![deny(let_underscore_drop)]
@@ -135,18 +116,10 @@ impl IntoFuture for LockRequest {
 /// # }
 /// ```
 ///
-/// ```
-/// #![deny(let_underscore_drop)]
-/// # async fn example(locks: reentry::Locks) -> Result<(), reentry::LockError> {
-/// let _guard = locks.lock("order:42").await?;
-/// # Ok(())
-/// # }
-/// ```
-///
 /// # Cancel safety
 ///
-/// Dropping the guard releases the lock in the background, even outside a runtime. A lock in memory is free at once. If
-/// the runtime shuts down before that, the lock is held until its lease expires. Await [`release`](Self::release) before
+/// Dropping the guard releases the lock in the background, even outside a runtime; in memory it is free at once. If the
+/// runtime shuts down before that, the lock is held until its lease expires, so await [`release`](Self::release) before
 /// leaving `main`.
 ///
 /// # Examples
@@ -171,7 +144,7 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    /// Returns the lock, as code inside it sees it: of several locks, the first of [`all`](Self::all).
+    /// Returns the lock, as code inside it sees it. Of several locks, it is the first of [`all`](Self::all).
     ///
     /// # Examples
     ///
@@ -217,7 +190,7 @@ impl LockGuard {
         self.entry.holds().iter().any(|hold| hold.aborts_on_loss())
     }
 
-    /// Runs `body` under the lock, or under all the locks. Nested calls re-enter them. A loss ends the body, as in
+    /// Runs `body` inside the lock, or all the locks: nested calls re-enter them, and a loss ends the body, as in
     /// [`Locks::with_lock`](crate::Locks::with_lock). The guard still holds the locks afterwards.
     ///
     /// # Errors
@@ -257,14 +230,14 @@ impl LockGuard {
         }
     }
 
-    /// Releases the lock, or all the locks, and waits for the store to confirm it, but no longer than the response
-    /// timeout. After that, the release continues in the background.
+    /// Releases the lock, or all the locks, and waits for the answer of Redis, for at most the response timeout. After
+    /// that, the release continues in the background.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if a lock was lost earlier, unless its [`OnLost`](crate::OnLost) is `KeepRunning`.
-    /// [`LockError::Misuse`] or [`LockError::Unavailable`] if the store rejects the release. Then the lock is held until
-    /// its lease expires.
+    /// - [`LockError::Lost`] if a lock was lost earlier, unless its [`OnLost`](crate::OnLost) is `KeepRunning`.
+    /// - [`LockError::Misuse`] or [`LockError::Unavailable`] if Redis rejects the release. Then the lock is held until
+    ///   its lease expires.
     ///
     /// # Cancel safety
     ///

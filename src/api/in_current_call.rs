@@ -15,7 +15,7 @@ use crate::hold::body::{EnteredBody, capture_current_call};
 use crate::hold::entry::Entries;
 use crate::hold::scope::Frame;
 
-/// An extension trait that this crate adds to every [`Future`].
+/// Adds [`in_current_call`](Self::in_current_call) to every [`Future`].
 ///
 /// # Examples
 ///
@@ -33,24 +33,17 @@ use crate::hold::scope::Frame;
 pub trait FutureExt: Future + Sized {
     /// Makes the future a part of the call graph in which this method is called, wherever the future is polled.
     ///
-    /// Each lock that the calling code runs under is held from this call until the future has ended or was dropped.
-    /// This applies even while the future is not polled, and even if the call that acquired the lock has ended by then.
-    /// Inside the future, nested calls re-enter these locks, and [`held`](crate::held()) and
-    /// [`current`](crate::current()) return them. Locks that enclose the future where it is polled come after them.
+    /// Inside it, nested calls re-enter the locks of the calling code. Each of these locks is held from this call until
+    /// the future has ended or was dropped, even if the call that acquired it has returned, and even while the future
+    /// is not polled. The last one to end releases the lock. No request is sent for that.
     ///
-    /// Keeping a lock costs no request. The store keeps the depth that results from the entries of the lock, but at
-    /// least 1. The last entry or future of this kind that ends releases the lock.
-    ///
-    /// A call that has acquired a lock does not wait for the future. The call returns its output, and the lock is still
-    /// held.
-    ///
-    /// If the calling code runs under no lock, the method has no effect: the output is the output of the future.
+    /// Under no lock, the method has no effect.
     ///
     /// # Errors
     ///
     /// The output is [`LockError::Lost`] if one of the locks is lost before the future has ended. Then the future is
     /// dropped, unless the lock was requested with [`OnLost::KeepRunning`](crate::OnLost). If several locks are lost,
-    /// the error names the outermost lock.
+    /// the error names the outermost one.
     ///
     /// # Panics
     ///
@@ -59,9 +52,8 @@ pub trait FutureExt: Future + Sized {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the returned future, polled or not, drops the inner future. If it was the last user of a lock, that
-    /// lock is released in the background. If the runtime shuts down before that, the lock is held until its lease
-    /// expires.
+    /// Dropping the returned future, polled or not, drops the inner one. If it was the last user of a lock, that lock
+    /// is released in the background. If the runtime shuts down before that, the lock is held until its lease expires.
     ///
     /// # Examples
     ///
@@ -151,20 +143,17 @@ impl<F: Future> fmt::Debug for InCurrentCall<F> {
     }
 }
 
-/// Spawns a task that belongs to the call graph of the caller. It is `tokio::spawn` of
-/// [`in_current_call`](FutureExt::in_current_call).
+/// Spawns a task that re-enters the locks of its caller, and keeps them until it ends.
 ///
-/// The task keeps each lock that the caller runs under, and can re-enter it. If the caller runs under no lock, the task
-/// is like any other task, and its output is `Ok`.
+/// It is `tokio::spawn` of [`in_current_call`](FutureExt::in_current_call). A task of plain `tokio::spawn` is another
+/// caller: if it wants a lock of the code that awaits it, both wait until its `wait` is over.
 ///
-/// A task of `tokio::spawn` inherits nothing. It is another caller, and waits for the locks of the code that spawned
-/// it. If that code awaits the task, both wait until the `wait` of the task's request is over, which may never happen.
-/// Use this function for tasks that are awaited, or that finish the work of their caller.
+/// Under no lock, the task is like any other, and its output is `Ok`.
 ///
 /// # Errors
 ///
-/// The output of the task is [`LockError::Lost`] if one of the locks is lost before the task has ended. Then the future
-/// of the task is dropped, unless the lock was requested with [`OnLost::KeepRunning`](crate::OnLost).
+/// The output of the task is [`LockError::Lost`] if one of the locks is lost before the task has ended. Then its future
+/// is dropped, unless the lock was requested with [`OnLost::KeepRunning`](crate::OnLost).
 ///
 /// # Panics
 ///
@@ -200,21 +189,18 @@ where
     task::spawn(future.in_current_call())
 }
 
-/// Runs blocking work that belongs to the call graph of the caller. It is `tokio::task::spawn_blocking`, with the same
-/// locks as for [`spawn`].
+/// Runs blocking work on another thread, inside the locks of its caller, and keeps them until it ends.
 ///
-/// Inside the work, [`held`](crate::held()) and [`current`](crate::current()) return the locks that the caller
-/// runs under. `Handle::current().block_on(locks.with_lock(…))` re-enters the locks.
+/// It is `tokio::task::spawn_blocking` with the locks of [`spawn`]. In the work, [`held`](crate::held()) and
+/// [`current`](crate::current()) return them, and `Handle::current().block_on(locks.with_lock(…))` re-enters them.
 ///
-/// Blocking work cannot be dropped. Once it has begun, it runs to its end, whatever happens to the lock. Check
-/// [`Held::is_lost`](crate::Held::is_lost) between its steps. If the work was the last user of a lock, the lock is
-/// released in the background, and may still be held when the output is ready.
+/// Nothing can stop such work once it has begun: check [`Held::is_lost`](crate::Held::is_lost) between its steps. If it
+/// was the last user of a lock, the lock is released in the background, and may still be held when the output is ready.
 ///
 /// # Errors
 ///
-/// The output is [`LockError::Lost`] if one of the locks was lost before the end of the work. If the lock was lost
-/// before the work began, the work is not run. Locks that were requested with [`OnLost::KeepRunning`](crate::OnLost) do
-/// not count.
+/// The output is [`LockError::Lost`] if one of the locks was lost before the end of the work. If that was before it
+/// began, the work is not run. Locks that were requested with [`OnLost::KeepRunning`](crate::OnLost) do not count.
 ///
 /// # Panics
 ///

@@ -11,28 +11,26 @@ use crate::base::error::{LockError, LostReason};
 use crate::hold::held::Held;
 
 impl LockRequest {
-    /// Waits for the lock without a limit, and does `work` under it. If the lock is lost meanwhile, it waits for the
-    /// lock again, and begins the work anew. When the work returns, the lock is released, and the output of the work is
-    /// returned. Work that should continue for ever must not return.
+    /// Does `work` in one process at a time: the leader. The others stand by.
     ///
-    /// Use it for a job that one process at a time does: the leader. If the leader dies, another one leads within the
-    /// [`ttl`](Self::ttl). If it returns or is closed, another one leads immediately.
+    /// The call waits for the lock without a limit, and runs the work under it, with the lock as a [`Held`]. If the
+    /// lock is lost, the work is dropped, and the call waits for the lock again. When the work returns, its output is
+    /// returned, so work that should go on for ever must not return.
     ///
-    /// While the store is unavailable, the caller continues to wait. [`Locks::close`](crate::Locks::close) ends the
-    /// work at its next `.await`. It is not awaited as other bodies are, because it may have no end.
+    /// If a leader dies, another one leads within the [`ttl`](Self::ttl); if it returns or is closed, at once. Each
+    /// time the work begins, the [token](Held::fencing_token) is greater. [`Locks::close`](crate::Locks::close) drops
+    /// the work without waiting for it.
     ///
-    /// The work gets the lock as a [`Held`], runs under it, and may re-enter it. Each time it begins, the
-    /// [token](Held::fencing_token) is greater. With [`OnLost::KeepRunning`](crate::OnLost::KeepRunning), the work is
-    /// not dropped when the lock is lost. It must detect that itself, with [`Held::lost`], and return: another leader
-    /// may already be working.
-    ///
-    /// [`wait`](Self::wait), [`no_wait`](Self::no_wait) and [`retry`](Self::retry) have no effect.
+    /// With [`OnLost::KeepRunning`](crate::OnLost::KeepRunning), the work is not dropped at a loss. It must notice that
+    /// itself, with [`Held::lost`], and return: another leader may already be working. [`wait`](Self::wait),
+    /// [`no_wait`](Self::no_wait) and [`retry`](Self::retry) have no effect.
     ///
     /// # Errors
     ///
     /// - [`Closed`](LockError::Closed), and [`Lost`](LockError::Lost) with the reason [`Closed`](LostReason::Closed).
     /// - [`Misuse`](LockError::Misuse), also if an enclosing call holds the lock.
-    /// - [`Unavailable`](LockError::Unavailable) if the store, or a proxy in front of it, rejects this process.
+    /// - [`Unavailable`](LockError::Unavailable) if Redis, or a proxy in front of it, rejects this process. While Redis
+    ///   is only away, the call waits.
     /// - [`Deadlock`](LockError::Deadlock) inside a call that holds other locks.
     ///
     /// # Cancel safety

@@ -19,14 +19,13 @@ use crate::base::error::LockError;
 use crate::base::options::Mode;
 use crate::store::Inspect;
 
-/// A handle to the locks of one Redis deployment.
+/// A handle to the locks of one Redis deployment. Build one for the program, and clone it.
 ///
-/// Build it once and clone it. Clones are cheap, and are the same `Locks`. Two `Locks` that were built separately do
-/// not know each other's call graphs, even on the same server. A nested call through one of them does not re-enter a
-/// lock that was acquired through the other. It waits for that lock instead.
+/// Clones are cheap, and are the same `Locks`. Two that were built separately do not re-enter each other, even on the
+/// same server: a nested call through the other one waits.
 ///
-/// A `Locks` belongs to the process that first uses it. To use one `Locks` in several forked processes, fork before
-/// that, and after [`build_lazy`](crate::LocksBuilder::build_lazy). A fork after the first use gets
+/// A `Locks` belongs to the process that first uses it. For several forked processes, fork after
+/// [`build_lazy`](crate::LocksBuilder::build_lazy), and before the first use. A fork after that gets
 /// [`LockError::Misuse`].
 ///
 /// # Examples
@@ -51,32 +50,30 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Runs `body` while holding the lock `key`, and then releases the lock.
+    /// Runs `body` under the lock `key`, and then releases the lock.
     ///
-    /// If an enclosing call holds the key through this `Locks`, the lock is re-entered without waiting. Otherwise the
-    /// call waits for its turn, for 60 s by default. While the body runs, the lease is renewed. If the lock is lost
-    /// nevertheless, the body is dropped, and the call fails with [`LockError::Lost`].
+    /// A nested call, on the same `Locks` and with the same key, re-enters the lock at once. Any other caller waits for
+    /// its turn, for 60 s by default. The lease is renewed while the body runs. If the lock is lost nevertheless, the
+    /// body is dropped, and the error is [`LockError::Lost`].
     ///
-    /// The body's output is returned when the release was written to the server's socket, without waiting for the
-    /// answer: a lock costs its caller one round trip. The program may end right after it. If the socket takes nothing,
-    /// the output is returned after the response timeout at the latest (1 s by default), and the release continues in
-    /// the background. A loss that only the release finds is an event. [`LockGuard::release`](crate::LockGuard::release)
-    /// waits for the answer, and reports it.
+    /// The call returns when its release is written to the server's socket. So a lock costs one round trip, and the
+    /// program may end right after it. A loss that only the release finds is an event, and no error;
+    /// [`LockGuard::release`](crate::LockGuard::release) waits for the answer, and reports it. If the socket takes
+    /// nothing for the response timeout (1 s by default), the release continues in the background.
     ///
-    /// A task that the body spawns with `tokio::spawn` is another caller. A task of [`spawn`](crate::spawn) belongs to
-    /// the call graph. If such a task is still running at the end of the body, the output is returned immediately, and
-    /// the task releases the lock.
+    /// A task that the body spawns with `tokio::spawn` is another caller. A task of [`spawn`](crate::spawn) re-enters
+    /// the lock, and keeps it until it ends, while this call returns.
     ///
     /// # Errors
     ///
     /// - [`Busy`](LockError::Busy) if another caller held the lock until the `wait` was over.
     /// - [`Unavailable`](LockError::Unavailable) if Redis did not respond for an
     ///   [`outage`](crate::LocksBuilder::outage), 5 s by default.
-    /// - [`Deadlock`](LockError::Deadlock) if this call is inside a body that holds another lock, and was chosen to
-    ///   give way in a deadlock.
-    /// - [`Lost`](LockError::Lost) if the lock was lost, as described above.
+    /// - [`Deadlock`](LockError::Deadlock) if this call is inside another lock, and was chosen to give way in a
+    ///   deadlock.
+    /// - [`Lost`](LockError::Lost) if the lock was lost while the body ran.
     /// - [`Closed`](LockError::Closed) if this `Locks` was closed.
-    /// - [`Misuse`](LockError::Misuse) for a bug or a wrong setting, for example if the key is not valid, or holds
+    /// - [`Misuse`](LockError::Misuse) for a bug or a wrong setting, for example an invalid key, or one that holds
     ///   something other than a lock.
     ///
     /// # Panics
@@ -86,10 +83,9 @@ impl Locks {
     ///
     /// # Cancel safety
     ///
-    /// Nothing happens before the future is polled. Dropping it at any moment ends everything that it has begun. If it
-    /// is waiting, it loses its place in the queue. If the body is running, the body is dropped first, and then the lock
-    /// is released in the background. If the runtime shuts down before that, the lock is held until its lease expires.
-    /// Await the end of the body before leaving `main`.
+    /// Nothing happens before the first poll. Dropping the future while it waits loses the place in the queue. Dropping
+    /// it while the body runs drops the body, and then releases the lock in the background. If the runtime shuts down
+    /// before that, the lock is held until its lease expires, so await the body before leaving `main`.
     ///
     /// # Examples
     ///
@@ -110,11 +106,10 @@ impl Locks {
         self.lock(key).run(body)
     }
 
-    /// Runs `body`, which returns a `Result`, as [`with_lock`](Self::with_lock) does. The caller needs one `?` instead
-    /// of two.
+    /// Runs `body`, which returns a `Result`, as [`with_lock`](Self::with_lock) does, with one `?` instead of two.
     ///
-    /// The error type must be known. An `async` block that ends in a bare `Ok(…)` does not determine it (error E0283).
-    /// Write `Ok::<_, MyError>(…)` there.
+    /// The error type must be known: write `Ok::<_, MyError>(…)` at the end of an `async` block, where a bare `Ok(…)`
+    /// is error E0283.
     ///
     /// # Errors
     ///
@@ -122,7 +117,7 @@ impl Locks {
     ///
     /// # Cancel safety
     ///
-    /// As for `with_lock`.
+    /// As for [`with_lock`](Self::with_lock).
     ///
     /// # Examples
     ///
@@ -148,8 +143,8 @@ impl Locks {
         self.lock(key).try_run(body)
     }
 
-    /// Returns a request for a lock, with its own options. Nothing is sent, and the key is not checked, before the
-    /// request is run or awaited.
+    /// Begins a request for the lock `key`, with options of its own. Nothing is sent, and the key is not checked,
+    /// before it is run or awaited.
     ///
     /// # Examples
     ///
@@ -168,16 +163,14 @@ impl Locks {
         LockRequest::new(Arc::clone(&self.engine), keys)
     }
 
-    /// Returns a request for one of `permits` permits. At most that many callers hold a permit at one time, in all
-    /// processes.
+    /// Begins a request for one of `permits` permits: at most that many callers are inside at a time, in all processes.
     ///
-    /// Each permit has its own lease, as a reader's lock has. Waiters are served in the order of their arrival. A
-    /// permit is acquired, held, lost and released like a lock, with the same options: `run`, `acquire`, `try_acquire`,
-    /// `no_wait`. A request never shares the permit of an enclosing call: each request acquires one more. So a caller
-    /// that needs both of the last two permits may wait for itself.
+    /// A permit is waited for, renewed, lost and released like a lock, with the same options. All callers should name
+    /// one number, because each counts those inside against its own. The key is that of a lock: while a permit is held,
+    /// no writer holds it.
     ///
-    /// If programs specify different numbers for one key, each request uses its own number. The key is the key of a
-    /// lock: while a permit is held, no writer holds that lock.
+    /// Each request takes one more permit, also inside another one. So a caller that needs both of the last two permits
+    /// may wait for itself.
     ///
     /// # Errors
     ///
@@ -207,21 +200,17 @@ impl Locks {
         request
     }
 
-    /// Returns a request for several locks that are acquired together: all of them, or none. Nothing is sent, and no
-    /// key is checked, before the request is run or awaited.
+    /// Begins a request for several locks together: all of them, or none. Callers that take all their locks in this way
+    /// never deadlock, whatever the order of `keys`.
     ///
-    /// A key that is named twice counts once. A lock that an enclosing call holds is re-entered. The others are
-    /// acquired in an order that is the same in every process, regardless of the order of `keys`. So callers that
-    /// acquire all their locks in this way never deadlock. Inside another lock they may. Then one of them gets
-    /// [`Deadlock`](LockError::Deadlock), and the locks that it has acquired are released.
+    /// A key that is named twice counts once, and a lock that an enclosing call holds is re-entered. If all locks are
+    /// free, one request takes them, and one releases them. Otherwise the caller takes them one after the other, in an
+    /// order that all processes share, keeps those that it has, and waits no longer than [`wait`](LockRequest::wait)
+    /// for all of them together. Inside another lock, such a caller may deadlock nevertheless; then it gets
+    /// [`Deadlock`](LockError::Deadlock).
     ///
-    /// If all the locks are free, one request acquires them, and one request releases them. Otherwise the caller waits
-    /// for the locks one after the other, in that order, and keeps those that it has acquired. It does not overtake the
-    /// callers that wait for one of the locks. It waits no longer than [`wait`](LockRequest::wait) for all the locks
-    /// together.
-    ///
-    /// If one of the locks is lost, all of them are. [`LockError::Lost`] names the first lock that was lost, and the
-    /// others are released. Each lock has its own [fencing token](crate::Held::fencing_token).
+    /// If one of the locks is lost, all of them are: [`LockError::Lost`] names the first, and the others are released.
+    /// Each lock has its own [fencing token](crate::Held::fencing_token).
     ///
     /// # Examples
     ///
@@ -261,8 +250,8 @@ impl Locks {
             .map_err(|_| LockError::config("a `Locks` is already installed in this process"))
     }
 
-    /// Runs `body`. Inside it, `#[locked]` uses this `Locks`. As with every task-local, a spawned task does not inherit
-    /// it.
+    /// Runs `body` with this as the `Locks` of `#[locked]`. A spawned task does not inherit it, as with every
+    /// task-local.
     ///
     /// # Cancel safety
     ///
@@ -292,15 +281,15 @@ impl Locks {
         LocksScope(SCOPED.scope(self.clone(), body))
     }
 
-    /// Returns how long a request to Redis takes now, for example for the readiness probe of a service.
-    ///
-    /// The request is sent once. In a cluster, it goes to one of the servers.
+    /// Returns how long a request to Redis takes now, for example for the readiness probe of a service. In a cluster,
+    /// it asks one of the servers.
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] if there is no reply within the response timeout, which is 1 s by default.
-    /// [`LockError::Misuse`] if Redis rejects the request, for example because of a wrong password.
-    /// [`LockError::Closed`] after [`close`](Self::close).
+    /// - [`Unavailable`](LockError::Unavailable) if there is no reply within the response timeout, which is 1 s by
+    ///   default.
+    /// - [`Misuse`](LockError::Misuse) if Redis rejects the request, for example because of a wrong password.
+    /// - [`Closed`](LockError::Closed) after [`close`](Self::close).
     ///
     /// # Cancel safety
     ///

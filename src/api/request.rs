@@ -10,13 +10,12 @@ use crate::base::key::Keys;
 use crate::base::options::{LockOptions, Retry, WaitLimit};
 use crate::base::options::{Mode, OnLost};
 
-/// A request for a lock, for a permit, or for several locks together, with its own options.
-/// [`Locks::lock`](crate::Locks::lock), [`semaphore`](crate::Locks::semaphore) and
-/// [`lock_all`](crate::Locks::lock_all) return one. The options apply to all its locks.
+/// A request for a lock, for several locks, or for a permit, with its own options. [`Locks::lock`](crate::Locks::lock),
+/// [`lock_all`](crate::Locks::lock_all) and [`semaphore`](crate::Locks::semaphore) begin one.
 ///
 /// An option that is not set comes from the [`LocksBuilder`](crate::LocksBuilder). A request can be cloned and used
-/// again. Awaiting a request is the same as calling [`acquire`](Self::acquire). Keep the [guard](crate::LockGuard) that
-/// it returns: `let _ = locks.lock(…).await?` releases the lock immediately.
+/// again. Awaiting it is the same as [`acquire`](Self::acquire). Keep the [guard](crate::LockGuard) that this returns:
+/// `let _ = locks.lock(…).await?` releases the lock on the same line.
 ///
 /// # Examples
 ///
@@ -49,14 +48,11 @@ impl LockRequest {
         }
     }
 
-    /// Sets how long others wait if this process crashes (default 30 s, from 20 ms to 100 years). While it is alive, the
-    /// lease is renewed every third of that time, so it is also how long an outage the lock survives: two thirds of it.
+    /// Sets how long others wait if this process crashes (default 30 s, from 20 ms to 100 years). A live holder renews
+    /// every third of that time, so it is also how long an outage the lock survives: two thirds of it.
     ///
-    /// The TTL must be more than twice the response time of the store. A shorter lease expires before its renewal is
-    /// confirmed, and the lock is lost.
-    ///
-    /// On a re-entry, the TTL may lengthen the lease of the hold, but never shortens it. The re-entry does not wait for
-    /// the longer lease.
+    /// It must be more than twice the response time of Redis. On a re-entry, it may lengthen the lease, in the
+    /// background, and never shortens it.
     ///
     /// # Examples
     ///
@@ -75,10 +71,8 @@ impl LockRequest {
         self
     }
 
-    /// Sets how long to wait for the lock (default 60 s). Zero is the same as [`no_wait`](Self::no_wait).
-    /// [`Duration::MAX`] is no limit.
-    ///
-    /// A re-entry never waits.
+    /// Sets how long to wait for the lock (default 60 s). Zero is [`no_wait`](Self::no_wait), and [`Duration::MAX`] is
+    /// no limit. A re-entry never waits.
     ///
     /// # Examples
     ///
@@ -98,9 +92,11 @@ impl LockRequest {
         self
     }
 
-    /// Makes one attempt, and none at all if other callers in this process already wait. If the lock cannot be acquired
-    /// immediately, the error is [`LockError::Busy`]. If this process is releasing the lock, the attempt follows when the
-    /// first request of the release is answered.
+    /// Asks once, and gets [`LockError::Busy`] if the lock is not free, or if other callers of this process wait for
+    /// it.
+    ///
+    /// An attempt right after a release in this process, for example of a dropped guard, waits for the answer to that
+    /// release.
     ///
     /// # Examples
     ///
@@ -119,12 +115,10 @@ impl LockRequest {
         self
     }
 
-    /// Makes up to `attempts` single attempts, each as with [`no_wait`](Self::no_wait), and sleeps for `interval` between
-    /// them (default: one request, which waits in the queue). If the last attempt finds the lock busy as well, the error
-    /// is [`LockError::Busy`].
+    /// Asks up to `attempts` times, with a pause of `interval` in between, in place of the queue (default: one request,
+    /// which waits in it). If the last attempt finds the lock busy as well, the error is [`LockError::Busy`].
     ///
-    /// It replaces [`wait`](Self::wait), takes no place in the queue, and is no part of the deadlock search. So callers
-    /// that wait go first.
+    /// It replaces [`wait`](Self::wait). Callers that wait in the queue go first, and a deadlock is not searched for.
     ///
     /// # Examples
     ///
@@ -144,10 +138,11 @@ impl LockRequest {
         self
     }
 
-    /// Limits how long the lock may be held, counted from its acquisition (default: no limit). After that, it counts as
-    /// lost. If `max_hold` equals the TTL, the lease is never renewed.
+    /// Ends a body that hangs: after this time, counted from the acquisition, the lock counts as lost (default: no
+    /// limit).
     ///
-    /// `max_hold` is at least a third of the TTL. The value of the outermost acquisition applies.
+    /// The minimum is a third of the TTL. If it equals the TTL, the lease is never renewed. The value of the outermost
+    /// acquisition applies.
     ///
     /// # Examples
     ///
@@ -167,22 +162,20 @@ impl LockRequest {
         self
     }
 
-    /// Sets the minimum time for which the lock is held, counted from its acquisition (default: no minimum).
+    /// Keeps the lock for at least this time, counted from the acquisition (default: no minimum). So a scheduled job
+    /// runs at most once per period, however many machines start it, even if their clocks differ.
     ///
-    /// If its holder leaves earlier, in whatever way, the lock stays held until then, and the next waiter enters as soon as
-    /// that time is over. The holder itself does not wait. So a scheduled job runs at most once per period, however many machines try to run it,
-    /// even if their clocks differ. If its machine dies, the job is left out in this period. The page
-    /// [services](crate::guide::services#a-nightly-job-even-if-a-machine-dies) shows a job that another machine then runs.
+    /// A minute is a good choice: more than the clocks differ, and not much more, because it delays recovery. The
+    /// holder does not wait for the end of that time. The next waiter enters when it is over, and
+    /// [`close`](crate::Locks::close) waits for it, up to its limit.
     ///
-    /// The TTL is raised to `min_hold`. So the guarantee also applies if the process ends: the lock is then held for the
-    /// TTL, counted from its last renewal. [`close`](crate::Locks::close) waits for the end of `min_hold`, and leaves the
-    /// lock to its lease at the limit.
+    /// The TTL is raised to `min_hold`, so the lock of a machine that dies is kept as well, for the TTL after its last
+    /// renewal, and its job is left out in this period. The page
+    /// [services](crate::guide::services#a-nightly-job-even-if-a-machine-dies) has a job that another machine then
+    /// runs.
     ///
-    /// Until the lock of such a process expires, no other caller runs the job. So `min_hold` should be longer than the clocks
-    /// of the machines differ, and not much longer.
-    ///
-    /// `min_hold` is at most [`max_hold`](Self::max_hold), and cannot be set for a shared lock. The value of the
-    /// outermost acquisition applies.
+    /// It is at most [`max_hold`](Self::max_hold), and not for a shared lock. The value of the outermost acquisition
+    /// applies.
     ///
     /// # Examples
     ///
@@ -204,7 +197,7 @@ impl LockRequest {
         self
     }
 
-    /// Sets what happens to the body when the lock is lost (default: the body is dropped). The value of the outermost
+    /// Sets whether a body is dropped when its lock is lost (the default), or continues. The value of the outermost
     /// acquisition applies.
     ///
     /// # Examples
@@ -233,16 +226,13 @@ impl LockRequest {
         self
     }
 
-    /// Shares the lock with other readers, as a reader (default: the lock is held exclusively).
+    /// Shares the lock with other readers (default: the lock is held exclusively).
     ///
-    /// Any number of call graphs hold a shared lock together, each with its own lease. No call graph holds it
-    /// exclusively meanwhile. A reader waits behind a writer that arrived earlier. Inside an enclosing call that holds
-    /// the key exclusively, the lock is re-entered, and stays exclusive.
+    /// Any number of readers are inside together, each with its own lease, and no writer is. A reader waits behind a
+    /// writer that came earlier. Inside a call that holds the lock exclusively, it stays exclusive.
     ///
-    /// Readers have the token of the lock that they entered. It is greater than the token of every earlier writer. Two
-    /// equal tokens mean that no writer held the lock in between.
-    ///
-    /// Several keys are shared one after the other, in their order. Each key costs the two requests of a single reader.
+    /// Readers that are inside together have one token, greater than that of every earlier writer. Of several keys,
+    /// each costs the two requests of a single reader.
     ///
     /// # Examples
     ///
@@ -262,8 +252,7 @@ impl LockRequest {
         self
     }
 
-    /// Runs `body` under the lock, or under all the locks. See [`Locks::with_lock`](crate::Locks::with_lock) and
-    /// [`Locks::lock_all`](crate::Locks::lock_all).
+    /// Runs `body` under the lock, or under all the locks, as [`Locks::with_lock`](crate::Locks::with_lock) does.
     ///
     /// # Errors
     ///
@@ -272,23 +261,12 @@ impl LockRequest {
     /// # Cancel safety
     ///
     /// As for [`Locks::with_lock`](crate::Locks::with_lock).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let request = locks.lock("order:42").no_wait();
-    /// assert_eq!(request.run(async { 6 * 7 }).await?, 42);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn run<F: Future>(self, body: F) -> WithLock<F> {
         WithLock::new(self.engine, self.keys, self.terms, body)
     }
 
-    /// Runs `body` under the lock. See [`Locks::try_with_lock`](crate::Locks::try_with_lock).
+    /// Runs `body`, which returns a `Result`, under the lock, as [`Locks::try_with_lock`](crate::Locks::try_with_lock)
+    /// does.
     ///
     /// # Errors
     ///
@@ -298,22 +276,6 @@ impl LockRequest {
     /// # Cancel safety
     ///
     /// As for [`Locks::with_lock`](crate::Locks::with_lock).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let locks = reentry::Locks::in_memory();
-    /// let n = locks
-    ///     .lock("order:42")
-    ///     .no_wait()
-    ///     .try_run(async { Ok::<u32, Box<dyn std::error::Error>>("42".parse()?) })
-    ///     .await?;
-    /// assert_eq!(n, 42);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn try_run<F, T, E>(self, body: F) -> TryWithLock<F>
     where
         F: Future<Output = Result<T, E>>,

@@ -32,8 +32,8 @@ impl Locks {
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] if the server cannot be reached within the connect timeout of 2 s.
-    /// [`LockError::Misuse`] for an invalid URL, and if the server rejects the login.
+    /// - [`LockError::Unavailable`] if the server cannot be reached within the connect timeout of 2 s.
+    /// - [`LockError::Misuse`] for an invalid URL, and if the server rejects the login.
     ///
     /// # Cancel safety
     ///
@@ -53,8 +53,10 @@ impl Locks {
         Self::builder(url).build().await
     }
 
-    /// Creates locks in the memory of this process, for demos and tests. They keep every guarantee within the process.
-    /// They use the tokio clock, so a test with `start_paused` controls when a lease expires.
+    /// Makes locks in the memory of this process, for demos and tests: each call another store.
+    ///
+    /// All guarantees hold within the process. They use the tokio clock, so a test with `start_paused` controls when a
+    /// lease expires.
     ///
     /// # Examples
     ///
@@ -71,7 +73,7 @@ impl Locks {
         Self::builder(MEMORY).build_on(Arc::new(Store::Memory(MemoryStore::new())))
     }
 
-    /// Returns a builder for locks on the servers of a URL:
+    /// Makes a builder for locks on the servers of a URL:
     ///
     /// | URL | |
     /// |---|---|
@@ -82,16 +84,15 @@ impl Locks {
     /// | `redis+cluster://user:password@host:port,host:port` | a cluster |
     /// | `memory:` | the memory of this process |
     ///
-    /// Without a port, a sentinel is at 26379, and any other server at 6379. One sentinel, or one server of a cluster,
-    /// is enough if it responds, because it names the others. The page [operations](crate::guide::operations#more-than-one-server) says what
-    /// each of them gives.
+    /// One host that responds is enough: it names the others. Without a port, a sentinel is at 26379, and any other
+    /// server at 6379. The page [operations](crate::guide::operations#more-than-one-server) says which of them to
+    /// choose.
     ///
-    /// `?db=3` names a database, like `/3` in the path. A parameter that the URL does not know is an error, and so are
-    /// two different databases. `?protocol=` is accepted, because other clients read it, and has no effect.
+    /// `?db=3` names a database, like `/3` in the path. `?protocol=` is accepted, because other clients read it, and
+    /// has no effect. An unknown parameter is an error, as are two databases.
     ///
     /// In a user name, a password or a parameter, characters with a special meaning in a URL must be percent-encoded. A
-    /// [`login`](LocksBuilder::login) needs no such encoding. A URL that cannot be used is an error of
-    /// [`build`](LocksBuilder::build).
+    /// [`login`](LocksBuilder::login) needs no such encoding.
     ///
     /// # Examples
     ///
@@ -112,28 +113,17 @@ impl Locks {
 }
 
 impl LocksBuilder {
-    /// Builds the `Locks`, and connects to its store.
+    /// Builds the `Locks`, and connects.
     ///
     /// # Errors
     ///
-    /// [`LockError::Misuse`], before anything is sent, for options that contradict each other, for an invalid URL, and
-    /// for a prefix with which no key is valid; and if the server rejects the login. [`LockError::Unavailable`] if the
-    /// server cannot be reached.
+    /// - [`LockError::Misuse`], before anything is sent, for an invalid URL, options that contradict each other, or a
+    ///   prefix with which no key is valid; and if the server rejects the login.
+    /// - [`LockError::Unavailable`] if the server cannot be reached.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future loses nothing.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let locks = reentry::Locks::builder("memory:").build().await?;
-    /// assert_eq!(locks.with_lock("order:42", async { 6 * 7 }).await?, 42);
-    /// # Ok(())
-    /// # }
-    /// ```
     pub async fn build(self) -> Result<Locks, LockError> {
         let locks = self.build_lazy()?;
         let connected = locks.engine.core.store.connect().await;
@@ -141,13 +131,11 @@ impl LocksBuilder {
         Ok(locks)
     }
 
-    /// Builds the `Locks` without connecting. The first call that needs a connection makes it, and each later call
-    /// tries again until it succeeds. So a service can start before its Redis server.
+    /// Builds the `Locks` without connecting, so that a service can start before its Redis. The first call that needs a
+    /// connection makes it.
     ///
-    /// An acquisition that cannot reach the server tries again for an [`outage`](Self::outage). If the server rejects the
-    /// login, the first acquisition fails with [`LockError::Misuse`].
-    ///
-    /// This method may be called outside a runtime.
+    /// An acquisition that cannot reach the server tries for an [`outage`](Self::outage). If the server rejects the
+    /// login, it fails with [`LockError::Misuse`]. This method may be called outside a runtime.
     ///
     /// # Errors
     ///

@@ -9,11 +9,10 @@ use crate::redis::Certificates;
 use crate::redis::Credentials;
 
 impl LocksBuilder {
-    /// Logs in as `user` with `password`, for a secret that is not in the URL.
+    /// Logs in as `user` with `password`, for a secret that is not in the URL, in place of what the URL says.
     ///
-    /// The login replaces the user and the password of the URL. It applies to one server, to a primary that sentinels
-    /// monitor, and to a cluster. The sentinels themselves use the login of the URL. A server with a password and no
-    /// users has the user `default`.
+    /// It applies to one server, to a primary that sentinels monitor, and to a cluster. The sentinels themselves use
+    /// the login of the URL. A server with a password and no users has the user `default`.
     ///
     /// # Examples
     ///
@@ -34,17 +33,16 @@ impl LocksBuilder {
         self
     }
 
-    /// Uses credentials that change while the program runs in place of a [`login`](Self::login). See
-    /// [`credentials`](crate::credentials).
+    /// Logs in with credentials that change while the program runs, such as a token that lives an hour, in place of a
+    /// [`login`](Self::login). See [`credentials`](crate::credentials).
     ///
-    /// The provider is asked before each new connection, within the [`connect_timeout`](Self::connect_timeout).
-    /// Existing connections log in again with each value that it provides. If the provider fails, or does not respond
-    /// for a second, they stay as they are, and new connections use the last credentials that it provided. The event
-    /// `credentials_failed` reports the failure.
+    /// The provider is asked before each new connection, within the [`connect_timeout`](Self::connect_timeout), and
+    /// existing connections log in again with each value that it provides. Provide a value only when the server accepts
+    /// it: a connection whose login was rejected keeps its old one, and does not try later ones.
     ///
-    /// Provide new credentials only when the server accepts them. A connection whose login the server has rejected
-    /// keeps its old login, and does not try later ones. The next connection uses the newest credentials. Connections
-    /// of a [pool](crate::Locks::builder_with_pool) log in as the pool specifies.
+    /// If the provider fails, or does not respond for a second, connections stay as they are, new ones use the last
+    /// credentials, and the event `credentials_failed` reports it. Connections of a
+    /// [pool](crate::Locks::builder_with_pool) log in as the pool specifies.
     ///
     /// # Examples
     ///
@@ -97,60 +95,29 @@ impl LocksBuilder {
     }
 
     /// Sets how long to wait for a connection (default 2 s). Must not be zero.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use reentry::{LockError, Locks};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let builder = Locks::builder("memory:").connect_timeout(Duration::from_millis(500));
-    /// assert!(builder.build().await.is_ok());
-    /// let builder = Locks::builder("memory:").connect_timeout(Duration::ZERO);
-    /// assert!(matches!(builder.build().await, Err(LockError::Misuse { .. })));
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.connect = timeout;
         self
     }
 
-    /// Sets how long to wait for a response of the store (default 1 s). After that, the outcome of the request counts
-    /// as unknown, and a release continues in the background. Must not be zero.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use std::time::Duration;
-    /// # use reentry::{LockError, Locks};
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let builder = Locks::builder("memory:").response_timeout(Duration::from_millis(500));
-    /// assert!(builder.build().await.is_ok());
-    /// let builder = Locks::builder("memory:").response_timeout(Duration::ZERO);
-    /// assert!(matches!(builder.build().await, Err(LockError::Misuse { .. })));
-    /// # Ok(())
-    /// # }
-    /// ```
+    /// Sets how long to wait for a response of Redis (default 1 s). After that, the outcome of the request counts as
+    /// unknown, and a release continues in the background. Must not be zero.
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.response = timeout;
         self
     }
 
-    /// Sets how many replicas must confirm each lock, and each of its renewals, before it counts (default: none).
+    /// Makes each lock, and each of its renewals, count only when that many replicas have it (default: none).
     ///
-    /// A server responds before its replicas have the change. If it fails then, the replica that is promoted may not
-    /// have the lock, and may give it to another holder. With this option, the body begins when the replicas have the
-    /// lock. If they do not confirm it `within` that time, the lock is released, and the error is
-    /// [`LockError::Unavailable`](crate::LockError::Unavailable). A renewal that they do not confirm does not lengthen
-    /// the lease. So a holder that is cut off from the replicas together with the server ends its body in time.
+    /// Without it, a replica that is promoted may not have the lock, and may give it to another holder. With it, the
+    /// body begins when the replicas have the lock. If they do not confirm it `within` that time, the lock is released,
+    /// and the error is [`LockError::Unavailable`](crate::LockError::Unavailable). A renewal that they do not confirm
+    /// does not lengthen the lease, so a holder that is cut off together with the server ends its body in time.
     ///
-    /// Confirmation costs each outermost acquisition a round trip to the server and to its replicas, which concurrent
-    /// callers share. It uses its own connection, even with a pool. Releases and changes of the depth do not wait for
-    /// it. The time `within` is in addition to [`wait`](Self::wait). It is at least 1 ms. A few times the response time
-    /// of a replica is a good choice. The in-memory store has no replicas, and confirms immediately.
+    /// It costs each outermost acquisition a round trip to the server and to its replicas, which concurrent callers
+    /// share, on a connection of its own. Releases do not wait for it. `within` comes on top of [`wait`](Self::wait),
+    /// and is at least 1 ms: a few times the response time of a replica. The page
+    /// [operations](crate::guide::operations#confirmed-by-replicas) says what can still be lost.
     ///
     /// # Examples
     ///

@@ -16,10 +16,10 @@ use crate::redis::failure::connect_error;
 use crate::redis::source::{RawConnection, Source};
 
 impl Locks {
-    /// Returns a builder for locks over a pool of `deadpool-redis` 0.23 that the program already has.
+    /// Makes a builder for locks over a pool of `deadpool-redis` 0.23 that the program already has.
     ///
-    /// One connection is taken out of the pool, and serves all commands until it fails. It receives no messages, so
-    /// waiters ask after 10 to 100 ms each. Prefer a [URL](Self::builder) where locks are contended.
+    /// One connection is taken out of the pool, and serves all commands until it fails. It brings no messages, so
+    /// waiters ask every 10 to 100 ms. Prefer a [URL](Self::builder) where locks are contended.
     ///
     /// # Examples
     ///
