@@ -9,13 +9,10 @@ use crate::base::shown::Shown;
 pub use crate::base::store_error::StoreError;
 pub(crate) use crate::base::store_error::{Effect, Mistake, StoreFuture};
 
-/// The reason why a lock could not be acquired, kept or found.
+/// Why a lock was not acquired, or was lost.
 ///
-/// An error about one lock contains its key as the caller wrote it, without the prefix. A message shows control
-/// characters of a key as U+FFFD, and contains no password. The error of Redis is the
-/// [`source`](std::error::Error::source). Print the whole chain of errors, as the usual error reporters do with `{:#}`.
-///
-/// # What to do
+/// An error shows the key as the caller wrote it, without the prefix, and no password. What Redis said is its
+/// [`source`](std::error::Error::source): print the whole chain, as `{:#}` of the usual error reporters does.
 ///
 /// | error | ask | what to do | HTTP status |
 /// |---|---|---|---|
@@ -23,11 +20,8 @@ pub(crate) use crate::base::store_error::{Effect, Mistake, StoreFuture};
 /// | `Unavailable` | [`is_unavailable`](Self::is_unavailable) | try again later: Redis, or a replica, does not respond | 503 |
 /// | `Closed`, `Lost` for that reason | [`is_closed`](Self::is_closed) | try another instance of the service: this one is shutting down | 503 |
 /// | `Deadlock` | [`is_deadlock`](Self::is_deadlock) | run the outermost body again | 409 |
-/// | `Lost` | [`is_lost`](Self::is_lost) | the body did not finish: check what it has done, then run it again | 500 |
+/// | `Lost` | [`is_lost`](Self::is_lost) | the body did not finish: check what it has done, then run it again | 500, or 503 if a second run is safe |
 /// | `Misuse` | [`is_misuse`](Self::is_misuse) | fix the program, or a setting: trying again is useless | 500 |
-///
-/// In the repository, `cargo run --example axum_orders` runs a web service that returns these statuses, with one exception.
-/// It returns a 503 for a lost lock, because a second run is safe there.
 ///
 /// # Examples
 ///
@@ -71,19 +65,18 @@ pub enum LockError {
         /// The number of other readers that shared the lock with the holder.
         others: usize,
     },
-    /// Redis failed, or did not respond: for an [`outage`](crate::LocksBuilder::outage), until the `wait` was over, or to
-    /// a request that does not wait. Or too few replicas [confirmed](crate::LocksBuilder::confirm) the lock in time; it
-    /// was released before the body began. Try again later.
+    /// Redis failed, or did not respond: for an [`outage`](crate::LocksBuilder::outage), until the `wait` was over, or
+    /// to a request that does not wait. Or too few replicas [confirmed](crate::LocksBuilder::confirm) the lock in time,
+    /// and the body did not begin. Try again later.
     #[error("Redis is unavailable")]
     #[non_exhaustive]
     Unavailable {
         /// The last error of the store.
         source: StoreError,
     },
-    /// The lock was held, and was lost before the body finished.
+    /// The lock was lost before the body finished, so the body was dropped.
     ///
-    /// The body may have run at the same time as the next holder for a while. See
-    /// [`FencingToken`](crate::FencingToken).
+    /// The next holder may have been inside for a while by then. See [`FencingToken`](crate::FencingToken).
     #[error("lost the lock on `{}`: {reason}", Shown(.key))]
     #[non_exhaustive]
     Lost {
@@ -92,13 +85,11 @@ pub enum LockError {
         /// The reason for the loss.
         reason: LostReason,
     },
-    /// The call graph was waiting for itself through others. It holds a lock that a second call graph waits for, the
-    /// second holds a lock that a third one waits for, and so on. The last of them holds the lock on `key`. This
-    /// acquisition was chosen to fail. The others continue to wait.
+    /// Callers waited for each other, and this one was chosen to give way. The others continue to wait.
     ///
-    /// Return this error from the bodies that hold the locks, so that the locks are released and the others acquire
-    /// them. After that, the outermost body may be run again. Code that acquires its locks in the same order everywhere
-    /// never deadlocks.
+    /// Return this error from the bodies that hold the locks, so that the others acquire them, and run the outermost
+    /// body again. To prevent it, take the locks together, with [`lock_all`](crate::Locks::lock_all), or in one order
+    /// everywhere.
     #[error("gave up waiting for `{}` because of a deadlock: {}", Shown(.key), Ring(.cycle))]
     #[non_exhaustive]
     Deadlock {
@@ -111,14 +102,12 @@ pub enum LockError {
     /// The [`Locks`](crate::Locks) is [closed](crate::Locks::close), and acquires no more locks.
     #[error("the `Locks` is closed")]
     Closed,
-    /// A mistake in the program, or in a setting, which makes every repetition useless.
+    /// A mistake in the program, or in a setting, so that trying again is useless.
     ///
-    /// The program: the key is not valid, options contradict each other, a reader wants to become a writer, or
-    /// `#[locked]` has no `Locks`. Then nothing was sent. A setting: the key holds something other than a lock
-    /// (`WRONGTYPE`), the login is missing or wrong (`NOAUTH`, `WRONGPASS`), the user lacks a permission (`NOPERM`), or
-    /// Redis rejects the request for another reason that stays.
-    ///
-    /// A holder whose login is rejected keeps its lock, and repeats its requests while its lease lasts.
+    /// The program: an invalid key, options that contradict each other, a reader that wants to become a writer, or no
+    /// `Locks` for `#[locked]`. Then nothing was sent. A setting: a key that holds something other than a lock
+    /// (`WRONGTYPE`), a login that is missing or wrong (`NOAUTH`, `WRONGPASS`), a permission (`NOPERM`), or another
+    /// reason that stays. A holder whose login is rejected keeps its lock while its lease lasts.
     #[error("{}", Shown(.what))]
     #[non_exhaustive]
     Misuse {
@@ -132,25 +121,21 @@ pub enum LockError {
 }
 
 impl LockError {
-    /// Returns whether another caller kept the lock for too long, so that it makes sense to try again later.
-    ///
-    /// Returns `false` if the store failed in the end, or has not responded at all. Then nothing is known about another
-    /// holder.
+    /// Returns whether another caller kept the lock for too long: try again later.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         matches!(self, Self::Busy { .. })
     }
 
     /// Returns whether Redis or its replicas failed or did not respond, so that nothing is known about another holder.
-    ///
-    /// Returns `false` for a lock that was held and lost (see [`is_lost`](Self::is_lost)), and for a request that Redis
-    /// will always reject (see [`is_misuse`](Self::is_misuse)).
+    /// A lock that was lost [is something else](Self::is_lost), and so is a request that Redis [always
+    /// rejects](Self::is_misuse).
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
     }
 
-    /// Returns whether the program, or a setting, must be fixed, so that it is useless to try again.
+    /// Returns whether the program, or a setting, must be fixed.
     #[must_use]
     pub fn is_misuse(&self) -> bool {
         matches!(self, Self::Misuse { .. })
@@ -162,8 +147,7 @@ impl LockError {
         matches!(self, Self::Lost { .. })
     }
 
-    /// Returns whether the acquisition was chosen to break a deadlock, so that it makes sense to run the outermost body
-    /// again.
+    /// Returns whether this caller gave way in a deadlock: run the outermost body again.
     #[must_use]
     pub fn is_deadlock(&self) -> bool {
         matches!(self, Self::Deadlock { .. })
@@ -253,7 +237,7 @@ impl LockError {
     }
 }
 
-/// The reason why a lock was lost.
+/// Why a lock was lost.
 ///
 /// # Examples
 ///
@@ -275,8 +259,8 @@ pub enum LostReason {
     /// The lease expired before a renewal was confirmed. The lock may still be in Redis, but nothing proves it.
     #[error("its lease expired before a renewal was confirmed")]
     Expired,
-    /// Redis no longer knows the hold. The key was deleted, flushed or released by force, or the server restarted without
-    /// its data.
+    /// The lock was released by force, or Redis lost its data: the key was deleted or flushed, or the server restarted
+    /// without it.
     #[error("it was released by force, or Redis lost its data")]
     Deleted,
     /// The hold reached its `max_hold`.

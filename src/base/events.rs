@@ -29,7 +29,6 @@ fn chain(error: &StoreError) -> String {
     }
 }
 
-/// Reports an acquisition by a caller that has been waiting since `since`.
 pub(crate) fn acquired(
     key: &LockKey,
     hold: HoldId,
@@ -66,12 +65,10 @@ macro_rules! in_the_way {
     }};
 }
 
-/// Reports that a caller has been waiting for a long time.
 pub(crate) fn waiting(key: &LockKey, hold: HoldId, waited: Duration, holder: Option<&Holder>) {
     in_the_way!(warn, "waiting", key, hold, waited, holder);
 }
 
-/// Reports that a caller has waited for another holder for too long.
 pub(crate) fn timed_out(key: &LockKey, hold: HoldId, waited: Duration, holder: Option<&Holder>) {
     in_the_way!(debug, "timed_out", key, hold, waited, holder);
 }
@@ -180,7 +177,6 @@ pub(crate) fn released(key: &LockKey, hold: HoldId, since: Option<Instant>) {
     debug!(target: TARGET, key = key.as_str(), %hold, held = time_since(since), "released");
 }
 
-/// Returns the time since `since`.
 fn time_since(since: Option<Instant>) -> Option<DebugValue<Duration>> {
     since.map(|since| debug(since.elapsed()))
 }
@@ -227,12 +223,10 @@ pub(crate) fn closing(waited: Duration, held: &[String], in_flight: usize) {
     warn!(target: TARGET, ?waited, held = held.len(), keys = keys(), in_flight, "closing");
 }
 
-/// Reports that a `Locks` was closed, with `held` locks still held and `in_flight` requests without a response.
 pub(crate) fn closed(held: usize, in_flight: usize) {
     debug!(target: TARGET, held, in_flight, "closed");
 }
 
-/// Reports that a connection was opened.
 pub(crate) fn connected(server: &str, purpose: Purpose) {
     metrics::connected(purpose);
     debug!(target: TARGET, server, "connected");

@@ -1,21 +1,18 @@
 //! The SQL with which a database rejects the writes of a stale holder. It needs no driver.
 
-/// The SQL with which a database rejects the writes of a stale holder, for the database named by the variant.
+/// The SQL with which a database rejects the writes of a stale holder.
 ///
-/// The program creates a table once, with [`setup`](Self::setup). Each transaction that writes under a lock begins with
-/// [`statement`](Self::statement). It has two parameters: the key of the lock, and the token as an `i64`
-/// ([`FencingToken::as_i64`](crate::FencingToken::as_i64)). The statement fails if a greater token of that key was
-/// seen. Otherwise it keeps the row of the key locked until the transaction ends. So the transactions of a key run one
-/// after the other, in the order of their tokens, and each sees what the earlier ones have committed. The error message
-/// contains `stale_fencing_token`.
+/// Create a table once, with [`setup`](Self::setup), which `reentry fence` prints as well. Begin each transaction that
+/// writes under a lock with [`statement`](Self::statement), whose parameters are the key of the lock and the token
+/// ([`FencingToken::as_i64`](crate::FencingToken::as_i64)). It fails with `stale_fencing_token` in its message if a
+/// greater token of that key was seen. Otherwise it keeps the row of the key locked until the transaction ends, so the
+/// transactions of a key run one after the other.
 ///
+/// - After its error, roll back, which MySQL and SQLite do not do by themselves, and take the lock again.
 /// - Outside a transaction, the statement protects nothing.
-/// - After its error, roll back. MySQL and SQLite leave the transaction open. Do not repeat the transaction. Run the
-///   section again, under a new acquisition.
-/// - The statement does not detect that a transaction is executed twice with the same token.
+/// - It does not notice a transaction that is executed twice with one token.
 ///
-/// The guide page [`loss`](crate::guide::loss#the-fence) has examples with sqlx, diesel and plain SQL. The command `reentry
-/// fence` prints the same SQL.
+/// The page [loss and tokens](crate::guide::loss#the-fence) has examples with sqlx, diesel and plain SQL.
 ///
 /// # Examples
 ///
@@ -70,8 +67,7 @@ impl FenceSql {
         }
     }
 
-    /// Returns the first statement of a transaction that writes under a lock. Its first parameter is the key of the
-    /// lock, and the second is the token.
+    /// Returns the first statement of a transaction that writes under a lock. Its parameters are the key and the token.
     ///
     /// # Examples
     ///

@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::base::process::Process;
 use crate::base::shown::Shown;
 
-/// A holder of a lock, as the store describes it: one field of the hash of the lock.
+/// A holder of a lock, as Redis has it.
 ///
 /// [`Admin::inspect`](crate::admin::Admin::inspect) shows all holders of a lock.
-/// [`LockError::Busy`](crate::LockError::Busy) contains the holder that the caller was waiting for, as it was at
-/// most a heartbeat earlier.
+/// [`LockError::Busy`](crate::LockError::Busy) has the one that the caller was waiting for, as it was at most a
+/// heartbeat earlier.
 ///
 /// # Examples
 ///
@@ -34,7 +34,8 @@ pub struct Holder {
     /// The name of the field. It is `<owner>:<number>` if this crate has written it. Bytes that are not UTF-8
     /// are shown as U+FFFD.
     pub hold_id: String,
-    /// The id of the call graph of the holder, a UUID, if the field has the form `<uuid>:<integer>`. `None` for another program.
+    /// The id of the call graph of the holder, a UUID, if the field has the form `<uuid>:<integer>`. `None` for another
+    /// program.
     pub owner: Option<String>,
     /// The process of the holder, as it described itself. `None` if the store does not know it, for example for another
     /// program.
@@ -44,9 +45,8 @@ pub struct Holder {
     /// The number of nested entries of the hold. It is 1 if only [spawned work](crate::FutureExt::in_current_call)
     /// keeps the hold. It is 0 if another program has written a value that is not a number of entries.
     pub depth: u64,
-    /// How long the lock has been held, on the server's clock. For readers, the time counts from the first of them, or
-    /// from the writer that has become a reader. If callers of one process follow each other under one hold, it
-    /// counts from the first of them. `None` for another program, and if the clock was set back.
+    /// How long the lock has been held, on the server's clock: by the first of the readers, or the first of the callers
+    /// of one process that follow each other under one hold. `None` for another program, and if the clock was set back.
     pub held_for: Option<Duration>,
     /// How long the lease of this reader lasts unless it is renewed. `None` if the lock is held exclusively.
     pub remaining: Option<Duration>,

@@ -210,26 +210,15 @@ impl Mode {
     }
 }
 
-/// What happens to a body when its lock is lost.
-///
-/// # Examples
-///
-/// ```
-/// use reentry::{Locks, OnLost};
-///
-/// let locks = Locks::in_memory();
-/// let request = locks.lock("order:42").on_lost(OnLost::KeepRunning);
-/// # drop(request);
-/// ```
+/// What happens to a body when its lock is lost. [`LockRequest::on_lost`](crate::LockRequest::on_lost) has an example.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OnLost {
     /// The body is dropped immediately, and the caller gets [`LockError::Lost`](crate::LockError::Lost).
     #[default]
     Abort,
-    /// The body continues, and its output is returned.
-    ///
-    /// The body can call [`Held::is_lost`](crate::Held::is_lost), or await [`Held::lost`](crate::Held::lost).
+    /// The body continues, and its output is returned. It watches for the loss itself, with
+    /// [`Held::is_lost`](crate::Held::is_lost) or [`Held::lost`](crate::Held::lost).
     KeepRunning,
 }
 
