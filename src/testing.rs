@@ -1,16 +1,13 @@
-//! An in-memory server for the tests of a service. Several [`Locks`](crate::Locks) share it, as the replicas of the
-//! service share their Redis server. It fails when the test wants it to fail.
-//!
-//! It requires the feature `test-util`, which only the tests of a service should enable:
+//! A server in memory for the tests of a service, which fails when a test wants it to. Several [`Locks`](crate::Locks) share
+//! it, as the replicas of the service share their Redis. It requires the feature `test-util`, for tests alone:
 //!
 //! ```text
 //! cargo add --dev reentry --features test-util
 //! cargo add --dev tokio --features test-util
 //! ```
 //!
-//! All waiting uses the tokio clock. So a test with `start_paused` takes no time, and controls when a lease expires,
-//! for all replicas together. The server does nothing at random. The pauses of a `Locks` between two attempts have
-//! jitter, as always.
+//! All waiting uses the tokio clock, so a test with `start_paused` takes no time, and controls when a lease expires. The
+//! server does nothing at random; the pauses of a `Locks` between two attempts have jitter, as always.
 //!
 //! | call | what the service sees |
 //! |---|---|
@@ -18,15 +15,13 @@
 //! | [`pause`](Server::pause), [`resume`](Server::resume) | no responses until the timeouts; requests that were sent are executed late |
 //! | [`partition`](Server::partition), [`heal`](Server::heal) | no responses for one replica until the timeouts; requests that were sent are lost |
 //! | [`lose_data`](Server::lose_data) | all locks are lost |
-//! | [`step_clock_forward`](Server::step_clock_forward), [`step_clock_back`](Server::step_clock_back) | leases in the store expire early or late, and tokens jump |
+//! | [`step_clock_forward`](Server::step_clock_forward), [`step_clock_back`](Server::step_clock_back) | leases expire early or late, and tokens jump |
 //!
-//! A replica that is killed leaves its locks in the store. To simulate this, partition the replica first, and then drop
-//! what it runs. Otherwise the dropped work releases its locks in the background.
+//! A replica that is killed sends nothing more, not even a release. So partition it first, and then drop what it runs.
 //!
 //! # Examples
 //!
-//! In this example, one replica is killed inside its critical section. The other one enters when the lease has expired,
-//! with a greater token.
+//! One replica is killed inside its lock. The other one enters when the lease has expired, with a greater token:
 //!
 //! ```
 //! use std::time::Duration;

@@ -9,9 +9,7 @@ use super::wire::ProcessWire;
 use crate::api::builder::{Backend, LocksBuilder};
 use crate::api::locks::Locks;
 
-/// An in-memory server that takes the place of Redis. Clones are the same server.
-///
-/// As long as nothing fails, it keeps every guarantee, as [`Locks::in_memory`] does, and arms no timer.
+/// A server in memory that takes the place of Redis, and fails on command. Clones are the same server.
 ///
 /// # Examples
 ///
@@ -51,25 +49,13 @@ pub struct Server(Network);
 
 impl Server {
     /// Creates a running server without data.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), reentry::LockError> {
-    /// let server = reentry::testing::Server::new();
-    /// assert_eq!(server.locks().with_lock("order:42", async { 6 * 7 }).await?, 42);
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self(Network::new())
     }
 
-    /// Returns a `Locks` with the defaults, which acts as a separate process. It waits in the queue with the others,
-    /// receives a message when it is its turn, and does not re-enter the locks of the others. It is connected if the
-    /// server is running.
+    /// Makes a `Locks` with the defaults, which acts as a process of its own: it waits in the queue with the others,
+    /// and does not re-enter their locks. It is connected if the server is running.
     ///
     /// # Examples
     ///
@@ -92,9 +78,8 @@ impl Server {
         builder.build_on(store)
     }
 
-    /// Returns a builder for a `Locks` of this server with its own options. [`build`](LocksBuilder::build) connects.
-    /// With [`build_lazy`](LocksBuilder::build_lazy), the first call that needs a connection makes it. It takes no
-    /// [`login`](LocksBuilder::login).
+    /// Makes a builder for a `Locks` of this server, with options of its own except a [`login`](LocksBuilder::login).
+    /// It acts as a process, as one of [`locks`](Self::locks) does.
     ///
     /// # Examples
     ///
@@ -119,12 +104,10 @@ impl Server {
         })))
     }
 
-    /// Stops the server, which keeps its data. Its connections end, and new ones are rejected immediately.
+    /// Stops the server, which keeps its data. Its connections end, and new ones are rejected.
     ///
-    /// A request is repeated until its `wait` is over. Then it fails with an error for which
-    /// [`is_unavailable`](crate::LockError::is_unavailable) is true. Holders learn that the connection has ended, and
-    /// keep their locks until their deadlines. A request that was in progress while the server was paused is not
-    /// executed.
+    /// Acquisitions try for their `outage`, and then [fail](crate::LockError::is_unavailable). Holders keep their locks
+    /// until their deadlines. What a paused server had received is not executed.
     ///
     /// # Examples
     ///
@@ -172,10 +155,10 @@ impl Server {
         self.0.on_wires(ProcessWire::subscribe_again);
     }
 
-    /// Pauses the server, as SIGSTOP or a slow script does. It accepts requests, but does not respond to them.
+    /// Pauses the server, as SIGSTOP or a slow script does: it accepts requests, and does not respond.
     ///
     /// A request fails after the [`response_timeout`](LocksBuilder::response_timeout), and may still be executed, as
-    /// [`is_outcome_unknown`](crate::StoreError::is_outcome_unknown) reports. The next request cannot open a connection
+    /// [`is_outcome_unknown`](crate::StoreError::is_outcome_unknown) reports. The next one cannot open a connection
     /// within the [`connect_timeout`](LocksBuilder::connect_timeout), so it is not executed. A stopped server stays
     /// stopped.
     ///
@@ -199,11 +182,11 @@ impl Server {
         self.0.host.pause();
     }
 
-    /// Resumes a paused server. It executes the requests that it has received meanwhile, in their order. The callers
-    /// that still wait get their responses.
+    /// Resumes a paused server. It executes what it has received meanwhile, in order, and callers that still wait get
+    /// their responses.
     ///
-    /// So an acquisition whose caller has given up may acquire its lock now. The lock is then released in the
-    /// background, as after any lost response.
+    /// So an acquisition whose caller has given up may acquire its lock now. That lock is then released in the
+    /// background.
     ///
     /// # Examples
     ///
@@ -226,12 +209,11 @@ impl Server {
         self.0.on_wires(ProcessWire::subscribe_again);
     }
 
-    /// Removes all data of the server, as FLUSHALL does, and keeps its connections.
+    /// Removes all data of the server, as FLUSHALL does, and keeps its connections. Between [`stop`](Self::stop) and
+    /// [`start`](Self::start), it is a restart without persistence.
     ///
-    /// A holder learns of it at its next request to the server, at the latest at its next renewal. Until then, another
-    /// holder may be inside as well, with a greater [fencing token](crate::FencingToken). To simulate a restart without
-    /// persistence, call [`stop`](Self::stop), this method, and [`start`](Self::start). Then the holders learn of it
-    /// immediately.
+    /// A holder learns of it at its next request, at the latest at its next renewal, and after a restart at once. Until
+    /// then, another holder may be inside as well, with a greater [fencing token](crate::FencingToken).
     ///
     /// # Examples
     ///
@@ -252,11 +234,10 @@ impl Server {
         self.0.host.store.forget();
     }
 
-    /// Steps the clock of the server forward, but not the clock of the test. All steps together may be at most ten
-    /// years.
+    /// Steps the clock of the server forward, but not that of the test, by ten years at most in all.
     ///
-    /// Leases expire earlier in the store than their holders assume, so two holders may be inside. The
-    /// [fencing token](crate::FencingToken) of the later holder is greater.
+    /// Leases expire earlier in the server than their holders assume, so two holders may be inside. The later one has
+    /// the greater [fencing token](crate::FencingToken).
     ///
     /// # Examples
     ///
@@ -277,11 +258,11 @@ impl Server {
         self.0.host.store.step_clock_forward(by);
     }
 
-    /// Steps the clock of the server back, but not the clock of the test. All steps together may be at most ten years.
+    /// Steps the clock of the server back, but not that of the test, by ten years at most in all.
     ///
-    /// Leases last longer in the store than their holders assume. Tokens still increase, unless the clock goes back by
-    /// more than the time since the last acquisition. Then a new holder has a smaller token than the holder before it,
-    /// and the guarded resource rejects it until the clock has caught up.
+    /// Leases last longer in the server than their holders assume. If the clock goes back by more than the time since
+    /// the last acquisition, a new holder has a smaller token than the one before it, and the resource rejects it until
+    /// the clock has caught up.
     ///
     /// # Examples
     ///
@@ -302,11 +283,11 @@ impl Server {
         self.0.host.store.step_clock_back(by);
     }
 
-    /// Cuts the network between the server and one `Locks`, with all its clones. Requests, responses, and messages to
-    /// waiters are lost, and nothing reports it. The other `Locks` continue.
+    /// Cuts the network between the server and one `Locks`, with all its clones: requests, responses and messages are
+    /// lost, and nothing reports it. The other `Locks` go on.
     ///
-    /// The requests of this `Locks` fail after the same timeouts as requests to a [paused](Self::pause) server. Its
-    /// holds are lost at their deadlines. In the store, they remain until their leases expire, a little later.
+    /// Requests fail as on a [paused](Self::pause) server. Holds are lost at their deadlines, and stay in the server
+    /// until their leases expire, a little later.
     ///
     /// # Panics
     ///
@@ -334,8 +315,7 @@ impl Server {
         self.on_wire_of(locks, ProcessWire::partition);
     }
 
-    /// Repairs the network between the server and a `Locks`. The earlier connections are dead. New ones are opened, and
-    /// each hold is verified.
+    /// Repairs the network between the server and a `Locks`. New connections are opened, and each hold is verified.
     ///
     /// # Panics
     ///
