@@ -53,10 +53,9 @@ local function general()
     if not last or tonumber(last) < TOMBSTONES_FROM then
       return holds
     end
-    local tombstones = split('x' .. string.gsub(list, ',', ',x'))
-    for at, tombstone in ipairs(redis.call('ZMSCORE', KEYS[queue], unpack(tombstones))) do
-      if not tombstone then
-        table.insert(left, holds[at])
+    for _, hold in ipairs(holds) do
+      if not redis.call('ZSCORE', KEYS[queue], 'x' .. hold) then
+        table.insert(left, hold)
       end
     end
     return left

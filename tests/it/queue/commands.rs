@@ -43,7 +43,6 @@ fn top_level(calls: &Calls) -> Calls {
         "time",
         "zadd",
         "zcount",
-        "zmscore",
         "zrange",
         "zrem",
         "zremrangebyscore",

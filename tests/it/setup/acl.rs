@@ -30,7 +30,7 @@ const DEADLOCK_KEYS: [&str; 2] = ["~reentry:waits:*", "~reentry:victim:*"];
 const SENDING: [&str; 2] = ["+evalsha", "+eval"];
 
 /// The commands that the scripts call, except HSCAN, which only big hashes need.
-const SCRIPTS: [&str; 20] = [
+const SCRIPTS: [&str; 19] = [
     "+del",
     "+exists",
     "+hdel",
@@ -46,7 +46,6 @@ const SCRIPTS: [&str; 20] = [
     "+pttl",
     "+time",
     "+zadd",
-    "+zmscore",
     "+zrange",
     "+zrem",
     "+zremrangebyscore",

@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// The commands that locks need, as the permissions in `docs/operations.md` allow them.
 const RIGHTS: &str = "+evalsha +eval +info +ping +publish +subscribe +time +exists +del +pexpire +pexpireat +pttl +hget \
-    +hmget +hset +hincrby +hdel +hexists +hgetall +hlen +hscan +zadd +zcount +zmscore +zrange +zrem \
+    +hmget +hset +hincrby +hdel +hexists +hgetall +hlen +hscan +zadd +zcount +zrange +zrem \
     +zremrangebyscore +zscore +get +set +client|setname";
 
 /// The number of keys that are tried to find one that a server of a cluster has.
