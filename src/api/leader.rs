@@ -88,7 +88,7 @@ impl LockRequest {
 /// Whether a leader waits again after this error of an acquisition: the store did not respond for an `outage`, or
 /// replicas are unavailable.
 fn waits_again(error: &LockError) -> bool {
-    matches!(error, LockError::Unavailable { source } if !source.is_refused())
+    matches!(error, LockError::Unavailable { source } if !source.is_denied())
 }
 
 /// Does the work. Returns `None` if the `Locks` is closed before the work has ended.

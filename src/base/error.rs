@@ -7,7 +7,7 @@ pub use crate::base::holder::Blocked;
 use crate::base::holder::Holder;
 use crate::base::shown::Shown;
 pub use crate::base::store_error::StoreError;
-pub(crate) use crate::base::store_error::{Effect, Mistake, StoreFuture};
+pub(crate) use crate::base::store_error::{FailureClass, Mistake, StoreFuture};
 
 /// Why a lock was not acquired, or was lost.
 ///

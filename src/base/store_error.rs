@@ -37,7 +37,7 @@ pub(crate) type StoreFuture<T> = Pin<Box<dyn Future<Output = Result<T, StoreErro
 struct StoreFault {
     step: &'static str,
     endpoint: Arc<str>,
-    effect: Effect,
+    class: FailureClass,
     mistake: Option<Mistake>,
     cause: Shown<Box<dyn Error + Send + Sync>>,
 }
@@ -78,32 +78,32 @@ impl Mistake {
     }
 }
 
-/// The possible effect of a failed request, and whether it makes sense to send it again.
+/// What a failed request may have done, and whether it makes sense to send it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub(crate) enum FailureClass {
     /// The request may have been executed, or may still be executed.
-    Unknown,
+    OutcomeUnknown,
     /// The request was not executed. Another attempt may succeed.
-    None,
+    NotExecuted,
     /// The request was not executed, because the server, or a proxy in front of it, rejects the process. A caller
     /// without a lock fails immediately. A caller with a lock tries again, because a password may be corrected.
-    TurnedAway,
+    AccessDenied,
     /// The request was not executed, because the user lacks a permission. Every caller fails immediately. Only a release
     /// is repeated, because permissions may be changed back.
-    Forbidden,
+    PermissionMissing,
     /// The request was not executed, and never will be. Another attempt is useless.
-    Refused,
+    Permanent,
 }
 
-impl Effect {
+impl FailureClass {
     /// Whether a caller without a lock gives up.
-    pub(crate) fn is_refused(self) -> bool {
-        self == Self::TurnedAway || self.is_rejected()
+    pub(crate) fn is_denied(self) -> bool {
+        self == Self::AccessDenied || self.is_rejected()
     }
 
     /// Whether the server rejects the request itself, and not the process.
     pub(crate) fn is_rejected(self) -> bool {
-        matches!(self, Self::Forbidden | Self::Refused)
+        matches!(self, Self::PermissionMissing | Self::Permanent)
     }
 }
 
@@ -111,14 +111,14 @@ impl StoreError {
     pub(crate) fn new(
         step: &'static str,
         endpoint: &Arc<str>,
-        effect: Effect,
+        class: FailureClass,
         cause: impl Into<Box<dyn Error + Send + Sync>>,
     ) -> Self {
         let endpoint = Arc::clone(endpoint);
         Self(Arc::new(StoreFault {
             step,
             endpoint,
-            effect,
+            class,
             mistake: None,
             cause: Shown(cause.into()),
         }))
@@ -146,19 +146,19 @@ impl StoreError {
         self.0.mistake
     }
 
-    pub(crate) fn effect(&self) -> Effect {
-        self.0.effect
+    pub(crate) fn failure_class(&self) -> FailureClass {
+        self.0.class
     }
 
-    /// See [`Effect::is_refused`].
-    pub(crate) fn is_refused(&self) -> bool {
-        self.effect().is_refused()
+    /// See [`FailureClass::is_denied`].
+    pub(crate) fn is_denied(&self) -> bool {
+        self.failure_class().is_denied()
     }
 
     /// Returns whether the request may have been executed although no response arrived.
     #[must_use]
     pub fn is_outcome_unknown(&self) -> bool {
-        self.effect() == Effect::Unknown
+        self.failure_class() == FailureClass::OutcomeUnknown
     }
 }
 

@@ -83,7 +83,7 @@ impl DepthMirror {
                     hold.lose(LostReason::Deleted);
                     return queues.note_loss(hold.key(), hold.id());
                 }
-                Err(error) if error.effect().is_rejected() => {
+                Err(error) if error.failure_class().is_rejected() => {
                     return events::depth_rejected(hold.key(), hold.id(), &error);
                 }
                 Err(error) => {

@@ -16,7 +16,7 @@ use tokio::select;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{FailureClass, StoreError};
 use crate::base::events;
 use crate::base::timer::sleep_until;
 use crate::hold::core::Core;
@@ -258,7 +258,7 @@ impl Core {
         mut connections: Option<watch::Receiver<u64>>,
     ) {
         let (failed, again) = self.fail(request, error);
-        if error.effect() == Effect::None {
+        if error.failure_class() == FailureClass::NotExecuted {
             // The server executes nothing, so the permit is kept through the pause: the cost of an outage does not grow
             // with the number of holds.
             select! {

@@ -10,7 +10,7 @@ use tokio::select;
 use tokio::time::Instant;
 
 use crate::base::backoff::Backoff;
-use crate::base::error::{Effect, Failure, LockError, LostReason, StoreError};
+use crate::base::error::{Failure, FailureClass, LockError, LostReason, StoreError};
 use crate::base::options::Confirm;
 use crate::base::timer::{after, sleep, timeout_at};
 use crate::hold::hold::Hold;
@@ -53,13 +53,13 @@ pub(crate) async fn await_replicas(
 }
 
 fn unavailable(cause: impl Into<Box<dyn Error + Send + Sync>>) -> LockError {
-    let source = unconfirmed(Effect::None, cause);
+    let source = unconfirmed(FailureClass::NotExecuted, cause);
     LockError::Unavailable { source }
 }
 
 /// The error of a request that too few replicas have.
-fn unconfirmed(effect: Effect, cause: impl Into<Box<dyn Error + Send + Sync>>) -> StoreError {
-    StoreError::new("confirm", &Arc::from("the replicas"), effect, cause)
+fn unconfirmed(class: FailureClass, cause: impl Into<Box<dyn Error + Send + Sync>>) -> StoreError {
+    StoreError::new("confirm", &Arc::from("the replicas"), class, cause)
 }
 
 /// Asks the replicas until they have a hold. Returns false if they do not have it in time, or cannot be asked. `failed`
@@ -86,7 +86,10 @@ async fn ask_replicas(
                 // It is late, or there is an error, which may be final.
                 outcome => {
                     *failed = outcome.err();
-                    if failed.as_ref().is_none_or(|it| it.effect().is_rejected()) {
+                    if failed
+                        .as_ref()
+                        .is_none_or(|it| it.failure_class().is_rejected())
+                    {
                         return false;
                     }
                 }
@@ -122,8 +125,9 @@ pub(super) async fn await_renewal_on_replicas(
     let confirmed = store.confirm(hold.key(), confirm.replicas(), within, request.epoch);
     match confirmed.await? {
         Confirmation::Confirmed => Ok(()),
-        Confirmation::Late | Confirmation::Unknown => {
-            Err(unconfirmed(Effect::Unknown, "too few of them have it"))
-        }
+        Confirmation::Late | Confirmation::Unknown => Err(unconfirmed(
+            FailureClass::OutcomeUnknown,
+            "too few of them have it",
+        )),
     }
 }

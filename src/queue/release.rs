@@ -16,7 +16,7 @@ use super::key_state::{IfMissing, KeyState};
 use super::local_queues::LocalQueues;
 use super::machine::{Grant, Input, Release};
 use crate::base::backoff::Backoff;
-use crate::base::error::{Effect, Failure, LostReason, StoreError};
+use crate::base::error::{Failure, FailureClass, LostReason, StoreError};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::timer::{after, sleep, timeout};
@@ -186,20 +186,20 @@ impl LocalQueues {
         let mut backoff_without_server = Backoff::slow(MAX_PAUSE_WITHOUT_SERVER);
         let mut permit = None;
         loop {
-            let effect = failed.error.effect();
-            let pause = match effect {
-                Effect::None => backoff_without_server.next_pause(),
+            let class = failed.error.failure_class();
+            let pause = match class {
+                FailureClass::NotExecuted => backoff_without_server.next_pause(),
                 _ => backoff.next_pause(),
             };
             // A repetition would be useless, or too late.
-            if effect == Effect::Refused || Instant::now() + pause >= give_up_at {
+            if class == FailureClass::Permanent || Instant::now() + pause >= give_up_at {
                 events::release_abandoned(key, release.hold, &failed.error);
                 failures.abandon(key, held_until);
                 return Err(Failure::Store(failed.error));
             }
             events::release_retried(key, release.hold, &failed.error, &failures.warnings);
             // A permission may be given back, but its caller does not wait for that.
-            if effect == Effect::Forbidden && failed.is_awaited {
+            if class == FailureClass::PermissionMissing && failed.is_awaited {
                 failures.abandon(key, held_until);
                 let unawaited = FailedRelease {
                     is_awaited: false,

@@ -103,7 +103,7 @@ impl Requests {
             Replies::Readers(replies) => ready!(replies.as_mut().poll(cx)).map(SmallVec::from_vec),
         };
         if let Err(error) = &replies
-            && !error.is_refused()
+            && !error.is_denied()
         {
             events::acquire_retried(key, error, &self.warnings);
         }

@@ -19,7 +19,7 @@ mod turns;
 mod wanted;
 
 use super::machine::unanswered;
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{FailureClass, StoreError};
 use crate::base::id::{InboxId, Owner};
 use crate::base::key::LockKey;
 use crate::base::sync::Mutex;
@@ -45,7 +45,7 @@ struct Counting {
     /// Whether no release is answered.
     is_silent: AtomicBool,
     /// The failure of each release before it is executed.
-    failure: Mutex<Option<Effect>>,
+    failure: Mutex<Option<FailureClass>>,
     /// How late each of these failures is answered.
     fails_after: Mutex<Duration>,
     /// Whether an acquire is not answered immediately.
@@ -95,9 +95,9 @@ impl Wire for Counting {
                 if self.is_silent.load(Relaxed) {
                     return Box::pin(async { Err(unanswered("a silent store")) });
                 }
-                if let Some(effect) = *self.failure.lock() {
+                if let Some(class) = *self.failure.lock() {
                     let endpoint = Arc::from("nowhere");
-                    let failed = StoreError::new("release", &endpoint, effect, "it fails");
+                    let failed = StoreError::new("release", &endpoint, class, "it fails");
                     let after = *self.fails_after.lock();
                     return Box::pin(async move {
                         if !after.is_zero() {
@@ -262,7 +262,7 @@ async fn no_wait_does_not_wait_for_a_release_that_is_repeated() -> Result<(), Lo
 #[tokio::test(start_paused = true)]
 async fn a_refused_release_does_not_cost_the_output() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
-    *process.store.failure.lock() = Some(Effect::Refused);
+    *process.store.failure.lock() = Some(FailureClass::Permanent);
     let output = process.locks.with_lock(KEY, async { 42 }).await?;
     assert_eq!(output, 42);
     Ok(())

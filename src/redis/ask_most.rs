@@ -41,7 +41,7 @@ where
                 continue;
             }
             Ok(Some(Err(failed))) => {
-                if error.as_ref().is_none_or(StoreError::is_refused) {
+                if error.as_ref().is_none_or(StoreError::is_denied) {
                     error = Some(failed);
                 }
             }
@@ -57,7 +57,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::error::Effect;
+    use crate::base::error::FailureClass;
     use crate::base::sync::Mutex;
     use crate::base::timer::sleep;
 
@@ -73,25 +73,27 @@ mod tests {
             .map(async |(number, &(millis, answers))| {
                 sleep(Duration::from_millis(millis)).await;
                 heard.lock().push(number);
-                answers.then_some(()).ok_or_else(|| error(Effect::None))
+                answers
+                    .then_some(())
+                    .ok_or_else(|| error(FailureClass::NotExecuted))
             });
         ask_most(asked, at_once, Duration::from_secs(1), LIMIT).await;
         let heard = heard.lock().clone();
         (heard, begun.elapsed())
     }
 
-    fn error(effect: Effect) -> StoreError {
-        StoreError::new("connect", &"here".into(), effect, "on purpose")
+    fn error(class: FailureClass) -> StoreError {
+        StoreError::new("connect", &"here".into(), class, "on purpose")
     }
 
     #[tokio::test]
     async fn the_error_of_an_unavailable_server_counts_more_than_a_rejection() {
-        let (down, rejected) = (Effect::None, Effect::TurnedAway);
-        for effects in [[down, rejected], [rejected, down], [rejected; 2]] {
-            let asked = effects.into_iter().map(async |it| Err::<(), _>(error(it)));
+        let (down, rejected) = (FailureClass::NotExecuted, FailureClass::AccessDenied);
+        for classes in [[down, rejected], [rejected, down], [rejected; 2]] {
+            let asked = classes.into_iter().map(async |it| Err::<(), _>(error(it)));
             let (_, error) = ask_most(asked, 2, LIMIT, LIMIT).await;
-            let is_refused = error.is_some_and(|error| error.is_refused());
-            assert_eq!(is_refused, !effects.contains(&down));
+            let is_refused = error.is_some_and(|error| error.is_denied());
+            assert_eq!(is_refused, !classes.contains(&down));
         }
     }
 

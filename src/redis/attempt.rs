@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use tokio::time::Instant;
 
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{FailureClass, StoreError};
 use crate::base::sync::Mutex;
 use crate::base::timer::{after, timeout_at};
 
@@ -55,7 +55,7 @@ fn begin(
     work: impl Future<Output = Outcome> + Send + 'static,
 ) -> Shared<BoxFuture<'static, Option<Outcome>>> {
     let cause = "the attempt panicked";
-    let panicked = StoreError::new("connect", endpoint, Effect::Refused, cause);
+    let panicked = StoreError::new("connect", endpoint, FailureClass::Permanent, cause);
     let outcome = tokio::spawn(work).map(|ended| match ended {
         Ok(outcome) => Some(outcome),
         Err(error) => error.is_panic().then_some(Err(panicked)),
@@ -114,7 +114,7 @@ mod tests {
         let outcome = SharedAttempt::default()
             .outcome(&"here".into(), LONG, work)
             .await;
-        assert!(outcome.is_err_and(|error| error.is_refused()));
+        assert!(outcome.is_err_and(|error| error.is_denied()));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use super::context::ConnectorContext;
 use super::failure::{condition, driver_error};
 use super::script::{Call, SendMode};
 use crate::base::backoff::Backoff;
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{FailureClass, StoreError};
 use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, after, sleep, timeout_at};
 
@@ -122,7 +122,7 @@ impl Cluster {
     pub(super) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
         let mut nodes = self.owners().await?;
         nodes.sort_by_key(|node| !node.connector.is_connected());
-        let mut error = self.error(Effect::None, "none of its servers has slots");
+        let mut error = self.error(FailureClass::NotExecuted, "none of its servers has slots");
         for node in nodes {
             match node.connector.connection().await {
                 Ok(_) => return Ok(()),
@@ -169,11 +169,14 @@ impl Cluster {
                 Ok(connection) => connection?,
                 Err(Elapsed) => {
                     let cause = "no connection in time to the server to which it was redirected";
-                    return Err(self.error(Effect::None, cause));
+                    return Err(self.error(FailureClass::NotExecuted, cause));
                 }
             };
         }
-        Err(self.error(Effect::None, "it was redirected too many times"))
+        Err(self.error(
+            FailureClass::NotExecuted,
+            "it was redirected too many times",
+        ))
     }
 
     /// The server that has a slot, and the connection to it. An attempt to connect is given up as soon as another server
@@ -187,7 +190,10 @@ impl Cluster {
             let Some(node) = self.owner(slot) else {
                 self.learn().await?;
                 if self.owner(slot).is_none() {
-                    return Err(self.error(Effect::None, "none of its servers has the slot"));
+                    return Err(self.error(
+                        FailureClass::NotExecuted,
+                        "none of its servers has the slot",
+                    ));
                 }
                 continue;
             };
@@ -260,7 +266,9 @@ impl Cluster {
         }
         let turn = self.turn.fetch_add(1, Relaxed).checked_rem(nodes.len());
         let node = turn.and_then(|turn| nodes.get(turn));
-        let node = node.ok_or_else(|| self.error(Effect::None, "none of its servers has slots"))?;
+        let node = node.ok_or_else(|| {
+            self.error(FailureClass::NotExecuted, "none of its servers has slots")
+        })?;
         Ok(Arc::clone(&node.connector))
     }
 
@@ -331,8 +339,8 @@ impl Cluster {
         format!("the cluster of {}", HostPort::list(&self.seeds)).into()
     }
 
-    fn error(&self, effect: Effect, cause: &'static str) -> StoreError {
-        StoreError::new("connect", &self.endpoint(), effect, cause)
+    fn error(&self, class: FailureClass, cause: &'static str) -> StoreError {
+        StoreError::new("connect", &self.endpoint(), class, cause)
     }
 }
 

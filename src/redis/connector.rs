@@ -25,7 +25,7 @@ use super::failure::{self, driver_error, is_redirection};
 use super::script::{Call, SendMode};
 use super::source::{RawConnection, Source};
 use crate::base::backoff::Backoff;
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{FailureClass, StoreError};
 use crate::base::events;
 use crate::base::metrics::Purpose;
 use crate::base::sync::Mutex;
@@ -159,13 +159,13 @@ impl Connector {
         mode: SendMode,
         limit: Duration,
     ) -> Result<Value, StoreError> {
-        let error = |effect, cause: String| {
+        let error = |class, cause: String| {
             let endpoint = connection.server.endpoint();
-            StoreError::new(call.verb(), &endpoint, effect, cause)
+            StoreError::new(call.verb(), &endpoint, class, cause)
         };
         if limit.is_zero() {
             let cause = "there was no time left to send the request";
-            return Err(error(Effect::None, cause.to_owned()));
+            return Err(error(FailureClass::NotExecuted, cause.to_owned()));
         }
         let sent = Instant::now();
         match connection.send(call, mode, after(sent, limit)).await {
@@ -194,7 +194,7 @@ impl Connector {
                     self.give_up(connection.number);
                 }
                 let cause = format!("no response within {limit:?}");
-                Err(error(Effect::Unknown, cause))
+                Err(error(FailureClass::OutcomeUnknown, cause))
             }
         }
     }
@@ -208,7 +208,12 @@ impl Connector {
         self.attempts.outcome(&endpoint, limit, attempt).await?;
         // It may already be lost.
         let connection = self.current();
-        connection.ok_or_else(|| self.error(Effect::None, "the connection was lost immediately"))
+        connection.ok_or_else(|| {
+            self.error(
+                FailureClass::NotExecuted,
+                "the connection was lost immediately",
+            )
+        })
     }
 
     /// Opens a connection, after the pause that is due, and keeps it unless a later attempt has begun.
@@ -235,7 +240,7 @@ impl Connector {
             let opened = match opened {
                 Ok(_) if is_closed => Err(self.closed()),
                 Ok(_) if !is_right => {
-                    Err(self.error(Effect::None, "it leads to another server now"))
+                    Err(self.error(FailureClass::NotExecuted, "it leads to another server now"))
                 }
                 opened => opened,
             };
@@ -341,10 +346,10 @@ impl Connector {
     }
 
     fn closed(&self) -> StoreError {
-        self.error(Effect::Refused, "it was closed")
+        self.error(FailureClass::Permanent, "it was closed")
     }
 
-    fn error(&self, effect: Effect, cause: &'static str) -> StoreError {
-        StoreError::new("connect", &self.source.endpoint(), effect, cause)
+    fn error(&self, class: FailureClass, cause: &'static str) -> StoreError {
+        StoreError::new("connect", &self.source.endpoint(), class, cause)
     }
 }

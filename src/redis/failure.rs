@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
-use crate::base::error::{Effect, Mistake, StoreError};
+use crate::base::error::{FailureClass, Mistake, StoreError};
 use crate::base::timer::{Elapsed, timeout};
 
 /// The error of a request that has met an error of the driver.
@@ -17,21 +17,21 @@ pub(crate) fn request_error(
     endpoint: &Arc<str>,
     error: RedisError,
 ) -> StoreError {
-    let (effect, mistake) = classify(&error);
-    StoreError::new(step, endpoint, effect, DriverError(error)).with_mistake(mistake)
+    let (class, mistake) = classify(&error);
+    StoreError::new(step, endpoint, class, DriverError(error)).with_mistake(mistake)
 }
 
 /// The error of a connection that could not be opened. Nothing was executed, whatever the error says.
 pub(crate) fn connect_error(endpoint: &Arc<str>, error: RedisError) -> StoreError {
-    let (effect, mistake) = classify(&error);
-    let effect = if effect.is_refused() {
-        Effect::TurnedAway
+    let (class, mistake) = classify(&error);
+    let class = if class.is_denied() {
+        FailureClass::AccessDenied
     } else {
-        Effect::None
+        FailureClass::NotExecuted
     };
     let error = match closed_at_once(&error) {
-        Some(cause) => StoreError::new("connect", endpoint, effect, cause),
-        None => StoreError::new("connect", endpoint, effect, DriverError(error)),
+        Some(cause) => StoreError::new("connect", endpoint, class, cause),
+        None => StoreError::new("connect", endpoint, class, DriverError(error)),
     };
     error.with_mistake(mistake)
 }
@@ -40,7 +40,7 @@ pub(crate) fn connect_error(endpoint: &Arc<str>, error: RedisError) -> StoreErro
 pub(crate) fn one_of_cluster(redirected: &StoreError, verb: &'static str) -> StoreError {
     let cause = redirected.cause();
     let cause = format!("{cause}; the server is one of a cluster: use `redis+cluster://`");
-    let error = StoreError::new(verb, redirected.endpoint(), Effect::Refused, cause);
+    let error = StoreError::new(verb, redirected.endpoint(), FailureClass::Permanent, cause);
     error.with_mistake(Some(Mistake::Other))
 }
 
@@ -56,9 +56,9 @@ pub(crate) fn driver_error(error: &StoreError) -> Option<&RedisError> {
     cause.map(|DriverError(error)| error)
 }
 
-/// The effect that a failed request may have had, as far as its error shows, and the mistake behind the failure, if it
+/// The class of a failed request, as far as its error shows, and the mistake behind the failure, if it
 /// is not the server that has failed.
-fn classify(error: &RedisError) -> (Effect, Option<Mistake>) {
+fn classify(error: &RedisError) -> (FailureClass, Option<Mistake>) {
     use ServerErrorKind as Server;
     match error.kind() {
         ErrorKind::Server(
@@ -70,25 +70,27 @@ fn classify(error: &RedisError) -> (Effect, Option<Mistake>) {
             | Server::ClusterDown
             | Server::MasterDown
             | Server::NotBusy,
-        ) => (Effect::None, None),
+        ) => (FailureClass::NotExecuted, None),
         // The slot of the script moved while it ran. What it had already written is kept.
         _ if detail(error).contains("attempted to access a non local key") => {
-            (Effect::Unknown, None)
+            (FailureClass::OutcomeUnknown, None)
         }
         // A script meets one of these errors at its first write, before it has changed anything.
-        _ if condition(error).is_some() => (Effect::None, None),
-        ErrorKind::InvalidClientConfig => (Effect::Refused, Some(Mistake::Other)),
-        _ if lacks_permission(error) => (Effect::Forbidden, Some(Mistake::Permission)),
+        _ if condition(error).is_some() => (FailureClass::NotExecuted, None),
+        ErrorKind::InvalidClientConfig => (FailureClass::Permanent, Some(Mistake::Other)),
+        _ if lacks_permission(error) => {
+            (FailureClass::PermissionMissing, Some(Mistake::Permission))
+        }
         ErrorKind::Server(_) | ErrorKind::Extension if is_verdict(error) => {
-            (Effect::Refused, Some(mistaken_key(error)))
+            (FailureClass::Permanent, Some(mistaken_key(error)))
         }
         // Any other error may come from a proxy, or from the login.
         ErrorKind::Server(_)
         | ErrorKind::Extension
         | ErrorKind::AuthenticationFailed
-        | ErrorKind::RESP3NotSupported => (Effect::TurnedAway, mistaken_setting(error)),
-        _ if error.is_connection_refusal() => (Effect::None, None),
-        _ => (Effect::Unknown, None),
+        | ErrorKind::RESP3NotSupported => (FailureClass::AccessDenied, mistaken_setting(error)),
+        _ if error.is_connection_refusal() => (FailureClass::NotExecuted, None),
+        _ => (FailureClass::OutcomeUnknown, None),
     }
 }
 
@@ -208,7 +210,7 @@ fn rejects_key(error: &RedisError) -> bool {
 pub(crate) fn may_be_about_one_key(error: &StoreError) -> bool {
     let is_moving =
         |error: &RedisError| error.kind() == ErrorKind::Server(ServerErrorKind::TryAgain);
-    error.effect().is_rejected() || driver_error(error).is_some_and(is_moving)
+    error.failure_class().is_rejected() || driver_error(error).is_some_and(is_moving)
 }
 
 /// The usual reason why a server ends a connection before it responds. The server sends its reason first, but the driver
@@ -235,7 +237,7 @@ pub(crate) async fn within<T>(
 
 #[cfg(test)]
 mod tests {
-    use super::Effect::{Forbidden, None as NotExecuted, Refused, TurnedAway};
+    use super::FailureClass::{AccessDenied, NotExecuted, Permanent, PermissionMissing};
     use super::*;
     use crate::base::error::Mistake::{Login, NotALock, Other, Permission};
 
@@ -245,9 +247,9 @@ mod tests {
         reply.unwrap().extract_error().unwrap_err()
     }
 
-    fn assert_class(lines: &[&str], effect: Effect, mistake: Option<Mistake>) {
+    fn assert_class(lines: &[&str], class: FailureClass, mistake: Option<Mistake>) {
         for line in lines {
-            assert_eq!(classify(&error(line)), (effect, mistake), "{line}");
+            assert_eq!(classify(&error(line)), (class, mistake), "{line}");
         }
     }
 
@@ -280,9 +282,9 @@ mod tests {
             "-@user_script: 14: -WRONGTYPE Operation against a key holding the wrong kind of value",
             "-NOLOCK the hash is no lock",
         ];
-        assert_class(&foreign, Refused, Some(NotALock));
+        assert_class(&foreign, Permanent, Some(NotALock));
         let crossed = ["-CROSSSLOT Keys in request don't hash to the same slot"];
-        assert_class(&crossed, Refused, Some(Other));
+        assert_class(&crossed, Permanent, Some(Other));
     }
 
     #[test]
@@ -295,7 +297,7 @@ mod tests {
             "-ERR Error running script (call to f_6b1b): @user_script:38: @user_script: 38: \
              The user executing the script can't run this command or subcommand",
         ];
-        assert_class(&lines, Forbidden, Some(Permission));
+        assert_class(&lines, PermissionMissing, Some(Permission));
     }
 
     /// These faults can go away: a password is changed back, a proxy finds its server again.
@@ -306,20 +308,20 @@ mod tests {
             "-NOAUTH Authentication required.",
             "-DENIED Redis is running in protected mode",
         ];
-        assert_class(&logins, TurnedAway, Some(Login));
+        assert_class(&logins, AccessDenied, Some(Login));
         let other_servers = [
             "-ERR unknown command 'EVALSHA', with args beginning with:",
             "-ERR This instance has cluster support disabled",
         ];
-        assert_class(&other_servers, TurnedAway, Some(Other));
+        assert_class(&other_servers, AccessDenied, Some(Other));
         let outages = [
             "-ERR max number of clients reached",
             "-ERR upstream failure",
             "-no upstream host",
         ];
-        assert_class(&outages, TurnedAway, None);
+        assert_class(&outages, AccessDenied, None);
         let of_provider = (ErrorKind::AuthenticationFailed, "no token today").into();
-        assert_eq!(classify(&of_provider), (TurnedAway, None));
+        assert_eq!(classify(&of_provider), (AccessDenied, None));
     }
 
     #[test]

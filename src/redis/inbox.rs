@@ -165,7 +165,7 @@ impl Subscriber {
             Err(error) => {
                 let [inbox, _] = &self.subscription.channels;
                 events::subscribe_retried(inbox, &error, &self.context.failures);
-                return Some(match error.is_refused() {
+                return Some(match error.is_denied() {
                     true => REJECTED_PAUSE,
                     false => Duration::ZERO,
                 });

@@ -22,7 +22,7 @@ use super::ask_most::{GRACE, ask_most};
 use super::context::Timeouts;
 use super::failure::{connect_error, within};
 use super::source::{RawConnection, Source, connect};
-use crate::base::error::{Effect, StoreError, StoreFuture};
+use crate::base::error::{FailureClass, StoreError, StoreFuture};
 use crate::base::sync::Mutex;
 use crate::base::timer::{sleep, timeout};
 
@@ -245,7 +245,12 @@ async fn require_primary(opened: RawConnection) -> Result<RawConnection, StoreEr
         Ok(false) => {
             let cause = "the sentinels name it as the primary, but it is not one";
             let endpoint = opened.server.endpoint();
-            Err(StoreError::new("connect", &endpoint, Effect::None, cause))
+            Err(StoreError::new(
+                "connect",
+                &endpoint,
+                FailureClass::NotExecuted,
+                cause,
+            ))
         }
         Err(error) => Err(connect_error(&opened.server.endpoint(), error)),
     }

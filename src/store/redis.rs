@@ -13,7 +13,7 @@ use self::messages::StoreMessages;
 use self::names::TO_ALL;
 use super::records::{ForcedReleaseListener, Listener};
 use super::verbs::Verb;
-use crate::base::error::{Effect, Mistake, StoreError, StoreFuture};
+use crate::base::error::{FailureClass, Mistake, StoreError, StoreFuture};
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
 use crate::base::process::{FORKED, ProcessId};
@@ -102,7 +102,7 @@ impl RedisStore {
             return Ok(());
         }
         let endpoint = self.servers.endpoint();
-        let error = StoreError::new(verb, &endpoint, Effect::Refused, FORKED);
+        let error = StoreError::new(verb, &endpoint, FailureClass::Permanent, FORKED);
         Err(error.with_mistake(Some(Mistake::Other)))
     }
 
@@ -224,6 +224,12 @@ fn read<V: Verb>(
     reply: Value,
     endpoint: impl FnOnce() -> Arc<str>,
 ) -> Result<V::Reply, StoreError> {
-    verb.read(reply)
-        .map_err(|cause| StoreError::new(V::lua().verb(), &endpoint(), Effect::Unknown, cause))
+    verb.read(reply).map_err(|cause| {
+        StoreError::new(
+            V::lua().verb(),
+            &endpoint(),
+            FailureClass::OutcomeUnknown,
+            cause,
+        )
+    })
 }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::memory::{MemoryStore, State};
 use super::records::{ForcedReleaseListener, Listener};
 use super::verbs::Verb;
-use crate::base::error::{Effect, StoreError, StoreFuture};
+use crate::base::error::{FailureClass, StoreError, StoreFuture};
 use crate::base::id::InboxId;
 use crate::base::write_signal::WriteSignal;
 
@@ -118,7 +118,7 @@ pub(super) fn ask<V: Verb>(wire: &Arc<dyn Wire>, verb: V) -> StoreFuture<V::Repl
         reply.map(|reply| *reply).map_err(|_another| {
             let endpoint = Arc::from("the wire");
             let cause = "the reply to another request";
-            StoreError::new(name, &endpoint, Effect::Unknown, cause)
+            StoreError::new(name, &endpoint, FailureClass::OutcomeUnknown, cause)
         })
     })
 }

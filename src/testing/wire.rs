@@ -18,7 +18,7 @@ use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
 use super::host::{Condition, Host};
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{FailureClass, StoreError};
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, timeout};
@@ -134,10 +134,10 @@ impl ProcessWire {
 
     /// Returns the present connection, or a new one. Returns `None` while the server does not respond.
     pub(super) fn try_connect(&self) -> Option<Result<Connected, StoreError>> {
-        let failed = |effect, cause| Some(Err(failure("connect", effect, cause)));
+        let failed = |class, cause| Some(Err(failure("connect", class, cause)));
         let mut state = self.state.lock();
         if state.is_closed {
-            return failed(Effect::Refused, "the connection is closed");
+            return failed(FailureClass::Permanent, "the connection is closed");
         }
         let disconnects = self.disconnects();
         let known = state.connection;
@@ -145,7 +145,9 @@ impl ProcessWire {
             (Some(number), _) => number,
             _ if state.is_partitioned => return None,
             (None, Condition::Paused) => return None,
-            (None, Condition::Stopped) => return failed(Effect::None, "connection refused"),
+            (None, Condition::Stopped) => {
+                return failed(FailureClass::NotExecuted, "connection refused");
+            }
             (None, Condition::Running) => *self.connections.borrow() + 1,
         };
         state.connection = Some(number);
@@ -164,7 +166,7 @@ impl ProcessWire {
         let connecting = self.host.until(|| self.try_connect());
         timeout(limit, connecting).await.unwrap_or_else(|Elapsed| {
             let cause = format!("no connection within {limit:?}");
-            Err(failure("connect", Effect::None, cause))
+            Err(failure("connect", FailureClass::NotExecuted, cause))
         })
     }
 
@@ -198,10 +200,10 @@ impl ProcessWire {
                 let mut state = self.state.lock();
                 state.connection.take_if(|present| *present == connected.number);
                 let cause = format!("no response within {limit:?}");
-                Err(failure(step, Effect::Unknown, cause))
+                Err(failure(step, FailureClass::OutcomeUnknown, cause))
             }),
             () = self.host.until(lost) => {
-                Err(failure(step, Effect::Unknown, "the connection was lost"))
+                Err(failure(step, FailureClass::OutcomeUnknown, "the connection was lost"))
             }
         }
     }
@@ -327,10 +329,10 @@ fn notify_missed(listener: Option<Weak<dyn Listener>>) {
 
 fn failure(
     step: &'static str,
-    effect: Effect,
+    class: FailureClass,
     cause: impl Into<Box<dyn Error + Send + Sync>>,
 ) -> StoreError {
-    StoreError::new(step, &Arc::from("the server in memory"), effect, cause)
+    StoreError::new(step, &Arc::from("the server in memory"), class, cause)
 }
 
 impl Listener for ProcessWire {

@@ -8,7 +8,7 @@ use redis::{AsyncCommands, Script};
 use super::requests::Cast;
 use super::server::Server;
 use super::world::{MINUTE, World, some_hold};
-use crate::base::error::Effect;
+use crate::base::error::FailureClass;
 use crate::store::records::MOST_FIELDS;
 use crate::store::redis::names::waits_of;
 use crate::store::verbs::inspect::SHOWN;
@@ -81,8 +81,8 @@ async fn a_big_hash_at_the_lock_is_not_read_as_a_whole() {
         process.ask("ACL SETUSER default -hscan").await;
         let looked = world.store.ask(Inspect::of(&world.key)).await;
         assert_eq!(
-            looked.err().map(|error| error.effect()),
-            Some(Effect::Forbidden)
+            looked.err().map(|error| error.failure_class()),
+            Some(FailureClass::PermissionMissing)
         );
     }
 }

@@ -7,7 +7,7 @@ use super::requests::Cast;
 use super::world::{
     GRANT, MINUTE, NESTED, World, acquire_request, near, release_request, some_hold, some_waiter,
 };
-use crate::base::error::Effect;
+use crate::base::error::FailureClass;
 use crate::base::id::HoldId;
 use crate::base::options::Mode;
 use crate::store::{Acquire, AcquireReply, DepthChange, End, Leftovers, Presence, Share};
@@ -65,10 +65,10 @@ async fn a_foreign_type_at_the_lock_is_an_error_and_stays_as_it_is() {
     let cast = Cast::form(&world, "free").await;
     let () = ask(&world, "SET app:order precious").await;
     for request in cast.requests(&world) {
-        let effect = request.answer.await.map_err(|error| error.effect());
+        let class = request.answer.await.map_err(|error| error.failure_class());
         let is_beside = ["holds", "waits", "publish", "claim", "describe"].contains(&request.name);
-        let is_right = matches!(effect, Err(effect) if effect.is_rejected()) || is_beside;
-        assert!(is_right, "{}: {effect:?}", request.name);
+        let is_right = matches!(class, Err(class) if class.is_rejected()) || is_beside;
+        assert!(is_right, "{}: {class:?}", request.name);
         assert_eq!(ask::<String>(&world, "GET app:order").await, "precious");
         assert_eq!(ask::<i64>(&world, "PTTL app:order").await, -1);
     }
@@ -91,8 +91,8 @@ async fn a_full_server_takes_no_lock_and_still_keeps_and_frees_one() {
     let request = acquire_request(some_hold(), MINUTE);
     let key = world.key.clone();
     let full = world.store.ask(Acquire { key, request }).await;
-    let effect = full.map_err(|error| error.effect());
-    assert_eq!(effect, Err(Effect::None));
+    let class = full.map_err(|error| error.failure_class());
+    assert_eq!(class, Err(FailureClass::NotExecuted));
 
     let () = ask(&world, "CONFIG SET maxmemory 0").await;
     assert_eq!(world.inspect().await, None);

@@ -4,7 +4,7 @@
 use redis::{FromRedisValue, ToRedisArgs, cmd};
 
 use super::world::{GRANT, MINUTE, World, some_hold, some_waiter};
-use crate::base::error::Effect;
+use crate::base::error::FailureClass;
 use crate::base::id::HoldId;
 use crate::store::records::INEXACT_FROM;
 use crate::store::verbs::inspect::SHOWN;
@@ -194,10 +194,13 @@ async fn a_hash_that_is_no_lock_is_shown_and_not_released_by_force() {
             let dump: Vec<u8> = put(&world, "DUMP", &[LOCK]).await;
             let (key, seen) = (world.key.clone(), world.seen().await);
             let forced = world.store.ask(ForceRelease { key, seen }).await;
-            let refused = forced.map_err(|error| error.effect());
+            let refused = forced.map_err(|error| error.failure_class());
             let after: Vec<u8> = put(&world, "DUMP", &[LOCK]).await;
             assert!(after == dump, "{words:?}");
-            assert!(matches!(refused, Err(Effect::Refused)), "{refused:?}");
+            assert!(
+                matches!(refused, Err(FailureClass::Permanent)),
+                "{refused:?}"
+            );
             let _: i64 = put(&world, "DEL", &[LOCK]).await;
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use proptest::{char, collection};
 
-use crate::base::error::{Blocked, Effect, LockError, LostReason, StoreError};
+use crate::base::error::{Blocked, FailureClass, LockError, LostReason, StoreError};
 use crate::base::holder::Holder;
 use crate::base::id::Owner;
 use crate::base::process::Process;
@@ -15,7 +15,12 @@ use crate::base::process::Process;
 /// One error of each kind, with the text wherever others may have written one.
 fn errors(text: &str) -> Vec<LockError> {
     let (key, within) = (text.to_owned(), Duration::from_secs(1));
-    let source = StoreError::new("acquire", &Arc::from(text), Effect::Unknown, text);
+    let source = StoreError::new(
+        "acquire",
+        &Arc::from(text),
+        FailureClass::OutcomeUnknown,
+        text,
+    );
     let holder = Holder {
         hold_id: key.clone(),
         owner: None,

@@ -17,7 +17,7 @@ use super::ledger::Ledger;
 use super::mailbox::Mailbox;
 use super::server::Server;
 use super::wire::Wire;
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{FailureClass, StoreError};
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
 use crate::store::{
@@ -226,10 +226,10 @@ impl store::Wire for Link {
         Box::pin(async move {
             let step = request.name();
             let server = Arc::from("the server");
-            let failure = |effect, cause| Err(StoreError::new(step, &server, effect, cause));
+            let failure = |class, cause| Err(StoreError::new(step, &server, class, cause));
             if connection.wire.is_dead() {
                 // There is no process that could try again.
-                return failure(Effect::Refused, "killed");
+                return failure(FailureClass::Permanent, "killed");
             }
             connection.requests.fetch_add(1, Relaxed);
             let mut generations = connection.watch();
@@ -268,8 +268,8 @@ impl store::Wire for Link {
                 () = cut => Failed::Silent,
             };
             match failed {
-                Failed::Refused => failure(Effect::None, "refused"),
-                Failed::Silent => failure(Effect::Unknown, "no answer"),
+                Failed::Refused => failure(FailureClass::NotExecuted, "refused"),
+                Failed::Silent => failure(FailureClass::OutcomeUnknown, "no answer"),
             }
         })
     }

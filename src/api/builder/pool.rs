@@ -10,7 +10,7 @@ use deadpool_redis::{Connection, Pool, PoolError};
 
 use super::{Backend, LocksBuilder};
 use crate::api::locks::Locks;
-use crate::base::error::{Effect, StoreError, StoreFuture};
+use crate::base::error::{FailureClass, StoreError, StoreFuture};
 use crate::redis::Timeouts;
 use crate::redis::failure::connect_error;
 use crate::redis::source::{RawConnection, Source};
@@ -48,11 +48,11 @@ impl Source for Pooled {
         Box::pin(async move {
             let endpoint = self.endpoint();
             let failed =
-                |effect, e: PoolError| StoreError::new("connect", &endpoint, effect, e.to_string());
+                |class, e: PoolError| StoreError::new("connect", &endpoint, class, e.to_string());
             let pooled = self.0.get().await.map_err(|error| match error {
                 PoolError::Backend(error) => connect_error(&endpoint, error),
-                PoolError::Closed => failed(Effect::Refused, error),
-                error => failed(Effect::None, error),
+                PoolError::Closed => failed(FailureClass::Permanent, error),
+                error => failed(FailureClass::NotExecuted, error),
             })?;
             let mut driver = Connection::take(pooled);
             // The crate has its own limit. This one only ends the task that waits for the response.

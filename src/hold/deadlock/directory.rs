@@ -134,7 +134,7 @@ impl WaitDirectory {
             }
         };
         match reply {
-            Err(error) if error.is_refused() => Ok(nothing),
+            Err(error) if error.is_denied() => Ok(nothing),
             reply => reply,
         }
     }

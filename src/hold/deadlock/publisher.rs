@@ -53,7 +53,7 @@ impl NestedWait<'_> {
         if !self.has_reported.swap(true, Ordering::Relaxed) {
             events::deadlock_search_failed(self.key, self.hold, error);
         }
-        error.is_refused()
+        error.is_denied()
     }
 
     /// The holds that enclose the present poll in this process, and those that the acquisition already has.

@@ -56,7 +56,7 @@ impl Hold {
         match released {
             Err(Failure::Lost(_)) if !self.aborts_on_loss() => Ok(()),
             // The store did not respond until the lease had expired.
-            Err(Failure::Store(error)) if !error.effect().is_rejected() => Ok(()),
+            Err(Failure::Store(error)) if !error.failure_class().is_rejected() => Ok(()),
             released => released.map_err(|failure| self.error(failure)),
         }
     }

@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::grant::{Grant, Release};
-use crate::base::error::{Effect, LockError, StoreError};
+use crate::base::error::{FailureClass, LockError, StoreError};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
@@ -150,7 +150,7 @@ impl Denied {
         match self {
             Self::Busy | Self::PassedOver => true,
             Self::Closed => false,
-            Self::Failed(error) => !error.is_refused(),
+            Self::Failed(error) => !error.is_denied(),
         }
     }
 
@@ -215,5 +215,10 @@ impl std::hash::Hash for LastReply {
 
 /// The error of an acquire that may have been executed.
 pub(crate) fn unanswered(cause: &'static str) -> StoreError {
-    StoreError::new("acquire", &Arc::from("the store"), Effect::Unknown, cause)
+    StoreError::new(
+        "acquire",
+        &Arc::from("the store"),
+        FailureClass::OutcomeUnknown,
+        cause,
+    )
 }

@@ -316,7 +316,7 @@ impl WaitMachine {
         match outcome {
             Outcome::Held(grant) => return self.grant(grant, step),
             Outcome::Moved => return self.send_after_reply(step),
-            Outcome::Failed(error) if error.is_refused() => {
+            Outcome::Failed(error) if error.is_denied() => {
                 return self.deny(hold, Denied::Failed(error), step);
             }
             Outcome::Busy { remaining } => {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::grant::{Grant, Release, StoredDepth};
 use super::messages::{AcquireSpec, Reply, unanswered};
 use super::store_clock::{StoreClock, TokenSeries};
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{FailureClass, StoreError};
 use crate::base::id::HoldId;
 use crate::base::metrics::HandoffPath;
 use crate::base::options::Mode;
@@ -134,10 +134,10 @@ impl Waiter {
                 }
                 Outcome::Busy { remaining }
             }
-            Err(error) if error.is_refused() => return Outcome::Failed(error),
+            Err(error) if error.is_denied() => return Outcome::Failed(error),
             Err(error) => {
                 // A request that has certainly failed leaves nothing behind.
-                if error.effect() == Effect::Unknown {
+                if error.failure_class() == FailureClass::OutcomeUnknown {
                     self.note_unanswered();
                 }
                 Outcome::Failed(error)

@@ -6,9 +6,9 @@ use super::*;
 #[tokio::test(start_paused = true)]
 async fn a_release_that_reaches_no_server_is_repeated_soon() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
-    let repeated = async |effect| {
+    let repeated = async |class| {
         let guard = process.locks.lock(KEY).acquire().await?;
-        *process.store.failure.lock() = Some(effect);
+        *process.store.failure.lock() = Some(class);
         drop(guard);
         let before = process.store.released.load(Relaxed);
         sleep(10 * SECOND).await;
@@ -16,9 +16,9 @@ async fn a_release_that_reaches_no_server_is_repeated_soon() -> Result<(), LockE
         let repeated = process.store.released.load(Relaxed) - before;
         Ok::<_, LockError>(repeated)
     };
-    let away = repeated(Effect::None).await?;
+    let away = repeated(FailureClass::NotExecuted).await?;
     assert!(away >= 90, "{away}");
-    let silent = repeated(Effect::Unknown).await?;
+    let silent = repeated(FailureClass::OutcomeUnknown).await?;
     assert!(silent <= 30, "{silent}");
     Ok(())
 }
@@ -28,7 +28,7 @@ async fn a_release_that_reaches_no_server_is_repeated_soon() -> Result<(), LockE
 async fn a_release_that_is_turned_away_is_repeated() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
     let guard = process.locks.lock(KEY).acquire().await?;
-    *process.store.failure.lock() = Some(Effect::TurnedAway);
+    *process.store.failure.lock() = Some(FailureClass::AccessDenied);
     drop(guard);
     sleep(60 * SECOND).await;
     let released = process.store.released.load(Relaxed);
@@ -48,7 +48,7 @@ async fn a_release_that_is_refused_is_in_the_report_until_its_lease_has_ended()
     for name in ["a", "b", "c"] {
         let guard = process.locks.lock(name).acquire().await?;
         let refuses = name != "c";
-        *process.store.failure.lock() = refuses.then_some(Effect::Refused);
+        *process.store.failure.lock() = refuses.then_some(FailureClass::Permanent);
         assert_eq!(guard.release().await.is_err(), refuses);
         sleep(if refuses { TTL / 3 * 2 } else { SECOND }).await;
     }
@@ -66,7 +66,7 @@ async fn a_release_that_is_refused_is_in_the_report_until_its_lease_has_ended()
 async fn a_release_without_a_right_is_repeated_while_its_lease_lasts() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
     let guard = process.locks.lock(KEY).acquire().await?;
-    *process.store.failure.lock() = Some(Effect::Forbidden);
+    *process.store.failure.lock() = Some(FailureClass::PermissionMissing);
     assert!(guard.release().await.is_err());
     sleep(60 * SECOND).await;
     let released = process.store.released.load(Relaxed);
@@ -87,7 +87,7 @@ async fn a_release_without_a_right_is_repeated_while_its_lease_lasts() -> Result
 async fn a_release_without_a_right_is_in_the_report() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
     let guard = process.locks.lock(KEY).acquire().await?;
-    *process.store.failure.lock() = Some(Effect::Forbidden);
+    *process.store.failure.lock() = Some(FailureClass::PermissionMissing);
     assert!(guard.release().await.is_err());
     let report = process.locks.close(Duration::MAX).await;
     assert_eq!(report.to_string(), format!("1 release failed ({KEY})"));
@@ -101,16 +101,16 @@ async fn a_release_without_a_right_is_in_the_report() -> Result<(), LockError> {
 #[tokio::test(start_paused = true)]
 async fn a_release_that_fails_after_its_lease_is_in_no_report() -> Result<(), LockError> {
     for (late, abandoned) in [(TTL * 2, 0), (TTL / 2, 1)] {
-        for effect in [Effect::Refused, Effect::Unknown] {
+        for class in [FailureClass::Permanent, FailureClass::OutcomeUnknown] {
             let process = Process::with_heartbeat(SECOND);
             let guard = process.locks.lock(KEY).acquire().await?;
-            *process.store.failure.lock() = Some(effect);
+            *process.store.failure.lock() = Some(class);
             *process.store.fails_after.lock() = late;
             drop(guard);
             sleep(late + SECOND).await;
             *process.store.failure.lock() = None;
             let report = process.locks.close(Duration::MAX).await;
-            let abandoned = if effect == Effect::Refused {
+            let abandoned = if class == FailureClass::Permanent {
                 abandoned
             } else {
                 0
@@ -118,7 +118,7 @@ async fn a_release_that_fails_after_its_lease_is_in_no_report() -> Result<(), Lo
             assert_eq!(
                 report.abandoned().len(),
                 abandoned,
-                "{effect:?} after {late:?}: {report}"
+                "{class:?} after {late:?}: {report}"
             );
         }
     }

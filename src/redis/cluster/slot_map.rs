@@ -12,7 +12,7 @@ use redis::{FromRedisValue, Value, cmd};
 use tokio::time::Instant;
 
 use super::{Cluster, ClusterState, Node};
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{FailureClass, StoreError};
 use crate::base::key::SLOTS;
 use crate::base::timer::sleep_until;
 use crate::redis::address::HostPort;
@@ -49,7 +49,7 @@ impl Cluster {
             let mut state = self.state.lock();
             state.note_learning(Instant::now());
             if state.is_closed {
-                return Err(self.error(Effect::Refused, "it was closed"));
+                return Err(self.error(FailureClass::Permanent, "it was closed"));
             }
             self.install(&mut state, &map?)
         };
@@ -76,11 +76,11 @@ impl Cluster {
         match error {
             _ if !map.is_empty() => Ok(map),
             Some(error) => {
-                let (endpoint, effect) = (self.endpoint(), error.effect());
+                let (endpoint, class) = (self.endpoint(), error.failure_class());
                 let mistake = error.mistake();
-                Err(StoreError::new("connect", &endpoint, effect, error).with_mistake(mistake))
+                Err(StoreError::new("connect", &endpoint, class, error).with_mistake(mistake))
             }
-            None => Err(self.error(Effect::None, "none of its servers responds")),
+            None => Err(self.error(FailureClass::NotExecuted, "none of its servers responds")),
         }
     }
 
@@ -97,7 +97,12 @@ impl Cluster {
         // A user may not be allowed to see the epochs. Then the first answer counts.
         let nodes = nodes.unwrap_or(Value::Nil);
         let map = read_map(&slots?, &nodes, &node.place);
-        map.ok_or_else(|| self.error(Effect::None, "the response to CLUSTER SLOTS is invalid"))
+        map.ok_or_else(|| {
+            self.error(
+                FailureClass::NotExecuted,
+                "the response to CLUSTER SLOTS is invalid",
+            )
+        })
     }
 
     /// All servers in the order in which they are asked: first some that have a connection, then all others in turn.

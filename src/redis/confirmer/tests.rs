@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use futures_util::future::join_all;
 
 use super::*;
-use crate::base::error::{Effect, StoreFuture};
+use crate::base::error::{FailureClass, StoreFuture};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -24,7 +24,12 @@ impl Source for Full {
     fn open(self: Arc<Self>, _: Timeouts) -> StoreFuture<RawConnection> {
         self.0.fetch_add(1, Relaxed);
         let endpoint = self.endpoint();
-        let error = StoreError::new("connect", &endpoint, Effect::TurnedAway, "it is full");
+        let error = StoreError::new(
+            "connect",
+            &endpoint,
+            FailureClass::AccessDenied,
+            "it is full",
+        );
         Box::pin(async { Err(error) })
     }
 }

@@ -22,7 +22,7 @@ use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 use super::batch::{self, BatchItem, MAX_BATCH_ITEMS, RELEASED};
 use crate::base::background::AbortOnDrop;
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{FailureClass, StoreError};
 use crate::base::sync::{Mutex, after_others};
 use crate::base::write_signal::{Deliverer, WriteSignal};
 use crate::redis::Servers;
@@ -100,7 +100,7 @@ impl Batches {
     /// The error of a request whose task has ended with its runtime.
     fn runtime_ended(&self) -> StoreError {
         let (verb, endpoint) = (batch::lua().verb(), self.servers.endpoint());
-        StoreError::new(verb, &endpoint, Effect::Unknown, RUNTIME_ENDED)
+        StoreError::new(verb, &endpoint, FailureClass::OutcomeUnknown, RUNTIME_ENDED)
     }
 
     /// Collects a request for the next batch. Its caller gets no reply if the runtime ends.

@@ -8,7 +8,7 @@ use super::super::world::{
     some_waiter,
 };
 use super::ask;
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{FailureClass, StoreError};
 use crate::base::id::HoldId;
 use crate::store::{
     Acquire, AcquireRequest, End, ForceRelease, Presence, QueueEntry, ReleaseRequest, Seen,
@@ -149,7 +149,10 @@ async fn no_process_enters_the_queue_of_a_full_server() {
     let queue = Queue::form(&world).await;
     let () = ask(&world, "CONFIG SET maxmemory 1").await;
     let outcome = step(&world, &queue, "wait").await;
-    assert_eq!(outcome.map_err(|error| error.effect()), Err(Effect::None));
+    assert_eq!(
+        outcome.map_err(|error| error.failure_class()),
+        Err(FailureClass::NotExecuted)
+    );
     assert!(world.is_held(queue.holder, TTL).await);
     assert_eq!(world.waiting().await, 1);
     assert!(world.server().immortal().await.is_empty());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::world::{MINUTE, World, acquire_request, release_all, some_hold};
 use super::ask;
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{FailureClass, StoreError};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::store::{Acquire, HoldOf, Renew, RenewAnswer, Store};
@@ -32,8 +32,8 @@ async fn renew(world: &World, hold: HoldId, ttl: Duration) -> Result<Vec<RenewAn
     world.store.ask(Renew { holds, ttl }).await
 }
 
-fn effect<T>(outcome: Result<T, StoreError>) -> Option<Effect> {
-    outcome.err().map(|error| error.effect())
+fn class<T>(outcome: Result<T, StoreError>) -> Option<FailureClass> {
+    outcome.err().map(|error| error.failure_class())
 }
 
 /// If a key is renewed alone, a failure is the error of the request. Together with others, it is the outcome for that
@@ -55,7 +55,7 @@ async fn a_key_of_another_type_does_not_keep_the_others_from_being_renewed() {
         }
         let holds = vec![(keys()[at].clone(), hold)];
         let alone = world.store.ask(Renew { holds, ttl: MINUTE }).await;
-        assert_eq!(effect(alone), Some(Effect::Refused));
+        assert_eq!(class(alone), Some(FailureClass::Permanent));
         let () = ask(&world, "FLUSHALL").await;
     }
 }

@@ -8,7 +8,7 @@ use proptest::test_runner::TestRunner;
 use tokio::runtime::Builder;
 
 use super::{ENTRIES, LOCK, QUEUE, put, sound};
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{FailureClass, StoreError};
 use crate::base::id::{HoldId, InboxId};
 use crate::base::options::Mode;
 use crate::store::contract::readers::{share_request, shared_release};
@@ -162,11 +162,11 @@ async fn case(world: &World, data: Vec<Write>, steps: &[usize]) -> Result<(), Te
     let is_foreign = !["hash", "none"].contains(&&*kind);
     for step in steps {
         let outcome = operation(world, hold, inbox, *step).await;
-        let effect = outcome.map_err(|error| (error.effect(), error));
-        match effect {
+        let failed = outcome.map_err(|error| (error.failure_class(), error));
+        match failed {
             Ok(()) => prop_assert!(!is_foreign, "{kind}: step {step}"),
-            Err((effect, error)) => {
-                let refused = is_foreign && effect == Effect::Refused;
+            Err((class, error)) => {
+                let refused = is_foreign && class == FailureClass::Permanent;
                 prop_assert!(refused, "{kind}: step {step}: {error:?}");
                 prop_assert_eq!(put::<String>(world, "TYPE", &[LOCK]).await, kind.as_str());
             }
@@ -192,7 +192,7 @@ async fn case(world: &World, data: Vec<Write>, steps: &[usize]) -> Result<(), Te
             Ok(ended) => prop_assert!(may_end || !ended.is_empty()),
             // The data that was there from the beginning is not a lock.
             Err(error) => {
-                prop_assert_eq!(error.effect(), Effect::Refused);
+                prop_assert_eq!(error.failure_class(), FailureClass::Permanent);
                 prop_assert_eq!(put::<i64>(world, "DEL", &[LOCK]).await, 1);
             }
         }
@@ -280,7 +280,7 @@ async fn operation(
             match shown.map(Snapshot::seen) {
                 Some(seen) => match store.ask(ForceRelease { key, seen }).await {
                     // It is not a lock.
-                    Err(error) if error.effect() == Effect::Refused => Ok(()),
+                    Err(error) if error.failure_class() == FailureClass::Permanent => Ok(()),
                     forced => forced.map(drop),
                 },
                 None => Ok(()),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::event::Event;
 use super::request::Request;
 use super::shell::{Caller, Flight, Record, Shell, choose};
-use crate::base::error::Effect;
+use crate::base::error::FailureClass;
 use crate::base::id::Owner;
 use crate::base::options::Mode;
 use crate::queue::machine::{AcquireSpec, Input};
@@ -51,11 +51,11 @@ impl Shell {
                 self.execute();
                 self.answer(None);
             }
-            Event::Silence => self.answer(Some(Effect::Unknown)),
-            Event::Fail(effect) => {
+            Event::Silence => self.answer(Some(FailureClass::OutcomeUnknown)),
+            Event::Fail(class) => {
                 let is_open = |flight: &Flight| flight.reply.is_none();
                 if self.flight.as_ref().is_some_and(is_open) {
-                    self.answer(Some(effect));
+                    self.answer(Some(class));
                 }
             }
             Event::Haunt(at) => match choose(&mut self.ghosts, at) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use crate::base::error::Effect;
+use crate::base::error::FailureClass;
 use crate::base::options::QueueOptions;
 
 /// The possible events. A number selects one of the values to which the event can apply.
@@ -27,7 +27,7 @@ pub(super) enum Event {
     Answer,
     Silence,
     /// It was not executed, and may be executed later or never.
-    Fail(Effect),
+    Fail(FailureClass),
     /// A request without a response is executed after all.
     Haunt(usize),
     /// A release is answered.
@@ -66,7 +66,7 @@ pub(super) fn any_event() -> impl Strategy<Value = Event> {
         4 => Just(Event::Execute),
         8 => Just(Event::Answer),
         2 => Just(Event::Silence),
-        1 => prop::sample::select(vec![Effect::None, Effect::Refused]).prop_map(Event::Fail),
+        1 => prop::sample::select(vec![FailureClass::NotExecuted, FailureClass::Permanent]).prop_map(Event::Fail),
         1 => at.clone().prop_map(Event::Haunt),
         3 => at.clone().prop_map(Event::Finish),
         3 => at.clone().prop_map(Event::Message),

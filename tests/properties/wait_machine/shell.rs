@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::request::Request;
 use super::store::Store;
-use crate::base::error::{Effect, StoreError};
+use crate::base::error::{FailureClass, StoreError};
 use crate::base::id::{HoldId, InboxId};
 use crate::base::options::{Mode, QueueOptions};
 use crate::base::time::deadline;
@@ -165,8 +165,8 @@ impl Shell {
         }
     }
 
-    /// The request is answered, or fails with this effect.
-    pub(super) fn answer(&mut self, failure: Option<Effect>) {
+    /// The request is answered, or fails in this way.
+    pub(super) fn answer(&mut self, failure: Option<FailureClass>) {
         let Some(Flight {
             request,
             sent,
@@ -176,15 +176,15 @@ impl Shell {
         else {
             return;
         };
-        let error = |effect| StoreError::new("acquire", &Arc::from("the store"), effect, "lost");
+        let error = |class| StoreError::new("acquire", &Arc::from("the store"), class, "lost");
         let (waiters, has_entry) = (request.waiters(), request.has_entry());
         let replies = match failure {
             None => Ok(reply.unwrap().into()),
-            Some(effect) => {
-                if effect == Effect::Unknown && reply.is_none() {
+            Some(class) => {
+                if class == FailureClass::OutcomeUnknown && reply.is_none() {
                     self.ghosts.push(request);
                 }
-                Err(error(effect))
+                Err(error(class))
             }
         };
         let reply = Reply {
@@ -209,7 +209,7 @@ impl Shell {
                     deadline(reply.sent, lease, crate::base::time::Grace::NONE) <= self.now;
             }
             Ok(AcquireReply::Busy { .. }) => record.is_known |= has_entry,
-            Err(error) if error.effect() == Effect::Unknown => {
+            Err(error) if error.failure_class() == FailureClass::OutcomeUnknown => {
                 (record.is_known, record.unanswered) = (true, true);
             }
             Ok(AcquireReply::Ended) => panic!("{hold} was asked for after its end"),

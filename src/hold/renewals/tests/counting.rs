@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use super::*;
 use crate::StoreError;
-use crate::base::error::Effect;
+use crate::base::error::FailureClass;
 use crate::base::timer::sleep;
 use crate::store::memory::MemoryStore;
 use crate::store::{Renew, Reply, Request, StoreFuture, Wire};
@@ -103,7 +103,7 @@ impl Wire for Counting {
                     Err(StoreError::new(
                         "renew",
                         &endpoint,
-                        Effect::Refused,
+                        FailureClass::Permanent,
                         "NOPERM",
                     ))
                 });

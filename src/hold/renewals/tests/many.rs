@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use futures_util::future::try_join_all;
 
 use super::*;
-use crate::base::error::Effect;
+use crate::base::error::FailureClass;
 use crate::base::timer::{sleep, timeout};
 use crate::store::memory::MemoryStore;
 use crate::store::{Reply, Request, StoreFuture, Wire};
@@ -35,8 +35,8 @@ impl Drop for InFlight {
     }
 }
 
-fn failed(effect: Effect) -> StoreError {
-    StoreError::new("renew", &Arc::from("the store"), effect, "slow")
+fn failed(class: FailureClass) -> StoreError {
+    StoreError::new("renew", &Arc::from("the store"), class, "slow")
 }
 
 impl Slow {
@@ -79,7 +79,7 @@ impl Wire for Slow {
         }
         self.asked.fetch_add(1, Relaxed);
         if self.is_away.load(Relaxed) {
-            return Box::pin(async { Err(failed(Effect::None)) });
+            return Box::pin(async { Err(failed(FailureClass::NotExecuted)) });
         }
         let in_flight = self.in_flight.fetch_add(1, Relaxed) + 1;
         self.most.fetch_max(in_flight, Relaxed);
@@ -92,7 +92,7 @@ impl Wire for Slow {
         Box::pin(async move {
             let _in_flight = in_flight;
             let answered = timeout(SECOND, sleep_until(answered_at)).await;
-            answered.map_err(|_| failed(Effect::Unknown))?;
+            answered.map_err(|_| failed(FailureClass::OutcomeUnknown))?;
             carried.await
         })
     }
