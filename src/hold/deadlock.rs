@@ -25,7 +25,7 @@ use crate::base::events;
 use crate::base::key::LockKey;
 use crate::base::timer::{after, sleep, sleep_until};
 use crate::store::ClaimVictim;
-use crate::store::verbs::description::Processes;
+use crate::store::verbs::read_description::Processes;
 
 pub(super) mod directory;
 mod publisher;

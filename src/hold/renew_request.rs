@@ -17,7 +17,7 @@ use crate::base::key::LockKey;
 use crate::base::options::{Confirm, Mode};
 use crate::base::timer::sleep;
 use crate::hold::hold::Hold;
-use crate::store::{Keep, MOST_TOGETHER, Renew, RenewAnswer, Store};
+use crate::store::{MOST_TOGETHER, Renew, RenewAnswer, RenewReaders, Store};
 
 /// The maximum number of readers in one request, because a script can name only a few thousand.
 const MAX_READERS_PER_REQUEST: usize = 500;
@@ -107,7 +107,7 @@ impl RenewRequest {
         };
         let holds = self.holds.iter().map(|hold| hold.id()).collect();
         let key = key.clone();
-        let gone = store.ask(Keep { key, holds, ttl }).await?;
+        let gone = store.ask(RenewReaders { key, holds, ttl }).await?;
         let answer = |hold: &Arc<Hold>| match gone.contains(&hold.id()) {
             true => RenewAnswer::Gone,
             false => RenewAnswer::Renewed,

@@ -15,7 +15,7 @@ use crate::base::id::InboxId;
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
 use crate::base::sync::Mutex;
-use crate::store::{Acquire, AcquireReply, Share, Store, StoreFuture};
+use crate::store::{Acquire, AcquireReply, AcquireShared, Store, StoreFuture};
 
 /// The maximum number of releases that are repeated at a time, because repetitions must not keep a slow server slow.
 const MAX_REPEATED_RELEASES: usize = 8;
@@ -86,7 +86,7 @@ impl Requests {
                 }
                 Mode::Shared => {
                     let request = spec.share(holds);
-                    Replies::Readers(self.store.ask(Share { key, request }))
+                    Replies::Readers(self.store.ask(AcquireShared { key, request }))
                 }
             },
         }

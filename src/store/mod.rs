@@ -35,14 +35,16 @@ pub(crate) use self::records::{
 };
 pub(crate) use self::redis::RedisStore;
 pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
-pub(crate) use self::verbs::depth::{DepthChange, SetDepth};
+pub(crate) use self::verbs::acquire_shared::{AcquireShared, AcquireSharedRequest};
+pub(crate) use self::verbs::deadlock_search::{
+    ClaimVictim, ListHolds, ListWaits, PublishWait, UpdateWait,
+};
 pub(crate) use self::verbs::inspect::{ForceRelease, Inspect, QueueLength, Seen, Snapshot};
 pub(crate) use self::verbs::release::{End, Leftovers, Release, ReleaseRequest};
 #[cfg(test)]
 pub(crate) use self::verbs::renew::HoldOf;
-pub(crate) use self::verbs::renew::{Keep, MOST_TOGETHER, Renew, RenewAnswer};
-pub(crate) use self::verbs::share::{Share, ShareRequest};
-pub(crate) use self::verbs::waits::{ClaimVictim, HoldsIn, PublishWait, WaitChange, WaitsOf};
+pub(crate) use self::verbs::renew::{MOST_TOGETHER, Renew, RenewAnswer, RenewReaders};
+pub(crate) use self::verbs::set_depth::{DepthChange, SetDepth};
 pub(crate) use self::verbs::{Presence, Verb};
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) use self::wire::{Reply, Request, Wire};

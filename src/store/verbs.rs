@@ -16,14 +16,14 @@ use crate::base::write_signal::WriteSignal;
 use crate::redis::{Call, Script};
 
 pub(crate) mod acquire;
-pub(crate) mod depth;
-pub(crate) mod description;
-pub(crate) mod inspect;
+pub(crate) mod acquire_shared;
+pub(crate) mod deadlock_search; // four scripts: `update_wait`, `list_waits`, `list_holds`, `claim_victim`
+pub(crate) mod inspect; // and `force_release`
+pub(crate) mod read_description;
 pub(crate) mod release;
-pub(crate) mod renew;
-pub(crate) mod scripts;
-pub(crate) mod share;
-pub(crate) mod waits;
+pub(crate) mod renew; // and `renew_readers`
+pub(crate) mod scripts; // all of them
+pub(crate) mod set_depth;
 
 #[cfg(any(test, fuzzing))]
 #[path = "../../tests/properties/reply.rs"]

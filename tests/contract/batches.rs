@@ -11,7 +11,9 @@ use super::world::{
 };
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
-use crate::store::{Acquire, AcquireReply, AcquireRequest, End, Inspect, Presence, Share, Store};
+use crate::store::{
+    Acquire, AcquireReply, AcquireRequest, AcquireShared, End, Inspect, Presence, Store,
+};
 use crate::support::{DEADLINE, within};
 
 /// Runs each `async fn claim(world: World)` as a test, over a store whose short requests travel in batches.
@@ -216,7 +218,7 @@ async fn each_reader_of_a_batch_has_its_own_outcome(world: World) {
     assert!(is_held(&acquire(store, &held, holder).await));
     world.read(&[one, two], MINUTE).await;
     wait(store, &world.key, waiter).await;
-    let share = |key: &LockKey, holds: &[HoldId]| Share {
+    let share = |key: &LockKey, holds: &[HoldId]| AcquireShared {
         key: key.clone(),
         request: share_request(holds, MINUTE, None),
     };

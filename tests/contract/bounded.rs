@@ -12,7 +12,7 @@ use crate::base::error::FailureClass;
 use crate::store::records::MOST_FIELDS;
 use crate::store::redis::names::waits_of;
 use crate::store::verbs::inspect::SHOWN;
-use crate::store::{HoldsIn, Inspect, WaitsOf};
+use crate::store::{Inspect, ListHolds, ListWaits};
 
 const BIG: u64 = 100_000;
 
@@ -69,7 +69,7 @@ async fn a_big_hash_at_the_lock_is_not_read_as_a_whole() {
         let snapshot = world.inspect().await.expect("a held lock");
         assert!((1..=SHOWN).contains(&snapshot.holders.len()));
         let key = Arc::from(world.key.as_str());
-        let holds = world.send(HoldsIn { key }).await;
+        let holds = world.send(ListHolds { key }).await;
         assert_eq!(holds.is_empty(), name == NAMES[0]);
         assert!(holds.len() <= BOUND, "{}", holds.len());
         let (whole, all) = calls(&world, &cast).await;
@@ -100,7 +100,7 @@ async fn big_hashes_beside_the_lock_are_not_read_as_a_whole() {
     let waits = waits_of(hold.owner());
     fill(&world, &waits, NAMES[1], &record).await;
     let before = world.server().process().commandstats().await;
-    let seen = world.send(WaitsOf { hold }).await.waits.len();
+    let seen = world.send(ListWaits { hold }).await.waits.len();
     assert!((1..=BOUND).contains(&seen), "{seen}");
     let calls = world.server().process().calls_since(&before).await;
     assert!(!calls.contains_key("hgetall"), "{calls:?}");
@@ -130,7 +130,7 @@ end";
         let all: u64 = calls.values().sum();
         assert!(all < 50, "{calls:?}");
         let key = Arc::from(world.key.as_str());
-        let inside = world.send(HoldsIn { key }).await.len() as u64;
+        let inside = world.send(ListHolds { key }).await.len() as u64;
         let is_few = inside <= 2 * MOST_FIELDS;
         assert!(is_few && (left > 0 || inside == 1), "{inside}");
     }

@@ -10,7 +10,7 @@ use super::world::{
 use crate::base::error::FailureClass;
 use crate::base::id::HoldId;
 use crate::base::options::Mode;
-use crate::store::{Acquire, AcquireReply, DepthChange, End, Leftovers, Presence, Share};
+use crate::store::{Acquire, AcquireReply, AcquireShared, DepthChange, End, Leftovers, Presence};
 use crate::support::{DEADLINE, within};
 
 mod moves;
@@ -111,7 +111,7 @@ async fn a_full_server_lets_no_reader_in_and_still_keeps_and_frees_those_inside(
     let () = ask(&world, "CONFIG SET maxmemory 1").await;
     let request = share_request(&[some_hold()], MINUTE, None);
     let key = world.key.clone();
-    let full = world.store.ask(Share { key, request }).await;
+    let full = world.store.ask(AcquireShared { key, request }).await;
     assert!(full.is_ok_and(|replies| matches!(replies[..], [AcquireReply::Busy { .. }])));
     assert_eq!(world.keep(&holds, 9 * MINUTE).await, []);
     assert!(near(world.remaining().await, 9 * MINUTE));
@@ -129,7 +129,7 @@ async fn a_full_server_lets_no_reader_in_and_still_keeps_and_frees_those_inside(
     for hold in [holds[0], holds[1], late] {
         let request = share_request(&[hold], MINUTE, None);
         let key = world.key.clone();
-        let replies = world.store.ask(Share { key, request }).await;
+        let replies = world.store.ask(AcquireShared { key, request }).await;
         assert_eq!(replies.ok(), Some(vec![AcquireReply::Ended]));
     }
 }

@@ -8,7 +8,8 @@ use super::world::{
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::options::Mode;
 use crate::store::{
-    AcquireReply, End, Keep, Presence, QueueEntry, ReleaseRequest, Share, ShareRequest,
+    AcquireReply, AcquireShared, AcquireSharedRequest, End, Presence, QueueEntry, ReleaseRequest,
+    RenewReaders,
 };
 
 pub(super) mod changes;
@@ -31,8 +32,8 @@ pub(super) fn share_request(
     holds: &[HoldId],
     ttl: Duration,
     entry: Option<QueueEntry>,
-) -> ShareRequest {
-    ShareRequest {
+) -> AcquireSharedRequest {
+    AcquireSharedRequest {
         holds: holds.to_vec(),
         ttl,
         limit: None,
@@ -41,9 +42,9 @@ pub(super) fn share_request(
 }
 
 impl World {
-    pub(super) async fn share_as(&self, request: ShareRequest) -> Vec<AcquireReply> {
+    pub(super) async fn share_as(&self, request: AcquireSharedRequest) -> Vec<AcquireReply> {
         let key = self.key.clone();
-        self.send(Share { key, request }).await
+        self.send(AcquireShared { key, request }).await
     }
 
     /// Readers send a request, and all of them must get the lock, with leases of at least the TTL.
@@ -64,7 +65,7 @@ impl World {
 
     pub(super) async fn keep(&self, holds: &[HoldId], ttl: Duration) -> Vec<HoldId> {
         let (key, holds) = (self.key.clone(), holds.to_vec());
-        self.send(Keep { key, holds, ttl }).await
+        self.send(RenewReaders { key, holds, ttl }).await
     }
 
     pub(super) async fn release_shared(&self, hold: HoldId, inbox: InboxId) -> Presence {

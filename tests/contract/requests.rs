@@ -15,11 +15,11 @@ use crate::base::id::HoldId;
 use crate::base::options::Mode;
 use crate::base::process::ProcessId;
 use crate::redis::Script;
-use crate::store::verbs::description::Describe;
+use crate::store::verbs::read_description::ReadDescription;
 use crate::store::{
-    Acquire, AcquireRequest, ClaimVictim, DepthChange, End, ForceRelease, HoldsIn, Inspect, Keep,
-    Leftovers, PublishWait, QueueEntry, QueueLength, ReleaseRequest, Renew, Seen, SetDepth, Share,
-    ShareRequest, StoreFuture, StoreTime, Verb, WaitChange, WaitsOf,
+    Acquire, AcquireRequest, AcquireShared, AcquireSharedRequest, ClaimVictim, DepthChange, End,
+    ForceRelease, Inspect, Leftovers, ListHolds, ListWaits, PublishWait, QueueEntry, QueueLength,
+    ReleaseRequest, Renew, RenewReaders, Seen, SetDepth, StoreFuture, StoreTime, UpdateWait, Verb,
 };
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -135,9 +135,9 @@ impl Cast {
                 ..acquire_request(hold, TTL)
             },
         };
-        let share = |holds: &[HoldId], entry, limit| Share {
+        let share = |holds: &[HoldId], entry, limit| AcquireShared {
             key: key.clone(),
-            request: ShareRequest {
+            request: AcquireSharedRequest {
                 limit,
                 ..share_request(holds, TTL, entry)
             },
@@ -180,7 +180,7 @@ impl Cast {
                 lengthen: true,
             },
         };
-        let keep = Keep {
+        let keep = RenewReaders {
             key: key.clone(),
             holds: self.readers.to_vec(),
             ttl,
@@ -246,7 +246,7 @@ impl Cast {
         };
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.expect("a time after 1970") - Duration::from_secs(1);
-        let publish = WaitChange::Publish(PublishWait {
+        let publish = UpdateWait::Publish(PublishWait {
             owner: hold.owner(),
             wait: Arc::new(wait(&[hold])),
             life: MINUTE,
@@ -259,17 +259,17 @@ impl Cast {
             others: vec![some_hold()],
             life: MINUTE,
         };
-        let holds = HoldsIn {
+        let holds = ListHolds {
             key: Arc::from(key.as_str()),
         };
         vec![
             sending(world, "inspect", inspect(QueueLength::Counted)),
             sending(world, "find the holder", inspect(QueueLength::NotCounted)),
             sending(world, "holds", holds),
-            sending(world, "waits", WaitsOf { hold }),
+            sending(world, "waits", ListWaits { hold }),
             sending(world, "publish", publish),
             sending(world, "claim", claim),
-            sending(world, "describe", Describe(ProcessId::this())),
+            sending(world, "describe", ReadDescription(ProcessId::this())),
         ]
     }
 }

@@ -10,7 +10,7 @@ use redis::AsyncCommands;
 use super::world::{MINUTE, World, some_hold};
 use crate::base::id::{HoldId, Owner};
 use crate::store::records::{EnclosedWait, Enclosing, SeenWait, SeenWaits, WaitAnswer, lateness};
-use crate::store::{ClaimVictim, HoldsIn, PublishWait, StoreTime, WaitChange, WaitsOf};
+use crate::store::{ClaimVictim, ListHolds, ListWaits, PublishWait, StoreTime, UpdateWait};
 
 on_every_store!(
     a_wait_is_seen_by_each_hold_that_encloses_it,
@@ -46,11 +46,11 @@ pub(super) fn wait(enclosing: &[HoldId]) -> EnclosedWait {
 
 impl World {
     async fn publish(&self, publication: PublishWait) -> WaitAnswer {
-        self.send(WaitChange::Publish(publication)).await
+        self.send(UpdateWait::Publish(publication)).await
     }
 
     async fn look(&self, hold: HoldId) -> SeenWaits {
-        self.send(WaitsOf { hold }).await
+        self.send(ListWaits { hold }).await
     }
 
     /// Publishes a wait with the owner of this hold.
@@ -78,7 +78,7 @@ impl World {
 
     async fn holds_in(&self) -> Vec<HoldId> {
         let key = self.key.as_str().into();
-        self.send(HoldsIn { key }).await
+        self.send(ListHolds { key }).await
     }
 }
 
@@ -197,7 +197,7 @@ async fn a_record_is_taken_back_alone(world: World) {
     world.publish_now(&other, hold).await;
     for _ in 0..2 {
         let (owner, wait) = (hold.owner(), wait.id);
-        world.send(WaitChange::Withdraw { owner, wait }).await;
+        world.send(UpdateWait::Withdraw { owner, wait }).await;
         assert_eq!(world.waits(hold).await, slice::from_ref(&other));
     }
 }

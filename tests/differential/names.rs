@@ -10,8 +10,8 @@ use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::store::contract::world::{release_each, some_hold};
 use crate::store::{
-    Acquire, AcquireRequest, DepthChange, End, HoldOf, Keep, QueueEntry, ReleaseRequest, Renew,
-    SetDepth, Share, ShareRequest, Store, StoreTime,
+    Acquire, AcquireRequest, AcquireShared, AcquireSharedRequest, DepthChange, End, HoldOf,
+    QueueEntry, ReleaseRequest, Renew, RenewReaders, SetDepth, Store, StoreTime,
 };
 
 /// These are new in each case, except for the inboxes, which stay open.
@@ -73,17 +73,20 @@ impl Names {
                 limit,
                 waits,
             } => {
-                let request = ShareRequest {
+                let request = AcquireSharedRequest {
                     holds: self.from(wish.hold, holds),
                     ttl: wish.ttl,
                     limit,
                     entry: waits.map(|entry| self.entry(entry)),
                 };
-                store.ask(Share { key, request }).await.map(Reply::Shared)
+                store
+                    .ask(AcquireShared { key, request })
+                    .await
+                    .map(Reply::Shared)
             }
             Request::Keep { holds, wish } => {
                 let (holds, ttl) = (self.from(wish.hold, holds), wish.ttl);
-                let gone = store.ask(Keep { key, holds, ttl }).await;
+                let gone = store.ask(RenewReaders { key, holds, ttl }).await;
                 let number = |gone: HoldId| self.holds.iter().position(|hold| *hold == gone);
                 gone.map(|gone| Reply::Gone(gone.into_iter().filter_map(number).collect()))
             }

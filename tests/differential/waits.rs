@@ -8,7 +8,7 @@ use crate::base::error::StoreError;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::store::records::{EnclosedWait, Enclosing, SeenWaits, WaitAnswer};
-use crate::store::{ClaimVictim, HoldsIn, PublishWait, Store, StoreTime, WaitChange, WaitsOf};
+use crate::store::{ClaimVictim, ListHolds, ListWaits, PublishWait, Store, StoreTime, UpdateWait};
 
 /// A time that is this much earlier is too late for any record.
 const LONG_AGO: u64 = 3_600_000_000;
@@ -24,7 +24,7 @@ pub(super) enum WaitReply {
 
 /// A time of the store before the requests that are sent next.
 pub(super) async fn known(store: &Store, hold: HoldId) -> Result<StoreTime, StoreError> {
-    Ok(store.ask(WaitsOf { hold }).await?.at)
+    Ok(store.ask(ListWaits { hold }).await?.at)
 }
 
 /// Sends requests about waits for this key. The holds are those that the numbers refer to.
@@ -50,16 +50,16 @@ pub(super) async fn ask(
                 life,
                 known: Some(StoreTime { micros }),
             };
-            let answer = store.ask(WaitChange::Publish(publication)).await?;
+            let answer = store.ask(UpdateWait::Publish(publication)).await?;
             WaitReply::Published(matches!(answer, WaitAnswer::Done(_)))
         }
         WaitRequest::Look { hold } => {
             let hold = holds[hold];
-            WaitReply::Look(store.ask(WaitsOf { hold }).await?)
+            WaitReply::Look(store.ask(ListWaits { hold }).await?)
         }
         WaitRequest::Holds => {
             let key = key.as_str().into();
-            WaitReply::Holds(store.ask(HoldsIn { key }).await?)
+            WaitReply::Holds(store.ask(ListHolds { key }).await?)
         }
         WaitRequest::Claim {
             victim,
@@ -76,7 +76,7 @@ pub(super) async fn ask(
         }
         WaitRequest::Withdraw { by, wait } => {
             let (owner, wait) = (holds[by].owner(), holds[wait]);
-            store.ask(WaitChange::Withdraw { owner, wait }).await?;
+            store.ask(UpdateWait::Withdraw { owner, wait }).await?;
             WaitReply::Withdrawn
         }
     })

@@ -1,4 +1,4 @@
-//! The scripts of readers, and which of them are let in: `lua/share.lua` and similar scripts, `lua/parts/readers.lua`.
+//! The scripts of readers, and which of them are let in: `lua/acquire_shared.lua` and similar scripts, `lua/parts/readers.lua`.
 
 use super::config::ticks;
 use super::hold::{Hold, Holds, Token};

@@ -241,7 +241,7 @@ impl store::Wire for Link {
                 }
             };
             let repeats = match step {
-                "acquire" | "share" => Repeats::Unanswered,
+                "acquire" | "acquire_shared" => Repeats::Unanswered,
                 _ => Repeats::Anyway,
             };
             let (answer, answered) = oneshot::channel();

@@ -9,7 +9,7 @@ use super::climate::Climate;
 use super::ledger::Ledger;
 use super::server::Server;
 use crate::base::key::LockKey;
-use crate::store::{Acquire, AcquireReply, Release, Reply, Request, Share, Verb};
+use crate::store::{Acquire, AcquireReply, AcquireShared, Release, Reply, Request, Verb};
 
 pub(super) struct Wire {
     pub(super) server: Arc<Server>,
@@ -40,7 +40,7 @@ impl Wire {
     /// Executes a request as soon as the server can, and notes what it has granted and ended.
     pub(super) async fn execute(&self, request: &Request) -> Reply {
         self.server.until_free().await;
-        if let Some(Share { key, request }) = request.verb() {
+        if let Some(AcquireShared { key, request }) = request.verb() {
             self.ledger.reads(key.as_str(), &request.holds);
         }
         let reply = request.execute(self.server.store());
@@ -56,7 +56,7 @@ impl Wire {
         };
         if let Some((Acquire { key, request }, reply)) = both(request, reply) {
             given(key, request.hold, reply);
-        } else if let Some((Share { key, request }, replies)) = both(request, reply) {
+        } else if let Some((AcquireShared { key, request }, replies)) = both(request, reply) {
             let each = request.holds.iter().zip(replies);
             each.for_each(|(hold, reply)| given(key, *hold, reply));
         } else if let Some((Release { key, request, .. }, _)) = both(request, reply) {

@@ -16,7 +16,7 @@ use crate::base::error::StoreError;
 use crate::base::id::{HoldId, OwnerId};
 use crate::base::sync::Mutex;
 use crate::store::records::{SeenWaits, WaitAnswer};
-use crate::store::{HoldsIn, PublishWait, Store, StoreTime, WaitChange, WaitsOf};
+use crate::store::{ListHolds, ListWaits, PublishWait, Store, StoreTime, UpdateWait};
 
 /// A wait is published, and may continue its walk, this many times in a heartbeat. So a wait that has just begun costs
 /// nothing, and a deadlock is found within two heartbeats.
@@ -95,7 +95,7 @@ impl WaitDirectory {
     pub(super) async fn publish(&self, publish: PublishWait) -> Result<WaitAnswer, StoreError> {
         let server = self.store.span_of_waits(publish.owner);
         let generation = self.store.generation();
-        let answer = self.store.ask(WaitChange::Publish(publish)).await?;
+        let answer = self.store.ask(UpdateWait::Publish(publish)).await?;
         let (WaitAnswer::Done(at) | WaitAnswer::Late(at)) = answer;
         let known = KnownTime { at, generation };
         self.times.lock().insert(server, known);
@@ -106,7 +106,7 @@ impl WaitDirectory {
     pub(super) fn withdraw(&self, runtime: &Handle, wait: HoldId, owners: &[OwnerId]) {
         let changes = owners
             .iter()
-            .map(|&owner| WaitChange::Withdraw { owner, wait });
+            .map(|&owner| UpdateWait::Withdraw { owner, wait });
         let removed: Vec<_> = changes.map(|change| self.store.ask(change)).collect();
         background::spawn(runtime, join_all(removed));
     }
@@ -117,14 +117,14 @@ impl WaitDirectory {
         let (reply, nothing) = match lookup {
             Lookup::Holds(key) => {
                 let key = Arc::clone(key);
-                let holds = self.store.ask(HoldsIn { key }).await;
+                let holds = self.store.ask(ListHolds { key }).await;
                 (
                     holds.map(LookupReply::Holds),
                     LookupReply::Holds(Vec::new()),
                 )
             }
             Lookup::Waits(hold) => {
-                let waits = self.store.ask(WaitsOf { hold: *hold }).await;
+                let waits = self.store.ask(ListWaits { hold: *hold }).await;
                 let nothing = SeenWaits {
                     at: StoreTime { micros: 0 },
                     waits: Vec::new(),

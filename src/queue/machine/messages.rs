@@ -11,7 +11,7 @@ use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
 use crate::base::time::Grace;
-use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, ShareRequest};
+use crate::store::{AcquireReply, AcquireRequest, AcquireSharedRequest, HandoffMessage};
 
 /// The lock that a caller wants.
 #[derive(Clone, Copy, Debug)]
@@ -37,8 +37,8 @@ impl AcquireSpec {
     }
 
     /// The request of a reader, and of the readers that enter with it.
-    pub(crate) fn share(&self, holds: HoldIds) -> ShareRequest {
-        ShareRequest {
+    pub(crate) fn share(&self, holds: HoldIds) -> AcquireSharedRequest {
+        AcquireSharedRequest {
             holds: holds.into_vec(),
             ttl: self.request.ttl,
             limit: self.limit,

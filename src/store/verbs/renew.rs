@@ -93,17 +93,17 @@ impl Verb for Renew {
 /// Makes the leases of holds that share the lock last at least the TTL from the execution of the request. Each of them
 /// has a lease of its own. Returns the holds that are gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Keep {
+pub(crate) struct RenewReaders {
     pub(crate) key: LockKey,
     pub(crate) holds: Vec<HoldId>,
     pub(crate) ttl: Duration,
 }
 
-impl Verb for Keep {
+impl Verb for RenewReaders {
     type Reply = Vec<HoldId>;
 
     fn lua() -> &'static Script {
-        script!("keep")
+        script!("renew_readers")
     }
 
     fn call(&self) -> Call {

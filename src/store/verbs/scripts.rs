@@ -1,6 +1,9 @@
 //! All scripts, for the code that loads or checks each of them.
 
-use super::{Verb, acquire, depth, description, inspect, release, renew, share, waits};
+use super::{
+    Verb, acquire, acquire_shared, deadlock_search, inspect, read_description, release, renew,
+    set_depth,
+};
 use crate::redis::Script;
 use crate::store::redis::batch;
 
@@ -8,19 +11,19 @@ use crate::store::redis::batch;
 pub(crate) fn scripts() -> [&'static Script; 14] {
     [
         acquire::Acquire::lua(),
-        depth::SetDepth::lua(),
+        acquire_shared::AcquireShared::lua(),
+        batch::lua(),
+        deadlock_search::ClaimVictim::lua(),
+        deadlock_search::ListHolds::lua(),
+        deadlock_search::ListWaits::lua(),
+        deadlock_search::UpdateWait::lua(),
         inspect::ForceRelease::lua(),
         inspect::Inspect::lua(),
-        renew::Keep::lua(),
-        description::Describe::lua(),
+        read_description::ReadDescription::lua(),
         release::Release::lua(),
         renew::Renew::lua(),
-        batch::lua(),
-        share::Share::lua(),
-        waits::WaitChange::lua(),
-        waits::ClaimVictim::lua(),
-        waits::HoldsIn::lua(),
-        waits::WaitsOf::lua(),
+        renew::RenewReaders::lua(),
+        set_depth::SetDepth::lua(),
     ]
 }
 

@@ -16,8 +16,8 @@ use crate::store::contract::world::{
     MINUTE, UNANSWERED, World, acquire_request, entry_of, release_request, some_hold,
 };
 use crate::store::{
-    Acquire, AcquireReply, AcquireRequest, DepthChange, End, ForceRelease, Inspect, Keep,
-    Leftovers, ReleaseRequest, Renew, SetDepth, Share, ShareRequest, Snapshot,
+    Acquire, AcquireReply, AcquireRequest, AcquireShared, AcquireSharedRequest, DepthChange, End,
+    ForceRelease, Inspect, Leftovers, ReleaseRequest, Renew, RenewReaders, SetDepth, Snapshot,
 };
 
 const CASES: u32 = 300;
@@ -252,19 +252,19 @@ async fn operation(
         6 => {
             let holds = [hold, some_hold()];
             let request = share_request(&holds, MINUTE, Some(entry));
-            store.ask(Share { key, request }).await.map(drop)
+            store.ask(AcquireShared { key, request }).await.map(drop)
         }
         7 => {
-            let request = ShareRequest {
+            let request = AcquireSharedRequest {
                 limit: Some(2),
                 ..share_request(&[hold], MINUTE, None)
             };
-            store.ask(Share { key, request }).await.map(drop)
+            store.ask(AcquireShared { key, request }).await.map(drop)
         }
         8 => {
             let holds = vec![hold];
             let ttl = MINUTE;
-            store.ask(Keep { key, holds, ttl }).await.map(drop)
+            store.ask(RenewReaders { key, holds, ttl }).await.map(drop)
         }
         9 => {
             let (unanswered, nested) = (true, true);

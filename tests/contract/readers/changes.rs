@@ -4,7 +4,7 @@ use super::super::world::{GRANT, MINUTE, World, some_hold, some_waiter};
 use super::{TTL, share_request, token};
 use crate::base::id::{HoldId, InboxId};
 use crate::base::options::Mode;
-use crate::store::{DepthChange, Presence, QueueEntry, ShareRequest};
+use crate::store::{AcquireSharedRequest, DepthChange, Presence, QueueEntry};
 
 on_every_store!(
     depth_counts_for_each_reader_and_lengthens_its_own_lease,
@@ -35,8 +35,8 @@ async fn depth_counts_for_each_reader_and_lengthens_its_own_lease(world: World) 
     assert_eq!(world.holders().await, [(one.to_string(), 2)]);
 }
 
-fn limited(hold: HoldId, limit: u32, entry: Option<QueueEntry>) -> ShareRequest {
-    ShareRequest {
+fn limited(hold: HoldId, limit: u32, entry: Option<QueueEntry>) -> AcquireSharedRequest {
+    AcquireSharedRequest {
         limit: Some(limit),
         ..share_request(&[hold], TTL, entry)
     }
@@ -91,7 +91,7 @@ async fn a_permit_that_was_left_by_the_dead_goes_to_who_waited_first(world: Worl
     let [one, dead, late] = [some_hold(), some_hold(), some_hold()];
     let (first, entry) = some_waiter();
     world.share_as(limited(one, 2, None)).await;
-    let short = ShareRequest {
+    let short = AcquireSharedRequest {
         ttl: MINUTE,
         ..limited(dead, 2, None)
     };

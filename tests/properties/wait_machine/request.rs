@@ -1,12 +1,12 @@
 //! The requests of which one is in flight at a time.
 
 use crate::base::id::HoldId;
-use crate::store::{AcquireRequest, ShareRequest};
+use crate::store::{AcquireRequest, AcquireSharedRequest};
 
 #[derive(Clone, Debug)]
 pub(super) enum Request {
     Acquire(AcquireRequest),
-    Share(ShareRequest),
+    Share(AcquireSharedRequest),
 }
 
 impl Request {

@@ -10,7 +10,7 @@ use crate::base::id::{FencingToken, HoldId};
 use crate::base::options::Mode;
 use crate::queue::machine::Release;
 use crate::store::{
-    AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, ShareRequest, StoreTime,
+    AcquireReply, AcquireRequest, AcquireSharedRequest, HandoffMessage, QueueEntry, StoreTime,
 };
 
 const LEASE_OF_ANOTHER: Duration = Duration::from_secs(2);
@@ -75,8 +75,12 @@ impl Store {
     }
 
     /// The reply for each of the readers.
-    pub(super) fn share(&mut self, request: &ShareRequest, now: Instant) -> Vec<AcquireReply> {
-        let ShareRequest {
+    pub(super) fn share(
+        &mut self,
+        request: &AcquireSharedRequest,
+        now: Instant,
+    ) -> Vec<AcquireReply> {
+        let AcquireSharedRequest {
             holds, ttl, entry, ..
         } = request;
         let buried = |hold: &&HoldId| self.tombstones.contains(hold);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::base::id::HoldId;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
-use crate::store::{MemoryStore, Reply, Request, StoreFuture, WaitsOf, Wire};
+use crate::store::{ListWaits, MemoryStore, Reply, Request, StoreFuture, Wire};
 use crate::{Locks, LocksBuilder};
 
 /// The number of requests of each kind.
@@ -64,7 +64,7 @@ impl Watched {
 
     /// Returns whether a wait is published that this hold encloses.
     pub(super) fn has_record(&self, hold: HoldId) -> bool {
-        !self.store.apply(WaitsOf { hold }).waits.is_empty()
+        !self.store.apply(ListWaits { hold }).waits.is_empty()
     }
 }
 
@@ -72,10 +72,10 @@ impl Asked {
     /// The counter for this request; `None` if the request is not about a wait.
     fn count(&mut self, name: &str) -> Option<&mut u32> {
         Some(match name {
-            "waits" => &mut self.changes,
-            "holds" => &mut self.holds,
-            "look" => &mut self.waits,
-            "victim" => &mut self.claimed,
+            "update_wait" => &mut self.changes,
+            "list_holds" => &mut self.holds,
+            "list_waits" => &mut self.waits,
+            "claim_victim" => &mut self.claimed,
             _ => return None,
         })
     }

@@ -96,7 +96,7 @@ impl Wire for Counting {
         let carried = self.store.carry(request.clone());
         match request.name() {
             "acquire" if self.is_cut.load(Relaxed) => self.disconnect(),
-            "depth" => drop(self.changed.fetch_add(1, Relaxed)),
+            "set_depth" => drop(self.changed.fetch_add(1, Relaxed)),
             "renew" if self.is_rejected(&request) => {
                 return Box::pin(async {
                     let endpoint = Arc::from("the store");
@@ -108,11 +108,11 @@ impl Wire for Counting {
                     ))
                 });
             }
-            "renew" | "keep" if self.is_silent.load(Relaxed) => {
+            "renew" | "renew_readers" if self.is_silent.load(Relaxed) => {
                 self.renewed.fetch_add(1, Relaxed);
                 return Box::pin(pending());
             }
-            "renew" | "keep" => {
+            "renew" | "renew_readers" => {
                 self.renewed.fetch_add(1, Relaxed);
                 if self.is_late.load(Relaxed) {
                     return Box::pin(async {

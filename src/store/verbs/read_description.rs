@@ -24,13 +24,13 @@ const MAX_PARALLEL_LOOKUPS: usize = 16;
 
 /// Returns the description of a process; `None` if there is none that can be read.
 #[derive(Clone, Debug)]
-pub(crate) struct Describe(pub(crate) ProcessId);
+pub(crate) struct ReadDescription(pub(crate) ProcessId);
 
-impl Verb for Describe {
+impl Verb for ReadDescription {
     type Reply = Option<Process>;
 
     fn lua() -> &'static Script {
-        script!("described")
+        script!("read_description")
     }
 
     fn call(&self) -> Call {
@@ -76,7 +76,7 @@ impl Store {
             known.insert(this, Process::this());
         }
         let asked = ids.into_iter().map(async |id| {
-            let described = self.ask(Describe(id)).await;
+            let described = self.ask(ReadDescription(id)).await;
             Some((id, described.ok()??))
         });
         let until = after(Instant::now(), within);

@@ -40,7 +40,7 @@ impl Verb for SetDepth {
     type Reply = Presence;
 
     fn lua() -> &'static Script {
-        script!("depth")
+        script!("set_depth")
     }
 
     fn call(&self) -> Call {

@@ -24,7 +24,7 @@ use crate::store::redis::reply::Unexpected;
 
 /// A change of the published waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum WaitChange {
+pub(crate) enum UpdateWait {
     Publish(PublishWait),
     /// Removes the record of a wait with this owner.
     Withdraw {
@@ -49,7 +49,7 @@ pub(crate) struct PublishWait {
     pub(crate) known: Option<StoreTime>,
 }
 
-impl WaitChange {
+impl UpdateWait {
     /// The owner whose record is changed.
     pub(crate) fn owner(&self) -> OwnerId {
         match self {
@@ -59,11 +59,11 @@ impl WaitChange {
     }
 }
 
-impl Verb for WaitChange {
+impl Verb for UpdateWait {
     type Reply = WaitAnswer;
 
     fn lua() -> &'static Script {
-        script!("waits")
+        script!("update_wait")
     }
 
     fn call(&self) -> Call {
@@ -117,15 +117,15 @@ impl Verb for WaitChange {
 
 /// Returns the waits that a hold encloses, if they are published.
 #[derive(Clone, Debug)]
-pub(crate) struct WaitsOf {
+pub(crate) struct ListWaits {
     pub(crate) hold: HoldId,
 }
 
-impl Verb for WaitsOf {
+impl Verb for ListWaits {
     type Reply = SeenWaits;
 
     fn lua() -> &'static Script {
-        script!("look")
+        script!("list_waits")
     }
 
     fn call(&self) -> Call {
@@ -168,16 +168,16 @@ impl Verb for WaitsOf {
 
 /// Returns the holds in a lock. Fields of other programs are omitted, unless they have the form of a hold id.
 #[derive(Clone, Debug)]
-pub(crate) struct HoldsIn {
+pub(crate) struct ListHolds {
     /// The key in the store.
     pub(crate) key: Arc<str>,
 }
 
-impl Verb for HoldsIn {
+impl Verb for ListHolds {
     type Reply = Vec<HoldId>;
 
     fn lua() -> &'static Script {
-        script!("holds")
+        script!("list_holds")
     }
 
     fn call(&self) -> Call {
@@ -224,7 +224,7 @@ impl Verb for ClaimVictim {
     type Reply = bool;
 
     fn lua() -> &'static Script {
-        script!("victim")
+        script!("claim_victim")
     }
 
     fn call(&self) -> Call {

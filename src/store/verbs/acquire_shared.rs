@@ -19,7 +19,7 @@ use crate::store::redis::reply::Unexpected;
 
 /// The request of readers of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ShareRequest {
+pub(crate) struct AcquireSharedRequest {
     pub(crate) holds: Vec<HoldId>,
     pub(crate) ttl: Duration,
     /// The maximum number of holders that may share the lock; `None` for any number. With a limit there is one hold.
@@ -32,20 +32,20 @@ pub(crate) struct ShareRequest {
 /// of them, in their order. A repetition for a hold that already shares the lock returns its token, and its lease lasts
 /// at least the TTL from then. Holds that are not let in wait as in [`Acquire`](super::acquire::Acquire).
 #[derive(Clone, Debug)]
-pub(crate) struct Share {
+pub(crate) struct AcquireShared {
     pub(crate) key: LockKey,
-    pub(crate) request: ShareRequest,
+    pub(crate) request: AcquireSharedRequest,
 }
 
-impl Verb for Share {
+impl Verb for AcquireShared {
     type Reply = Vec<AcquireReply>;
 
     fn lua() -> &'static Script {
-        script!("share")
+        script!("acquire_shared")
     }
 
     fn call(&self) -> Call {
-        let ShareRequest {
+        let AcquireSharedRequest {
             holds,
             ttl,
             limit,
@@ -68,7 +68,7 @@ impl Verb for Share {
     }
 
     fn apply(self, state: &mut State, now: Instant) -> Vec<AcquireReply> {
-        let ShareRequest {
+        let AcquireSharedRequest {
             holds, ttl, entry, ..
         } = &self.request;
         let mut view = state.view(&self.key, now);
@@ -102,11 +102,11 @@ impl Verb for Share {
     }
 }
 
-impl Share {
+impl AcquireShared {
     /// Keeps the holds that are inside, and lets the others into the lock or into the queue. Returns whether the lock is
     /// free or shared.
     fn ask(&self, view: &mut LockView<'_>, holds: &[HoldId]) -> bool {
-        let ShareRequest {
+        let AcquireSharedRequest {
             ttl, limit, entry, ..
         } = self.request;
         let mut is_shared = view.tidy();
@@ -137,7 +137,7 @@ impl Share {
     }
 
     fn parse(&self, reply: &Value) -> Option<Vec<AcquireReply>> {
-        let ShareRequest { holds, ttl, .. } = &self.request;
+        let AcquireSharedRequest { holds, ttl, .. } = &self.request;
         let all = |reply| vec![reply; holds.len()];
         let values = match reply {
             Value::Int(token) => return Some(all(AcquireReply::taken(*token, *ttl)?)),

@@ -61,7 +61,7 @@ local function general()
     return left
   end
 
-  local function share()
+  local function acquire()
     local holds = holds_not_ended()
     if not holds[1] then
       return {-1}
@@ -108,7 +108,7 @@ local function general()
     return {0, redis.call('PTTL', KEYS[lock]), now}
   end
 
-  local reply = with_repair(share)
+  local reply = with_repair(acquire)
   send_messages()
   return reply
 end

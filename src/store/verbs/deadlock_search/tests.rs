@@ -12,8 +12,8 @@ fn malformed_replies_are_refused() {
         key: Arc::clone(&key),
         enclosing: Vec::new(),
     };
-    let (look, holds) = (WaitsOf { hold }, HoldsIn { key });
-    let publish = WaitChange::Publish(PublishWait {
+    let (look, holds) = (ListWaits { hold }, ListHolds { key });
+    let publish = UpdateWait::Publish(PublishWait {
         owner: hold.owner(),
         wait: Arc::new(wait),
         life: Duration::from_secs(2),
