@@ -60,7 +60,7 @@ local function remove_expired_readers(now)
   if not score or tonumber(score) >= 0 then
     return false
   end
-  local some = {'BYSCORE', 'LIMIT', 0, MOST_FIELDS}
+  local some = {'BYSCORE', 'LIMIT', 0, MAX_FIELDS_READ}
   local expired = redis.call('ZRANGE', KEYS[queue], '(-' .. in_millis(now), '(0', unpack(some))
   if expired[1] then
     local holds = {}

@@ -20,9 +20,9 @@ use crate::base::process::{self, Process, ProcessId};
 use crate::hold::held::Held;
 use crate::redis::address::{Address, HostPort};
 use crate::redis::{ServerSpec, Topology, failure, source};
-use crate::store::records::{Enclosing, TOMBSTONES_FROM};
+use crate::store::records::{OuterHold, TOMBSTONES_FROM};
 use crate::store::redis::names::Entries;
-use crate::store::{QueueLength, Renew, RenewAnswer, Seen, Store, verbs};
+use crate::store::{QueueLength, Renew, RenewReply, SeenHolders, Store, verbs};
 
 pub use crate::base::id::{HoldId, OwnerId};
 pub use crate::hold::held::Ids;
@@ -41,7 +41,7 @@ pub fn inside<K: AsRef<str>>(
     mut builder: LocksBuilder,
     holds: impl IntoIterator<Item = (HoldId, K)>,
 ) -> LocksBuilder {
-    let holds = holds.into_iter().map(|(hold, key)| Enclosing {
+    let holds = holds.into_iter().map(|(hold, key)| OuterHold {
         hold,
         key: key.as_ref().into(),
     });
@@ -76,7 +76,7 @@ pub fn keys(locks: &Locks, key: &str) -> Result<Keys, LockError> {
     let key = locks.engine.open_key(key)?;
     Ok(Keys {
         lock: key.as_str().to_owned(),
-        line: key.line().to_owned(),
+        line: key.queue().to_owned(),
         entries: String::from_utf8_lossy(&Entries(&key).to_redis_args().concat()).into_owned(),
     })
 }
@@ -181,7 +181,7 @@ pub async fn renew(locks: &Locks, held: &Held) -> Result<(), LockError> {
     let holds = vec![(key.clone(), hold)];
     let renewed = locks.engine.core.store.ask(Renew { holds, ttl });
     let renewed = renewed.await.map_err(error_of(&key))?;
-    if renewed.contains(&RenewAnswer::Gone) {
+    if renewed.contains(&RenewReply::Gone) {
         return Err(LockError::Lost {
             key: key.name().to_owned(),
             reason: LostReason::Deleted,
@@ -212,7 +212,7 @@ pub async fn release_seen(
 ) -> Result<Vec<String>, LockError> {
     let key = locks.engine.open_key(key.as_ref())?;
     let fields = seen.holders.iter();
-    let seen = Seen {
+    let seen = SeenHolders {
         fields: fields.map(|it| it.hold_id.clone().into_bytes()).collect(),
         token: seen.token,
     };

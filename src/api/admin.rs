@@ -11,7 +11,8 @@ use crate::base::id::FencingToken;
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
 use crate::store::{
-    ForceRelease, ForcedMessage, ForcedReleaseListener as _, Inspect, QueueLength, Seen, Snapshot,
+    ForceRelease, ForcedMessage, ForcedReleaseListener as _, Inspect, QueueLength, SeenHolders,
+    Snapshot,
 };
 
 pub use crate::base::holder::Holder;
@@ -140,7 +141,7 @@ impl Engine {
     pub(super) async fn force_release(
         &self,
         key: &LockKey,
-        seen: Seen,
+        seen: SeenHolders,
     ) -> Result<Vec<String>, LockError> {
         let release = ForceRelease {
             key: key.clone(),

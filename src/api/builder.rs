@@ -12,7 +12,7 @@ use crate::redis::source::Source;
 use crate::redis::{Login, Timeouts};
 #[cfg(any(test, feature = "test-util"))]
 use crate::store::Store;
-use crate::store::records::Enclosing;
+use crate::store::records::OuterHold;
 
 mod build;
 mod connection;
@@ -52,7 +52,7 @@ pub struct LocksBuilder {
     pub(super) terms: LockOptions,
     pub(super) confirm: Option<(u32, Duration)>,
     pub(super) queueing: QueueOptions,
-    pub(super) inside: Vec<Enclosing>,
+    pub(super) inside: Vec<OuterHold>,
     pub(crate) timeouts: Timeouts,
     class: Classifier,
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::api::locks::Locks;
 use crate::base::events;
-use crate::base::shown::Shown;
+use crate::base::sanitize::Sanitized;
 use crate::base::timer::timeout;
 use crate::hold::core::Core;
 
@@ -63,10 +63,10 @@ impl Locks {
         let core = &self.engine.core;
         // Waiters and leaders end now. Bodies end by themselves until the limit, and then as after a loss.
         core.queues.close();
-        if timeout(limit, until_idle(core)).await.is_err() {
+        if timeout(limit, wait_until_idle(core)).await.is_err() {
             core.holds().iter().for_each(|hold| hold.close());
             // The report lists what is not done by then.
-            let _ = timeout(core.response_timeout, until_idle(core)).await;
+            let _ = timeout(core.response_timeout, wait_until_idle(core)).await;
         }
         let report = CloseReport::new(core);
         core.store.close();
@@ -77,7 +77,7 @@ impl Locks {
 
 /// Resolves when nothing is left except guards whose locks are lost. Periodically emits an event that lists what it is
 /// waiting for.
-async fn until_idle(core: &Core) {
+async fn wait_until_idle(core: &Core) {
     let in_flight = core.queues.in_flight();
     let (begun, mut reported_after) = (Instant::now(), REPORTED_AFTER);
     loop {
@@ -95,7 +95,7 @@ async fn until_idle(core: &Core) {
             events::closing(waited, &left.still_held, left.in_flight);
         }
         // A loss wakes no waiter here, so the guards are checked at an interval.
-        let _ = timeout(GUARD_CHECK_INTERVAL, in_flight.until_idle()).await;
+        let _ = timeout(GUARD_CHECK_INTERVAL, in_flight.wait_until_idle()).await;
     }
 }
 
@@ -180,6 +180,6 @@ impl fmt::Display for CloseReport {
 /// Returns the number of keys and their names as text, or `None` if there are no keys.
 fn listed(keys: &[String], one: &str, several: &str) -> Option<String> {
     let words = if keys.len() == 1 { one } else { several };
-    let text = || format!("{} {words} ({})", keys.len(), Shown(keys.join(", ")));
+    let text = || format!("{} {words} ({})", keys.len(), Sanitized(keys.join(", ")));
     (!keys.is_empty()).then(text)
 }

@@ -20,7 +20,7 @@ use crate::hold::depth::EntryKind;
 use crate::hold::entry::Entry;
 use crate::hold::hold::{Hold, Holds};
 use crate::hold::scope;
-use crate::store::records::Enclosing;
+use crate::store::records::OuterHold;
 
 mod acquire;
 #[cfg(test)]
@@ -33,7 +33,7 @@ pub(crate) struct Engine {
     /// The options with which a request begins.
     pub(super) defaults: LockOptions,
     /// The holds that enclose the whole process.
-    pub(super) inside: Vec<Enclosing>,
+    pub(super) inside: Vec<OuterHold>,
     pub(super) class: Classifier,
 }
 
@@ -65,7 +65,7 @@ impl Engine {
             match attempt().await {
                 Err(LockError::Busy { .. }) => {
                     // The next attempt finds that the `Locks` is closed.
-                    let closed = self.core.queues.in_flight().until_closed();
+                    let closed = self.core.queues.in_flight().wait_until_closed();
                     let _ = timeout(interval, closed).await;
                 }
                 entered => return entered,

@@ -68,7 +68,7 @@ impl LockRequest {
                 Err(error) if waits_again(&error) => continue,
                 Err(error) => return Err(error),
             };
-            let leading = until_closed(&engine, work(guard.held().clone()));
+            let leading = wait_until_closed(&engine, work(guard.held().clone()));
             let led = guard.scope(leading).await;
             // With `OnLost::Abort`, the loss ends the work.
             let is_lost = !guard.aborts_on_loss() && guard.held().is_lost();
@@ -92,11 +92,11 @@ fn waits_again(error: &LockError) -> bool {
 }
 
 /// Does the work. Returns `None` if the `Locks` is closed before the work has ended.
-async fn until_closed<T>(engine: &Engine, work: impl Future<Output = T>) -> Option<T> {
+async fn wait_until_closed<T>(engine: &Engine, work: impl Future<Output = T>) -> Option<T> {
     let in_flight = engine.core.queues.in_flight();
     select! {
         biased;
-        () = in_flight.until_closed() => None,
+        () = in_flight.wait_until_closed() => None,
         output = work => Some(output),
     }
 }

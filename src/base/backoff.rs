@@ -5,10 +5,10 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBuilder};
 
 /// The first pause of each series, without jitter.
-const SHORTEST: Duration = Duration::from_millis(10);
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
 /// The number of attempts after which every series has reached its longest pause.
-const MOST: usize = 64;
+const MAX_GROWING_ATTEMPTS: usize = 64;
 
 /// A series of pauses from 10 ms to a longest pause. Jitter at most doubles each pause.
 #[derive(Clone, Copy, Debug)]
@@ -51,13 +51,13 @@ impl Backoff {
             Growth::Slow => 1.5,
         };
         let series = ExponentialBuilder::new()
-            .with_min_delay(SHORTEST)
+            .with_min_delay(FIRST_PAUSE)
             .with_max_delay(self.longest)
             .with_factor(factor)
             .with_jitter()
             .without_max_times();
         let pause = series.build().nth(self.made);
-        self.made = (self.made + 1).min(MOST);
+        self.made = (self.made + 1).min(MAX_GROWING_ATTEMPTS);
         pause.unwrap_or(self.longest)
     }
 

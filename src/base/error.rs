@@ -5,7 +5,7 @@ use std::time::Duration;
 
 pub use crate::base::holder::Blocked;
 use crate::base::holder::Holder;
-use crate::base::shown::Shown;
+use crate::base::sanitize::Sanitized;
 pub use crate::base::store_error::StoreError;
 pub(crate) use crate::base::store_error::{FailureClass, Mistake, StoreFuture};
 
@@ -52,7 +52,7 @@ pub(crate) use crate::base::store_error::{FailureClass, Mistake, StoreFuture};
 #[non_exhaustive]
 pub enum LockError {
     /// Another caller holds the lock, and kept it until the `wait` was over.
-    #[error("`{}` is held by {}", Shown(.key), InTheWay(.holder, .others, .waited))]
+    #[error("`{}` is held by {}", Sanitized(.key), InTheWay(.holder, .others, .waited))]
     #[non_exhaustive]
     Busy {
         /// The key of the lock.
@@ -77,7 +77,7 @@ pub enum LockError {
     /// The lock was lost before the body finished, so the body was dropped.
     ///
     /// The next holder may have been inside for a while by then. See [`FencingToken`](crate::FencingToken).
-    #[error("lost the lock on `{}`: {reason}", Shown(.key))]
+    #[error("lost the lock on `{}`: {reason}", Sanitized(.key))]
     #[non_exhaustive]
     Lost {
         /// The key that was held.
@@ -90,7 +90,7 @@ pub enum LockError {
     /// Return this error from the bodies that hold the locks, so that the others acquire them, and run the outermost
     /// body again. To prevent it, take the locks together, with [`lock_all`](crate::Locks::lock_all), or in one order
     /// everywhere.
-    #[error("gave up waiting for `{}` because of a deadlock: {}", Shown(.key), Ring(.cycle))]
+    #[error("gave up waiting for `{}` because of a deadlock: {}", Sanitized(.key), Ring(.cycle))]
     #[non_exhaustive]
     Deadlock {
         /// The key of the lock that the acquisition was waiting for.
@@ -108,7 +108,7 @@ pub enum LockError {
     /// `Locks` for `#[locked]`. Then nothing was sent. A setting: a key that holds something other than a lock
     /// (`WRONGTYPE`), a login that is missing or wrong (`NOAUTH`, `WRONGPASS`), a permission (`NOPERM`), or another
     /// reason that stays. A holder whose login is rejected keeps its lock while its lease lasts.
-    #[error("{}", Shown(.what))]
+    #[error("{}", Sanitized(.what))]
     #[non_exhaustive]
     Misuse {
         /// The key that was requested. `None` if the mistake does not concern a single key.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::base::process::Process;
-use crate::base::shown::Shown;
+use crate::base::sanitize::Sanitized;
 
 /// A holder of a lock, as Redis has it.
 ///
@@ -66,7 +66,7 @@ impl Holder {
 /// The holder in a message: `worker, pid 7 on host-3 (<hold id>) for 2.1s`.
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (process, hold_id) = (self.process.as_ref(), Shown(&self.hold_id));
+        let (process, hold_id) = (self.process.as_ref(), Sanitized(&self.hold_id));
         match process.filter(|_| !self.is_here) {
             Some(process) => write!(f, "{process} ({hold_id})")?,
             None => write!(f, "{hold_id}")?,
@@ -120,7 +120,7 @@ impl fmt::Display for Blocked {
             Some(process) => write!(f, "{process} ({owner})")?,
             None => write!(f, "{owner}")?,
         }
-        let (holds, waits_for) = (Shown(&self.holds), Shown(&self.waits_for));
+        let (holds, waits_for) = (Sanitized(&self.holds), Sanitized(&self.waits_for));
         write!(f, " holds `{holds}` and waits for `{waits_for}`")
     }
 }

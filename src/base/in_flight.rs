@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use tokio::sync::Notify;
 
-use crate::base::sync::until;
+use crate::base::sync::wait_until;
 
 /// The number of holds, releases and drivers of one `Locks`, and whether it is closed. An acquisition is counted only
 /// while it is polled.
@@ -50,8 +50,8 @@ impl InFlightCount {
     }
 
     /// Resolves when the `Locks` is closed.
-    pub(crate) async fn until_closed(&self) {
-        until(&self.closed, || self.is_closed().then_some(())).await;
+    pub(crate) async fn wait_until_closed(&self) {
+        wait_until(&self.closed, || self.is_closed().then_some(())).await;
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -59,8 +59,8 @@ impl InFlightCount {
     }
 
     /// Resolves when no work is in progress any more. The `Locks` must already be closed.
-    pub(crate) async fn until_idle(&self) {
-        until(&self.idle, || (self.count() == 0).then_some(())).await;
+    pub(crate) async fn wait_until_idle(&self) {
+        wait_until(&self.idle, || (self.count() == 0).then_some(())).await;
     }
 }
 

@@ -12,20 +12,20 @@ use crate::base::error::LockError;
 use crate::base::metrics::Class;
 
 /// The prefix of the crate's own keys. No key of a lock may begin with it.
-pub(crate) const RESERVED: &str = "reentry:";
+pub(crate) const RESERVED_PREFIX: &str = "reentry:";
 
 /// The prefix of the key of a lock's queue in Redis, up to the brace of the hash tag.
-const LINE: &str = "reentry:queue:";
+const QUEUE_PREFIX: &str = "reentry:queue:";
 
 /// A valid lock name, together with the prefix of its `Locks`. Two are equal if they are the same key in the store.
 #[derive(Clone)]
 pub(crate) struct LockKey {
-    /// The key of the lock's queue in Redis, which ends with the lock's own key. It consists of [`LINE`], the hash tag
+    /// The key of the lock's queue in Redis, which ends with the lock's own key. It consists of [`QUEUE_PREFIX`], the hash tag
     /// in braces, a colon, the prefix and the name.
-    line: Arc<str>,
-    /// The offset of the prefix in `line`.
+    queue: Arc<str>,
+    /// The offset of the prefix in `queue`.
     full: u32,
-    /// The offset of the name in `line`.
+    /// The offset of the name in `queue`.
     name: u32,
     /// The class under which the metrics count the key.
     class: Class,
@@ -50,22 +50,22 @@ impl LockKey {
             "" => Cow::Borrowed(name),
             _ => Cow::Owned([prefix, name].concat()),
         };
-        if full.starts_with(RESERVED) {
+        if full.starts_with(RESERVED_PREFIX) {
             return Err("keys that begin with `reentry:` are reserved for the crate");
         }
         let tag = full.get(hash_tag(full.as_bytes())).unwrap_or(&full);
         if tag.contains('}') {
             return Err("a key without a hash tag must not contain `}`");
         }
-        let line = [LINE, "{", tag, "}:", &full].concat();
-        let begins = |tail: &str| u32::try_from(line.len() - tail.len());
+        let queue = [QUEUE_PREFIX, "{", tag, "}:", &full].concat();
+        let begins = |tail: &str| u32::try_from(queue.len() - tail.len());
         let (Ok(full), Ok(name)) = (begins(&full), begins(name)) else {
             return Err("a key must be shorter than 2 GiB");
         };
         Ok(Self {
             full,
             name,
-            line: line.into(),
+            queue: queue.into(),
             class: Class::default(),
         })
     }
@@ -98,13 +98,13 @@ impl LockKey {
 
     fn tail(&self, begins: u32) -> &str {
         let begins = usize::try_from(begins).unwrap_or(usize::MAX);
-        self.line.get(begins..).unwrap_or_default()
+        self.queue.get(begins..).unwrap_or_default()
     }
 
     /// The key of the lock's queue in Redis, in the slot of the lock. No two locks share it, because a hash tag
     /// contains no closing brace.
-    pub(crate) fn line(&self) -> &str {
-        &self.line
+    pub(crate) fn queue(&self) -> &str {
+        &self.queue
     }
 
     /// The slot of a Redis Cluster that contains all keys of the lock.
@@ -118,8 +118,8 @@ impl LockKey {
     }
 
     /// The end that all companion keys of the lock have in common, after their kind.
-    pub(crate) fn beside(&self) -> &str {
-        self.line.get(LINE.len()..).unwrap_or_default()
+    pub(crate) fn suffix(&self) -> &str {
+        self.queue.get(QUEUE_PREFIX.len()..).unwrap_or_default()
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) mod key; // the names of locks, their validation and their slots
 pub(crate) mod metrics; // what the feature `metrics` records
 pub(crate) mod options; // the options, their defaults and their checks
 pub(crate) mod process; // the process of a call graph, and its description
-pub(crate) mod shown; // texts of others, in the form in which they are shown
+pub(crate) mod sanitize; // texts of others, without what gives orders to a terminal
 pub(crate) mod span; // the spans `lock.wait` and `lock.hold`
 pub(crate) mod store_error; // `StoreError`: what became of a request that failed
 pub(crate) mod sync; // a mutex, and the wait for a change by another task

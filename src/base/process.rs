@@ -8,14 +8,14 @@ use std::{env, fmt};
 
 use uuid::{Builder, Uuid};
 
-use super::shown::{self, Shown};
+use super::sanitize::{Sanitized, sanitize_char};
 use super::sync::Mutex;
 
 /// The maximum length of a text in which a process describes itself, in characters. Longer texts are truncated.
-const LONGEST: usize = 100;
+const MAX_TEXT_LENGTH: usize = 100;
 
 /// The number of random bits that the ids of one process have in common.
-const BITS: u32 = 48;
+const PROCESS_BITS: u32 = 48;
 
 /// A process, identified by the first 48 bits of the ids of its owners and inboxes.
 ///
@@ -80,14 +80,14 @@ impl ProcessId {
     /// The process that a UUID of this crate identifies.
     pub(crate) fn of(uuid: Uuid) -> Self {
         let (high, _) = uuid.as_u64_pair();
-        Self(high >> (u64::BITS - BITS))
+        Self(high >> (u64::BITS - PROCESS_BITS))
     }
 
     /// A random UUID (version 4) that identifies this process.
     pub(crate) fn new_uuid() -> Uuid {
         let Self(id) = Self::this();
         let (high, low) = random_uuid().as_u64_pair();
-        let rest = u64::BITS - BITS;
+        let rest = u64::BITS - PROCESS_BITS;
         let high = id << rest | high & ((1 << rest) - 1);
         Uuid::from_u64_pair(high, low)
     }
@@ -156,12 +156,12 @@ impl Process {
         let note = Arc::clone(&THIS.note.lock());
         let seconds = since_epoch(THIS.begun);
         Self {
-            name: shown(&name),
-            host: shown(&THIS.host),
+            name: sanitize(&name),
+            host: sanitize(&THIS.host),
             pid: pid(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             started: UNIX_EPOCH + Duration::from_secs(seconds),
-            note: shown(&note),
+            note: sanitize(&note),
         }
     }
 
@@ -186,8 +186,8 @@ impl Process {
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut lines = text.split('\n');
         let mut next = || lines.next();
-        let (name, host) = (shown(next()?), shown(next()?));
-        let (pid, version) = (next()?.parse().ok()?, shown(next()?));
+        let (name, host) = (sanitize(next()?), sanitize(next()?));
+        let (pid, version) = (next()?.parse().ok()?, sanitize(next()?));
         let seconds = Duration::from_secs(next()?.parse().ok()?);
         Some(Self {
             name,
@@ -195,7 +195,7 @@ impl Process {
             pid,
             version,
             started: UNIX_EPOCH.checked_add(seconds)?,
-            note: next().map(shown).unwrap_or_default(),
+            note: next().map(sanitize).unwrap_or_default(),
         })
     }
 }
@@ -205,7 +205,7 @@ impl fmt::Display for Process {
         let Self {
             name, host, pid, ..
         } = self;
-        write!(f, "{}, pid {pid} on {}", Shown(name), Shown(host))
+        write!(f, "{}, pid {pid} on {}", Sanitized(name), Sanitized(host))
     }
 }
 
@@ -217,8 +217,11 @@ fn program() -> Arc<str> {
 }
 
 /// Returns a text that others may have written, in the form in which it is shown.
-pub(crate) fn shown(text: &str) -> String {
-    text.chars().take(LONGEST).map(shown::shown).collect()
+pub(crate) fn sanitize(text: &str) -> String {
+    text.chars()
+        .take(MAX_TEXT_LENGTH)
+        .map(sanitize_char)
+        .collect()
 }
 
 fn since_epoch(time: SystemTime) -> u64 {
@@ -316,6 +319,6 @@ mod tests {
         let process = Process::from_text(&text).unwrap();
         assert_eq!(process.name, "or\u{fffd}[2Jders");
         assert_eq!(process.host, "a\u{fffd}b\u{fffd}c");
-        assert_eq!(process.version.len(), LONGEST);
+        assert_eq!(process.version.len(), MAX_TEXT_LENGTH);
     }
 }

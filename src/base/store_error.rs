@@ -5,7 +5,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::base::shown::Shown;
+use crate::base::sanitize::Sanitized;
 
 /// An error of the store: the connection failed, the server rejected the request, or its response cannot be read.
 ///
@@ -39,7 +39,7 @@ struct StoreFault {
     endpoint: Arc<str>,
     class: FailureClass,
     mistake: Option<Mistake>,
-    cause: Shown<Box<dyn Error + Send + Sync>>,
+    cause: Sanitized<Box<dyn Error + Send + Sync>>,
 }
 
 /// The mistake behind a failed request. Repeating the request is useless until the mistake is corrected, so it is no outage.
@@ -120,7 +120,7 @@ impl StoreError {
             endpoint,
             class,
             mistake: None,
-            cause: Shown(cause.into()),
+            cause: Sanitized(cause.into()),
         }))
     }
 
@@ -164,7 +164,12 @@ impl StoreError {
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} failed at {}", self.0.step, Shown(&self.0.endpoint))
+        write!(
+            f,
+            "{} failed at {}",
+            self.0.step,
+            Sanitized(&self.0.endpoint)
+        )
     }
 }
 

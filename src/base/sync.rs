@@ -20,7 +20,7 @@ impl<T> Mutex<T> {
 }
 
 /// Calls `look` immediately, and after each `notify_waiters`, until it returns `Some`.
-pub(crate) async fn until<T>(notify: &Notify, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) async fn wait_until<T>(notify: &Notify, mut look: impl FnMut() -> Option<T>) -> T {
     loop {
         // No wake-up is missed: `notify_waiters` wakes each future that exists at that moment, polled or not. So `look`
         // sees an earlier change, and a later change wakes this future.
@@ -33,7 +33,7 @@ pub(crate) async fn until<T>(notify: &Notify, mut look: impl FnMut() -> Option<T
 }
 
 /// Lets the tasks run that were woken before the present one.
-pub(crate) async fn after_others() {
+pub(crate) async fn yield_to_woken_tasks() {
     // On one thread, they have already run. On several threads, the present task, which they have woken, runs before
     // them.
     if Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread {
@@ -51,7 +51,7 @@ mod tests {
     fn a_change_between_the_look_and_the_wait_wakes() {
         let notify = Notify::new();
         let mut looks = 0;
-        let found = until(&notify, || {
+        let found = wait_until(&notify, || {
             looks += 1;
             // The change happens right after the look.
             notify.notify_waiters();

@@ -17,7 +17,7 @@ use crate::base::key::LockKey;
 use crate::base::options::{Confirm, Mode};
 use crate::base::timer::sleep;
 use crate::hold::hold::Hold;
-use crate::store::{MOST_TOGETHER, Renew, RenewAnswer, RenewReaders, Store};
+use crate::store::{MAX_KEYS_PER_REQUEST, Renew, RenewReaders, RenewReply, Store};
 
 /// The maximum number of readers in one request, because a script can name only a few thousand.
 const MAX_READERS_PER_REQUEST: usize = 500;
@@ -88,7 +88,7 @@ impl RenewRequest {
     pub(super) fn has_room(&self) -> bool {
         let max = match self.batch.keys {
             BatchKeys::Readers(_) => MAX_READERS_PER_REQUEST,
-            BatchKeys::ScriptGroup(_) | BatchKeys::Alone(_) => MOST_TOGETHER,
+            BatchKeys::ScriptGroup(_) | BatchKeys::Alone(_) => MAX_KEYS_PER_REQUEST,
         };
         self.holds.len() < max
     }
@@ -98,7 +98,7 @@ impl RenewRequest {
         store.generation() != self.generation
     }
 
-    pub(super) async fn send(&self, store: &Store) -> Result<Vec<RenewAnswer>, StoreError> {
+    pub(super) async fn send(&self, store: &Store) -> Result<Vec<RenewReply>, StoreError> {
         let ttl = self.batch.ttl;
         let BatchKeys::Readers(key) = &self.batch.keys else {
             let holds = self.holds.iter();
@@ -109,8 +109,8 @@ impl RenewRequest {
         let key = key.clone();
         let gone = store.ask(RenewReaders { key, holds, ttl }).await?;
         let answer = |hold: &Arc<Hold>| match gone.contains(&hold.id()) {
-            true => RenewAnswer::Gone,
-            false => RenewAnswer::Renewed,
+            true => RenewReply::Gone,
+            false => RenewReply::Renewed,
         };
         Ok(self.holds.iter().map(answer).collect())
     }
@@ -124,15 +124,15 @@ impl RenewRequest {
 
     fn answered(
         &self,
-        answers: &[RenewAnswer],
-        with: RenewAnswer,
+        answers: &[RenewReply],
+        with: RenewReply,
     ) -> impl Iterator<Item = &Arc<Hold>> {
         let each = self.holds.iter().zip(answers);
         each.filter_map(move |(hold, answer)| (*answer == with).then_some(hold))
     }
 
-    pub(super) fn renewed(&self, answers: &[RenewAnswer]) -> impl Iterator<Item = &Arc<Hold>> {
-        self.answered(answers, RenewAnswer::Renewed)
+    pub(super) fn renewed(&self, answers: &[RenewReply]) -> impl Iterator<Item = &Arc<Hold>> {
+        self.answered(answers, RenewReply::Renewed)
     }
 
     /// Confirms the lease of a hold that was renewed.
@@ -141,8 +141,8 @@ impl RenewRequest {
     }
 
     /// Marks the holds that are gone as lost, and returns them. For a hold that has ended, this is no loss.
-    pub(super) fn lose(&self, answers: &[RenewAnswer]) -> Vec<&Arc<Hold>> {
-        let gone = self.answered(answers, RenewAnswer::Gone);
+    pub(super) fn lose(&self, answers: &[RenewReply]) -> Vec<&Arc<Hold>> {
+        let gone = self.answered(answers, RenewReply::Gone);
         let gone: Vec<_> = gone.filter(|hold| hold.depth() > 0).collect();
         for hold in &gone {
             events::renewal_rejected(hold.key());
@@ -152,8 +152,8 @@ impl RenewRequest {
     }
 
     /// Separates the holds about which nothing is known: each is renewed alone, until it is renewed.
-    pub(super) fn separate_failed(&self, answers: &[RenewAnswer]) {
-        for hold in self.answered(answers, RenewAnswer::Failed) {
+    pub(super) fn separate_failed(&self, answers: &[RenewReply]) {
+        for hold in self.answered(answers, RenewReply::Failed) {
             hold.fail_attempt(self.sent);
             hold.state.lock().is_renewed_alone = true;
         }
@@ -196,7 +196,7 @@ pub(super) async fn renew_now(
     let request = RenewRequest::new(hold, batch, store, Instant::now());
     let answers = request.send(store).await?;
     request.lose(&answers);
-    Ok(answers.contains(&RenewAnswer::Renewed).then_some(request))
+    Ok(answers.contains(&RenewReply::Renewed).then_some(request))
 }
 
 /// Returns whether a connection was lost since the hold was last confirmed. A hold that replicas must confirm never

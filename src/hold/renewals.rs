@@ -24,7 +24,7 @@ use crate::hold::hold::Hold;
 use crate::hold::renew_request::{MIN_ATTEMPT_INTERVAL, RenewRequest, next_attempt};
 use crate::hold::replicas::await_renewal_on_replicas;
 use crate::hold::runtime_schedule::{Permit, RuntimeSchedule};
-use crate::store::RenewAnswer;
+use crate::store::RenewReply;
 
 #[cfg(test)]
 mod tests;
@@ -233,7 +233,7 @@ impl Core {
         }
     }
 
-    fn finish(&self, request: &RenewRequest, answers: &[RenewAnswer]) {
+    fn finish(&self, request: &RenewRequest, answers: &[RenewReply]) {
         for hold in request.renewed(answers) {
             let was_early = hold.state.lock().lease.is_early(request.sent);
             request.confirm(hold);

@@ -15,7 +15,7 @@ use crate::base::options::Confirm;
 use crate::base::timer::{after, sleep, timeout_at};
 use crate::hold::hold::Hold;
 use crate::hold::renew_request::{RenewRequest, renew_now};
-use crate::store::{Confirmation, RenewAnswer, Store};
+use crate::store::{Confirmation, RenewReply, Store};
 
 /// Waits until the replicas have a hold. It was acquired by a request before which its connection had this epoch. If
 /// the epoch has changed in the meantime, the hold is renewed, so that there is a new request to wait for.
@@ -109,7 +109,7 @@ async fn ask_replicas(
 /// Waits until the replicas have the renewals that were answered, if these count only then.
 pub(super) async fn await_renewal_on_replicas(
     request: &RenewRequest,
-    answers: &[RenewAnswer],
+    answers: &[RenewReply],
     store: &Store,
 ) -> Result<(), StoreError> {
     let deadlines = request.renewed(answers).map(|hold| hold.deadline());

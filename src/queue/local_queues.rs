@@ -20,7 +20,7 @@ use crate::base::key::LockKey;
 use crate::base::options::QueueOptions;
 use crate::base::sync::Mutex;
 use crate::base::{background, events};
-use crate::store::{HandoffMessage, Listener, Store};
+use crate::store::{HandoffMessage, MessageListener, Store};
 
 /// The local queues of one `Locks`.
 pub(crate) struct LocalQueues {
@@ -234,7 +234,7 @@ impl LocalQueues {
     }
 }
 
-impl Listener for LocalQueues {
+impl MessageListener for LocalQueues {
     fn handoff(&self, message: HandoffMessage) {
         if let Some(key) = self.known(&message.key) {
             let generation = self.store().generation_of(&key);

@@ -22,7 +22,7 @@ use crate::base::key::LockKey;
 use crate::base::timer::{after, sleep, timeout};
 use crate::base::write_signal::WriteSignal;
 use crate::base::{background, events};
-use crate::store::{self, End, Inspect, Leftovers, Presence, ReleaseRequest};
+use crate::store::{self, Inspect, Presence, ReleaseKind, ReleaseRequest, Residue};
 
 /// The longest pause, without the jitter, after a repetition that no server has executed. Such a repetition keeps no
 /// server busy. The waiters of other processes get the lock as soon as a server is available again.
@@ -176,8 +176,8 @@ impl LocalQueues {
         let failures = &self.requests.failed_releases;
         let FailedRelease { release, sent, .. } = failed;
         // The outcome of the first attempt is unknown.
-        if failed.request.end == End::Short {
-            failed.request.end = End::Full(Leftovers::default());
+        if failed.request.end == ReleaseKind::Short {
+            failed.request.end = ReleaseKind::Full(Residue::default());
         }
         // A process that stood still learns of the failure long after its request, and the lease may have ended.
         let held_until = after(sent, release.ttl);

@@ -25,7 +25,7 @@ use crate::base::key::LockKey;
 use crate::base::sync::Mutex;
 use crate::store::memory::MemoryStore;
 use crate::store::{
-    Acquire, AcquireReply, AcquireRequest, Listener, Reply, Request, StoreFuture, Wire,
+    Acquire, AcquireReply, AcquireRequest, MessageListener, Reply, Request, StoreFuture, Wire,
 };
 use crate::support::{DEADLINE, eventually};
 use crate::{LockError, Locks};
@@ -54,7 +54,7 @@ struct Counting {
     is_to_panic: AtomicBool,
     /// Called while the next acquire is polled.
     meanwhile: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-    listener: Mutex<Option<Weak<dyn Listener>>>,
+    listener: Mutex<Option<Weak<dyn MessageListener>>>,
 }
 
 impl Counting {
@@ -119,7 +119,7 @@ impl Wire for Counting {
         self.store.carry(request)
     }
 
-    fn listen(&self, _: InboxId, listener: Weak<dyn Listener>) -> bool {
+    fn listen(&self, _: InboxId, listener: Weak<dyn MessageListener>) -> bool {
         *self.listener.lock() = Some(listener);
         !self.is_broken.load(Relaxed)
     }

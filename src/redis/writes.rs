@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::task::coop::has_budget_remaining;
 
-use crate::base::sync::until;
+use crate::base::sync::wait_until;
 
 /// The writes of one driver.
 #[derive(Debug, Default)]
@@ -51,7 +51,7 @@ impl Writes {
         }
         let end = polls + if is_polled { 3 } else { 2 };
         let is_written = || (self.complete.load(SeqCst) >= end).then_some(());
-        until(&self.written, is_written).await;
+        wait_until(&self.written, is_written).await;
     }
 
     fn begin_poll(&self, task: &Waker) {

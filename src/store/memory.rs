@@ -12,7 +12,7 @@ pub(crate) use self::queue::WaitMode;
 use self::state::AddressedMessage;
 pub(crate) use self::state::{NewLock, State};
 pub(crate) use self::view::{AskingProcess, LockView};
-use super::records::{ForcedReleaseListener, Listener};
+use super::records::{ForcedReleaseListener, MessageListener};
 use crate::base::error::StoreFuture;
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
@@ -31,7 +31,7 @@ pub(crate) struct MemoryStore {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    inboxes: Mutex<HashMap<InboxId, Weak<dyn Listener>>>,
+    inboxes: Mutex<HashMap<InboxId, Weak<dyn MessageListener>>>,
     holders: Mutex<Vec<Weak<dyn ForcedReleaseListener>>>,
     /// Never changes: there is no connection to lose.
     generation: watch::Sender<u64>,
@@ -75,7 +75,7 @@ impl MemoryStore {
     }
 
     /// Opens the inbox, unless it is open.
-    pub(crate) fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) {
+    pub(crate) fn listen(&self, inbox: InboxId, listener: Weak<dyn MessageListener>) {
         let inboxes = &self.shared.inboxes;
         let known = inboxes.lock().insert(inbox, Weak::clone(&listener));
         if known.is_none()

@@ -31,7 +31,8 @@ pub(crate) mod wire; // what a test puts before an in-memory store
 
 pub(crate) use self::memory::MemoryStore;
 pub(crate) use self::records::{
-    ForcedMessage, ForcedReleaseListener, HandoffMessage, Listener, QueueEntry, TOMBSTONE_LIFE,
+    ForcedMessage, ForcedReleaseListener, HandoffMessage, MessageListener, QueueEntry,
+    TOMBSTONE_LIFE,
 };
 pub(crate) use self::redis::RedisStore;
 pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
@@ -39,11 +40,11 @@ pub(crate) use self::verbs::acquire_shared::{AcquireShared, AcquireSharedRequest
 pub(crate) use self::verbs::deadlock_search::{
     ClaimVictim, ListHolds, ListWaits, PublishWait, UpdateWait,
 };
-pub(crate) use self::verbs::inspect::{ForceRelease, Inspect, QueueLength, Seen, Snapshot};
-pub(crate) use self::verbs::release::{End, Leftovers, Release, ReleaseRequest};
+pub(crate) use self::verbs::inspect::{ForceRelease, Inspect, QueueLength, SeenHolders, Snapshot};
+pub(crate) use self::verbs::release::{Release, ReleaseKind, ReleaseRequest, Residue};
 #[cfg(test)]
-pub(crate) use self::verbs::renew::HoldOf;
-pub(crate) use self::verbs::renew::{MOST_TOGETHER, Renew, RenewAnswer, RenewReaders};
+pub(crate) use self::verbs::renew::KeyedHold;
+pub(crate) use self::verbs::renew::{MAX_KEYS_PER_REQUEST, Renew, RenewReaders, RenewReply};
 pub(crate) use self::verbs::set_depth::{DepthChange, SetDepth};
 pub(crate) use self::verbs::{Presence, Verb};
 #[cfg(any(test, feature = "test-util"))]
@@ -118,7 +119,7 @@ impl Store {
     ) -> StoreFuture<Confirmation> {
         match self {
             Self::Redis(redis) => {
-                let beside = key.beside();
+                let beside = key.suffix();
                 redis.servers.confirm(beside, replicas, within, epoch)
             }
             _ => Box::pin(async { Ok(Confirmation::Confirmed) }),
@@ -158,7 +159,7 @@ impl Store {
     /// Opens the inbox, unless it is open. From now on `listener` is notified of the locks that have moved to it.
     /// Returns false while the inbox is broken, and if there can be none. Then waiters must send requests. The listener
     /// is woken whenever that changes.
-    pub(crate) fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
+    pub(crate) fn listen(&self, inbox: InboxId, listener: Weak<dyn MessageListener>) -> bool {
         match self {
             Self::Redis(redis) => redis.listen(inbox, listener),
             Self::Memory(memory) => {

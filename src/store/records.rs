@@ -22,8 +22,8 @@ pub(crate) const SEQ_LIFE: Duration = TOMBSTONE_LIFE.saturating_mul(2);
 
 /// The number of fields from which on a script reads only a part of a hash, and the number of expired readers that it
 /// removes. Any hash may be at the key of a lock, and the server does nothing else while a script runs. It is enough for
-/// all [holders that are shown](super::verbs::inspect::SHOWN).
-pub(crate) const MOST_FIELDS: u64 = 1_024;
+/// all [holders that are shown](super::verbs::inspect::MAX_HOLDERS_SHOWN).
+pub(crate) const MAX_FIELDS_READ: u64 = 1_024;
 
 /// The limits with their names in the scripts. A life is in ms.
 pub(crate) fn limits_in_scripts() -> [(&'static str, u128); 5] {
@@ -32,7 +32,7 @@ pub(crate) fn limits_in_scripts() -> [(&'static str, u128); 5] {
         ("INEXACT_FROM", INEXACT_FROM.into()),
         ("TOMBSTONE_LIFE", TOMBSTONE_LIFE.as_millis()),
         ("SEQ_LIFE", SEQ_LIFE.as_millis()),
-        ("MOST_FIELDS", MOST_FIELDS.into()),
+        ("MAX_FIELDS_READ", MAX_FIELDS_READ.into()),
     ]
 }
 
@@ -77,7 +77,7 @@ pub(crate) trait ForcedReleaseListener: Send + Sync {
 }
 
 /// The receiver of the messages that a lock has moved.
-pub(crate) trait Listener: Send + Sync {
+pub(crate) trait MessageListener: Send + Sync {
     /// A lock has moved to holds of this process.
     fn handoff(&self, message: HandoffMessage);
 
@@ -100,12 +100,12 @@ pub(crate) struct EnclosedWait {
     /// The key in the store that it waits for.
     pub(crate) key: Arc<str>,
     /// The holds that end after it, each with its key.
-    pub(crate) enclosing: Vec<Enclosing>,
+    pub(crate) enclosing: Vec<OuterHold>,
 }
 
 /// A hold that encloses a wait.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Enclosing {
+pub(crate) struct OuterHold {
     pub(crate) hold: HoldId,
     /// The key in the store that it holds.
     pub(crate) key: Arc<str>,
@@ -123,7 +123,7 @@ impl EnclosedWait {
 
 /// The result of a change of the published waits, with the time of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitAnswer {
+pub(crate) enum UpdateWaitReply {
     Done(StoreTime),
     /// The record has taken too long to arrive, and is not stored.
     Late(StoreTime),
@@ -136,14 +136,14 @@ pub(crate) fn lateness(life: Duration) -> Duration {
 
 /// The records that existed at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SeenWaits {
+pub(crate) struct ListedWaits {
     pub(crate) at: StoreTime,
-    pub(crate) waits: Vec<SeenWait>,
+    pub(crate) waits: Vec<ListedWait>,
 }
 
 /// A record of a published wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SeenWait {
+pub(crate) struct ListedWait {
     pub(crate) wait: EnclosedWait,
     /// The time of the last publication.
     pub(crate) stamp: StoreTime,

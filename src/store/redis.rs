@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use self::batches::{BatchOutcome, Batches};
 use self::messages::StoreMessages;
 use self::names::TO_ALL;
-use super::records::{ForcedReleaseListener, Listener};
+use super::records::{ForcedReleaseListener, MessageListener};
 use super::verbs::Verb;
 use crate::base::error::{FailureClass, Mistake, StoreError, StoreFuture};
 use crate::base::id::InboxId;
@@ -115,7 +115,7 @@ impl RedisStore {
 
     /// Executes a verb.
     pub(crate) fn ask<V: Verb>(&self, verb: V) -> StoreFuture<V::Reply> {
-        if let Err(error) = self.unless_forked(V::lua().verb()) {
+        if let Err(error) = self.unless_forked(V::script().verb()) {
             return Box::pin(ready(Err(error)));
         }
         let counted = Batches::count(&self.batches);
@@ -178,7 +178,7 @@ impl RedisStore {
         server.unwrap_or_default()
     }
 
-    pub(crate) fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
+    pub(crate) fn listen(&self, inbox: InboxId, listener: Weak<dyn MessageListener>) -> bool {
         let subscribe = || Subscription {
             channels: [inbox.to_string(), TO_ALL.to_owned()],
             handler: Box::new(StoreMessages {
@@ -224,9 +224,9 @@ fn read<V: Verb>(
     reply: Value,
     endpoint: impl FnOnce() -> Arc<str>,
 ) -> Result<V::Reply, StoreError> {
-    verb.read(reply).map_err(|cause| {
+    verb.decode(reply).map_err(|cause| {
         StoreError::new(
-            V::lua().verb(),
+            V::script().verb(),
             &endpoint(),
             FailureClass::OutcomeUnknown,
             cause,

@@ -51,7 +51,7 @@ pub(crate) trait Verb: Clone + Send + Sync + 'static {
     type Reply: Send + 'static;
 
     /// The script that executes it in Redis.
-    fn lua() -> &'static Script;
+    fn script() -> &'static Script;
 
     /// The call of the script, with its keys and arguments.
     fn call(&self) -> Call;
@@ -72,7 +72,7 @@ pub(crate) trait Verb: Clone + Send + Sync + 'static {
     }
 
     /// Reads the reply of the script.
-    fn read(&self, reply: Value) -> Result<Self::Reply, Unexpected>;
+    fn decode(&self, reply: Value) -> Result<Self::Reply, Unexpected>;
 
     /// Does in memory what the script does.
     fn apply(self, state: &mut State, now: Instant) -> Self::Reply;

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::memory::{MemoryStore, State};
-use super::records::{ForcedReleaseListener, Listener};
+use super::records::{ForcedReleaseListener, MessageListener};
 use super::verbs::Verb;
 use crate::base::error::{FailureClass, StoreError, StoreFuture};
 use crate::base::id::InboxId;
@@ -29,7 +29,7 @@ pub(crate) trait Wire: Send + Sync {
         Box::pin(async { Ok(()) })
     }
 
-    fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
+    fn listen(&self, inbox: InboxId, listener: Weak<dyn MessageListener>) -> bool {
         self.store().listen(inbox, listener);
         true
     }
@@ -79,7 +79,7 @@ pub(crate) struct Request {
 impl Request {
     fn of<V: Verb>(verb: V) -> Self {
         Self {
-            name: V::lua().verb(),
+            name: V::script().verb(),
             #[cfg(test)]
             verb: Arc::new(verb.clone()),
             step: Arc::new(move |state, now| Box::new(verb.clone().apply(state, now))),

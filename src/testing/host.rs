@@ -4,7 +4,7 @@ use std::mem;
 
 use tokio::sync::Notify;
 
-use crate::base::sync::{Mutex, until};
+use crate::base::sync::{Mutex, wait_until};
 use crate::store::MemoryStore;
 
 /// The condition of the server.
@@ -110,8 +110,8 @@ impl Host {
     }
 
     /// Waits until `look` returns a value. What changes that calls [`notify_changed`](Self::notify_changed).
-    pub(super) async fn until<T>(&self, look: impl FnMut() -> Option<T>) -> T {
-        until(&self.changed, look).await
+    pub(super) async fn wait_until<T>(&self, look: impl FnMut() -> Option<T>) -> T {
+        wait_until(&self.changed, look).await
     }
 
     pub(super) fn notify_changed(&self) {

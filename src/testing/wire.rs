@@ -24,8 +24,8 @@ use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, timeout};
 use crate::redis::Timeouts;
 use crate::store::{
-    ForcedMessage, ForcedReleaseListener, HandoffMessage, Listener, MemoryStore, Reply, Request,
-    StoreFuture, Wire,
+    ForcedMessage, ForcedReleaseListener, HandoffMessage, MemoryStore, MessageListener, Reply,
+    Request, StoreFuture, Wire,
 };
 
 /// The wire of a process, as its store has it. A request may outlive its caller.
@@ -55,7 +55,7 @@ struct WireState {
 }
 
 struct InboxEnd {
-    listener: Weak<dyn Listener>,
+    listener: Weak<dyn MessageListener>,
     is_open: bool,
 }
 
@@ -163,7 +163,7 @@ impl ProcessWire {
 
     async fn connected(&self) -> Result<Connected, StoreError> {
         let limit = self.timeouts.connect;
-        let connecting = self.host.until(|| self.try_connect());
+        let connecting = self.host.wait_until(|| self.try_connect());
         timeout(limit, connecting).await.unwrap_or_else(|Elapsed| {
             let cause = format!("no connection within {limit:?}");
             Err(failure("connect", FailureClass::NotExecuted, cause))
@@ -202,7 +202,7 @@ impl ProcessWire {
                 let cause = format!("no response within {limit:?}");
                 Err(failure(step, FailureClass::OutcomeUnknown, cause))
             }),
-            () = self.host.until(lost) => {
+            () = self.host.wait_until(lost) => {
                 Err(failure(step, FailureClass::OutcomeUnknown, "the connection was lost"))
             }
         }
@@ -232,7 +232,7 @@ impl Wire for WireHandle {
         Box::pin(async move { wire.connected().await.map(drop) })
     }
 
-    fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
+    fn listen(&self, inbox: InboxId, listener: Weak<dyn MessageListener>) -> bool {
         let is_open = {
             let mut state = self.state.lock();
             if let Some(inbox) = &state.inbox {
@@ -242,7 +242,7 @@ impl Wire for WireHandle {
             state.inbox = Some(InboxEnd { listener, is_open });
             is_open
         };
-        let listener: Weak<dyn Listener> = Arc::<ProcessWire>::downgrade(self);
+        let listener: Weak<dyn MessageListener> = Arc::<ProcessWire>::downgrade(self);
         self.host.store.listen(inbox, listener);
         is_open
     }
@@ -290,7 +290,7 @@ impl Wire for WireHandle {
 /// The messages of the server.
 impl ProcessWire {
     /// The listener of the inbox. `None` while no message arrives.
-    fn listener(&self) -> Option<Arc<dyn Listener>> {
+    fn listener(&self) -> Option<Arc<dyn MessageListener>> {
         let state = self.state.lock();
         let open = state.inbox.as_ref().filter(|inbox| inbox.is_open);
         let heard = open.filter(|_| !state.is_partitioned);
@@ -315,13 +315,13 @@ impl ForcedReleaseListener for ProcessWire {
 impl InboxEnd {
     /// Opens or closes the inbox. If that is a change, returns the listener, which may have missed messages or will
     /// miss them.
-    fn set_open(&mut self, is_open: bool) -> Option<Weak<dyn Listener>> {
+    fn set_open(&mut self, is_open: bool) -> Option<Weak<dyn MessageListener>> {
         let was_open = mem::replace(&mut self.is_open, is_open);
         (was_open != is_open).then(|| Weak::clone(&self.listener))
     }
 }
 
-fn notify_missed(listener: Option<Weak<dyn Listener>>) {
+fn notify_missed(listener: Option<Weak<dyn MessageListener>>) {
     if let Some(listener) = listener.as_ref().and_then(Weak::upgrade) {
         listener.missed();
     }
@@ -335,7 +335,7 @@ fn failure(
     StoreError::new(step, &Arc::from("the server in memory"), class, cause)
 }
 
-impl Listener for ProcessWire {
+impl MessageListener for ProcessWire {
     fn handoff(&self, message: HandoffMessage) {
         if let Some(listener) = self.listener() {
             listener.handoff(message);

@@ -12,7 +12,7 @@ use super::world::{
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::store::{
-    Acquire, AcquireReply, AcquireRequest, AcquireShared, End, Inspect, Presence, Store,
+    Acquire, AcquireReply, AcquireRequest, AcquireShared, Inspect, Presence, ReleaseKind, Store,
 };
 use crate::support::{DEADLINE, within};
 
@@ -53,7 +53,7 @@ async fn acquire(store: &Store, key: &LockKey, hold: HoldId) -> AcquireReply {
 }
 
 async fn release(store: &Store, key: &LockKey, hold: HoldId) -> Presence {
-    let released = store.release(key, release_request(hold, End::Short));
+    let released = store.release(key, release_request(hold, ReleaseKind::Short));
     released.await.expect("an answer")
 }
 
@@ -107,7 +107,7 @@ async fn each_request_of_a_batch_has_its_own_outcome(world: World) {
     assert!(is_held(&acquire(store, &waited, holder).await));
     wait(store, &waited, waiter).await;
     world.server().set(odd.as_str(), "a text").await;
-    let bury = release_request(wanted, End::Full(UNANSWERED));
+    let bury = release_request(wanted, ReleaseKind::Full(UNANSWERED));
     store.release(&buried, bury).await.expect("an answer");
     let before = calls(&world).await;
 
@@ -151,7 +151,7 @@ async fn wait(store: &Store, key: &LockKey, hold: HoldId) {
 }
 
 async fn leave(store: &Store, key: &LockKey, hold: HoldId) -> Presence {
-    let left = store.release(key, shared_release(hold, End::Short));
+    let left = store.release(key, shared_release(hold, ReleaseKind::Short));
     left.await.expect("an answer")
 }
 
@@ -228,7 +228,7 @@ async fn each_reader_of_a_batch_has_its_own_outcome(world: World) {
     world.server().set(odd.as_str(), "a text").await;
     let before = calls(&world).await;
 
-    let fails = store.release(&odd, shared_release(holder, End::Short));
+    let fails = store.release(&odd, shared_release(holder, ReleaseKind::Short));
     let readers = [
         (&world.key, one),
         (&read, leaves),

@@ -9,9 +9,9 @@ use super::requests::Cast;
 use super::server::Server;
 use super::world::{MINUTE, World, some_hold};
 use crate::base::error::FailureClass;
-use crate::store::records::MOST_FIELDS;
+use crate::store::records::MAX_FIELDS_READ;
 use crate::store::redis::names::waits_of;
-use crate::store::verbs::inspect::SHOWN;
+use crate::store::verbs::inspect::MAX_HOLDERS_SHOWN;
 use crate::store::{Inspect, ListHolds, ListWaits};
 
 const BIG: u64 = 100_000;
@@ -45,7 +45,7 @@ async fn calls(world: &World, cast: &Cast) -> (u64, u64) {
     let before = process.commandstats().await;
     for request in cast.requests(world) {
         let () = connection
-            .del(&[world.key.line(), ENTRIES])
+            .del(&[world.key.queue(), ENTRIES])
             .await
             .expect("DEL");
         // A request about a hash that is no lock may be rejected.
@@ -67,7 +67,7 @@ async fn a_big_hash_at_the_lock_is_not_read_as_a_whole() {
         let cast = Cast::form(&world, "free").await;
         fill(&world, world.key.as_str(), name, "1").await;
         let snapshot = world.inspect().await.expect("a held lock");
-        assert!((1..=SHOWN).contains(&snapshot.holders.len()));
+        assert!((1..=MAX_HOLDERS_SHOWN).contains(&snapshot.holders.len()));
         let key = Arc::from(world.key.as_str());
         let holds = world.send(ListHolds { key }).await;
         assert_eq!(holds.is_empty(), name == NAMES[0]);
@@ -109,7 +109,7 @@ async fn big_hashes_beside_the_lock_are_not_read_as_a_whole() {
 /// Their process has died. Each request removes some of them.
 #[tokio::test]
 async fn very_many_dead_readers_are_removed_by_several_requests() {
-    const READERS: u64 = 3 * MOST_FIELDS;
+    const READERS: u64 = 3 * MAX_FIELDS_READ;
     const DIE: &str = "
 for n = 1, ARGV[1] do
   redis.call('HSET', KEYS[1], ARGV[2] .. n, 1)
@@ -120,7 +120,7 @@ end";
     world.read(&[alive], MINUTE).await;
     let script = Script::new(DIE);
     let mut dying = script.key(world.key.as_str());
-    dying.key(world.key.line()).arg(READERS).arg(NAMES[1]);
+    dying.key(world.key.queue()).arg(READERS).arg(NAMES[1]);
     let mut connection = world.server().connection.clone();
     let () = dying.invoke_async(&mut connection).await.expect("readers");
     for left in [2, 1, 0, 0] {
@@ -131,7 +131,7 @@ end";
         assert!(all < 50, "{calls:?}");
         let key = Arc::from(world.key.as_str());
         let inside = world.send(ListHolds { key }).await.len() as u64;
-        let is_few = inside <= 2 * MOST_FIELDS;
+        let is_few = inside <= 2 * MAX_FIELDS_READ;
         assert!(is_few && (left > 0 || inside == 1), "{inside}");
     }
     let snapshot = world.send(Inspect::of(&world.key)).await;

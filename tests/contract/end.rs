@@ -4,7 +4,7 @@ use super::world::{
     GRANT, MINUTE, NESTED, UNANSWERED, World, field_of, release_request, some_hold, some_waiter,
 };
 use crate::base::id::HoldId;
-use crate::store::{AcquireReply, End, Presence, ReleaseRequest, Seen};
+use crate::store::{AcquireReply, Presence, ReleaseKind, ReleaseRequest, SeenHolders};
 
 on_every_store!(
     a_release_frees_the_lock_at_any_depth,
@@ -63,7 +63,7 @@ async fn an_answered_acquire_that_comes_again_takes_the_lock(world: World) {
 
 /// The hold can have left nothing except its field.
 async fn short(world: &World, hold: HoldId) -> Presence {
-    let request = release_request(hold, End::Short);
+    let request = release_request(hold, ReleaseKind::Short);
     world.end(request).await
 }
 
@@ -111,7 +111,7 @@ async fn a_release_with_a_tombstone_takes_a_place_along_and_keeps_others_out(wor
     world.wait(hold, MINUTE, entry).await;
     let request = ReleaseRequest {
         inbox: entry.inbox,
-        ..release_request(hold, End::Full(UNANSWERED))
+        ..release_request(hold, ReleaseKind::Full(UNANSWERED))
     };
     for _ in 0..2 {
         assert_eq!(world.end(request).await, Presence::Gone);
@@ -132,7 +132,7 @@ async fn the_numbers_of_the_depth_changes_go_with_their_hold(world: World) {
     let hold = some_hold();
     world.take(hold, MINUTE).await;
     world.depth(hold, 2, 7).await;
-    let request = release_request(hold, End::Full(NESTED));
+    let request = release_request(hold, ReleaseKind::Full(NESTED));
     assert_eq!(world.end(request).await, Presence::Present);
     // A change that arrives late finds nothing, and leaves nothing.
     assert_eq!(world.depth(hold, 3, 8).await, Presence::Gone);
@@ -163,9 +163,9 @@ async fn force_leaves_a_later_holder_alone(world: World) {
     assert!(!world.force_release(seen.clone()).await);
     // Neither the token alone nor the holder alone suffices.
     let fields = seen.fields;
-    assert!(!world.force_release(Seen { fields, token }).await);
+    assert!(!world.force_release(SeenHolders { fields, token }).await);
     let (fields, token) = (vec![field_of(next)], seen.token);
-    assert!(!world.force_release(Seen { fields, token }).await);
+    assert!(!world.force_release(SeenHolders { fields, token }).await);
     assert_eq!(world.holders().await, [(next.to_string(), 1)]);
 }
 

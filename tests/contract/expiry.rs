@@ -9,7 +9,7 @@ use super::world::{
     some_waiter,
 };
 use crate::store::records::SEQ_LIFE;
-use crate::store::{AcquireReply, End, Presence, Seen, TOMBSTONE_LIFE};
+use crate::store::{AcquireReply, Presence, ReleaseKind, SeenHolders, TOMBSTONE_LIFE};
 
 mod queue;
 
@@ -57,7 +57,7 @@ async fn asking_again_without_a_token_keeps_depth_and_lease_and_gives_a_new_one(
     let token = world.take(hold, 9 * MINUTE).await;
     world.depth(hold, 3, 1).await;
     let _: i64 = connection.hdel(LOCK, "mode").await.expect("HDEL");
-    let Seen {
+    let SeenHolders {
         fields,
         token: none,
     } = world.seen().await;
@@ -73,8 +73,8 @@ async fn a_free_lock_leaves_nothing() {
     let world = World::on_redis().await;
     let nothing: [&str; 0] = [];
     let (hold, head) = (some_hold(), some_waiter());
-    let short = |hold| release_request(hold, End::Short);
-    let nested = |hold| release_request(hold, End::Full(NESTED));
+    let short = |hold| release_request(hold, ReleaseKind::Short);
+    let nested = |hold| release_request(hold, ReleaseKind::Full(NESTED));
     world.take(hold, MINUTE).await;
     assert!(is_fresh(life(&world, LOCK).await, MINUTE));
     assert_eq!(keys(&world).await, [LOCK]);

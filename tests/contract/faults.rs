@@ -10,7 +10,9 @@ use super::world::{
 use crate::base::error::FailureClass;
 use crate::base::id::HoldId;
 use crate::base::options::Mode;
-use crate::store::{Acquire, AcquireReply, AcquireShared, DepthChange, End, Leftovers, Presence};
+use crate::store::{
+    Acquire, AcquireReply, AcquireShared, DepthChange, Presence, ReleaseKind, Residue,
+};
 use crate::support::{DEADLINE, within};
 
 mod moves;
@@ -116,7 +118,7 @@ async fn a_full_server_lets_no_reader_in_and_still_keeps_and_frees_those_inside(
     assert_eq!(world.keep(&holds, 9 * MINUTE).await, []);
     assert!(near(world.remaining().await, 9 * MINUTE));
     let (unanswered, nested) = (true, true);
-    let end = End::Full(Leftovers { unanswered, nested });
+    let end = ReleaseKind::Full(Residue { unanswered, nested });
     let buried = |hold| shared_release(hold, end);
     let late = some_hold();
     assert_eq!(world.end(buried(late)).await, Presence::Gone);
@@ -148,7 +150,7 @@ async fn a_server_that_forgot_the_scripts_is_told_them_again() {
         let () = ask(&world, "SCRIPT FLUSH").await;
         assert_eq!(world.holders().await, [(hold.to_string(), 2)]);
         let () = ask(&world, "SCRIPT FLUSH").await;
-        let request = release_request(hold, End::Full(NESTED));
+        let request = release_request(hold, ReleaseKind::Full(NESTED));
         assert_eq!(world.end(request).await, Presence::Present);
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::inbox::Inbox;
 use super::world::{MINUTE, World, field_of, some_hold};
 use crate::base::id::{HoldId, InboxId};
-use crate::store::{ForcedMessage, ForcedReleaseListener, Seen};
+use crate::store::{ForcedMessage, ForcedReleaseListener, SeenHolders};
 use crate::support::{DEADLINE, within};
 
 on_every_store!(
@@ -84,7 +84,7 @@ async fn a_lock_that_is_not_ended_is_not_told_of(world: World) {
     let mut process = watch(&world).await;
     let (holder, other) = (some_hold(), some_hold());
     world.take(holder, MINUTE).await;
-    let wrong = Seen {
+    let wrong = SeenHolders {
         fields: vec![field_of(other)],
         token: None,
     };

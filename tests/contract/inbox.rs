@@ -7,7 +7,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::server::Server;
 use crate::base::id::{InboxId, Owner};
-use crate::store::{HandoffMessage, Listener, Store};
+use crate::store::{HandoffMessage, MessageListener, Store};
 use crate::support::{DEADLINE, within};
 
 /// The key in a message of the test itself. This message arrives after every message that was sent before it.
@@ -22,7 +22,7 @@ enum Received {
 /// A listener that records the messages that it receives.
 struct Recorder(UnboundedSender<Received>);
 
-impl Listener for Recorder {
+impl MessageListener for Recorder {
     fn handoff(&self, message: HandoffMessage) {
         let _ = self.0.send(Received::Message(message));
     }
@@ -87,7 +87,7 @@ impl Inbox {
     }
 
     fn open(&self, store: &Store) {
-        let recorder: Arc<dyn Listener> = Arc::<Recorder>::clone(&self.recorder);
+        let recorder: Arc<dyn MessageListener> = Arc::<Recorder>::clone(&self.recorder);
         assert!(store.listen(self.id, Arc::downgrade(&recorder)), "no inbox");
     }
 

@@ -57,7 +57,7 @@ async fn a_place_without_an_entry_goes_with_the_release_of_its_hold() {
         world.bury(some_hold()).await;
         world.pass(2 * MINUTE).await;
         let places = async || {
-            let line = world.key.line().to_owned();
+            let line = world.key.queue().to_owned();
             let mut connection = world.server().connection.clone();
             let score: Option<f64> = connection
                 .zscore(line, entry.inbox.to_string())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::world::{FULL, GRANT, MINUTE, World, release_request, some_hold, some_waiter};
-use crate::store::{AcquireReply, End, Presence};
+use crate::store::{AcquireReply, Presence, ReleaseKind};
 
 on_every_store!(
     a_repeated_release_changes_nothing,
@@ -15,7 +15,7 @@ const TTL: Duration = MINUTE.saturating_mul(9);
 
 async fn a_repeated_release_changes_nothing(world: World) {
     let (hold, first, second) = (some_hold(), some_waiter(), some_waiter());
-    for end in [End::Short, FULL] {
+    for end in [ReleaseKind::Short, FULL] {
         world.take(hold, TTL).await;
         world.wait(first.0, TTL, first.1).await;
         world.wait(second.0, TTL, second.1).await;

@@ -7,7 +7,7 @@ use super::world::{GRANT, MINUTE, World, some_hold, some_waiter};
 use crate::base::error::FailureClass;
 use crate::base::id::HoldId;
 use crate::store::records::INEXACT_FROM;
-use crate::store::verbs::inspect::SHOWN;
+use crate::store::verbs::inspect::MAX_HOLDERS_SHOWN;
 use crate::store::{AcquireReply, ForceRelease, Presence, Snapshot};
 
 mod random;
@@ -209,15 +209,15 @@ async fn a_hash_that_is_no_lock_is_shown_and_not_released_by_force() {
 #[tokio::test]
 async fn of_thousands_of_fields_those_that_were_shown_are_released_by_force() {
     let world = World::on_redis().await;
-    for count in [SHOWN - 1, SHOWN, 2_500] {
+    for count in [MAX_HOLDERS_SHOWN - 1, MAX_HOLDERS_SHOWN, 2_500] {
         let mut fields = vec![LOCK.to_owned()];
         fields.extend((0..count).flat_map(|_| [some_hold().to_string(), "1".to_owned()]));
         let () = put(&world, "HSET", &fields).await;
         let (next, beside) = some_waiter();
         world.wait(next, MINUTE, beside).await;
-        for left in (1..=count).rev().step_by(SHOWN) {
+        for left in (1..=count).rev().step_by(MAX_HOLDERS_SHOWN) {
             assert!(!world.is_held(next, GRANT).await);
-            assert_eq!(world.holders().await.len(), left.min(SHOWN));
+            assert_eq!(world.holders().await.len(), left.min(MAX_HOLDERS_SHOWN));
             assert!(world.force_release(world.seen().await).await);
         }
         assert!(world.is_held(next, GRANT).await);

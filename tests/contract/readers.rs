@@ -8,8 +8,8 @@ use super::world::{
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::options::Mode;
 use crate::store::{
-    AcquireReply, AcquireShared, AcquireSharedRequest, End, Presence, QueueEntry, ReleaseRequest,
-    RenewReaders,
+    AcquireReply, AcquireShared, AcquireSharedRequest, Presence, QueueEntry, ReleaseKind,
+    ReleaseRequest, RenewReaders,
 };
 
 pub(super) mod changes;
@@ -80,7 +80,7 @@ impl World {
     pub(super) async fn readers(&self) -> Vec<(String, Duration)> {
         let snapshot = self.inspect().await.expect("a held lock");
         assert_eq!(snapshot.mode, Mode::Shared);
-        let reader = |holder: crate::store::verbs::inspect::SeenHolder| {
+        let reader = |holder: crate::store::verbs::inspect::HolderField| {
             let field = String::from_utf8(holder.field).expect("a hold");
             (field, holder.remaining.expect("a lease of its own"))
         };
@@ -104,7 +104,7 @@ fn token(reply: &AcquireReply) -> Option<FencingToken> {
     }
 }
 
-pub(super) fn shared_release(hold: HoldId, end: End) -> ReleaseRequest {
+pub(super) fn shared_release(hold: HoldId, end: ReleaseKind) -> ReleaseRequest {
     ReleaseRequest {
         mode: Mode::Shared,
         ..release_request(hold, end)
@@ -162,7 +162,7 @@ async fn a_reader_that_asks_again_has_its_token_and_never_a_shorter_lease(world:
 
 /// This also covers a release that names only its hold.
 async fn the_lock_lasts_as_long_as_its_last_reader(world: World) {
-    for end in [FULL, End::Short] {
+    for end in [FULL, ReleaseKind::Short] {
         let [short, long] = [some_hold(), some_hold()];
         world.read(&[short], MINUTE * 3).await;
         world.read(&[long], TTL).await;
@@ -191,7 +191,7 @@ async fn a_dead_reader_keeps_no_writer_out(world: World) {
 
 async fn a_reader_that_ended_is_not_let_in(world: World) {
     let [ended, other] = [some_hold(), some_hold()];
-    let request_of_end = shared_release(ended, End::Full(UNANSWERED));
+    let request_of_end = shared_release(ended, ReleaseKind::Full(UNANSWERED));
     assert_eq!(world.end(request_of_end).await, Presence::Gone);
     let alone = world.share_as(share_request(&[ended], TTL, None)).await;
     assert_eq!(alone, [AcquireReply::Ended]);

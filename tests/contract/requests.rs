@@ -17,9 +17,10 @@ use crate::base::process::ProcessId;
 use crate::redis::Script;
 use crate::store::verbs::read_description::ReadDescription;
 use crate::store::{
-    Acquire, AcquireRequest, AcquireShared, AcquireSharedRequest, ClaimVictim, DepthChange, End,
-    ForceRelease, Inspect, Leftovers, ListHolds, ListWaits, PublishWait, QueueEntry, QueueLength,
-    ReleaseRequest, Renew, RenewReaders, Seen, SetDepth, StoreFuture, StoreTime, UpdateWait, Verb,
+    Acquire, AcquireRequest, AcquireShared, AcquireSharedRequest, ClaimVictim, DepthChange,
+    ForceRelease, Inspect, ListHolds, ListWaits, PublishWait, QueueEntry, QueueLength, ReleaseKind,
+    ReleaseRequest, Renew, RenewReaders, Residue, SeenHolders, SetDepth, StoreFuture, StoreTime,
+    UpdateWait, Verb,
 };
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -86,7 +87,7 @@ impl Cast {
             "with dead readers alone" => {
                 world.read(&cast.readers, TTL).await;
                 let mut over = cmd("ZADD");
-                over.arg(world.key.line());
+                over.arg(world.key.queue());
                 for reader in cast.readers {
                     over.arg(-1_000).arg(format!("r{reader}"));
                 }
@@ -198,7 +199,7 @@ impl Cast {
     }
 
     fn ending(&self, world: &World) -> Vec<Sending> {
-        let both = Leftovers {
+        let both = Residue {
             unanswered: true,
             nested: true,
         };
@@ -215,24 +216,28 @@ impl Cast {
         let waiting = leave(self.behind, shared_release(self.behind.0, FULL));
         let force = ForceRelease {
             key: world.key.clone(),
-            seen: Seen {
+            seen: SeenHolders {
                 fields: [self.holder, self.readers[0]].map(field_of).to_vec(),
                 token: None,
             },
         };
         vec![
-            sending(world, "release", release(self.holder, End::Short)),
+            sending(world, "release", release(self.holder, ReleaseKind::Short)),
             sending(world, "release all", release(self.holder, FULL)),
             sending(
                 world,
                 "release nested",
-                release(self.holder, End::Full(NESTED)),
+                release(self.holder, ReleaseKind::Full(NESTED)),
             ),
-            sending(world, "release both", release(self.holder, End::Full(both))),
+            sending(
+                world,
+                "release both",
+                release(self.holder, ReleaseKind::Full(both)),
+            ),
             sending(world, "leave", left),
-            sending(world, "release of a reader", reader(End::Short)),
+            sending(world, "release of a reader", reader(ReleaseKind::Short)),
             sending(world, "all of a reader", reader(FULL)),
-            sending(world, "both of a reader", reader(End::Full(both))),
+            sending(world, "both of a reader", reader(ReleaseKind::Full(both))),
             sending(world, "leave as a reader", end_of(waiting)),
             sending(world, "force", force),
         ]
@@ -277,7 +282,7 @@ impl Cast {
 fn sending<V: Verb>(world: &World, name: &'static str, verb: V) -> Sending {
     Sending {
         name,
-        script: V::lua(),
+        script: V::script(),
         is_short: verb.batch_item().is_some(),
         answer: Box::pin(world.store.ask(verb).map(|reply| reply.map(drop))),
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::world::{MINUTE, World, release_all, some_hold, some_waiter};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::store::RenewAnswer::{Gone, Renewed};
-use crate::store::{AcquireReply, HoldOf, Presence, Renew, RenewAnswer};
+use crate::store::RenewReply::{Gone, Renewed};
+use crate::store::{AcquireReply, KeyedHold, Presence, Renew, RenewReply};
 
 on_every_store!(
     a_lease_that_ran_out_frees_one_of_several,
@@ -34,11 +34,11 @@ impl World {
         }
     }
 
-    async fn release_all(&self, holds: &[HoldOf]) -> Vec<bool> {
+    async fn release_all(&self, holds: &[KeyedHold]) -> Vec<bool> {
         release_all(&self.store, holds).await
     }
 
-    async fn renew_all(&self, holds: &[HoldOf], ttl: Duration) -> Vec<RenewAnswer> {
+    async fn renew_all(&self, holds: &[KeyedHold], ttl: Duration) -> Vec<RenewReply> {
         let holds = holds.to_vec();
         self.send(Renew { holds, ttl }).await
     }
@@ -66,7 +66,7 @@ impl World {
     }
 }
 
-fn each(keys: &[LockKey], hold: HoldId) -> Vec<HoldOf> {
+fn each(keys: &[LockKey], hold: HoldId) -> Vec<KeyedHold> {
     keys.iter().map(|key| (key.clone(), hold)).collect()
 }
 

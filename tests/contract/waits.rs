@@ -9,7 +9,9 @@ use redis::AsyncCommands;
 
 use super::world::{MINUTE, World, some_hold};
 use crate::base::id::{HoldId, Owner};
-use crate::store::records::{EnclosedWait, Enclosing, SeenWait, SeenWaits, WaitAnswer, lateness};
+use crate::store::records::{
+    EnclosedWait, ListedWait, ListedWaits, OuterHold, UpdateWaitReply, lateness,
+};
 use crate::store::{ClaimVictim, ListHolds, ListWaits, PublishWait, StoreTime, UpdateWait};
 
 on_every_store!(
@@ -36,7 +38,7 @@ pub(super) fn wait(enclosing: &[HoldId]) -> EnclosedWait {
         id: some_hold(),
         key: key(0),
         enclosing: holds
-            .map(|(n, &hold)| Enclosing {
+            .map(|(n, &hold)| OuterHold {
                 hold,
                 key: key(n + 1),
             })
@@ -45,11 +47,11 @@ pub(super) fn wait(enclosing: &[HoldId]) -> EnclosedWait {
 }
 
 impl World {
-    async fn publish(&self, publication: PublishWait) -> WaitAnswer {
+    async fn publish(&self, publication: PublishWait) -> UpdateWaitReply {
         self.send(UpdateWait::Publish(publication)).await
     }
 
-    async fn look(&self, hold: HoldId) -> SeenWaits {
+    async fn look(&self, hold: HoldId) -> ListedWaits {
         self.send(ListWaits { hold }).await
     }
 
@@ -58,7 +60,10 @@ impl World {
         let known = Some(self.look(by).await.at);
         let publication = publication(wait, by, known);
         let published = self.publish(publication).await;
-        assert!(matches!(published, WaitAnswer::Done(_)), "{published:?}");
+        assert!(
+            matches!(published, UpdateWaitReply::Done(_)),
+            "{published:?}"
+        );
     }
 
     /// The waits that a hold encloses.
@@ -110,7 +115,7 @@ async fn a_wait_is_seen_by_each_hold_that_encloses_it(world: World) {
     }
     assert!(world.waits(wait.id).await.is_empty());
     let look = world.look(holds[0]).await;
-    let [SeenWait { stamp, life, .. }] = look.waits[..] else {
+    let [ListedWait { stamp, life, .. }] = look.waits[..] else {
         panic!("{look:?}");
     };
     assert_eq!(life, LIFE);
@@ -132,13 +137,13 @@ async fn a_publication_is_refused_unless_the_time_is_known(world: World) {
     let hold = some_hold();
     let wait = wait(&[hold]);
     let first = world.publish(publication(&wait, hold, None)).await;
-    let WaitAnswer::Late(at) = first else {
+    let UpdateWaitReply::Late(at) = first else {
         panic!("{first:?}");
     };
     assert!(world.waits(hold).await.is_empty());
     // The reply contains the time.
     let second = world.publish(publication(&wait, hold, Some(at))).await;
-    assert!(matches!(second, WaitAnswer::Done(made) if made >= at));
+    assert!(matches!(second, UpdateWaitReply::Done(made) if made >= at));
     assert_eq!(world.waits(hold).await, [wait]);
 }
 
@@ -156,7 +161,7 @@ async fn a_publication_that_has_taken_too_long_is_refused(world: World) {
     ] {
         let known = Some(StoreTime { micros: known });
         let published = world.publish(publication(&wait, hold, known)).await;
-        let refused = matches!(published, WaitAnswer::Late(at) if at.micros >= now);
+        let refused = matches!(published, UpdateWaitReply::Late(at) if at.micros >= now);
         assert_eq!(refused, is_refused, "{published:?}");
     }
 }

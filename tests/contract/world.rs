@@ -9,11 +9,11 @@ use super::server::Server;
 use crate::base::id::{FencingToken, HoldId, InboxId, Owner};
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
-use crate::store::verbs::inspect::SeenHolder;
+use crate::store::verbs::inspect::HolderField;
 use crate::store::{
-    Acquire, AcquireReply, AcquireRequest, DepthChange, End, ForceRelease, HandoffMessage, HoldOf,
-    Inspect, Leftovers, MemoryStore, Presence, QueueEntry, ReleaseRequest, Renew, RenewAnswer,
-    Seen, SetDepth, Snapshot, Store, Verb,
+    Acquire, AcquireReply, AcquireRequest, DepthChange, ForceRelease, HandoffMessage, Inspect,
+    KeyedHold, MemoryStore, Presence, QueueEntry, ReleaseKind, ReleaseRequest, Renew, RenewReply,
+    Residue, SeenHolders, SetDepth, Snapshot, Store, Verb,
 };
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
@@ -37,8 +37,8 @@ pub(crate) fn field_of(hold: HoldId) -> Vec<u8> {
 }
 
 /// An exclusive holder, as an inspection returns it.
-pub(crate) fn holder(hold: HoldId, depth: u64) -> SeenHolder {
-    SeenHolder {
+pub(crate) fn holder(hold: HoldId, depth: u64) -> HolderField {
+    HolderField {
         field: field_of(hold),
         depth,
         remaining: None,
@@ -71,25 +71,25 @@ pub(crate) fn acquire_request(hold: HoldId, ttl: Duration) -> AcquireRequest {
 }
 
 /// The end of a hold that can have left at most a place.
-pub(crate) const FULL: End = End::Full(Leftovers {
+pub(crate) const FULL: ReleaseKind = ReleaseKind::Full(Residue {
     unanswered: false,
     nested: false,
 });
 
 /// The remains of a hold with an acquire that may still arrive.
-pub(crate) const UNANSWERED: Leftovers = Leftovers {
+pub(crate) const UNANSWERED: Residue = Residue {
     unanswered: true,
     nested: false,
 };
 
 /// The remains of a hold whose depth has changed.
-pub(crate) const NESTED: Leftovers = Leftovers {
+pub(crate) const NESTED: Residue = Residue {
     unanswered: false,
     nested: true,
 };
 
 /// A release by a process that has no place in any line.
-pub(crate) fn release_request(hold: HoldId, end: End) -> ReleaseRequest {
+pub(crate) fn release_request(hold: HoldId, end: ReleaseKind) -> ReleaseRequest {
     ReleaseRequest {
         hold,
         mode: Mode::Exclusive,
@@ -101,16 +101,20 @@ pub(crate) fn release_request(hold: HoldId, end: End) -> ReleaseRequest {
 
 /// Ends holds with short releases that are made immediately. Returns for each whether it was in its lock. Returns false
 /// if its release has failed.
-pub(crate) async fn release_all(store: &Store, holds: &[HoldOf]) -> Vec<bool> {
+pub(crate) async fn release_all(store: &Store, holds: &[KeyedHold]) -> Vec<bool> {
     release_each(store, holds, true).await
 }
 
 /// Ends holds with short releases, which may wait for each other.
-pub(crate) async fn release_each(store: &Store, holds: &[HoldOf], with_others: bool) -> Vec<bool> {
+pub(crate) async fn release_each(
+    store: &Store,
+    holds: &[KeyedHold],
+    with_others: bool,
+) -> Vec<bool> {
     let released = holds.iter().map(async |(key, hold)| {
         let request = ReleaseRequest {
             with_others,
-            ..release_request(*hold, End::Short)
+            ..release_request(*hold, ReleaseKind::Short)
         };
         let released = store.release(key, request).await;
         released.is_ok_and(|released| released == Presence::Present)
@@ -247,7 +251,7 @@ impl World {
     pub(crate) async fn renew(&self, hold: HoldId, ttl: Duration) -> Presence {
         let holds = vec![(self.key.clone(), hold)];
         let renewed = self.send(Renew { holds, ttl }).await;
-        Presence::from(renewed == [RenewAnswer::Renewed])
+        Presence::from(renewed == [RenewReply::Renewed])
     }
 
     /// A release after which no acquire of the hold can still be in flight.
@@ -257,7 +261,7 @@ impl World {
 
     /// A release after which an acquire of the hold may still arrive.
     pub(crate) async fn bury(&self, hold: HoldId) -> Presence {
-        let request = release_request(hold, End::Full(UNANSWERED));
+        let request = release_request(hold, ReleaseKind::Full(UNANSWERED));
         self.end(request).await
     }
 
@@ -280,12 +284,12 @@ impl World {
     }
 
     /// The result of the inspection of a lock that must be held.
-    pub(crate) async fn seen(&self) -> Seen {
+    pub(crate) async fn seen(&self) -> SeenHolders {
         let snapshot = self.inspect().await.expect("a held lock");
         snapshot.seen()
     }
 
-    pub(crate) async fn force_release(&self, seen: Seen) -> bool {
+    pub(crate) async fn force_release(&self, seen: SeenHolders) -> bool {
         let key = self.key.clone();
         !self.send(ForceRelease { key, seen }).await.is_empty()
     }

@@ -22,7 +22,7 @@ use self::step::{INBOXES, Request, Step, any_steps};
 use super::contract::inbox::{self, Inbox};
 use super::contract::server::Server;
 use super::contract::world::near;
-use super::{ForceRelease, HandoffMessage, Inspect, MemoryStore, Seen, Snapshot, Store};
+use super::{ForceRelease, HandoffMessage, Inspect, MemoryStore, SeenHolders, Snapshot, Store};
 use crate::base::error::StoreError;
 use crate::base::id::{FencingToken, InboxId};
 
@@ -113,7 +113,7 @@ async fn warm(store: &Store, names: &Names) -> Result<(), StoreError> {
         names.send(store, (0, known), request).await?;
     }
     let (fields, token) = (vec![Vec::new()], None);
-    let nothing = Seen { fields, token };
+    let nothing = SeenHolders { fields, token };
     let (key, seen) = (names.key(0).clone(), nothing);
     store.ask(ForceRelease { key, seen }).await?;
     store.ask(Inspect::of(names.key(0))).await.map(drop)
@@ -131,7 +131,7 @@ struct Case<'a> {
     known: Vec<(usize, Request)>,
     unsent: Vec<(usize, Request)>,
     /// The result of an inspection after each step: the key, then the holder in memory and on Redis.
-    seen: Vec<(usize, [Seen; 2])>,
+    seen: Vec<(usize, [SeenHolders; 2])>,
     /// Every token so far, by key: in memory and on Redis.
     tokens: Vec<(usize, [FencingToken; 2])>,
 }
@@ -240,7 +240,7 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
-    fn force_release(&mut self, key: usize, seen: [Seen; 2]) -> Result<(), TestCaseError> {
+    fn force_release(&mut self, key: usize, seen: [SeenHolders; 2]) -> Result<(), TestCaseError> {
         let (name, redis, [here, there]) = (self.names.key(key), self.redis, seen);
         let force = |seen| ForceRelease {
             key: name.clone(),

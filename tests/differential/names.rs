@@ -10,8 +10,8 @@ use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::store::contract::world::{release_each, some_hold};
 use crate::store::{
-    Acquire, AcquireRequest, AcquireShared, AcquireSharedRequest, DepthChange, End, HoldOf,
-    QueueEntry, ReleaseRequest, Renew, RenewReaders, SetDepth, Store, StoreTime,
+    Acquire, AcquireRequest, AcquireShared, AcquireSharedRequest, DepthChange, KeyedHold,
+    QueueEntry, ReleaseKind, ReleaseRequest, Renew, RenewReaders, SetDepth, Store, StoreTime,
 };
 
 /// These are new in each case, except for the inboxes, which stay open.
@@ -117,7 +117,7 @@ impl Names {
                 inbox,
                 leftovers,
             } => {
-                let end = leftovers.map_or(End::Short, End::Full);
+                let end = leftovers.map_or(ReleaseKind::Short, ReleaseKind::Full);
                 let request = ReleaseRequest {
                     hold: self.holds[hold],
                     mode,
@@ -157,7 +157,7 @@ impl Names {
         keys
     }
 
-    fn each(&self, keys: Vec<LockKey>, holds: [usize; KEYS]) -> Vec<HoldOf> {
+    fn each(&self, keys: Vec<LockKey>, holds: [usize; KEYS]) -> Vec<KeyedHold> {
         let holds = holds.into_iter().map(|hold| self.holds[hold]);
         keys.into_iter().zip(holds).collect()
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::waits::WaitReply;
 use crate::base::id::FencingToken;
-use crate::store::{AcquireReply, HandoffMessage, Presence, RenewAnswer, Snapshot, StoreTime};
+use crate::store::{AcquireReply, HandoffMessage, Presence, RenewReply, Snapshot, StoreTime};
 
 /// The text in place of a part that was removed.
 const NO_TOKEN: FencingToken = FencingToken(0);
@@ -17,7 +17,7 @@ pub(super) enum Reply {
     Gone(Vec<usize>),
     Presence(Presence),
     AcquiredAll(Vec<AcquireReply>),
-    Renewed(Vec<RenewAnswer>),
+    Renewed(Vec<RenewReply>),
     ReleasedAll(Vec<bool>),
     Snapshot(Option<Snapshot>),
     /// The number of holds.

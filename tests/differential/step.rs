@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use crate::base::options::Mode;
-use crate::store::Leftovers;
+use crate::store::Residue;
 use crate::store::contract::world::{MINUTE, NESTED};
 
 /// The number of each of them. A request refers to one by its number.
@@ -59,7 +59,7 @@ pub(super) enum Request {
         mode: Mode,
         inbox: usize,
         /// `None` for a short end.
-        leftovers: Option<Leftovers>,
+        leftovers: Option<Residue>,
     },
     /// Requests for several keys begin with the key of the step.
     AcquireAll {
@@ -198,7 +198,7 @@ fn any_step() -> impl Strategy<Value = Step> {
 fn any_request() -> impl Strategy<Value = Request> {
     let change = (1..5u32, 1..13u64, any_span(), any::<bool>());
     let leftovers =
-        any::<[bool; 2]>().prop_map(|[unanswered, nested]| Leftovers { unanswered, nested });
+        any::<[bool; 2]>().prop_map(|[unanswered, nested]| Residue { unanswered, nested });
     let leftovers = prop::option::of(leftovers);
     let release = (0..HOLDS, 0..INBOXES, leftovers);
     let holds = || [0..HOLDS, 0..HOLDS];

@@ -7,7 +7,7 @@ use super::step::WaitRequest;
 use crate::base::error::StoreError;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::store::records::{EnclosedWait, Enclosing, SeenWaits, WaitAnswer};
+use crate::store::records::{EnclosedWait, ListedWaits, OuterHold, UpdateWaitReply};
 use crate::store::{ClaimVictim, ListHolds, ListWaits, PublishWait, Store, StoreTime, UpdateWait};
 
 /// A time that is this much earlier is too late for any record.
@@ -16,7 +16,7 @@ const LONG_AGO: u64 = 3_600_000_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WaitReply {
     Published(bool),
-    Look(SeenWaits),
+    Look(ListedWaits),
     Holds(Vec<HoldId>),
     Claimed(bool),
     Withdrawn,
@@ -51,7 +51,7 @@ pub(super) async fn ask(
                 known: Some(StoreTime { micros }),
             };
             let answer = store.ask(UpdateWait::Publish(publication)).await?;
-            WaitReply::Published(matches!(answer, WaitAnswer::Done(_)))
+            WaitReply::Published(matches!(answer, UpdateWaitReply::Done(_)))
         }
         WaitRequest::Look { hold } => {
             let hold = holds[hold];
@@ -86,7 +86,7 @@ fn wait_for(key: &LockKey, id: HoldId, hold: HoldId) -> EnclosedWait {
     EnclosedWait {
         id,
         key: key.as_str().into(),
-        enclosing: vec![Enclosing {
+        enclosing: vec![OuterHold {
             hold,
             key: "another".into(),
         }],

@@ -105,8 +105,8 @@ impl Client<'_> {
         *stage = Stage::Releasing;
         self.call_off(hold);
         let end = match release.end(now()) {
-            store::End::Short => End::Short,
-            store::End::Full(leftovers) => End::Full(leftovers),
+            store::ReleaseKind::Short => End::Short,
+            store::ReleaseKind::Full(leftovers) => End::Full(leftovers),
         };
         let end = self.shortened(end);
         self.send(hold, Verb::Release { end });

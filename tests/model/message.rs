@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::hold::{Hold, Holds, Token};
-use crate::store::Leftovers;
+use crate::store::Residue;
 
 /// A request, or its response on the way back.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,13 +31,13 @@ pub(crate) enum Verb {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum End {
     Short,
-    Full(Leftovers),
+    Full(Residue),
 }
 
 impl End {
-    pub(crate) fn leftovers(self) -> Leftovers {
+    pub(crate) fn leftovers(self) -> Residue {
         match self {
-            Self::Short => Leftovers::default(),
+            Self::Short => Residue::default(),
             Self::Full(leftovers) => leftovers,
         }
     }
@@ -45,7 +45,7 @@ impl End {
     /// The release that follows if the first attempt has no response.
     pub(crate) fn repeated(self) -> Self {
         match self {
-            Self::Short => Self::Full(Leftovers::default()),
+            Self::Short => Self::Full(Residue::default()),
             Self::Full(_) => self,
         }
     }

@@ -5,7 +5,7 @@ use super::hold::{Hold, Holds, Token};
 use super::message::{Acquired, Answer, End, Message, Request, Verb};
 use super::mutation::Mutation;
 use super::state::{Lock, Member, Place, State, Want};
-use crate::store::Leftovers;
+use crate::store::Residue;
 
 /// A script. A mutation is applied where its rule is.
 pub(crate) struct Script<'s> {
@@ -181,7 +181,7 @@ impl Script<'_> {
 
     /// Removes the remains of a hold, or leaves its tombstone.
     pub(super) fn clear(&mut self, hold: Hold, end: End) {
-        let Leftovers { unanswered, nested } = end.leftovers();
+        let Residue { unanswered, nested } = end.leftovers();
         if unanswered && !self.breaks(Mutation::NoTombstone) {
             self.state.store.gone.push(hold);
         }

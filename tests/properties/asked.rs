@@ -9,8 +9,8 @@ use crate::base::key::LockKey;
 use crate::base::options::Mode;
 use crate::store::redis::reply::Unexpected;
 use crate::store::{
-    Acquire, AcquireReply, AcquireRequest, End, ForceRelease, Inspect, Presence, Release,
-    ReleaseRequest, Renew, RenewAnswer, Seen, Snapshot, Verb,
+    Acquire, AcquireReply, AcquireRequest, ForceRelease, Inspect, Presence, Release, ReleaseKind,
+    ReleaseRequest, Renew, RenewReply, SeenHolders, Snapshot, Verb,
 };
 
 type Read<T> = Result<T, Unexpected>;
@@ -32,7 +32,7 @@ fn release() -> ReleaseRequest {
         hold: hold(),
         mode: Mode::Exclusive,
         inbox: InboxId::new(),
-        end: End::Short,
+        end: ReleaseKind::Short,
         with_others: false,
     }
 }
@@ -46,27 +46,27 @@ pub(super) fn acquired(reply: Value, ttl: Duration) -> Read<AcquireReply> {
         with_others: false,
     };
     let key = key();
-    Acquire { key, request }.read(reply)
+    Acquire { key, request }.decode(reply)
 }
 
 pub(super) fn released(reply: Value) -> Read<Presence> {
-    Release::new(key(), release()).read(reply)
+    Release::new(key(), release()).decode(reply)
 }
 
 pub(super) fn fields(reply: Value) -> Read<Vec<Vec<u8>>> {
-    let seen = Seen {
+    let seen = SeenHolders {
         fields: Vec::new(),
         token: None,
     };
     let key = key();
-    ForceRelease { key, seen }.read(reply)
+    ForceRelease { key, seen }.decode(reply)
 }
 
 pub(super) fn snapshot(reply: Value) -> Read<Option<Snapshot>> {
-    Inspect::of(&key()).read(reply)
+    Inspect::of(&key()).decode(reply)
 }
 
-pub(super) fn renewed(reply: Value, count: usize) -> Read<Vec<RenewAnswer>> {
+pub(super) fn renewed(reply: Value, count: usize) -> Read<Vec<RenewReply>> {
     let (holds, ttl) = (of_several(count), Duration::ZERO);
-    Renew { holds, ttl }.read(reply)
+    Renew { holds, ttl }.decode(reply)
 }

@@ -4,8 +4,8 @@ use redis::ToRedisArgs;
 
 use super::Entries;
 use crate::base::error::LockError;
-use crate::base::key::{LockKey, RESERVED};
-use crate::base::shown::Shown;
+use crate::base::key::{LockKey, RESERVED_PREFIX};
+use crate::base::sanitize::Sanitized;
 
 /// A name is accepted if and only if the keys next to the lock can be in its slot. Then they are, and no other lock has
 /// any of them. A prefix after which some name is accepted is accepted.
@@ -33,20 +33,25 @@ pub(crate) fn key(prefix: &str, name: &str, other: &str) {
 /// The lock of this name, if it can have one. The error names the name.
 fn accepted(prefix: &str, name: &str) -> Option<LockKey> {
     let full = format!("{prefix}{name}");
-    let valid = !name.is_empty() && !full.starts_with(RESERVED) && !tag(&full).contains(&b'}');
+    let valid =
+        !name.is_empty() && !full.starts_with(RESERVED_PREFIX) && !tag(&full).contains(&b'}');
     match LockKey::new(prefix, name) {
         Ok(key) => {
             assert!(valid, "{full:?} was accepted");
             assert_eq!(LockKey::refusal_of(prefix), None, "{full:?}");
             assert_eq!((key.name(), key.as_str()), (name, &*full));
-            assert_eq!(tag(key.line()), tag(&full));
+            assert_eq!(tag(key.queue()), tag(&full));
             Some(key)
         }
         Err(error) => {
             assert!(!valid, "{full:?} was refused: {error}");
             assert!(matches!(error, LockError::Misuse { .. }));
             assert_eq!(error.key(), Some(name));
-            assert!(error.to_string().contains(&format!("`{}`", Shown(name))));
+            assert!(
+                error
+                    .to_string()
+                    .contains(&format!("`{}`", Sanitized(name)))
+            );
             None
         }
     }
@@ -56,7 +61,7 @@ fn siblings(key: &LockKey) -> [String; 2] {
     let args = Entries(key).to_redis_args();
     assert_eq!(args.len(), 1);
     let entries = String::from_utf8_lossy(&args[0]).into_owned();
-    [key.line().to_owned(), entries]
+    [key.queue().to_owned(), entries]
 }
 
 /// The bytes that Redis Cluster hashes. They are those between the first `{` and the first `}` after it, or all of them

@@ -9,7 +9,7 @@ use self::asked::{acquired, fields, released, snapshot};
 use crate::base::id::HoldId;
 use crate::base::options::Mode;
 use crate::store::redis::messages::handoff;
-use crate::store::verbs::inspect::SeenHolder;
+use crate::store::verbs::inspect::HolderField;
 use crate::store::{AcquireReply, HandoffMessage, Presence, Snapshot};
 
 mod asked;
@@ -118,7 +118,7 @@ fn says_snapshot(reply: &Value, seen: Option<&Snapshot>) -> bool {
         return fields.is_empty();
     };
     let (fields, odd) = fields.as_chunks::<3>();
-    let same = |(seen, field): (&SeenHolder, &[Value; 3])| match field {
+    let same = |(seen, field): (&HolderField, &[Value; 3])| match field {
         [
             Value::BulkString(name),
             Value::BulkString(number),

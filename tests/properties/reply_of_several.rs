@@ -3,20 +3,20 @@
 use redis::Value;
 
 use super::asked::renewed;
-use crate::store::RenewAnswer;
+use crate::store::RenewReply;
 use crate::store::redis::batch;
 
 /// The replies about this number of locks.
 pub(super) fn check(reply: &Value, ints: Option<&[i64]>, count: usize) {
     let answers = renewed(reply.clone(), count).ok();
     let of = |integer: &i64| match integer {
-        1 => Some(RenewAnswer::Renewed),
-        0 => Some(RenewAnswer::Gone),
-        -1 => Some(RenewAnswer::Failed),
+        1 => Some(RenewReply::Renewed),
+        0 => Some(RenewReply::Gone),
+        -1 => Some(RenewReply::Failed),
         _ => None,
     };
     let expected = match reply {
-        Value::Int(0) => Some(vec![RenewAnswer::Renewed; count]),
+        Value::Int(0) => Some(vec![RenewReply::Renewed; count]),
         _ => ints
             .filter(|ints| ints.len() == count)
             .and_then(|ints| ints.iter().map(of).collect()),

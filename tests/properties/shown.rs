@@ -120,7 +120,7 @@ proptest! {
         for error in errors(&text) {
             let shown = messages(&error).iter().any(|message| message.contains(&text));
             prop_assert!(shown, "{error:?}");
-            prop_assert_eq!(super::Shown(&text).to_string(), text.clone());
+            prop_assert_eq!(super::Sanitized(&text).to_string(), text.clone());
         }
     }
 }

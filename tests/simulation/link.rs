@@ -21,7 +21,7 @@ use crate::base::error::{FailureClass, StoreError};
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
 use crate::store::{
-    self, ForcedReleaseListener, Listener, MemoryStore, Reply, Request, StoreFuture,
+    self, ForcedReleaseListener, MemoryStore, MessageListener, Reply, Request, StoreFuture,
 };
 
 /// The crate's store in one process.
@@ -274,14 +274,14 @@ impl store::Wire for Link {
         })
     }
 
-    fn listen(&self, inbox: InboxId, listener: Weak<dyn Listener>) -> bool {
+    fn listen(&self, inbox: InboxId, listener: Weak<dyn MessageListener>) -> bool {
         if self.0.has_no_messages.load(Relaxed) {
             return false;
         }
         let mut mailbox = self.0.mailbox.lock();
         if mailbox.is_none() {
             let opened = Arc::new(Mailbox::new(Arc::downgrade(&self.0.wire), listener));
-            let weak: Weak<dyn Listener> = Arc::<Mailbox>::downgrade(&opened);
+            let weak: Weak<dyn MessageListener> = Arc::<Mailbox>::downgrade(&opened);
             self.0.wire.server.store().listen(inbox, weak);
             // A real store has to connect first.
             opened.open();

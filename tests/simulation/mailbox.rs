@@ -10,11 +10,11 @@ use tokio::time::sleep;
 
 use super::climate::{hold_up, one_in, reconnection, travel};
 use super::wire::Wire;
-use crate::store::{HandoffMessage, Listener};
+use crate::store::{HandoffMessage, MessageListener};
 
 pub(super) struct Mailbox {
     wire: Weak<Wire>,
-    listener: Weak<dyn Listener>,
+    listener: Weak<dyn MessageListener>,
     /// Counts the subscriptions: messages to an earlier one are lost.
     subscription: Arc<AtomicU64>,
     connected: Arc<AtomicBool>,
@@ -24,7 +24,7 @@ pub(super) struct Mailbox {
 }
 
 impl Mailbox {
-    pub(super) fn new(wire: Weak<Wire>, listener: Weak<dyn Listener>) -> Self {
+    pub(super) fn new(wire: Weak<Wire>, listener: Weak<dyn MessageListener>) -> Self {
         Self {
             wire,
             listener,
@@ -115,7 +115,7 @@ impl Mailbox {
 }
 
 /// The server sends its messages here.
-impl Listener for Mailbox {
+impl MessageListener for Mailbox {
     fn handoff(&self, message: HandoffMessage) {
         let Some(wire) = self.wire.upgrade() else {
             return;

@@ -31,7 +31,7 @@ use crate::hold::renew_request::{needs_verification, verify_all};
 use crate::hold::replicas::await_replicas;
 use crate::hold::scope;
 use crate::queue::{Attempts, Grant};
-use crate::store::MOST_TOGETHER;
+use crate::store::MAX_KEYS_PER_REQUEST;
 
 impl Engine {
     /// Acquires the locks of these keys, enters them, and waits until each of them counts. A caller that has waited since
@@ -177,7 +177,7 @@ impl Acquisition<'_> {
     /// more than a single request for all keys.
     fn first_together<'k>(&self, keys: &'k [LockKey]) -> &'k [LockKey] {
         let first = keys.iter().take(match self.terms.mode {
-            Mode::Exclusive => MOST_TOGETHER,
+            Mode::Exclusive => MAX_KEYS_PER_REQUEST,
             Mode::Shared => 0,
         });
         let store = &self.engine.core.store;

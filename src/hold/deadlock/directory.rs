@@ -15,7 +15,7 @@ use crate::base::background;
 use crate::base::error::StoreError;
 use crate::base::id::{HoldId, OwnerId};
 use crate::base::sync::Mutex;
-use crate::store::records::{SeenWaits, WaitAnswer};
+use crate::store::records::{ListedWaits, UpdateWaitReply};
 use crate::store::{ListHolds, ListWaits, PublishWait, Store, StoreTime, UpdateWait};
 
 /// A wait is published, and may continue its walk, this many times in a heartbeat. So a wait that has just begun costs
@@ -92,11 +92,14 @@ impl WaitDirectory {
     }
 
     /// Publishes a wait.
-    pub(super) async fn publish(&self, publish: PublishWait) -> Result<WaitAnswer, StoreError> {
+    pub(super) async fn publish(
+        &self,
+        publish: PublishWait,
+    ) -> Result<UpdateWaitReply, StoreError> {
         let server = self.store.span_of_waits(publish.owner);
         let generation = self.store.generation();
         let answer = self.store.ask(UpdateWait::Publish(publish)).await?;
-        let (WaitAnswer::Done(at) | WaitAnswer::Late(at)) = answer;
+        let (UpdateWaitReply::Done(at) | UpdateWaitReply::Late(at)) = answer;
         let known = KnownTime { at, generation };
         self.times.lock().insert(server, known);
         Ok(answer)
@@ -125,7 +128,7 @@ impl WaitDirectory {
             }
             Lookup::Waits(hold) => {
                 let waits = self.store.ask(ListWaits { hold: *hold }).await;
-                let nothing = SeenWaits {
+                let nothing = ListedWaits {
                     at: StoreTime { micros: 0 },
                     waits: Vec::new(),
                 };

@@ -22,7 +22,7 @@ use crate::hold::core::Core;
 use crate::hold::hold::Hold;
 use crate::hold::scope;
 use crate::store::PublishWait;
-use crate::store::records::{EnclosedWait, Enclosing, WaitAnswer};
+use crate::store::records::{EnclosedWait, OuterHold, UpdateWaitReply};
 
 /// The maximum number of enclosing holds of one call that are published. If there are more, the outermost are omitted.
 const MAX_ENCLOSING: usize = 256;
@@ -37,7 +37,7 @@ pub(crate) struct NestedWait<'a> {
     pub(crate) has: &'a [Arc<Hold>],
     /// The holds around the whole process, beginning with the outermost. Another process has acquired them, and waits
     /// for the end of this one.
-    pub(crate) inside: &'a [Enclosing],
+    pub(crate) inside: &'a [OuterHold],
     pub(crate) heartbeat: Duration,
     /// The instant at which it began.
     pub(crate) since: Instant,
@@ -68,7 +68,7 @@ impl NestedWait<'_> {
     /// The record that is published for it. `None` if nothing encloses it.
     pub(super) fn record(&self) -> Option<EnclosedWait> {
         let holds = self.enclosing();
-        let own = holds.iter().map(|hold| Enclosing {
+        let own = holds.iter().map(|hold| OuterHold {
             hold: hold.id(),
             key: hold.key().as_str().into(),
         });
@@ -160,7 +160,9 @@ impl<'a> Publisher<'a> {
         let published: Vec<_> = published.collect();
         let answers = join_all(published).await.into_iter();
         match answers.collect::<Result<Vec<_>, _>>() {
-            Ok(answers) => answers.iter().all(|it| matches!(it, WaitAnswer::Done(_))),
+            Ok(answers) => answers
+                .iter()
+                .all(|it| matches!(it, UpdateWaitReply::Done(_))),
             Err(error) if self.wait.report_failure(&error) => pending().await,
             Err(_) => {
                 sleep(self.heartbeat()).await;

@@ -12,7 +12,7 @@ use super::walk::{
 };
 use crate::base::id::HoldId;
 use crate::store::StoreTime;
-use crate::store::records::{EnclosedWait, Enclosing, SeenWait, SeenWaits};
+use crate::store::records::{EnclosedWait, ListedWait, ListedWaits, OuterHold};
 
 mod model;
 mod protocol;
@@ -40,7 +40,7 @@ fn wait(id: HoldId, waits_for: usize, enclosing: &[(HoldId, usize)]) -> Enclosed
         id,
         key: key(waits_for),
         enclosing: enclosing
-            .map(|&(hold, held)| Enclosing {
+            .map(|&(hold, held)| OuterHold {
                 hold,
                 key: key(held),
             })
@@ -95,14 +95,14 @@ impl Graph {
             Lookup::Waits(hold) => {
                 let waits = self.waits.iter();
                 let waits = waits.filter(|wait| wait.enclosed_by(*hold).is_some());
-                let seen = |wait: &EnclosedWait| SeenWait {
+                let seen = |wait: &EnclosedWait| ListedWait {
                     wait: wait.clone(),
                     stamp: StoreTime {
                         micros: moment.stamp,
                     },
                     life: LIFE,
                 };
-                let look = SeenWaits {
+                let look = ListedWaits {
                     at: StoreTime { micros: moment.at },
                     waits: waits.map(seen).collect(),
                 };

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use crate::base::id::HoldId;
 use crate::store::StoreTime;
-use crate::store::records::{EnclosedWait, SeenWait, SeenWaits, lateness};
+use crate::store::records::{EnclosedWait, ListedWait, ListedWaits, lateness};
 
 /// The maximum number of waits in a cycle. When a cycle begins, all its waits walk, so the lookups grow with the square
 /// of their number.
@@ -44,7 +44,7 @@ pub(super) enum Lookup {
 pub(super) enum LookupReply {
     Holds(Vec<HoldId>),
     /// The waits, with the instant before the request was sent.
-    Waits(SeenWaits, Instant),
+    Waits(ListedWaits, Instant),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,7 +197,14 @@ impl Walk {
         }
     }
 
-    fn reach(&mut self, parent: usize, seen: SeenWait, by: HoldId, at: StoreTime, asked: Instant) {
+    fn reach(
+        &mut self,
+        parent: usize,
+        seen: ListedWait,
+        by: HoldId,
+        at: StoreTime,
+        asked: Instant,
+    ) {
         let depth = self.nodes[parent].depth + 1;
         let is_beyond = depth > MAX_CYCLE || self.nodes.len() == MAX_REMEMBERED;
         if is_beyond || seen.wait.enclosed_by(by).is_none() || !self.reached.insert(seen.wait.id) {
@@ -354,7 +361,7 @@ impl Reached {
     /// record.
     ///
     /// What was recorded at a time `t` was true after `t` less the time by which a record may be late.
-    fn recheck(&self, wait: &EnclosedWait, seen_waits: &SeenWaits, ended: Instant) -> Verdict {
+    fn recheck(&self, wait: &EnclosedWait, seen_waits: &ListedWaits, ended: Instant) -> Verdict {
         let seen = seen_waits.waits.iter().find(|seen| seen.wait.id == wait.id);
         let seen = seen
             .filter(|seen| seen.wait.key == wait.key && seen.wait.enclosed_by(self.by).is_some());

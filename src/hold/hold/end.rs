@@ -12,7 +12,7 @@ use crate::base::error::{Failure, LockError, LostReason};
 use crate::base::metrics::{self, HandoffPath};
 use crate::base::options::Mode;
 use crate::base::span::Span;
-use crate::base::sync::until;
+use crate::base::sync::wait_until;
 use crate::base::timer::{after, timeout_at};
 use crate::queue::Grant;
 
@@ -105,7 +105,7 @@ impl Hold {
             let is_closed = lease.has_ended() || lease.lost() == Some(LostReason::Closed);
             (is_closed || state.min_hold_end.is_none()).then_some(())
         };
-        let _ = timeout_at(end, until(&self.changed, is_over)).await;
+        let _ = timeout_at(end, wait_until(&self.changed, is_over)).await;
     }
 
     /// Ends what is done under the lock, because its `Locks` is closed. If nothing but the minimum time keeps the lock,
@@ -186,7 +186,7 @@ impl Hold {
     /// runtime of the schedule may be stalled.
     pub(crate) async fn until_lost(&self) -> LostReason {
         loop {
-            let lost = until(&self.changed, || self.lost());
+            let lost = wait_until(&self.changed, || self.lost());
             let deadline = {
                 let state = self.state.lock();
                 (!state.lease.has_ended()).then(|| state.lease.deadline())

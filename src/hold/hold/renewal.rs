@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::{Attempts, Hold, ScheduleKey};
 use crate::base::options::Mode;
-use crate::base::sync::until;
+use crate::base::sync::wait_until;
 use crate::hold::lease::PARTS_PER_PERIOD;
 
 /// After a verification, the renewals of holds that were verified together are due in this number of parts.
@@ -130,6 +130,6 @@ impl Hold {
             let is_settled = lease.has_ended() || lease.lost().is_some();
             (is_settled || lease.times().confirmed > sent).then_some(())
         };
-        until(&self.changed, is_settled).await;
+        wait_until(&self.changed, is_settled).await;
     }
 }

@@ -13,7 +13,7 @@ use crate::base::id::HoldId;
 use crate::base::metrics::HandoffPath;
 use crate::base::options::Mode;
 use crate::base::time::LeaseTimes;
-use crate::store::{End, Leftovers, TOMBSTONE_LIFE};
+use crate::store::{ReleaseKind, Residue, TOMBSTONE_LIFE};
 
 /// A lock that was acquired and is not entered yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,17 +121,17 @@ impl Release {
     }
 
     /// Returns how the hold ends, if its first release is sent now.
-    pub(crate) fn end(&self, now: Instant) -> End {
-        let leftovers = Leftovers {
+    pub(crate) fn end(&self, now: Instant) -> ReleaseKind {
+        let leftovers = Residue {
             unanswered: self.unanswered,
             nested: self.nested,
         };
         // The acquire or the grant has removed the place in the queue, and none returns while the lease lasts.
         let may_wait = !self.open || now >= self.deadline;
-        if may_wait || leftovers != Leftovers::default() {
-            End::Full(leftovers)
+        if may_wait || leftovers != Residue::default() {
+            ReleaseKind::Full(leftovers)
         } else {
-            End::Short
+            ReleaseKind::Short
         }
     }
 }

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::base::id::{HoldId, OwnerId};
 use crate::base::time::StoreTime;
-use crate::store::records::SeenWait;
+use crate::store::records::ListedWait;
 
 /// The waits of all owners, and the victims of cycles.
 #[derive(Debug, Default)]
 pub(crate) struct PublishedWaits {
-    of: BTreeMap<OwnerId, BTreeMap<HoldId, SeenWait>>,
+    of: BTreeMap<OwnerId, BTreeMap<HoldId, ListedWait>>,
     /// The victims by the least wait of the cycle, each with the end of its claim.
     victims: BTreeMap<HoldId, BTreeMap<HoldId, StoreTime>>,
 }
@@ -27,12 +27,12 @@ impl PublishedWaits {
         });
     }
 
-    pub(crate) fn publish(&mut self, owner: OwnerId, seen: SeenWait) {
+    pub(crate) fn publish(&mut self, owner: OwnerId, seen: ListedWait) {
         self.of.entry(owner).or_default().insert(seen.wait.id, seen);
     }
 
     /// The waits that a hold encloses.
-    pub(crate) fn live(&self, hold: HoldId, now: StoreTime) -> Vec<SeenWait> {
+    pub(crate) fn live(&self, hold: HoldId, now: StoreTime) -> Vec<ListedWait> {
         let waits = self.of.get(&hold.owner()).into_iter();
         let live = waits.flat_map(BTreeMap::values).filter(|seen| {
             let is_alive = now < seen.stamp.after(seen.life);

@@ -70,7 +70,7 @@ pub(crate) fn kind(request: &BatchItem) -> ItemKind {
 /// The terms that the requests of one call have in common.
 pub(crate) type AcquireTerms = (Duration, Option<InboxId>);
 
-pub(crate) fn lua() -> &'static Script {
+pub(crate) fn script() -> &'static Script {
     script!("batch")
 }
 
@@ -105,10 +105,10 @@ pub(crate) fn call(requests: &[&BatchItem]) -> Call {
     let steps = || requests.chunk_by(leave_together);
     let count = |its| steps().filter(|step| kind(step[0]) == its).count();
     let (releases, shared) = (count(ItemKind::Release), count(ItemKind::ReaderRelease));
-    let call = lua().call(2 * steps().count() + releases + shared);
+    let call = script().call(2 * steps().count() + releases + shared);
     let call = steps().fold(call, |call, step| {
         let BatchItem { key, verb, .. } = step[0];
-        let call = call.arg(key.as_str()).arg(key.line());
+        let call = call.arg(key.as_str()).arg(key.queue());
         match verb {
             BatchedVerb::Release { .. } => call.arg(Entries(key)),
             BatchedVerb::Acquire { .. } => call,

@@ -23,7 +23,7 @@ use tokio::sync::oneshot::{Receiver, Sender, channel};
 use super::batch::{self, BatchItem, MAX_BATCH_ITEMS, RELEASED};
 use crate::base::background::AbortOnDrop;
 use crate::base::error::{FailureClass, StoreError};
-use crate::base::sync::{Mutex, after_others};
+use crate::base::sync::{Mutex, yield_to_woken_tasks};
 use crate::base::write_signal::{Deliverer, WriteSignal};
 use crate::redis::Servers;
 use crate::redis::failure::{RUNTIME_ENDED, may_be_about_one_key};
@@ -99,7 +99,7 @@ impl Batches {
 
     /// The error of a request whose task has ended with its runtime.
     fn runtime_ended(&self) -> StoreError {
-        let (verb, endpoint) = (batch::lua().verb(), self.servers.endpoint());
+        let (verb, endpoint) = (batch::script().verb(), self.servers.endpoint());
         StoreError::new(verb, &endpoint, FailureClass::OutcomeUnknown, RUNTIME_ENDED)
     }
 
@@ -184,7 +184,7 @@ impl Collector {
             select! {
                 biased;
                 () = self.has_requests.notified(), if waiting.is_empty() => {
-                    after_others().await;
+                    yield_to_woken_tasks().await;
                     let mut collected = self.open.lock().as_mut().map(mem::take).unwrap_or_default();
                     // A request whose caller has left is not sent.
                     collected.retain(|it| !it.caller.is_closed());

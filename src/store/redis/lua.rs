@@ -59,7 +59,7 @@ impl Script {
     /// Begins a call with all three keys of a lock.
     pub(crate) fn on_lock(&'static self, key: &LockKey) -> Call {
         let call = self.call(3).arg(key.as_str());
-        call.arg(key.line()).arg(Entries(key))
+        call.arg(key.queue()).arg(Entries(key))
     }
 }
 

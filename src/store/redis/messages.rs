@@ -4,11 +4,13 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use super::reply::{self, micros, millis};
 use crate::redis::MessageHandler;
-use crate::store::records::{ForcedMessage, ForcedReleaseListener, HandoffMessage, Listener};
+use crate::store::records::{
+    ForcedMessage, ForcedReleaseListener, HandoffMessage, MessageListener,
+};
 
 /// The receivers of the messages of one `Locks`.
 pub(super) struct StoreMessages {
-    pub(super) listener: Weak<dyn Listener>,
+    pub(super) listener: Weak<dyn MessageListener>,
     pub(super) holders: Arc<OnceLock<Weak<dyn ForcedReleaseListener>>>,
 }
 

@@ -15,8 +15,8 @@ pub(crate) mod properties;
 /// The channel of the messages to all processes.
 pub(crate) const TO_ALL: &str = "reentry:inbox:all";
 
-/// The key of the hash with the entry of each process in the line, and the last depth changes. The key of the line
-/// itself is [`LockKey::line`].
+/// The key of the hash with the entry of each process in the queue, and the last depth changes. The key of the queue
+/// itself is [`LockKey::queue`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entries<'k>(pub(crate) &'k LockKey);
 
@@ -26,7 +26,7 @@ impl ToRedisArgs for Entries<'_> {
         let mut out = out.writer_for_next_arg();
         // Writing to memory cannot fail.
         let _ = out.write_all(b"reentry:entries:");
-        let _ = out.write_all(self.0.beside().as_bytes());
+        let _ = out.write_all(self.0.suffix().as_bytes());
     }
 }
 

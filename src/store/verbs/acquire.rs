@@ -62,7 +62,7 @@ pub(crate) struct Acquire {
 impl Verb for Acquire {
     type Reply = AcquireReply;
 
-    fn lua() -> &'static Script {
+    fn script() -> &'static Script {
         script!("acquire")
     }
 
@@ -70,7 +70,10 @@ impl Verb for Acquire {
         let AcquireRequest {
             hold, ttl, entry, ..
         } = self.request;
-        let call = Self::lua().on_lock(&self.key).arg(Field(hold)).millis(ttl);
+        let call = Self::script()
+            .on_lock(&self.key)
+            .arg(Field(hold))
+            .millis(ttl);
         let Some(entry) = entry else {
             return call;
         };
@@ -98,7 +101,7 @@ impl Verb for Acquire {
         })
     }
 
-    fn read(&self, reply: Value) -> Result<AcquireReply, Unexpected> {
+    fn decode(&self, reply: Value) -> Result<AcquireReply, Unexpected> {
         if let Value::Int(token) = reply {
             return AcquireReply::taken(token, self.request.ttl).ok_or(Unexpected(reply));
         }

@@ -40,7 +40,7 @@ pub(crate) struct AcquireShared {
 impl Verb for AcquireShared {
     type Reply = Vec<AcquireReply>;
 
-    fn lua() -> &'static Script {
+    fn script() -> &'static Script {
         script!("acquire_shared")
     }
 
@@ -52,7 +52,7 @@ impl Verb for AcquireShared {
             entry,
         } = &self.request;
         let limit = limit.map(|limit| limit.to_string()).unwrap_or_default();
-        let call = Self::lua().on_lock(&self.key).arg(Fields(holds));
+        let call = Self::script().on_lock(&self.key).arg(Fields(holds));
         let call = call.millis(*ttl).arg(limit);
         match entry {
             Some(entry) => call
@@ -63,7 +63,7 @@ impl Verb for AcquireShared {
         }
     }
 
-    fn read(&self, reply: Value) -> Result<Vec<AcquireReply>, Unexpected> {
+    fn decode(&self, reply: Value) -> Result<Vec<AcquireReply>, Unexpected> {
         self.parse(&reply).ok_or(Unexpected(reply))
     }
 

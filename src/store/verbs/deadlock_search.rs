@@ -16,7 +16,9 @@ use crate::base::id::{HoldId, OwnerId};
 use crate::base::time::StoreTime;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
-use crate::store::records::{EnclosedWait, Enclosing, SeenWait, SeenWaits, WaitAnswer, lateness};
+use crate::store::records::{
+    EnclosedWait, ListedWait, ListedWaits, OuterHold, UpdateWaitReply, lateness,
+};
 use crate::store::redis::lua::script;
 use crate::store::redis::names::{self, Field};
 use crate::store::redis::reply;
@@ -60,14 +62,14 @@ impl UpdateWait {
 }
 
 impl Verb for UpdateWait {
-    type Reply = WaitAnswer;
+    type Reply = UpdateWaitReply;
 
-    fn lua() -> &'static Script {
+    fn script() -> &'static Script {
         script!("update_wait")
     }
 
     fn call(&self) -> Call {
-        let call = Self::lua().call(1).arg(names::waits_of(self.owner()));
+        let call = Self::script().call(1).arg(names::waits_of(self.owner()));
         match self {
             Self::Publish(PublishWait {
                 wait, life, known, ..
@@ -80,16 +82,19 @@ impl Verb for UpdateWait {
         }
     }
 
-    fn read(&self, reply: Value) -> Result<WaitAnswer, Unexpected> {
+    fn decode(&self, reply: Value) -> Result<UpdateWaitReply, Unexpected> {
         let answer = match reply {
-            Value::Int(micros @ 1..) => time(micros).map(WaitAnswer::Done),
-            Value::Int(micros) => micros.checked_neg().and_then(time).map(WaitAnswer::Late),
+            Value::Int(micros @ 1..) => time(micros).map(UpdateWaitReply::Done),
+            Value::Int(micros) => micros
+                .checked_neg()
+                .and_then(time)
+                .map(UpdateWaitReply::Late),
             _ => None,
         };
         answer.ok_or(Unexpected(reply))
     }
 
-    fn apply(self, state: &mut State, now: Instant) -> WaitAnswer {
+    fn apply(self, state: &mut State, now: Instant) -> UpdateWaitReply {
         let now = state.time(now);
         match self {
             Self::Publish(PublishWait {
@@ -100,9 +105,9 @@ impl Verb for UpdateWait {
             }) => {
                 let passed = known.and_then(|known| now.since(known));
                 if passed.is_none_or(|passed| passed > lateness(life)) {
-                    return WaitAnswer::Late(now);
+                    return UpdateWaitReply::Late(now);
                 }
-                let seen = SeenWait {
+                let seen = ListedWait {
                     wait: EnclosedWait::clone(&wait),
                     stamp: now,
                     life,
@@ -111,7 +116,7 @@ impl Verb for UpdateWait {
             }
             Self::Withdraw { owner, wait } => state.waits.withdraw(owner, wait),
         }
-        WaitAnswer::Done(now)
+        UpdateWaitReply::Done(now)
     }
 }
 
@@ -122,18 +127,20 @@ pub(crate) struct ListWaits {
 }
 
 impl Verb for ListWaits {
-    type Reply = SeenWaits;
+    type Reply = ListedWaits;
 
-    fn lua() -> &'static Script {
+    fn script() -> &'static Script {
         script!("list_waits")
     }
 
     fn call(&self) -> Call {
-        let call = Self::lua().call(1).arg(names::waits_of(self.hold.owner()));
+        let call = Self::script()
+            .call(1)
+            .arg(names::waits_of(self.hold.owner()));
         call.arg(Field(self.hold))
     }
 
-    fn read(&self, reply: Value) -> Result<SeenWaits, Unexpected> {
+    fn decode(&self, reply: Value) -> Result<ListedWaits, Unexpected> {
         let parse = || {
             let Value::Array(values) = &reply else {
                 return None;
@@ -154,15 +161,15 @@ impl Verb for ListWaits {
                 waits.extend(wait.filter(|seen| seen.wait.enclosed_by(self.hold).is_some()));
             }
             let at = time(*at)?;
-            Some(SeenWaits { at, waits })
+            Some(ListedWaits { at, waits })
         };
         parse().ok_or(Unexpected(reply))
     }
 
-    fn apply(self, state: &mut State, now: Instant) -> SeenWaits {
+    fn apply(self, state: &mut State, now: Instant) -> ListedWaits {
         let at = state.time(now);
         let waits = state.waits.live(self.hold, at);
-        SeenWaits { at, waits }
+        ListedWaits { at, waits }
     }
 }
 
@@ -176,15 +183,15 @@ pub(crate) struct ListHolds {
 impl Verb for ListHolds {
     type Reply = Vec<HoldId>;
 
-    fn lua() -> &'static Script {
+    fn script() -> &'static Script {
         script!("list_holds")
     }
 
     fn call(&self) -> Call {
-        Self::lua().call(1).arg(&*self.key)
+        Self::script().call(1).arg(&*self.key)
     }
 
-    fn read(&self, reply: Value) -> Result<Vec<HoldId>, Unexpected> {
+    fn decode(&self, reply: Value) -> Result<Vec<HoldId>, Unexpected> {
         let is_text = |field: &Value| matches!(field, Value::BulkString(_));
         match &reply {
             Value::Array(fields) if fields.iter().all(is_text) => {
@@ -223,18 +230,18 @@ impl ClaimVictim {
 impl Verb for ClaimVictim {
     type Reply = bool;
 
-    fn lua() -> &'static Script {
+    fn script() -> &'static Script {
         script!("claim_victim")
     }
 
     fn call(&self) -> Call {
-        let call = Self::lua().call(1).arg(names::victim(self.least()));
+        let call = Self::script().call(1).arg(names::victim(self.least()));
         let call = call.arg(Field(self.victim)).millis(self.life);
         let others = self.others.iter();
         others.fold(call, |call, wait| call.arg(Field(*wait)))
     }
 
-    fn read(&self, reply: Value) -> Result<bool, Unexpected> {
+    fn decode(&self, reply: Value) -> Result<bool, Unexpected> {
         reply::flag(reply)
     }
 
@@ -249,7 +256,7 @@ impl Verb for ClaimVictim {
 /// The record of a wait, without its times.
 fn written(wait: &EnclosedWait) -> String {
     let mut record = wait.key.len().to_string();
-    for Enclosing { hold, key } in &wait.enclosing {
+    for OuterHold { hold, key } in &wait.enclosing {
         // Writing to memory cannot fail.
         let _ = write!(record, " {hold} {}", key.len());
     }
@@ -261,7 +268,7 @@ fn written(wait: &EnclosedWait) -> String {
 }
 
 /// The record of a wait, if it can be read.
-fn read(wait: &[u8], record: &[u8]) -> Option<SeenWait> {
+fn read(wait: &[u8], record: &[u8]) -> Option<ListedWait> {
     let id = str::from_utf8(wait).ok()?.parse().ok()?;
     let (head, mut keys) = str::from_utf8(record).ok()?.split_once('\n')?;
     let mut words = head.split(' ');
@@ -276,9 +283,9 @@ fn read(wait: &[u8], record: &[u8]) -> Option<SeenWait> {
     let mut enclosing = Vec::new();
     while let Some(hold) = words.next() {
         let (hold, key) = (hold.parse().ok()?, key(words.next()?)?);
-        enclosing.push(Enclosing { hold, key });
+        enclosing.push(OuterHold { hold, key });
     }
-    Some(SeenWait {
+    Some(ListedWait {
         wait: EnclosedWait {
             id,
             key: waited_for,

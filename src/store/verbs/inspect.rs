@@ -19,13 +19,13 @@ use crate::store::redis::reply::Unexpected;
 use crate::store::redis::reply::{micros, millis, token};
 
 /// The maximum number of holders that an inspection returns.
-pub(crate) const SHOWN: usize = 1_000;
+pub(crate) const MAX_HOLDERS_SHOWN: usize = 1_000;
 
 /// The content of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
-    /// The holders, at most [`SHOWN`] of them.
-    pub(crate) holders: Vec<SeenHolder>,
+    /// The holders, at most [`MAX_HOLDERS_SHOWN`] of them.
+    pub(crate) holders: Vec<HolderField>,
     pub(crate) mode: Mode,
     /// The remaining lease; `None` if the lock never expires.
     pub(crate) remaining: Option<Duration>,
@@ -39,7 +39,7 @@ pub(crate) struct Snapshot {
 
 /// One field of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SeenHolder {
+pub(crate) struct HolderField {
     /// The name of the field. Other programs may write any bytes there.
     pub(crate) field: Vec<u8>,
     /// The depth; 0 if the value is not a number from 0 to `u64::MAX`.
@@ -50,7 +50,7 @@ pub(crate) struct SeenHolder {
 
 /// The holders that an inspection has returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct SeenHolders {
     pub(crate) fields: Vec<Vec<u8>>,
     pub(crate) token: Option<FencingToken>,
 }
@@ -87,9 +87,9 @@ impl Snapshot {
     }
 
     /// The holders with the token of the lock.
-    pub(crate) fn seen(self) -> Seen {
+    pub(crate) fn seen(self) -> SeenHolders {
         let holders = self.holders.into_iter();
-        Seen {
+        SeenHolders {
             fields: holders.map(|holder| holder.field).collect(),
             token: self.token,
         }
@@ -125,19 +125,19 @@ impl Inspect {
 impl Verb for Inspect {
     type Reply = Option<Snapshot>;
 
-    fn lua() -> &'static Script {
+    fn script() -> &'static Script {
         script!("inspect")
     }
 
     fn call(&self) -> Call {
-        let call = Self::lua().on_lock(&self.key).arg(SHOWN);
+        let call = Self::script().on_lock(&self.key).arg(MAX_HOLDERS_SHOWN);
         match self.queue {
             QueueLength::Counted => call.arg(1),
             QueueLength::NotCounted => call,
         }
     }
 
-    fn read(&self, reply: Value) -> Result<Option<Snapshot>, Unexpected> {
+    fn decode(&self, reply: Value) -> Result<Option<Snapshot>, Unexpected> {
         snapshot(reply)
     }
 
@@ -185,7 +185,7 @@ fn parse(reply: &Value) -> Option<Option<Snapshot>> {
     }))
 }
 
-fn holder(values: &[Value; 3]) -> Option<SeenHolder> {
+fn holder(values: &[Value; 3]) -> Option<HolderField> {
     let [
         Value::BulkString(field),
         Value::BulkString(depth),
@@ -197,7 +197,7 @@ fn holder(values: &[Value; 3]) -> Option<SeenHolder> {
     let depth = str::from_utf8(depth)
         .ok()
         .and_then(|text| text.parse().ok());
-    Some(SeenHolder {
+    Some(HolderField {
         field: field.clone(),
         depth: depth.unwrap_or_default(),
         remaining: millis(*remaining),
@@ -221,7 +221,7 @@ fn look(state: &mut State, key: &LockKey, now: Instant) -> Option<Snapshot> {
     let shown: Vec<_> = view.lock()?.shown().collect();
     let holders = shown.into_iter().map(|(hold, field, depth)| {
         let lasts = view.queue(|queue| queue.reader(hold));
-        SeenHolder {
+        HolderField {
             field,
             depth: u64::from(depth),
             remaining: lasts.filter(|_| is_shared).map(|lasts| lasts - now),
@@ -244,23 +244,26 @@ fn look(state: &mut State, key: &LockKey, now: Instant) -> Option<Snapshot> {
 #[derive(Clone, Debug)]
 pub(crate) struct ForceRelease {
     pub(crate) key: LockKey,
-    pub(crate) seen: Seen,
+    pub(crate) seen: SeenHolders,
 }
 
 impl Verb for ForceRelease {
     type Reply = Vec<Vec<u8>>;
 
-    fn lua() -> &'static Script {
+    fn script() -> &'static Script {
         script!("force_release")
     }
 
     fn call(&self) -> Call {
-        let Seen { fields, token } = &self.seen;
+        let SeenHolders { fields, token } = &self.seen;
         let token = token.map(|token| token.to_string()).unwrap_or_default();
-        Self::lua().on_lock(&self.key).arg(token).arg(&fields[..])
+        Self::script()
+            .on_lock(&self.key)
+            .arg(token)
+            .arg(&fields[..])
     }
 
-    fn read(&self, reply: Value) -> Result<Vec<Vec<u8>>, Unexpected> {
+    fn decode(&self, reply: Value) -> Result<Vec<Vec<u8>>, Unexpected> {
         let field = |value: &Value| match value {
             Value::BulkString(field) => Some(field.clone()),
             _ => None,

@@ -29,15 +29,15 @@ pub(crate) struct ReadDescription(pub(crate) ProcessId);
 impl Verb for ReadDescription {
     type Reply = Option<Process>;
 
-    fn lua() -> &'static Script {
+    fn script() -> &'static Script {
         script!("read_description")
     }
 
     fn call(&self) -> Call {
-        Self::lua().call(1).arg(self_description::key(self.0))
+        Self::script().call(1).arg(self_description::key(self.0))
     }
 
-    fn read(&self, reply: Value) -> Result<Option<Process>, Unexpected> {
+    fn decode(&self, reply: Value) -> Result<Option<Process>, Unexpected> {
         match reply {
             Value::Nil => Ok(None),
             Value::BulkString(text) => Ok(Process::from_text(&String::from_utf8_lossy(&text))),

@@ -36,23 +36,23 @@ pub(crate) struct ReleaseRequest {
     pub(crate) mode: Mode,
     /// The inbox of the process that has the hold.
     pub(crate) inbox: InboxId,
-    pub(crate) end: End,
+    pub(crate) end: ReleaseKind,
     /// Whether other holds end with it, so that it waits for their requests.
     pub(crate) with_others: bool,
 }
 
 /// The way in which a hold ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum ReleaseKind {
     /// Only the field of the hold can be in the store, and the lease of a reader.
     Short,
     /// A place in the queue may remain as well.
-    Full(Leftovers),
+    Full(Residue),
 }
 
 /// The data that a hold that ends may have left in the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Leftovers {
+pub(crate) struct Residue {
     /// Whether an acquire of the hold is unanswered. It may still arrive, and is then rejected because of a tombstone.
     pub(crate) unanswered: bool,
     /// Whether the depth of the hold may have changed. The number of its last change is removed.
@@ -62,7 +62,7 @@ pub(crate) struct Leftovers {
 impl Verb for Release {
     type Reply = Presence;
 
-    fn lua() -> &'static Script {
+    fn script() -> &'static Script {
         script!("release")
     }
 
@@ -70,12 +70,12 @@ impl Verb for Release {
         let ReleaseRequest {
             hold, mode, inbox, ..
         } = self.request;
-        let call = Self::lua().on_lock(&self.key).arg(Field(hold));
-        let Leftovers { unanswered, nested } = match (self.request.end, mode) {
+        let call = Self::script().on_lock(&self.key).arg(Field(hold));
+        let Residue { unanswered, nested } = match (self.request.end, mode) {
             // It has no word, so that it costs no argument.
-            (End::Short, Mode::Exclusive) => return call,
-            (End::Short, Mode::Shared) => return call.arg("reader"),
-            (End::Full(leftovers), _) => leftovers,
+            (ReleaseKind::Short, Mode::Exclusive) => return call,
+            (ReleaseKind::Short, Mode::Shared) => return call.arg("reader"),
+            (ReleaseKind::Full(leftovers), _) => leftovers,
         };
         let words = [
             (mode == Mode::Shared, "reader "),
@@ -96,7 +96,7 @@ impl Verb for Release {
         let ReleaseRequest {
             hold, mode, end, ..
         } = self.request;
-        (end == End::Short).then(|| BatchItem {
+        (end == ReleaseKind::Short).then(|| BatchItem {
             key: self.key.clone(),
             hold,
             verb: BatchedVerb::Release { mode },
@@ -108,7 +108,7 @@ impl Verb for Release {
         self.written.as_ref()
     }
 
-    fn read(&self, reply: Value) -> Result<Presence, Unexpected> {
+    fn decode(&self, reply: Value) -> Result<Presence, Unexpected> {
         reply::flag(reply).map(Presence::from)
     }
 
@@ -124,7 +124,7 @@ impl Verb for Release {
         let token = view.take_out(hold, mode);
         view.queue(|queue| {
             queue.forget_reader(hold);
-            if let End::Full(Leftovers { unanswered, nested }) = end {
+            if let ReleaseKind::Full(Residue { unanswered, nested }) = end {
                 if unanswered {
                     queue.add_tombstone(now, hold);
                 }

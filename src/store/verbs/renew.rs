@@ -16,22 +16,22 @@ use crate::store::redis::reply::Unexpected;
 use crate::store::redis::reply::{self, integers};
 
 /// The maximum number of keys in one request, so that no script keeps the server busy for long.
-pub(crate) const MOST_TOGETHER: usize = 32;
+pub(crate) const MAX_KEYS_PER_REQUEST: usize = 32;
 
 /// A hold of one lock, as one of several.
-pub(crate) type HoldOf = (LockKey, HoldId);
+pub(crate) type KeyedHold = (LockKey, HoldId);
 
 /// Makes the leases of exclusive holds last at least the TTL from the execution of the request. Returns the outcome for
-/// each hold. The keys are distinct, and at most [`MOST_TOGETHER`].
+/// each hold. The keys are distinct, and at most [`MAX_KEYS_PER_REQUEST`].
 #[derive(Clone, Debug)]
 pub(crate) struct Renew {
-    pub(crate) holds: Vec<HoldOf>,
+    pub(crate) holds: Vec<KeyedHold>,
     pub(crate) ttl: Duration,
 }
 
 /// The outcome of a renewal for one of its holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RenewAnswer {
+pub(crate) enum RenewReply {
     Renewed,
     /// The lock does not have the hold.
     Gone,
@@ -39,7 +39,7 @@ pub(crate) enum RenewAnswer {
     Failed,
 }
 
-impl RenewAnswer {
+impl RenewReply {
     fn of(integer: i64) -> Option<Self> {
         match integer {
             1 => Some(Self::Renewed),
@@ -51,39 +51,39 @@ impl RenewAnswer {
 }
 
 impl Verb for Renew {
-    type Reply = Vec<RenewAnswer>;
+    type Reply = Vec<RenewReply>;
 
-    fn lua() -> &'static Script {
+    fn script() -> &'static Script {
         script!("renew")
     }
 
     fn call(&self) -> Call {
         let Self { holds, ttl } = self;
         let keys = holds.iter().map(|(key, _)| key.as_str());
-        let call = keys.fold(Self::lua().call(holds.len()), Call::arg);
+        let call = keys.fold(Self::script().call(holds.len()), Call::arg);
         let fields = holds.iter().map(|&(_, hold)| Field(hold));
         fields.fold(call.millis(*ttl), Call::arg)
     }
 
-    fn read(&self, reply: Value) -> Result<Vec<RenewAnswer>, Unexpected> {
+    fn decode(&self, reply: Value) -> Result<Vec<RenewReply>, Unexpected> {
         let count = self.holds.len();
         let answers = match &reply {
-            Value::Int(0) => Some(vec![RenewAnswer::Renewed; count]),
+            Value::Int(0) => Some(vec![RenewReply::Renewed; count]),
             reply => integers(reply)
-                .and_then(|answers| answers.into_iter().map(RenewAnswer::of).collect()),
+                .and_then(|answers| answers.into_iter().map(RenewReply::of).collect()),
         };
         let answers = answers.filter(|answers: &Vec<_>| answers.len() == count);
         answers.ok_or(Unexpected(reply))
     }
 
-    fn apply(self, state: &mut State, now: Instant) -> Vec<RenewAnswer> {
+    fn apply(self, state: &mut State, now: Instant) -> Vec<RenewReply> {
         let Self { holds, ttl } = self;
         let answers = holds.iter().map(|(key, hold)| {
             let mut view = state.view(key, now);
             let lock = view.held(*hold);
-            lock.map_or(RenewAnswer::Gone, |lock| {
+            lock.map_or(RenewReply::Gone, |lock| {
                 lock.lengthen(now, ttl);
-                RenewAnswer::Renewed
+                RenewReply::Renewed
             })
         });
         answers.collect()
@@ -102,16 +102,16 @@ pub(crate) struct RenewReaders {
 impl Verb for RenewReaders {
     type Reply = Vec<HoldId>;
 
-    fn lua() -> &'static Script {
+    fn script() -> &'static Script {
         script!("renew_readers")
     }
 
     fn call(&self) -> Call {
-        let call = Self::lua().on_lock(&self.key);
+        let call = Self::script().on_lock(&self.key);
         call.arg(Fields(&self.holds)).millis(self.ttl)
     }
 
-    fn read(&self, reply: Value) -> Result<Vec<HoldId>, Unexpected> {
+    fn decode(&self, reply: Value) -> Result<Vec<HoldId>, Unexpected> {
         let holds = match &reply {
             Value::Array(values) => values.iter().map(reply::hold).collect(),
             _ => None,

@@ -10,20 +10,20 @@ use crate::store::redis::batch;
 /// All scripts of verbs, and the one that executes many short requests.
 pub(crate) fn scripts() -> [&'static Script; 14] {
     [
-        acquire::Acquire::lua(),
-        acquire_shared::AcquireShared::lua(),
-        batch::lua(),
-        deadlock_search::ClaimVictim::lua(),
-        deadlock_search::ListHolds::lua(),
-        deadlock_search::ListWaits::lua(),
-        deadlock_search::UpdateWait::lua(),
-        inspect::ForceRelease::lua(),
-        inspect::Inspect::lua(),
-        read_description::ReadDescription::lua(),
-        release::Release::lua(),
-        renew::Renew::lua(),
-        renew::RenewReaders::lua(),
-        set_depth::SetDepth::lua(),
+        acquire::Acquire::script(),
+        acquire_shared::AcquireShared::script(),
+        batch::script(),
+        deadlock_search::ClaimVictim::script(),
+        deadlock_search::ListHolds::script(),
+        deadlock_search::ListWaits::script(),
+        deadlock_search::UpdateWait::script(),
+        inspect::ForceRelease::script(),
+        inspect::Inspect::script(),
+        read_description::ReadDescription::script(),
+        release::Release::script(),
+        renew::Renew::script(),
+        renew::RenewReaders::script(),
+        set_depth::SetDepth::script(),
     ]
 }
 

@@ -39,17 +39,17 @@ pub(crate) struct SetDepth {
 impl Verb for SetDepth {
     type Reply = Presence;
 
-    fn lua() -> &'static Script {
+    fn script() -> &'static Script {
         script!("set_depth")
     }
 
     fn call(&self) -> Call {
         let Self { key, change } = self;
         let with_own_lease = change.lengthen && change.mode == Mode::Shared;
-        let call = Self::lua().call(2 + usize::from(with_own_lease));
+        let call = Self::script().call(2 + usize::from(with_own_lease));
         let mut call = call.arg(key.as_str()).arg(Entries(key));
         if with_own_lease {
-            call = call.arg(key.line());
+            call = call.arg(key.queue());
         }
         let call = call.arg(Field(change.hold)).arg(change.target);
         call.arg(change.seq).millis(if change.lengthen {
@@ -59,7 +59,7 @@ impl Verb for SetDepth {
         })
     }
 
-    fn read(&self, reply: Value) -> Result<Presence, Unexpected> {
+    fn decode(&self, reply: Value) -> Result<Presence, Unexpected> {
         reply::flag(reply).map(Presence::from)
     }
 

@@ -11,7 +11,8 @@ use super::ask;
 use crate::base::error::{FailureClass, StoreError};
 use crate::base::id::HoldId;
 use crate::store::{
-    Acquire, AcquireRequest, End, ForceRelease, Presence, QueueEntry, ReleaseRequest, Seen,
+    Acquire, AcquireRequest, ForceRelease, Presence, QueueEntry, ReleaseKind, ReleaseRequest,
+    SeenHolders,
 };
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -43,7 +44,7 @@ impl Queue {
         }
     }
 
-    fn release_request(&self, end: End) -> ReleaseRequest {
+    fn release_request(&self, end: ReleaseKind) -> ReleaseRequest {
         ReleaseRequest {
             inbox: self.next.1.inbox,
             ..release_request(self.holder, end)
@@ -56,9 +57,9 @@ impl Queue {
         world.store.ask(ForceRelease { key, seen }).await
     }
 
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> SeenHolders {
         let (fields, token) = (vec![field_of(self.holder)], None);
-        Seen { fields, token }
+        SeenHolders { fields, token }
     }
 }
 
@@ -66,7 +67,7 @@ async fn step(world: &World, queue: &Queue, step: &str) -> Result<(), StoreError
     let (store, key) = (&world.store, &world.key);
     match step {
         "short release" => store
-            .release(key, queue.release_request(End::Short))
+            .release(key, queue.release_request(ReleaseKind::Short))
             .await
             .map(drop),
         "release" => store
@@ -197,8 +198,8 @@ async fn a_release_that_cannot_move_the_lock_is_a_release() {
                 _ => {
                     let end = match of {
                         "alone" => FULL,
-                        "release" => End::Full(UNANSWERED),
-                        _ => End::Short,
+                        "release" => ReleaseKind::Full(UNANSWERED),
+                        _ => ReleaseKind::Short,
                     };
                     let request = queue.release_request(end);
                     let released = world.store.release(&world.key, request).await;

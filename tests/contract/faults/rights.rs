@@ -78,7 +78,7 @@ async fn a_script_without_one_right_leaves_nothing_for_ever() {
 async fn a_batch_without_one_right_leaves_nothing_for_ever() {
     let world = World::on(Server::start().await.with_batches()).await;
     let denied = |request: &Sending| match request.is_short {
-        true => commands(batch::lua()),
+        true => commands(batch::script()),
         false => BTreeSet::new(),
     };
     deny_each(&world, denied).await;

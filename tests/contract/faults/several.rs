@@ -7,7 +7,7 @@ use super::ask;
 use crate::base::error::{FailureClass, StoreError};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::store::{Acquire, HoldOf, Renew, RenewAnswer, Store};
+use crate::store::{Acquire, KeyedHold, Renew, RenewReply, Store};
 
 const KEYS: [&str; 3] = ["app:order", "app:second", "app:third"];
 
@@ -23,11 +23,11 @@ async fn take_all(world: &World, hold: HoldId) {
     }
 }
 
-fn each(hold: HoldId) -> Vec<HoldOf> {
+fn each(hold: HoldId) -> Vec<KeyedHold> {
     keys().into_iter().map(|key| (key, hold)).collect()
 }
 
-async fn renew(world: &World, hold: HoldId, ttl: Duration) -> Result<Vec<RenewAnswer>, StoreError> {
+async fn renew(world: &World, hold: HoldId, ttl: Duration) -> Result<Vec<RenewReply>, StoreError> {
     let holds = each(hold);
     world.store.ask(Renew { holds, ttl }).await
 }
@@ -45,8 +45,8 @@ async fn a_key_of_another_type_does_not_keep_the_others_from_being_renewed() {
         let hold = some_hold();
         take_all(&world, hold).await;
         let () = ask(&world, &format!("SET {wrong} precious")).await;
-        let mut expected = [RenewAnswer::Renewed; 3];
-        expected[at] = RenewAnswer::Failed;
+        let mut expected = [RenewReply::Renewed; 3];
+        expected[at] = RenewReply::Failed;
         let renewed = renew(&world, hold, 3 * MINUTE).await;
         assert_eq!(renewed.expect("an answer"), expected);
         for key in KEYS.iter().filter(|key| *key != wrong) {
@@ -75,7 +75,7 @@ async fn a_key_that_the_user_may_not_touch_is_an_error_that_may_be_of_one_key() 
     assert!(Store::may_concern_one_key(&refused), "{refused}");
     let holds = vec![(keys()[0].clone(), hold)];
     let alone = world.store.ask(Renew { holds, ttl: MINUTE }).await;
-    assert_eq!(alone.expect("an answer"), [RenewAnswer::Renewed]);
+    assert_eq!(alone.expect("an answer"), [RenewReply::Renewed]);
     let () = ask(&world, "ACL SETUSER default allkeys").await;
 }
 
@@ -86,7 +86,7 @@ async fn a_full_server_keeps_and_frees_what_is_held() {
     take_all(&world, hold).await;
     let () = ask(&world, "CONFIG SET maxmemory 1").await;
     let renewed = renew(&world, hold, 3 * MINUTE).await;
-    assert_eq!(renewed.expect("an answer"), [RenewAnswer::Renewed; 3]);
+    assert_eq!(renewed.expect("an answer"), [RenewReply::Renewed; 3]);
     let released = release_all(&world.store, &each(hold)).await;
     assert_eq!(released, [true; 3]);
     assert_eq!(ask::<i64>(&world, "DBSIZE").await, 0);

@@ -16,8 +16,9 @@ use crate::store::contract::world::{
     MINUTE, UNANSWERED, World, acquire_request, entry_of, release_request, some_hold,
 };
 use crate::store::{
-    Acquire, AcquireReply, AcquireRequest, AcquireShared, AcquireSharedRequest, DepthChange, End,
-    ForceRelease, Inspect, Leftovers, ReleaseRequest, Renew, RenewReaders, SetDepth, Snapshot,
+    Acquire, AcquireReply, AcquireRequest, AcquireShared, AcquireSharedRequest, DepthChange,
+    ForceRelease, Inspect, ReleaseKind, ReleaseRequest, Renew, RenewReaders, Residue, SetDepth,
+    Snapshot,
 };
 
 const CASES: u32 = 300;
@@ -240,9 +241,9 @@ async fn operation(
         }
         4 | 5 => {
             let end = if step == 4 {
-                End::Short
+                ReleaseKind::Short
             } else {
-                End::Full(UNANSWERED)
+                ReleaseKind::Full(UNANSWERED)
             };
             store
                 .release(&key, release_request(hold, end))
@@ -268,7 +269,7 @@ async fn operation(
         }
         9 => {
             let (unanswered, nested) = (true, true);
-            let end = End::Full(Leftovers { unanswered, nested });
+            let end = ReleaseKind::Full(Residue { unanswered, nested });
             let request = ReleaseRequest {
                 inbox,
                 ..shared_release(hold, end)

@@ -275,13 +275,13 @@ impl State {
             Lookup::Waits(by) => {
                 let records = self.records.values();
                 let live = records.filter(|(_, stamp)| self.now < stamp + 4);
-                let seen = live.map(|(wait, stamp)| SeenWait {
+                let seen = live.map(|(wait, stamp)| ListedWait {
                     wait: self.merged(wait.clone(), wait.id.owner_number(), broken),
                     stamp: time(*stamp),
                     life: LIFE,
                 });
                 let seen = seen.filter(|seen| seen.wait.enclosed_by(*by).is_some());
-                let look = SeenWaits {
+                let look = ListedWaits {
                     at: time(self.now),
                     waits: seen.collect(),
                 };
@@ -297,7 +297,7 @@ impl State {
             let held = held.filter_map(|(at, hold)| hold.map(|hold| (at, hold)));
             let of_owner = held.filter(|(_, hold)| hold.owner_number() == owner);
             wait.enclosing = of_owner
-                .map(|(at, hold)| Enclosing { hold, key: key(at) })
+                .map(|(at, hold)| OuterHold { hold, key: key(at) })
                 .collect();
         }
         wait

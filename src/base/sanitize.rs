@@ -9,16 +9,16 @@ mod properties;
 
 /// A text in a message. Its control characters, and its marks that change the direction of a text, become U+FFFD.
 #[derive(Debug)]
-pub(crate) struct Shown<T>(pub(crate) T);
+pub(crate) struct Sanitized<T>(pub(crate) T);
 
-impl<T: Display> Display for Shown<T> {
+impl<T: Display> Display for Sanitized<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(Cleaned(f), "{}", self.0)
     }
 }
 
 /// An error whose message may quote others, for example a server.
-impl Error for Shown<Box<dyn Error + Send + Sync>> {
+impl Error for Sanitized<Box<dyn Error + Send + Sync>> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.0.source()
     }
@@ -28,13 +28,13 @@ struct Cleaned<'a, 'f>(&'a mut fmt::Formatter<'f>);
 
 impl Write for Cleaned<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let mut letters = text.chars().map(shown);
+        let mut letters = text.chars().map(sanitize_char);
         letters.try_for_each(|letter| self.0.write_char(letter))
     }
 }
 
-/// A character in the form in which it is shown.
-pub(crate) fn shown(letter: char) -> char {
+/// A character in the form in which messages contain it.
+pub(crate) fn sanitize_char(letter: char) -> char {
     if letter.is_control() || is_mark(letter) {
         char::REPLACEMENT_CHARACTER
     } else {
