@@ -2,7 +2,7 @@
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `options` | the options of an acquisition, and the wish that they make |
+//! | `options` | the options of an acquisition, and what an acquisition is asked for |
 //! | `lock` | the locks of one process |
 //! | `waiting` | the wait for the locks, as long as the server does not reject them |
 //! | `enclosing` | the runs inside which this process was started |
@@ -20,7 +20,7 @@ use tokio::time::{Instant, timeout};
 
 use self::enclosing::{Enclosing, HeldKey};
 use self::lock::Lock;
-use self::options::{Options, Wish};
+use self::options::{AcquireSpec, Options};
 use crate::args::Global;
 use crate::connect;
 use crate::exit::{Exit, Failure};
@@ -28,10 +28,10 @@ use crate::note::Note;
 use crate::signals::Signals;
 
 /// The least time for which a command with a `--timeout` waits for its lock.
-const LEAST: Duration = Duration::from_millis(1);
+const MIN_WAIT: Duration = Duration::from_millis(1);
 
 /// The time limit for the last requests to the server: places in queues, and releases without a response.
-const FAREWELL: Duration = Duration::from_secs(1);
+const LAST_REQUESTS_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The end of a wait.
 pub(crate) enum Taken {
@@ -53,17 +53,17 @@ pub(crate) struct Acquired {
 
 /// Connects, and waits for the locks.
 pub(crate) async fn take(
-    wish: &Wish<'_>,
+    spec: &AcquireSpec<'_>,
     global: &Global,
     signals: &mut Signals,
 ) -> anyhow::Result<Taken> {
     let enclosing = Enclosing::of_environment();
     let builder = __admin::inside(connect::builder(global)?, enclosing.holds());
-    let builder = builder.name(&*wish.name);
-    if let Some(permits) = wish.options.permits {
+    let builder = builder.name(&*spec.name);
+    if let Some(permits) = spec.options.permits {
         Note::Permits(permits.into()).set();
     }
-    let limit = wish.options.timeout.filter(|limit| !limit.is_zero());
+    let limit = spec.options.timeout.filter(|limit| !limit.is_zero());
     let connecting = limit.unwrap_or(Duration::MAX).min(global.connect_timeout);
     let begun = Instant::now();
     let locks = tokio::select! {
@@ -71,21 +71,21 @@ pub(crate) async fn take(
         number = signals.end() => return Ok(Taken::Signal(number)),
     };
     // What is left is for the wait. A wait of zero would be none.
-    let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()).max(LEAST));
+    let left = limit.map(|limit| limit.saturating_sub(begun.elapsed()).max(MIN_WAIT));
     let options = Options {
-        timeout: left.or(wish.options.timeout),
-        ..wish.options.clone()
+        timeout: left.or(spec.options.timeout),
+        ..spec.options.clone()
     };
-    let reentered = enclosing.held(wish.keys, global, &locks).await?;
-    check_reentry(&reentered, wish)?;
+    let reentered = enclosing.held(spec.keys, global, &locks).await?;
+    check_reentry(&reentered, spec)?;
     let is_held = |key: &&String| reentered.iter().any(|held| held.key == **key);
-    let wanted = wish.keys.iter().filter(|key| !is_held(key));
+    let wanted = spec.keys.iter().filter(|key| !is_held(key));
     let wanted: Vec<_> = wanted.cloned().collect();
     if options.verbose && !reentered.is_empty() {
         lock::tell_reentered(&reentered);
     }
     if wanted.is_empty() {
-        locks.close(FAREWELL).await;
+        locks.close(LAST_REQUESTS_TIMEOUT).await;
         return Ok(Taken::Reentered(reentered));
     }
     if let ([key], Some(permits)) = (&wanted[..], options.permits)
@@ -126,7 +126,7 @@ pub(crate) async fn take(
 /// several locks the others are still held.
 pub(crate) async fn leave_lost(lock: Lock) {
     if lock.keys().len() > 1 {
-        let _ = timeout(FAREWELL, lock.release()).await;
+        let _ = timeout(LAST_REQUESTS_TIMEOUT, lock.release()).await;
     }
 }
 
@@ -138,9 +138,9 @@ pub(crate) async fn leave(locks: &Locks, keys: &[String], options: &Options, is_
         // Nothing else would say why the lock is held, and until when.
         let millis = u64::try_from(min_hold.as_millis()).unwrap_or(u64::MAX);
         Note::Kept(millis).set();
-        let _ = timeout(FAREWELL, __admin::describe(locks)).await;
+        let _ = timeout(LAST_REQUESTS_TIMEOUT, __admin::describe(locks)).await;
     }
-    let left = locks.close(kept.map_or(FAREWELL, |_| Duration::ZERO));
+    let left = locks.close(kept.map_or(LAST_REQUESTS_TIMEOUT, |_| Duration::ZERO));
     let left = left.await;
     if !left.is_clean() && is_told && !options.quiet {
         lock::say_unanswered(keys, options.ttl);
@@ -167,15 +167,15 @@ pub(crate) fn ended(
 }
 
 /// Checks whether a process may re-enter the locks of the enclosing runs.
-fn check_reentry(held: &[HeldKey], wish: &Wish<'_>) -> anyhow::Result<()> {
+fn check_reentry(held: &[HeldKey], spec: &AcquireSpec<'_>) -> anyhow::Result<()> {
     let Some(HeldKey { key, is_shared, .. }) = held.first() else {
         return Ok(());
     };
-    let never = match (is_shared, wish.options.permits) {
+    let never = match (is_shared, spec.options.permits) {
         (true, Some(_)) => "another permit might never become free",
         _ => "would never become free",
     };
-    match wish.reenters {
+    match spec.reenters {
         Some(true) => {}
         Some(false) => bail!(
             "`{key}` is held by the enclosing `reentry run`, and {never}: run the inner command without `reentry run`, \
@@ -185,7 +185,7 @@ fn check_reentry(held: &[HeldKey], wish: &Wish<'_>) -> anyhow::Result<()> {
             "`{key}` is held by the enclosing `reentry run`, and {never}: a second hold is not needed"
         ),
     }
-    let is_shared = |held: &&HeldKey| held.is_shared && !wish.options.shares();
+    let is_shared = |held: &&HeldKey| held.is_shared && !spec.options.shares();
     let alone = held.iter().find(is_shared).map(|held| &held.key);
     ensure!(
         alone.is_none(),
@@ -198,5 +198,5 @@ fn check_reentry(held: &[HeldKey], wish: &Wish<'_>) -> anyhow::Result<()> {
 
 /// Leaves the queue, and releases a lock that was acquired but whose response never arrived.
 async fn give_up(locks: &Locks) {
-    locks.close(FAREWELL).await;
+    locks.close(LAST_REQUESTS_TIMEOUT).await;
 }

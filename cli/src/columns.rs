@@ -5,13 +5,13 @@ use crate::text::{cells, padded, printable};
 use crate::view::LockView;
 
 /// The width from which on a holder is worth more than a further column.
-const LEAST: usize = 20;
+const MIN_HOLDER_WIDTH: usize = 20;
 
 /// The maximum width of the keys, and of the holders, where there is no screen.
-const MOST: usize = 60;
+const MAX_WIDTH_WITHOUT_SCREEN: usize = 60;
 
 /// The gap between two columns.
-const GAP: usize = 2;
+const COLUMN_GAP: usize = 2;
 
 /// A column whose width is not that of its content.
 #[derive(Clone, Copy)]
@@ -76,13 +76,20 @@ impl Columns {
         match screen {
             Some(screen) => {
                 let columns = Self::on_screen(screen, (key, least), holder);
-                let widths = columns.others.iter().map(|column| column.width + GAP);
+                let widths = columns
+                    .others
+                    .iter()
+                    .map(|column| column.width + COLUMN_GAP);
                 let spare = screen.saturating_sub(columns.key + widths.sum::<usize>());
                 Self { spare, ..columns }
             }
             None => Self {
                 spare: usize::MAX,
-                ..Self::of_widths(COLUMNS.to_vec(), key.min(MOST), holder.min(MOST))
+                ..Self::of_widths(
+                    COLUMNS.to_vec(),
+                    key.min(MAX_WIDTH_WITHOUT_SCREEN),
+                    holder.min(MAX_WIDTH_WITHOUT_SCREEN),
+                )
             },
         }
     }
@@ -91,10 +98,14 @@ impl Columns {
     fn on_screen(screen: usize, (key, least_key): (usize, usize), holder: usize) -> Self {
         let mut others = COLUMNS.to_vec();
         loop {
-            let taken: usize = others.iter().map(|column| column.width + GAP).sum();
+            let taken: usize = others.iter().map(|column| column.width + COLUMN_GAP).sum();
             let left = screen.saturating_sub(taken);
             let has_holder = others.iter().any(|column| column.name == HOLDER);
-            let of_holder = if has_holder { holder.min(LEAST) } else { 0 };
+            let of_holder = if has_holder {
+                holder.min(MIN_HOLDER_WIDTH)
+            } else {
+                0
+            };
             let least = others.iter().map(|column| column.worth).min();
             match least {
                 Some(least) if left < key.min(least_key) + of_holder => {
@@ -148,7 +159,7 @@ impl Columns {
         let mut line = padded(key, self.key);
         for column in &self.others {
             let (cell, width) = (cell(column), column.width);
-            line.push_str(&" ".repeat(GAP));
+            line.push_str(&" ".repeat(COLUMN_GAP));
             line.push_str(&match column.name {
                 "MODE" | HOLDER => padded(&cell, width),
                 _ => format!("{cell:>width$}"),
@@ -186,7 +197,7 @@ mod tests {
         for (screen, key) in (1..200).flat_map(|screen| widths.map(|it| (screen, it))) {
             for holder in widths {
                 let columns = Columns::on_screen(screen, (key, 20), holder);
-                let others: usize = columns.others.iter().map(|it| it.width + GAP).sum();
+                let others: usize = columns.others.iter().map(|it| it.width + COLUMN_GAP).sum();
                 assert!(columns.key + others <= screen, "{screen} {key} {holder}");
                 assert!(columns.key > 0, "{screen} {key} {holder}");
             }

@@ -30,7 +30,7 @@ pub(crate) mod queue;
 const FEW: u64 = 64;
 
 /// The maximum number of holders that are shown.
-const SHOWN: usize = 16;
+const MAX_HOLDERS_SHOWN: usize = 16;
 
 /// The number of keys about which a server is asked concurrently.
 const AT_ONCE: usize = 16;
@@ -218,7 +218,7 @@ fn view(found: Found, mut info: LockInfo) -> Option<LockView> {
     }
     // The readers whose leases expire last come first.
     info.holders.sort_by_key(|holder| Reverse(holder.remaining));
-    info.holders.truncate(SHOWN);
+    info.holders.truncate(MAX_HOLDERS_SHOWN);
     if let Some(places) = found.places.filter(|places| *places > FEW) {
         info.waiting_processes = places;
     }

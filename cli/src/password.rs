@@ -17,7 +17,7 @@ use redis::{BasicAuth, RedisResult, StreamingCredentialsProvider};
 use reentry::__admin::Server;
 
 /// The size of the largest file that is read.
-const MOST: u64 = 64 * 1024;
+const MAX_FILE_LENGTH: u64 = 64 * 1024;
 
 /// The user of a server that names no users.
 const USER: &str = "default";
@@ -108,8 +108,13 @@ impl StreamingCredentialsProvider for Login {
 /// The content of the file without the newline at its end.
 fn read(path: &Path) -> anyhow::Result<String> {
     let mut content = Vec::new();
-    File::open(path)?.take(MOST + 1).read_to_end(&mut content)?;
-    ensure!(content.len() as u64 <= MOST, "it is longer than 64 KiB");
+    File::open(path)?
+        .take(MAX_FILE_LENGTH + 1)
+        .read_to_end(&mut content)?;
+    ensure!(
+        content.len() as u64 <= MAX_FILE_LENGTH,
+        "it is longer than 64 KiB"
+    );
     let Ok(mut text) = String::from_utf8(content) else {
         bail!("it is not valid UTF-8");
     };

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
 /// The time before the first line of progress, and between two lines.
-const PAUSE: Duration = Duration::from_millis(200);
+const PRINT_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The line on standard error, if standard error is a terminal.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Progress {
 
     /// Shows the text, unless a text was shown shortly before.
     pub(crate) fn show(&mut self, text: impl FnOnce() -> String) {
-        if self.is_shown && self.last.elapsed() >= PAUSE {
+        if self.is_shown && self.last.elapsed() >= PRINT_INTERVAL {
             self.last = Instant::now();
             self.is_there = true;
             // A line that cannot be written may be missing.

@@ -65,7 +65,7 @@ impl Options {
 }
 
 /// The locks that a process wants.
-pub(crate) struct Wish<'a> {
+pub(crate) struct AcquireSpec<'a> {
     pub(crate) keys: &'a [String],
     pub(crate) options: &'a Options,
     /// The name of this process in inspections of its locks.
@@ -74,7 +74,7 @@ pub(crate) struct Wish<'a> {
     pub(crate) reenters: Option<bool>,
 }
 
-impl<'a> Wish<'a> {
+impl<'a> AcquireSpec<'a> {
     /// # Errors
     ///
     /// Several keys with permits.

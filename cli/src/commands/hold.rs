@@ -12,7 +12,7 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use crate::acquire::lock::Lock;
-use crate::acquire::options::{Options, Wish};
+use crate::acquire::options::{AcquireSpec, Options};
 use crate::acquire::{self, Acquired, Taken};
 use crate::args::Global;
 use crate::exit::Exit;
@@ -71,8 +71,8 @@ async fn hold(args: &Args, global: &Global) -> anyhow::Result<Exit> {
     global.read_password()?;
     let mut signals = Signals::register()?;
     let keys = [&*args.keys, &args.named].concat();
-    let wish = Wish::new(&keys, &args.options, NAME.to_owned(), None)?;
-    let acquired = match acquire::take(&wish, global, &mut signals).await? {
+    let spec = AcquireSpec::new(&keys, &args.options, NAME.to_owned(), None)?;
+    let acquired = match acquire::take(&spec, global, &mut signals).await? {
         Taken::Locks(acquired) => acquired,
         // No option allows it.
         Taken::Reentered(_) => return Ok(Exit::Failed),

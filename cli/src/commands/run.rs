@@ -30,7 +30,7 @@ use self::command::{Command, NotStarted};
 use self::steps::Ended;
 use self::supervise::Outcome;
 use self::words::Task;
-use crate::acquire::options::Wish;
+use crate::acquire::options::AcquireSpec;
 use crate::acquire::{self, Acquired, Taken};
 use crate::args::Global;
 use crate::exit::{Exit, Failure};
@@ -53,8 +53,8 @@ async fn under_lock(task: &Task, args: &Args, global: &Global) -> anyhow::Result
     global.read_password()?;
     let mut signals = Signals::register()?;
     let name = name(&task.command);
-    let wish = Wish::new(&task.keys, &args.options, name, Some(args.reenter))?;
-    let acquired = match acquire::take(&wish, global, &mut signals).await? {
+    let spec = AcquireSpec::new(&task.keys, &args.options, name, Some(args.reenter))?;
+    let acquired = match acquire::take(&spec, global, &mut signals).await? {
         Taken::Locks(acquired) => acquired,
         Taken::Reentered(held) => {
             return Ok(Command::reenter(&task.command, &held).into_exit(global));

@@ -156,7 +156,7 @@ async fn watch(
             }
             event = pressed.recv() => {
                 is_new = true;
-                let screen = usize::from(terminal.size()?.height.saturating_sub(draw::BESIDE));
+                let screen = usize::from(terminal.size()?.height.saturating_sub(draw::LINES_AROUND_ROWS));
                 let action = match event {
                     Some(Event::Key(key)) => state.press(key, screen),
                     // The terminal is gone.

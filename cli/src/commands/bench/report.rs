@@ -10,7 +10,7 @@ use super::measures::Measure;
 use crate::text::{count, printable};
 
 /// The length of the longest bar.
-const WIDTH: f64 = 40.0;
+const BAR_WIDTH: f64 = 40.0;
 
 /// The times of one contestant in one measurement.
 #[derive(Debug, Serialize)]
@@ -149,7 +149,9 @@ impl Row {
         };
         let color = Style::new().fg_color(Some(color.into()));
         // The value is not negative, and not longer than the width.
-        let length = (WIDTH * median_us / longest).round().clamp(1.0, WIDTH);
+        let length = (BAR_WIDTH * median_us / longest)
+            .round()
+            .clamp(1.0, BAR_WIDTH);
         let bar: String = (1..=40)
             .map(|at| if f64::from(at) <= length { '█' } else { ' ' })
             .collect();

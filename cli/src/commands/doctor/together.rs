@@ -13,7 +13,7 @@ use crate::text::count;
 const TIMES: u32 = 3;
 
 /// The time that a failover needs after the silence that starts it: votes, promotion, new connections.
-const BESIDE: Duration = Duration::from_secs(2);
+const LINES_AROUND_ROWS: Duration = Duration::from_secs(2);
 
 const SLOTS: u64 = 16_384;
 
@@ -153,7 +153,7 @@ fn sentinels(facts: &[Facts], ttl: Duration) -> Vec<Finding> {
 /// Whether leases outlast a failover that begins after this silence.
 fn lease(name: &str, silence: Duration, ttl: Duration) -> Finding {
     const CHECK: &str = "failover";
-    let failover = silence.saturating_add(BESIDE);
+    let failover = silence.saturating_add(LINES_AROUND_ROWS);
     let least = failover.saturating_mul(TIMES);
     if ttl < least {
         Finding::warn(

@@ -11,10 +11,10 @@ use crate::columns::Columns;
 use crate::text::printable;
 
 /// The lines of the screen that are no rows: the title, the head and the foot.
-pub(crate) const BESIDE: u16 = 3;
+pub(crate) const LINES_AROUND_ROWS: u16 = 3;
 
 /// The width from which on a key may be cut.
-const KEY: usize = 20;
+const MIN_KEY_WIDTH: usize = 20;
 
 pub(crate) fn draw(frame: &mut Frame<'_>, state: &State, server: &str) {
     let parts = [
@@ -58,7 +58,11 @@ fn draw_table(frame: &mut Frame<'_>, state: &State, area: Rect) {
     let parts = [Constraint::Length(1), Constraint::Min(0)];
     let [head, body] = Layout::vertical(parts).areas(area);
     let rows = state.rows();
-    let columns = Columns::fitting(Some(usize::from(area.width)), KEY, rows.iter().copied());
+    let columns = Columns::fitting(
+        Some(usize::from(area.width)),
+        MIN_KEY_WIDTH,
+        rows.iter().copied(),
+    );
     let lines = rows.iter().map(|lock| {
         let line = Line::from(columns.row_on_screen(lock));
         match lock.waiting_processes {

@@ -7,7 +7,7 @@ use crate::top::{Order, Top};
 use crate::view::LockView;
 
 /// The number of locks that can be scrolled through.
-const MOST: usize = 500;
+const MAX_LOCKS_SHOWN: usize = 500;
 
 /// The state of the screen.
 #[derive(Debug)]
@@ -76,8 +76,8 @@ impl State {
             patterns: patterns.to_vec(),
             typed: None,
             detail: None,
-            shown: Top::new(order, MOST),
-            found: Top::new(order, MOST),
+            shown: Top::new(order, MAX_LOCKS_SHOWN),
+            found: Top::new(order, MAX_LOCKS_SHOWN),
             found_count: 0,
             count: None,
             progress: 0.0,
@@ -146,7 +146,8 @@ impl State {
             News::End => {
                 self.count = Some(self.found_count);
                 self.found_count = 0;
-                self.shown = std::mem::replace(&mut self.found, Top::new(self.order, MOST));
+                self.shown =
+                    std::mem::replace(&mut self.found, Top::new(self.order, MAX_LOCKS_SHOWN));
             }
             News::Again(_, Some(lock)) => self.shown.put(lock),
             News::Again(key, None) => self.shown.remove(&key),
@@ -248,13 +249,13 @@ impl State {
     /// Shows the locks whose keys match these patterns.
     fn filter(&mut self, patterns: Vec<String>) -> Action {
         self.patterns = patterns;
-        self.shown = Top::new(self.order, MOST);
+        self.shown = Top::new(self.order, MAX_LOCKS_SHOWN);
         Action::Sweep
     }
 
     /// Begins another sweep from the start.
     pub(crate) fn begin(&mut self) {
-        self.found = Top::new(self.order, MOST);
+        self.found = Top::new(self.order, MAX_LOCKS_SHOWN);
         self.found_count = 0;
         self.count = None;
         self.progress = 0.0;

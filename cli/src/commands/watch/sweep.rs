@@ -13,7 +13,7 @@ use crate::commands::show::Shown;
 use crate::look::Look;
 
 /// The pause after an error.
-const PAUSE: Duration = Duration::from_secs(1);
+const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 
 /// The number of waiting processes that are shown of one lock.
 const WAITING: usize = 500;
@@ -65,7 +65,7 @@ pub(crate) async fn sweep(
         if heard.send(failed(&error)).await.is_err() {
             return;
         }
-        sleep(PAUSE).await;
+        sleep(PAUSE_AFTER_ERROR).await;
         // After a failover, other servers have the locks.
         if let Ok(again) = look.again().await {
             look = again;
@@ -78,7 +78,7 @@ pub(crate) async fn show(mut look: Look, key: String, interval: Duration, heard:
     loop {
         let (news, pause) = match Shown::of(&look, &key, WAITING).await {
             Ok(shown) => (News::Shown(shown.to_string()), interval),
-            Err(error) => (failed(&error), PAUSE),
+            Err(error) => (failed(&error), PAUSE_AFTER_ERROR),
         };
         let is_failed = matches!(news, News::Failed(_));
         if heard.send(news).await.is_err() {
