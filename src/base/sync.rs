@@ -1,5 +1,7 @@
-//! Synchronization of threads and tasks: a mutex, the wait for a change by another task, and the end of a turn.
+//! Synchronization of threads and tasks: a mutex, the wait for a change by another task, the end of a turn, and the
+//! count of the work in progress, for whose end a caller can wait.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{MutexGuard, PoisonError};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -19,13 +21,13 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Calls `look` immediately, and after each `notify_waiters`, until it returns `Some`.
-pub(crate) async fn wait_until<T>(notify: &Notify, mut look: impl FnMut() -> Option<T>) -> T {
+/// Calls `check` immediately, and after each `notify_waiters`, until it returns `Some`.
+pub(crate) async fn wait_until<T>(notify: &Notify, mut check: impl FnMut() -> Option<T>) -> T {
     loop {
-        // No wake-up is missed: `notify_waiters` wakes each future that exists at that moment, polled or not. So `look`
+        // No wake-up is missed: `notify_waiters` wakes each future that exists at that moment, polled or not. So `check`
         // sees an earlier change, and a later change wakes this future.
         let notified = notify.notified();
-        if let Some(found) = look() {
+        if let Some(found) = check() {
             return found;
         }
         notified.await;
@@ -38,6 +40,74 @@ pub(crate) async fn yield_to_woken_tasks() {
     // them.
     if Handle::current().runtime_flavor() != RuntimeFlavor::CurrentThread {
         yield_now().await;
+    }
+}
+
+/// The number of holds, releases and drivers of one `Locks`, and whether it is closed. An acquisition is counted only
+/// while it is polled.
+///
+/// Work that follows from other work is counted before the other work is uncounted. For example, a release is counted
+/// before its hold is uncounted. So the count is 0 only when nothing is left to do.
+#[derive(Debug, Default)]
+pub(crate) struct InFlightCount {
+    count: AtomicUsize,
+    is_closed: AtomicBool,
+    closed: Notify,
+    /// Notified when the count reaches 0 after the `Locks` was closed.
+    idle: Notify,
+}
+
+impl InFlightCount {
+    /// Counts work that continues until [`end`](Self::end).
+    pub(crate) fn begin(&self) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+    }
+
+    pub(crate) fn end(&self) {
+        if self.count.fetch_sub(1, Ordering::SeqCst) == 1 && self.is_closed() {
+            self.idle.notify_waiters();
+        }
+    }
+
+    /// Counts work that continues until the returned value is dropped.
+    pub(crate) fn count_until_dropped(&self) -> CountGuard<'_> {
+        self.begin();
+        CountGuard(self)
+    }
+
+    /// The amount of work in progress.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
+    }
+
+    /// Closes the `Locks`. After this call no acquisition begins.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.closed.notify_waiters();
+    }
+
+    /// Resolves when the `Locks` is closed.
+    pub(crate) async fn wait_until_closed(&self) {
+        wait_until(&self.closed, || self.is_closed().then_some(())).await;
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
+    }
+
+    /// Resolves when no work is in progress any more. The `Locks` must already be closed.
+    pub(crate) async fn wait_until_idle(&self) {
+        wait_until(&self.idle, || (self.count() == 0).then_some(())).await;
+    }
+}
+
+/// See [`InFlightCount::count_until_dropped`].
+#[derive(Debug)]
+pub(crate) struct CountGuard<'a>(&'a InFlightCount);
+
+impl Drop for CountGuard<'_> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 

@@ -109,9 +109,9 @@ impl Host {
         }
     }
 
-    /// Waits until `look` returns a value. What changes that calls [`notify_changed`](Self::notify_changed).
-    pub(super) async fn wait_until<T>(&self, look: impl FnMut() -> Option<T>) -> T {
-        wait_until(&self.changed, look).await
+    /// Waits until `check` returns a value. What changes that calls [`notify_changed`](Self::notify_changed).
+    pub(super) async fn wait_until<T>(&self, check: impl FnMut() -> Option<T>) -> T {
+        wait_until(&self.changed, check).await
     }
 
     pub(super) fn notify_changed(&self) {
