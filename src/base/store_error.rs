@@ -124,6 +124,24 @@ impl StoreError {
         }))
     }
 
+    /// The error of a request that was not sent, because no connection leads to a server that may execute it.
+    pub(crate) fn not_connected(
+        endpoint: &Arc<str>,
+        cause: impl Into<Box<dyn Error + Send + Sync>>,
+    ) -> Self {
+        Self::new("connect", endpoint, FailureClass::NotExecuted, cause)
+    }
+
+    /// The error of a request to servers whose connections were closed for good.
+    pub(crate) fn closed(endpoint: &Arc<str>) -> Self {
+        Self::new(
+            "connect",
+            endpoint,
+            FailureClass::Permanent,
+            "it was closed",
+        )
+    }
+
     /// Adds the mistake behind the failure to an error that was just created.
     pub(crate) fn with_mistake(mut self, mistake: Option<Mistake>) -> Self {
         if let Some(fault) = Arc::get_mut(&mut self.0) {

@@ -17,14 +17,14 @@ use tokio::select;
 use tokio::time::Instant;
 
 use super::address::{Address, HostPort};
-use super::attempt::SharedAttempt;
+use super::attempts::SharedAttempt;
 use super::connector::Connector;
-use super::connector::connection::Connection;
+use super::connector::shared_connection::Connection;
 use super::context::ConnectorContext;
 use super::failure::{condition, driver_error};
 use super::script::{Call, SendMode};
 use crate::base::backoff::Backoff;
-use crate::base::error::{FailureClass, StoreError};
+use crate::base::error::StoreError;
 use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, after, sleep, timeout_at};
 
@@ -33,13 +33,13 @@ mod slot_map;
 mod tests;
 
 /// The minimum pause between two attempts to learn the map.
-const MIN_PAUSE: Duration = Duration::from_millis(100);
+const MIN_LEARN_PAUSE: Duration = Duration::from_millis(100);
 
 /// The longest pause between two attempts to learn the map, without the jitter.
-const MAX_PAUSE: Duration = Duration::from_millis(300);
+const MAX_LEARN_PAUSE: Duration = Duration::from_millis(300);
 
 /// The time after the map was last learnt from which on the pauses begin with the shortest again.
-const SETTLED: Duration = Duration::from_secs(2);
+const MAP_SETTLES_AFTER: Duration = Duration::from_secs(2);
 
 /// The maximum number of redirections that a request follows.
 const MAX_REDIRECTIONS: usize = 5;
@@ -74,7 +74,7 @@ impl ClusterState {
             asked: BTreeMap::new(),
             learnt: None,
             learns_at: None,
-            pauses: Backoff::doubling(MAX_PAUSE),
+            pauses: Backoff::doubling(MAX_LEARN_PAUSE),
             is_closed: false,
         }
     }
@@ -82,10 +82,10 @@ impl ClusterState {
     /// Notes that the map is learnt now.
     fn note_learning(&mut self, now: Instant) {
         let before = self.learnt.replace(now);
-        if before.is_none_or(|before| now >= after(before, SETTLED)) {
+        if before.is_none_or(|before| now >= after(before, MAP_SETTLES_AFTER)) {
             self.pauses.reset();
         }
-        self.learns_at = Some(after(now, self.pauses.next_pause().max(MIN_PAUSE)));
+        self.learns_at = Some(after(now, self.pauses.next_pause().max(MIN_LEARN_PAUSE)));
     }
 }
 
@@ -122,7 +122,7 @@ impl Cluster {
     pub(super) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
         let mut nodes = self.owners().await?;
         nodes.sort_by_key(|node| !node.connector.is_connected());
-        let mut error = self.error(FailureClass::NotExecuted, "none of its servers has slots");
+        let mut error = self.unavailable("none of its servers has slots");
         for node in nodes {
             match node.connector.connection().await {
                 Ok(_) => return Ok(()),
@@ -169,14 +169,11 @@ impl Cluster {
                 Ok(connection) => connection?,
                 Err(Elapsed) => {
                     let cause = "no connection in time to the server to which it was redirected";
-                    return Err(self.error(FailureClass::NotExecuted, cause));
+                    return Err(self.unavailable(cause));
                 }
             };
         }
-        Err(self.error(
-            FailureClass::NotExecuted,
-            "it was redirected too many times",
-        ))
+        Err(self.unavailable("it was redirected too many times"))
     }
 
     /// The server that has a slot, and the connection to it. An attempt to connect is given up as soon as another server
@@ -190,10 +187,7 @@ impl Cluster {
             let Some(node) = self.owner(slot) else {
                 self.learn().await?;
                 if self.owner(slot).is_none() {
-                    return Err(self.error(
-                        FailureClass::NotExecuted,
-                        "none of its servers has the slot",
-                    ));
+                    return Err(self.unavailable("none of its servers has the slot"));
                 }
                 continue;
             };
@@ -226,7 +220,7 @@ impl Cluster {
     /// Waits until another server has the slot.
     async fn until_moved(self: &Arc<Self>, slot: u16, node: &Node) {
         while self.has_slot(&node.place, slot) {
-            sleep(MIN_PAUSE).await;
+            sleep(MIN_LEARN_PAUSE).await;
             // If it fails, the map stays as it is.
             let _ = self.learn().await;
         }
@@ -266,9 +260,7 @@ impl Cluster {
         }
         let turn = self.turn.fetch_add(1, Relaxed).checked_rem(nodes.len());
         let node = turn.and_then(|turn| nodes.get(turn));
-        let node = node.ok_or_else(|| {
-            self.error(FailureClass::NotExecuted, "none of its servers has slots")
-        })?;
+        let node = node.ok_or_else(|| self.unavailable("none of its servers has slots"))?;
         Ok(Arc::clone(&node.connector))
     }
 
@@ -339,8 +331,8 @@ impl Cluster {
         format!("the cluster of {}", HostPort::list(&self.seeds)).into()
     }
 
-    fn error(&self, class: FailureClass, cause: &'static str) -> StoreError {
-        StoreError::new("connect", &self.endpoint(), class, cause)
+    fn unavailable(&self, cause: &'static str) -> StoreError {
+        StoreError::not_connected(&self.endpoint(), cause)
     }
 }
 

@@ -14,7 +14,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{RedisError, RedisResult, pipe};
 use tokio::time::Instant;
 
-use super::attempt::SharedAttempt;
+use super::attempts::SharedAttempt;
 use super::context::Timeouts;
 use super::failure::{request_error, within};
 use super::script::in_millis;
@@ -35,7 +35,7 @@ const WRITE_EXPIRY: &str = "100";
 const WAIT_LIMIT: Duration = Duration::from_secs(2);
 
 /// The longest pause after a failure, without the jitter, which at most doubles it.
-const MAX_PAUSE: Duration = Duration::from_millis(300);
+const MAX_ROUND_PAUSE: Duration = Duration::from_millis(300);
 
 /// The confirmer of one server, which asks whether its replicas have what the server has executed.
 pub(crate) struct Confirmer {
@@ -98,7 +98,8 @@ impl Confirmer {
         let is_confirmed = || before < self.confirmed.load(SeqCst);
         let rejection = Arc::<OnceLock<StoreError>>::default();
         let Timeouts { connect, response } = self.timeouts;
-        let limit = (2 * MAX_PAUSE + WAIT_LIMIT).saturating_add(connect.saturating_add(response));
+        let limit =
+            (2 * MAX_ROUND_PAUSE + WAIT_LIMIT).saturating_add(connect.saturating_add(response));
         let endpoint = self.source.endpoint();
         let round =
             || Arc::clone(self).run_round(beside.to_owned(), replicas, Arc::clone(&rejection));
@@ -152,7 +153,7 @@ impl Confirmer {
         }
         .await;
         *self.failure.lock() = outcome.as_ref().err().map(|error: &StoreError| {
-            let mut pauses = failure.map_or(Backoff::doubling(MAX_PAUSE), |it| it.pauses);
+            let mut pauses = failure.map_or(Backoff::doubling(MAX_ROUND_PAUSE), |it| it.pauses);
             let resume = after(Instant::now(), pauses.next_pause());
             let error = error.clone();
             RoundFailure {

@@ -18,8 +18,8 @@ use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
-use self::connection::Connection;
-use super::attempt::SharedAttempt;
+use self::shared_connection::Connection;
+use super::attempts::SharedAttempt;
 use super::context::ConnectorContext;
 use super::failure::{self, driver_error, is_redirection};
 use super::script::{Call, SendMode};
@@ -31,14 +31,14 @@ use crate::base::metrics::Purpose;
 use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, after, sleep_until};
 
-pub(super) mod connection;
 mod opening;
+pub(super) mod shared_connection;
 
 /// The longest pause before an attempt to connect, without the jitter, which at most doubles it.
-const MAX_PAUSE: Duration = Duration::from_millis(300);
+const MAX_CONNECT_PAUSE: Duration = Duration::from_millis(300);
 
 /// A connection that has lasted for this time is replaced without a pause.
-const SETTLED: Duration = Duration::from_secs(1);
+const CONNECTION_SETTLES_AFTER: Duration = Duration::from_secs(1);
 
 /// The minimum time between two suspicions because of which a connection is given up.
 const SUSPICION_INTERVAL: Duration = Duration::from_millis(500);
@@ -104,7 +104,7 @@ impl Connector {
             needs_primary: false,
             attempts: 0,
             moved: 0,
-            pauses: Backoff::doubling(MAX_PAUSE),
+            pauses: Backoff::doubling(MAX_CONNECT_PAUSE),
             not_before: Instant::now(),
             suspected: None,
         };
@@ -202,18 +202,15 @@ impl Connector {
     /// Waits for the attempt in progress, or begins one. Another one begins if it ends with its runtime.
     async fn await_connection(self: &Arc<Self>) -> Result<Arc<Connection>, StoreError> {
         let connect = self.context.timeouts.connect;
-        let limit = connect.saturating_mul(3).saturating_add(2 * MAX_PAUSE);
+        let limit = connect
+            .saturating_mul(3)
+            .saturating_add(2 * MAX_CONNECT_PAUSE);
         let attempt = || Arc::clone(self).run_attempt();
         let endpoint = self.endpoint();
         self.attempts.outcome(&endpoint, limit, attempt).await?;
         // It may already be lost.
         let connection = self.current();
-        connection.ok_or_else(|| {
-            self.error(
-                FailureClass::NotExecuted,
-                "the connection was lost immediately",
-            )
-        })
+        connection.ok_or_else(|| self.unavailable("the connection was lost immediately"))
     }
 
     /// Opens a connection, after the pause that is due, and keeps it unless a later attempt has begun.
@@ -239,9 +236,7 @@ impl Connector {
             let is_present = state.attempts == number && matches!(state.stage, Stage::Down);
             let opened = match opened {
                 Ok(_) if is_closed => Err(self.closed()),
-                Ok(_) if !is_right => {
-                    Err(self.error(FailureClass::NotExecuted, "it leads to another server now"))
-                }
+                Ok(_) if !is_right => Err(self.unavailable("it leads to another server now")),
                 opened => opened,
             };
             if opened.is_err() && is_present {
@@ -270,7 +265,7 @@ impl Connector {
             let now = Instant::now();
             match &state.stage {
                 Stage::Up(connection) if connection.number == number => {
-                    if now >= after(connection.since, SETTLED) {
+                    if now >= after(connection.since, CONNECTION_SETTLES_AFTER) {
                         state.pauses.reset();
                         state.not_before = now;
                     } else {
@@ -346,10 +341,10 @@ impl Connector {
     }
 
     fn closed(&self) -> StoreError {
-        self.error(FailureClass::Permanent, "it was closed")
+        StoreError::closed(&self.endpoint())
     }
 
-    fn error(&self, class: FailureClass, cause: &'static str) -> StoreError {
-        StoreError::new("connect", &self.source.endpoint(), class, cause)
+    fn unavailable(&self, cause: &'static str) -> StoreError {
+        StoreError::not_connected(&self.endpoint(), cause)
     }
 }

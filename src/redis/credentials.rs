@@ -19,16 +19,16 @@ use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, sleep, timeout};
 
 /// The time for which a new connection waits for a provider while other credentials are known.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PROVIDER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The longest pause, without the jitter, between a failure of a provider and the next question to it.
-const MAX_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PROVIDER_PAUSE: Duration = Duration::from_secs(1);
 
 /// The failure of a provider that gives nothing.
-const SILENT: &str = "no credentials within 1 s";
+const PROVIDER_IS_SILENT: &str = "no credentials within 1 s";
 
 /// The failure of a provider that has ended and never gave anything.
-const NONE: &str = "the provider returned no credentials";
+const PROVIDER_GAVE_NOTHING: &str = "the provider returned no credentials";
 
 type Given = Pin<Box<dyn Stream<Item = RedisResult<BasicAuth>> + Send>>;
 
@@ -55,7 +55,8 @@ impl Credentials {
     /// The newest credentials.
     pub(crate) async fn newest(&self) -> RedisResult<BasicAuth> {
         let first = self.subscribe().next().await;
-        first.unwrap_or_else(|| Err((ErrorKind::AuthenticationFailed, NONE).into()))
+        first
+            .unwrap_or_else(|| Err((ErrorKind::AuthenticationFailed, PROVIDER_GAVE_NOTHING).into()))
     }
 
     /// The next credentials that the provider gives. If the first result of a stream is a failure, or does not arrive,
@@ -67,8 +68,8 @@ impl Credentials {
             warnings,
         } = &*self.0;
         let known = latest.lock().clone().filter(|_| is_first).map(Ok);
-        let patience = known.as_ref().map_or(Duration::MAX, |_| PATIENCE);
-        let mut backoff = Backoff::doubling(MAX_PAUSE);
+        let patience = known.as_ref().map_or(Duration::MAX, |_| PROVIDER_TIMEOUT);
+        let mut backoff = Backoff::doubling(MAX_PROVIDER_PAUSE);
         loop {
             let failed = match timeout(patience, given.next()).await {
                 Ok(Some(Ok(credentials))) => {
@@ -81,7 +82,7 @@ impl Credentials {
                 }
                 Ok(None) => None,
                 Err(Elapsed) => {
-                    events::credentials_failed(&SILENT, warnings);
+                    events::credentials_failed(&PROVIDER_IS_SILENT, warnings);
                     None
                 }
             };
@@ -255,6 +256,6 @@ mod tests {
             first.map(|it| it.password().to_owned()).as_deref(),
             Some("one")
         );
-        assert_eq!(begun.elapsed(), PATIENCE);
+        assert_eq!(begun.elapsed(), PROVIDER_TIMEOUT);
     }
 }

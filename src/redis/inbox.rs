@@ -34,10 +34,10 @@ use crate::base::timer::sleep;
 
 /// The time after which a subscription counts as settled: it is then repeated immediately when it dies. The shortest
 /// pause is equally long, so that no two attempts of one task are closer together.
-const SETTLED: Duration = Duration::from_millis(10);
+const SUBSCRIPTION_SETTLES_AFTER: Duration = Duration::from_millis(10);
 
 /// The longest pause between two attempts to subscribe, without the jitter.
-const MAX_PAUSE: Duration = Duration::from_secs(1);
+const MAX_SUBSCRIBE_PAUSE: Duration = Duration::from_secs(1);
 
 /// The pause after the subscription was rejected, for example because the user may not subscribe. The inbox is needed
 /// as long as there are locks, and each attempt opens a connection.
@@ -142,7 +142,7 @@ struct Server {
 impl Subscriber {
     async fn run(self) {
         let _ending = BreakOnDrop(&self);
-        let mut pauses = Backoff::doubling(MAX_PAUSE);
+        let mut pauses = Backoff::doubling(MAX_SUBSCRIBE_PAUSE);
         loop {
             let pause = self.receive().await;
             self.enter(InboxStage::Broken);
@@ -175,7 +175,7 @@ impl Subscriber {
         // For a lock that moved before this, no message was received.
         self.enter(InboxStage::Open);
         self.keep(server, subscribed).await;
-        (began.elapsed() < SETTLED).then_some(Duration::ZERO)
+        (began.elapsed() < SUBSCRIPTION_SETTLES_AFTER).then_some(Duration::ZERO)
     }
 
     /// Changes the stage, and wakes the receivers. They rely on the previous stage, and may have missed a message.

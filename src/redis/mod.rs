@@ -5,8 +5,7 @@
 //! hold. An [`Inbox`] brings messages.
 
 pub(crate) mod address; // the address of one server
-mod ask_most; // one question to several servers, of which most must answer
-mod attempt; // an attempt that all callers wait for
+mod attempts; // an attempt that all callers share; a question that most servers must answer
 #[cfg(feature = "tls")]
 mod certificates; // the program's own certificates for TLS
 mod cluster; // which server has a slot, and a connector for each

@@ -16,13 +16,13 @@ use crate::base::process::{Process, ProcessId};
 use crate::base::timer::sleep;
 
 /// The time for which a description lasts. It remains for some time after the process has ended.
-const LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+const DESCRIPTION_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The time between two descriptions over one connection.
-const INTERVAL: Duration = Duration::from_secs(10 * 60);
+const DESCRIBE_INTERVAL: Duration = Duration::from_secs(10 * 60);
 
 /// The time after which the description is repeated to a server that has not executed it.
-const RETRY_INTERVAL: Duration = Duration::from_secs(60);
+const DESCRIBE_RETRY_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The key of the description of a process.
 pub(crate) fn key(id: ProcessId) -> String {
@@ -44,7 +44,7 @@ pub(super) fn keep_described(
         loop {
             let pause = match is_wanted() {
                 true => describe(driver.clone(), limit).await,
-                false => INTERVAL,
+                false => DESCRIBE_INTERVAL,
             };
             sleep(pause).await;
         }
@@ -58,10 +58,10 @@ pub(super) async fn describe(mut driver: MultiplexedConnection, limit: Duration)
     set.arg(key(ProcessId::this()))
         .arg(Process::this().to_text())
         .arg("EX")
-        .arg(LIFETIME.as_secs());
+        .arg(DESCRIPTION_LIFE.as_secs());
     match within(limit, set.exec_async(&mut driver)).await {
         // The user is not allowed to do this, so it is repeated rarely.
-        Err(error) if error.code() != Some("NOPERM") => RETRY_INTERVAL,
-        _ => INTERVAL,
+        Err(error) if error.code() != Some("NOPERM") => DESCRIBE_RETRY_INTERVAL,
+        _ => DESCRIBE_INTERVAL,
     }
 }

@@ -18,19 +18,19 @@ use tokio::time::Instant;
 use tokio::{join, select};
 
 use super::address::{Address, HostPort};
-use super::ask_most::{GRACE, ask_most};
+use super::attempts::{STRAGGLER_WAIT, ask_most};
 use super::context::Timeouts;
 use super::failure::{connect_error, within};
 use super::source::{RawConnection, Source, connect};
-use crate::base::error::{FailureClass, StoreError, StoreFuture};
+use crate::base::error::{StoreError, StoreFuture};
 use crate::base::sync::Mutex;
 use crate::base::timer::{sleep, timeout};
 
 /// The interval at which the sentinels are asked while a connection to the primary exists.
-const INTERVAL: Duration = Duration::from_secs(10);
+const ASK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The interval while a connection is being opened, and the shortest one while requests doubt the server.
-const SHORT_INTERVAL: Duration = Duration::from_millis(500);
+const MIN_ASK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The maximum number of sentinels that are asked beside those of the URL.
 const MAX_LEARNED: usize = 32;
@@ -102,7 +102,7 @@ impl Sentinels {
                 biased;
                 opened = opening.and_then(require_primary) => {
                     let before = present.primary.clone();
-                    if begun.elapsed() >= SHORT_INTERVAL {
+                    if begun.elapsed() >= MIN_ASK_INTERVAL {
                         // If the server was suspended, it may have been replaced.
                         present = self.ask(timeouts).await?;
                     }
@@ -110,13 +110,13 @@ impl Sentinels {
                         break opened?;
                     }
                 }
-                another = self.await_another(present.clone(), SHORT_INTERVAL, timeouts) => present = another,
+                another = self.await_another(present.clone(), MIN_ASK_INTERVAL, timeouts) => present = another,
             }
         };
         // The connection before this one may have ended with its server, which the others then have to leave too.
         self.doubt();
         let moved = async move {
-            self.await_another(present, INTERVAL, timeouts).await;
+            self.await_another(present, ASK_INTERVAL, timeouts).await;
         };
         Ok(RawConnection {
             moved: Box::pin(moved),
@@ -135,7 +135,7 @@ impl Sentinels {
         let mut doubts = self.doubts.subscribe();
         loop {
             // While replicas are unavailable every request doubts.
-            let doubted = sleep(SHORT_INTERVAL).then(|()| doubts.changed());
+            let doubted = sleep(MIN_ASK_INTERVAL).then(|()| doubts.changed());
             // The sender lives as long as `self`.
             let _ = timeout(interval, doubted).await;
             match self.ask(timeouts).await {
@@ -155,7 +155,7 @@ impl Sentinels {
             let asked = ask(self.sentinel.with_place(place), &self.name, timeouts).await;
             asked.map_err(|error| connect_error(&self.endpoint(), error))
         });
-        let (count, after_any) = (known.len(), GRACE.max(timeouts.connect / 4));
+        let (count, after_any) = (known.len(), STRAGGLER_WAIT.max(timeouts.connect / 4));
         let (replies, error) = ask_most(asked, count, after_any, Duration::MAX).await;
         self.learn(&replies);
         let is_by_all = replies.len() == count;
@@ -245,12 +245,7 @@ async fn require_primary(opened: RawConnection) -> Result<RawConnection, StoreEr
         Ok(false) => {
             let cause = "the sentinels name it as the primary, but it is not one";
             let endpoint = opened.server.endpoint();
-            Err(StoreError::new(
-                "connect",
-                &endpoint,
-                FailureClass::NotExecuted,
-                cause,
-            ))
+            Err(StoreError::not_connected(&endpoint, cause))
         }
         Err(error) => Err(connect_error(&opened.server.endpoint(), error)),
     }

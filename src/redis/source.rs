@@ -23,7 +23,7 @@ use super::context::Timeouts;
 use super::failure::{connect_error, within};
 use super::writes::{WatchedSocket, Writes, drive};
 use crate::base::background::AbortOnDrop;
-use crate::base::error::{FailureClass, StoreError, StoreFuture};
+use crate::base::error::{StoreError, StoreFuture};
 use crate::base::process;
 use crate::base::timer::{Elapsed, timeout};
 
@@ -90,12 +90,7 @@ async fn within_connect_timeout<T>(
     timeout(limit, opening).await.unwrap_or_else(|Elapsed| {
         let cause = format!("no connection within {limit:?}");
         let endpoint = source.endpoint();
-        Err(StoreError::new(
-            "connect",
-            &endpoint,
-            FailureClass::NotExecuted,
-            cause,
-        ))
+        Err(StoreError::not_connected(&endpoint, cause))
     })
 }
 

@@ -17,13 +17,13 @@ pub(crate) mod properties;
 #[cfg(test)]
 mod tests;
 
-const ACCEPTED: &str = "use `redis://host:port/database`, `rediss://…` for TLS, `unix:///path`, \
+const ACCEPTED_URLS: &str = "use `redis://host:port/database`, `rediss://…` for TLS, `unix:///path`, \
                         `redis+sentinel://host:port,host:port/primary`, `redis+cluster://host:port,host:port`, or `memory:`";
 const PRIMARY_MISSING: &str =
     "the name of the primary is missing: `redis+sentinel://host:port,host:port/primary`";
 const PRIMARY_LETTERS: &str =
     "the name of a primary may contain only letters, digits, `.`, `-` and `_`";
-const DATABASE: &str = "a cluster has only database 0";
+const CLUSTER_DATABASE: &str = "a cluster has only database 0";
 const LOGIN_LETTERS: &str =
     "in a user name or password, write `/`, `?` and `#` as `%2F`, `%3F` and `%23`";
 
@@ -105,7 +105,7 @@ fn parse_several(scheme: &str, kind: Kind, rest: &str) -> Result<ServerSpec, Loc
             "sentinel_tls",
         ],
         (Kind::Cluster, "" | "0") => &["db", "protocol"],
-        (Kind::Cluster, _) => return Err(invalid(DATABASE)),
+        (Kind::Cluster, _) => return Err(invalid(CLUSTER_DATABASE)),
     };
     // All that the URL says about each server is read as the URL of one.
     let (mut server, mut parameters) =
@@ -130,7 +130,9 @@ fn parse_several(scheme: &str, kind: Kind, rest: &str) -> Result<ServerSpec, Loc
     };
     server = server.with_place(first);
     let topology = match kind {
-        Kind::Cluster if server.info.redis_settings().db() != 0 => return Err(invalid(DATABASE)),
+        Kind::Cluster if server.info.redis_settings().db() != 0 => {
+            return Err(invalid(CLUSTER_DATABASE));
+        }
         Kind::Cluster => Topology::Cluster { seeds },
         Kind::Sentinel => {
             let is_named = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
@@ -182,7 +184,10 @@ type Parameters = BTreeMap<&'static str, String>;
 /// Reads the URL of one server, and the parameters, which must be among these. That of a socket has its login there.
 fn parse_one(url: &str, supported: &[&'static str]) -> Result<(Address, Parameters), LockError> {
     let Some(mut parsed) = parse_redis_url(url) else {
-        return Err(invalid(&format!("{}; {ACCEPTED}", scheme_mistake(url))));
+        return Err(invalid(&format!(
+            "{}; {ACCEPTED_URLS}",
+            scheme_mistake(url)
+        )));
     };
     let is_tls = matches!(parsed.scheme(), "rediss" | "valkeys");
     if is_tls {

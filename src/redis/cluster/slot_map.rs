@@ -12,11 +12,11 @@ use redis::{FromRedisValue, Value, cmd};
 use tokio::time::Instant;
 
 use super::{Cluster, ClusterState, Node};
-use crate::base::error::{FailureClass, StoreError};
+use crate::base::error::StoreError;
 use crate::base::key::SLOTS;
 use crate::base::timer::sleep_until;
 use crate::redis::address::HostPort;
-use crate::redis::ask_most::ask_most;
+use crate::redis::attempts::ask_most;
 use crate::redis::failure::{request_error, within};
 use crate::redis::self_description;
 
@@ -49,7 +49,7 @@ impl Cluster {
             let mut state = self.state.lock();
             state.note_learning(Instant::now());
             if state.is_closed {
-                return Err(self.error(FailureClass::Permanent, "it was closed"));
+                return Err(StoreError::closed(&self.endpoint()));
             }
             self.install(&mut state, &map?)
         };
@@ -80,7 +80,7 @@ impl Cluster {
                 let mistake = error.mistake();
                 Err(StoreError::new("connect", &endpoint, class, error).with_mistake(mistake))
             }
-            None => Err(self.error(FailureClass::NotExecuted, "none of its servers responds")),
+            None => Err(self.unavailable("none of its servers responds")),
         }
     }
 
@@ -97,12 +97,7 @@ impl Cluster {
         // A user may not be allowed to see the epochs. Then the first answer counts.
         let nodes = nodes.unwrap_or(Value::Nil);
         let map = read_map(&slots?, &nodes, &node.place);
-        map.ok_or_else(|| {
-            self.error(
-                FailureClass::NotExecuted,
-                "the response to CLUSTER SLOTS is invalid",
-            )
-        })
+        map.ok_or_else(|| self.unavailable("the response to CLUSTER SLOTS is invalid"))
     }
 
     /// All servers in the order in which they are asked: first some that have a connection, then all others in turn.

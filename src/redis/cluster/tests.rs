@@ -42,8 +42,8 @@ fn a_map_that_proves_wrong_again_and_again_is_learnt_seldom() {
     }
     assert!((16..=5 + 34).contains(&times), "{times}");
     // Long after that it is learnt immediately, and soon again.
-    let later = now + SETTLED;
+    let later = now + MAP_SETTLES_AFTER;
     assert!(state.learns_at.unwrap() < later);
     state.note_learning(later);
-    assert_eq!(state.learns_at.unwrap() - later, MIN_PAUSE);
+    assert_eq!(state.learns_at.unwrap() - later, MIN_LEARN_PAUSE);
 }

@@ -10,9 +10,9 @@ use tokio::select;
 use tokio::time::Instant;
 
 use super::Connector;
-use super::connection::{Connection, ResponsePace};
+use super::shared_connection::{Connection, ResponsePace};
 use crate::base::background::AbortOnDrop;
-use crate::base::error::{FailureClass, StoreError};
+use crate::base::error::StoreError;
 use crate::base::process::ProcessId;
 use crate::base::sync::Mutex;
 use crate::redis::confirmer::{Confirmer, ReplicationId};
@@ -48,7 +48,7 @@ impl Connector {
             }
             // A replica answers requests that only read. In a cluster it leads the others to its primary.
             Role::Replica if self.has_slot.is_none() && self.state.lock().needs_primary => {
-                return Err(self.error(FailureClass::NotExecuted, "it is a read only replica"));
+                return Err(self.unavailable("it is a read only replica"));
             }
             // It may be another server each time.
             Role::Replica | Role::Unknown => {
