@@ -21,7 +21,7 @@ use crate::hold::held::Held;
 use crate::redis::address::{Address, HostPort};
 use crate::redis::{ServerSpec, Topology, failure, source};
 use crate::store::records::{OuterHold, TOMBSTONES_FROM};
-use crate::store::redis::names::Entries;
+use crate::store::redis::codec::EntriesKey;
 use crate::store::{QueueLength, Renew, RenewReply, SeenHolders, Store, verbs};
 
 pub use crate::base::id::{HoldId, OwnerId};
@@ -77,7 +77,7 @@ pub fn keys(locks: &Locks, key: &str) -> Result<Keys, LockError> {
     Ok(Keys {
         lock: key.as_str().to_owned(),
         line: key.queue().to_owned(),
-        entries: String::from_utf8_lossy(&Entries(&key).to_redis_args().concat()).into_owned(),
+        entries: String::from_utf8_lossy(&EntriesKey(&key).to_redis_args().concat()).into_owned(),
     })
 }
 

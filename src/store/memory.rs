@@ -8,19 +8,18 @@ use tokio::sync::watch;
 use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
-pub(crate) use self::queue::WaitMode;
+pub(crate) use self::lock_view::{AskingProcess, LockView};
 use self::state::AddressedMessage;
 pub(crate) use self::state::{NewLock, State};
-pub(crate) use self::view::{AskingProcess, LockView};
+pub(crate) use self::stored_queue::WaitMode;
 use super::records::{ForcedReleaseListener, MessageListener};
 use crate::base::error::StoreFuture;
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
 
-mod queue; // what waits for a lock, and the readers inside
-mod state; // the state, its clock and its messages
-mod view; // one lock at one moment, with the operations of the scripts
-mod waits; // the published waits
+mod lock_view;
+mod state; // the state, its published waits, its clock and its messages
+mod stored_queue; // what waits for a lock, and the readers inside // one lock at one moment, with the operations of the scripts
 
 /// The in-memory store. Clones share its state.
 #[derive(Clone, Default)]
@@ -65,7 +64,7 @@ impl MemoryStore {
             (answer, mem::take(&mut state.messages))
         };
         for message in messages {
-            self.shared.tell(message);
+            self.shared.deliver(message);
         }
         answer
     }
@@ -112,7 +111,7 @@ impl MemoryStore {
 }
 
 impl Shared {
-    fn tell(&self, message: AddressedMessage) {
+    fn deliver(&self, message: AddressedMessage) {
         // The listeners are called without a mutex.
         let listener = |inbox| self.inboxes.lock().get(&inbox).and_then(Weak::upgrade);
         match message {

@@ -103,7 +103,7 @@ impl Store {
     /// The property that the published waits of owners share if one server has them.
     pub(crate) fn span_of_waits(&self, owner: OwnerId) -> Option<u16> {
         match self {
-            Self::Redis(redis) => redis.servers.span(|| redis::slot_of_waits(owner)),
+            Self::Redis(redis) => redis.servers.span(|| redis::waits_slot(owner)),
             _ => None,
         }
     }

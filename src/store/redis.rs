@@ -9,8 +9,7 @@ use redis::Value;
 use tokio::time::Instant;
 
 use self::batches::{BatchOutcome, Batches};
-use self::messages::StoreMessages;
-use self::names::TO_ALL;
+use self::codec::{Message, TO_ALL, read_message};
 use super::records::{ForcedReleaseListener, MessageListener};
 use super::verbs::Verb;
 use crate::base::error::{FailureClass, Mistake, StoreError, StoreFuture};
@@ -20,22 +19,20 @@ use crate::base::process::{FORKED, ProcessId};
 use crate::redis::context::ConnectorContext;
 #[cfg(feature = "pool")]
 use crate::redis::source::Source;
-use crate::redis::{Call, Inbox, ServerSpec, Servers, Subscription, Timeouts};
+use crate::redis::{Call, Inbox, MessageHandler, ServerSpec, Servers, Subscription, Timeouts};
 
 pub(crate) mod batch;
 mod batches;
+pub(crate) mod codec;
 pub(crate) mod lua;
-pub(crate) mod messages;
-pub(crate) mod names;
-pub(crate) mod reply;
 
 #[cfg(any(test, fuzzing))]
-pub(crate) use self::names::properties::key;
-pub(crate) use self::names::slot_of_waits;
+pub(crate) use self::codec::properties::key;
+pub(crate) use self::codec::waits_slot;
 
 /// The minimum number of requests in flight for the next short one to travel in a batch. If only one is in flight, the
 /// next one is sent alone, because a batch of one costs more than it saves.
-const TOGETHER_FROM: usize = 2;
+const MIN_IN_FLIGHT_FOR_BATCH: usize = 2;
 
 /// A store in Redis: one server, the primary that sentinels name, or a cluster.
 pub(crate) struct RedisStore {
@@ -52,16 +49,16 @@ pub(crate) struct RedisStore {
 impl RedisStore {
     /// A store, which connects at the first request.
     pub(crate) fn open(servers: ServerSpec, timeouts: Timeouts) -> Self {
-        Self::open_with(servers, timeouts, TOGETHER_FROM)
+        Self::open_with(servers, timeouts, MIN_IN_FLIGHT_FOR_BATCH)
     }
 
     /// A store as [`open`](Self::open) creates it, with another number of requests in flight from which on short
     /// requests travel together.
-    pub(crate) fn open_with(servers: ServerSpec, timeouts: Timeouts, together_from: usize) -> Self {
+    pub(crate) fn open_with(servers: ServerSpec, timeouts: Timeouts, min_in_flight: usize) -> Self {
         let context = ConnectorContext::new(timeouts);
         let servers = Servers::new(servers, context.clone());
         let inbox = Inbox::new(servers.clone(), context.clone());
-        Self::new(servers, context, together_from, Some(inbox))
+        Self::new(servers, context, min_in_flight, Some(inbox))
     }
 
     /// A store that sends all commands over connections of `commands`, and has no inbox.
@@ -69,17 +66,17 @@ impl RedisStore {
     pub(crate) fn over(commands: Arc<dyn Source>, timeouts: Timeouts) -> Self {
         let context = ConnectorContext::new(timeouts);
         let servers = Servers::from_source(commands, context.clone());
-        Self::new(servers, context, TOGETHER_FROM, None)
+        Self::new(servers, context, MIN_IN_FLIGHT_FOR_BATCH, None)
     }
 
     fn new(
         servers: Servers,
         context: ConnectorContext,
-        together_from: usize,
+        min_in_flight: usize,
         inbox: Option<Inbox>,
     ) -> Self {
         Self {
-            batches: Arc::new(Batches::new(servers.clone(), together_from)),
+            batches: Arc::new(Batches::new(servers.clone(), min_in_flight)),
             servers,
             context,
             inbox,
@@ -232,4 +229,32 @@ fn read<V: Verb>(
             cause,
         )
     })
+}
+
+/// The receivers of the messages of one `Locks`.
+struct StoreMessages {
+    listener: Weak<dyn MessageListener>,
+    holders: Arc<OnceLock<Weak<dyn ForcedReleaseListener>>>,
+}
+
+impl MessageHandler for StoreMessages {
+    fn received(&self, text: &str) {
+        let listener = || self.listener.upgrade();
+        match read_message(text) {
+            Some(Message::Handoff(message)) => {
+                listener().iter().for_each(|it| it.handoff(message.clone()));
+            }
+            Some(Message::Contended(key)) => listener().iter().for_each(|it| it.contended(&key)),
+            Some(Message::Forced(message)) => {
+                let holders = self.holders.get().and_then(Weak::upgrade);
+                holders.iter().for_each(|it| it.forced(message.clone()));
+            }
+            None => {}
+        }
+    }
+
+    fn missed(&self) {
+        let listener = self.listener.upgrade();
+        listener.iter().for_each(|it| it.missed());
+    }
 }

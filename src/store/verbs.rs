@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::memory::State;
 use super::redis::batch::BatchItem;
-use super::redis::reply::Unexpected;
+use super::redis::codec::Unexpected;
 use crate::base::write_signal::WriteSignal;
 use crate::redis::{Call, Script};
 

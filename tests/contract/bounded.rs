@@ -10,7 +10,7 @@ use super::server::Server;
 use super::world::{MINUTE, World, some_hold};
 use crate::base::error::FailureClass;
 use crate::store::records::MAX_FIELDS_READ;
-use crate::store::redis::names::waits_of;
+use crate::store::redis::codec::waits_key;
 use crate::store::verbs::inspect::MAX_HOLDERS_SHOWN;
 use crate::store::{Inspect, ListHolds, ListWaits};
 
@@ -97,7 +97,7 @@ async fn big_hashes_beside_the_lock_are_not_read_as_a_whole() {
     let waiting = world.inspect().await.expect("a held lock").waiting;
     assert!((1..=BOUND as u64).contains(&waiting), "{waiting}");
     let record = format!("1 9007199254740991 1 {hold} 1\nab");
-    let waits = waits_of(hold.owner());
+    let waits = waits_key(hold.owner());
     fill(&world, &waits, NAMES[1], &record).await;
     let before = world.server().process().commandstats().await;
     let seen = world.send(ListWaits { hold }).await.waits.len();

@@ -7,7 +7,7 @@ use redis::Value;
 use crate::base::id::{HoldId, InboxId, Owner};
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
-use crate::store::redis::reply::Unexpected;
+use crate::store::redis::codec::Unexpected;
 use crate::store::{
     Acquire, AcquireReply, AcquireRequest, ForceRelease, Inspect, Presence, Release, ReleaseKind,
     ReleaseRequest, Renew, RenewReply, SeenHolders, Snapshot, Verb,

@@ -2,7 +2,7 @@
 
 use redis::ToRedisArgs;
 
-use super::Entries;
+use super::EntriesKey;
 use crate::base::error::LockError;
 use crate::base::key::{LockKey, RESERVED_PREFIX};
 use crate::base::sanitize::Sanitized;
@@ -58,7 +58,7 @@ fn accepted(prefix: &str, name: &str) -> Option<LockKey> {
 }
 
 fn siblings(key: &LockKey) -> [String; 2] {
-    let args = Entries(key).to_redis_args();
+    let args = EntriesKey(key).to_redis_args();
     assert_eq!(args.len(), 1);
     let entries = String::from_utf8_lossy(&args[0]).into_owned();
     [key.queue().to_owned(), entries]

@@ -8,7 +8,7 @@ use redis::Value;
 use self::asked::{acquired, fields, released, snapshot};
 use crate::base::id::HoldId;
 use crate::base::options::Mode;
-use crate::store::redis::messages::handoff;
+use crate::store::redis::codec::read_handoff;
 use crate::store::verbs::inspect::HolderField;
 use crate::store::{AcquireReply, HandoffMessage, Presence, Snapshot};
 
@@ -145,7 +145,7 @@ fn says_snapshot(reply: &Value, seen: Option<&Snapshot>) -> bool {
 
 /// A message that is accepted has the meaning as which it was accepted, and no other.
 pub(crate) fn message(text: &str) {
-    if let Some(message) = handoff(text) {
+    if let Some(message) = read_handoff(text) {
         assert_eq!(written(&message), plain(text));
         assert!((1..1 << 53).contains(&message.token.0));
     }
@@ -309,7 +309,7 @@ mod tests {
             let shown = [5, 0, token, 0, micros].map(Value::Int);
             prop_assert!(snapshot(Value::Array(shown.into())).is_err());
             let hold = Owner::new().next_hold();
-            prop_assert_eq!(handoff(&format!("{hold} {token} {micros} 5 key")), None);
+            prop_assert_eq!(read_handoff(&format!("{hold} {token} {micros} 5 key")), None);
         }
 
         #[test]
@@ -326,7 +326,7 @@ mod tests {
                 at: StoreTime { micros: micros.unsigned_abs() },
                 lease: from_millis(millis),
             };
-            prop_assert_eq!(handoff(&written(&sent)), Some(sent));
+            prop_assert_eq!(read_handoff(&written(&sent)), Some(sent));
         }
 
         #[test]

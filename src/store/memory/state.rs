@@ -1,17 +1,16 @@
-//! The state of the in-memory store with its clock, and its changes by the verbs.
+//! The state of the in-memory store, with its published waits and its clock, and the changes by the verbs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-use super::queue::StoredQueue;
-use super::waits::PublishedWaits;
-use crate::base::id::{HoldId, InboxId};
+use super::stored_queue::StoredQueue;
+use crate::base::id::{HoldId, InboxId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::time::StoreTime;
-use crate::store::records::{ForcedMessage, HandoffMessage, TOMBSTONE_LIFE};
+use crate::store::records::{ForcedMessage, HandoffMessage, ListedWait, TOMBSTONE_LIFE};
 
 /// The maximum sum of all steps of the clock in either direction: ten years.
 const MAX_CLOCK_STEPS: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
@@ -141,7 +140,7 @@ impl State {
     }
 
     /// Notifies all processes of holds that were ended by force.
-    pub(crate) fn tell_all(&mut self, message: ForcedMessage) {
+    pub(crate) fn notify_all(&mut self, message: ForcedMessage) {
         self.messages.push(AddressedMessage::Forced(message));
     }
 }
@@ -152,13 +151,13 @@ impl Lock {
     }
 
     /// The holds as an inspection returns them, with their depths.
-    pub(crate) fn shown(&self) -> impl Iterator<Item = (HoldId, Vec<u8>, u32)> {
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (HoldId, Vec<u8>, u32)> {
         let shown = |&(hold, depth): &(HoldId, u32)| (hold, hold.to_string().into_bytes(), depth);
         self.fields.iter().map(shown)
     }
 
     /// Adds a reader, at depth 1.
-    pub(super) fn put(&mut self, hold: HoldId) {
+    pub(super) fn insert_reader(&mut self, hold: HoldId) {
         if self.has(hold) {
             self.set_depth(hold, 1);
         } else {
@@ -167,7 +166,7 @@ impl Lock {
     }
 
     /// Removes holds. Returns whether none is left.
-    pub(crate) fn end(&mut self, holds: &[HoldId]) -> bool {
+    pub(crate) fn remove_holds(&mut self, holds: &[HoldId]) -> bool {
         self.fields.retain(|(hold, _)| !holds.contains(hold));
         self.fields.is_empty()
     }
@@ -182,6 +181,75 @@ impl Lock {
     /// Makes the lease last at least `ttl` from now.
     pub(crate) fn lengthen(&mut self, now: Instant, ttl: Duration) {
         self.expires = self.expires.max(now + ttl);
+    }
+}
+
+/// The waits of all owners, and the victims of cycles.
+#[derive(Debug, Default)]
+pub(crate) struct PublishedWaits {
+    by_owner: BTreeMap<OwnerId, BTreeMap<HoldId, ListedWait>>,
+    /// The victims by the least wait of the cycle, each with the end of its claim.
+    victims: BTreeMap<HoldId, BTreeMap<HoldId, StoreTime>>,
+}
+
+impl PublishedWaits {
+    /// Forgets what has expired.
+    pub(super) fn sweep(&mut self, now: StoreTime) {
+        self.by_owner.retain(|_, waits| {
+            waits.retain(|_, seen| now < seen.stamp.after(seen.life));
+            !waits.is_empty()
+        });
+        self.victims.retain(|_, victims| {
+            victims.retain(|_, end| now < *end);
+            !victims.is_empty()
+        });
+    }
+
+    pub(crate) fn publish(&mut self, owner: OwnerId, seen: ListedWait) {
+        self.by_owner
+            .entry(owner)
+            .or_default()
+            .insert(seen.wait.id, seen);
+    }
+
+    /// The waits that a hold encloses.
+    pub(crate) fn live(&self, hold: HoldId, now: StoreTime) -> Vec<ListedWait> {
+        let waits = self.by_owner.get(&hold.owner()).into_iter();
+        let live = waits.flat_map(BTreeMap::values).filter(|seen| {
+            let is_alive = now < seen.stamp.after(seen.life);
+            is_alive && seen.wait.enclosed_by(hold).is_some()
+        });
+        live.cloned().collect()
+    }
+
+    /// Makes a wait the victim of the cycle with this least wait until `until`, unless one of the others is the victim.
+    pub(crate) fn claim(
+        &mut self,
+        least: HoldId,
+        victim: HoldId,
+        others: &[HoldId],
+        now: StoreTime,
+        until: StoreTime,
+    ) -> bool {
+        let victims = self.victims.entry(least).or_default();
+        let is_victim = |wait: &HoldId| victims.get(wait).is_some_and(|end| now < *end);
+        if is_victim(&victim) {
+            return true;
+        }
+        if others.iter().any(is_victim) {
+            return false;
+        }
+        victims.insert(victim, until);
+        true
+    }
+
+    pub(crate) fn withdraw(&mut self, owner: OwnerId, wait: HoldId) {
+        if let Some(waits) = self.by_owner.get_mut(&owner) {
+            waits.remove(&wait);
+            if waits.is_empty() {
+                self.by_owner.remove(&owner);
+            }
+        }
     }
 }
 

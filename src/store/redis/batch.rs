@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::codec::{EntriesKey, HoldArg, HoldsArg};
 use super::lua::script;
-use super::names::{Entries, Field, Fields};
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
@@ -110,7 +110,7 @@ pub(crate) fn call(requests: &[&BatchItem]) -> Call {
         let BatchItem { key, verb, .. } = step[0];
         let call = call.arg(key.as_str()).arg(key.queue());
         match verb {
-            BatchedVerb::Release { .. } => call.arg(Entries(key)),
+            BatchedVerb::Release { .. } => call.arg(EntriesKey(key)),
             BatchedVerb::Acquire { .. } => call,
         }
     });
@@ -121,10 +121,10 @@ pub(crate) fn call(requests: &[&BatchItem]) -> Call {
         None => call.arg(""),
     };
     steps().fold(call, |call, step| match step {
-        [one] => call.arg(Field(one.hold)),
+        [one] => call.arg(HoldArg(one.hold)),
         readers => {
             let holds: Vec<_> = readers.iter().map(|it| it.hold).collect();
-            call.arg(Fields(&holds))
+            call.arg(HoldsArg(&holds))
         }
     })
 }

@@ -48,7 +48,7 @@ pub(super) struct Batches {
     servers: Servers,
     in_flight: AtomicUsize,
     /// The minimum number of requests in flight for the next short one to travel in a batch.
-    together_from: usize,
+    min_in_flight: usize,
     /// The collectors, each with its task. A runtime that is not driven must not delay the requests of another one, so
     /// each runtime has its own.
     collectors: Mutex<Vec<(Arc<Collector>, AbortOnDrop)>>,
@@ -65,11 +65,11 @@ struct Collector {
 }
 
 impl Batches {
-    pub(super) fn new(servers: Servers, together_from: usize) -> Self {
+    pub(super) fn new(servers: Servers, min_in_flight: usize) -> Self {
         Self {
             servers,
             in_flight: AtomicUsize::default(),
-            together_from,
+            min_in_flight,
             collectors: Mutex::default(),
         }
     }
@@ -94,7 +94,7 @@ impl Batches {
     /// Returns whether other requests are in flight with which one could travel. In a cluster a batch has the keys of
     /// one slot, so only requests that were made together have a chance.
     fn is_busy(&self) -> bool {
-        self.in_flight.load(Relaxed) > self.together_from && matches!(self.servers, Servers::One(_))
+        self.in_flight.load(Relaxed) > self.min_in_flight && matches!(self.servers, Servers::One(_))
     }
 
     /// The error of a request whose task has ended with its runtime.

@@ -1,6 +1,6 @@
 //! The scripts, which are assembled from the files in `lua/`, and the arguments that name a lock.
 
-use super::names::Entries;
+use super::codec::EntriesKey;
 use crate::base::key::LockKey;
 use crate::redis::{Call, Script};
 use crate::store::records::{QueueEntry, limits_in_scripts};
@@ -59,7 +59,7 @@ impl Script {
     /// Begins a call with all three keys of a lock.
     pub(crate) fn on_lock(&'static self, key: &LockKey) -> Call {
         let call = self.call(3).arg(key.as_str());
-        call.arg(key.queue()).arg(Entries(key))
+        call.arg(key.queue()).arg(EntriesKey(key))
     }
 }
 

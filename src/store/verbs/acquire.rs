@@ -13,10 +13,10 @@ use crate::redis::{Call, Script};
 use crate::store::memory::{NewLock, State, WaitMode};
 use crate::store::records::QueueEntry;
 use crate::store::redis::batch::{BatchItem, BatchedVerb};
+use crate::store::redis::codec::{
+    HoldArg, Unexpected, read_integers, read_micros, read_millis, read_token,
+};
 use crate::store::redis::lua::script;
-use crate::store::redis::names::Field;
-use crate::store::redis::reply::Unexpected;
-use crate::store::redis::reply::{integers, micros, millis, token};
 
 /// The request of one hold for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -72,7 +72,7 @@ impl Verb for Acquire {
         } = self.request;
         let call = Self::script()
             .on_lock(&self.key)
-            .arg(Field(hold))
+            .arg(HoldArg(hold))
             .millis(ttl);
         let Some(entry) = entry else {
             return call;
@@ -105,7 +105,7 @@ impl Verb for Acquire {
         if let Value::Int(token) = reply {
             return AcquireReply::taken(token, self.request.ttl).ok_or(Unexpected(reply));
         }
-        let acquired = match integers(&reply).as_deref() {
+        let acquired = match read_integers(&reply).as_deref() {
             Some(&[1, token, lease, at]) => AcquireReply::held(token, lease, at),
             Some(&[0, remaining, now]) => AcquireReply::busy(remaining, now),
             Some(&[-1]) => Some(AcquireReply::Ended),
@@ -123,7 +123,7 @@ impl Verb for Acquire {
             return AcquireReply::Ended;
         }
         let at = view.time();
-        let is_shared = view.tidy();
+        let is_shared = view.remove_expired_readers();
         let is_contended = view.queue(|queue| queue.is_occupied());
         if let Some(lock) = view.held(hold) {
             lock.lengthen(now, ttl);
@@ -137,7 +137,7 @@ impl Verb for Acquire {
         let inbox = entry.map(|entry| entry.inbox);
         let mut remaining = view.remaining();
         let is_free = remaining.is_none();
-        let ahead = if is_free { view.head() } else { None };
+        let ahead = if is_free { view.first_in_queue() } else { None };
         let ahead = ahead.map(|ahead| ahead.inbox);
         if is_free && ahead.is_none_or(|ahead| Some(ahead) == inbox) {
             if let Some(ahead) = ahead {
@@ -145,7 +145,7 @@ impl Verb for Acquire {
             }
             let contended_inbox =
                 entry.and_then(|entry| entry.hears_contended.then_some(entry.inbox));
-            let token = view.open(NewLock::new(&[hold], ttl, contended_inbox), None);
+            let token = view.take_lock(NewLock::new(&[hold], ttl, contended_inbox), None);
             return AcquireReply::Held {
                 token: FencingToken(token),
                 lease: ttl,
@@ -154,7 +154,7 @@ impl Verb for Acquire {
             };
         }
         if let Some(entry) = entry {
-            let mode = WaitMode::Alone {
+            let mode = WaitMode::Exclusive {
                 hears_contended: entry.hears_contended,
             };
             let holder = view.lock().and_then(|lock| lock.contended_inbox);
@@ -172,9 +172,9 @@ impl AcquireReply {
     /// A lock that the hold has, and for which another process may wait.
     pub(super) fn held(token: i64, lease: i64, at: i64) -> Option<Self> {
         Some(Self::Held {
-            token: self::token(token)??,
-            lease: millis(lease)?,
-            at: micros(at)?,
+            token: read_token(token)??,
+            lease: read_millis(lease)?,
+            at: read_micros(at)?,
             is_contended: true,
         })
     }
@@ -183,16 +183,16 @@ impl AcquireReply {
     /// of the store. The lease is the requested one.
     pub(super) fn taken(token: i64, ttl: Duration) -> Option<Self> {
         Some(Self::Held {
-            token: self::token(token)??,
-            lease: millis(i64::try_from(ttl.as_millis()).ok()?)?,
-            at: micros(token)?,
+            token: read_token(token)??,
+            lease: read_millis(i64::try_from(ttl.as_millis()).ok()?)?,
+            at: read_micros(token)?,
             is_contended: false,
         })
     }
 
     pub(super) fn busy(remaining: i64, now: i64) -> Option<Self> {
-        let remaining = millis(remaining);
-        let now = micros(now)?;
+        let remaining = read_millis(remaining);
+        let now = read_micros(now)?;
         Some(Self::Busy { remaining, now })
     }
 }

@@ -12,10 +12,8 @@ use crate::base::key::LockKey;
 use crate::redis::{Call, Script};
 use crate::store::memory::{AskingProcess, LockView, State, WaitMode};
 use crate::store::records::QueueEntry;
+use crate::store::redis::codec::{HoldsArg, Unexpected, read_hold};
 use crate::store::redis::lua::script;
-use crate::store::redis::names::Fields;
-use crate::store::redis::reply;
-use crate::store::redis::reply::Unexpected;
 
 /// The request of readers of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -52,7 +50,7 @@ impl Verb for AcquireShared {
             entry,
         } = &self.request;
         let limit = limit.map(|limit| limit.to_string()).unwrap_or_default();
-        let call = Self::script().on_lock(&self.key).arg(Fields(holds));
+        let call = Self::script().on_lock(&self.key).arg(HoldsArg(holds));
         let call = call.millis(*ttl).arg(limit);
         match entry {
             Some(entry) => call
@@ -109,11 +107,11 @@ impl AcquireShared {
         let AcquireSharedRequest {
             ttl, limit, entry, ..
         } = self.request;
-        let mut is_shared = view.tidy();
+        let mut is_shared = view.remove_expired_readers();
         let is_free = !is_shared && view.lock().is_none();
-        let (inside, outside) = view.within(holds);
+        let (inside, outside) = view.inside_and_outside(holds);
         if !inside.is_empty() {
-            view.keep(&inside, ttl);
+            view.renew_readers(&inside, ttl);
             is_shared = true;
         }
         let is_open = is_free || is_shared;
@@ -121,13 +119,13 @@ impl AcquireShared {
             return is_open;
         }
         let inbox = entry.map(|entry| entry.inbox);
-        let ahead = if is_open { view.head() } else { None };
+        let ahead = if is_open { view.first_in_queue() } else { None };
         let is_next = ahead.is_none_or(|ahead| Some(ahead.inbox) == inbox);
-        if is_open && is_next && (is_free || view.fits(outside.len(), limit)) {
+        if is_open && is_next && (is_free || view.has_room(outside.len(), limit)) {
             if let Some(inbox) = inbox {
                 view.queue(|queue| queue.leave(inbox));
             }
-            view.enter(&outside, ttl, None);
+            view.let_readers_in(&outside, ttl, None);
         } else if let Some(entry) = entry {
             let holder = view.lock().filter(|_| !is_open);
             let holder = holder.and_then(|lock| lock.contended_inbox);
@@ -159,7 +157,7 @@ impl AcquireShared {
                 let lease = i64::try_from(ttl.as_millis()).ok()?;
                 let entered = AcquireReply::held(token, lease, now)?;
                 let waits = AcquireReply::busy(remaining, now)?;
-                let inside = inside.iter().map(reply::hold).collect::<Option<Vec<_>>>()?;
+                let inside = inside.iter().map(read_hold).collect::<Option<Vec<_>>>()?;
                 let reply = |hold| {
                     if inside.contains(hold) {
                         entered

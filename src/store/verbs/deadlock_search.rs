@@ -19,10 +19,10 @@ use crate::store::memory::State;
 use crate::store::records::{
     EnclosedWait, ListedWait, ListedWaits, OuterHold, UpdateWaitReply, lateness,
 };
+use crate::store::redis::codec::{
+    HoldArg, Unexpected, read_flag, read_hold, read_micros, victim_key, waits_key,
+};
 use crate::store::redis::lua::script;
-use crate::store::redis::names::{self, Field};
-use crate::store::redis::reply;
-use crate::store::redis::reply::Unexpected;
 
 /// A change of the published waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,16 +69,16 @@ impl Verb for UpdateWait {
     }
 
     fn call(&self) -> Call {
-        let call = Self::script().call(1).arg(names::waits_of(self.owner()));
+        let call = Self::script().call(1).arg(waits_key(self.owner()));
         match self {
             Self::Publish(PublishWait {
                 wait, life, known, ..
             }) => {
-                let call = call.arg(Field(wait.id)).arg(written(wait));
+                let call = call.arg(HoldArg(wait.id)).arg(written(wait));
                 let call = call.millis(*life).millis(lateness(*life));
                 call.arg(known.map_or(0, |known| known.micros))
             }
-            Self::Withdraw { wait, .. } => call.arg(Field(*wait)).arg(""),
+            Self::Withdraw { wait, .. } => call.arg(HoldArg(*wait)).arg(""),
         }
     }
 
@@ -134,10 +134,8 @@ impl Verb for ListWaits {
     }
 
     fn call(&self) -> Call {
-        let call = Self::script()
-            .call(1)
-            .arg(names::waits_of(self.hold.owner()));
-        call.arg(Field(self.hold))
+        let call = Self::script().call(1).arg(waits_key(self.hold.owner()));
+        call.arg(HoldArg(self.hold))
     }
 
     fn decode(&self, reply: Value) -> Result<ListedWaits, Unexpected> {
@@ -195,7 +193,7 @@ impl Verb for ListHolds {
         let is_text = |field: &Value| matches!(field, Value::BulkString(_));
         match &reply {
             Value::Array(fields) if fields.iter().all(is_text) => {
-                Ok(fields.iter().filter_map(reply::hold).collect())
+                Ok(fields.iter().filter_map(read_hold).collect())
             }
             _ => Err(Unexpected(reply)),
         }
@@ -235,14 +233,14 @@ impl Verb for ClaimVictim {
     }
 
     fn call(&self) -> Call {
-        let call = Self::script().call(1).arg(names::victim(self.least()));
-        let call = call.arg(Field(self.victim)).millis(self.life);
+        let call = Self::script().call(1).arg(victim_key(self.least()));
+        let call = call.arg(HoldArg(self.victim)).millis(self.life);
         let others = self.others.iter();
-        others.fold(call, |call, wait| call.arg(Field(*wait)))
+        others.fold(call, |call, wait| call.arg(HoldArg(*wait)))
     }
 
     fn decode(&self, reply: Value) -> Result<bool, Unexpected> {
-        reply::flag(reply)
+        read_flag(reply)
     }
 
     fn apply(self, state: &mut State, now: Instant) -> bool {
@@ -297,7 +295,7 @@ fn read(wait: &[u8], record: &[u8]) -> Option<ListedWait> {
 }
 
 fn time(micros: i64) -> Option<StoreTime> {
-    reply::micros(micros).filter(|time| time.micros > 0)
+    read_micros(micros).filter(|time| time.micros > 0)
 }
 
 #[cfg(test)]

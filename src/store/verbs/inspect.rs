@@ -14,9 +14,8 @@ use crate::base::time::StoreTime;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::records::ForcedMessage;
+use crate::store::redis::codec::{Unexpected, read_micros, read_millis, read_token};
 use crate::store::redis::lua::script;
-use crate::store::redis::reply::Unexpected;
-use crate::store::redis::reply::{micros, millis, token};
 
 /// The maximum number of holders that an inspection returns.
 pub(crate) const MAX_HOLDERS_SHOWN: usize = 1_000;
@@ -167,8 +166,8 @@ fn parse(reply: &Value) -> Option<Option<Snapshot>> {
         return None;
     };
     let waiting = u64::try_from(*waiting).ok()?;
-    let token = self::token(*token)?;
-    let at = micros(*at)?;
+    let token = read_token(*token)?;
+    let at = read_micros(*at)?;
     let (fields, []) = fields.as_chunks::<3>() else {
         return None;
     };
@@ -178,7 +177,7 @@ fn parse(reply: &Value) -> Option<Option<Snapshot>> {
     Some(Some(Snapshot {
         holders: fields.iter().map(holder).collect::<Option<_>>()?,
         mode: mode(*is_shared == 1),
-        remaining: millis(*remaining),
+        remaining: read_millis(*remaining),
         token,
         waiting,
         at,
@@ -200,7 +199,7 @@ fn holder(values: &[Value; 3]) -> Option<HolderField> {
     Some(HolderField {
         field: field.clone(),
         depth: depth.unwrap_or_default(),
-        remaining: millis(*remaining),
+        remaining: read_millis(*remaining),
     })
 }
 
@@ -217,8 +216,8 @@ fn look(state: &mut State, key: &LockKey, now: Instant) -> Option<Snapshot> {
     let mut view = state.view(key, now);
     let at = view.time();
     let waiting = view.queue(|queue| queue.waiting(now));
-    let is_shared = view.latest().is_some();
-    let shown: Vec<_> = view.lock()?.shown().collect();
+    let is_shared = view.latest_reader().is_some();
+    let shown: Vec<_> = view.lock()?.fields().collect();
     let holders = shown.into_iter().map(|(hold, field, depth)| {
         let lasts = view.queue(|queue| queue.reader(hold));
         HolderField {
@@ -282,7 +281,7 @@ impl Verb for ForceRelease {
             return Vec::new();
         };
         let token = lock.token;
-        let shown: Vec<_> = lock.shown().collect();
+        let shown: Vec<_> = lock.fields().collect();
         let named = |field| shown.iter().find(|(_, shown, _)| shown == field);
         let seen_here = seen.fields.iter().filter_map(named);
         let (holds, ended): (Vec<_>, Vec<_>) = seen_here
@@ -291,7 +290,7 @@ impl Verb for ForceRelease {
         if holds.is_empty() || seen.token.is_some_and(|seen| seen.0 != token) {
             return Vec::new();
         }
-        if lock.end(&holds) {
+        if lock.remove_holds(&holds) {
             view.free();
         }
         for &hold in &holds {
@@ -300,9 +299,9 @@ impl Verb for ForceRelease {
                 queue.forget_changes(hold);
             });
         }
-        view.settle_and_admit(token);
+        view.admit_after_exit(token);
         let key = key.as_str().to_owned();
-        state.tell_all(ForcedMessage { key, holds });
+        state.notify_all(ForcedMessage { key, holds });
         ended
     }
 }

@@ -16,8 +16,8 @@ use crate::redis::self_description;
 use crate::redis::{Call, Script};
 use crate::store::Store;
 use crate::store::memory::State;
+use crate::store::redis::codec::Unexpected;
 use crate::store::redis::lua::script;
-use crate::store::redis::reply::Unexpected;
 
 /// The number of processes that are looked up in parallel.
 const MAX_PARALLEL_LOOKUPS: usize = 16;

@@ -11,10 +11,8 @@ use crate::base::write_signal::WriteSignal;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::redis::batch::{BatchItem, BatchedVerb};
+use crate::store::redis::codec::{HoldArg, Unexpected, read_flag};
 use crate::store::redis::lua::script;
-use crate::store::redis::names::Field;
-use crate::store::redis::reply;
-use crate::store::redis::reply::Unexpected;
 #[cfg(test)]
 use crate::store::{Store, StoreFuture};
 
@@ -70,7 +68,7 @@ impl Verb for Release {
         let ReleaseRequest {
             hold, mode, inbox, ..
         } = self.request;
-        let call = Self::script().on_lock(&self.key).arg(Field(hold));
+        let call = Self::script().on_lock(&self.key).arg(HoldArg(hold));
         let Residue { unanswered, nested } = match (self.request.end, mode) {
             // It has no word, so that it costs no argument.
             (ReleaseKind::Short, Mode::Exclusive) => return call,
@@ -109,7 +107,7 @@ impl Verb for Release {
     }
 
     fn decode(&self, reply: Value) -> Result<Presence, Unexpected> {
-        reply::flag(reply).map(Presence::from)
+        read_flag(reply).map(Presence::from)
     }
 
     fn apply(self, state: &mut State, now: Instant) -> Presence {
@@ -121,7 +119,7 @@ impl Verb for Release {
             end,
             ..
         } = self.request;
-        let token = view.take_out(hold, mode);
+        let token = view.remove_hold(hold, mode);
         view.queue(|queue| {
             queue.forget_reader(hold);
             if let ReleaseKind::Full(Residue { unanswered, nested }) = end {
@@ -132,11 +130,11 @@ impl Verb for Release {
                     queue.forget_changes(hold);
                 }
                 if token.is_none() {
-                    queue.depart(inbox, hold);
+                    queue.stop_waiting(inbox, hold);
                 }
             }
         });
-        view.settle_and_admit(token.unwrap_or(0));
+        view.admit_after_exit(token.unwrap_or(0));
         Presence::from(token.is_some())
     }
 }

@@ -10,10 +10,8 @@ use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
+use crate::store::redis::codec::{HoldArg, HoldsArg, Unexpected, read_hold, read_integers};
 use crate::store::redis::lua::script;
-use crate::store::redis::names::{Field, Fields};
-use crate::store::redis::reply::Unexpected;
-use crate::store::redis::reply::{self, integers};
 
 /// The maximum number of keys in one request, so that no script keeps the server busy for long.
 pub(crate) const MAX_KEYS_PER_REQUEST: usize = 32;
@@ -61,7 +59,7 @@ impl Verb for Renew {
         let Self { holds, ttl } = self;
         let keys = holds.iter().map(|(key, _)| key.as_str());
         let call = keys.fold(Self::script().call(holds.len()), Call::arg);
-        let fields = holds.iter().map(|&(_, hold)| Field(hold));
+        let fields = holds.iter().map(|&(_, hold)| HoldArg(hold));
         fields.fold(call.millis(*ttl), Call::arg)
     }
 
@@ -69,7 +67,7 @@ impl Verb for Renew {
         let count = self.holds.len();
         let answers = match &reply {
             Value::Int(0) => Some(vec![RenewReply::Renewed; count]),
-            reply => integers(reply)
+            reply => read_integers(reply)
                 .and_then(|answers| answers.into_iter().map(RenewReply::of).collect()),
         };
         let answers = answers.filter(|answers: &Vec<_>| answers.len() == count);
@@ -108,12 +106,12 @@ impl Verb for RenewReaders {
 
     fn call(&self) -> Call {
         let call = Self::script().on_lock(&self.key);
-        call.arg(Fields(&self.holds)).millis(self.ttl)
+        call.arg(HoldsArg(&self.holds)).millis(self.ttl)
     }
 
     fn decode(&self, reply: Value) -> Result<Vec<HoldId>, Unexpected> {
         let holds = match &reply {
-            Value::Array(values) => values.iter().map(reply::hold).collect(),
+            Value::Array(values) => values.iter().map(read_hold).collect(),
             _ => None,
         };
         holds.ok_or(Unexpected(reply))
@@ -122,12 +120,12 @@ impl Verb for RenewReaders {
     fn apply(self, state: &mut State, now: Instant) -> Vec<HoldId> {
         let Self { key, holds, ttl } = self;
         let mut view = state.view(&key, now);
-        let (inside, gone) = view.within(&holds);
+        let (inside, gone) = view.inside_and_outside(&holds);
         if !inside.is_empty() {
-            view.keep(&inside, ttl);
+            view.renew_readers(&inside, ttl);
         }
-        if view.tidy() {
-            view.settle();
+        if view.remove_expired_readers() {
+            view.reset_expiry();
             view.admit(None, None);
         }
         gone

@@ -11,10 +11,8 @@ use crate::base::key::LockKey;
 use crate::base::options::Mode;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
+use crate::store::redis::codec::{EntriesKey, HoldArg, Unexpected, read_flag};
 use crate::store::redis::lua::script;
-use crate::store::redis::names::{Entries, Field};
-use crate::store::redis::reply;
-use crate::store::redis::reply::Unexpected;
 
 /// The depth that a hold must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,11 +45,11 @@ impl Verb for SetDepth {
         let Self { key, change } = self;
         let with_own_lease = change.lengthen && change.mode == Mode::Shared;
         let call = Self::script().call(2 + usize::from(with_own_lease));
-        let mut call = call.arg(key.as_str()).arg(Entries(key));
+        let mut call = call.arg(key.as_str()).arg(EntriesKey(key));
         if with_own_lease {
             call = call.arg(key.queue());
         }
-        let call = call.arg(Field(change.hold)).arg(change.target);
+        let call = call.arg(HoldArg(change.hold)).arg(change.target);
         call.arg(change.seq).millis(if change.lengthen {
             change.ttl
         } else {
@@ -60,7 +58,7 @@ impl Verb for SetDepth {
     }
 
     fn decode(&self, reply: Value) -> Result<Presence, Unexpected> {
-        reply::flag(reply).map(Presence::from)
+        read_flag(reply).map(Presence::from)
     }
 
     fn apply(self, state: &mut State, now: Instant) -> Presence {
@@ -77,7 +75,7 @@ impl Verb for SetDepth {
         if view.held(hold).is_none() {
             return Presence::Gone;
         }
-        if view.queue(|queue| queue.changes(now, hold, seq))
+        if view.queue(|queue| queue.note_change(now, hold, seq))
             && let Some(lock) = view.held(hold)
         {
             lock.set_depth(hold, target);
@@ -85,7 +83,7 @@ impl Verb for SetDepth {
                 lock.lengthen(now, ttl);
                 let is_reader = view.queue(|queue| queue.reader(hold).is_some());
                 if mode == Mode::Shared && is_reader {
-                    view.queue(|queue| queue.keep(hold, now + ttl));
+                    view.queue(|queue| queue.renew_reader(hold, now + ttl));
                 }
             }
         }

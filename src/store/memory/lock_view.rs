@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::queue::{Process, StoredQueue, WaitMode};
 use super::state::{AddressedMessage, Lock, NewLock, State};
+use super::stored_queue::{StoredQueue, WaitMode, WaitingProcess};
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
@@ -82,7 +82,7 @@ impl LockView<'_> {
     }
 
     /// Takes a free lock. Its token is greater than the previous one, if that is known. Returns the token.
-    pub(crate) fn open(&mut self, new: NewLock<'_>, before: Option<u64>) -> u64 {
+    pub(crate) fn take_lock(&mut self, new: NewLock<'_>, before: Option<u64>) -> u64 {
         let least = before.map_or(0, |token| token.saturating_add(1));
         let token = self.state.token(self.now).max(least);
         self.state.take(self.key, new, token, self.now);
@@ -96,10 +96,10 @@ impl LockView<'_> {
 
     /// Removes a hold from the lock, which is free when the last one has gone, or its writer. Returns the token, if the
     /// hold was in the lock.
-    pub(crate) fn take_out(&mut self, hold: HoldId, mode: Mode) -> Option<u64> {
+    pub(crate) fn remove_hold(&mut self, hold: HoldId, mode: Mode) -> Option<u64> {
         let lock = self.held(hold)?;
         let token = lock.token;
-        if mode == Mode::Exclusive || lock.end(&[hold]) {
+        if mode == Mode::Exclusive || lock.remove_holds(&[hold]) {
             self.free();
         }
         Some(token)
@@ -123,23 +123,23 @@ impl LockView<'_> {
     }
 
     /// The reader whose lease expires last; `None` unless the lock is shared.
-    pub(crate) fn latest(&mut self) -> Option<(HoldId, Instant)> {
-        let (hold, lasts) = self.queue(|queue| queue.latest())?;
+    pub(crate) fn latest_reader(&mut self) -> Option<(HoldId, Instant)> {
+        let (hold, lasts) = self.queue(|queue| queue.latest_reader())?;
         self.held(hold).map(|_| (hold, lasts))
     }
 
     /// Removes the readers whose leases have expired. Returns whether the lock is shared.
-    pub(crate) fn tidy(&mut self) -> bool {
+    pub(crate) fn remove_expired_readers(&mut self) -> bool {
         let now = self.now;
-        for hold in self.queue(|queue| queue.take_dead(now)) {
-            self.take_out(hold, Mode::Shared);
+        for hold in self.queue(|queue| queue.take_expired_readers(now)) {
+            self.remove_hold(hold, Mode::Shared);
         }
-        self.latest().is_some()
+        self.latest_reader().is_some()
     }
 
     /// Makes a shared lock last as long as the readers inside.
-    pub(crate) fn settle(&mut self) {
-        if let Some((hold, lasts)) = self.latest()
+    pub(crate) fn reset_expiry(&mut self) {
+        if let Some((hold, lasts)) = self.latest_reader()
             && let Some(lock) = self.held(hold)
         {
             lock.expires = lasts;
@@ -147,9 +147,9 @@ impl LockView<'_> {
     }
 
     /// Handles the exit of a holder. The lock lasts as long as the readers inside, and the first in the queue enter.
-    pub(crate) fn settle_and_admit(&mut self, before: u64) {
-        if self.tidy() {
-            self.settle();
+    pub(crate) fn admit_after_exit(&mut self, before: u64) {
+        if self.remove_expired_readers() {
+            self.reset_expiry();
             self.admit(None, None);
         } else if self.lock().is_none() {
             self.admit(Some(before), None);
@@ -157,61 +157,68 @@ impl LockView<'_> {
     }
 
     /// Makes holds readers of the lock, whose leases last at least this long from now.
-    pub(crate) fn keep(&mut self, holds: &[HoldId], lease: Duration) {
+    pub(crate) fn renew_readers(&mut self, holds: &[HoldId], lease: Duration) {
         let now = self.now;
         if let Some(lock) = self.lock() {
             lock.lengthen(now, lease);
         }
         self.queue(|queue| {
-            holds.iter().for_each(|hold| queue.keep(*hold, now + lease));
+            holds
+                .iter()
+                .for_each(|hold| queue.renew_reader(*hold, now + lease));
         });
     }
 
     /// Lets readers into a lock that is shared or free. The token of a free lock is greater than the previous one.
     /// Returns the token.
-    pub(crate) fn enter(&mut self, holds: &[HoldId], lease: Duration, before: Option<u64>) -> u64 {
+    pub(crate) fn let_readers_in(
+        &mut self,
+        holds: &[HoldId],
+        lease: Duration,
+        before: Option<u64>,
+    ) -> u64 {
         let token = if let Some(lock) = self.lock() {
-            holds.iter().for_each(|hold| lock.put(*hold));
+            holds.iter().for_each(|hold| lock.insert_reader(*hold));
             lock.token
         } else {
-            self.open(NewLock::new(holds, lease, None), before)
+            self.take_lock(NewLock::new(holds, lease, None), before)
         };
-        self.keep(holds, lease);
+        self.renew_readers(holds, lease);
         token
     }
 
     /// Returns whether the first process of the queue enters a lock that is free or shared.
-    fn may_enter(&mut self, process: &Process) -> bool {
+    fn may_enter(&mut self, process: &WaitingProcess) -> bool {
         let is_free = self.lock().is_none();
         is_free
             || match process.mode {
-                WaitMode::Alone { .. } => false,
-                WaitMode::Shared { limit } => self.fits(process.holds.len(), limit),
+                WaitMode::Exclusive { .. } => false,
+                WaitMode::Shared { limit } => self.has_room(process.holds.len(), limit),
             }
     }
 
     /// Returns whether this number of further holds is within the limit.
-    pub(crate) fn fits(&mut self, count: usize, limit: Option<u32>) -> bool {
+    pub(crate) fn has_room(&mut self, count: usize, limit: Option<u32>) -> bool {
         let inside = self.lock().map_or(0, |lock| lock.fields.len());
         limit.is_none_or(|limit| (inside + count) as u64 <= limit.into())
     }
 
     /// The holds that are in the lock, and those that are not.
-    pub(crate) fn within(&mut self, holds: &[HoldId]) -> (Vec<HoldId>, Vec<HoldId>) {
+    pub(crate) fn inside_and_outside(&mut self, holds: &[HoldId]) -> (Vec<HoldId>, Vec<HoldId>) {
         let lock = self.lock();
         let is_in = |hold: &HoldId| lock.as_ref().is_some_and(|lock| lock.has(*hold));
         holds.iter().partition(|hold| is_in(hold))
     }
 
     /// Returns the first live process in the queue. Readers whose lock is gone are removed.
-    pub(crate) fn head(&mut self) -> Option<Process> {
+    pub(crate) fn first_in_queue(&mut self) -> Option<WaitingProcess> {
         let now = self.now;
         let is_free = self.lock().is_none();
         self.queue(|queue| {
             if is_free {
                 queue.forget_readers();
             }
-            queue.head(now)
+            queue.first(now)
         })
     }
 
@@ -223,12 +230,12 @@ impl LockView<'_> {
         asking: Option<AskingProcess>,
     ) -> Option<Duration> {
         let mut longest = None;
-        while let Some(process) = self.head()
+        while let Some(process) = self.first_in_queue()
             && self.may_enter(&process)
         {
-            let is_alone = matches!(process.mode, WaitMode::Alone { .. });
-            longest = longest.max(Some(self.let_in(process, before, asking)));
-            if is_alone {
+            let is_exclusive = matches!(process.mode, WaitMode::Exclusive { .. });
+            longest = longest.max(Some(self.enter_process(process, before, asking)));
+            if is_exclusive {
                 break;
             }
         }
@@ -236,22 +243,22 @@ impl LockView<'_> {
     }
 
     /// Lets a process in. Sends it a message unless it is the process that sent the request. Returns its lease.
-    fn let_in(
+    fn enter_process(
         &mut self,
-        process: Process,
+        process: WaitingProcess,
         before: Option<u64>,
         asking: Option<AskingProcess>,
     ) -> Duration {
-        let Process { inbox, holds, .. } = process;
+        let WaitingProcess { inbox, holds, .. } = process;
         self.queue(|queue| queue.leave(inbox));
         let own = asking.filter(|own| own.inbox == inbox);
         let lease = own.map_or(process.grant, |own| own.ttl);
         let token = match process.mode {
-            WaitMode::Alone { hears_contended } => {
+            WaitMode::Exclusive { hears_contended } => {
                 let contended_inbox = hears_contended.then_some(inbox);
-                self.open(NewLock::new(&holds, lease, contended_inbox), before)
+                self.take_lock(NewLock::new(&holds, lease, contended_inbox), before)
             }
-            WaitMode::Shared { .. } => self.enter(&holds, lease, before),
+            WaitMode::Shared { .. } => self.let_readers_in(&holds, lease, before),
         };
         if own.is_none() {
             let message = HandoffMessage {

@@ -18,7 +18,7 @@ pub(crate) struct StoredQueue {
     tombstones: HashMap<HoldId, Instant>,
     queue_ends: Option<Instant>,
     /// The content of the hash: the entries, and the numbers of the last depth changes.
-    entries: HashMap<InboxId, Process>,
+    entries: HashMap<InboxId, WaitingProcess>,
     seqs: HashMap<HoldId, u64>,
     entries_end: Option<Instant>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct QueuePlace {
 
 /// The entry of one process.
 #[derive(Clone, Debug)]
-pub(crate) struct Process {
+pub(crate) struct WaitingProcess {
     pub(crate) inbox: InboxId,
     /// The first waiter of the process, or the readers that are first.
     pub(crate) holds: Vec<HoldId>,
@@ -49,7 +49,7 @@ pub(crate) struct Process {
 pub(crate) enum WaitMode {
     /// The exclusive lock. The flag says whether the process gets a message when another process begins to wait, after
     /// it has the lock.
-    Alone { hears_contended: bool },
+    Exclusive { hears_contended: bool },
     /// A share of the lock, with at most this number of holders.
     Shared { limit: Option<u32> },
 }
@@ -85,7 +85,7 @@ impl StoredQueue {
     }
 
     /// Returns the first live process. Dead processes before it are removed.
-    pub(crate) fn head(&mut self, now: Instant) -> Option<Process> {
+    pub(crate) fn first(&mut self, now: Instant) -> Option<WaitingProcess> {
         while let Some(&QueuePlace { inbox, .. }) = self.places.first() {
             let process = self.entries.get(&inbox);
             if let Some(process) = process.filter(|process| now < process.deadline) {
@@ -101,7 +101,7 @@ impl StoredQueue {
         self.entries.remove(&inbox);
     }
     /// Removes a reader from the place of its process, which ends with its last reader.
-    pub(crate) fn depart(&mut self, inbox: InboxId, hold: HoldId) {
+    pub(crate) fn stop_waiting(&mut self, inbox: InboxId, hold: HoldId) {
         if let Some(process) = self.entries.get_mut(&inbox)
             && process.holds.contains(&hold)
         {
@@ -123,7 +123,7 @@ impl StoredQueue {
     // ---- the readers inside ----
 
     /// The reader whose lease expires last.
-    pub(crate) fn latest(&self) -> Option<(HoldId, Instant)> {
+    pub(crate) fn latest_reader(&self) -> Option<(HoldId, Instant)> {
         // The order of owners is that of their names. Comparing the names would cost more.
         let readers = self.readers.iter().copied();
         readers.max_by(|(hold, lasts), (other, its)| {
@@ -135,7 +135,7 @@ impl StoredQueue {
     }
 
     /// Removes the readers whose leases have expired.
-    pub(crate) fn take_dead(&mut self, now: Instant) -> Vec<HoldId> {
+    pub(crate) fn take_expired_readers(&mut self, now: Instant) -> Vec<HoldId> {
         let dead = self.readers.extract_if(.., |(_, lasts)| *lasts < now);
         let dead: Vec<_> = dead.map(|(hold, _)| hold).collect();
         for hold in &dead {
@@ -145,7 +145,7 @@ impl StoredQueue {
     }
 
     /// Makes the lease of a reader last until `lasts` at least.
-    pub(crate) fn keep(&mut self, hold: HoldId, lasts: Instant) {
+    pub(crate) fn renew_reader(&mut self, hold: HoldId, lasts: Instant) {
         match self.readers.iter_mut().find(|(other, _)| *other == hold) {
             Some((_, end)) => *end = lasts.max(*end),
             None => self.readers.push((hold, lasts)),
@@ -189,7 +189,7 @@ impl StoredQueue {
         let before = self.place(inbox);
         let is_first = before.is_some_and(|last| last.is_none() || last == holder);
         let deadline = now + life;
-        let process = Process {
+        let process = WaitingProcess {
             inbox,
             holds,
             mode,
@@ -228,7 +228,7 @@ impl StoredQueue {
     }
 
     /// Notes a depth change, unless a later one of this hold is known. Returns whether the change must be made.
-    pub(crate) fn changes(&mut self, now: Instant, hold: HoldId, seq: u64) -> bool {
+    pub(crate) fn note_change(&mut self, now: Instant, hold: HoldId, seq: u64) -> bool {
         if self.seqs.get(&hold).is_some_and(|last| seq <= *last) {
             return false;
         }

@@ -1,0 +1,168 @@
+//! The form of everything that goes to Redis and comes back, as `docs/wire.md` describes it: keys, arguments, the values
+//! of a reply, and messages.
+//!
+//! All keys of a lock are in one slot of a Redis Cluster. The keys of the search for deadlocks are used alone.
+
+use std::io::Write;
+use std::time::Duration;
+
+use redis::{RedisWrite, ToRedisArgs, Value};
+
+use crate::base::id::{FencingToken, HoldId, OwnerId};
+use crate::base::key::{LockKey, slot_of};
+use crate::base::time::StoreTime;
+use crate::store::records::{ForcedMessage, HandoffMessage, INEXACT_FROM};
+
+#[cfg(any(test, fuzzing))]
+#[path = "../../../tests/properties/names.rs"]
+pub(crate) mod properties;
+
+/// The channel of the messages to all processes.
+pub(crate) const TO_ALL: &str = "reentry:inbox:all";
+
+/// The key of the hash with the entry of each process in the queue, and the last depth changes. The key of the queue
+/// itself is [`LockKey::queue`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EntriesKey<'k>(pub(crate) &'k LockKey);
+
+/// The key is written into the command itself, without a string of its own.
+impl ToRedisArgs for EntriesKey<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        let mut out = out.writer_for_next_arg();
+        // Writing to memory cannot fail.
+        let _ = out.write_all(b"reentry:entries:");
+        let _ = out.write_all(self.0.suffix().as_bytes());
+    }
+}
+
+/// The argument that names several holds, joined by commas.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HoldsArg<'h>(pub(crate) &'h [HoldId]);
+
+impl ToRedisArgs for HoldsArg<'_> {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        let mut out = out.writer_for_next_arg();
+        for (at, hold) in self.0.iter().enumerate() {
+            // Writing to memory cannot fail.
+            let _ = if at > 0 { out.write_all(b",") } else { Ok(()) };
+            let _ = hold.write_to(&mut out);
+        }
+    }
+}
+
+/// The field of a hold in the hash.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HoldArg(pub(crate) HoldId);
+
+impl ToRedisArgs for HoldArg {
+    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
+        // Writing to memory cannot fail.
+        let _ = self.0.write_to(&mut out.writer_for_next_arg());
+    }
+}
+
+/// The key of the hash of the waits inside the holds of an owner.
+pub(crate) fn waits_key(owner: OwnerId) -> String {
+    format!("reentry:waits:{{{owner}}}")
+}
+
+/// The slot of that key in a cluster.
+pub(crate) fn waits_slot(owner: OwnerId) -> u16 {
+    slot_of(waits_key(owner).as_bytes())
+}
+
+/// The key of the victim of a cycle, by its least wait.
+pub(crate) fn victim_key(least: HoldId) -> String {
+    format!("reentry:victim:{least}")
+}
+
+/// A reply that no script of this crate gives.
+#[derive(Debug, thiserror::Error)]
+#[error("unexpected reply {0:?}")]
+pub(crate) struct Unexpected(pub(crate) Value);
+
+/// The values of an array of integers. The driver's own conversion would also truncate a float.
+pub(crate) fn read_integers(reply: &Value) -> Option<Vec<i64>> {
+    let Value::Array(values) = reply else {
+        return None;
+    };
+    let integer = |value: &Value| match value {
+        Value::Int(integer) => Some(*integer),
+        _ => None,
+    };
+    values.iter().map(integer).collect()
+}
+
+pub(crate) fn read_millis(millis: i64) -> Option<Duration> {
+    u64::try_from(millis).ok().map(Duration::from_millis)
+}
+
+pub(crate) fn read_micros(micros: i64) -> Option<StoreTime> {
+    let micros = u64::try_from(micros).ok()?;
+    Some(StoreTime { micros })
+}
+
+/// A token; 0 means none.
+pub(crate) fn read_token(token: i64) -> Option<Option<FencingToken>> {
+    let token = u64::try_from(token).ok().filter(|it| *it < INEXACT_FROM)?;
+    Some((token > 0).then_some(FencingToken(token)))
+}
+
+pub(crate) fn read_hold(value: &Value) -> Option<HoldId> {
+    match value {
+        Value::BulkString(bytes) => str::from_utf8(bytes).ok()?.parse().ok(),
+        _ => None,
+    }
+}
+
+pub(crate) fn read_flag(reply: Value) -> Result<bool, Unexpected> {
+    match reply {
+        Value::Int(1) => Ok(true),
+        Value::Int(0) => Ok(false),
+        other => Err(Unexpected(other)),
+    }
+}
+
+/// A message to an inbox, or to all processes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Message {
+    /// A lock has moved: holds, joined by commas, token, time in µs, lease in ms, key.
+    Handoff(HandoffMessage),
+    /// Another process has begun to wait for a lock: `contended`, key.
+    Contended(String),
+    /// Holds were ended by force: `forced`, holds, joined by commas, key.
+    Forced(ForcedMessage),
+}
+
+pub(super) fn read_message(text: &str) -> Option<Message> {
+    match text.split_once(' ')? {
+        ("contended", key) => Some(Message::Contended(key.to_owned())),
+        ("forced", text) => read_forced(text).map(Message::Forced),
+        _ => read_handoff(text).map(Message::Handoff),
+    }
+}
+
+/// Reads which holds were ended. Holders of other programs may be among them, and are omitted.
+fn read_forced(text: &str) -> Option<ForcedMessage> {
+    let (holds, key) = text.split_once(' ')?;
+    let holds = holds.split(',').filter_map(|hold| hold.parse().ok());
+    Some(ForcedMessage {
+        key: key.to_owned(),
+        holds: holds.collect(),
+    })
+}
+
+pub(crate) fn read_handoff(text: &str) -> Option<HandoffMessage> {
+    let mut words = text.splitn(5, ' ');
+    let mut word = || words.next();
+    let holds = word()?.split(',').map(|hold| hold.parse().ok());
+    let holds = holds.collect::<Option<_>>()?;
+    let [token, at, lease] = [word()?, word()?, word()?].map(|word| word.parse().ok());
+    Some(HandoffMessage {
+        holds,
+        token: read_token(token?)??,
+        at: read_micros(at?)?,
+        lease: read_millis(lease?)?,
+        key: word()?.to_owned(),
+    })
+}
