@@ -49,9 +49,9 @@
 
 mod host;
 mod network;
+mod process_wire;
 mod server;
 #[cfg(test)]
 mod tests;
-mod wire;
 
 pub use self::server::Server;

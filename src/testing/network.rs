@@ -4,7 +4,7 @@ use std::ptr;
 use std::sync::{Arc, Weak};
 
 use super::host::Host;
-use super::wire::{ProcessWire, WireHandle};
+use super::process_wire::{ProcessWire, WireHandle};
 use crate::base::sync::Mutex;
 use crate::redis::Timeouts;
 use crate::store::Store;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::network::Network;
-use super::wire::ProcessWire;
+use super::process_wire::ProcessWire;
 use crate::api::builder::{Backend, LocksBuilder};
 use crate::api::locks::Locks;
 
