@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 pub(crate) use self::lock_view::{AskingProcess, LockView};
 use self::state::AddressedMessage;
-pub(crate) use self::state::{NewLock, State};
+pub(crate) use self::state::State;
 pub(crate) use self::stored_queue::WaitMode;
 use super::records::{ForcedReleaseListener, MessageListener};
 use crate::base::error::StoreFuture;

@@ -2,9 +2,7 @@
 //! has the functions about its connections.
 
 use std::fmt;
-#[cfg(any(test, feature = "test-util"))]
-use std::sync::Arc;
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -215,7 +213,7 @@ impl Store {
     pub(crate) fn suspect(&self, key: &LockKey, since: Instant) {
         of_kind!(
             self,
-            redis => redis.suspect(key, since),
+            redis => drop(redis.with_connector(key, |it| it.suspect(since))),
             wire => wire.suspect(since),
             _ => ()
         );
@@ -241,7 +239,10 @@ impl Store {
     /// A number of the server that responds for the lock. It is equal for the locks of one server.
     pub(crate) fn server_of(&self, key: &LockKey) -> usize {
         match self {
-            Self::Redis(redis) => redis.server_of(key),
+            Self::Redis(redis) => {
+                let server = redis.with_connector(key, |it| Arc::as_ptr(it).addr());
+                server.unwrap_or_default()
+            }
             _ => 0,
         }
     }

@@ -48,6 +48,13 @@ pub(crate) struct QueueEntry {
     pub(crate) hears_contended: bool,
 }
 
+impl QueueEntry {
+    /// The inbox, if it gets a message when another process begins to wait.
+    pub(crate) fn contended_inbox(self) -> Option<InboxId> {
+        self.hears_contended.then_some(self.inbox)
+    }
+}
+
 /// The message that a lock has moved to holds that were waiting.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HandoffMessage {

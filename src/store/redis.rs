@@ -6,7 +6,6 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use redis::Value;
-use tokio::time::Instant;
 
 use self::batches::{BatchOutcome, Batches};
 use self::codec::{Message, TO_ALL, read_message};
@@ -19,7 +18,9 @@ use crate::base::process::{FORKED, ProcessId};
 use crate::redis::context::ConnectorContext;
 #[cfg(feature = "pool")]
 use crate::redis::source::Source;
-use crate::redis::{Call, Inbox, MessageHandler, ServerSpec, Servers, Subscription, Timeouts};
+use crate::redis::{
+    Call, Connector, Inbox, MessageHandler, ServerSpec, Servers, Subscription, Timeouts,
+};
 
 pub(crate) mod batch;
 mod batches;
@@ -156,23 +157,17 @@ impl RedisStore {
     }
 
     pub(crate) fn is_connected(&self, key: &LockKey) -> bool {
-        let is_connected = self
-            .servers
-            .with_connector(|| key.slot(), |it| it.is_connected());
+        let is_connected = self.with_connector(key, |it| it.is_connected());
         is_connected == Some(true)
     }
 
-    pub(crate) fn suspect(&self, key: &LockKey, since: Instant) {
-        self.servers
-            .with_connector(|| key.slot(), |it| it.suspect(since));
-    }
-
-    /// A number of the server that responds for the lock.
-    pub(crate) fn server_of(&self, key: &LockKey) -> usize {
-        let server = self
-            .servers
-            .with_connector(|| key.slot(), |it| Arc::as_ptr(it).addr());
-        server.unwrap_or_default()
+    /// Calls `call` with the connector of the server that has the lock. `None` if that server is not known.
+    pub(crate) fn with_connector<T>(
+        &self,
+        key: &LockKey,
+        call: impl FnOnce(&Arc<Connector>) -> T,
+    ) -> Option<T> {
+        self.servers.with_connector(|| key.slot(), call)
     }
 
     pub(crate) fn listen(&self, inbox: InboxId, listener: Weak<dyn MessageListener>) -> bool {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::state::{AddressedMessage, Lock, NewLock, State};
+use super::state::{AddressedMessage, Lock, State};
 use super::stored_queue::{StoredQueue, WaitMode, WaitingProcess};
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
@@ -81,11 +81,25 @@ impl LockView<'_> {
         output
     }
 
-    /// Takes a free lock. Its token is greater than the previous one, if that is known. Returns the token.
-    pub(crate) fn take_lock(&mut self, new: NewLock<'_>, before: Option<u64>) -> u64 {
+    /// Takes a free lock for these holds. Its token is greater than the previous one, if that is known. Returns the
+    /// token.
+    pub(crate) fn take_lock(
+        &mut self,
+        holds: &[HoldId],
+        lease: Duration,
+        contended_inbox: Option<InboxId>,
+        before: Option<u64>,
+    ) -> u64 {
         let least = before.map_or(0, |token| token.saturating_add(1));
-        let token = self.state.token(self.now).max(least);
-        self.state.take(self.key, new, token, self.now);
+        let time = self.time();
+        let token = self.state.clock.token(time).max(least);
+        let lock = Lock {
+            fields: holds.iter().map(|hold| (*hold, 1)).collect(),
+            contended_inbox,
+            token,
+            expires: self.now + lease,
+        };
+        self.state.locks.insert(self.key.clone(), lock);
         token
     }
 
@@ -181,7 +195,7 @@ impl LockView<'_> {
             holds.iter().for_each(|hold| lock.insert_reader(*hold));
             lock.token
         } else {
-            self.take_lock(NewLock::new(holds, lease, None), before)
+            self.take_lock(holds, lease, None, before)
         };
         self.renew_readers(holds, lease);
         token
@@ -256,7 +270,7 @@ impl LockView<'_> {
         let token = match process.mode {
             WaitMode::Exclusive { hears_contended } => {
                 let contended_inbox = hears_contended.then_some(inbox);
-                self.take_lock(NewLock::new(&holds, lease, contended_inbox), before)
+                self.take_lock(&holds, lease, contended_inbox, before)
             }
             WaitMode::Shared { .. } => self.let_readers_in(&holds, lease, before),
         };

@@ -47,29 +47,6 @@ pub(crate) struct Lock {
     pub(crate) expires: Instant,
 }
 
-/// The properties that a free lock gets when it is taken.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct NewLock<'a> {
-    pub(crate) holds: &'a [HoldId],
-    pub(crate) lease: Duration,
-    /// The inbox that gets a message when another process begins to wait.
-    pub(crate) contended_inbox: Option<InboxId>,
-}
-
-impl<'a> NewLock<'a> {
-    pub(crate) fn new(
-        holds: &'a [HoldId],
-        lease: Duration,
-        contended_inbox: Option<InboxId>,
-    ) -> Self {
-        Self {
-            holds,
-            lease,
-            contended_inbox,
-        }
-    }
-}
-
 impl Default for State {
     fn default() -> Self {
         Self {
@@ -120,23 +97,6 @@ impl State {
         let lock = self.locks.get(key).filter(is_held);
         let fields = lock.map(|lock| &lock.fields[..]).unwrap_or_default();
         fields.iter().map(|(hold, _)| *hold).collect()
-    }
-
-    /// The token of a lock that is taken now.
-    pub(crate) fn token(&mut self, now: Instant) -> u64 {
-        let at = self.clock.at(now);
-        self.clock.token(at)
-    }
-
-    /// Gives a free lock to new holders, with this token.
-    pub(crate) fn take(&mut self, key: &LockKey, new: NewLock<'_>, token: u64, now: Instant) {
-        let lock = Lock {
-            fields: new.holds.iter().map(|hold| (*hold, 1)).collect(),
-            contended_inbox: new.contended_inbox,
-            token,
-            expires: now + new.lease,
-        };
-        self.locks.insert(key.clone(), lock);
     }
 
     /// Notifies all processes of holds that were ended by force.

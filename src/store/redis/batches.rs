@@ -269,11 +269,11 @@ fn split(mut requests: Vec<Collected>, is_by_slot: bool) -> Vec<Vec<Collected>> 
     let mut batches = Vec::new();
     while let Some(first) = requests.first().map(slot) {
         let of_slot = requests.iter().take_while(|it| slot(it) == first);
-        let terms = of_slot.clone().find_map(|it| batch::terms(&it.request));
+        let terms = of_slot.clone().find_map(|it| it.request.terms);
         let mut left = of_slot.count();
         let mut room = MAX_BATCH_ITEMS;
         let goes = |it: &mut Collected| {
-            let own = batch::terms(&it.request);
+            let own = it.request.terms;
             let goes = left > 0 && room > 0 && (own.is_none() || own == terms);
             left = left.saturating_sub(1);
             room -= usize::from(goes);

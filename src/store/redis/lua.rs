@@ -66,10 +66,9 @@ impl Script {
 impl Call {
     /// Appends the id of the inbox, if the inbox gets a message when another process begins to wait.
     pub(crate) fn contended_inbox(self, entry: QueueEntry) -> Self {
-        if entry.hears_contended {
-            self.arg(entry.inbox.id())
-        } else {
-            self
+        match entry.contended_inbox() {
+            Some(inbox) => self.arg(inbox.id()),
+            None => self,
         }
     }
 }

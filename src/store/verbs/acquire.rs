@@ -10,9 +10,9 @@ use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
 use crate::base::time::StoreTime;
 use crate::redis::{Call, Script};
-use crate::store::memory::{NewLock, State, WaitMode};
+use crate::store::memory::{State, WaitMode};
 use crate::store::records::QueueEntry;
-use crate::store::redis::batch::{BatchItem, BatchedVerb};
+use crate::store::redis::batch::{BatchItem, ItemKind};
 use crate::store::redis::codec::{
     HoldArg, Unexpected, read_integers, read_micros, read_millis, read_token,
 };
@@ -89,14 +89,12 @@ impl Verb for Acquire {
         let AcquireRequest {
             hold, ttl, entry, ..
         } = self.request;
-        let contended_inbox = entry.and_then(|entry| entry.hears_contended.then_some(entry.inbox));
+        let contended_inbox = entry.and_then(QueueEntry::contended_inbox);
         Some(BatchItem {
             key: self.key.clone(),
             hold,
-            verb: BatchedVerb::Acquire {
-                ttl,
-                contended_inbox,
-            },
+            kind: ItemKind::Acquire,
+            terms: Some((ttl, contended_inbox)),
             written: None,
         })
     }
@@ -143,9 +141,8 @@ impl Verb for Acquire {
             if let Some(ahead) = ahead {
                 view.queue(|queue| queue.leave(ahead));
             }
-            let contended_inbox =
-                entry.and_then(|entry| entry.hears_contended.then_some(entry.inbox));
-            let token = view.take_lock(NewLock::new(&[hold], ttl, contended_inbox), None);
+            let contended_inbox = entry.and_then(QueueEntry::contended_inbox);
+            let token = view.take_lock(&[hold], ttl, contended_inbox, None);
             return AcquireReply::Held {
                 token: FencingToken(token),
                 lease: ttl,

@@ -137,20 +137,38 @@ impl Verb for Inspect {
     }
 
     fn decode(&self, reply: Value) -> Result<Option<Snapshot>, Unexpected> {
-        snapshot(reply)
+        read_snapshot(&reply).ok_or(Unexpected(reply))
     }
 
     fn apply(self, state: &mut State, now: Instant) -> Option<Snapshot> {
-        look(state, &self.key, now)
+        let mut view = state.view(&self.key, now);
+        let at = view.time();
+        let waiting = view.queue(|queue| queue.waiting(now));
+        let is_shared = view.latest_reader().is_some();
+        let shown: Vec<_> = view.lock()?.fields().collect();
+        let holders = shown.into_iter().map(|(hold, field, depth)| {
+            let lasts = view.queue(|queue| queue.reader(hold));
+            HolderField {
+                field,
+                depth: u64::from(depth),
+                remaining: lasts.filter(|_| is_shared).map(|lasts| lasts - now),
+            }
+        });
+        let holders = holders.collect();
+        let lock = view.lock()?;
+        Some(Snapshot {
+            holders,
+            mode: mode(is_shared),
+            remaining: Some(lock.expires - now),
+            token: Some(FencingToken(lock.token)),
+            waiting,
+            at,
+        })
     }
 }
 
-/// Reads the content of a lock from the reply of a script.
-fn snapshot(reply: Value) -> Result<Option<Snapshot>, Unexpected> {
-    parse(&reply).ok_or(Unexpected(reply))
-}
-
-fn parse(reply: &Value) -> Option<Option<Snapshot>> {
+/// Reads the content of a lock from the reply of the script.
+fn read_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
     let Value::Array(values) = reply else {
         return None;
     };
@@ -175,7 +193,7 @@ fn parse(reply: &Value) -> Option<Option<Snapshot>> {
         return Some(None);
     }
     Some(Some(Snapshot {
-        holders: fields.iter().map(holder).collect::<Option<_>>()?,
+        holders: fields.iter().map(read_holder).collect::<Option<_>>()?,
         mode: mode(*is_shared == 1),
         remaining: read_millis(*remaining),
         token,
@@ -184,7 +202,7 @@ fn parse(reply: &Value) -> Option<Option<Snapshot>> {
     }))
 }
 
-fn holder(values: &[Value; 3]) -> Option<HolderField> {
+fn read_holder(values: &[Value; 3]) -> Option<HolderField> {
     let [
         Value::BulkString(field),
         Value::BulkString(depth),
@@ -209,33 +227,6 @@ fn mode(is_shared: bool) -> Mode {
     } else {
         Mode::Exclusive
     }
-}
-
-/// The content of a lock in memory.
-fn look(state: &mut State, key: &LockKey, now: Instant) -> Option<Snapshot> {
-    let mut view = state.view(key, now);
-    let at = view.time();
-    let waiting = view.queue(|queue| queue.waiting(now));
-    let is_shared = view.latest_reader().is_some();
-    let shown: Vec<_> = view.lock()?.fields().collect();
-    let holders = shown.into_iter().map(|(hold, field, depth)| {
-        let lasts = view.queue(|queue| queue.reader(hold));
-        HolderField {
-            field,
-            depth: u64::from(depth),
-            remaining: lasts.filter(|_| is_shared).map(|lasts| lasts - now),
-        }
-    });
-    let holders = holders.collect();
-    let lock = view.lock()?;
-    Some(Snapshot {
-        holders,
-        mode: mode(is_shared),
-        remaining: Some(lock.expires - now),
-        token: Some(FencingToken(lock.token)),
-        waiting,
-        at,
-    })
 }
 
 /// Ends the holds that were `seen`, if they still exist, and returns their fields. The lock moves on, unless other

@@ -10,7 +10,7 @@ use crate::base::options::Mode;
 use crate::base::write_signal::WriteSignal;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
-use crate::store::redis::batch::{BatchItem, BatchedVerb};
+use crate::store::redis::batch::{BatchItem, ItemKind};
 use crate::store::redis::codec::{HoldArg, Unexpected, read_flag};
 use crate::store::redis::lua::script;
 #[cfg(test)]
@@ -97,7 +97,11 @@ impl Verb for Release {
         (end == ReleaseKind::Short).then(|| BatchItem {
             key: self.key.clone(),
             hold,
-            verb: BatchedVerb::Release { mode },
+            kind: match mode {
+                Mode::Exclusive => ItemKind::Release,
+                Mode::Shared => ItemKind::ReaderRelease,
+            },
+            terms: None,
             written: self.written.clone(),
         })
     }
