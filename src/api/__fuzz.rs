@@ -3,8 +3,8 @@
 
 use ::redis::parse_redis_value;
 
+use crate::api::builder::url::properties::url as read_url;
 use crate::base::id;
-use crate::redis::url as read_url;
 use crate::store::redis;
 use crate::store::verbs::properties;
 

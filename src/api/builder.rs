@@ -4,23 +4,26 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::login::Login;
 use crate::base::metrics::Classifier;
 use crate::base::options::{LockOptions, QueueOptions};
 use crate::base::time::Grace;
+use crate::redis::Timeouts;
 #[cfg(feature = "pool")]
 use crate::redis::source::Source;
-use crate::redis::{Login, Timeouts};
 #[cfg(any(test, feature = "test-util"))]
 use crate::store::Store;
 use crate::store::records::OuterHold;
 
 mod build;
 mod connection;
+mod login; // how connections log in, beyond what a URL says
 #[cfg(feature = "pool")]
 mod pool;
 #[cfg(test)]
 #[path = "../../tests/properties/durations.rs"]
 mod properties;
+pub(super) mod url; // the servers that a URL names
 
 /// The options of a [`Locks`](crate::Locks), and what its requests begin with.
 /// [`Locks::builder`](crate::Locks::builder) makes one. The page [options](crate::guide::options) has all of them, with

@@ -77,7 +77,7 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    pub(super) fn new(info: ConnectionInfo) -> Self {
+    pub(crate) fn new(info: ConnectionInfo) -> Self {
         let endpoint = match info.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
                 HostPort::new(host, *port).to_string()
@@ -100,7 +100,7 @@ impl Address {
     }
 
     /// Changes the settings of its connections.
-    pub(super) fn change_settings(
+    pub(crate) fn change_settings(
         &mut self,
         change: impl FnOnce(RedisConnectionInfo) -> RedisConnectionInfo,
     ) {
@@ -119,7 +119,7 @@ impl Address {
 }
 
 /// The driver's form of an address.
-pub(super) fn connection_addr(HostPort { host, port }: HostPort, is_tls: bool) -> ConnectionAddr {
+pub(crate) fn connection_addr(HostPort { host, port }: HostPort, is_tls: bool) -> ConnectionAddr {
     if is_tls {
         ConnectionAddr::TcpTls {
             host,

@@ -16,13 +16,11 @@ pub(crate) mod context; // what the connectors of one store share: timeouts, gen
 mod credentials; // credentials that change while the program runs
 pub(crate) mod failure; // what an error says about what was executed
 mod inbox; // the subscription that brings messages
-mod login; // how connections log in, beyond what a URL says
 mod script; // a script, and one call of it
 pub(crate) mod self_description; // the description that a process sends to a server
 mod sentinels; // the primary that the sentinels name
 mod servers; // one server at a time, or those of a cluster
 pub(crate) mod source; // what opens connections to one place
-mod url; // the servers that a URL names
 mod writes; // when what a driver was handed is written
 
 #[cfg(feature = "tls")]
@@ -34,9 +32,5 @@ pub(crate) use self::credentials::Credentials;
 #[cfg(feature = "credentials")]
 pub use self::credentials::watched;
 pub(crate) use self::inbox::{Inbox, MessageHandler, Subscription};
-pub(crate) use self::login::Login;
 pub(crate) use self::script::{Call, Script};
-pub(crate) use self::servers::Servers;
-#[cfg(any(test, fuzzing))]
-pub(crate) use self::url::properties::url;
-pub(crate) use self::url::{ServerSpec, Topology};
+pub(crate) use self::servers::{ServerSpec, Servers, Topology};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis::Value;
 
+use super::address::{Address, HostPort};
 use super::cluster::Cluster;
 use super::connector::Connector;
 use super::context::ConnectorContext;
@@ -12,10 +13,32 @@ use super::script::Call;
 use super::self_description;
 use super::sentinels::Sentinels;
 use super::source::Source;
-use super::url::{ServerSpec, Topology};
 use crate::base::error::{StoreError, StoreFuture};
 use crate::base::key::slot_of;
 use crate::base::options::Confirmation;
+
+/// The servers to connect to. Nothing is connected yet.
+pub(crate) struct ServerSpec {
+    /// The address of one server. The others are connected to in the same way.
+    pub(crate) server: Address,
+    pub(crate) topology: Topology,
+}
+
+/// What the servers are.
+#[allow(clippy::large_enum_variant, reason = "there is one for each `Locks`")]
+pub(crate) enum Topology {
+    One,
+    Sentinels {
+        /// The name of the primary.
+        primary: String,
+        /// The address of one sentinel.
+        sentinel: Address,
+        seeds: Vec<HostPort>,
+    },
+    Cluster {
+        seeds: Vec<HostPort>,
+    },
+}
 
 /// The servers to which requests go.
 #[derive(Clone)]

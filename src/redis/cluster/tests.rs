@@ -4,8 +4,8 @@
 
 use super::*;
 use crate::base::key::SLOTS;
+use crate::redis::ServerSpec;
 use crate::redis::context::Timeouts;
-use crate::redis::url::ServerSpec;
 
 /// The holds are verified. The map that is learnt after it shows no change of that slot.
 #[tokio::test]

@@ -3,14 +3,14 @@
 #[cfg(feature = "tls")]
 use std::sync::Arc;
 
-#[cfg(feature = "tls")]
-use super::certificates::Certificates;
-#[cfg(feature = "credentials")]
-use super::credentials::Credentials;
-use super::url::ServerSpec;
-#[cfg(feature = "tls")]
-use super::url::Topology;
 use crate::base::error::LockError;
+#[cfg(feature = "tls")]
+use crate::redis::Certificates;
+#[cfg(feature = "credentials")]
+use crate::redis::Credentials;
+use crate::redis::ServerSpec;
+#[cfg(feature = "tls")]
+use crate::redis::Topology;
 
 /// The settings of the login that do not come from the URL.
 #[derive(Clone, Default)]

@@ -8,11 +8,12 @@ use std::net::Ipv6Addr;
 
 use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion, parse_redis_url};
 
-use super::address::{Address, HostPort, connection_addr};
 use crate::base::error::LockError;
+use crate::redis::address::{Address, HostPort, connection_addr};
+use crate::redis::{ServerSpec, Topology};
 
 #[cfg(any(test, fuzzing))]
-#[path = "../../tests/properties/address.rs"]
+#[path = "../../../tests/properties/address.rs"]
 pub(crate) mod properties;
 #[cfg(test)]
 mod tests;
@@ -26,29 +27,6 @@ const PRIMARY_LETTERS: &str =
 const CLUSTER_DATABASE: &str = "a cluster has only database 0";
 const LOGIN_LETTERS: &str =
     "in a user name or password, write `/`, `?` and `#` as `%2F`, `%3F` and `%23`";
-
-/// The servers that a URL names. The URL is checked; nothing is connected yet.
-pub(crate) struct ServerSpec {
-    /// The address of one server. The others are connected to in the same way.
-    pub(crate) server: Address,
-    pub(crate) topology: Topology,
-}
-
-/// The servers at the hosts of a URL.
-#[allow(clippy::large_enum_variant, reason = "there is one for each `Locks`")]
-pub(crate) enum Topology {
-    One,
-    Sentinels {
-        /// The name of the primary.
-        primary: String,
-        /// The address of one sentinel.
-        sentinel: Address,
-        seeds: Vec<HostPort>,
-    },
-    Cluster {
-        seeds: Vec<HostPort>,
-    },
-}
 
 impl ServerSpec {
     /// Reads a URL. Connects nowhere.
