@@ -12,6 +12,7 @@ use crate::base::metrics;
 
 /// Runs work on the runtime for which no caller waits.
 pub(crate) fn spawn(runtime: &Handle, work: impl Future<Output: Send> + Send + 'static) {
+    // Counted before the task is spawned, and uncounted with it even if its runtime ends before the first poll.
     let task = BackgroundTask::begin();
     drop(runtime.spawn(async move {
         let _task = task;
@@ -66,6 +67,8 @@ impl<T: Send + 'static> FinishInBackground<T> {
         if thread::panicking() {
             return;
         }
+        // Without the budget of the present task: if it were used up, work that is ready would look as if it still
+        // waited.
         let mut cx = Context::from_waker(Waker::noop());
         let _ = Pin::new(&mut unconstrained(self)).poll(&mut cx);
     }
@@ -91,10 +94,12 @@ impl<T: Send + 'static> Future for FinishInBackground<T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        // The work was taken, or its output was returned.
         let Some(work) = &mut self.work else {
             return Poll::Pending;
         };
         let output = ready!(work.as_mut().poll(cx));
+        // It has ended, so dropping this must not continue it in a task.
         self.work = None;
         Poll::Ready(output)
     }
@@ -112,6 +117,7 @@ impl<T: Send + 'static> Drop for FinishInBackground<T> {
                 return;
             }
         }
+        // The waiter may be dropped outside any runtime, so the runtime that was given comes first.
         let runtime = self.runtime.take().or_else(|| Handle::try_current().ok());
         // Without a runtime the lease expires by itself.
         if let Some(runtime) = runtime {
@@ -130,6 +136,7 @@ impl AbortOnDrop {
 
     /// Waits until the task has ended.
     pub(crate) async fn ended(&mut self) {
+        // A task that was aborted or has panicked has ended as well.
         let _ = (&mut self.0).await;
     }
 }

@@ -50,6 +50,8 @@ impl Backoff {
             Growth::Doubling => 2.0,
             Growth::Slow => 1.5,
         };
+        // The series is built anew each time, because this value is a part of the state of a wait machine: it is copied
+        // and compared, which the iterator of the library cannot be.
         let series = ExponentialBuilder::new()
             .with_min_delay(FIRST_PAUSE)
             .with_max_delay(self.longest)
@@ -57,6 +59,7 @@ impl Backoff {
             .with_jitter()
             .without_max_times();
         let pause = series.build().nth(self.made);
+        // The pause no longer grows after that, and counting to it would only take longer.
         self.made = (self.made + 1).min(MAX_GROWING_ATTEMPTS);
         pause.unwrap_or(self.longest)
     }

@@ -217,6 +217,7 @@ impl LockError {
 
     /// The error of a request that the store has not executed.
     pub(crate) fn of_store(key: Option<String>, source: StoreError) -> Self {
+        // A mistake is no outage: trying again later is useless, so the caller gets an error that says so.
         match source.mistake() {
             Some(mistake) => Self::Misuse {
                 what: mistake.describe(key.as_deref()),

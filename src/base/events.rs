@@ -271,13 +271,16 @@ impl WarnLimiter {
     /// before an admitted warning.
     pub(crate) fn admit(&self, now: Instant) -> Option<u64> {
         let mut state = self.0.lock();
+        // A failure after a quiet time begins a new streak, and is warned of immediately.
         let present = state.streak.filter(|it| now < it.latest + STREAK_GAP);
         let began = present.map_or(now, |it| it.began);
         let is_warned = present.is_none_or(|it| it.warned_next <= now);
+        // The next interval is as long as the streak so far. So it doubles with each warning.
         let warned_next = match present {
             Some(it) if !is_warned => it.warned_next,
             _ => now + (now - began).clamp(MIN_WARN_INTERVAL, MAX_WARN_INTERVAL),
         };
+        // The streak also continues with failures that are left out. Otherwise it would end between two warnings.
         state.streak = Some(Streak {
             began,
             latest: now,

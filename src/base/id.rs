@@ -104,6 +104,7 @@ impl FromStr for HoldId {
 
     fn from_str(text: &str) -> Result<Self, ParseHoldIdError> {
         let parse = || {
+            // `of_field` also accepts the spellings of other programs.
             let owner = OwnerId::of_field(text)?;
             let (_, number) = text.split_once(':')?;
             let number = number.parse().ok()?;
@@ -251,6 +252,7 @@ impl Owner {
     }
 
     pub(crate) fn next_hold(&self) -> HoldId {
+        // Only that no number is given twice matters, not the order in which threads get them.
         let number = self.holds.fetch_add(1, Ordering::Relaxed) + 1;
         HoldId {
             owner: self.id,

@@ -46,14 +46,18 @@ impl LockKey {
         if name.is_empty() {
             return Err("a key must not be empty");
         }
+        // Most programs set no prefix. Then nothing is copied here.
         let full = match prefix {
             "" => Cow::Borrowed(name),
             _ => Cow::Owned([prefix, name].concat()),
         };
+        // Such a key could be the queue of another lock.
         if full.starts_with(RESERVED_PREFIX) {
             return Err("keys that begin with `reentry:` are reserved for the crate");
         }
         let tag = full.get(hash_tag(full.as_bytes())).unwrap_or(&full);
+        // The companion keys put the tag into braces. It would end at the first `}` there: they would be in another
+        // slot, or be the companions of another lock.
         if tag.contains('}') {
             return Err("a key without a hash tag must not contain `}`");
         }

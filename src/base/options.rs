@@ -142,13 +142,16 @@ impl LockOptions {
 
     /// Checks the options against each other, and derives what follows from several of them.
     pub(crate) fn resolve(mut self) -> Result<Self, LockError> {
+        // The lease lasts for the minimum time, so that the lock stays held if its holder dies before.
         self.ttl = self.ttl.max(self.min_hold.unwrap_or_default());
+        // Nobody holds the lock for longer than `max_hold`, so the lease of a dead holder need not last longer either.
         let lease = self
             .max_hold
             .map_or(self.ttl, |max_hold| max_hold.min(self.ttl));
         if let Some(reason) = self.contradiction(lease) {
             return Err(LockError::config(reason));
         }
+        // Both times count from the beginning of a hold. So the hold cannot be one that another caller has begun.
         self.may_inherit = self.max_hold.is_none() && self.min_hold.is_none();
         // The store counts milliseconds.
         self.min_hold = self.min_hold.filter(|it| it.as_millis() > 0);

@@ -87,6 +87,7 @@ impl ProcessId {
     pub(crate) fn new_uuid() -> Uuid {
         let Self(id) = Self::this();
         let (high, low) = random_uuid().as_u64_pair();
+        // The version of the UUID is in the bits that stay.
         let rest = u64::BITS - PROCESS_BITS;
         let high = id << rest | high & ((1 << rest) - 1);
         Uuid::from_u64_pair(high, low)
@@ -184,6 +185,7 @@ impl Process {
     /// Reads a stored description. Returns `None` if it does not have the form in which this crate stores it. A later
     /// version may add lines.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
+        // Any user of the store may write a description, so each text is sanitized, and its length is limited.
         let mut lines = text.split('\n');
         let mut next = || lines.next();
         let (name, host) = (sanitize(next()?), sanitize(next()?));

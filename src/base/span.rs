@@ -64,6 +64,7 @@ impl Span {
     }
 
     fn open(span: tracing::Span) -> Self {
+        // The subscriber is asked for its current span only if it wants this one.
         if span.is_disabled() {
             return Self(None);
         }

@@ -64,6 +64,8 @@ impl InFlightCount {
     }
 
     pub(crate) fn end(&self) {
+        // Either this sees that the `Locks` is closed, or the caller of `close` sees that the count is 0: this changes
+        // the count before it reads the flag, and `close` sets the flag before the count is read.
         if self.count.fetch_sub(1, Ordering::SeqCst) == 1 && self.is_closed() {
             self.idle.notify_waiters();
         }

@@ -88,6 +88,7 @@ impl LeaseTimes {
     /// A lease of this length that counts from `sent`.
     #[inline]
     pub(crate) fn new(sent: Instant, length: Duration, ttl: Duration, grace: Grace) -> Self {
+        // A lock that has moved here has a short lease. The grace is no part of what can be used of it.
         let pause = if length < ttl {
             length.saturating_sub(grace.duration()) / RENEWALS_PER_SHORT_LEASE
         } else {

@@ -48,6 +48,7 @@ impl Future for Sleep {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let (here, until) = (Handle::current().id(), self.until);
+        // A timer of the runtime that polled before is replaced: that runtime may have ended.
         let armed = self.armed.take().filter(|(runtime, _)| *runtime == here);
         let armed = armed.unwrap_or_else(|| (here, Box::pin(time::sleep_until(until))));
         let (_, timer) = self.armed.insert(armed);
@@ -111,9 +112,12 @@ impl<F: Future> Future for Timeout<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let mut future = this.future;
+        // The future comes first: what is ready counts, even if the limit has passed as well.
         if let Poll::Ready(output) = future.as_mut().poll(cx) {
             return Poll::Ready(Ok(output));
         }
+        // Only the first poll spares the timer. If it is polled again, the wake-up that it relied on has come, and has
+        // brought nothing.
         if this.spares.take().is_some_and(|spares| spares(&future)) {
             return Poll::Pending;
         }

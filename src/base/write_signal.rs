@@ -72,6 +72,7 @@ impl WriteSignal {
         // From here on, the answer does not wake the caller.
         work.poll_once();
         work.prefer_current_runtime();
+        // Without a deliverer the work is dropped here, and dropping it makes it a task.
         if let AfterWrite::ByDeliverer(left @ None) = &mut *self.0.rest.lock() {
             *left = Some(work);
         }
@@ -95,6 +96,7 @@ impl Deliverer {
 
     /// Wakes the task that waits for the signal, because the request has to wait for a connection.
     pub(crate) fn set_late(&self) {
+        // The flag comes before the wake-up, so the woken task sees it.
         self.0.0.is_late.store(true, Release);
         self.0.0.waker.wake();
     }
@@ -102,6 +104,7 @@ impl Deliverer {
     /// Sets the signal, and wakes the task that waits for it.
     pub(crate) fn set(&self) {
         let SharedSignal { waker, rest, .. } = &*self.0.0;
+        // The place for the work comes before the signal: whoever sees the signal leaves its work at once.
         *rest.lock() = AfterWrite::ByDeliverer(None);
         self.0.set();
         waker.wake();
@@ -110,7 +113,9 @@ impl Deliverer {
 
 impl Drop for Deliverer {
     fn drop(&mut self) {
+        // From now on, a caller that leaves its work makes a task of it, because there is no deliverer any more.
         let rest = mem::take(&mut *self.0.0.rest.lock());
+        // The answer is there, so one poll ends the work. If there will be none, dropping it makes it a task.
         if let AfterWrite::ByDeliverer(Some(mut work)) = rest {
             work.poll_once();
         }
