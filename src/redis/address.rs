@@ -36,6 +36,7 @@ impl HostPort {
 
     /// Splits `host:port` or `[v6]:port`. Each of the two may be missing. The brackets are kept.
     pub(crate) fn split(address: &str) -> Option<(&str, Option<u16>)> {
+        // The colons of `[v6]` separate no port.
         let Some((host, port)) = address.rsplit_once(':').filter(|_| !address.ends_with(']'))
         else {
             return Some((address, None));

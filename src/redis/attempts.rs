@@ -36,6 +36,8 @@ impl SharedAttempt {
             let (outcome, until) = {
                 let now = Instant::now();
                 let mut present = self.0.lock();
+                // An attempt that has ended answers the callers that waited for it. A later caller needs a new one,
+                // because its outcome may be old.
                 let running = present
                     .take()
                     .filter(|(outcome, until)| now < *until && outcome.peek().is_none());
@@ -88,6 +90,8 @@ where
     let (mut answers, mut error) = (Vec::new(), None);
     loop {
         let now = Instant::now();
+        // Until most have answered, each silence makes one more server be asked. After that only stragglers are waited
+        // for.
         let silence = (missing > 0).then(|| after(now, STRAGGLER_WAIT));
         match timeout_at(silence.map_or(until, |it| it.min(until)), asked.next()).await {
             Ok(Some(Ok(answer))) => {
@@ -98,6 +102,7 @@ where
                 } else {
                     STRAGGLER_WAIT
                 };
+                // The first answer, and then the one that makes it most, limit the time for the others.
                 until = until.min(after(Instant::now(), rest));
                 continue;
             }

@@ -66,6 +66,7 @@ impl Certificates {
     }
 
     fn try_config(&self) -> Result<ClientConfig, Box<dyn Error>> {
+        // The process has one provider, and that of the program counts.
         if CryptoProvider::get_default().is_none() {
             // If another thread was faster, there is one.
             drop(rustls::crypto::ring::default_provider().install_default());

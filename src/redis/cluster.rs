@@ -81,6 +81,8 @@ impl ClusterState {
 
     /// Notes that the map is learnt now.
     fn note_learning(&mut self, now: Instant) {
+        // While the map proves wrong again and again, the pauses grow, because many requests find it wrong at the same
+        // time.
         let before = self.learnt.replace(now);
         if before.is_none_or(|before| now >= after(before, MAP_SETTLES_AFTER)) {
             self.pauses.reset();
@@ -121,6 +123,7 @@ impl Cluster {
     /// Learns the map, unless it is known, and connects to one of the servers that have slots.
     pub(super) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
         let mut nodes = self.owners().await?;
+        // A server with a connection answers without an attempt to connect.
         nodes.sort_by_key(|node| !node.connector.is_connected());
         let mut error = self.unavailable("none of its servers has slots");
         for node in nodes {
@@ -138,6 +141,7 @@ impl Cluster {
         let slot = call.slot();
         let (mut node, mut connection) = self.connected_owner(slot).await?;
         let mut mode = SendMode::Plain;
+        // One limit for all redirections, because the caller relies on one response timeout.
         let until = after(Instant::now(), self.context.timeouts.response);
         for _ in 0..MAX_REDIRECTIONS {
             let limit = until.saturating_duration_since(Instant::now());
@@ -146,11 +150,14 @@ impl Cluster {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,
             };
+            // An error of this crate, for example after a timeout, is no reply of a server.
             let Some(cause) = driver_error(&error) else {
                 return Err(error);
             };
             // Another server has the slot, or, while the slot is being moved, the keys of the call.
             let Some((place, redirected)) = redirection(cause, &node.place) else {
+                // Only a redirection proves that nothing was executed. So this request is not repeated, but the next
+                // one shall find the right server.
                 if may_be_elsewhere(cause) {
                     self.learn_soon();
                 }
@@ -195,6 +202,8 @@ impl Cluster {
                 return Ok((node, connection));
             }
             // The server may be down, and another one may be about to get its slots.
+            // Biased: a connection that is open is used. If the slot has moved as well, the server redirects the
+            // request.
             let connected = select! {
                 biased;
                 connected = node.connector.connection() => connected,
@@ -276,6 +285,7 @@ impl Cluster {
 
     fn new_node(self: &Arc<Self>, place: &HostPort) -> Arc<Node> {
         let source = Arc::new(self.server.with_place(place));
+        // Weak, because the cluster owns its servers.
         let (cluster, here) = (Arc::downgrade(self), place.clone());
         let has_slot = move |slot| {
             let cluster = cluster.upgrade();
@@ -298,6 +308,7 @@ impl Cluster {
             let is_new = |it: &Arc<Node>| it.place != *place;
             let owner = owner.filter(|it| is_open && it.as_ref().is_none_or(is_new));
             let before = owner.map(|owner| owner.replace(Arc::clone(&node)));
+            // Under the mutex: whoever sees the new owner also sees the new generation.
             if before.is_some() {
                 self.context.generation.begin();
             }
@@ -312,6 +323,8 @@ impl Cluster {
 
     /// A number that changes whenever another connection, or another server, responds for a slot.
     pub(super) fn generation_of(&self, slot: u16) -> u64 {
+        // What was executed by the server to which a slot moves is not at the replicas of its owner, so a request with
+        // ASKING counts as a change.
         let asked = self.state.lock().asked.get(&slot).copied();
         self.context.generation.number() + asked.unwrap_or_default()
     }
@@ -323,6 +336,7 @@ impl Cluster {
             state.is_closed = true;
             mem::take(&mut state.nodes)
         };
+        // After the mutex was released: this ends the tasks of the connections, which may use the cluster.
         nodes.values().for_each(|node| node.connector.close());
     }
 
@@ -345,6 +359,7 @@ fn redirection(error: &RedisError, asked: &HostPort) -> Option<(HostPort, SendMo
     };
     // `host:port`, or `:port` if it does not know its own name.
     let (host, port) = HostPort::split(error.redirect_node()?.0)?;
+    // The name of a host in a map has no brackets.
     let host = host.trim_start_matches('[').trim_end_matches(']');
     Some((HostPort::named_by(asked, host, port?), mode))
 }

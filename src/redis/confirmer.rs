@@ -98,17 +98,21 @@ impl Confirmer {
         let is_confirmed = || before < self.confirmed.load(SeqCst);
         let rejection = Arc::<OnceLock<StoreError>>::default();
         let Timeouts { connect, response } = self.timeouts;
+        // The longest time of a round: its pause, with jitter, the connection, and the responses.
         let limit =
             (2 * MAX_ROUND_PAUSE + WAIT_LIMIT).saturating_add(connect.saturating_add(response));
         let endpoint = self.source.endpoint();
         let round =
             || Arc::clone(self).run_round(beside.to_owned(), replicas, Arc::clone(&rejection));
         let rounds = async {
+            // The round in progress may have written before the request that is to be confirmed. Then the next one
+            // counts.
             while !is_confirmed() {
                 self.round.outcome(&endpoint, limit, round).await?;
                 if let Some(error) = rejection.get() {
                     return Err(error.clone());
                 }
+                // This server does not have what the caller wants to have confirmed, however long it waits.
                 if self.is_another.load(SeqCst) {
                     return Ok(Confirmation::Unknown);
                 }
@@ -116,6 +120,7 @@ impl Confirmer {
             Ok(Confirmation::Confirmed)
         };
         let confirmed = timeout(within, rounds).await;
+        // If the server could not even be asked, its error says more than that the replicas are late.
         confirmed.unwrap_or_else(|Elapsed| match &*self.failure.lock() {
             Some(it) if Instant::now() < it.resume => Err(it.error.clone()),
             _ => Ok(Confirmation::Late),
@@ -153,6 +158,7 @@ impl Confirmer {
         }
         .await;
         *self.failure.lock() = outcome.as_ref().err().map(|error: &StoreError| {
+            // The pauses grow from failure to failure. A response ends the series.
             let mut pauses = failure.map_or(Backoff::doubling(MAX_ROUND_PAUSE), |it| it.pauses);
             let resume = after(Instant::now(), pauses.next_pause());
             let error = error.clone();
@@ -173,16 +179,19 @@ impl Confirmer {
         beside: &str,
         replicas: u32,
     ) -> Result<Option<RedisError>, RedisError> {
+        // Counted before it is written: who reads the number from now on waits for a later round.
         let number = self.written.fetch_add(1, SeqCst) + 1;
         // The key is in the slot of the caller, which a cluster allows this server to write.
         let key = format!("reentry:confirm:{beside}");
         let mut all = pipe();
         all.cmd("SET").arg(&[&key, "", "PX", WRITE_EXPIRY]);
         all.cmd("WAIT").arg(replicas).arg(in_millis(WAIT_LIMIT));
+        // It comes last, so that a server that was demoted during the WAIT says so.
         all.cmd("INFO").arg("replication").ignore_errors();
         let limit = WAIT_LIMIT.saturating_add(self.timeouts.response);
         let (written, waited, info): (RedisResult<()>, RedisResult<u32>, RedisResult<String>) =
             within(limit, all.query_async(driver)).await?;
+        // Checked first, because a reply of another server says nothing about the write.
         if ReplicationId::read(&info?).as_ref() != Some(&self.replication_id) {
             // It has not executed what the callers want to have confirmed.
             self.is_another.store(true, SeqCst);

@@ -163,6 +163,7 @@ impl Connector {
             let endpoint = connection.server.endpoint();
             StoreError::new(call.verb(), &endpoint, class, cause)
         };
+        // Redirections may have used up the time.
         if limit.is_zero() {
             let cause = "there was no time left to send the request";
             return Err(error(FailureClass::NotExecuted, cause.to_owned()));
@@ -174,14 +175,17 @@ impl Connector {
                 Ok(reply)
             }
             Ok(Err(error)) => {
+                // Its replicas may follow another primary by now, which the sentinels know.
                 if failure::condition(&error) == Some("NOREPLICAS") {
                     self.source.doubt();
                 }
                 if failure::ends_connection(&error) {
+                    // Before the connection is given up, so that the next attempt looks for a primary.
                     if failure::is_read_only(&error) {
                         self.state.lock().needs_primary = true;
                     }
                     self.give_up(connection.number);
+                // Any other error is the response of a server that works.
                 } else {
                     connection.pace.note_response(sent);
                 }
@@ -239,9 +243,11 @@ impl Connector {
                 Ok(_) if !is_right => Err(self.unavailable("it leads to another server now")),
                 opened => opened,
             };
+            // The failure of an attempt that was replaced says nothing about the present one.
             if opened.is_err() && is_present {
                 state.pause(Instant::now());
             }
+            // Nothing is kept for a next attempt, because there is none.
             let unproven = is_closed.then(|| state.unproven.take());
             let before = match &opened {
                 Ok(connection) if is_present => {
@@ -265,12 +271,15 @@ impl Connector {
             let now = Instant::now();
             match &state.stage {
                 Stage::Up(connection) if connection.number == number => {
+                    // A connection that has worked is replaced at once. A proxy whose server is away accepts each
+                    // connection and closes it: then the pauses grow, or every request would open one.
                     if now >= after(connection.since, CONNECTION_SETTLES_AFTER) {
                         state.pauses.reset();
                         state.not_before = now;
                     } else {
                         state.pause(now);
                     }
+                    // Under the mutex: no request finds another connection in the old generation.
                     self.context.generation.begin();
                     state.enter(Stage::Down)
                 }

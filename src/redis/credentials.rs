@@ -67,6 +67,8 @@ impl Credentials {
             latest,
             warnings,
         } = &*self.0;
+        // A connection that is being opened takes the last known credentials before it fails, or waits for long. One
+        // that is open keeps its own until there are new ones.
         let known = latest.lock().clone().filter(|_| is_first).map(Ok);
         let patience = known.as_ref().map_or(Duration::MAX, |_| PROVIDER_TIMEOUT);
         let mut backoff = Backoff::doubling(MAX_PROVIDER_PAUSE);
@@ -86,6 +88,7 @@ impl Credentials {
                     None
                 }
             };
+            // The first result is needed now. Later ones are waited for, until the provider ends.
             if is_first || failed.is_none() {
                 return known.or(failed);
             }

@@ -24,6 +24,7 @@ pub(crate) fn request_error(
 /// The error of a connection that could not be opened. Nothing was executed, whatever the error says.
 pub(crate) fn connect_error(endpoint: &Arc<str>, error: RedisError) -> StoreError {
     let (class, mistake) = classify(&error);
+    // Whatever was rejected here, the server rejects the process, not a request.
     let class = if class.is_denied() {
         FailureClass::AccessDenied
     } else {
@@ -78,6 +79,7 @@ fn classify(error: &RedisError) -> (FailureClass, Option<Mistake>) {
         // A script meets one of these errors at its first write, before it has changed anything.
         _ if condition(error).is_some() => (FailureClass::NotExecuted, None),
         ErrorKind::InvalidClientConfig => (FailureClass::Permanent, Some(Mistake::Other)),
+        // Before the errors from inside a script: old servers wrap this one in such an error.
         _ if lacks_permission(error) => {
             (FailureClass::PermissionMissing, Some(Mistake::Permission))
         }
@@ -90,6 +92,7 @@ fn classify(error: &RedisError) -> (FailureClass, Option<Mistake>) {
         | ErrorKind::AuthenticationFailed
         | ErrorKind::RESP3NotSupported => (FailureClass::AccessDenied, mistaken_setting(error)),
         _ if error.is_connection_refusal() => (FailureClass::NotExecuted, None),
+        // A cut or a timeout: the request may have been executed, or still be on its way.
         _ => (FailureClass::OutcomeUnknown, None),
     }
 }
@@ -106,6 +109,7 @@ pub(crate) fn condition(error: &RedisError) -> Option<&'static str> {
     const CONDITIONS: [&str; 5] = ["OOM", "MISCONF", "NOREPLICAS", "BUSY", "READONLY"];
     let code = error.code()?;
     let is_wrapped = matches!(code, "ERR" | "@user_script:");
+    // The code of the inner error is behind the last `: -`.
     let inside = detail(error).split(": -").skip(1).last();
     let inside = inside.filter(|_| is_wrapped).unwrap_or_default();
     let is_met = |condition: &&str| code == *condition || inside.starts_with(*condition);

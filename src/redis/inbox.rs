@@ -103,6 +103,7 @@ impl Inbox {
     /// it. Then it is opened by the next caller.
     pub(crate) fn open(&self, subscribe: impl FnOnce() -> Subscription) -> bool {
         let mut task = self.task.lock();
+        // A task that has finished has ended with its runtime.
         if task.as_ref().is_some_and(|task| !task.0.is_finished()) {
             return *self.context.stage.lock() != InboxStage::Broken;
         }
@@ -145,6 +146,7 @@ impl Subscriber {
         let mut pauses = Backoff::doubling(MAX_SUBSCRIBE_PAUSE);
         loop {
             let pause = self.receive().await;
+            // Before the pause: the waiters must not rely on the subscription meanwhile.
             self.enter(InboxStage::Broken);
             match pause {
                 Some(least) => sleep(pauses.next_pause().max(least)).await,
@@ -189,6 +191,7 @@ impl Subscriber {
     /// The server of a connection for commands, which shows that the server works. In a cluster any of them will do: each
     /// gets all messages.
     async fn server(&self) -> Result<Server, StoreError> {
+        // Watched before the connection is there, so that its loss is noticed from the first moment on.
         let generations = self.context.connectors.generation.watch();
         let connector = self.context.servers.any_connector().await?;
         let connection = connector.connection().await?;
@@ -215,6 +218,7 @@ impl Subscriber {
         let (mut requests, mut messages) = subscribed.split();
         let mut ends = pin!(self.until_dead(&mut server, &mut requests));
         loop {
+            // Biased: messages that have arrived are delivered before the connection is found to be dead.
             select! {
                 biased;
                 message = messages.next() => match message {
@@ -240,6 +244,7 @@ impl Subscriber {
                 () = check.notified() => {}
                 _ = server.generations.changed() => {}
             }
+            // Without a connection for commands, the next attempt has to wait for one anyway.
             let Ok(present) = server.connector.connection().await else {
                 return;
             };

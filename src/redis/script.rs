@@ -109,6 +109,7 @@ impl Call {
     ) -> Result<Value, RedisError> {
         match mode.send(&self.command, connection).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                // Boxed, because it is rare and would make every request larger.
                 let in_full = self.in_full();
                 Box::pin(mode.send(&in_full, connection)).await
             }
@@ -119,6 +120,7 @@ impl Call {
     fn in_full(&self) -> Cmd {
         let mut command = cmd("EVAL");
         command.arg(self.script.source());
+        // The number of keys, the keys and the arguments stay as they are.
         for arg in self.command.args_iter().skip(2) {
             if let Arg::Simple(arg) = arg {
                 command.arg(arg);

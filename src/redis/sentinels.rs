@@ -158,6 +158,7 @@ impl Sentinels {
         let (count, after_any) = (known.len(), STRAGGLER_WAIT.max(timeouts.connect / 4));
         let (replies, error) = ask_most(asked, count, after_any, Duration::MAX).await;
         self.learn(&replies);
+        // If one of them is silent, it may know a later epoch than the others.
         let is_by_all = replies.len() == count;
         let latest = replies.into_iter().max();
         let latest = latest.map(|reply| SentinelReply { is_by_all, ..reply });

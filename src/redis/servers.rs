@@ -101,6 +101,7 @@ impl Servers {
             let slot = || slot_of(beside.as_bytes());
             let is_present = || servers.generation_of(slot) == generation;
             let connector = servers.with_connector(slot, Arc::clone);
+            // No connection is opened for this: what was executed was sent over one that is lost then.
             let connected = connector.and_then(|it| Some((it.current()?, it)));
             let Some((connection, connector)) = connected.filter(|_| is_present()) else {
                 return Ok(Confirmation::Unknown);
@@ -111,6 +112,7 @@ impl Servers {
                 // The next connection finds out which server it is, and the holds are verified.
                 connector.give_up(connection.number);
             }
+            // Asked again: if the generation has changed meanwhile, the confirmation may be that of another server.
             if is_present() {
                 confirmation
             } else {

@@ -210,6 +210,7 @@ async fn open_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let connecting: Vec<_> = addresses
         .map(|it| Box::pin(TcpStream::connect(it)))
         .collect();
+    // `select_ok` panics without a future.
     if connecting.is_empty() {
         return Err(io::Error::other("the host has no address"));
     }

@@ -49,6 +49,9 @@ impl Writes {
             // A poll has taken the request, or has not seen it. Without this there may be no further one.
             self.task.wake();
         }
+        // Each poll counts twice, at its beginning and its end. The poll in progress may have looked for requests
+        // before this one came, so the next one counts: its end is three steps away, and two if there is none in
+        // progress.
         let end = polls + if is_polled { 3 } else { 2 };
         let is_written = || (self.complete.load(SeqCst) >= end).then_some(());
         wait_until(&self.written, is_written).await;

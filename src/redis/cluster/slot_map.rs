@@ -47,10 +47,12 @@ impl Cluster {
         let describer = self.owner(self_description::slot());
         let (is_changed, _gone) = {
             let mut state = self.state.lock();
+            // A failure counts too. Otherwise the next attempt would follow without a pause.
             state.note_learning(Instant::now());
             if state.is_closed {
                 return Err(StoreError::closed(&self.endpoint()));
             }
+            // `_gone` is dropped after the mutex was released, because that may end connections with their tasks.
             self.install(&mut state, &map?)
         };
         if is_changed {
@@ -74,6 +76,7 @@ impl Cluster {
         let (maps, error) = ask_most(asked, SERVERS_ASKED, Duration::MAX, limit).await;
         let map: Vec<_> = maps.into_iter().flatten().collect();
         match error {
+            // One server is enough. The errors of others do not matter then.
             _ if !map.is_empty() => Ok(map),
             Some(error) => {
                 let (endpoint, class) = (self.endpoint(), error.failure_class());
@@ -124,6 +127,7 @@ impl Cluster {
         // The connections that were opened to ask are kept in use.
         let mut before = mem::take(&mut state.nodes);
         for place in map.iter().flat_map(SlotRange::places) {
+            // A server that stays keeps its connection. It may be in several ranges.
             let known = state.nodes.remove(place).or_else(|| before.remove(place));
             let node = known.unwrap_or_else(|| self.new_node(place));
             state.nodes.insert(place.clone(), node);
@@ -136,6 +140,7 @@ impl Cluster {
             (Some(before), Some(now)) => before.place != now.place,
             (before, now) => before.is_some() != now.is_some(),
         });
+        // Under the mutex: whoever sees the new map also sees the new generation.
         if is_changed {
             state.pauses.reset();
             self.context.generation.begin();
@@ -217,6 +222,7 @@ fn latest_owners(map: &[SlotRange]) -> Vec<Option<&SlotRange>> {
     let mut owners: Vec<Option<&SlotRange>> = vec![None; usize::from(SLOTS)];
     for range in map {
         let slots = usize::from(range.first)..=usize::from(range.last);
+        // Servers that were cut off report an owner that has lost the slot. They have an earlier epoch of it.
         for owner in owners.get_mut(slots).unwrap_or_default() {
             if owner.is_none_or(|known| known.epoch < range.epoch) {
                 *owner = Some(range);

@@ -26,6 +26,7 @@ impl Connector {
         let begun = Instant::now();
         let timeouts = self.context.timeouts;
         let unproven = self.state.lock().unproven.take();
+        // A connection that was kept only has to be asked again.
         let opened = match unproven {
             Some(opened) => opened,
             None => open(&self.source, timeouts).await?,
@@ -87,6 +88,7 @@ impl Connector {
         mut task: AbortOnDrop,
         moved: impl Future<Output = ()> + Send + 'static,
     ) -> AbortOnDrop {
+        // Made before the task, so that the connection is also given up if its runtime ends before the first poll.
         let given_up = GiveUpOnDrop(Arc::downgrade(self), number);
         AbortOnDrop::spawn(async move {
             let _given_up = given_up;

@@ -59,11 +59,13 @@ impl Connection {
         let (Some(written), Some(writes)) = (call.written(), &self.writes) else {
             return response.await;
         };
+        // Two ways: only a call that is certainly sent in one piece is written when the driver has written it once.
         // A script that the server may not know may have to be sent in full.
         if self.executed.lock().contains(&call.verb()) {
             return note_write(response, writes, written).await;
         }
         let response = response.await;
+        // From now on the server knows the script.
         if matches!(response, Ok(Ok(_))) {
             self.executed.lock().push(call.verb());
         }
@@ -80,6 +82,8 @@ impl Connection {
         if self.writes.is_some() {
             return Either::Left(async move { call.send(&mut driver, mode).await });
         }
+        // This future may be polled by another runtime later, but the timers of the connection may not. So a task of
+        // the present runtime polls them.
         let call = call.clone();
         let sending = tokio::spawn(async move { call.send(&mut driver, mode).await });
         Either::Right(async {
@@ -112,6 +116,7 @@ async fn note_write<T>(
     written: &WriteSignal,
 ) -> T {
     let mut is_handed_over = false;
+    // The number of polls is read before the request is handed over: a poll that has begun by then may have missed it.
     let mut write = pin!(writes.until_written(writes.polls()));
     poll_fn(|cx| {
         if let Poll::Ready(response) = response.as_mut().poll(cx) {
@@ -120,6 +125,7 @@ async fn note_write<T>(
         // The first poll hands the request to the driver, unless the budget of the task was used up.
         is_handed_over |= has_budget_remaining();
         if !is_handed_over {
+            // Nothing else wakes this task to hand the request over with a new budget.
             cx.waker().wake_by_ref();
         } else if !written.is_set() && write.as_mut().poll(cx).is_ready() {
             written.set();
@@ -154,6 +160,7 @@ impl ResponsePace {
         let now = Instant::now();
         let mut last = self.0.lock();
         last.at = now;
+        // It decreases slowly, so that one quick response does not make the next one count as late.
         last.longest = (last.longest - last.longest / 8).max(now - sent);
     }
 
@@ -166,6 +173,7 @@ impl ResponsePace {
     /// Earlier responses show how long one takes.
     pub(crate) fn is_late(&self, sent: Instant) -> bool {
         let last = self.0.lock();
+        // Responses arrive in order. So the time counts from the last one, which shows that the server was at work.
         last.at.max(sent).elapsed() > 2 * last.longest
     }
 }
