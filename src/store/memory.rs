@@ -58,11 +58,13 @@ impl MemoryStore {
     pub(crate) fn execute<T>(&self, step: impl FnOnce(&mut State, Instant) -> T) -> T {
         let (answer, messages) = {
             let mut state = self.shared.state.lock();
+            // Read under the mutex, so that no operation has an earlier time than the one before it.
             let now = state.clock.now();
             state.sweep(now);
             let answer = step(&mut state, now);
             (answer, mem::take(&mut state.messages))
         };
+        // After the mutex was released: a receiver may send a request at once.
         for message in messages {
             self.shared.deliver(message);
         }
@@ -125,6 +127,7 @@ impl Shared {
                     listener.contended(&key);
                 }
             }
+            // The holds may belong to any process.
             AddressedMessage::Forced(message) => {
                 let known = self.holders.lock().clone();
                 for holders in known.iter().filter_map(Weak::upgrade) {

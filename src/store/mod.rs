@@ -120,6 +120,7 @@ impl Store {
                 let beside = key.suffix();
                 redis.servers.confirm(beside, replicas, within, epoch)
             }
+            // What the memory has executed cannot be lost by a failover.
             _ => Box::pin(async { Ok(Confirmation::Confirmed) }),
         }
     }

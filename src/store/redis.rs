@@ -116,27 +116,31 @@ impl RedisStore {
         if let Err(error) = self.unless_forked(V::script().verb()) {
             return Box::pin(ready(Err(error)));
         }
-        let counted = Batches::count(&self.batches);
+        // Counted first: whether it travels with others depends on the number in flight, this one included.
+        let in_flight = Batches::count(&self.batches);
         // Each future has its own size: that of a request alone is larger, and that of a cluster the largest.
         match (self.servers.clone(), self.batches.batch_item(&verb)) {
+            // By itself, to the only server.
             (Servers::One(server), None) => Box::pin(async move {
-                let _counted = counted;
+                let _in_flight = in_flight;
                 read(&verb, server.ask(&call(&verb)).await?, || server.endpoint())
             }),
+            // By itself, to the server of its slot.
             (Servers::Cluster(cluster), None) => Box::pin(async move {
-                let _counted = counted;
+                let _in_flight = in_flight;
                 read(&verb, cluster.ask(&call(&verb)).await?, || {
                     cluster.endpoint()
                 })
             }),
+            // In a batch. What the batch has not done is sent by itself, which repeats nothing.
             (servers, Some(item)) => Box::pin(async move {
-                let alone = async || Box::pin(servers.ask(&call(&verb))).await;
-                let reply = match counted.ask_together(item).await {
-                    BatchOutcome::Answered(outcome) => outcome?,
-                    BatchOutcome::Nothing => alone().await?,
+                let send_alone = async || Box::pin(servers.ask(&call(&verb))).await;
+                let reply = match in_flight.send_in_batch(item).await {
+                    BatchOutcome::Replied(outcome) => outcome?,
+                    BatchOutcome::NotExecuted => send_alone().await?,
                     // If this fails, the next ones find the free lock at their heartbeat.
-                    BatchOutcome::Released => {
-                        let _ = alone().await;
+                    BatchOutcome::ReleasedOnly => {
+                        let _ = send_alone().await;
                         Value::Int(1)
                     }
                 };
@@ -184,6 +188,7 @@ impl RedisStore {
 
     /// Sets the receiver of the messages to all processes. There is one for each `Locks`.
     pub(crate) fn watch(&self, holders: Weak<dyn ForcedReleaseListener>) {
+        // A second one would be that of the same `Locks`.
         let _ = self.holders.set(holders);
     }
 

@@ -65,6 +65,8 @@ impl LockView<'_> {
     pub(crate) fn queue<T>(&mut self, work: impl FnOnce(&mut StoredQueue) -> T) -> T {
         let Self { state, key, now } = self;
         if let Some(queue) = state.queues.get_mut(*key) {
+            // Before the work, because what has expired must not be seen; and after it, because the last member takes
+            // the queue with it.
             queue.prune(*now);
             let output = work(queue);
             queue.prune(*now);
@@ -90,6 +92,7 @@ impl LockView<'_> {
         contended_inbox: Option<InboxId>,
         before: Option<u64>,
     ) -> u64 {
+        // A lock that moves has a greater token than before, even if the clock was set back since.
         let least = before.map_or(0, |token| token.saturating_add(1));
         let time = self.time();
         let token = self.state.clock.token(time).max(least);
@@ -113,6 +116,7 @@ impl LockView<'_> {
     pub(crate) fn remove_hold(&mut self, hold: HoldId, mode: Mode) -> Option<u64> {
         let lock = self.held(hold)?;
         let token = lock.token;
+        // A writer is alone in its lock.
         if mode == Mode::Exclusive || lock.remove_holds(&[hold]) {
             self.free();
         }
@@ -130,6 +134,7 @@ impl LockView<'_> {
     ) {
         let now = self.now;
         let is_first = self.queue(|queue| queue.enqueue(now, holds, mode, entry, holder));
+        // One message is enough: from then on, the process of the holder counts its turns.
         if let Some(holder) = holder.filter(|holder| is_first && *holder != entry.inbox) {
             let message = AddressedMessage::Contended(holder, self.key.as_str().to_owned());
             self.state.messages.push(message);
@@ -139,6 +144,7 @@ impl LockView<'_> {
     /// The reader whose lease expires last; `None` unless the lock is shared.
     pub(crate) fn latest_reader(&mut self) -> Option<(HoldId, Instant)> {
         let (hold, lasts) = self.queue(|queue| queue.latest_reader())?;
+        // If the reader is not in the hash, the lock was deleted, and another program may hold it now.
         self.held(hold).map(|_| (hold, lasts))
     }
 
@@ -162,9 +168,11 @@ impl LockView<'_> {
 
     /// Handles the exit of a holder. The lock lasts as long as the readers inside, and the first in the queue enter.
     pub(crate) fn admit_after_exit(&mut self, before: u64) {
+        // Shared: the one who has left may have had the longest lease, and readers that wait may have room now.
         if self.remove_expired_readers() {
             self.reset_expiry();
             self.admit(None, None);
+        // Free: it moves to the first in the queue, with a greater token than that of the hold that has left.
         } else if self.lock().is_none() {
             self.admit(Some(before), None);
         }
@@ -229,6 +237,7 @@ impl LockView<'_> {
         let now = self.now;
         let is_free = self.lock().is_none();
         self.queue(|queue| {
+            // They are not in the hash any more, so their leases protect nothing.
             if is_free {
                 queue.forget_readers();
             }
@@ -249,6 +258,7 @@ impl LockView<'_> {
         {
             let is_exclusive = matches!(process.mode, WaitMode::Exclusive { .. });
             longest = longest.max(Some(self.enter_process(process, before, asking)));
+            // Nobody enters beside a writer.
             if is_exclusive {
                 break;
             }
@@ -265,6 +275,8 @@ impl LockView<'_> {
     ) -> Duration {
         let WaitingProcess { inbox, holds, .. } = process;
         self.queue(|queue| queue.leave(inbox));
+        // The process that sends the request learns of its holds from the reply: it needs no message, and gets its
+        // whole TTL. All others have a short lease until they renew it.
         let own = asking.filter(|own| own.inbox == inbox);
         let lease = own.map_or(process.grant, |own| own.ttl);
         let token = match process.mode {

@@ -193,6 +193,7 @@ impl PublishedWaits {
     ) -> bool {
         let victims = self.victims.entry(least).or_default();
         let is_victim = |wait: &HoldId| victims.get(wait).is_some_and(|end| now < *end);
+        // Two walks that find the same cycle must choose the same victim, so the first claim counts.
         if is_victim(&victim) {
             return true;
         }

@@ -57,6 +57,7 @@ pub(crate) enum WaitMode {
 impl StoredQueue {
     /// Forgets what has expired. A key disappears with its last member, or when it expires.
     pub(crate) fn prune(&mut self, now: Instant) {
+        // In Redis an expiry takes the whole key.
         let is_over = |ends: Option<Instant>| ends.is_some_and(|ends| ends <= now);
         if is_over(self.queue_ends) {
             self.readers.clear();
@@ -67,6 +68,7 @@ impl StoredQueue {
             self.entries.clear();
             self.seqs.clear();
         }
+        // In Redis a key without members does not exist, and the next one has an expiry of its own.
         if self.readers.is_empty() && self.places.is_empty() && self.tombstones.is_empty() {
             self.queue_ends = None;
         }
@@ -91,6 +93,7 @@ impl StoredQueue {
             if let Some(process) = process.filter(|process| now < process.deadline) {
                 return Some(process.clone());
             }
+            // The process has died, or its entry has expired before its place.
             self.leave(inbox);
         }
         None
@@ -100,6 +103,7 @@ impl StoredQueue {
         self.places.retain(|place| place.inbox != inbox);
         self.entries.remove(&inbox);
     }
+
     /// Removes a reader from the place of its process, which ends with its last reader.
     pub(crate) fn stop_waiting(&mut self, inbox: InboxId, hold: HoldId) {
         if let Some(process) = self.entries.get_mut(&inbox)
@@ -109,6 +113,7 @@ impl StoredQueue {
             if process.holds.is_empty() {
                 self.leave(inbox);
             }
+        // A place whose entry has expired would stay as long as the key, for example as long as a tombstone.
         } else if self.is_forgotten(inbox) {
             self.leave(inbox);
         }
@@ -138,6 +143,7 @@ impl StoredQueue {
     pub(crate) fn take_expired_readers(&mut self, now: Instant) -> Vec<HoldId> {
         let dead = self.readers.extract_if(.., |(_, lasts)| *lasts < now);
         let dead: Vec<_> = dead.map(|(hold, _)| hold).collect();
+        // The number of the last change goes with its hold.
         for hold in &dead {
             self.seqs.remove(hold);
         }
@@ -147,6 +153,7 @@ impl StoredQueue {
     /// Makes the lease of a reader last until `lasts` at least.
     pub(crate) fn renew_reader(&mut self, hold: HoldId, lasts: Instant) {
         match self.readers.iter_mut().find(|(other, _)| *other == hold) {
+            // A renewal that arrives late must not shorten a lease.
             Some((_, end)) => *end = lasts.max(*end),
             None => self.readers.push((hold, lasts)),
         }
@@ -186,6 +193,7 @@ impl StoredQueue {
         let QueueEntry {
             inbox, grant, life, ..
         } = entry;
+        // The last process before this one shows whether another process than the holder's waits already.
         let before = self.place(inbox);
         let is_first = before.is_some_and(|last| last.is_none() || last == holder);
         let deadline = now + life;
@@ -196,6 +204,7 @@ impl StoredQueue {
             grant,
             deadline,
         };
+        // The entry is replaced, because the first waiter of the process may be another one now.
         self.entries.insert(inbox, process);
         self.queue_ends = self.queue_ends.max(Some(deadline));
         self.entries_end = self.entries_end.max(Some(deadline));
@@ -208,6 +217,7 @@ impl StoredQueue {
             return None;
         }
         let last = self.places.last().copied();
+        // Never the clock: it may be set back, and then a later process would come first.
         let order = last.map_or(0, |last| last.order) + 1;
         self.places.push(QueuePlace { inbox, order });
         Some(last.map(|last| last.inbox))
@@ -229,10 +239,12 @@ impl StoredQueue {
 
     /// Notes a depth change, unless a later one of this hold is known. Returns whether the change must be made.
     pub(crate) fn note_change(&mut self, now: Instant, hold: HoldId, seq: u64) -> bool {
+        // A duplicate that arrives late must not undo a newer change.
         if self.seqs.get(&hold).is_some_and(|last| seq <= *last) {
             return false;
         }
         self.seqs.insert(hold, seq);
+        // As in the script, which saves a command while more than half of the time is left.
         if self.entries_end.is_none_or(|end| end < now + SEQ_LIFE / 2) {
             self.entries_end = Some(now + SEQ_LIFE);
         }

@@ -70,8 +70,10 @@ fn leave_together(one: &&BatchItem, other: &&BatchItem) -> bool {
 
 /// The call that executes these requests. They are in their [order], and the acquires have the same terms.
 pub(crate) fn call(requests: &[&BatchItem]) -> Call {
+    // Readers who leave one lock together are one step of the script, which names the keys once.
     let steps = || requests.chunk_by(leave_together);
     let count = |its| steps().filter(|step| step[0].kind == its).count();
+    // The script finds the keys of a step by the numbers of the steps of each kind.
     let (releases, shared) = (count(ItemKind::Release), count(ItemKind::ReaderRelease));
     let call = script().call(2 * steps().count() + releases + shared);
     let call = steps().fold(call, |call, step| {
@@ -109,6 +111,7 @@ pub(crate) fn replies(reply: &Value, requests: usize, releases: usize) -> Option
     let [Value::Int(token), Value::BulkString(done)] = &parts[..] else {
         return None;
     };
+    // The releases come first. Only a release can be done in part, and only an acquire has a token.
     let reply = |(at, done): (usize, &u8)| match done {
         b'0' => Some(0),
         b'1' if at < releases => Some(1),

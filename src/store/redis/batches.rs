@@ -113,6 +113,8 @@ impl Batches {
             caller,
         };
         let mut collectors = self.collectors.lock();
+        // The collector of this runtime takes it, unless its task has ended. Only the first request wakes the task,
+        // which then sends all that were made in the same turn.
         let known = collectors.iter().find(|(it, _)| it.home == home);
         if let Some((collector, _)) = known
             && let Some(open) = &mut *collector.open.lock()
@@ -130,6 +132,7 @@ impl Batches {
             has_requests: Notify::default(),
         });
         collector.has_requests.notify_one();
+        // Made before the task, so that the callers do not wait for ever if the runtime ends before the first poll.
         let over = EndsWaits(Arc::clone(&collector));
         let task = AbortOnDrop::spawn(async move { over.0.send().await });
         let ended: Vec<_> = collectors
@@ -147,24 +150,24 @@ pub(super) struct RequestInFlight(Arc<Batches>);
 
 /// What a batch has done for one of its requests.
 pub(super) enum BatchOutcome {
-    Answered(Result<Value, StoreError>),
+    Replied(Result<Value, StoreError>),
     /// The hold is released. The request must be sent alone to let the next ones in.
-    Released,
+    ReleasedOnly,
     /// Nothing was executed. The request must be sent alone.
-    Nothing,
+    NotExecuted,
 }
 
 impl RequestInFlight {
     /// Sends a request with others.
-    pub(super) async fn ask_together(&self, request: BatchItem) -> BatchOutcome {
+    pub(super) async fn send_in_batch(&self, request: BatchItem) -> BatchOutcome {
         let is_release = request.is_release();
         let reply = self.0.collect(request).await;
         match reply.unwrap_or_else(|_ended| Err(self.0.runtime_ended())) {
-            Ok(Value::Int(0)) => BatchOutcome::Nothing,
-            Ok(Value::Int(RELEASED)) if is_release => BatchOutcome::Released,
+            Ok(Value::Int(0)) => BatchOutcome::NotExecuted,
+            Ok(Value::Int(RELEASED)) if is_release => BatchOutcome::ReleasedOnly,
             // The server has rejected all of them, maybe because of one.
-            Err(error) if may_be_about_one_key(&error) => BatchOutcome::Nothing,
-            outcome => BatchOutcome::Answered(outcome),
+            Err(error) if may_be_about_one_key(&error) => BatchOutcome::NotExecuted,
+            outcome => BatchOutcome::Replied(outcome),
         }
     }
 }
@@ -183,6 +186,7 @@ impl Collector {
         loop {
             select! {
                 biased;
+                // While batches wait for room, new requests stay with the collector: they are sent after those.
                 () = self.has_requests.notified(), if waiting.is_empty() => {
                     yield_to_woken_tasks().await;
                     let mut collected = self.open.lock().as_mut().map(mem::take).unwrap_or_default();
@@ -193,6 +197,8 @@ impl Collector {
                 }
                 Some(answered) = in_flight.next() => count -= answered,
             }
+            // The response timeout of a batch begins when it is sent. So it is not sent before the server can work on
+            // it.
             while count < MAX_IN_FLIGHT
                 && let Some(batch) = waiting.pop()
             {
@@ -213,6 +219,7 @@ impl Collector {
         let count = batch.len();
         let releases = batch.iter().filter(|it| it.request.is_release()).count();
         let waits = |it: &Collected| it.deliverer.is_some();
+        // Nobody waits for the write of a batch without releases, so it is not watched.
         let written = batch.iter().any(waits).then(WriteSignal::default);
         let requests: Vec<_> = batch.iter().map(|it| &it.request).collect();
         let call = batch::call(&requests).noting(written.clone());
@@ -239,6 +246,7 @@ impl Collector {
             let replies = batch::replies(&reply, count, releases);
             replies.ok_or(reply)
         });
+        // Each caller gets its reply as if its request had been sent alone.
         for (at, collected) in batch.into_iter().enumerate() {
             let Collected {
                 caller, deliverer, ..
@@ -268,6 +276,8 @@ fn split(mut requests: Vec<Collected>, is_by_slot: bool) -> Vec<Vec<Collected>> 
     }
     let mut batches = Vec::new();
     while let Some(first) = requests.first().map(slot) {
+        // A batch has requests of one slot, acquires of the same terms, and at most as many as one script may execute.
+        // The others are left for the next batch, in the order in which they came.
         let of_slot = requests.iter().take_while(|it| slot(it) == first);
         let terms = of_slot.clone().find_map(|it| it.request.terms);
         let mut left = of_slot.count();

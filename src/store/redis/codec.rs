@@ -145,6 +145,7 @@ pub(super) fn read_message(text: &str) -> Option<Message> {
 /// Reads which holds were ended. Holders of other programs may be among them, and are omitted.
 fn read_forced(text: &str) -> Option<ForcedMessage> {
     let (holds, key) = text.split_once(' ')?;
+    // A program of the classic scheme has fields of another form.
     let holds = holds.split(',').filter_map(|hold| hold.parse().ok());
     Some(ForcedMessage {
         key: key.to_owned(),

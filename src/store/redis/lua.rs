@@ -43,6 +43,7 @@ const PARTS: [(&str, &str); 11] = [
 /// Inserts the parts, and replaces the names of limits by their values. Comments, indentation and empty lines are
 /// left out, because a server that has forgotten its scripts gets the whole text with each request in flight.
 pub(crate) fn assemble(verb: &str) -> String {
+    // In this order, because a part includes parts that come after it.
     let whole = PARTS.iter().fold(verb.to_owned(), |source, (name, part)| {
         source.replace(&format!("-- include {name}\n"), part)
     });

@@ -100,6 +100,7 @@ impl Verb for Acquire {
     }
 
     fn decode(&self, reply: Value) -> Result<AcquireReply, Unexpected> {
+        // The usual case has the shortest reply.
         if let Value::Int(token) = reply {
             return AcquireReply::taken(token, self.request.ttl).ok_or(Unexpected(reply));
         }
@@ -117,12 +118,15 @@ impl Verb for Acquire {
             hold, ttl, entry, ..
         } = self.request;
         let mut view = state.view(&self.key, now);
+        // The request has arrived after the end of its hold.
         if view.queue(|queue| queue.has_tombstone(hold)) {
             return AcquireReply::Ended;
         }
         let at = view.time();
         let is_shared = view.remove_expired_readers();
+        // Before this request enters or leaves the queue: it is about other processes.
         let is_contended = view.queue(|queue| queue.is_occupied());
+        // A repetition: the response to the first request, or a message, was lost.
         if let Some(lock) = view.held(hold) {
             lock.lengthen(now, ttl);
             return AcquireReply::Held {
@@ -132,6 +136,7 @@ impl Verb for Acquire {
                 is_contended: true,
             };
         }
+        // A free lock goes to the first process in the queue, which may be that of this request.
         let inbox = entry.map(|entry| entry.inbox);
         let mut remaining = view.remaining();
         let is_free = remaining.is_none();
@@ -150,6 +155,7 @@ impl Verb for Acquire {
                 is_contended,
             };
         }
+        // Otherwise the request waits, if it is one that waits.
         if let Some(entry) = entry {
             let mode = WaitMode::Exclusive {
                 hears_contended: entry.hears_contended,
@@ -157,6 +163,7 @@ impl Verb for Acquire {
             let holder = view.lock().and_then(|lock| lock.contended_inbox);
             view.enqueue(vec![hold], mode, entry, holder);
         }
+        // The lock is free and another process is ahead, or readers at the head of the queue have room now.
         if ahead.is_some() || is_shared {
             remaining = remaining.max(view.admit(None, None));
         }

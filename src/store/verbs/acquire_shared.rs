@@ -71,10 +71,12 @@ impl Verb for AcquireShared {
         } = &self.request;
         let mut view = state.view(&self.key, now);
         let mut left = holds.clone();
+        // Requests that arrive after the end of their holds must not let them in.
         view.queue(|queue| left.retain(|hold| !queue.has_tombstone(*hold)));
         if left.is_empty() {
             return vec![AcquireReply::Ended; holds.len()];
         }
+        // The queue may begin with readers that enter now, these among them.
         if self.ask(&mut view, &left) {
             let asking = entry.map(|entry| AskingProcess {
                 inbox: entry.inbox,
@@ -110,6 +112,7 @@ impl AcquireShared {
         let mut is_shared = view.remove_expired_readers();
         let is_free = !is_shared && view.lock().is_none();
         let (inside, outside) = view.inside_and_outside(holds);
+        // A repetition: the response to the first request, or a message, was lost.
         if !inside.is_empty() {
             view.renew_readers(&inside, ttl);
             is_shared = true;
@@ -118,6 +121,7 @@ impl AcquireShared {
         if outside.is_empty() {
             return is_open;
         }
+        // The others enter if no other process is ahead of theirs.
         let inbox = entry.map(|entry| entry.inbox);
         let ahead = if is_open { view.first_in_queue() } else { None };
         let is_next = ahead.is_none_or(|ahead| Some(ahead.inbox) == inbox);
@@ -127,6 +131,7 @@ impl AcquireShared {
             }
             view.let_readers_in(&outside, ttl, None);
         } else if let Some(entry) = entry {
+            // Only a writer keeps the lock in its process, so only a writer gets the message.
             let holder = view.lock().filter(|_| !is_open);
             let holder = holder.and_then(|lock| lock.contended_inbox);
             view.enqueue(outside, WaitMode::Shared { limit }, entry, holder);

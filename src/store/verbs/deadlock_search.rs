@@ -78,6 +78,7 @@ impl Verb for UpdateWait {
                 let call = call.millis(*life).millis(lateness(*life));
                 call.arg(known.map_or(0, |known| known.micros))
             }
+            // An empty record removes the one that is stored.
             Self::Withdraw { wait, .. } => call.arg(HoldArg(*wait)).arg(""),
         }
     }
@@ -104,6 +105,7 @@ impl Verb for UpdateWait {
                 known,
             }) => {
                 let passed = known.and_then(|known| now.since(known));
+                // The walks rely on it that a stored record was true at most that long before.
                 if passed.is_none_or(|passed| passed > lateness(life)) {
                     return UpdateWaitReply::Late(now);
                 }

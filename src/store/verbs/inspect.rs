@@ -144,6 +144,7 @@ impl Verb for Inspect {
         let mut view = state.view(&self.key, now);
         let at = view.time();
         let waiting = view.queue(|queue| queue.waiting(now));
+        // Leases of readers count only while the lock is shared. Otherwise they are left from a lock that was deleted.
         let is_shared = view.latest_reader().is_some();
         let shown: Vec<_> = view.lock()?.fields().collect();
         let holders = shown.into_iter().map(|(hold, field, depth)| {
@@ -278,18 +279,22 @@ impl Verb for ForceRelease {
         let (holds, ended): (Vec<_>, Vec<_>) = seen_here
             .map(|(hold, field, _)| (*hold, field.clone()))
             .unzip();
+        // Another acquisition has taken the lock since it was inspected. The fields alone do not show it, because a
+        // classic program uses one again.
         if holds.is_empty() || seen.token.is_some_and(|seen| seen.0 != token) {
             return Vec::new();
         }
         if lock.remove_holds(&holds) {
             view.free();
         }
+        // Nothing of the holds may remain: a reader would keep writers out until its lease expires.
         for &hold in &holds {
             view.queue(|queue| {
                 queue.forget_reader(hold);
                 queue.forget_changes(hold);
             });
         }
+        // The next one enters in the same step, as after a release.
         view.admit_after_exit(token);
         let key = key.as_str().to_owned();
         state.notify_all(ForcedMessage { key, holds });

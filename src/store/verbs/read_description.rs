@@ -72,6 +72,7 @@ impl Store {
         let this = ProcessId::this();
         let mut ids: BTreeSet<_> = ids.into_iter().collect();
         let mut known = HashMap::new();
+        // No request is needed for this process.
         if ids.remove(&this) {
             known.insert(this, Process::this());
         }
@@ -81,6 +82,7 @@ impl Store {
         });
         let until = after(Instant::now(), within);
         let mut answers = stream::iter(asked).buffer_unordered(MAX_PARALLEL_LOOKUPS);
+        // What has arrived by the limit counts. A missing description only makes a message shorter.
         while let Ok(Some(answer)) = timeout_at(until, answers.next()).await {
             known.extend(answer);
         }

@@ -123,6 +123,7 @@ impl Verb for Release {
             end,
             ..
         } = self.request;
+        // First the hold leaves the lock.
         let token = view.remove_hold(hold, mode);
         view.queue(|queue| {
             queue.forget_reader(hold);
@@ -133,11 +134,13 @@ impl Verb for Release {
                 if nested {
                     queue.forget_changes(hold);
                 }
+                // A hold that was in the lock has left the queue when it entered.
                 if token.is_none() {
                     queue.stop_waiting(inbox, hold);
                 }
             }
         });
+        // Also if the hold was not in the lock: a writer that leaves the queue may have kept readers behind it out.
         view.admit_after_exit(token.unwrap_or(0));
         Presence::from(token.is_some())
     }

@@ -65,11 +65,13 @@ impl Verb for Renew {
 
     fn decode(&self, reply: Value) -> Result<Vec<RenewReply>, Unexpected> {
         let count = self.holds.len();
+        // The usual case, all renewed, has the shortest reply.
         let answers = match &reply {
             Value::Int(0) => Some(vec![RenewReply::Renewed; count]),
             reply => read_integers(reply)
                 .and_then(|answers| answers.into_iter().map(RenewReply::of).collect()),
         };
+        // An outcome too many or too few would be that of another hold.
         let answers = answers.filter(|answers: &Vec<_>| answers.len() == count);
         answers.ok_or(Unexpected(reply))
     }
@@ -124,6 +126,7 @@ impl Verb for RenewReaders {
         if !inside.is_empty() {
             view.renew_readers(&inside, ttl);
         }
+        // A reader that has died may have kept others out.
         if view.remove_expired_readers() {
             view.reset_expiry();
             view.admit(None, None);

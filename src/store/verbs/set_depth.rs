@@ -43,6 +43,7 @@ impl Verb for SetDepth {
 
     fn call(&self) -> Call {
         let Self { key, change } = self;
+        // A reader has its own lease in the queue. Only then the third key is named, because each key costs the server.
         let with_own_lease = change.lengthen && change.mode == Mode::Shared;
         let call = Self::script().call(2 + usize::from(with_own_lease));
         let mut call = call.arg(key.as_str()).arg(EntriesKey(key));
