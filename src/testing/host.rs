@@ -56,9 +56,11 @@ impl Host {
         let mut state = self.state.lock();
         match state.condition {
             Condition::Running => {
+                // Without the mutex: the response may wake code that sends the next request.
                 drop(state);
                 request();
             }
+            // As in the buffer of a socket: it is executed late, even if its caller has given up.
             Condition::Paused => state.received.push(request),
             Condition::Stopped => {}
         }
@@ -84,6 +86,8 @@ impl Host {
 
     /// Executes the received requests, and then the requests that arrive meanwhile.
     pub(super) fn resume(&self) {
+        // The server counts as paused until nothing is left, so that requests which arrive meanwhile are executed
+        // behind the earlier ones.
         while let Some(received) = self.take_received() {
             received.into_iter().for_each(|request| request());
         }

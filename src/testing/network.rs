@@ -42,6 +42,7 @@ impl Network {
     fn add_wire(&self, timeouts: Timeouts) -> Arc<WireHandle> {
         let wire = Arc::new(Arc::new(ProcessWire::new(&self.host, timeouts)));
         let mut wires = self.wires.lock();
+        // A `Locks` that was dropped leaves its wire here.
         wires.retain(|wire| wire.strong_count() > 0);
         wires.push(Arc::downgrade(&wire));
         wire

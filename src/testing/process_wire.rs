@@ -82,6 +82,7 @@ impl ProcessWire {
     /// Repairs the network. The earlier connections turn out to be dead.
     pub(super) fn heal(&self) {
         let was_partitioned = mem::take(&mut self.state.lock().is_partitioned);
+        // The process notices only now that its connections are dead.
         if was_partitioned {
             self.lose_connections();
             self.subscribe_again();
@@ -151,6 +152,7 @@ impl ProcessWire {
             (None, Condition::Running) => *self.connections.borrow() + 1,
         };
         state.connection = Some(number);
+        // After the mutex was released: whoever is woken may look at the connection.
         drop(state);
         if known.is_none() {
             self.connections.send_replace(number);
@@ -174,6 +176,7 @@ impl ProcessWire {
     async fn run(&self, request: Request) -> Result<Reply, StoreError> {
         let step = request.name();
         let connected = self.connected().await?;
+        // A request over a cut network is lost. Otherwise the server has it, whatever becomes of its caller.
         let (answer, mut answered) = oneshot::channel();
         if !self.is_partitioned() {
             let host = Arc::clone(&self.host);
@@ -182,17 +185,20 @@ impl ProcessWire {
                 let _ = answer.send(request.execute(&host.store));
             }));
         }
+        // A server that works has already answered, so no timer is armed, and no task is woken.
         if let Ok(answer) = answered.try_recv() {
             return Ok(answer);
         }
         let limit = self.timeouts.response;
         let answered = async {
             match answered.await {
+                // The response is lost if the network was cut while the request was under way.
                 Ok(answer) if !self.is_partitioned() => Ok(answer),
                 _ => pending().await,
             }
         };
         let lost = || (self.disconnects() != connected.disconnects).then_some(());
+        // Biased: a response that has arrived counts, even if the connection was lost after it.
         select! {
             biased;
             answer = timeout(limit, answered) => answer.unwrap_or_else(|Elapsed| {
@@ -242,6 +248,7 @@ impl Wire for WireHandle {
             state.inbox = Some(InboxEnd { listener, is_open });
             is_open
         };
+        // The server delivers to the wire, which loses what a cut network loses.
         let listener: Weak<dyn MessageListener> = Arc::<ProcessWire>::downgrade(self);
         self.host.store.listen(inbox, listener);
         is_open
@@ -275,6 +282,7 @@ impl Wire for WireHandle {
             state.connection = None;
             state.inbox = None;
         }
+        // Those who wait for a connection find that there will be none.
         self.host.notify_changed();
     }
 
