@@ -66,6 +66,7 @@ impl Holder {
 /// The holder in a message: `worker, pid 7 on host-3 (<hold id>) for 2.1s`.
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The reader knows its own process, so only another one is described.
         let (process, hold_id) = (self.process.as_ref(), Sanitized(&self.hold_id));
         match process.filter(|_| !self.is_here) {
             Some(process) => write!(f, "{process} ({hold_id})")?,

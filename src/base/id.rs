@@ -74,6 +74,7 @@ impl HoldId {
 
     /// Writes the text of the id without allocating a string.
     pub(crate) fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
+        // Each request contains the id, so it is written without a string of its own.
         let mut buffer = [0; Hyphenated::LENGTH];
         let owner = self.owner.0.hyphenated().encode_lower(&mut buffer);
         out.write_all(owner.as_bytes())?;

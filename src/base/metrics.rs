@@ -85,6 +85,7 @@ fn record(
     #[cfg(feature = "metrics")]
     {
         use metrics::{Label, SharedString};
+        // The class is the only label whose value is not known in advance.
         let class = class.map(|name| Label::new("class", SharedString::from_shared(name)));
         let labels = labels.iter();
         let labels = labels.map(|&(name, value)| Label::from_static_parts(name, value));

@@ -162,6 +162,7 @@ impl LockOptions {
     /// Returns the reason why no lock can have these options.
     fn contradiction(self, lease: Duration) -> Option<String> {
         let (ttl, grace) = (self.ttl, self.grace.duration());
+        // One mistake is enough for an error. The first one that is found is named.
         let is_void = |retry: Retry| retry.attempts == 0 || retry.interval.is_zero();
         let reason = match (self.min_hold, self.max_hold) {
             _ if self.retry.is_some_and(is_void) => {

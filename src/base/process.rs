@@ -153,6 +153,7 @@ pub struct Process {
 impl Process {
     /// This process.
     pub(crate) fn this() -> Self {
+        // Sanitized, because a line feed in a text would add a line to the description.
         let name = Arc::clone(&THIS.name.lock());
         let note = Arc::clone(&THIS.note.lock());
         let seconds = since_epoch(THIS.begun);

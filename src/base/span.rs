@@ -144,6 +144,7 @@ pub(crate) struct AcquisitionSpan<'a> {
 impl<'a> AcquisitionSpan<'a> {
     /// Begins the report of an acquisition of these keys.
     pub(crate) fn begin(keys: &'a [LockKey], mode: Mode, since: Instant) -> Self {
+        // Each lock counts by itself, also those that are acquired together.
         for key in keys {
             metrics::acquisition_began(key.class(), mode);
         }
@@ -184,6 +185,7 @@ impl<'a> AcquisitionSpan<'a> {
 
 impl Drop for AcquisitionSpan<'_> {
     fn drop(&mut self) {
+        // Whatever has ended it, also a caller that has dropped it.
         self.span.end(self.outcome);
         for key in self.keys {
             metrics::acquisition_ended(key.class(), self.mode, self.outcome, self.since);

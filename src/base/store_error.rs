@@ -73,6 +73,7 @@ impl Mistake {
                 "Redis rejects the login: check the password and the user".to_owned()
             }
             (Self::Other, Some(key)) => format!("Redis rejects the request for `{key}`"),
+            // A request about several keys names none of them.
             (Self::NotALock | Self::Other, None) => "Redis rejects the request".to_owned(),
         }
     }

@@ -95,7 +95,6 @@ impl Address {
         }
     }
 
-    /// Returns whether the server is connected to through TLS.
     pub(crate) fn is_tls(&self) -> bool {
         matches!(self.info.addr(), ConnectionAddr::TcpTls { .. })
     }
@@ -111,6 +110,7 @@ impl Address {
 
     /// The address of another server, which is connected to in the same way.
     pub(crate) fn with_place(&self, place: &HostPort) -> Self {
+        // Everything else stays: the login, the database and the certificates are the same for all servers.
         let addr = connection_addr(place.clone(), self.is_tls());
         let mut other = self.clone();
         other.endpoint = place.to_string().into();

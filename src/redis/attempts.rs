@@ -60,6 +60,8 @@ fn begin(
 ) -> Shared<BoxFuture<'static, Option<Outcome>>> {
     let cause = "the attempt panicked";
     let panicked = StoreError::new("connect", endpoint, FailureClass::Permanent, cause);
+    // A panic ends the attempt for all callers. Without an outcome each of them would begin the next one, which panics
+    // again.
     let outcome = tokio::spawn(work).map(|ended| match ended {
         Ok(outcome) => Some(outcome),
         Err(error) => error.is_panic().then_some(Err(panicked)),

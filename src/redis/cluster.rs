@@ -125,6 +125,7 @@ impl Cluster {
         let mut nodes = self.owners().await?;
         // A server with a connection answers without an attempt to connect.
         nodes.sort_by_key(|node| !node.connector.is_connected());
+        // The last failure is reported, because each may have another reason.
         let mut error = self.unavailable("none of its servers has slots");
         for node in nodes {
             match node.connector.connection().await {
@@ -253,6 +254,7 @@ impl Cluster {
             let owners: BTreeMap<_, _> = owners.map(|node| (&node.place, node)).collect();
             owners.into_values().cloned().collect::<Vec<_>>()
         };
+        // A map that is known is used even if it may be old: a redirection corrects it.
         let owners = known();
         if owners.is_empty() {
             self.learn().await?;

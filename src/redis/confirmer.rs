@@ -96,6 +96,7 @@ impl Confirmer {
         // A round that writes after this instant writes after whatever the caller has seen executed.
         let before = self.written.load(SeqCst);
         let is_confirmed = || before < self.confirmed.load(SeqCst);
+        // Apart from the outcome of the round, which all callers share.
         let rejection = Arc::<OnceLock<StoreError>>::default();
         let Timeouts { connect, response } = self.timeouts;
         // The longest time of a round: its pause, with jitter, the connection, and the responses.

@@ -117,7 +117,6 @@ impl Connector {
         })
     }
 
-    /// Returns whether there is a connection.
     pub(crate) fn is_connected(&self) -> bool {
         matches!(self.state.lock().stage, Stage::Up(_))
     }
@@ -229,6 +228,7 @@ impl Connector {
             }
             (state.attempts, state.not_before)
         };
+        // The pause is a part of the attempt: all requests wait for it together.
         sleep_until(not_before).await;
         let opened = self.open(number).await.map(Arc::new);
         // Since it began, the connector may have been closed, the connection may have led to the wrong server, and this
@@ -307,6 +307,7 @@ impl Connector {
                 Stage::Up(connection)
                     if !state.suspected.is_some_and(is_soon) && connection.pace.is_late(since) =>
                 {
+                    // Given up after the mutex was released, because that locks it again.
                     let number = connection.number;
                     state.suspected = Some(now);
                     number
@@ -334,6 +335,7 @@ impl Connector {
         match self.connection().await {
             Ok(connection) => Ok(connection.driver.clone()),
             Err(error) => {
+                // A server whose cluster is down rejects the proof, and still says who has which slots.
                 let state = self.state.lock();
                 let unproven = state.unproven.as_ref().map(|it| it.driver.clone());
                 unproven.ok_or(error)

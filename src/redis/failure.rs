@@ -191,7 +191,6 @@ pub(crate) fn rejects_all(error: &RedisError) -> bool {
     }
 }
 
-/// Returns whether the error is a redirection.
 pub(crate) fn is_redirection(error: &RedisError) -> bool {
     use ServerErrorKind::{Ask, Moved};
     matches!(error.kind(), ErrorKind::Server(Moved | Ask))

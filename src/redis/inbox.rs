@@ -107,6 +107,7 @@ impl Inbox {
         if task.as_ref().is_some_and(|task| !task.0.is_finished()) {
             return *self.context.stage.lock() != InboxStage::Broken;
         }
+        // Opening, not broken: the first waiters rely on it, and are woken if it cannot be opened.
         *self.context.stage.lock() = InboxStage::Opening;
         let subscriber = Subscriber {
             subscription: subscribe(),
@@ -177,11 +178,14 @@ impl Subscriber {
         // For a lock that moved before this, no message was received.
         self.enter(InboxStage::Open);
         self.keep(server, subscribed).await;
+        // One that dies at once is repeated after a pause. Otherwise a server that ends each of them would get one
+        // after the other.
         (began.elapsed() < SUBSCRIPTION_SETTLES_AFTER).then_some(Duration::ZERO)
     }
 
     /// Changes the stage, and wakes the receivers. They rely on the previous stage, and may have missed a message.
     fn enter(&self, stage: InboxStage) {
+        // The mutex is free again when the receivers are woken, because they read the stage at once.
         let before = mem::replace(&mut *self.context.stage.lock(), stage);
         if before != stage {
             self.subscription.handler.missed();

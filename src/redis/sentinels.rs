@@ -155,6 +155,7 @@ impl Sentinels {
             let asked = ask(self.sentinel.with_place(place), &self.name, timeouts).await;
             asked.map_err(|error| connect_error(&self.endpoint(), error))
         });
+        // All of them are asked at once, because the latest epoch may be known to any of them.
         let (count, after_any) = (known.len(), STRAGGLER_WAIT.max(timeouts.connect / 4));
         let (replies, error) = ask_most(asked, count, after_any, Duration::MAX).await;
         self.learn(&replies);
@@ -173,6 +174,7 @@ impl Sentinels {
         if replies.len() > 1 {
             learned.clear();
         }
+        // A list that is forged, or grows for another reason, must not become a connection to each of its hosts.
         let named = replies.iter().flat_map(|reply| &reply.others).cloned();
         let room = MAX_LEARNED.saturating_sub(learned.len());
         learned.extend(named.take(room));

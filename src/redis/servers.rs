@@ -54,6 +54,7 @@ impl Servers {
         let ServerSpec { server, topology } = spec;
         match topology {
             Topology::One => Self::from_source(Arc::new(server), context),
+            // To a connector the sentinels are a source of connections, like one server.
             Topology::Sentinels {
                 primary,
                 sentinel,

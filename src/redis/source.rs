@@ -192,6 +192,7 @@ async fn open_socket(address: &Address) -> io::Result<Box<dyn Socket>> {
                     address.tls.get_or_init(|| of_system)
                 }
             };
+            // The name is checked before the connection is opened, which then would be in vain.
             let name = ServerName::try_from(host.clone()).map_err(io::Error::other)?;
             let tcp = open_tcp(host, *port).await?;
             let connector = TlsConnector::from(Arc::clone(config));
@@ -214,6 +215,7 @@ async fn open_tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     if connecting.is_empty() {
         return Err(io::Error::other("the host has no address"));
     }
+    // All addresses at once: one that does not respond would use up the time for the others.
     let (tcp, _others) = select_ok(connecting).await?;
     tcp.set_nodelay(true)?;
     Ok(tcp)

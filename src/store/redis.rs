@@ -111,7 +111,6 @@ impl RedisStore {
         }
     }
 
-    /// Executes a verb.
     pub(crate) fn ask<V: Verb>(&self, verb: V) -> StoreFuture<V::Reply> {
         if let Err(error) = self.unless_forked(V::script().verb()) {
             return Box::pin(ready(Err(error)));
@@ -221,6 +220,7 @@ fn read<V: Verb>(
     reply: Value,
     endpoint: impl FnOnce() -> Arc<str>,
 ) -> Result<V::Reply, StoreError> {
+    // A reply that cannot be read proves nothing about what was executed.
     verb.decode(reply).map_err(|cause| {
         StoreError::new(
             V::script().verb(),

@@ -115,6 +115,7 @@ pub(super) fn ask<V: Verb>(wire: &Arc<dyn Wire>, verb: V) -> StoreFuture<V::Repl
     });
     Box::pin(async move {
         let reply = carried.await?.downcast();
+        // A test that carries requests may mix up their replies.
         reply.map(|reply| *reply).map_err(|_another| {
             let endpoint = Arc::from("the wire");
             let cause = "the reply to another request";

@@ -41,6 +41,7 @@ impl Login {
     pub(crate) fn apply(&self, mut spec: ServerSpec) -> Result<ServerSpec, LockError> {
         #[cfg(feature = "tls")]
         if let Some(certificates) = &self.certificates {
+            // The certificates are for TLS with every server of the URL, the sentinels among them. The login is not.
             let sentinel = match &mut spec.topology {
                 Topology::Sentinels { sentinel, .. } => Some(sentinel),
                 _ => None,

@@ -52,6 +52,7 @@ enum Kind {
 fn split_scheme(url: &str) -> Option<(String, Kind, &str)> {
     let (scheme, rest) = url.split_once("://")?;
     let scheme = scheme.to_ascii_lowercase();
+    // `redis+unix` is a scheme of one server, so only these kinds are split off.
     let (scheme, kind) = scheme.split_once('+')?;
     let kind = match kind {
         "sentinel" => Kind::Sentinel,
@@ -64,6 +65,7 @@ fn split_scheme(url: &str) -> Option<(String, Kind, &str)> {
 
 /// Reads `[login@]host[,host…][/path][?query]`.
 fn parse_several(scheme: &str, kind: Kind, rest: &str) -> Result<ServerSpec, LockError> {
+    // Checked before the parts are split: a login that is cut short would be taken for a path or a query.
     if rest
         .rsplit_once('@')
         .is_some_and(|(login, _)| is_cut(login))
@@ -141,6 +143,7 @@ fn parse_several(scheme: &str, kind: Kind, rest: &str) -> Result<ServerSpec, Loc
 /// `host:port`, `host`, `[v6]:port` or `[v6]`.
 fn host_port(address: &str, port: u16) -> Option<HostPort> {
     let (host, given) = HostPort::split(address)?;
+    // The brackets are no part of the host. What follows `%` is the zone of a link-local address.
     let bare = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'))
@@ -213,6 +216,7 @@ fn parse_one(url: &str, supported: &[&'static str]) -> Result<(Address, Paramete
     let settings = info.redis_settings().clone();
     // The driver reads the parameter only of a socket.
     let database = database.map_or(settings.db(), i64::from);
+    // Which of the two is meant cannot be known.
     if has_path && database != settings.db() {
         return Err(invalid("its path and `db` name two databases"));
     }
@@ -260,6 +264,7 @@ fn parse_query<'u>(
     let mut parameters = Parameters::new();
     for (name, value) in &pairs {
         let Some(known) = supported.iter().find(|known| *known == name) else {
+            // A password with an unescaped `&` continues in the name of the next parameter, so that name is not quoted.
             let has_secret = parameters.keys().any(|it| SECRETS.contains(it))
                 || pairs
                     .iter()

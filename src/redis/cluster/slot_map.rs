@@ -112,6 +112,7 @@ impl Cluster {
         let all = nodes.iter().map(|node| &node.place).chain(&self.seeds);
         let others: BTreeSet<_> = all.filter(|place| !places.contains(place)).collect();
         let mut others: Vec<_> = others.into_iter().collect();
+        // In turn, so that each of them is asked some time, even if those that come first never respond.
         let turn = self.turn.fetch_add(1, Relaxed).checked_rem(others.len());
         others.rotate_left(turn.unwrap_or_default());
         places.append(&mut others);
@@ -170,6 +171,7 @@ impl SlotRange {
             return None;
         };
         let (primary, id) = read_node(primary, asked)?;
+        // Without an epoch it counts as the earliest.
         let epoch = id.and_then(|id| epochs.get(&*id).copied());
         let replicas = replicas.iter().filter_map(|node| read_node(node, asked));
         Some(Self {

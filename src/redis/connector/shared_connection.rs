@@ -164,7 +164,6 @@ impl ResponsePace {
         last.longest = (last.longest - last.longest / 8).max(now - sent);
     }
 
-    /// Returns whether no response has arrived since `sent`.
     pub(crate) fn is_silent_since(&self, sent: Instant) -> bool {
         self.0.lock().at <= sent
     }

@@ -39,7 +39,6 @@ impl State {
 }
 
 impl LockView<'_> {
-    /// The time of the store.
     pub(crate) fn time(&self) -> StoreTime {
         self.state.time(self.now)
     }
@@ -106,7 +105,6 @@ impl LockView<'_> {
         token
     }
 
-    /// Frees the lock.
     pub(crate) fn free(&mut self) {
         self.state.locks.remove(self.key);
     }
@@ -199,6 +197,7 @@ impl LockView<'_> {
         lease: Duration,
         before: Option<u64>,
     ) -> u64 {
+        // Readers who enter a lock that is shared have the token of those who are inside.
         let token = if let Some(lock) = self.lock() {
             holds.iter().for_each(|hold| lock.insert_reader(*hold));
             lock.token
@@ -209,7 +208,6 @@ impl LockView<'_> {
         token
     }
 
-    /// Returns whether the first process of the queue enters a lock that is free or shared.
     fn may_enter(&mut self, process: &WaitingProcess) -> bool {
         let is_free = self.lock().is_none();
         is_free
@@ -219,7 +217,6 @@ impl LockView<'_> {
             }
     }
 
-    /// Returns whether this number of further holds is within the limit.
     pub(crate) fn has_room(&mut self, count: usize, limit: Option<u32>) -> bool {
         let inside = self.lock().map_or(0, |lock| lock.fields.len());
         limit.is_none_or(|limit| (inside + count) as u64 <= limit.into())

@@ -77,6 +77,7 @@ impl State {
         if now < self.next_sweep {
             return;
         }
+        // A sweep looks at everything, so it is rare.
         self.next_sweep = now + TOMBSTONE_LIFE / 2;
         self.locks.retain(|_, lock| now < lock.expires);
         self.queues.retain(|_, queue| {

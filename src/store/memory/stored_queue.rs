@@ -139,7 +139,6 @@ impl StoredQueue {
         })
     }
 
-    /// Removes the readers whose leases have expired.
     pub(crate) fn take_expired_readers(&mut self, now: Instant) -> Vec<HoldId> {
         let dead = self.readers.extract_if(.., |(_, lasts)| *lasts < now);
         let dead: Vec<_> = dead.map(|(hold, _)| hold).collect();
@@ -175,7 +174,6 @@ impl StoredQueue {
 
     // ---- the places ----
 
-    /// Returns whether the queue has a place or a tombstone.
     pub(crate) fn is_occupied(&self) -> bool {
         self.queue_ends.is_some()
     }

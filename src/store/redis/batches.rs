@@ -208,7 +208,6 @@ impl Collector {
         }
     }
 
-    /// Returns whether there is a connection to the server of these requests.
     fn is_connected(&self, batch: &[Collected]) -> bool {
         let slot = || batch.first().map_or(0, |it| it.request.key.slot());
         self.servers.with_connector(slot, |it| it.is_connected()) == Some(true)

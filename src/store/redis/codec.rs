@@ -154,6 +154,7 @@ fn read_forced(text: &str) -> Option<ForcedMessage> {
 }
 
 pub(crate) fn read_handoff(text: &str) -> Option<HandoffMessage> {
+    // The key comes last, because it may contain spaces.
     let mut words = text.splitn(5, ' ');
     let mut word = || words.next();
     let holds = word()?.split(',').map(|hold| hold.parse().ok());

@@ -74,6 +74,7 @@ impl Verb for Acquire {
             .on_lock(&self.key)
             .arg(HoldArg(hold))
             .millis(ttl);
+        // A request that does not wait has no further arguments, which the server would have to read.
         let Some(entry) = entry else {
             return call;
         };

@@ -159,6 +159,8 @@ impl AcquireShared {
                 Value::Int(now),
                 ref inside @ ..,
             ] => {
+                // The lock lasts as long as its last reader, so `remaining` is no lease of these holds: each of them
+                // has the TTL.
                 let lease = i64::try_from(ttl.as_millis()).ok()?;
                 let entered = AcquireReply::held(token, lease, now)?;
                 let waits = AcquireReply::busy(remaining, now)?;

@@ -270,6 +270,7 @@ fn written(wait: &EnclosedWait) -> String {
 /// The record of a wait, if it can be read.
 fn read(wait: &[u8], record: &[u8]) -> Option<ListedWait> {
     let id = str::from_utf8(wait).ok()?.parse().ok()?;
+    // The lengths cut the keys, which may contain any text, so that no key is taken for another one.
     let (head, mut keys) = str::from_utf8(record).ok()?.split_once('\n')?;
     let mut words = head.split(' ');
     let [stamp, deadline] = [words.next()?, words.next()?].map(|word| word.parse().ok());

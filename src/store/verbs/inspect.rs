@@ -187,6 +187,7 @@ fn read_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
     let waiting = u64::try_from(*waiting).ok()?;
     let token = read_token(*token)?;
     let at = read_micros(*at)?;
+    // Three values for each field. Anything else is no reply of the script.
     let (fields, []) = fields.as_chunks::<3>() else {
         return None;
     };
@@ -212,6 +213,7 @@ fn read_holder(values: &[Value; 3]) -> Option<HolderField> {
     else {
         return None;
     };
+    // Another program may have written any value.
     let depth = str::from_utf8(depth)
         .ok()
         .and_then(|text| text.parse().ok());
@@ -273,6 +275,7 @@ impl Verb for ForceRelease {
             return Vec::new();
         };
         let token = lock.token;
+        // Compared as bytes, like the fields in Redis.
         let shown: Vec<_> = lock.fields().collect();
         let named = |field| shown.iter().find(|(_, shown, _)| shown == field);
         let seen_here = seen.fields.iter().filter_map(named);

@@ -96,6 +96,7 @@ impl Store {
         within: Duration,
     ) {
         let holders = holders.into_iter();
+        // A classic program has no owner, and so no description.
         let mut holders: Vec<_> = holders
             .filter_map(|holder| Some((OwnerId::of_field(&holder.hold_id)?.process(), holder)))
             .collect();

@@ -94,6 +94,7 @@ impl Verb for Release {
         let ReleaseRequest {
             hold, mode, end, ..
         } = self.request;
+        // Only a short end may travel: its hold has left nothing that the script of a batch would not remove.
         (end == ReleaseKind::Short).then(|| BatchItem {
             key: self.key.clone(),
             hold,
@@ -161,7 +162,6 @@ impl Release {
 
 #[cfg(test)]
 impl Store {
-    /// Ends a hold.
     pub(crate) fn release(&self, key: &LockKey, request: ReleaseRequest) -> StoreFuture<Presence> {
         self.ask(Release::new(key.clone(), request))
     }

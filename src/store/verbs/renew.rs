@@ -78,6 +78,7 @@ impl Verb for Renew {
 
     fn apply(self, state: &mut State, now: Instant) -> Vec<RenewReply> {
         let Self { holds, ttl } = self;
+        // Each hold has an outcome of its own: one that is gone takes no other along.
         let answers = holds.iter().map(|(key, hold)| {
             let mut view = state.view(key, now);
             let lock = view.held(*hold);

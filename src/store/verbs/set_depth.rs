@@ -73,6 +73,7 @@ impl Verb for SetDepth {
             lengthen,
         } = change;
         let mut view = state.view(&key, now);
+        // A request that arrives after the end of its hold changes nothing.
         if view.held(hold).is_none() {
             return Presence::Gone;
         }
@@ -80,6 +81,7 @@ impl Verb for SetDepth {
             && let Some(lock) = view.held(hold)
         {
             lock.set_depth(hold, target);
+            // A reader has a lease of its own beside that of the lock.
             if lengthen {
                 lock.lengthen(now, ttl);
                 let is_reader = view.queue(|queue| queue.reader(hold).is_some());
