@@ -84,7 +84,7 @@ pub fn keys(locks: &Locks, key: &str) -> Result<Keys, LockError> {
 /// Returns whether a field of a hash has the form of a holder.
 #[must_use]
 pub fn is_hold(field: &str) -> bool {
-    OwnerId::of_field(field).is_some()
+    OwnerId::parse_field(field).is_some()
 }
 
 /// Lets a lock go when its guard does, although its `min_hold` is not over.
@@ -128,7 +128,7 @@ pub async fn inspect_all(
 
 /// The processes with these inboxes, as far as the store knows them.
 pub async fn processes(locks: &Locks, inboxes: &[String]) -> HashMap<String, Process> {
-    let id = |inbox: &str| Uuid::try_parse(inbox).ok().map(ProcessId::of);
+    let id = |inbox: &str| Uuid::try_parse(inbox).ok().map(ProcessId::from_uuid);
     let ids = inboxes.iter().filter_map(|inbox| id(inbox));
     let known = locks.engine.core.store.processes(ids, DESCRIBED_WITHIN);
     let known = known.await;
@@ -167,7 +167,7 @@ pub fn is_no_lock(error: &LockError) -> bool {
 /// Returns whether the server has rejected a request only because the user's key patterns do not cover its key.
 #[must_use]
 pub fn refuses_key(error: &LockError) -> bool {
-    error.store_error().is_some_and(Store::refuses_key)
+    error.store_error().is_some_and(Store::rejects_key)
 }
 
 /// Renews a lock immediately, as its holder does periodically.

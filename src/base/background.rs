@@ -25,14 +25,14 @@ struct BackgroundTask;
 
 impl BackgroundTask {
     fn begin() -> Self {
-        metrics::background(1.0);
+        metrics::change_background_tasks(1.0);
         Self
     }
 }
 
 impl Drop for BackgroundTask {
     fn drop(&mut self) {
-        metrics::background(-1.0);
+        metrics::change_background_tasks(-1.0);
     }
 }
 

@@ -31,13 +31,13 @@ impl OwnerId {
 
     /// The process of the call graph.
     pub(crate) fn process(self) -> ProcessId {
-        ProcessId::of(self.0)
+        ProcessId::from_uuid(self.0)
     }
 
     /// Returns the owner in a field of the lock's hash, `<uuid>:<integer>`, or `None` for any other text.
     ///
     /// The classic implementations also write fields of this form.
-    pub(crate) fn of_field(field: &str) -> Option<Self> {
+    pub(crate) fn parse_field(field: &str) -> Option<Self> {
         let (owner, number) = field.split_once(':')?;
         number.parse::<u64>().ok()?;
         Uuid::try_parse(owner).ok().map(Self)
@@ -105,8 +105,8 @@ impl FromStr for HoldId {
 
     fn from_str(text: &str) -> Result<Self, ParseHoldIdError> {
         let parse = || {
-            // `of_field` also accepts the spellings of other programs.
-            let owner = OwnerId::of_field(text)?;
+            // `parse_field` also accepts the spellings of other programs.
+            let owner = OwnerId::parse_field(text)?;
             let (_, number) = text.split_once(':')?;
             let number = number.parse().ok()?;
             Some(Self { owner, number })

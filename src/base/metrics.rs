@@ -219,6 +219,6 @@ pub(crate) fn connected(purpose: Purpose) {
 }
 
 /// Records a change in the number of releases that run in the background.
-pub(crate) fn background(change_by: f64) {
+pub(crate) fn change_background_tasks(change_by: f64) {
     record(&BACKGROUND, None, &[], || change_by);
 }

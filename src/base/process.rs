@@ -31,7 +31,7 @@ pub(crate) const FORKED: &str = "this `Locks` was used before the process was fo
 
 /// This process. It is the same for all its `Locks`, because a call graph may use several.
 static THIS: LazyLock<This> = LazyLock::new(|| This {
-    seed: ProcessId::of(random_uuid()).0,
+    seed: ProcessId::from_uuid(random_uuid()).0,
     begun: SystemTime::now(),
     host: hostname::get()
         .unwrap_or_default()
@@ -78,7 +78,7 @@ impl ProcessId {
     }
 
     /// The process that a UUID of this crate identifies.
-    pub(crate) fn of(uuid: Uuid) -> Self {
+    pub(crate) fn from_uuid(uuid: Uuid) -> Self {
         let (high, _) = uuid.as_u64_pair();
         Self(high >> (u64::BITS - PROCESS_BITS))
     }
@@ -267,7 +267,7 @@ mod tests {
         let (one, other) = (ProcessId::new_uuid(), ProcessId::new_uuid());
         assert_ne!(one, other);
         for uuid in [one, other] {
-            assert_eq!(ProcessId::of(uuid), ProcessId::this());
+            assert_eq!(ProcessId::from_uuid(uuid), ProcessId::this());
             assert_eq!(
                 (uuid.get_version_num(), uuid.get_variant()),
                 (4, uuid::Variant::RFC4122)
@@ -275,15 +275,15 @@ mod tests {
             let digits = uuid.simple().to_string();
             assert!(digits.starts_with(&ProcessId::this().to_string()));
         }
-        assert_ne!(ProcessId::of(random_uuid()), ProcessId::this());
+        assert_ne!(ProcessId::from_uuid(random_uuid()), ProcessId::this());
     }
 
     #[test]
     fn a_fork_is_another_process() {
         let (process, id) = (ProcessId::this(), ProcessId::new_uuid());
         let (forked, forked_id) = in_a_fork(|| (ProcessId::this(), ProcessId::new_uuid()));
-        assert_eq!(ProcessId::of(id), process);
-        assert_eq!(ProcessId::of(forked_id), forked);
+        assert_eq!(ProcessId::from_uuid(id), process);
+        assert_eq!(ProcessId::from_uuid(forked_id), forked);
         assert_ne!(forked, process);
         assert_eq!(ProcessId::this(), process);
     }

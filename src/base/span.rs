@@ -162,7 +162,7 @@ impl<'a> AcquisitionSpan<'a> {
     }
 
     /// Returns the result of a step unchanged, and records its error, which ends the acquisition.
-    pub(crate) fn noted<T>(&mut self, step: Result<T, LockError>) -> Result<T, LockError> {
+    pub(crate) fn note_error<T>(&mut self, step: Result<T, LockError>) -> Result<T, LockError> {
         step.inspect_err(|error| {
             self.outcome = outcome(error);
             let (keys, waited) = (names(self.keys), self.since.elapsed());

@@ -56,7 +56,7 @@ impl BatchKey {
                 Mode::Exclusive if hold.state.lock().is_renewed_alone => {
                     BatchKeys::Alone(hold.id())
                 }
-                Mode::Exclusive => BatchKeys::ScriptGroup(store.span(hold.key())),
+                Mode::Exclusive => BatchKeys::ScriptGroup(store.script_group(hold.key())),
             },
         }
     }

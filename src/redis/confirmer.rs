@@ -15,8 +15,8 @@ use redis::{RedisError, RedisResult, pipe};
 use tokio::time::Instant;
 
 use super::attempts::SharedAttempt;
-use super::context::Timeouts;
-use super::failure::{request_error, within};
+use super::context::{Timeouts, with_timeout};
+use super::failure::request_error;
 use super::script::in_millis;
 use super::source::{RawConnection, Source, open};
 use crate::base::backoff::Backoff;
@@ -191,7 +191,7 @@ impl Confirmer {
         all.cmd("INFO").arg("replication").ignore_errors();
         let limit = WAIT_LIMIT.saturating_add(self.timeouts.response);
         let (written, waited, info): (RedisResult<()>, RedisResult<u32>, RedisResult<String>) =
-            within(limit, all.query_async(driver)).await?;
+            with_timeout(limit, all.query_async(driver)).await?;
         // Checked first, because a reply of another server says nothing about the write.
         if ReplicationId::read(&info?).as_ref() != Some(&self.replication_id) {
             // It has not executed what the callers want to have confirmed.

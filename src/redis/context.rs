@@ -1,17 +1,30 @@
-//! What the connectors of one store share: the timeouts, and the generation of what its servers say.
+//! What the connectors of one store share: the timeouts of a connection, and the generation of what its servers say.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
+use redis::RedisError;
 use tokio::sync::watch;
+
+use crate::base::timer::{Elapsed, timeout};
 
 /// The timeouts of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timeouts {
     pub(crate) connect: Duration,
     pub(crate) response: Duration,
+}
+
+/// Waits for a response of the driver until the limit.
+pub(crate) async fn with_timeout<T>(
+    limit: Duration,
+    response: impl Future<Output = Result<T, RedisError>>,
+) -> Result<T, RedisError> {
+    let response = timeout(limit, response).await;
+    response.unwrap_or_else(|Elapsed| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
 }
 
 /// What the connectors of one store share.

@@ -44,7 +44,7 @@ struct Inner {
 }
 
 impl Credentials {
-    pub(crate) fn of(provider: impl StreamingCredentialsProvider + 'static) -> Self {
+    pub(crate) fn new(provider: impl StreamingCredentialsProvider + 'static) -> Self {
         Self(Arc::new(Inner {
             provider: Box::new(provider),
             latest: Mutex::default(),
@@ -191,18 +191,18 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_failure_changes_nothing_where_there_are_credentials() {
         let script = vec![Some("one"), None, None, Some("two"), None];
-        let credentials = Credentials::of(Script(script));
+        let credentials = Credentials::new(Script(script));
         let given = [Some("one".to_owned()), Some("two".to_owned())];
         assert_eq!(passwords(&credentials).await, given);
     }
 
     #[tokio::test]
     async fn a_connection_that_is_made_during_a_failure_uses_the_last_credentials() {
-        let credentials = Credentials::of(Script(vec![None]));
+        let credentials = Credentials::new(Script(vec![None]));
         assert_eq!(passwords(&credentials).await, [None], "there are none yet");
         *credentials.0.latest.lock() = Some(auth("one"));
         assert_eq!(passwords(&credentials).await, [Some("one".to_owned())]);
-        let ended = Credentials::of(Script(Vec::new()));
+        let ended = Credentials::new(Script(Vec::new()));
         assert_eq!(passwords(&ended).await, []);
         *ended.0.latest.lock() = Some(auth("one"));
         assert_eq!(passwords(&ended).await, [Some("one".to_owned())]);
@@ -226,7 +226,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_provider_that_keeps_failing_is_asked_less_and_less_often() {
         let failing = Failing::default();
-        let mut given = Credentials::of(failing.clone()).subscribe();
+        let mut given = Credentials::new(failing.clone()).subscribe();
         given.next().await.unwrap().unwrap();
         let minute = Duration::from_secs(60);
         assert!(
@@ -251,7 +251,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_provider_that_is_silent_delays_a_connection_by_a_second() {
-        let silent = Credentials::of(Silent);
+        let silent = Credentials::new(Silent);
         *silent.0.latest.lock() = Some(auth("one"));
         let begun = tokio::time::Instant::now();
         let first = silent.subscribe().next().await.and_then(Result::ok);

@@ -2,14 +2,11 @@
 //! a setting is to blame.
 
 use std::error::Error;
-use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 use crate::base::error::{FailureClass, Mistake, StoreError};
-use crate::base::timer::{Elapsed, timeout};
 
 /// The error of a request that has met an error of the driver.
 pub(crate) fn request_error(
@@ -229,17 +226,10 @@ pub(crate) fn closed_at_once(error: &RedisError) -> Option<&'static str> {
 /// The reason why a request fails that was left to a task of another runtime.
 pub(crate) const RUNTIME_ENDED: &str = "the runtime that sent the request has ended";
 
-/// Waits for a response of the driver until the limit.
-pub(crate) async fn within<T>(
-    limit: Duration,
-    response: impl Future<Output = Result<T, RedisError>>,
-) -> Result<T, RedisError> {
-    let response = timeout(limit, response).await;
-    response.unwrap_or_else(|Elapsed| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::FailureClass::{AccessDenied, NotExecuted, Permanent, PermissionMissing};
     use super::*;
     use crate::base::error::Mistake::{Login, NotALock, Other, Permission};

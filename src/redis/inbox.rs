@@ -20,8 +20,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 use super::connector::Connector;
-use super::context::ConnectorContext;
-use super::failure::{request_error, within};
+use super::context::{ConnectorContext, with_timeout};
+use super::failure::request_error;
 use super::servers::Servers;
 use super::source::{Source, open_messages};
 use crate::base::background::AbortOnDrop;
@@ -210,7 +210,7 @@ impl Subscriber {
         let timeouts = self.context.connectors.timeouts;
         let mut subscribed = open_messages(&server.source, timeouts).await?;
         let channels = &self.subscription.channels[..];
-        let subscribing = within(timeouts.response, subscribed.subscribe(channels)).await;
+        let subscribing = with_timeout(timeouts.response, subscribed.subscribe(channels)).await;
         let endpoint = server.source.endpoint();
         subscribing.map_err(|error| request_error("subscribe", &endpoint, error))?;
         events::connected(&endpoint, Purpose::Messages);
@@ -256,7 +256,7 @@ impl Subscriber {
                 return;
             }
             // Any answer shows that the connection works, even that the user may not send a PING.
-            let pong = within(connectors.timeouts.response, requests.ping::<Value>());
+            let pong = with_timeout(connectors.timeouts.response, requests.ping::<Value>());
             if pong.await.is_err() {
                 return;
             }

@@ -86,7 +86,7 @@ impl Call {
 
     /// Sets the signal that says when the call was written. It is never set if the script may have to be sent in full,
     /// or the connection is not of this crate.
-    pub(crate) fn noting(self, written: Option<WriteSignal>) -> Self {
+    pub(crate) fn with_write_signal(self, written: Option<WriteSignal>) -> Self {
         Self { written, ..self }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::cmd;
 
-use super::failure::within;
+use super::context::with_timeout;
 use crate::base::background::AbortOnDrop;
 use crate::base::key::slot_of;
 use crate::base::process::{Process, ProcessId};
@@ -60,7 +60,7 @@ pub(super) async fn describe(mut driver: MultiplexedConnection, limit: Duration)
         .arg(Process::this().to_text())
         .arg("EX")
         .arg(DESCRIPTION_LIFE.as_secs());
-    match within(limit, set.exec_async(&mut driver)).await {
+    match with_timeout(limit, set.exec_async(&mut driver)).await {
         // The user is not allowed to do this, so it is repeated rarely.
         Err(error) if error.code() != Some("NOPERM") => DESCRIBE_RETRY_INTERVAL,
         _ => DESCRIBE_INTERVAL,

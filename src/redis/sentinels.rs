@@ -19,8 +19,8 @@ use tokio::{join, select};
 
 use super::address::{Address, HostPort};
 use super::attempts::{STRAGGLER_WAIT, ask_most};
-use super::context::Timeouts;
-use super::failure::{connect_error, within};
+use super::context::{Timeouts, with_timeout};
+use super::failure::connect_error;
 use super::source::{RawConnection, Source, connect};
 use crate::base::error::{StoreError, StoreFuture};
 use crate::base::sync::Mutex;
@@ -216,7 +216,7 @@ async fn ask(
             query::<Vec<BTreeMap<String, String>>>(connection, "SENTINELS", name),
         ))
     };
-    let (state, place, others) = within(timeouts.response, queries).await?;
+    let (state, place, others) = with_timeout(timeouts.response, queries).await?;
     let (host, port) = place?.ok_or(UNKNOWN_PRIMARY)?;
     let epoch = state?.get("config-epoch").and_then(|it| it.parse().ok());
     let others = others?.into_iter().filter_map(|mut other| {

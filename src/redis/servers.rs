@@ -135,7 +135,7 @@ impl Servers {
     }
 
     /// The property that the keys of this slot share with the other keys that one script may name.
-    pub(crate) fn span(&self, slot: impl FnOnce() -> u16) -> Option<u16> {
+    pub(crate) fn script_group(&self, slot: impl FnOnce() -> u16) -> Option<u16> {
         matches!(self, Self::Cluster(_)).then(slot)
     }
 

@@ -19,8 +19,8 @@ use tokio::net::UnixStream;
 use tokio::net::{TcpStream, lookup_host};
 
 use super::address::Address;
-use super::context::Timeouts;
-use super::failure::{connect_error, within};
+use super::context::{Timeouts, with_timeout};
+use super::failure::connect_error;
 use super::writes::{WatchedSocket, Writes, drive};
 use crate::base::background::AbortOnDrop;
 use crate::base::error::{StoreError, StoreFuture};
@@ -135,14 +135,14 @@ pub(crate) async fn connect(
         let socket = WatchedSocket::new(socket, Arc::clone(&writes));
         MultiplexedConnection::new_with_config(login, socket, config).await
     };
-    let (driver, driving) = within(limit, connecting).await?;
+    let (driver, driving) = with_timeout(limit, connecting).await?;
     let task = AbortOnDrop::spawn(drive(driving, Arc::clone(&writes)));
     // No request waits for the response. A server may reject it.
     let mut named = driver.clone();
     tokio::spawn(async move {
         let mut naming = cmd("CLIENT");
         naming.arg("SETNAME").arg(process::connection_name());
-        let _ = within(limit, naming.exec_async(&mut named)).await;
+        let _ = with_timeout(limit, naming.exec_async(&mut named)).await;
     });
     Ok(RawConnection {
         driver,

@@ -86,22 +86,22 @@ impl Store {
     }
 
     /// Returns whether one request may be about both of these locks.
-    pub(crate) fn spans(&self, one: &LockKey, other: &LockKey) -> bool {
-        self.span(one) == self.span(other)
+    pub(crate) fn is_one_script_group(&self, one: &LockKey, other: &LockKey) -> bool {
+        self.script_group(one) == self.script_group(other)
     }
 
     /// The property that locks must share for one request to include them: the slot in a cluster, nothing elsewhere.
-    pub(crate) fn span(&self, key: &LockKey) -> Option<u16> {
+    pub(crate) fn script_group(&self, key: &LockKey) -> Option<u16> {
         match self {
-            Self::Redis(redis) => redis.servers.span(|| key.slot()),
+            Self::Redis(redis) => redis.servers.script_group(|| key.slot()),
             _ => None,
         }
     }
 
     /// The property that the published waits of owners share if one server has them.
-    pub(crate) fn span_of_waits(&self, owner: OwnerId) -> Option<u16> {
+    pub(crate) fn script_group_of_waits(&self, owner: OwnerId) -> Option<u16> {
         match self {
-            Self::Redis(redis) => redis.servers.span(|| redis::waits_slot(owner)),
+            Self::Redis(redis) => redis.servers.script_group(|| redis::waits_slot(owner)),
             _ => None,
         }
     }
@@ -127,7 +127,7 @@ impl Store {
 
     /// Returns whether the store has rejected a request because of its key alone, so that this says nothing about other
     /// keys.
-    pub(crate) fn refuses_key(error: &StoreError) -> bool {
+    pub(crate) fn rejects_key(error: &StoreError) -> bool {
         failure::is_about_key(error)
     }
 

@@ -212,7 +212,7 @@ impl RedisStore {
 }
 
 fn call(verb: &impl Verb) -> Call {
-    verb.call().noting(verb.written().cloned())
+    verb.call().with_write_signal(verb.written().cloned())
 }
 
 fn read<V: Verb>(

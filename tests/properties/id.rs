@@ -8,7 +8,7 @@ pub(crate) fn hold_id(text: &str) {
     assert_eq!(parsed.is_ok(), is_spelt(text), "{text:?}: {parsed:?}");
     if let Ok(hold) = parsed {
         assert_eq!(hold.to_string(), text);
-        assert_eq!(OwnerId::of_field(text), Some(hold.owner()));
+        assert_eq!(OwnerId::parse_field(text), Some(hold.owner()));
         let mut written = Vec::new();
         assert!(hold.write_to(&mut written).is_ok());
         assert_eq!(written, text.as_bytes());

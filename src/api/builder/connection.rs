@@ -65,7 +65,7 @@ impl LocksBuilder {
         mut self,
         provider: impl redis::StreamingCredentialsProvider + 'static,
     ) -> Self {
-        self.login.credentials = Some(Credentials::of(provider));
+        self.login.credentials = Some(Credentials::new(provider));
         self
     }
 

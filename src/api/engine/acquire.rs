@@ -181,7 +181,7 @@ impl Acquisition<'_> {
             Mode::Shared => 0,
         });
         let store = &self.engine.core.store;
-        let together = first.take_while(|other| store.spans(&keys[0], other));
+        let together = first.take_while(|other| store.is_one_script_group(&keys[0], other));
         &keys[..together.count()]
     }
 

@@ -85,7 +85,7 @@ impl WaitDirectory {
         let times = self.times.lock().clone();
         let generation = self.store.generation();
         move |owner| {
-            let known = times.get(&self.store.span_of_waits(owner))?;
+            let known = times.get(&self.store.script_group_of_waits(owner))?;
             // Another server, with another clock, may answer by now.
             (known.generation == generation).then_some(known.at)
         }
@@ -96,7 +96,7 @@ impl WaitDirectory {
         &self,
         publish: PublishWait,
     ) -> Result<UpdateWaitReply, StoreError> {
-        let server = self.store.span_of_waits(publish.owner);
+        let server = self.store.script_group_of_waits(publish.owner);
         let generation = self.store.generation();
         let answer = self.store.ask(UpdateWait::Publish(publish)).await?;
         let (UpdateWaitReply::Done(at) | UpdateWaitReply::Late(at)) = answer;

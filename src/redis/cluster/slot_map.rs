@@ -17,7 +17,8 @@ use crate::base::key::SLOTS;
 use crate::base::timer::sleep_until;
 use crate::redis::address::HostPort;
 use crate::redis::attempts::ask_most;
-use crate::redis::failure::{request_error, within};
+use crate::redis::context::with_timeout;
+use crate::redis::failure::request_error;
 use crate::redis::self_description;
 
 /// The number of servers that are asked for the map in parallel. One more is asked for each unavailable one.
@@ -93,7 +94,7 @@ impl Cluster {
         let ask = async |subcommand| {
             let (mut driver, mut command) = (driver.clone(), cmd("CLUSTER"));
             let reply = command.arg(subcommand).query_async::<Value>(&mut driver);
-            let reply = within(self.context.timeouts.response, reply).await;
+            let reply = with_timeout(self.context.timeouts.response, reply).await;
             reply.map_err(|error| request_error("cluster", &endpoint, error))
         };
         let (slots, nodes) = join(ask("SLOTS"), ask("NODES")).await;

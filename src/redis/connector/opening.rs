@@ -16,7 +16,8 @@ use crate::base::error::StoreError;
 use crate::base::process::ProcessId;
 use crate::base::sync::Mutex;
 use crate::redis::confirmer::{Confirmer, ReplicationId};
-use crate::redis::failure::{connect_error, rejects_all, within};
+use crate::redis::context::with_timeout;
+use crate::redis::failure::{connect_error, rejects_all};
 use crate::redis::self_description::{self, describe, keep_described};
 use crate::redis::source::{RawConnection, open};
 
@@ -32,7 +33,7 @@ impl Connector {
             None => open(&self.source, timeouts).await?,
         };
         let limit = timeouts.connect.min(timeouts.response);
-        let role = match within(limit, role_of(opened.driver.clone())).await {
+        let role = match with_timeout(limit, role_of(opened.driver.clone())).await {
             Ok(role) => role,
             Err(error) => {
                 // Outside a cluster, another server may respond at the next attempt.

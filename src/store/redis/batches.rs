@@ -192,7 +192,7 @@ impl Collector {
                     let mut collected = self.open.lock().as_mut().map(mem::take).unwrap_or_default();
                     // A request whose caller has left is not sent.
                     collected.retain(|it| !it.caller.is_closed());
-                    let batches = split(collected, self.servers.span(|| 0).is_some());
+                    let batches = split(collected, self.servers.script_group(|| 0).is_some());
                     waiting.extend(batches.into_iter().rev());
                 }
                 Some(answered) = in_flight.next() => count -= answered,
@@ -221,7 +221,7 @@ impl Collector {
         // Nobody waits for the write of a batch without releases, so it is not watched.
         let written = batch.iter().any(waits).then(WriteSignal::default);
         let requests: Vec<_> = batch.iter().map(|it| &it.request).collect();
-        let call = batch::call(&requests).noting(written.clone());
+        let call = batch::call(&requests).with_write_signal(written.clone());
         let reply = {
             let mut asked = pin!(self.servers.ask(&call));
             let mut unnoted = written.as_ref();

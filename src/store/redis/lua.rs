@@ -58,7 +58,7 @@ pub(crate) fn assemble(verb: &str) -> String {
 
 impl Script {
     /// Begins a call with all three keys of a lock.
-    pub(crate) fn on_lock(&'static self, key: &LockKey) -> Call {
+    pub(crate) fn call_on_lock(&'static self, key: &LockKey) -> Call {
         let call = self.call(3).arg(key.as_str());
         call.arg(key.queue()).arg(EntriesKey(key))
     }

@@ -71,7 +71,7 @@ impl Verb for Acquire {
             hold, ttl, entry, ..
         } = self.request;
         let call = Self::script()
-            .on_lock(&self.key)
+            .call_on_lock(&self.key)
             .arg(HoldArg(hold))
             .millis(ttl);
         // A request that does not wait has no further arguments, which the server would have to read.

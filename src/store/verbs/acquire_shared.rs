@@ -50,7 +50,7 @@ impl Verb for AcquireShared {
             entry,
         } = &self.request;
         let limit = limit.map(|limit| limit.to_string()).unwrap_or_default();
-        let call = Self::script().on_lock(&self.key).arg(HoldsArg(holds));
+        let call = Self::script().call_on_lock(&self.key).arg(HoldsArg(holds));
         let call = call.millis(*ttl).arg(limit);
         match entry {
             Some(entry) => call

@@ -67,7 +67,7 @@ impl Snapshot {
         self.holders.iter().map(move |seen| {
             let hold_id = String::from_utf8_lossy(&seen.field).into_owned();
             Holder {
-                owner: OwnerId::of_field(&hold_id).map(|owner| owner.to_string()),
+                owner: OwnerId::parse_field(&hold_id).map(|owner| owner.to_string()),
                 process: None,
                 is_here: hold_id.parse().is_ok_and(&is_here),
                 depth: seen.depth,
@@ -129,7 +129,9 @@ impl Verb for Inspect {
     }
 
     fn call(&self) -> Call {
-        let call = Self::script().on_lock(&self.key).arg(MAX_HOLDERS_SHOWN);
+        let call = Self::script()
+            .call_on_lock(&self.key)
+            .arg(MAX_HOLDERS_SHOWN);
         match self.queue {
             QueueLength::Counted => call.arg(1),
             QueueLength::NotCounted => call,
@@ -251,7 +253,7 @@ impl Verb for ForceRelease {
         let SeenHolders { fields, token } = &self.seen;
         let token = token.map(|token| token.to_string()).unwrap_or_default();
         Self::script()
-            .on_lock(&self.key)
+            .call_on_lock(&self.key)
             .arg(token)
             .arg(&fields[..])
     }

@@ -98,7 +98,7 @@ impl Store {
         let holders = holders.into_iter();
         // A classic program has no owner, and so no description.
         let mut holders: Vec<_> = holders
-            .filter_map(|holder| Some((OwnerId::of_field(&holder.hold_id)?.process(), holder)))
+            .filter_map(|holder| Some((OwnerId::parse_field(&holder.hold_id)?.process(), holder)))
             .collect();
         let ids = holders.iter().map(|(id, _)| *id);
         let processes = self.processes(ids, within).await;

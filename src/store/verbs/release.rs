@@ -68,7 +68,7 @@ impl Verb for Release {
         let ReleaseRequest {
             hold, mode, inbox, ..
         } = self.request;
-        let call = Self::script().on_lock(&self.key).arg(HoldArg(hold));
+        let call = Self::script().call_on_lock(&self.key).arg(HoldArg(hold));
         let Residue { unanswered, nested } = match (self.request.end, mode) {
             // It has no word, so that it costs no argument.
             (ReleaseKind::Short, Mode::Exclusive) => return call,

@@ -38,7 +38,7 @@ pub(crate) enum RenewReply {
 }
 
 impl RenewReply {
-    fn of(integer: i64) -> Option<Self> {
+    fn from_integer(integer: i64) -> Option<Self> {
         match integer {
             1 => Some(Self::Renewed),
             0 => Some(Self::Gone),
@@ -69,7 +69,7 @@ impl Verb for Renew {
         let answers = match &reply {
             Value::Int(0) => Some(vec![RenewReply::Renewed; count]),
             reply => read_integers(reply)
-                .and_then(|answers| answers.into_iter().map(RenewReply::of).collect()),
+                .and_then(|answers| answers.into_iter().map(RenewReply::from_integer).collect()),
         };
         // An outcome too many or too few would be that of another hold.
         let answers = answers.filter(|answers: &Vec<_>| answers.len() == count);
@@ -108,7 +108,7 @@ impl Verb for RenewReaders {
     }
 
     fn call(&self) -> Call {
-        let call = Self::script().on_lock(&self.key);
+        let call = Self::script().call_on_lock(&self.key);
         call.arg(HoldsArg(&self.holds)).millis(self.ttl)
     }
 
