@@ -58,7 +58,7 @@ pub(crate) async fn take(
     signals: &mut Signals,
 ) -> anyhow::Result<Taken> {
     let enclosing = Enclosing::of_environment();
-    let builder = __admin::inside(connect::builder(global)?, enclosing.holds());
+    let builder = __admin::with_outer_holds(connect::builder(global)?, enclosing.holds());
     let builder = builder.name(&*spec.name);
     if let Some(permits) = spec.options.permits {
         Note::Permits(permits.into()).set();

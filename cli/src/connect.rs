@@ -6,7 +6,7 @@ use std::{fs, path::Path};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use reentry::__admin::{Seeds, Server};
+use reentry::__admin::{RedisServer, Seeds};
 #[cfg(feature = "tls")]
 use reentry::Certificates;
 use reentry::{Locks, LocksBuilder};
@@ -57,8 +57,8 @@ pub(crate) fn builder(global: &Global) -> anyhow::Result<LocksBuilder> {
 }
 
 /// How the servers of a builder are connected to; of several one.
-fn server(builder: &LocksBuilder) -> anyhow::Result<Server> {
-    let server = match Seeds::of(builder)? {
+fn server(builder: &LocksBuilder) -> anyhow::Result<RedisServer> {
+    let server = match Seeds::from_builder(builder)? {
         Seeds::Server(server) | Seeds::Sentinels { server, .. } => Some(server),
         Seeds::Cluster(servers) => servers.into_iter().next(),
     };

@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use anyhow::anyhow;
 use futures_util::future;
 use redis::{FromRedisValue, ToRedisArgs};
-use reentry::__admin::{self, Keys, PLACES_END};
+use reentry::__admin::{self, PLACES_END, RedisKeys};
 use reentry::Locks;
 use reentry::admin::{Holder, LockInfo};
 
@@ -108,7 +108,7 @@ impl Look {
     }
 
     /// The primary that has a lock.
-    async fn server_of(&self, keys: &Keys) -> anyhow::Result<&Server> {
+    async fn server_of(&self, keys: &RedisKeys) -> anyhow::Result<&Server> {
         let mut failure = anyhow!("no server has the slot of `{}`", keys.lock);
         for server in &self.primaries {
             match server.ask::<u64>(&["HLEN", &keys.lock]).await {
@@ -123,10 +123,10 @@ impl Look {
     /// Returns whether the key may have a lock, by the names of its fields.
     async fn found(&self, server: &Server, key: String) -> anyhow::Result<Option<Found>> {
         // No lock can exist at such a key.
-        let Ok(Keys { lock, line, .. }) = __admin::keys(&self.locks, &key) else {
+        let Ok(RedisKeys { lock, queue, .. }) = __admin::keys(&self.locks, &key) else {
             return Ok(None);
         };
-        let places = places(&line);
+        let places = places(&queue);
         let (fields, places) = future::try_join(
             ask::<u64>(server, &["HLEN", &lock]),
             ask::<u64>(server, &places),
@@ -146,7 +146,7 @@ impl Look {
         let places = read(places)?.unwrap_or_default();
         let mut holders = None;
         if fields > FEW {
-            holders = readers(server, &lock, &line)
+            holders = readers(server, &lock, &queue)
                 .await?
                 .map(|besides| fields - besides);
             if holders.is_none() {

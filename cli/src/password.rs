@@ -14,7 +14,7 @@ use std::{convert::Infallible, fmt};
 use anyhow::{Context, bail, ensure};
 use futures_util::{Stream, stream};
 use redis::{BasicAuth, RedisResult, StreamingCredentialsProvider};
-use reentry::__admin::Server;
+use reentry::__admin::RedisServer;
 
 /// The size of the largest file that is read.
 const MAX_FILE_LENGTH: u64 = 64 * 1024;
@@ -51,7 +51,7 @@ impl PasswordFile {
     /// # Errors
     ///
     /// The address has a password.
-    pub(crate) fn login(&self, server: &Server) -> anyhow::Result<Login> {
+    pub(crate) fn login(&self, server: &RedisServer) -> anyhow::Result<Login> {
         let settings = server.login();
         ensure!(settings.password().is_none_or(str::is_empty), TWICE);
         Ok(Login {

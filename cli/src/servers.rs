@@ -37,7 +37,7 @@ impl fmt::Display for Unreachable {
 ///
 /// [`Unreachable`] if no server in the address responds.
 pub(crate) async fn all(global: &Global) -> anyhow::Result<Vec<Server>> {
-    all_of(Seeds::of(&connect::builder(global)?)?, global).await
+    all_of(Seeds::from_builder(&connect::builder(global)?)?, global).await
 }
 
 /// The servers of `--url` to which requests for locks go.
@@ -46,7 +46,7 @@ pub(crate) async fn all(global: &Global) -> anyhow::Result<Vec<Server>> {
 ///
 /// As for [`all`].
 pub(crate) async fn primaries(global: &Global) -> anyhow::Result<Vec<Server>> {
-    let seeds = Seeds::of(&connect::builder(global)?)?;
+    let seeds = Seeds::from_builder(&connect::builder(global)?)?;
     let is_one = matches!(seeds, Seeds::Server(_));
     let mut servers = all_of(seeds, global).await?;
     servers.retain(|server| *server.role() == Role::Primary);
@@ -211,7 +211,7 @@ mod tests {
     /// A server at this address, which is never asked.
     fn server(place: &str) -> Server {
         let builder = Locks::builder(format!("redis://{place}"));
-        let seeds = Seeds::of(&builder).expect("a URL");
+        let seeds = Seeds::from_builder(&builder).expect("a URL");
         let Seeds::Server(server) = seeds else {
             panic!("{seeds:?}");
         };

@@ -37,7 +37,7 @@ pub fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// The builder of a program that runs entirely inside these holds, each given with its key in the store. Another
 /// program has acquired the holds, and releases them when this one has ended. So the deadlock search treats them as
 /// locks that enclose each acquisition.
-pub fn inside<K: AsRef<str>>(
+pub fn with_outer_holds<K: AsRef<str>>(
     mut builder: LocksBuilder,
     holds: impl IntoIterator<Item = (HoldId, K)>,
 ) -> LocksBuilder {
@@ -45,21 +45,21 @@ pub fn inside<K: AsRef<str>>(
         hold,
         key: key.as_ref().into(),
     });
-    builder.inside = holds.collect();
+    builder.outer_holds = holds.collect();
     builder
 }
 
 /// The number of locks that are read concurrently. The server may process all these requests before it serves the next
 /// client.
-const AT_ONCE: usize = 16;
+const MAX_INSPECTED_AT_ONCE: usize = 16;
 
 /// The keys of a lock in Redis.
 #[derive(Debug)]
-pub struct Keys {
+pub struct RedisKeys {
     /// The hash with the holders.
     pub lock: String,
     /// The sorted set with the processes that wait, and the leases of readers below 0.
-    pub line: String,
+    pub queue: String,
     /// The hash with what each of these processes waits for.
     pub entries: String,
 }
@@ -72,11 +72,11 @@ pub const PLACES_END: u64 = TOMBSTONES_FROM;
 /// # Errors
 ///
 /// As for [`Admin::inspect`](crate::admin::Admin::inspect), without a request.
-pub fn keys(locks: &Locks, key: &str) -> Result<Keys, LockError> {
+pub fn keys(locks: &Locks, key: &str) -> Result<RedisKeys, LockError> {
     let key = locks.engine.open_key(key)?;
-    Ok(Keys {
+    Ok(RedisKeys {
         lock: key.as_str().to_owned(),
-        line: key.queue().to_owned(),
+        queue: key.queue().to_owned(),
         entries: String::from_utf8_lossy(&EntriesKey(&key).to_redis_args().concat()).into_owned(),
     })
 }
@@ -115,7 +115,7 @@ pub async fn inspect_all(
             inspected => Ok(inspected?.map(|seen| (name, LockInfo::new(engine, &key, seen)))),
         }
     });
-    let mut inspected = stream::iter(inspected).buffered(AT_ONCE);
+    let mut inspected = stream::iter(inspected).buffered(MAX_INSPECTED_AT_ONCE);
     let mut infos = Vec::new();
     while let Some(info) = inspected.next().await {
         infos.extend(info?);
@@ -193,7 +193,7 @@ pub async fn renew(locks: &Locks, held: &Held) -> Result<(), LockError> {
 /// Returns the store's last response to the callers of this process that wait for a lock: `Ok` if the lock is held, or
 /// an error. Returns `None` before the first response, and if no caller waits.
 #[must_use]
-pub fn answered(locks: &Locks, key: impl AsRef<str>) -> Option<Result<(), LockError>> {
+pub fn last_answer(locks: &Locks, key: impl AsRef<str>) -> Option<Result<(), LockError>> {
     let key = locks.engine.open_key(key.as_ref()).ok()?;
     let answered = locks.engine.core.queues.last_answer(&key)?;
     Some(answered.map_err(error_of(&key)))
@@ -227,19 +227,19 @@ pub fn closed_at_once(error: &RedisError) -> Option<&'static str> {
 
 /// A server, and how to connect to it.
 #[derive(Clone)]
-pub struct Server(Address);
+pub struct RedisServer(Address);
 
 /// A connection to a server. Clones share it.
 #[derive(Clone)]
-pub struct Connection {
+pub struct ServerConnection {
     driver: MultiplexedConnection,
     _task: Arc<Option<AbortOnDrop>>,
 }
 
-impl Server {
+impl RedisServer {
     /// The host and the port, unless it is a Unix socket.
     #[must_use]
-    pub fn place(&self) -> Option<(&str, u16)> {
+    pub fn host_port(&self) -> Option<(&str, u16)> {
         match self.0.info.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
                 Some((host, *port))
@@ -250,7 +250,7 @@ impl Server {
 
     /// Another server, which is connected to in the same way.
     #[must_use]
-    pub fn at(&self, host: &str, port: u16) -> Self {
+    pub fn with_host_port(&self, host: &str, port: u16) -> Self {
         Self(self.0.with_place(&HostPort::new(host, port)))
     }
 
@@ -265,9 +265,9 @@ impl Server {
     /// # Errors
     ///
     /// There is no connection within this time, or the login is rejected.
-    pub async fn connect(&self, limit: Duration) -> Result<Connection, RedisError> {
+    pub async fn connect(&self, limit: Duration) -> Result<ServerConnection, RedisError> {
         let opened = source::connect(&Arc::new(self.0.clone()), limit).await?;
-        Ok(Connection {
+        Ok(ServerConnection {
             driver: opened.driver,
             _task: Arc::new(opened.task),
         })
@@ -275,19 +275,19 @@ impl Server {
 }
 
 /// Its address, without the password.
-impl fmt::Display for Server {
+impl fmt::Display for RedisServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0.endpoint)
     }
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for RedisServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl Connection {
+impl ServerConnection {
     /// Sends requests.
     #[must_use]
     pub fn driver(&self) -> MultiplexedConnection {
@@ -295,9 +295,9 @@ impl Connection {
     }
 }
 
-impl fmt::Debug for Connection {
+impl fmt::Debug for ServerConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Connection")
+        f.write_str("ServerConnection")
     }
 }
 
@@ -305,18 +305,18 @@ impl fmt::Debug for Connection {
 #[derive(Debug)]
 pub enum Seeds {
     /// A single server.
-    Server(Server),
+    Server(RedisServer),
     /// The sentinels of a primary.
     Sentinels {
         /// The name of the primary.
         primary: String,
         /// The sentinels.
-        sentinels: Vec<Server>,
+        sentinels: Vec<RedisServer>,
         /// How to connect to the primary and its replicas, wherever they are.
-        server: Server,
+        server: RedisServer,
     },
     /// Servers of a cluster.
-    Cluster(Vec<Server>),
+    Cluster(Vec<RedisServer>),
 }
 
 impl Seeds {
@@ -325,13 +325,16 @@ impl Seeds {
     /// # Errors
     ///
     /// [`LockError::Misuse`] for an invalid URL, and for one that names no server.
-    pub fn of(builder: &LocksBuilder) -> Result<Self, LockError> {
+    pub fn from_builder(builder: &LocksBuilder) -> Result<Self, LockError> {
         let all = |of: &Address, places: &[_]| {
-            places.iter().map(|it| Server(of.with_place(it))).collect()
+            places
+                .iter()
+                .map(|it| RedisServer(of.with_place(it)))
+                .collect()
         };
         let ServerSpec { server, topology } = builder.servers()?;
         Ok(match topology {
-            Topology::One => Self::Server(Server(server)),
+            Topology::One => Self::Server(RedisServer(server)),
             Topology::Sentinels {
                 primary,
                 sentinel,
@@ -339,7 +342,7 @@ impl Seeds {
             } => Self::Sentinels {
                 primary,
                 sentinels: all(&sentinel, &seeds),
-                server: Server(server),
+                server: RedisServer(server),
             },
             Topology::Cluster { seeds } => Self::Cluster(all(&server, &seeds)),
         })

@@ -10,7 +10,7 @@ use crate::hold::scope;
 
 /// Returns the `Locks` in scope, or else the installed one.
 pub fn locks() -> Option<Locks> {
-    locks::found()
+    locks::find_locks()
 }
 
 /// Returns the error of a function that has no `Locks` for its key.

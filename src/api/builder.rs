@@ -16,7 +16,7 @@ use crate::store::Store;
 use crate::store::records::OuterHold;
 
 mod build;
-mod connection;
+mod connection_options;
 mod login; // how connections log in, beyond what a URL says
 #[cfg(feature = "pool")]
 mod pool;
@@ -55,7 +55,7 @@ pub struct LocksBuilder {
     pub(super) terms: LockOptions,
     pub(super) confirm: Option<(u32, Duration)>,
     pub(super) queueing: QueueOptions,
-    pub(super) inside: Vec<OuterHold>,
+    pub(super) outer_holds: Vec<OuterHold>,
     pub(crate) timeouts: Timeouts,
     class: Classifier,
 }
@@ -81,7 +81,7 @@ impl LocksBuilder {
             terms: LockOptions::default(),
             confirm: None,
             queueing: QueueOptions::default(),
-            inside: Vec::new(),
+            outer_holds: Vec::new(),
             timeouts: Timeouts {
                 connect: Duration::from_secs(2),
                 response: Duration::from_secs(1),

@@ -13,7 +13,7 @@ use crate::hold::core::Core;
 
 /// The time until the first event `closing`, which lists what keeps a `Locks` open. Each further event follows after
 /// twice the time.
-const REPORTED_AFTER: Duration = Duration::from_secs(5);
+const FIRST_REPORT_AFTER: Duration = Duration::from_secs(5);
 
 /// The interval at which guards are checked for lost locks.
 const GUARD_CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -63,10 +63,10 @@ impl Locks {
         let core = &self.engine.core;
         // Waiters and leaders end now. Bodies end by themselves until the limit, and then as after a loss.
         core.queues.close();
-        if timeout(limit, wait_until_idle(core)).await.is_err() {
+        if timeout(limit, await_idle(core)).await.is_err() {
             core.holds().iter().for_each(|hold| hold.close());
             // The report lists what is not done by then.
-            let _ = timeout(core.response_timeout, wait_until_idle(core)).await;
+            let _ = timeout(core.response_timeout, await_idle(core)).await;
         }
         let report = CloseReport::new(core);
         core.store.close();
@@ -77,9 +77,9 @@ impl Locks {
 
 /// Resolves when nothing is left except guards whose locks are lost. Periodically emits an event that lists what it is
 /// waiting for.
-async fn wait_until_idle(core: &Core) {
+async fn await_idle(core: &Core) {
     let in_flight = core.queues.in_flight();
-    let (begun, mut reported_after) = (Instant::now(), REPORTED_AFTER);
+    let (begun, mut reported_after) = (Instant::now(), FIRST_REPORT_AFTER);
     loop {
         // Counted first, so that a hold that ends in the meantime still counts while its release is in progress.
         let count = in_flight.count();

@@ -11,18 +11,16 @@ use tokio::time::Instant;
 use crate::base::error::LockError;
 use crate::base::key::{Keys, LockKey};
 use crate::base::metrics::Classifier;
-use crate::base::options::Mode;
-use crate::base::options::{LockOptions, Retry, WaitLimit};
+use crate::base::options::{LockOptions, Mode, Retry, WaitLimit};
 use crate::base::span::AcquisitionSpan;
 use crate::base::timer::timeout;
 use crate::hold::core::Core;
-use crate::hold::depth::EntryKind;
 use crate::hold::entry::Entry;
-use crate::hold::hold::{Hold, Holds};
+use crate::hold::hold::{EntryKind, Hold, Holds};
 use crate::hold::scope;
 use crate::store::records::OuterHold;
 
-mod acquire;
+mod acquisition;
 #[cfg(test)]
 mod tests;
 
@@ -33,7 +31,7 @@ pub(crate) struct Engine {
     /// The options with which a request begins.
     pub(super) defaults: LockOptions,
     /// The holds that enclose the whole process.
-    pub(super) inside: Vec<OuterHold>,
+    pub(super) outer_holds: Vec<OuterHold>,
     pub(super) class: Classifier,
 }
 
@@ -93,7 +91,8 @@ impl Engine {
         }
         // The other locks are acquired in their order, inside a span.
         if terms.wait == WaitLimit::Never {
-            self.put_vacant_last(&mut keys);
+            // A caller that does not wait need not keep the order. The keys that are probably not free come first.
+            keys.sort_by_key(|key| self.core.queues.is_vacant(key));
         }
         let since = Instant::now();
         let mut acquisition = AcquisitionSpan::begin(&keys, terms.mode, since);
@@ -156,11 +155,6 @@ impl Engine {
             keys.dedup();
         }
         Ok(keys)
-    }
-
-    /// Puts the keys first that are probably not free. A caller that does not wait need not keep the order.
-    fn put_vacant_last(&self, keys: &mut LockKeys) {
-        keys.sort_by_key(|key| self.core.queues.is_vacant(key));
     }
 
     /// Re-enters the locks that enclosing calls hold, and keeps the other keys.

@@ -11,7 +11,7 @@ use pin_project::pin_project;
 use crate::api::request::LockRequest;
 use crate::base::error::LockError;
 use crate::hold::body::{DelayedError, EnteredBody};
-use crate::hold::entry::{Entries, Entry};
+use crate::hold::entry::{BodyEntries, Entry};
 use crate::hold::held::Held;
 use crate::hold::scope::HeldLocks;
 
@@ -45,7 +45,7 @@ impl LockRequest {
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
         match self.engine.enter(self.keys, self.terms).await {
             Ok(mut entry) => {
-                entry.give_to_guard();
+                entry.convert_to_guard();
                 let held = entry.held();
                 Ok(LockGuard { entry, held })
             }
@@ -225,7 +225,7 @@ impl LockGuard {
     pub fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
         let span = self.entry.span().unless_elsewhere();
         GuardScope {
-            body: EnteredBody::new(self.entry.frame(), span, Entries::new(), body),
+            body: EnteredBody::new(self.entry.frame(), span, BodyEntries::new(), body),
             guard: PhantomData,
         }
     }

@@ -12,7 +12,7 @@ use tokio::task::{self, JoinHandle};
 use crate::base::error::LockError;
 use crate::base::span::Span;
 use crate::hold::body::{EnteredBody, capture_current_call};
-use crate::hold::entry::Entries;
+use crate::hold::entry::BodyEntries;
 use crate::hold::scope::Frame;
 
 /// Adds [`in_current_call`](Self::in_current_call) to every [`Future`].
@@ -246,7 +246,7 @@ struct Blocking<F> {
     /// The work. It is dropped before the members, so that it has ended when a lock is released.
     work: F,
     /// The call graph of the caller. `None` if the caller runs under no lock.
-    call: Option<(Arc<Frame>, Entries)>,
+    call: Option<(Arc<Frame>, BodyEntries)>,
 }
 
 impl<F> Blocking<F> {

@@ -65,10 +65,10 @@ impl LockRequest {
         loop {
             let guard = match request.clone().acquire().await {
                 Ok(guard) => guard,
-                Err(error) if waits_again(&error) => continue,
+                Err(error) if is_retryable(&error) => continue,
                 Err(error) => return Err(error),
             };
-            let leading = wait_until_closed(&engine, work(guard.held().clone()));
+            let leading = run_until_closed(&engine, work(guard.held().clone()));
             let led = guard.scope(leading).await;
             // With `OnLost::Abort`, the loss ends the work.
             let is_lost = !guard.aborts_on_loss() && guard.held().is_lost();
@@ -87,12 +87,12 @@ impl LockRequest {
 
 /// Whether a leader waits again after this error of an acquisition: the store did not respond for an `outage`, or
 /// replicas are unavailable.
-fn waits_again(error: &LockError) -> bool {
+fn is_retryable(error: &LockError) -> bool {
     matches!(error, LockError::Unavailable { source } if !source.is_denied())
 }
 
 /// Does the work. Returns `None` if the `Locks` is closed before the work has ended.
-async fn wait_until_closed<T>(engine: &Engine, work: impl Future<Output = T>) -> Option<T> {
+async fn run_until_closed<T>(engine: &Engine, work: impl Future<Output = T>) -> Option<T> {
     let in_flight = engine.core.queues.in_flight();
     select! {
         biased;

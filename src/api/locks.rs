@@ -325,7 +325,7 @@ task_local! {
 }
 
 /// Returns the `Locks` that `#[locked]` finds by itself: the one in scope, or else the installed one.
-pub(super) fn found() -> Option<Locks> {
+pub(super) fn find_locks() -> Option<Locks> {
     let scoped = SCOPED.try_with(Locks::clone).ok();
     scoped.or_else(|| INSTALLED.get().cloned())
 }

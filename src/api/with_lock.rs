@@ -12,7 +12,7 @@ use crate::base::error::LockError;
 use crate::base::key::Keys;
 use crate::base::options::LockOptions;
 use crate::hold::body::EnteredBody;
-use crate::hold::entry::{Entries, Entry};
+use crate::hold::entry::{BodyEntries, Entry};
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -94,7 +94,7 @@ impl<F: Future> WithLockState<F> {
         self.set(Self::Entered(match entered {
             Ok(entry) => {
                 let (frame, span) = (entry.frame(), entry.span());
-                EnteredBody::new(frame, span, Entries::from_buf([entry]), body)
+                EnteredBody::new(frame, span, BodyEntries::from_buf([entry]), body)
             }
             Err(error) => EnteredBody::failed(error),
         }));

@@ -11,17 +11,16 @@ use tokio::task::futures::TaskLocalFuture;
 
 use crate::base::error::LockError;
 use crate::base::span::Span;
-use crate::hold::depth::EntryKind;
-use crate::hold::entry::{Entries, Entry};
+use crate::hold::entry::{BodyEntries, Entry};
 use crate::hold::exit::Exit;
-use crate::hold::hold::Hold;
+use crate::hold::hold::{EntryKind, Hold};
 use crate::hold::scope::{self, CHAIN, Frame, HeldLocks};
 
 /// The frame for work that leaves its task, with the locks that its caller runs under, and a member in each of their
 /// holds, beginning with the outermost. `None` if the caller holds nothing. It is a frame of its own, because the frames
 /// of the task that the work leaves stay where they are.
-pub(crate) fn capture_current_call() -> Option<(Arc<Frame>, Entries)> {
-    let (mut members, mut locks) = (Entries::new(), HeldLocks::new());
+pub(crate) fn capture_current_call() -> Option<(Arc<Frame>, BodyEntries)> {
+    let (mut members, mut locks) = (BodyEntries::new(), HeldLocks::new());
     for frame in scope::frames() {
         let mut at = 0;
         for held in frame.locks() {
@@ -62,7 +61,7 @@ fn losses(frame: &Frame) -> SmallVec<[LossFuture; 1]> {
     let aborts = holds.filter(|hold| hold.aborts_on_loss());
     let loss = |hold: &Arc<Hold>| -> LossFuture {
         let hold = Arc::clone(hold);
-        Box::pin(async move { hold.until_lost_error().await })
+        Box::pin(async move { hold.await_loss_error().await })
     };
     aborts.map(loss).collect()
 }
@@ -113,7 +112,7 @@ pub(crate) enum EnteredBody<F: Future> {
         /// The body. It is dropped before the entries, so that it has ended when a lock is released.
         #[pin]
         body: ScopedBody<F>,
-        entries: Entries,
+        entries: BodyEntries,
     },
     /// The body has ended, and the releases of the holds that end with it are being written.
     Leaving {
@@ -127,7 +126,7 @@ pub(crate) enum EnteredBody<F: Future> {
 }
 
 impl<F: Future> EnteredBody<F> {
-    pub(crate) fn new(frame: Arc<Frame>, span: Span, entries: Entries, body: F) -> Self {
+    pub(crate) fn new(frame: Arc<Frame>, span: Span, entries: BodyEntries, body: F) -> Self {
         let body = CHAIN.scope(Arc::clone(&frame), body);
         Self::Running {
             body: ScopedBody {

@@ -45,7 +45,7 @@ const DESCRIBED_WITHIN: Duration = Duration::from_millis(100);
 /// Waits for a lock, unless that is a deadlock and this wait is chosen to give way.
 ///
 /// Dropping it removes what was published, in the background.
-pub(crate) async fn unless_deadlock<T>(
+pub(crate) async fn acquire_unless_deadlock<T>(
     mut acquiring: Pin<&mut impl Future<Output = Result<T, LockError>>>,
     wait: NestedWait<'_>,
 ) -> Result<T, LockError> {
@@ -60,11 +60,11 @@ pub(crate) async fn unless_deadlock<T>(
         return acquired;
     }
     // Most waits end before they need a search.
-    let patience = after(wait.since, wait.heartbeat / STEPS_PER_HEARTBEAT);
+    let search_at = after(wait.since, wait.heartbeat / STEPS_PER_HEARTBEAT);
     select! {
         biased;
         acquired = &mut acquiring => return acquired,
-        () = sleep_until(patience) => {}
+        () = sleep_until(search_at) => {}
     }
     select! {
         biased;

@@ -17,7 +17,7 @@ use crate::store::{DepthChange, Presence, SetDepth};
 
 /// Updates the store before this function returns, unless the response must be awaited: then a task continues.
 pub(super) fn mirror_now(hold: &Arc<Hold>, core: &Core) {
-    if let Some(mirror) = DepthMirror::of(hold, core) {
+    if let Some(mirror) = DepthMirror::begin(hold, core) {
         // The first change is sent when it is first polled.
         let mut run = Box::pin(mirror.run());
         if (&mut run).now_or_never().is_none() {
@@ -28,7 +28,7 @@ pub(super) fn mirror_now(hold: &Arc<Hold>, core: &Core) {
 
 /// Updates the store in a task. An entry may be dropped where no timer can be armed, so nothing is polled here.
 pub(super) fn mirror_later(hold: &Arc<Hold>, core: &Core) {
-    if let Some(mirror) = DepthMirror::of(hold, core) {
+    if let Some(mirror) = DepthMirror::begin(hold, core) {
         spawn(hold, core, mirror.run());
     }
 }
@@ -50,7 +50,7 @@ struct DepthMirror {
 
 impl DepthMirror {
     /// `None` if the store has the depth, or another one is updating it.
-    fn of(hold: &Arc<Hold>, core: &Core) -> Option<Self> {
+    fn begin(hold: &Arc<Hold>, core: &Core) -> Option<Self> {
         let begins = hold.change(|state| {
             let begins = !state.depth.has_mirror && is_stale(hold, state);
             state.depth.has_mirror |= begins;
@@ -99,7 +99,7 @@ impl DepthMirror {
     fn next(&mut self) -> Option<DepthChange> {
         let hold = &self.hold;
         let next = hold.change(|state| {
-            state.lease.lost_by(Instant::now());
+            state.lease.check_loss(Instant::now());
             state.depth.has_mirror = is_stale(hold, state);
             state.depth.has_mirror.then(|| {
                 let stored = &mut state.depth.stored;

@@ -10,15 +10,13 @@ use tokio::runtime::Handle;
 use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::key::LockKey;
-use crate::base::options::LockOptions;
-use crate::base::options::Mode;
+use crate::base::options::{LockOptions, Mode};
 use crate::base::span::Span;
 use crate::hold::core::Core;
-use crate::hold::depth::EntryKind;
 use crate::hold::depth_mirror::{mirror_later, mirror_now};
 use crate::hold::exit::Exit;
 use crate::hold::held::Held;
-use crate::hold::hold::{CallGraph, Group, Hold, Holds};
+use crate::hold::hold::{CallGraph, EntryKind, Group, Hold, Holds};
 use crate::hold::scope::{Frame, HeldLocks};
 use crate::queue::Grant;
 
@@ -27,7 +25,7 @@ mod tests;
 
 /// The entries of a body: one, or for work that has left its task one for each lock around it, beginning with the
 /// outermost.
-pub(crate) type Entries = SmallVec<[Entry; 1]>;
+pub(crate) type BodyEntries = SmallVec<[Entry; 1]>;
 
 /// One entry of each hold, in the order in which they were made: first those of holds that enclosing calls began.
 /// Dropping it leaves each of them in the background.
@@ -96,7 +94,7 @@ impl Entry {
     /// is lost.
     pub(crate) fn send_depths(&self) -> Result<(), LockError> {
         for hold in &self.holds {
-            if let Some(reason) = hold.lost() {
+            if let Some(reason) = hold.check_loss() {
                 return Err(hold.lost_error(reason));
             }
             mirror_now(hold, &self.core);
@@ -106,10 +104,10 @@ impl Entry {
     }
 
     /// Notes that it belongs to a guard from now on.
-    pub(crate) fn give_to_guard(&mut self) {
+    pub(crate) fn convert_to_guard(&mut self) {
         self.kind = EntryKind::Guard;
         for hold in &self.holds {
-            hold.change(|state| state.depth.give_to_guard());
+            hold.change(|state| state.depth.convert_to_guard());
         }
     }
 
@@ -122,7 +120,7 @@ impl Entry {
             member.reenter(hold, None);
             let hold = Arc::clone(hold);
             drop(runtime.spawn(async move {
-                hold.until_min_hold_ends(end).await;
+                hold.await_min_hold_end(end).await;
                 drop(member);
             }));
         }
@@ -180,7 +178,7 @@ impl Entry {
     }
 
     /// Leaves the holds of several entries. The exit waits until the releases are written.
-    pub(crate) fn exit_all(mut entries: Entries) -> Exit {
+    pub(crate) fn exit_all(mut entries: BodyEntries) -> Exit {
         let mut exit = Exit::without_answers();
         entries.iter_mut().for_each(|entry| entry.leave(&mut exit));
         exit

@@ -15,10 +15,9 @@ use crate::base::events;
 use crate::base::timer::{Sleep, after, sleep_until};
 use crate::base::write_signal::WriteSignal;
 use crate::hold::core::Core;
-use crate::hold::depth::EntryKind;
-use crate::hold::hold::Hold;
+use crate::hold::hold::{EntryKind, Hold};
 use crate::hold::renewals::Unscheduled;
-use crate::queue::{LocalQueues, Release};
+use crate::queue::{HoldEnd, LocalQueues};
 
 /// Ends the hold. The next waiter of this process continues it in memory, or it is released, together with others if
 /// there are any. If its minimum time is not over, it is left to its lease.
@@ -46,7 +45,7 @@ fn end_hold(hold: &Arc<Hold>, core: &Core, awaits: Awaits, now: Instant) -> Opti
         None
     } else {
         // The store gives it to the next process.
-        let release = Release {
+        let release = HoldEnd {
             with_others: hold.group.is_some(),
             ..grant.release()
         };
@@ -54,7 +53,7 @@ fn end_hold(hold: &Arc<Hold>, core: &Core, awaits: Awaits, now: Instant) -> Opti
         let releasing = queues.release(hold.key(), release, written.clone());
         let ended = Arc::clone(hold);
         // An async block would store the future of the release twice.
-        let released = releasing.map(move |released| ended.released(released));
+        let released = releasing.map(move |released| ended.finish_release(released));
         let released = hold.span().around(released);
         Some(EndedHold {
             hold: Arc::clone(hold),

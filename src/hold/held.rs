@@ -41,7 +41,7 @@ impl Held {
     }
 
     /// Returns whether it belongs to this `Locks`.
-    pub(super) fn is_of(&self, core: &Arc<Core>) -> bool {
+    pub(super) fn belongs_to(&self, core: &Arc<Core>) -> bool {
         Weak::as_ptr(&self.core) == Arc::as_ptr(core)
     }
 
@@ -171,7 +171,7 @@ impl Held {
     /// ```
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.hold.lost().is_some()
+        self.hold.check_loss().is_some()
     }
 
     /// Fails if the lock was lost before it was released. Call it with `?` between the steps of work that the loss does
@@ -196,7 +196,7 @@ impl Held {
     /// # }
     /// ```
     pub fn check(&self) -> Result<(), LockError> {
-        match self.hold.lost() {
+        match self.hold.check_loss() {
             Some(reason) => Err(self.hold.lost_error(reason)),
             None => Ok(()),
         }
@@ -238,7 +238,7 @@ impl Held {
         let hold = &self.hold;
         let heartbeat = queues.heartbeat(hold.ttl());
         queues
-            .wait_until_wanted(hold.key(), hold.id(), heartbeat)
+            .await_contention(hold.key(), hold.id(), heartbeat)
             .await;
         if hold.depth() == 0 {
             // A different hold is wanted.
@@ -265,7 +265,7 @@ impl Held {
     /// # }
     /// ```
     pub async fn lost(&self) -> LostReason {
-        self.hold.until_lost().await
+        self.hold.await_loss().await
     }
 }
 

@@ -19,9 +19,8 @@ use crate::base::metrics::Stopwatch;
 use crate::base::options::{Confirm, LockOptions, Mode, OnLost};
 use crate::base::span::Span;
 use crate::base::sync::Mutex;
-use crate::hold::depth::{Depth, EntryKind};
 use crate::hold::lease::Lease;
-use crate::queue::{Grant, TokenSeries};
+use crate::queue::{Grant, StoredDepth, TokenSeries};
 
 mod end;
 mod renewal;
@@ -64,7 +63,7 @@ pub(super) struct HoldState {
     /// Where it is in the schedule of its runtime.
     scheduled: Option<ScheduleKey>,
     /// The attempts to renew it that have no response yet.
-    attempts: Option<Attempts>,
+    attempts: Option<UnansweredAttempts>,
     /// Whether a renewal must be about this hold only, because a common one may have failed because of it.
     pub(super) is_renewed_alone: bool,
     /// The span around the hold, until its release is answered.
@@ -82,7 +81,7 @@ pub(super) struct ScheduleKey {
 
 /// The times of the first and the last attempt to renew a hold, among those that have no response yet.
 #[derive(Clone, Copy, Debug)]
-struct Attempts {
+struct UnansweredAttempts {
     first: Instant,
     last: Instant,
 }
@@ -117,20 +116,20 @@ pub(crate) enum CallGraph {
     /// A call graph that holds no other lock. The first hold has its identity and the counter of its holds.
     New(Owner),
     /// A call graph that began with this hold.
-    Of(Arc<Hold>),
+    Begun(Arc<Hold>),
 }
 
 impl CallGraph {
     pub(crate) fn owner(&self) -> &Owner {
         match self {
             Self::New(owner) => owner,
-            Self::Of(first) => first.graph.owner(),
+            Self::Begun(first) => first.graph.owner(),
         }
     }
 
     /// Returns whether it may hold other locks.
     pub(crate) fn has_begun(&self) -> bool {
-        matches!(self, Self::Of(_))
+        matches!(self, Self::Begun(_))
     }
 }
 
@@ -190,9 +189,9 @@ impl Hold {
 
     /// Its call graph, for the locks that are acquired under it.
     pub(crate) fn graph(self: &Arc<Self>) -> CallGraph {
-        CallGraph::Of(match &self.graph {
+        CallGraph::Begun(match &self.graph {
             CallGraph::New(_) => Arc::clone(self),
-            CallGraph::Of(first) => Arc::clone(first),
+            CallGraph::Begun(first) => Arc::clone(first),
         })
     }
 
@@ -205,14 +204,14 @@ impl Hold {
     }
 
     /// The reason of the loss, if the lock was lost.
-    pub(crate) fn lost(&self) -> Option<LostReason> {
-        self.change(|state| state.lease.lost_by(Instant::now()))
+    pub(crate) fn check_loss(&self) -> Option<LostReason> {
+        self.change(|state| state.lease.check_loss(Instant::now()))
     }
 
     /// The time for which the lease certainly lasts; zero after the hold was lost or released.
     pub(crate) fn remaining(&self) -> Duration {
         let now = Instant::now();
-        self.change(|state| match state.lease.lost_by(now) {
+        self.change(|state| match state.lease.check_loss(now) {
             None if state.depth.target() > 0 => {
                 state.lease.deadline().saturating_duration_since(now)
             }
@@ -227,7 +226,7 @@ impl Hold {
 
     /// The loss, if the body must end because of it.
     pub(crate) fn abort_error(&self) -> Option<LockError> {
-        let reason = self.lost().filter(|_| self.aborts_on_loss())?;
+        let reason = self.check_loss().filter(|_| self.aborts_on_loss())?;
         Some(self.lost_error(reason))
     }
 
@@ -283,5 +282,85 @@ impl fmt::Debug for Hold {
             .field("token", &self.token())
             .field("depth", &self.depth())
             .finish_non_exhaustive()
+    }
+}
+
+/// The depth of one hold. It is authoritative here, and the depth in the store follows.
+#[derive(Debug)]
+pub(crate) struct Depth {
+    calls: u32,
+    guards: u32,
+    members: u32,
+    /// The depth is `None` while a change is in flight or its outcome is unknown.
+    pub(super) stored: StoredDepth,
+    /// Whether a task updates the store.
+    pub(super) has_mirror: bool,
+}
+
+/// What an entry of a hold belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EntryKind {
+    /// A call, or an acquisition.
+    Call,
+    /// A guard. It is in no body that a loss could end.
+    Guard,
+    /// Work that has left its task, or the minimum time of the lock. It keeps the hold, and adds nothing to the depth.
+    Member,
+}
+
+impl Depth {
+    /// The depth of a hold that is entered, as the previous turn has left it in the store.
+    pub(super) fn new(stored: StoredDepth) -> Self {
+        Self {
+            calls: 1,
+            guards: 0,
+            members: 0,
+            stored,
+            has_mirror: false,
+        }
+    }
+
+    /// The depth that the store must have; 0 after the hold has ended. It is 1 while only members are left.
+    pub(super) fn target(&self) -> u32 {
+        (self.calls + self.guards).max(self.members.min(1))
+    }
+
+    /// Returns whether only guards are left.
+    pub(super) fn is_left_to_guards(&self) -> bool {
+        (self.calls, self.members) == (0, 0)
+    }
+
+    /// Returns whether one member alone is left.
+    pub(super) fn is_one_member(&self) -> bool {
+        (self.calls, self.guards, self.members) == (0, 0, 1)
+    }
+
+    fn count(&mut self, kind: EntryKind) -> &mut u32 {
+        match kind {
+            EntryKind::Call => &mut self.calls,
+            EntryKind::Guard => &mut self.guards,
+            EntryKind::Member => &mut self.members,
+        }
+    }
+
+    /// Adds an entry. Returns false if the hold has ended: then it cannot be entered.
+    pub(super) fn enter(&mut self, kind: EntryKind) -> bool {
+        let is_held = self.target() > 0;
+        *self.count(kind) += u32::from(is_held);
+        is_held
+    }
+
+    /// Removes an entry. Returns whether the hold has ended with it, and not before, because it was given up.
+    pub(super) fn leave(&mut self, kind: EntryKind) -> bool {
+        let was_held = self.target() > 0;
+        let count = self.count(kind);
+        *count = count.saturating_sub(1);
+        was_held && self.target() == 0
+    }
+
+    /// Makes the entry of a call that of a guard.
+    pub(super) fn convert_to_guard(&mut self) {
+        self.calls = self.calls.saturating_sub(1);
+        self.guards += 1;
     }
 }

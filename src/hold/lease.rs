@@ -174,7 +174,7 @@ impl Lease {
     /// A confirmation that arrives after the deadline is too late: the lock counted as lost by then. A confirmation of
     /// a request that was sent before the last confirmed one changes nothing.
     pub(crate) fn confirm(&mut self, sent: Instant, ttl: Duration, now: Instant) {
-        if self.lost_by(now).is_none() && sent >= self.times.confirmed {
+        if self.check_loss(now).is_none() && sent >= self.times.confirmed {
             let confirmed = LeaseTimes::new(sent, ttl, ttl, self.grace);
             self.confirmed_ttl = ttl;
             self.times.confirmed = sent;
@@ -189,7 +189,7 @@ impl Lease {
     }
 
     /// The reason of the loss at the instant `now`, if the lease was lost.
-    pub(crate) fn lost_by(&mut self, now: Instant) -> Option<LostReason> {
+    pub(crate) fn check_loss(&mut self, now: Instant) -> Option<LostReason> {
         self.lost = self.lost.or_else(|| self.loss_at(now));
         self.lost
     }
@@ -216,13 +216,13 @@ impl Lease {
     }
 
     /// Notes that the release of the hold found that the lock had been lost before.
-    pub(crate) fn found_lost(&mut self, reason: LostReason) {
+    pub(crate) fn note_loss_at_release(&mut self, reason: LostReason) {
         self.lost.get_or_insert(reason);
     }
 
     /// Notes that the hold has ended. From now on the lease may expire without being lost.
     pub(crate) fn end(&mut self, now: Instant) {
-        self.lost_by(now);
+        self.check_loss(now);
         self.has_ended = true;
     }
 

@@ -3,7 +3,6 @@
 pub(crate) mod body; // a body that runs under locks, raced against their loss
 pub(crate) mod core; // what the holds of one `Locks` share
 pub(crate) mod deadlock; // the search for deadlocks
-pub(crate) mod depth; // the number of nested entries and members
 mod depth_mirror; // the task that updates the depth in the store
 pub(crate) mod entry; // one level of a hold
 pub(crate) mod exit; // the last one to leave a hold ends it

@@ -96,8 +96,9 @@ impl PollWatch {
         let has_locks = !state.holds.is_empty();
         drop(state);
         if has_locks && Handle::try_current().is_ok() {
-            self.task
-                .get_or_init(|| AbortOnDrop::spawn(watch(Arc::downgrade(self), self.heartbeat)));
+            self.task.get_or_init(|| {
+                AbortOnDrop::spawn(check_while_acquiring(Arc::downgrade(self), self.heartbeat))
+            });
         }
     }
 
@@ -124,7 +125,7 @@ impl PollWatch {
 }
 
 /// Checks the acquisition until it has ended, or its holds are given up.
-async fn watch(acquisition: Weak<PollWatch>, heartbeat: Duration) {
+async fn check_while_acquiring(acquisition: Weak<PollWatch>, heartbeat: Duration) {
     loop {
         sleep(heartbeat).await;
         if !acquisition.upgrade().is_some_and(|it| it.check()) {

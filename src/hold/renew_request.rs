@@ -47,7 +47,7 @@ enum BatchKeys {
 }
 
 impl BatchKey {
-    pub(super) fn of(hold: &Hold, store: &Store) -> Self {
+    pub(super) fn new(hold: &Hold, store: &Store) -> Self {
         Self {
             ttl: hold.ttl(),
             confirm: hold.confirm,
@@ -94,7 +94,7 @@ impl RenewRequest {
     }
 
     /// Returns whether a connection was lost since.
-    pub(super) fn is_cut(&self, store: &Store) -> bool {
+    pub(super) fn has_lost_connection(&self, store: &Store) -> bool {
         store.generation() != self.generation
     }
 
@@ -116,9 +116,9 @@ impl RenewRequest {
     }
 
     /// Resolves when none of the holds needs a response any more.
-    pub(super) async fn until_settled(&self) {
+    pub(super) async fn await_settled(&self) {
         for hold in &self.holds {
-            hold.until_settled(self.sent).await;
+            hold.await_settled(self.sent).await;
         }
     }
 
@@ -183,8 +183,8 @@ pub(super) fn next_attempt(
     let deadlines = holds.iter().map(|hold| hold.deadline());
     let deadline = deadlines.min().unwrap_or(sent);
     let left = deadline.saturating_duration_since(sent);
-    let patience = response_timeout.min(left / ATTEMPTS_PER_LEASE);
-    deadline.min(sent + patience.max(MIN_ATTEMPT_INTERVAL))
+    let timeout = response_timeout.min(left / ATTEMPTS_PER_LEASE);
+    deadline.min(sent + timeout.max(MIN_ATTEMPT_INTERVAL))
 }
 
 /// Renews one hold by a request that is sent now. Returns the request; `None` if the hold is gone, which is a loss.
@@ -192,7 +192,7 @@ pub(super) async fn renew_now(
     hold: &Arc<Hold>,
     store: &Store,
 ) -> Result<Option<RenewRequest>, StoreError> {
-    let batch = BatchKey::of(hold, store);
+    let batch = BatchKey::new(hold, store);
     let request = RenewRequest::new(hold, batch, store, Instant::now());
     let answers = request.send(store).await?;
     request.lose(&answers);

@@ -119,7 +119,7 @@ impl Core {
         }
         for hold in due.lost {
             // This reports the loss.
-            let _ = hold.lost();
+            let _ = hold.check_loss();
             self.queues.note_loss(hold.key(), hold.id());
         }
         for (hold, since) in due.overdue {
@@ -202,7 +202,7 @@ impl Core {
     async fn attempt(&self, request: RenewRequest, permit: Permit) {
         select! {
             biased;
-            () = request.until_settled() => {}
+            () = request.await_settled() => {}
             () = self.renew(&request, permit) => {}
         }
     }
@@ -277,7 +277,7 @@ impl Core {
     fn fail(&self, request: &RenewRequest, error: &StoreError) -> (Vec<Arc<Hold>>, Instant) {
         let mut failed = Vec::new();
         // A hold that has ended or was lost needs no renewal.
-        let needed = |hold: &&Arc<Hold>| hold.depth() > 0 && hold.lost().is_none();
+        let needed = |hold: &&Arc<Hold>| hold.depth() > 0 && hold.check_loss().is_none();
         for hold in request.holds.iter().filter(needed) {
             self.report_retry(hold, Some(error));
             // A later attempt has reported that this one had no response.
@@ -287,7 +287,7 @@ impl Core {
             }
         }
         let soon = Instant::now() + MIN_ATTEMPT_INTERVAL;
-        let is_urgent = request.separate(error) || request.is_cut(&self.store);
+        let is_urgent = request.separate(error) || request.has_lost_connection(&self.store);
         let pause = next_attempt(&failed, request.sent, self.response_timeout) - request.sent;
         let again = soon.max(request.sent + pause / 2);
         (failed, if is_urgent { soon } else { again })

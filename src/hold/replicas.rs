@@ -31,10 +31,10 @@ pub(crate) async fn await_replicas(
     let mut failed = None;
     let confirmed = select! {
         biased;
-        _reason = hold.until_lost() => false,
+        _reason = hold.await_loss() => false,
         confirmed = ask_replicas(hold, confirm, store, epoch, &mut failed) => confirmed,
     };
-    match (hold.lost(), failed) {
+    match (hold.check_loss(), failed) {
         _ if confirmed => Ok(()),
         // A lease that has expired is as if the replicas had taken too long.
         (Some(reason), _) if reason != LostReason::Expired => Err(hold.lost_error(reason)),
@@ -75,7 +75,7 @@ async fn ask_replicas(
     let mut backoff = Backoff::default();
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() || hold.lost().is_some() {
+        if left.is_zero() || hold.check_loss().is_some() {
             return false;
         }
         if let Some(epoch) = epoch {

@@ -218,11 +218,13 @@ impl RuntimeSchedule {
         for server in self.servers.values_mut() {
             while let Some(&Reverse(key)) = server.due.peek() {
                 if let Some(hold) = self.holds.get(&key) {
-                    let batch = BatchKey::of(hold, store);
+                    let batch = BatchKey::new(hold, store);
                     let request = open.get(&batch).and_then(|at| work.requests.get_mut(*at));
                     if let Some((request, _)) = request.filter(|(it, _)| it.has_room()) {
                         request.holds.push(Arc::clone(hold));
-                    } else if let Some(permit) = Permit::take(&server.in_flight, &self.signal) {
+                    } else if let Some(permit) =
+                        Permit::try_acquire(&server.in_flight, &self.signal)
+                    {
                         open.insert(batch.clone(), work.requests.len());
                         let request = RenewRequest::new(hold, batch, store, now);
                         work.requests.push((request, permit));
@@ -255,7 +257,7 @@ pub(super) struct Permit {
 
 impl Permit {
     /// A permit, if one is free. Only one thread takes permits at a time.
-    fn take(in_flight: &Arc<AtomicUsize>, signal: &Arc<Notify>) -> Option<Self> {
+    fn try_acquire(in_flight: &Arc<AtomicUsize>, signal: &Arc<Notify>) -> Option<Self> {
         let is_free = in_flight.load(Relaxed) < MAX_IN_FLIGHT;
         is_free.then(|| {
             in_flight.fetch_add(1, Relaxed);

@@ -90,10 +90,10 @@ pub(super) fn frames() -> impl Iterator<Item = Arc<Frame>> {
 
 /// Returns the first lock, from the innermost outwards, that satisfies `wanted` and is still held. A body that was
 /// moved out of an enclosing one may outlive the hold of that one.
-fn find(wanted: impl Fn(&Held) -> bool) -> Option<Held> {
+fn find(matches: impl Fn(&Held) -> bool) -> Option<Held> {
     frames().find_map(|frame| {
         let mut locks = frame.locks.iter();
-        let found = locks.find(|held| wanted(held) && held.depth() > 0);
+        let found = locks.find(|held| matches(held) && held.depth() > 0);
         found.cloned()
     })
 }
@@ -104,7 +104,7 @@ pub(super) fn enclosing_holds(core: &Arc<Core>, max: usize) -> Vec<Arc<Hold>> {
     let mut holds: Vec<Arc<Hold>> = Vec::new();
     for frame in frames() {
         let locks = frame.locks.iter();
-        for Held { hold, .. } in locks.filter(|held| held.is_of(core) && held.depth() > 0) {
+        for Held { hold, .. } in locks.filter(|held| held.belongs_to(core) && held.depth() > 0) {
             if holds.len() == max {
                 return holds;
             }
@@ -125,7 +125,7 @@ pub(super) fn must_abort() -> bool {
 
 /// Returns the hold of `key` that an enclosing call has acquired through the same `Locks`.
 pub(crate) fn enclosing_hold(core: &Arc<Core>, key: &LockKey) -> Option<Arc<Hold>> {
-    find(|held| held.is_of(core) && held.hold.key() == key).map(|held| held.hold)
+    find(|held| held.belongs_to(core) && held.hold.key() == key).map(|held| held.hold)
 }
 
 /// Returns the present call graph, or a new one if it holds no lock yet.

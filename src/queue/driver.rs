@@ -10,10 +10,9 @@ use tokio::select;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::callers::Caller;
-use super::holder_lookup::{HolderLookup, look_up_holders};
+use super::callers::{Caller, HolderLookup, lookup_holders};
 use super::key_state::IfMissing;
-use super::local_queue::{NextRequest, Turn};
+use super::local_queue::{DriverWork, NextRequest};
 use super::local_queues::LocalQueues;
 use super::machine::Input;
 use super::requests::PendingRequest;
@@ -56,11 +55,11 @@ impl Driver {
     async fn run(mut self) {
         self.has_begun = true;
         let mut lookup: Option<HolderLookup> = None;
-        while let Some(Turn {
+        while let Some(DriverWork {
             request,
             needs_lookup,
             due,
-        }) = self.turn()
+        }) = self.next_work()
         {
             let Self {
                 queues,
@@ -74,11 +73,11 @@ impl Driver {
                     *in_flight = Some(queues.requests.acquire(key, spec, holds));
                 }
                 Some(NextRequest::Sent(request)) => *in_flight = Some(request),
-                Some(NextRequest::GivenUp) => queues.input(key, Input::Reply(queues.no_reply(key))),
+                Some(NextRequest::GivenUp) => queues.step(key, Input::Reply(queues.no_reply(key))),
                 None => {}
             }
             if needs_lookup {
-                lookup = Some(look_up_holders(queues.store(), key));
+                lookup = Some(lookup_holders(queues.store(), key));
             }
             let replied = in_flight
                 .as_mut()
@@ -88,12 +87,12 @@ impl Driver {
                 () = signal.notified() => {}
                 reply = or_pending(replied) => {
                     *in_flight = None;
-                    queues.input(key, Input::Reply(reply));
+                    queues.step(key, Input::Reply(reply));
                 }
-                seen = or_pending(lookup.as_mut()) => {
+                blocking = or_pending(lookup.as_mut()) => {
                     lookup = None;
-                    queues.change(key, IfMissing::Skip, None, |queue, _| {
-                        queue.note_lookup(seen, Instant::now());
+                    queues.with_queue(key, IfMissing::Skip, None, |queue, _| {
+                        queue.note_lookup(blocking, Instant::now());
                     });
                 }
                 () = or_pending(due.map(sleep_until)) => {}
@@ -102,27 +101,38 @@ impl Driver {
     }
 
     /// Does what is due. Returns `None` if the local queue has no more work for this driver.
-    fn turn(&self) -> Option<Turn> {
+    fn next_work(&self) -> Option<DriverWork> {
         let queues = &self.queues;
         let listens = queues.listen();
-        let turn = queues.change(&self.key, IfMissing::Skip, None, |queue, effects| {
+        let work = queues.with_queue(&self.key, IfMissing::Skip, None, |queue, deferred| {
             queue.is_driven_by(&self.signal).then(|| {
-                queue.step(Input::Listening(listens), effects);
-                queue.turn(queues.queueing.heartbeat, effects)
+                queue.step(Input::Listening(listens), deferred);
+                queue.next_work(queues.queueing.heartbeat, deferred)
             })
         });
-        turn.flatten()
+        work.flatten()
     }
 
-    /// Leaves the request in flight, which gets no reply, to the driver that a caller on another runtime starts. What
-    /// must be undone then, is undone there: this runtime starts no task any more. Returns false if there is no caller.
-    fn leave_to_next_driver(&self) -> bool {
+    /// Leaves the local queue. Returns the callers that can start another driver. Returns `None` if a request has no
+    /// reply, and this driver must report that, because no caller can start another one.
+    fn retire(&self, is_unanswered: bool) -> Option<Vec<Waker>> {
         let mut states = self.queues.states.lock();
         let queue = states.queue(&self.key);
         let driven = queue.filter(|queue| queue.is_driven_by(&self.signal));
-        let left = driven.filter(|queue| queue.callers.are_elsewhere(self.runtime));
-        left.map(|queue| queue.next_request = Some(NextRequest::GivenUp))
-            .is_some()
+        let Some(queue) = driven else {
+            return (!is_unanswered).then(Vec::new);
+        };
+        if is_unanswered {
+            // What must be undone then, is undone there: this runtime starts no task any more.
+            if !queue.callers.any_on_other_runtime(self.runtime) {
+                return None;
+            }
+            queue.next_request = Some(NextRequest::GivenUp);
+        }
+        queue.driver = None;
+        // Callers on a runtime that accepts no new task could not start another driver either.
+        let can_start = |caller: &Caller| self.has_begun || caller.runtime != Some(self.runtime);
+        Some(queue.callers.wakers(can_start))
     }
 }
 
@@ -130,25 +140,14 @@ impl Driver {
 /// and one of the callers starts another driver.
 impl Drop for Driver {
     fn drop(&mut self) {
-        let queues = &self.queues;
-        if self.in_flight.take().is_some() && !self.leave_to_next_driver() {
-            let reply = queues.no_reply(&self.key);
-            queues.input(&self.key, Input::Reply(reply));
-        }
-        let wakers = {
-            let mut states = queues.states.lock();
-            let queue = states.queue(&self.key);
-            let driven = queue.filter(|queue| queue.is_driven_by(&self.signal));
-            driven.map(|queue| {
-                queue.driver = None;
-                // Callers on a runtime that accepts no new task could not start another driver either.
-                let can_start =
-                    |caller: &Caller| self.has_begun || caller.runtime != Some(self.runtime);
-                queue.callers.wakers(can_start)
-            })
-        };
+        let is_unanswered = self.in_flight.take().is_some();
+        let wakers = self.retire(is_unanswered).or_else(|| {
+            let reply = self.queues.no_reply(&self.key);
+            self.queues.step(&self.key, Input::Reply(reply));
+            self.retire(false)
+        });
         wakers.into_iter().flatten().for_each(Waker::wake);
-        queues.in_flight().end();
+        self.queues.in_flight().end();
     }
 }
 

@@ -9,7 +9,7 @@ use tokio::runtime::{self, Handle};
 use tokio::time::Instant;
 
 use super::callers::Caller;
-use super::local_queue::{Effects, LocalQueue, NextRequest};
+use super::local_queue::{Deferred, LocalQueue, NextRequest};
 use super::machine::{AcquireSpec, SoleHolder, WaitMachine, Waiter};
 use super::requests::PendingRequest;
 use crate::base::id::HoldId;
@@ -86,8 +86,8 @@ impl KeyState {
     }
 
     /// Returns whether a caller waits until a holder in this process leaves.
-    pub(super) fn is_wanted(&self, now: Instant) -> bool {
-        matches!(self, Self::Queue(queue) if queue.machine.is_wanted(now))
+    pub(super) fn is_contended_here(&self, now: Instant) -> bool {
+        matches!(self, Self::Queue(queue) if queue.machine.is_contended_here(now))
     }
 
     /// The number of callers that wait.
@@ -131,13 +131,13 @@ impl KeyState {
             *self = Self::held(holder);
             return false;
         }
-        queue.is_over()
+        queue.is_finished()
     }
 
     /// Creates the local queue, unless there is one, because another caller joins. The driver continues with the request
     /// in flight. The caller that has sent it is woken: from now on it waits like any other.
-    fn expand(&mut self, queueing: QueueOptions, effects: &mut Effects) {
-        effects.wakers.extend(self.take_attempts());
+    fn expand(&mut self, queueing: QueueOptions, deferred: &mut Deferred) {
+        deferred.wakers.extend(self.take_attempts());
         let queue = match self {
             Self::Queue(_) => return,
             Self::Releasing { .. } => LocalQueue::new(WaitMachine::new(queueing)),
@@ -147,7 +147,7 @@ impl KeyState {
             Self::Requested(lone) => {
                 let machine = WaitMachine::with_request(queueing, lone.waiter.clone());
                 let mut queue = LocalQueue::new(machine);
-                effects.wakers.extend(lone.waker.take());
+                deferred.wakers.extend(lone.waker.take());
                 let caller = Caller {
                     waker: None,
                     runtime: Some(lone.runtime),
@@ -185,12 +185,12 @@ impl KeyStates {
     }
 
     /// Works on the local queue of a key. What it wants of its driver afterwards is one of the effects.
-    pub(super) fn change<T>(
+    pub(super) fn with_queue<T>(
         &mut self,
         key: &LockKey,
         if_missing: IfMissing,
-        effects: &mut Effects,
-        work: impl FnOnce(&mut LocalQueue, &mut Effects) -> T,
+        deferred: &mut Deferred,
+        work: impl FnOnce(&mut LocalQueue, &mut Deferred) -> T,
     ) -> Option<T> {
         let state = match if_missing {
             IfMissing::Skip => self.map.get_mut(key)?,
@@ -198,15 +198,15 @@ impl KeyStates {
                 let queueing = self.queueing;
                 let new = || KeyState::Queue(Box::new(LocalQueue::new(WaitMachine::new(queueing))));
                 let state = self.map.entry(key.clone()).or_insert_with(new);
-                state.expand(queueing, effects);
+                state.expand(queueing, deferred);
                 state
             }
         };
         let KeyState::Queue(queue) = state else {
             return None;
         };
-        let output = work(queue, effects);
-        queue.direct_driver(effects);
+        let output = work(queue, deferred);
+        queue.update_driver(deferred);
         if state.shrink() {
             self.map.remove(key);
         }

@@ -9,10 +9,9 @@ use smallvec::SmallVec;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::callers::{Answer, Callers};
-use super::holder_lookup::{BlockingHolders, WaitReport};
+use super::callers::{Answer, BlockingHolders, Callers, WaitReport};
 use super::machine::{
-    AcquireSpec, Action, Denied, HoldIds, Input, Release, WaitMachine, unanswered,
+    AcquireSpec, Action, Denied, HoldEnd, HoldIds, Input, WaitMachine, unanswered,
 };
 use super::requests::PendingRequest;
 use crate::base::id::HoldId;
@@ -45,11 +44,11 @@ pub(super) struct DriverState {
     /// The signal that wakes the driver. It also distinguishes the driver from the next one.
     signal: Arc<Notify>,
     sleeps_until: Option<Instant>,
-    is_looking_up: bool,
+    is_lookup_in_flight: bool,
 }
 
 /// The work of a driver until the next event.
-pub(super) struct Turn {
+pub(super) struct DriverWork {
     pub(super) request: Option<NextRequest>,
     pub(super) needs_lookup: bool,
     pub(super) due: Option<Instant>,
@@ -68,12 +67,12 @@ impl LocalQueue {
         }
     }
 
-    pub(super) fn is_over(&self) -> bool {
-        self.machine.is_over() && self.callers.is_empty()
+    pub(super) fn is_finished(&self) -> bool {
+        self.machine.is_finished() && self.callers.is_empty()
     }
 
     /// Takes a step, and executes its actions.
-    pub(super) fn step(&mut self, input: Input, effects: &mut Effects) {
+    pub(super) fn step(&mut self, input: Input, deferred: &mut Deferred) {
         let now = Instant::now();
         if let Input::Reply(reply) = &input {
             self.is_in_flight = false;
@@ -86,29 +85,29 @@ impl LocalQueue {
             // A bug must not make the key unusable: its callers fail, and the next one finds a new machine.
             for waiter in self.callers.waiting() {
                 let failed = Denied::Failed(unanswered("a step of the local queue has panicked"));
-                self.answer(waiter, Err(failed), effects);
+                self.answer(waiter, Err(failed), deferred);
             }
-            self.machine.begin_anew(self.is_in_flight, now)
+            self.machine.restart(self.is_in_flight, now)
         });
         for action in actions {
-            self.execute(action, effects);
+            self.execute(action, deferred);
         }
     }
 
-    fn execute(&mut self, action: Action, effects: &mut Effects) {
+    fn execute(&mut self, action: Action, deferred: &mut Deferred) {
         match action {
             Action::Send(spec, holds) => {
                 self.is_in_flight = true;
                 self.next_request = Some(NextRequest::New(spec, holds));
             }
-            Action::Release(release) => effects.releases.push(release),
-            Action::Grant(grant) => drop(self.answer(grant.hold, Ok(grant), effects)),
-            Action::Deny(waiter, denied) => drop(self.answer(waiter, Err(denied), effects)),
+            Action::Release(release) => deferred.releases.push(release),
+            Action::Grant(grant) => drop(self.answer(grant.hold, Ok(grant), deferred)),
+            Action::Deny(waiter, denied) => drop(self.answer(waiter, Err(denied), deferred)),
             Action::PassOver(waiter) => {
-                let granted = self.answer(waiter, Err(Denied::PassedOver), effects);
-                effects.give_back(granted);
+                let granted = self.answer(waiter, Err(Denied::PassedOver), deferred);
+                deferred.return_grant(granted);
             }
-            Action::CheckSubscription => effects.check_subscription = true,
+            Action::CheckSubscription => deferred.check_subscription = true,
         }
     }
 
@@ -117,31 +116,31 @@ impl LocalQueue {
         &mut self,
         waiter: HoldId,
         answer: Answer,
-        effects: &mut Effects,
+        deferred: &mut Deferred,
     ) -> Option<Answer> {
         let caller = self.callers.get(waiter)?;
-        effects.wakers.extend(caller.waker.take());
+        deferred.wakers.extend(caller.waker.take());
         caller.answer.replace(answer)
     }
 
     // ---- the driver ----
 
     /// Starts, wakes or ends the driver, if there is something for it to do.
-    pub(super) fn direct_driver(&mut self, effects: &mut Effects) {
+    pub(super) fn update_driver(&mut self, deferred: &mut Deferred) {
         if !self.machine.is_active() {
             // The driver's work ends here.
-            effects.signal = self.driver.take().map(|driver| driver.signal);
+            deferred.signal = self.driver.take().map(|driver| driver.signal);
         } else if let Some(driver) = &self.driver {
             let is_earlier = |due| driver.sleeps_until.is_none_or(|until| due < until);
             let is_needed = self.next_request.is_some() || self.due().is_some_and(is_earlier);
-            effects.signal = is_needed.then(|| Arc::clone(&driver.signal));
+            deferred.signal = is_needed.then(|| Arc::clone(&driver.signal));
         } else {
             let signal = Arc::<Notify>::default();
-            effects.driver = Some(Arc::clone(&signal));
+            deferred.driver = Some(Arc::clone(&signal));
             self.driver = Some(DriverState {
                 signal,
                 sleeps_until: None,
-                is_looking_up: false,
+                is_lookup_in_flight: false,
             });
         }
     }
@@ -154,29 +153,35 @@ impl LocalQueue {
 
     /// The time at which the driver has something to do, if nothing happens before.
     fn due(&self) -> Option<Instant> {
-        let lookup = self.callers.next_lookup().filter(|_| !self.is_looking_up());
+        let lookup = self
+            .callers
+            .next_lookup()
+            .filter(|_| !self.is_lookup_in_flight());
         self.machine.due().into_iter().chain(lookup).min()
     }
 
-    fn is_looking_up(&self) -> bool {
-        self.driver.as_ref().is_some_and(|it| it.is_looking_up)
+    fn is_lookup_in_flight(&self) -> bool {
+        self.driver
+            .as_ref()
+            .is_some_and(|it| it.is_lookup_in_flight)
     }
 
     /// Does what is due. Returns the work of the driver until the next event.
-    pub(super) fn turn(&mut self, heartbeat: Duration, effects: &mut Effects) -> Turn {
+    pub(super) fn next_work(&mut self, heartbeat: Duration, deferred: &mut Deferred) -> DriverWork {
         let now = Instant::now();
         if self.machine.due().is_some_and(|due| due <= now) {
-            self.step(Input::Due, effects);
+            self.step(Input::Due, deferred);
         }
-        let needs_lookup = !self.is_looking_up() && self.needs_lookup(now, heartbeat, effects);
+        let needs_lookup =
+            !self.is_lookup_in_flight() && self.needs_lookup(now, heartbeat, deferred);
         if let Some(driver) = &mut self.driver {
-            driver.is_looking_up |= needs_lookup;
+            driver.is_lookup_in_flight |= needs_lookup;
         }
         let due = self.due();
         if let Some(driver) = &mut self.driver {
             driver.sleeps_until = due;
         }
-        Turn {
+        DriverWork {
             request: self.next_request.take(),
             needs_lookup,
             due,
@@ -187,34 +192,34 @@ impl LocalQueue {
 
     /// Reports the last lookup to the callers that are due, if it was less than a heartbeat ago. Returns whether one of
     /// them needs another lookup.
-    fn needs_lookup(&mut self, now: Instant, heartbeat: Duration, effects: &mut Effects) -> bool {
+    fn needs_lookup(&mut self, now: Instant, heartbeat: Duration, deferred: &mut Deferred) -> bool {
         let last = self.last_lookup.as_ref();
-        if let Some((at, seen)) = last.filter(|(at, _)| now < *at + heartbeat)
+        if let Some((at, blocking)) = last.filter(|(at, _)| now < *at + heartbeat)
             && self.callers.is_lookup_due(now)
         {
-            let seen = seen.as_ref().map(|it| it.later(now - *at));
-            effects.reports = self.callers.note_lookup(seen.as_ref(), now);
+            let blocking = blocking.as_ref().map(|it| it.later(now - *at));
+            deferred.reports = self.callers.note_lookup(blocking.as_ref(), now);
         }
         self.callers.is_lookup_due(now)
     }
 
     /// Notes the answer to a lookup.
-    pub(super) fn note_lookup(&mut self, seen: Option<BlockingHolders>, now: Instant) {
-        let seen = seen.map(|mut seen| {
-            let hold = seen.holder.hold_id.parse();
-            seen.holder.is_here = hold.is_ok_and(|hold| self.machine.is_held_by(hold));
-            seen
+    pub(super) fn note_lookup(&mut self, blocking: Option<BlockingHolders>, now: Instant) {
+        let blocking = blocking.map(|mut blocking| {
+            let hold = blocking.holder.hold_id.parse();
+            blocking.holder.is_here = hold.is_ok_and(|hold| self.machine.is_held_by(hold));
+            blocking
         });
-        self.last_lookup = Some((now, seen));
+        self.last_lookup = Some((now, blocking));
         if let Some(driver) = &mut self.driver {
-            driver.is_looking_up = false;
+            driver.is_lookup_in_flight = false;
         }
     }
 }
 
 /// The work to do after the mutex is released, because it runs foreign code, which may call back into the queues.
 #[derive(Default)]
-pub(super) struct Effects {
+pub(super) struct Deferred {
     /// The hold that continues with the next caller, which is reported before that caller is woken.
     pub(super) handed_off: Option<HoldId>,
     /// Usually a step wakes one caller.
@@ -224,15 +229,15 @@ pub(super) struct Effects {
     /// The signal of a driver that must be started.
     pub(super) driver: Option<Arc<Notify>>,
     /// The releases that no caller waits for.
-    pub(super) releases: Vec<Release>,
+    pub(super) releases: Vec<HoldEnd>,
     pub(super) check_subscription: bool,
     /// The reports of callers that wait for long.
     pub(super) reports: Vec<WaitReport>,
 }
 
-impl Effects {
+impl Deferred {
     /// Releases a lock that was granted, and that its caller does not enter.
-    pub(super) fn give_back(&mut self, answer: Option<Answer>) {
+    pub(super) fn return_grant(&mut self, answer: Option<Answer>) {
         if let Some(Ok(grant)) = answer {
             self.releases.push(grant.release());
         }

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use super::contention::ContentionWatches;
 use super::key_state::{IfMissing, KeyState, KeyStates};
-use super::local_queue::{Effects, LocalQueue};
-use super::machine::{Input, LastReply, Reply, unanswered};
+use super::local_queue::{Deferred, LocalQueue};
+use super::machine::{Denied, Input, RequestReply, unanswered};
 use super::requests::Requests;
 use crate::base::error::StoreError;
 use crate::base::id::HoldId;
@@ -70,35 +70,35 @@ impl LocalQueues {
         self.in_flight.close();
         let waited_for = self.states.lock().waited_for();
         for key in waited_for {
-            self.input(&key, Input::Close);
+            self.step(&key, Input::Close);
         }
     }
 
     // ---- what is known of a key ----
 
-    fn read<T>(&self, key: &LockKey, read: impl FnOnce(&KeyState) -> T) -> Option<T> {
+    fn read_state<T>(&self, key: &LockKey, read: impl FnOnce(&KeyState) -> T) -> Option<T> {
         self.states.lock().map.get(key).map(read)
     }
 
     /// Returns whether no caller of this process has or wants the lock.
     pub(crate) fn is_vacant(&self, key: &LockKey) -> bool {
-        self.read(key, |_| ()).is_none()
+        self.read_state(key, |_| ()).is_none()
     }
 
     /// The number of callers that wait in this process, without the holder.
     pub(crate) fn len(&self, key: &LockKey) -> usize {
-        self.read(key, KeyState::len).unwrap_or(0)
+        self.read_state(key, KeyState::len).unwrap_or(0)
     }
 
     /// Returns whether this hold has the lock in this process.
     pub(crate) fn is_held_by(&self, key: &LockKey, hold: HoldId) -> bool {
-        self.read(key, |state| state.is_held_by(hold))
+        self.read_state(key, |state| state.is_held_by(hold))
             .unwrap_or(false)
     }
 
     /// Returns whether another caller of this process waits for the lock that a holder has.
-    pub(super) fn is_wanted(&self, key: &LockKey) -> bool {
-        self.read(key, |state| state.is_wanted(Instant::now()))
+    pub(super) fn is_contended_here(&self, key: &LockKey) -> bool {
+        self.read_state(key, |state| state.is_contended_here(Instant::now()))
             .unwrap_or(false)
     }
 
@@ -107,21 +107,20 @@ impl LocalQueues {
         self.states.lock().lone_caller(key, hold).is_some()
     }
 
-    /// The last reply of the store about the lock, and the instant at which the store last responded.
-    pub(super) fn last_reply(&self, key: &LockKey) -> (LastReply, Option<Instant>) {
+    /// Why a caller does not have the lock, by the last reply of the store, and the instant at which it last responded.
+    pub(super) fn last_denial(&self, key: &LockKey) -> (Option<Denied>, Option<Instant>) {
         let mut states = self.states.lock();
-        states.queue(key).map_or((LastReply::None, None), |queue| {
-            (queue.machine.last_reply().clone(), queue.replied_at)
+        states.queue(key).map_or((None, None), |queue| {
+            (queue.machine.last_denial(), queue.replied_at)
         })
     }
 
     /// The last answer of the store to the callers that wait for the lock; `None` before the first answer.
     pub(crate) fn last_answer(&self, key: &LockKey) -> Option<Result<(), StoreError>> {
-        match self.last_reply(key).0 {
-            LastReply::None => None,
-            LastReply::Busy => Some(Ok(())),
-            LastReply::Failed(error) => Some(Err(error)),
-        }
+        Some(match self.last_denial(key).0? {
+            Denied::Failed(error) => Err(error),
+            _ => Ok(()),
+        })
     }
 
     /// A key that is held or waited for, by its name in the store.
@@ -132,8 +131,8 @@ impl LocalQueues {
     }
 
     /// Wakes the holders that want to know whether a caller of this process waits, if one does.
-    pub(super) fn notify_wanted(&self, key: &LockKey) {
-        if !self.watches.is_empty() && self.is_wanted(key) {
+    pub(super) fn notify_if_contended(&self, key: &LockKey) {
+        if !self.watches.is_empty() && self.is_contended_here(key) {
             self.watches.notify(key);
         }
     }
@@ -141,7 +140,7 @@ impl LocalQueues {
     // ---- the steps ----
 
     /// Takes a step for a key that is held or waited for.
-    pub(super) fn input(&self, key: &LockKey, input: Input) {
+    pub(super) fn step(&self, key: &LockKey, input: Input) {
         let mut states = self.states.lock();
         match states.map.get_mut(key) {
             None | Some(KeyState::Releasing { .. }) => return,
@@ -161,71 +160,74 @@ impl LocalQueues {
             }
             Some(KeyState::Requested(_) | KeyState::Queue(_)) => {}
         }
-        let mut effects = Effects::default();
-        states.change(key, IfMissing::Create, &mut effects, |queue, effects| {
-            queue.step(input, effects);
+        let mut deferred = Deferred::default();
+        states.with_queue(key, IfMissing::Create, &mut deferred, |queue, deferred| {
+            queue.step(input, deferred);
         });
         drop(states);
-        self.apply(key, effects, None);
-        self.notify_wanted(key);
+        self.perform(key, deferred, None);
+        self.notify_if_contended(key);
     }
 
     /// Works on a local queue. Background work runs on the current runtime, or otherwise on `runtime`.
-    pub(super) fn change<T>(
+    pub(super) fn with_queue<T>(
         &self,
         key: &LockKey,
         if_missing: IfMissing,
         runtime: Option<&Handle>,
-        work: impl FnOnce(&mut LocalQueue, &mut Effects) -> T,
+        work: impl FnOnce(&mut LocalQueue, &mut Deferred) -> T,
     ) -> Option<T> {
-        let mut effects = Effects::default();
+        let mut deferred = Deferred::default();
         let mut states = self.states.lock();
-        let output = states.change(key, if_missing, &mut effects, work);
+        let output = states.with_queue(key, if_missing, &mut deferred, work);
         drop(states);
-        self.apply(key, effects, runtime);
+        self.perform(key, deferred, runtime);
         output
     }
 
     /// Performs the effects after the mutex is released. Drivers, and releases that no caller waits for, run on the
     /// current runtime, or otherwise on `runtime`.
-    pub(super) fn apply(&self, key: &LockKey, effects: Effects, runtime: Option<&Handle>) {
-        if let Some(hold) = effects.handed_off {
+    pub(super) fn perform(&self, key: &LockKey, deferred: Deferred, runtime: Option<&Handle>) {
+        if let Some(hold) = deferred.handed_off {
             events::handed_off(key, hold);
         }
-        effects.wakers.into_iter().for_each(Waker::wake);
-        effects.signal.iter().for_each(|signal| signal.notify_one());
-        for report in effects.reports {
+        deferred.wakers.into_iter().for_each(Waker::wake);
+        deferred
+            .signal
+            .iter()
+            .for_each(|signal| signal.notify_one());
+        for report in deferred.reports {
             report.emit(key);
         }
-        if effects.check_subscription {
+        if deferred.check_subscription {
             self.store().check_subscription();
         }
-        if effects.releases.is_empty() && effects.driver.is_none() {
+        if deferred.releases.is_empty() && deferred.driver.is_none() {
             return;
         }
         let present = Handle::try_current().ok();
         let (Some(queues), Some(runtime)) = (self.this.upgrade(), present.as_ref().or(runtime))
         else {
             let mut states = self.states.lock();
-            if let Some(queue) = states.queue(key).filter(|_| effects.driver.is_some()) {
+            if let Some(queue) = states.queue(key).filter(|_| deferred.driver.is_some()) {
                 // The next caller that is polled starts one.
                 queue.driver = None;
             }
             return;
         };
-        if let Some(signal) = effects.driver {
+        if let Some(signal) = deferred.driver {
             queues.start_driver(key, signal, runtime);
         }
-        for release in effects.releases {
+        for release in deferred.releases {
             events::acquire_undone(key, release.hold);
             background::spawn(runtime, queues.release(key, release, None));
         }
     }
 
     /// The reply to a request in flight that has no reply, and will get none.
-    pub(super) fn no_reply(&self, key: &LockKey) -> Reply {
+    pub(super) fn no_reply(&self, key: &LockKey) -> RequestReply {
         let generation = self.store().generation_of(key);
-        Reply {
+        RequestReply {
             sent: Instant::now(),
             sent_generation: generation,
             generation,
@@ -242,13 +244,13 @@ impl MessageListener for LocalQueues {
                 message,
                 generation,
             };
-            self.input(&key, handoff);
+            self.step(&key, handoff);
         }
     }
 
     fn contended(&self, key: &str) {
         if let Some(key) = self.known(key) {
-            self.input(&key, Input::Contended);
+            self.step(&key, Input::Contended);
             self.watches.notify(&key);
         }
     }
@@ -260,8 +262,8 @@ impl MessageListener for LocalQueues {
             states.waited_for()
         };
         for key in waited_for {
-            self.input(&key, Input::MaybeFree);
-            self.input(&key, Input::Contended);
+            self.step(&key, Input::MaybeFree);
+            self.step(&key, Input::Contended);
         }
     }
 }

@@ -28,23 +28,21 @@
 //! The [states of all keys](key_state::KeyStates) have the one mutex. While it is locked, neither the store nor a runtime
 //! nor a waker is called, and no waker is dropped. Any of them may run code that calls back into the queues.
 
-mod acquire; // the acquisition of a lock, and its limits
-mod acquire_all; // single attempts at several locks
-mod callers; // the callers of one local queue
+mod acquire_locks; // the acquisition of a lock, and single attempts at several
+mod callers; // the callers of one local queue, and their lookups of the holder
 mod contention; // holders that want to know whether others wait
 mod driver; // the task that sends the requests of a local queue
-mod holder_lookup; // who has the lock that a caller waits for
 mod key_state; // what is kept for each key that is held or waited for
 mod local_queue; // the local queue of one key: its machine, callers and driver
-mod local_queues; // the map of all keys, its mutex, its input and its effects
+mod local_queues; // the map of all keys, its mutex, its input and its deferred
 mod machine; // what follows from each event
-mod release; // the end of a hold: handed off, or released
+mod release_lock; // the end of a hold: handed off, or released
 mod requests; // an acquire, sent once, and a release, sent until it is answered
 mod wait; // the future of a caller that waits
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use self::acquire_all::Attempts;
+pub(crate) use self::acquire_locks::Attempts;
 pub(crate) use self::local_queues::LocalQueues;
-pub(crate) use self::machine::{Grant, Release, StoredDepth, TokenSeries};
+pub(crate) use self::machine::{Grant, HoldEnd, StoredDepth, TokenSeries};

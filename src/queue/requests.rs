@@ -8,7 +8,7 @@ use smallvec::{SmallVec, smallvec};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::machine::{AcquireSpec, HoldIds, Reply};
+use super::machine::{AcquireSpec, HoldIds, RequestReply};
 use crate::base::events;
 use crate::base::events::WarnLimiter;
 use crate::base::id::InboxId;
@@ -97,7 +97,7 @@ impl Requests {
         key: &LockKey,
         request: &mut PendingRequest,
         cx: &mut Context<'_>,
-    ) -> Poll<Reply> {
+    ) -> Poll<RequestReply> {
         let replies = match &mut request.replies {
             Replies::One(reply) => ready!(reply.as_mut().poll(cx)).map(|reply| smallvec![reply]),
             Replies::Readers(replies) => ready!(replies.as_mut().poll(cx)).map(SmallVec::from_vec),
@@ -107,7 +107,7 @@ impl Requests {
         {
             events::acquire_retried(key, error, &self.warnings);
         }
-        Poll::Ready(Reply {
+        Poll::Ready(RequestReply {
             sent: request.sent,
             sent_generation: request.generation,
             generation: self.store.generation_of(key),
@@ -115,7 +115,11 @@ impl Requests {
         })
     }
 
-    pub(super) async fn await_reply(&self, key: &LockKey, request: &mut PendingRequest) -> Reply {
+    pub(super) async fn await_reply(
+        &self,
+        key: &LockKey,
+        request: &mut PendingRequest,
+    ) -> RequestReply {
         poll_fn(|cx| self.poll_reply(key, request, cx)).await
     }
 }
@@ -144,7 +148,7 @@ impl FailedReleases {
     }
 
     /// Forgets a lock that was noted with this instant.
-    pub(super) fn forget(&self, key: &LockKey, until: Instant) {
+    pub(super) fn remove(&self, key: &LockKey, until: Instant) {
         let mut locks = self.abandoned.lock();
         locks.retain(|(name, stands_until)| name != key.name() || *stands_until != until);
     }

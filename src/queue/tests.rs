@@ -12,11 +12,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 mod alone;
 mod ends;
-mod many;
+mod local_waiters;
 mod panics;
 mod releases;
-mod turns;
-mod wanted;
 
 use super::machine::unanswered;
 use crate::base::error::{FailureClass, StoreError};

@@ -15,13 +15,12 @@ use smallvec::smallvec;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::callers::{Answer, Caller};
-use super::holder_lookup::{BlockingHolders, LookupSchedule};
+use super::callers::{Answer, BlockingHolders, Caller, LookupSchedule};
 use super::key_state::IfMissing::{Create, Skip};
 use super::key_state::KeyState;
 use super::local_queue::NextRequest;
 use super::local_queues::LocalQueues;
-use super::machine::{AcquireSpec, Denied, Grant, Input, Outcome, Reply, SoleHolder};
+use super::machine::{AcquireSpec, Denied, Grant, Input, RequestReply, SoleHolder, WaitOutcome};
 use super::requests::PendingRequest;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
@@ -33,7 +32,7 @@ pub(super) struct Wait<'q> {
     queues: &'q Arc<LocalQueues>,
     key: &'q LockKey,
     spec: AcquireSpec,
-    stage: WaitStage,
+    stage: CallerStage,
     /// The runtime for the work that outlives the caller.
     runtime: &'q Handle,
     /// The instant since which the caller waits, and its limit; `None` if it makes only one attempt.
@@ -41,7 +40,7 @@ pub(super) struct Wait<'q> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum WaitStage {
+enum CallerStage {
     New,
     /// The caller is alone, as far as it knows.
     Alone,
@@ -65,16 +64,22 @@ impl<'q> Wait<'q> {
             queues,
             key,
             spec,
-            stage: WaitStage::New,
+            stage: CallerStage::New,
             runtime,
             span,
         }
     }
 
-    /// The wait of a caller that has entered a vacant key, where its request is kept.
-    pub(super) fn entered(mut self) -> Self {
-        self.stage = WaitStage::Alone;
-        self
+    /// A single attempt at a vacant key, which the caller has entered with its request.
+    pub(super) fn new_alone(
+        queues: &'q Arc<LocalQueues>,
+        key: &'q LockKey,
+        spec: AcquireSpec,
+        runtime: &'q Handle,
+    ) -> Self {
+        let mut wait = Self::new(queues, key, spec, runtime, None);
+        wait.stage = CallerStage::Alone;
+        wait
     }
 
     fn hold(&self) -> HoldId {
@@ -83,20 +88,20 @@ impl<'q> Wait<'q> {
 
     /// Returns whether the caller polls its own request.
     pub(super) fn is_alone(&self) -> bool {
-        self.stage == WaitStage::Alone
+        self.stage == CallerStage::Alone
     }
 
     fn poll_grant(&mut self, cx: &mut Context<'_>) -> Poll<Answer> {
         // A caller that is alone polls its own request, which is made at its first poll.
         let request = match self.stage {
-            WaitStage::New => ready!(self.enter(cx.waker())),
-            WaitStage::Alone => self.take_request(),
-            WaitStage::Joined | WaitStage::Answered => None,
+            CallerStage::New => ready!(self.enter(cx.waker())),
+            CallerStage::Alone => self.take_request(),
+            CallerStage::Joined | CallerStage::Answered => None,
         };
         if let Some(request) = request
             && let Some(grant) = ready!(self.poll_request(request, cx))
         {
-            self.stage = WaitStage::Answered;
+            self.stage = CallerStage::Answered;
             return Poll::Ready(Ok(grant));
         }
         // Another caller has come, or was there first: this one waits in the local queue.
@@ -105,15 +110,15 @@ impl<'q> Wait<'q> {
             require_timers();
         }
         match self.stage {
-            WaitStage::New => self.join(),
-            WaitStage::Alone => self.schedule_lookups(),
-            WaitStage::Joined | WaitStage::Answered => {}
+            CallerStage::New => self.join(),
+            CallerStage::Alone => self.schedule_lookups(),
+            CallerStage::Joined | CallerStage::Answered => {}
         }
-        self.stage = WaitStage::Joined;
+        self.stage = CallerStage::Joined;
         let Some(answer) = self.take_answer(cx.waker()) else {
             return Poll::Pending;
         };
-        self.stage = WaitStage::Answered;
+        self.stage = CallerStage::Answered;
         Poll::Ready(answer)
     }
 
@@ -154,7 +159,7 @@ impl<'q> Wait<'q> {
         drop(states);
         let attempts = left.into_iter().flat_map(|mut state| state.take_attempts());
         attempts.for_each(Waker::wake);
-        self.stage = WaitStage::Alone;
+        self.stage = CallerStage::Alone;
         let holds = smallvec![self.hold()];
         let request = self.queues.requests.acquire(self.key, self.spec, holds);
         Poll::Ready(Some((request, None)))
@@ -175,7 +180,7 @@ impl<'q> Wait<'q> {
         let polled = match self.queues.requests.poll_reply(self.key, &mut request, cx) {
             Poll::Pending => {
                 let waker = waker.filter(|waker| waker.will_wake(cx.waker()));
-                self.keep(request, waker.unwrap_or_else(|| cx.waker().clone()))
+                self.put_back(request, waker.unwrap_or_else(|| cx.waker().clone()))
             }
             Poll::Ready(reply) => Poll::Ready(self.process_reply(reply)),
         };
@@ -184,7 +189,7 @@ impl<'q> Wait<'q> {
     }
 
     /// Keeps a request without a reply until its caller is polled again, or another caller joins.
-    fn keep(&self, request: PendingRequest, waker: Waker) -> Poll<Option<Grant>> {
+    fn put_back(&self, request: PendingRequest, waker: Waker) -> Poll<Option<Grant>> {
         let mut states = self.queues.states.lock();
         if let Some(lone) = states.lone_caller(self.key, self.hold()) {
             (lone.request, lone.waker) = (Some(request), Some(waker));
@@ -192,7 +197,7 @@ impl<'q> Wait<'q> {
         }
         drop(states);
         // A local queue was created: its driver continues with the request.
-        self.queues.change(self.key, Skip, None, |queue, _| {
+        self.queues.with_queue(self.key, Skip, None, |queue, _| {
             queue.next_request = Some(NextRequest::Sent(request));
         });
         Poll::Ready(None)
@@ -200,11 +205,12 @@ impl<'q> Wait<'q> {
 
     /// Processes the reply to a request. A caller that is still alone gets its lock immediately. Otherwise the reply is
     /// an input of the machine.
-    fn process_reply(&self, reply: Reply) -> Option<Grant> {
+    fn process_reply(&self, reply: RequestReply) -> Option<Grant> {
         let mut states = self.queues.states.lock();
         if let Some(state) = states.map.get_mut(self.key)
             && let KeyState::Requested(lone) = state
-            && let Outcome::Held(grant) = lone.waiter.learn(&reply, 0, None, Instant::now())
+            && let WaitOutcome::Held(grant) =
+                lone.waiter.apply_reply(&reply, 0, None, Instant::now())
         {
             let held = KeyState::held(SoleHolder {
                 hold: grant.hold,
@@ -218,7 +224,7 @@ impl<'q> Wait<'q> {
             return Some(grant);
         }
         drop(states);
-        self.queues.input(self.key, Input::Reply(reply));
+        self.queues.step(self.key, Input::Reply(reply));
         None
     }
 
@@ -238,18 +244,18 @@ impl<'q> Wait<'q> {
             lookups: self.lookups(),
         };
         self.queues
-            .change(self.key, Create, Some(self.runtime), |queue, effects| {
+            .with_queue(self.key, Create, Some(self.runtime), |queue, deferred| {
                 queue.callers.join(self.hold(), caller);
-                queue.step(Input::Join(self.spec), effects);
+                queue.step(Input::Join(self.spec), deferred);
             });
-        self.queues.notify_wanted(self.key);
+        self.queues.notify_if_contended(self.key);
     }
 
     /// Schedules the lookups of a caller that was alone.
     fn schedule_lookups(&self) {
         if let Some(lookups) = self.lookups() {
             self.queues
-                .change(self.key, Skip, Some(self.runtime), |queue, _| {
+                .with_queue(self.key, Skip, Some(self.runtime), |queue, _| {
                     queue.callers.set_lookups(self.hold(), lookups);
                 });
         }
@@ -261,41 +267,41 @@ impl<'q> Wait<'q> {
         // A waker is cloned and dropped outside the mutex, because it may run foreign code.
         let mut waker = Some(waker.clone());
         let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
-        let answered = self
-            .queues
-            .change(self.key, Skip, Some(self.runtime), |queue, effects| {
-                let caller = queue.callers.get(waiter)?;
-                if caller.answer.is_none() {
-                    mem::swap(&mut caller.waker, &mut waker);
-                    caller.runtime = runtime;
-                    return None;
-                }
-                let caller = queue.callers.remove(waiter)?;
-                if let Some(Ok(Grant { hold, .. })) = caller.answer {
-                    queue.step(Input::Entered { waiter, hold }, effects);
-                }
-                Some(caller)
-            });
+        let answered =
+            self.queues
+                .with_queue(self.key, Skip, Some(self.runtime), |queue, deferred| {
+                    let caller = queue.callers.get(waiter)?;
+                    if caller.answer.is_none() {
+                        mem::swap(&mut caller.waker, &mut waker);
+                        caller.runtime = runtime;
+                        return None;
+                    }
+                    let caller = queue.callers.remove(waiter)?;
+                    if let Some(Ok(Grant { hold, .. })) = caller.answer {
+                        queue.step(Input::Entered { waiter, hold }, deferred);
+                    }
+                    Some(caller)
+                });
         answered.flatten()?.answer
     }
 
     /// Takes the holder that the caller saw at its last lookup.
-    pub(super) fn take_seen(&self) -> Option<Box<BlockingHolders>> {
+    pub(super) fn take_blocking_holders(&self) -> Option<Box<BlockingHolders>> {
         let mut states = self.queues.states.lock();
         let caller = states.queue(self.key)?.callers.get(self.hold())?;
-        caller.lookups.as_mut()?.seen.take()
+        caller.lookups.as_mut()?.blocking.take()
     }
 
     fn leave(&self) {
         let waiter = self.hold();
-        let left = self
-            .queues
-            .change(self.key, Create, Some(self.runtime), |queue, effects| {
-                let mut caller = queue.callers.remove(waiter);
-                effects.give_back(caller.as_mut().and_then(|caller| caller.answer.take()));
-                queue.step(Input::Leave(waiter), effects);
-                caller
-            });
+        let left =
+            self.queues
+                .with_queue(self.key, Create, Some(self.runtime), |queue, deferred| {
+                    let mut caller = queue.callers.remove(waiter);
+                    deferred.return_grant(caller.as_mut().and_then(|caller| caller.answer.take()));
+                    queue.step(Input::Leave(waiter), deferred);
+                    caller
+                });
         drop(left);
     }
 }
@@ -315,9 +321,9 @@ impl Future for Wait<'_> {
 
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
-        if matches!(self.stage, WaitStage::Alone | WaitStage::Joined) {
+        if matches!(self.stage, CallerStage::Alone | CallerStage::Joined) {
             let _leaving = self.queues.in_flight().count_until_dropped();
-            self.stage = WaitStage::Answered;
+            self.stage = CallerStage::Answered;
             self.leave();
         }
     }
@@ -329,6 +335,6 @@ struct FailOnPanic<'a, 'q>(&'a Wait<'q>);
 impl Drop for FailOnPanic<'_, '_> {
     fn drop(&mut self) {
         let Wait { queues, key, .. } = self.0;
-        queues.input(key, Input::Reply(queues.no_reply(key)));
+        queues.step(key, Input::Reply(queues.no_reply(key)));
     }
 }

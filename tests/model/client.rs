@@ -13,7 +13,7 @@ use super::state::State;
 use crate::base::error::StoreError;
 use crate::base::options::Mode;
 use crate::queue::machine::{
-    AcquireSpec, Action, Grant, HoldIds, Input, Release, Reply, unanswered,
+    AcquireSpec, Action, Grant, HoldEnd, HoldIds, Input, RequestReply, unanswered,
 };
 use crate::store::{self, AcquireReply};
 
@@ -95,7 +95,7 @@ impl Client<'_> {
         self.send(first, Verb::Share { holds, limit });
     }
 
-    fn send_release(&mut self, release: Release) {
+    fn send_release(&mut self, release: HoldEnd) {
         let hold = machine::hold(release.hold);
         let stage = self.state.stage_mut(hold);
         if *stage == Stage::Over {
@@ -199,7 +199,7 @@ impl Client<'_> {
     }
 
     pub(crate) fn release(&mut self, hold: Hold, won: Won, open: bool) {
-        let release = Release {
+        let release = HoldEnd {
             hold: machine::id(hold),
             mode: self.config.mode(hold),
             unanswered: won.unanswered,
@@ -229,7 +229,7 @@ impl Client<'_> {
         } else {
             now() - span(age)
         };
-        let reply = Reply {
+        let reply = RequestReply {
             sent,
             sent_generation: 0,
             generation: 0,

@@ -12,7 +12,7 @@ use super::message::{Acquired, Answer, Message};
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::options::QueueOptions;
 use crate::queue::machine::WaitMachine;
-use crate::queue::machine::waiters::{Stage, Waiter};
+use crate::queue::machine::waiters::{Waiter, WaiterStage};
 use crate::store::{AcquireReply, AcquireRequest, HandoffMessage, QueueEntry, StoreTime};
 
 const TICK: Duration = Duration::from_secs(1);
@@ -135,7 +135,7 @@ pub(crate) fn message(message: Message) -> HandoffMessage {
 pub(crate) fn rejuvenated(queue: &WaitMachine, mut message: HandoffMessage) -> HandoffMessage {
     let mut waiters = queue.waiters.iter();
     let waiter = waiters.find(|waiter| message.holds.contains(&waiter.request.hold));
-    if let Some(Stage::Queued(clock)) = waiter.map(|waiter| waiter.stage) {
+    if let Some(WaiterStage::Queued(clock)) = waiter.map(|waiter| waiter.stage) {
         let passed = now() - clock.sent;
         message.at = StoreTime {
             micros: clock.at.micros + u64::try_from(passed.as_micros()).unwrap_or(0),
@@ -163,7 +163,7 @@ pub(crate) fn pass(queue: &mut WaitMachine) {
     each_instant(queue, |instant| *instant -= TICK);
     queue.holders.each_until(|until| *until -= TICK);
     each_waiter(queue, |waiter| {
-        if let Stage::Queued(clock) = &mut waiter.stage {
+        if let WaiterStage::Queued(clock) = &mut waiter.stage {
             clock.sent -= TICK;
             clock.at.micros -= 1_000_000;
         }
@@ -186,7 +186,7 @@ pub(crate) fn normalize(queue: &mut WaitMachine) {
     queue.backoff.reset();
     each_waiter(queue, |waiter| {
         waiter.was_requested = false;
-        if let Stage::Queued(clock) = &mut waiter.stage {
+        if let WaiterStage::Queued(clock) = &mut waiter.stage {
             // Only the difference between the two clocks counts.
             let ahead = clock.at.micros + micros(now() - clock.sent);
             clock.sent = now() - span(READ);

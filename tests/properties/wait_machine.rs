@@ -40,15 +40,15 @@ impl Shell {
             let due = self.machine.due().filter(|_| self.flight.is_none());
             self.now = due.map_or(self.now, |due| due.max(self.now));
             self.drive();
-            let is_over = self.machine.is_over() && self.releases.is_empty();
+            let is_over = self.machine.is_finished() && self.releases.is_empty();
             if is_over && self.pick(0, is_entered).is_none() {
-                return self.adds_up();
+                return self.is_consistent();
             }
         }
         panic!("it does not end: {self:?}");
     }
 
-    fn adds_up(&self) {
+    fn is_consistent(&self) {
         let gone = self
             .callers
             .iter()

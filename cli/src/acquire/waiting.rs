@@ -63,7 +63,7 @@ impl<'a> Waiting<'a> {
         loop {
             sleep(LOOK).await;
             // Several locks are waited for one after the other.
-            let answered = |key: &'a String| Some((key, __admin::answered(self.locks, key)?));
+            let answered = |key: &'a String| Some((key, __admin::last_answer(self.locks, key)?));
             match self.keys.iter().find_map(answered) {
                 None => {}
                 Some((key, Ok(()))) => {

@@ -1,6 +1,6 @@
 //! The processes that wait for one lock, in the order in which they are served.
 
-use reentry::__admin::{self, Keys, PLACES_END};
+use reentry::__admin::{self, PLACES_END, RedisKeys};
 
 use super::{Look, ask, places, read};
 use crate::servers::accepted;
@@ -34,15 +34,19 @@ impl Look {
     ) -> anyhow::Result<(Vec<WaitingView>, u64)> {
         let keys = __admin::keys(&self.locks, key)?;
         let server = self.server_of(&keys).await?;
-        let Keys { line, entries, .. } = &keys;
-        let places = read(ask(server, &places(line)).await?)?.unwrap_or_default();
+        let RedisKeys {
+            queue: queue_key,
+            entries,
+            ..
+        } = &keys;
+        let places = read(ask(server, &places(queue_key)).await?)?.unwrap_or_default();
         let (end, mut from) = (format!("({PLACES_END}"), "0".to_owned());
         let mut queue = Vec::new();
         while queue.len() < limit {
             let count = PAGE.min(limit - queue.len()).to_string();
             let range = [
                 "ZRANGE",
-                line,
+                queue_key,
                 &from,
                 &end,
                 "BYSCORE",

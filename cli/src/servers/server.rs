@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use redis::{Cmd, ErrorKind, FromRedisValue, RedisError, ToRedisArgs, Value};
-use reentry::__admin::{self, Connection, closed_at_once};
+use reentry::__admin::{self, ServerConnection, closed_at_once};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -32,9 +32,9 @@ pub(crate) type Fields = BTreeMap<String, String>;
 pub(crate) struct Server {
     role: Role,
     address: String,
-    server: __admin::Server,
+    server: __admin::RedisServer,
     timeouts: Timeouts,
-    connection: Arc<Mutex<Option<Connection>>>,
+    connection: Arc<Mutex<Option<ServerConnection>>>,
 }
 
 /// The time limits for a connection and for a response.
@@ -45,7 +45,7 @@ pub(super) struct Timeouts {
 }
 
 impl Server {
-    pub(super) fn new(role: Role, server: __admin::Server, timeouts: Timeouts) -> Self {
+    pub(super) fn new(role: Role, server: __admin::RedisServer, timeouts: Timeouts) -> Self {
         Self {
             role,
             address: server.to_string(),
@@ -58,9 +58,9 @@ impl Server {
     /// Another server, with a connection made in the same way. A server that does not know its own name leaves the
     /// host out.
     pub(super) fn at(&self, role: Role, host: &str, port: u16) -> Self {
-        let own = self.server.place().map(|(host, _)| host);
+        let own = self.server.host_port().map(|(host, _)| host);
         let host = own.filter(|_| ["", "?"].contains(&host)).unwrap_or(host);
-        Self::new(role, self.server.at(host, port), self.timeouts)
+        Self::new(role, self.server.with_host_port(host, port), self.timeouts)
     }
 
     /// Another server, with the address from these fields.
@@ -80,7 +80,7 @@ impl Server {
 
     /// The host and the port, by which servers are ordered.
     pub(super) fn place(&self) -> (String, u16) {
-        match self.server.place() {
+        match self.server.host_port() {
             Some((host, port)) => (host.to_owned(), port),
             None => (self.address.clone(), 0),
         }
@@ -112,7 +112,7 @@ impl Server {
         Err(error.context(self.failed("command")))
     }
 
-    async fn connected(&self) -> anyhow::Result<Connection> {
+    async fn connected(&self) -> anyhow::Result<ServerConnection> {
         let mut present = self.connection.lock().await;
         if let Some(connection) = &*present {
             return Ok(connection.clone());

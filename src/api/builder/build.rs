@@ -223,7 +223,7 @@ impl LocksBuilder {
             core: Core::new(store, self.queueing, self.timeouts.response),
             prefix: self.prefix,
             defaults: self.terms,
-            inside: self.inside,
+            outer_holds: self.outer_holds,
             class: self.class,
         });
         Locks { engine }
@@ -240,8 +240,8 @@ mod tests {
         let Err(error @ LockError::Misuse { .. }) = built else {
             panic!("{built:?}");
         };
-        let told = format!("{error} {error:?}");
-        assert!(told.contains("feature `tls`"), "{told}");
-        assert!(!told.contains("secret"), "{told}");
+        let text = format!("{error} {error:?}");
+        assert!(text.contains("feature `tls`"), "{text}");
+        assert!(!text.contains("secret"), "{text}");
     }
 }

@@ -34,10 +34,10 @@ pub(crate) struct NestedWait<'a> {
     /// The id of the hold that it will have.
     pub(crate) hold: HoldId,
     /// Further holds that end after it, which an acquisition of several keys already has.
-    pub(crate) has: &'a [Arc<Hold>],
+    pub(crate) acquired: &'a [Arc<Hold>],
     /// The holds around the whole process, beginning with the outermost. Another process has acquired them, and waits
     /// for the end of this one.
-    pub(crate) inside: &'a [OuterHold],
+    pub(crate) outer_holds: &'a [OuterHold],
     pub(crate) heartbeat: Duration,
     /// The instant at which it began.
     pub(crate) since: Instant,
@@ -60,8 +60,13 @@ impl NestedWait<'_> {
     pub(super) fn enclosing(&self) -> Vec<Arc<Hold>> {
         let mut holds = scope::enclosing_holds(self.core, MAX_ENCLOSING);
         let is_new = |hold: &&Arc<Hold>| !holds.iter().any(|known| Arc::ptr_eq(known, hold));
-        let has: Vec<_> = self.has.iter().filter(is_new).map(Arc::clone).collect();
-        holds.splice(..0, has);
+        let acquired: Vec<_> = self
+            .acquired
+            .iter()
+            .filter(is_new)
+            .map(Arc::clone)
+            .collect();
+        holds.splice(..0, acquired);
         holds
     }
 
@@ -72,8 +77,8 @@ impl NestedWait<'_> {
             hold: hold.id(),
             key: hold.key().as_str().into(),
         });
-        let inside = self.inside.iter().rev().cloned();
-        let enclosing: Vec<_> = own.chain(inside).take(MAX_ENCLOSING).collect();
+        let outer = self.outer_holds.iter().rev().cloned();
+        let enclosing: Vec<_> = own.chain(outer).take(MAX_ENCLOSING).collect();
         (!enclosing.is_empty()).then(|| EnclosedWait {
             id: self.hold,
             key: self.key.as_str().into(),

@@ -14,10 +14,10 @@ use crate::base::id::HoldId;
 use crate::store::StoreTime;
 use crate::store::records::{EnclosedWait, ListedWait, ListedWaits, OuterHold};
 
+mod cycles;
 mod model;
 mod protocol;
 mod random;
-mod rings;
 mod shell;
 mod store;
 

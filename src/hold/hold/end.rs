@@ -48,9 +48,12 @@ impl Hold {
 
     /// Notes how the release has ended, and ends the span. Fails if the lock turns out to have been lost and this must
     /// end the body, or if the store rejects the request.
-    pub(in crate::hold) fn released(&self, released: Result<(), Failure>) -> Result<(), LockError> {
+    pub(in crate::hold) fn finish_release(
+        &self,
+        released: Result<(), Failure>,
+    ) -> Result<(), LockError> {
         if let Err(Failure::Lost(reason)) = released {
-            self.change(|state| state.lease.found_lost(reason));
+            self.change(|state| state.lease.note_loss_at_release(reason));
         }
         self.end_span();
         match released {
@@ -98,7 +101,7 @@ impl Hold {
 
     /// Waits until the minimum time is over, at `end`, or no longer matters. After a loss it still does: the store may
     /// have the hold, and releases it then.
-    pub(in crate::hold) async fn until_min_hold_ends(&self, end: Instant) {
+    pub(in crate::hold) async fn await_min_hold_end(&self, end: Instant) {
         let is_over = || {
             let state = self.state.lock();
             let lease = &state.lease;
@@ -141,12 +144,12 @@ impl Hold {
     /// Returns whether it was lost, and no body is inside that might still end or continue, because only guards keep
     /// it.
     pub(crate) fn is_left_to_guards(&self) -> bool {
-        self.lost().is_some() && self.change(|state| state.depth.is_left_to_guards())
+        self.check_loss().is_some() && self.change(|state| state.depth.is_left_to_guards())
     }
 
     /// Returns whether the lock is held in the store, as far as this process knows.
     pub(crate) fn may_be_held(&self) -> bool {
-        match self.lost() {
+        match self.check_loss() {
             None => true,
             Some(LostReason::Deleted) => false,
             Some(_) => Instant::now() < self.deadline(),
@@ -184,9 +187,9 @@ impl Hold {
 
     /// Resolves when the lock is lost, and never otherwise. It notices by itself that the deadline passes, because the
     /// runtime of the schedule may be stalled.
-    pub(crate) async fn until_lost(&self) -> LostReason {
+    pub(crate) async fn await_loss(&self) -> LostReason {
         loop {
-            let lost = wait_until(&self.changed, || self.lost());
+            let lost = wait_until(&self.changed, || self.check_loss());
             let deadline = {
                 let state = self.state.lock();
                 (!state.lease.has_ended()).then(|| state.lease.deadline())
@@ -200,8 +203,8 @@ impl Hold {
         }
     }
 
-    pub(crate) async fn until_lost_error(&self) -> LockError {
-        let reason = self.until_lost().await;
+    pub(crate) async fn await_loss_error(&self) -> LockError {
+        let reason = self.await_loss().await;
         self.lost_error(reason)
     }
 }

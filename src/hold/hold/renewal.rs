@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Attempts, Hold, ScheduleKey};
+use super::{Hold, ScheduleKey, UnansweredAttempts};
 use crate::base::options::Mode;
 use crate::base::sync::wait_until;
 use crate::hold::lease::PARTS_PER_PERIOD;
@@ -13,7 +13,7 @@ use crate::hold::lease::PARTS_PER_PERIOD;
 const SPREAD_PARTS: u64 = PARTS_PER_PERIOD / 2;
 
 /// The number of holds that are verified together and stay so, because they share a request.
-const VERIFIED_TOGETHER: u64 = 32;
+const HOLDS_PER_SPREAD_PART: u64 = 32;
 
 /// Its lease.
 impl Hold {
@@ -52,7 +52,7 @@ impl Hold {
         let number = state.scheduled.map_or(0, |key| key.number);
         state.lease.align(epoch, |part| match slot {
             Some(slot) => part.wrapping_sub(slot) % PARTS_PER_PERIOD,
-            None if was_early => (number / VERIFIED_TOGETHER) % SPREAD_PARTS,
+            None if was_early => (number / HOLDS_PER_SPREAD_PART) % SPREAD_PARTS,
             None => 0,
         });
     }
@@ -97,7 +97,7 @@ impl Hold {
     pub(in crate::hold) fn begin_attempt(&self, sent: Instant) {
         let mut state = self.state.lock();
         let first = state.attempts.map_or(sent, |attempts| attempts.first);
-        state.attempts = Some(Attempts { first, last: sent });
+        state.attempts = Some(UnansweredAttempts { first, last: sent });
     }
 
     /// The time at which the first attempt was sent that has no response.
@@ -110,10 +110,13 @@ impl Hold {
         let mut state = self.state.lock();
         let is_last = state.attempts.is_some_and(|it| it.last <= sent);
         // A failure is a response of the connection, too.
-        state.attempts = state.attempts.filter(|_| !is_last).map(|it| Attempts {
-            first: it.last,
-            ..it
-        });
+        state.attempts = state
+            .attempts
+            .filter(|_| !is_last)
+            .map(|it| UnansweredAttempts {
+                first: it.last,
+                ..it
+            });
         is_last
     }
 
@@ -124,7 +127,7 @@ impl Hold {
 
     /// Resolves when an attempt that was sent at this instant can change nothing any more: the hold has ended or was
     /// lost, or a later attempt was confirmed.
-    pub(in crate::hold) async fn until_settled(&self, sent: Instant) {
+    pub(in crate::hold) async fn await_settled(&self, sent: Instant) {
         let is_settled = || {
             let lease = &self.state.lock().lease;
             let is_settled = lease.has_ended() || lease.lost().is_some();

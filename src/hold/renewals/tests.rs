@@ -14,12 +14,10 @@ use crate::support::{DEADLINE, eventually};
 use crate::{LockError, Locks, LostReason};
 
 mod counting;
-mod many;
+mod overload;
 mod readers;
-mod several;
-mod spread;
-mod together;
-mod verified;
+mod several_keys;
+mod together_and_spread;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MOMENT: Duration = Duration::from_millis(1);
@@ -139,9 +137,9 @@ async fn a_disconnect_while_the_lock_is_asked_for_is_seen() -> Result<(), LockEr
             false => None,
         };
         assert_eq!(store.renewed_within(SECOND).await, 0);
-        store.is_cut.store(true, Relaxed);
+        store.has_lost_connection.store(true, Relaxed);
         let guard = locks.lock("key").acquire().await?;
-        store.is_cut.store(false, Relaxed);
+        store.has_lost_connection.store(false, Relaxed);
         let renewed = store.renewed_within(SECOND).await;
         assert_eq!(renewed, if has_hold { 2 } else { 1 });
         drop((guard, other));

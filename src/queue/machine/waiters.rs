@@ -7,8 +7,8 @@ use std::time::Duration;
 use foldhash::fast::RandomState;
 use tokio::time::Instant;
 
-use super::grant::{Grant, Release, StoredDepth};
-use super::messages::{AcquireSpec, Reply, unanswered};
+use super::grant::{Grant, HoldEnd, StoredDepth};
+use super::inputs_and_actions::{AcquireSpec, RequestReply, unanswered};
 use super::store_clock::{StoreClock, TokenSeries};
 use crate::base::error::{FailureClass, StoreError};
 use crate::base::id::HoldId;
@@ -27,7 +27,7 @@ use crate::store::{AcquireReply, HandoffMessage};
 /// In each stage the waiter may be granted the lock. If it leaves, its hold is released, unless it is `Waiting`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(test, derive(Hash))]
-pub(super) enum Stage {
+pub(super) enum WaiterStage {
     /// The store knows nothing of the waiter.
     Waiting,
     /// The waiter may be in the queue, or have the lock.
@@ -42,7 +42,7 @@ pub(crate) struct Waiter {
     pub(super) spec: AcquireSpec,
     /// Whether a request was sent for the waiter.
     pub(super) was_requested: bool,
-    pub(super) stage: Stage,
+    pub(super) stage: WaiterStage,
     /// Whether an acquire of the waiter was never answered. Then its end needs a tombstone.
     pub(super) unanswered: bool,
 }
@@ -57,7 +57,7 @@ impl Deref for Waiter {
 
 /// The meaning of a reply for a waiter.
 #[derive(Clone, Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum WaitOutcome {
     Held(Grant),
     Busy {
         /// The remaining lease of the holder; `None` if it never ends.
@@ -73,13 +73,13 @@ impl Waiter {
         Self {
             spec,
             was_requested: false,
-            stage: Stage::Waiting,
+            stage: WaiterStage::Waiting,
             unanswered: false,
         }
     }
 
     /// Returns whether one request may be for both waiters: readers share a lock, and enter it together.
-    pub(super) fn enters_with(&self, other: &Self) -> bool {
+    pub(super) fn shares_request_with(&self, other: &Self) -> bool {
         let is_reader = |waiter: &Self| waiter.mode == Mode::Shared && waiter.limit.is_none();
         is_reader(self)
             && is_reader(other)
@@ -89,19 +89,19 @@ impl Waiter {
 
     /// Returns whether the store may know of the waiter.
     pub(super) fn is_known(&self) -> bool {
-        self.stage != Stage::Waiting
+        self.stage != WaiterStage::Waiting
     }
 
     /// Processes the reply to the waiter, which is the one at `at` in the request, and a message that arrived before
     /// the reply was read.
-    pub(crate) fn learn(
+    pub(crate) fn apply_reply(
         &mut self,
-        reply: &Reply,
+        reply: &RequestReply,
         at: usize,
         message: Option<&HandoffMessage>,
         now: Instant,
-    ) -> Outcome {
-        let outcome = match reply.to(at) {
+    ) -> WaitOutcome {
+        let outcome = match reply.get(at) {
             Ok(AcquireReply::Held {
                 token,
                 lease,
@@ -113,52 +113,57 @@ impl Waiter {
                 let tokens = TokenSeries::new(token, at, now);
                 let via = HandoffPath::Request;
                 let grant = self.grant(tokens, reply.sent, lease, is_contended, via);
-                return Outcome::Held(grant);
+                return WaitOutcome::Held(grant);
             }
             Ok(AcquireReply::Held { .. }) => {
                 // The server may still hold the lock for the waiter, and only another request can find out for how
                 // long.
                 self.note_unanswered();
                 let late = "the answer came after the lease had ended";
-                return Outcome::Failed(unanswered(late));
+                return WaitOutcome::Failed(unanswered(late));
             }
             // Only a hold that has ended can meet its tombstone, and no caller waits for that reply.
-            Ok(AcquireReply::Ended) => return Outcome::Busy { remaining: None },
+            Ok(AcquireReply::Ended) => return WaitOutcome::Busy { remaining: None },
             Ok(AcquireReply::Busy { remaining, now: at }) => {
                 if !self.is_single_attempt() {
-                    self.stage = Stage::Queued(StoreClock {
+                    self.stage = WaiterStage::Queued(StoreClock {
                         sent: reply.sent,
                         at,
                         generation: reply.sent_generation,
                     });
                 }
-                Outcome::Busy { remaining }
+                WaitOutcome::Busy { remaining }
             }
-            Err(error) if error.is_denied() => return Outcome::Failed(error),
+            Err(error) if error.is_denied() => return WaitOutcome::Failed(error),
             Err(error) => {
                 // A request that has certainly failed leaves nothing behind.
                 if error.failure_class() == FailureClass::OutcomeUnknown {
                     self.note_unanswered();
                 }
-                Outcome::Failed(error)
+                WaitOutcome::Failed(error)
             }
         };
         // The message is newer than the reply.
         let message = message.filter(|message| message.holds.contains(&self.request.hold));
         message.map_or(outcome, |message| {
-            self.moved(message, reply.generation, now)
+            self.outcome_of_move(message, reply.generation, now)
         })
     }
 
     /// Processes a message that the lock has moved to this waiter.
-    pub(super) fn moved(&self, message: &HandoffMessage, generation: u64, now: Instant) -> Outcome {
+    pub(super) fn outcome_of_move(
+        &self,
+        message: &HandoffMessage,
+        generation: u64,
+        now: Instant,
+    ) -> WaitOutcome {
         let start = match self.stage {
-            Stage::Queued(clock) => clock.lease_start(message, self.grace, generation, now),
-            Stage::Waiting | Stage::Unsure => None,
+            WaiterStage::Queued(clock) => clock.lease_start(message, self.grace, generation, now),
+            WaiterStage::Waiting | WaiterStage::Unsure => None,
         };
-        start.map_or(Outcome::Moved, |start| {
+        start.map_or(WaitOutcome::Moved, |start| {
             let tokens = TokenSeries::new(message.token, message.at, now);
-            Outcome::Held(self.grant(tokens, start, message.lease, true, HandoffPath::Message))
+            WaitOutcome::Held(self.grant(tokens, start, message.lease, true, HandoffPath::Message))
         })
     }
 
@@ -168,8 +173,8 @@ impl Waiter {
     }
 
     fn note_unsure(&mut self) {
-        if self.stage == Stage::Waiting {
-            self.stage = Stage::Unsure;
+        if self.stage == WaiterStage::Waiting {
+            self.stage = WaiterStage::Unsure;
         }
     }
 
@@ -202,8 +207,8 @@ impl Waiter {
     }
 
     /// The end of whatever the store knows of the waiter.
-    pub(super) fn release(&self, now: Instant) -> Release {
-        Release {
+    pub(super) fn release(&self, now: Instant) -> HoldEnd {
+        HoldEnd {
             hold: self.request.hold,
             mode: self.mode,
             unanswered: self.unanswered,
@@ -295,7 +300,7 @@ impl Waiters {
     }
 
     /// Returns whether the values that are derived from the waiters are consistent with them.
-    pub(super) fn add_up(&self) -> bool {
+    pub(super) fn is_consistent(&self) -> bool {
         let position = |(position, waiter): (&Position, &Waiter)| (waiter.request.hold, *position);
         let positions: HashMap<_, _, _> = self.ordered.iter().map(position).collect();
         let single = self.ordered.iter().filter(|(_, it)| it.is_single_attempt());

@@ -62,7 +62,7 @@ async fn those_who_wait_at_a_panic_fail_and_the_holder_does_not() -> Result<(), 
     let granted = one.has_lock(one.acquire()).await?;
     let waiting = [one.acquire(), one.acquire()];
     one.until_waiting(2).await;
-    one.queues.input(&one.key, Input::Panic);
+    one.queues.step(&one.key, Input::Panic);
     for waiting in waiting {
         let failed = one.has_lock(waiting).await;
         assert!(
@@ -88,7 +88,7 @@ async fn a_request_in_flight_at_a_panic_leaves_no_lock() -> Result<(), LockError
     let one = OneKey::over(&process)?;
     let asking = one.acquire();
     one.until_waiting(1).await;
-    one.queues.input(&one.key, Input::Panic);
+    one.queues.step(&one.key, Input::Panic);
     let failed = one.has_lock(asking).await;
     assert!(
         matches!(failed, Err(LockError::Unavailable { .. })),

@@ -11,7 +11,7 @@ use crate::base::error::{FailureClass, StoreError};
 use crate::base::id::{HoldId, InboxId};
 use crate::base::options::{Mode, QueueOptions};
 use crate::base::time::deadline;
-use crate::queue::machine::{Action, Grant, Input, Release, Reply, WaitMachine};
+use crate::queue::machine::{Action, Grant, HoldEnd, Input, RequestReply, WaitMachine};
 use crate::store::AcquireReply;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +79,7 @@ pub(super) struct Shell {
     pub(super) generation: u64,
     pub(super) flight: Option<Flight>,
     /// The releases in flight.
-    pub(super) releases: Vec<Release>,
+    pub(super) releases: Vec<HoldEnd>,
     /// The requests without a response that may still be executed.
     pub(super) ghosts: Vec<Request>,
     /// The waiters in the order in which they joined.
@@ -132,7 +132,7 @@ impl Shell {
     pub(super) fn release(&mut self, hold: HoldId) {
         let Record { grant, mode, .. } = self.records[&hold];
         let grant = grant.unwrap();
-        self.send(Release {
+        self.send(HoldEnd {
             mode,
             hold,
             nested: false,
@@ -146,7 +146,7 @@ impl Shell {
         self.step(Input::Release(hold));
     }
 
-    fn send(&mut self, release: Release) {
+    fn send(&mut self, release: HoldEnd) {
         let record = self.records.get_mut(&release.hold).unwrap();
         record.releases += 1;
         assert_eq!(release.unanswered, record.unanswered, "{release:?}");
@@ -187,7 +187,7 @@ impl Shell {
                 Err(error(class))
             }
         };
-        let reply = Reply {
+        let reply = RequestReply {
             sent,
             sent_generation,
             generation: self.generation,
@@ -200,9 +200,9 @@ impl Shell {
     }
 
     /// Updates what the store may know of a hold.
-    fn note(&mut self, hold: HoldId, has_entry: bool, reply: &Reply, at: usize) {
+    fn note(&mut self, hold: HoldId, has_entry: bool, reply: &RequestReply, at: usize) {
         let record = self.records.get_mut(&hold).unwrap();
-        match reply.to(at) {
+        match reply.get(at) {
             Ok(AcquireReply::Held { lease, .. }) => {
                 record.is_known = true;
                 record.unanswered |=
@@ -333,7 +333,7 @@ impl Shell {
         let hasty = count(|caller| matches!(caller, Caller::Waits { asks_once: true }));
         let in_flight = self.flight.is_some();
         assert_eq!(self.machine.len(), waiting);
-        assert!(self.machine.adds_up(), "{self:?}");
+        assert!(self.machine.is_consistent(), "{self:?}");
         // Something is going to happen.
         assert!(
             waiting == 0 || in_flight || self.machine.due().is_some(),

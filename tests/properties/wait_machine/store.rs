@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::options::Mode;
-use crate::queue::machine::Release;
+use crate::queue::machine::HoldEnd;
 use crate::store::{
     AcquireReply, AcquireRequest, AcquireSharedRequest, HandoffMessage, QueueEntry, StoreTime,
 };
@@ -118,7 +118,7 @@ impl Store {
         holds.iter().map(reply).collect()
     }
 
-    pub(super) fn release(&mut self, release: Release, now: Instant) {
+    pub(super) fn release(&mut self, release: HoldEnd, now: Instant) {
         let hold = release.hold;
         self.ended.insert(hold);
         if release.unanswered {

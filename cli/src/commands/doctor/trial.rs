@@ -110,7 +110,11 @@ impl Trial {
             // The waiter is in the queue as soon as it knows that the lock is held. If the lock was lost, the waiter
             // may have acquired it.
             let is_held = || !guard.held().is_lost();
-            while is_held() && __admin::answered(&self.other, key).transpose()?.is_none() {
+            while is_held()
+                && __admin::last_answer(&self.other, key)
+                    .transpose()?
+                    .is_none()
+            {
                 sleep(LOOK).await;
             }
             let listed = listed(&self.look, key).await;

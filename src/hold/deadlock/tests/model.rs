@@ -65,9 +65,9 @@ pub(super) struct State {
     branches: Vec<Branch>,
     records: BTreeMap<HoldId, (EnclosedWait, u64)>,
     sent: Vec<(EnclosedWait, u64)>,
-    /// All rings that existed at some instant, by their waits.
-    rings: BTreeSet<Vec<HoldId>>,
-    /// The ring in which one wait was made the victim.
+    /// All cycles that existed at some instant, by their waits.
+    cycles: BTreeSet<Vec<HoldId>>,
+    /// The cycle in which one wait was made the victim.
     pub(super) victim: Option<Vec<HoldId>>,
 }
 
@@ -113,16 +113,16 @@ impl State {
             branches,
             records: BTreeMap::new(),
             sent: Vec::new(),
-            rings: BTreeSet::new(),
+            cycles: BTreeSet::new(),
             victim: None,
         }
     }
 
-    /// Returns whether there was a victim for a ring that never existed.
+    /// Returns whether there was a victim for a cycle that never existed.
     pub(super) fn is_wrong(&self) -> bool {
         self.victim
             .as_ref()
-            .is_some_and(|ring| !self.rings.contains(ring))
+            .is_some_and(|cycle| !self.cycles.contains(cycle))
     }
 
     /// All states to which one step leads.
@@ -153,7 +153,7 @@ impl State {
                 next.extend(state.walk(at, plan, broken).then_some(state));
             }
         }
-        next.iter_mut().for_each(Self::note_rings);
+        next.iter_mut().for_each(Self::note_cycles);
         next
     }
 
@@ -303,8 +303,8 @@ impl State {
         wait
     }
 
-    /// Notes the rings that exist now.
-    fn note_rings(&mut self) {
+    /// Notes the cycles that exist now.
+    fn note_cycles(&mut self) {
         let waits: Vec<_> = self
             .branches
             .iter()
@@ -315,15 +315,15 @@ impl State {
             let holder = key.and_then(|key| self.keys[key]);
             holder.is_some_and(|holder| other.enclosed_by(holder).is_some())
         };
-        let mut rings = Vec::new();
+        let mut cycles = Vec::new();
         for one in &waits {
             for other in &waits {
                 if one.id < other.id && blocks(one, other) && blocks(other, one) {
-                    rings.push(vec![one.id, other.id]);
+                    cycles.push(vec![one.id, other.id]);
                 }
             }
         }
-        self.rings.extend(rings);
+        self.cycles.extend(cycles);
     }
 }
 

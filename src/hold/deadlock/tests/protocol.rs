@@ -1,4 +1,4 @@
-//! A waiter that must give way was part of a ring that existed at one instant. This is true for every order of events
+//! A waiter that must give way was part of a cycle that existed at one instant. This is true for every order of events
 //! of the model. It is not true if any one of four rules is broken.
 
 use std::collections::HashSet;
@@ -82,7 +82,7 @@ fn search(plans: &[Plan], broken: Option<Broken>) -> Found {
 }
 
 #[test]
-fn a_victim_is_part_of_a_ring_whatever_happens_meanwhile() {
+fn a_victim_is_part_of_a_cycle_whatever_happens_meanwhile() {
     for plans in [&ONE_GIVES_UP[..], &A_BRANCH_IS_DROPPED] {
         let found = search(plans, None);
         assert!(found.wrong == 0 && found.victims > 0, "{found:?}");

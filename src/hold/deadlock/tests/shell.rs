@@ -28,7 +28,7 @@ async fn inside(outer: &LockGuard, locks: &Locks, inner: &str) -> Result<(), Loc
 }
 
 /// Two acquisitions that each hold what the other one wants, as soon as both hold their first lock.
-async fn ring(locks: &Locks) -> [Result<(), LockError>; 2] {
+async fn cycle(locks: &Locks) -> [Result<(), LockError>; 2] {
     let both = Barrier::new(2);
     let nest = async |outer: &str, inner: &str| {
         let outer = locks.lock(outer).await?;
@@ -98,13 +98,13 @@ async fn a_wait_is_published_four_times_in_a_heartbeat_and_walks_ever_more_rarel
 
 /// Each of them is a separate process, which another process that has a lock has started.
 #[tokio::test(start_paused = true)]
-async fn processes_inside_of_locks_of_others_are_a_ring() -> Result<(), LockError> {
+async fn processes_inside_of_locks_of_others_are_a_cycle() -> Result<(), LockError> {
     let store = Watched::new();
     let starter = store.locks();
     let (a, b) = (starter.lock("a").await?, starter.lock("b").await?);
     let started = async |outer: LockGuard, wanted: &str| {
         let (hold, key) = (outer.held().hold_id(), outer.held().key());
-        let locks = __admin::inside(Locks::builder("memory:"), [(hold, key)]);
+        let locks = __admin::with_outer_holds(Locks::builder("memory:"), [(hold, key)]);
         let ended = store.locks_of(locks).lock(wanted).wait(Duration::MAX).await;
         outer.release().await?;
         ended.map(drop)
@@ -180,7 +180,7 @@ async fn a_walk_over_two_connections_confirms_nothing() {
         sleep(HEARTBEAT).await;
         assert_eq!(store.asked().claimed, 0);
     };
-    let (results, ()) = join!(ring(&locks), reconnect);
+    let (results, ()) = join!(cycle(&locks), reconnect);
     assert_eq!(victims(&results), 1);
     assert!((2 * HEARTBEAT..4 * HEARTBEAT).contains(&begun.elapsed()));
 }
@@ -214,7 +214,7 @@ async fn a_wait_that_is_moved_out_of_a_body_takes_its_record_back() -> Result<()
 
 /// The requests of one runtime are not made by another one, which may end.
 #[test]
-fn a_runtime_that_ends_keeps_no_ring_from_being_found() {
+fn a_runtime_that_ends_keeps_no_cycle_from_being_found() {
     let runtime = || {
         let mut builder = Builder::new_current_thread();
         builder.enable_all().start_paused(true).build()
@@ -232,10 +232,10 @@ fn a_runtime_that_ends_keeps_no_ring_from_being_found() {
     });
     drop(first);
     let found = second.block_on(async {
-        let ring = ring(&locks).await;
+        let cycle = cycle(&locks).await;
         wanted.release().await.unwrap();
         waiting.await.unwrap();
-        ring
+        cycle
     });
     assert_eq!(victims(&found), 1);
 }
@@ -256,7 +256,7 @@ async fn poll_times(polls: u32, mut future: Pin<&mut impl Future>) -> bool {
 #[tokio::test(start_paused = true)]
 async fn a_wait_may_be_dropped_after_any_poll() -> Result<(), LockError> {
     const DELAY: Duration = Duration::from_millis(40);
-    for rings in [false, true] {
+    for cycles in [false, true] {
         for polls in 1.. {
             let store = Watched::new();
             store.set_delay(DELAY);
@@ -267,7 +267,7 @@ async fn a_wait_may_be_dropped_after_any_poll() -> Result<(), LockError> {
             let other = tokio::spawn({
                 let locks = locks.clone();
                 async move {
-                    if rings {
+                    if cycles {
                         inside(&wanted, &locks, "a").await
                     } else {
                         sleep_until(Instant::now() + 3 * HEARTBEAT).await;
@@ -283,7 +283,7 @@ async fn a_wait_may_be_dropped_after_any_poll() -> Result<(), LockError> {
             assert!(!store.has_record(hold), "{polls} polls");
             outer.release().await?;
             let other = other.await.expect("no panic");
-            assert!(other.is_ok() || rings && other.is_err_and(|error| error.is_deadlock()));
+            assert!(other.is_ok() || cycles && other.is_err_and(|error| error.is_deadlock()));
             locks.lock("b").no_wait().run(async {}).await?;
             if is_over {
                 break;

@@ -26,7 +26,7 @@ pub(super) struct Counting {
     /// Whether no renewal is answered.
     pub(super) is_silent: AtomicBool,
     /// Whether an acquire loses the connection.
-    pub(super) is_cut: AtomicBool,
+    pub(super) has_lost_connection: AtomicBool,
     /// Whether a renewal is executed a tenth of a second after it was sent.
     pub(super) is_late: AtomicBool,
     generation: watch::Sender<u64>,
@@ -41,7 +41,7 @@ impl Counting {
             rejects: Mutex::default(),
             changed: AtomicU32::new(0),
             is_silent: AtomicBool::new(false),
-            is_cut: AtomicBool::new(false),
+            has_lost_connection: AtomicBool::new(false),
             is_late: AtomicBool::new(false),
             generation: watch::Sender::new(7),
         })
@@ -95,7 +95,7 @@ impl Wire for Counting {
     fn carry(&self, request: Request) -> StoreFuture<Reply> {
         let carried = self.store.carry(request.clone());
         match request.name() {
-            "acquire" if self.is_cut.load(Relaxed) => self.disconnect(),
+            "acquire" if self.has_lost_connection.load(Relaxed) => self.disconnect(),
             "set_depth" => drop(self.changed.fetch_add(1, Relaxed)),
             "renew" if self.is_rejected(&request) => {
                 return Box::pin(async {

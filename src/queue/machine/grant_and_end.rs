@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::grant::Grant;
-use super::holders::{Holders, SoleHolder};
-use super::messages::{Action, Actions, Denied, LastReply};
-use super::wait_machine::{Step, WaitMachine};
+use super::grant::{Grant, Holders, SoleHolder};
+use super::inputs_and_actions::{Action, Actions, Denied};
 use super::waiters::Waiter;
+use super::{Step, WaitMachine};
 use crate::base::id::HoldId;
-use crate::base::options::Mode;
-use crate::base::options::QueueOptions;
+use crate::base::options::{Mode, QueueOptions};
 use crate::base::timer::after;
 
 impl WaitMachine {
@@ -33,8 +31,8 @@ impl WaitMachine {
         let is_known = first.is_known() || self.is_in_flight(hold);
         let fits = first.may_inherit && first.request.ttl == ttl && !is_known;
         let turns = self.queueing.turns;
-        let is_wanted_here_alone = turns > 0 && self.listens && !self.is_contended;
-        let may_stay = !is_late && (self.handoffs < turns || is_wanted_here_alone);
+        let has_no_bound = turns > 0 && self.listens && !self.is_contended;
+        let may_stay = !is_late && (self.handoffs < turns || has_no_bound);
         (fits && may_stay).then_some(hold)
     }
 
@@ -56,7 +54,7 @@ impl WaitMachine {
         now: Instant,
     ) {
         self.holders.add(hold, waiter.mode, Some(until));
-        self.last_reply = LastReply::Busy;
+        self.last_denial = Some(Denied::Busy);
         (self.request_at, self.free_at) = (None, None);
         // If the order is strict, the next waiter takes its place in the store's queue now. After a reader, another
         // reader may enter.
@@ -101,7 +99,7 @@ impl WaitMachine {
 impl WaitMachine {
     /// Creates the machine in which one caller has sent a request, and no other has joined.
     pub(crate) fn with_request(queueing: QueueOptions, waiter: Waiter) -> Self {
-        let (mut machine, mut step) = (Self::new(queueing), Step::at(Instant::now()));
+        let (mut machine, mut step) = (Self::new(queueing), Step::new(Instant::now()));
         machine.join(waiter, &mut step);
         machine.send_or_schedule(&mut step);
         machine
@@ -112,7 +110,7 @@ impl WaitMachine {
         let mut machine = Self {
             handoffs: holder.handoffs,
             is_contended: holder.is_contended,
-            last_reply: LastReply::Busy,
+            last_denial: Some(Denied::Busy),
             ..Self::new(queueing)
         };
         machine.holders.add(holder.hold, holder.mode, None);
@@ -132,8 +130,8 @@ impl WaitMachine {
 
     /// Begins anew after a step has panicked, in whatever state that has left the machine. What the store may have of
     /// the waiters is released. The reply to the request in flight, if there is one, is still awaited.
-    pub(crate) fn begin_anew(&mut self, is_in_flight: bool, now: Instant) -> Actions {
-        let mut step = Step::at(now);
+    pub(crate) fn restart(&mut self, is_in_flight: bool, now: Instant) -> Actions {
+        let mut step = Step::new(now);
         let fresh = Self::new(self.queueing);
         let broken = mem::replace(self, fresh);
         self.in_flight = broken.in_flight.filter(|_| is_in_flight);

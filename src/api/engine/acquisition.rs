@@ -20,10 +20,9 @@ use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::options::Mode;
-use crate::base::options::{LockOptions, WaitLimit};
+use crate::base::options::{LockOptions, Mode, WaitLimit};
 use crate::base::process::FORKED;
-use crate::hold::deadlock::{NestedWait, unless_deadlock};
+use crate::hold::deadlock::{NestedWait, acquire_unless_deadlock};
 use crate::hold::entry::Entry;
 use crate::hold::hold::{CallGraph, Group, Hold};
 use crate::hold::poll_watch::PollWatch;
@@ -153,7 +152,7 @@ impl Acquisition<'_> {
         let mut at = 0;
         while let Some(rest) = keys.get(at..).filter(|rest| !rest.is_empty()) {
             // Single attempts for the next keys. What is granted behind the first one that is not free is given back.
-            let attempted = self.attempt_all(self.first_together(rest)).await?;
+            let attempted = self.attempt_all(self.keys_for_one_batch(rest)).await?;
             let taken = attempted.grants.len();
             for (grant, key) in attempted.grants.into_iter().zip(rest) {
                 self.enter(grant, key);
@@ -175,7 +174,7 @@ impl Acquisition<'_> {
 
     /// Returns the first of these keys, as many as are requested at once. Readers of one key enter together, which saves
     /// more than a single request for all keys.
-    fn first_together<'k>(&self, keys: &'k [LockKey]) -> &'k [LockKey] {
+    fn keys_for_one_batch<'k>(&self, keys: &'k [LockKey]) -> &'k [LockKey] {
         let first = keys.iter().take(match self.terms.mode {
             Mode::Exclusive => MAX_KEYS_PER_REQUEST,
             Mode::Shared => 0,
@@ -194,7 +193,7 @@ impl Acquisition<'_> {
         self.engine.check_open()?;
         let queues = &self.engine.core.queues;
         let attempted = queues.attempt_all(keys, self.hold, self.terms, self.since, self.runtime);
-        unless_lost(self.entry.holds(), attempted).await
+        run_unless_lost(self.entry.holds(), attempted).await
     }
 
     /// Acquires the lock of one key as any other caller does. While it waits, it is enclosed by the locks that it has
@@ -204,30 +203,34 @@ impl Acquisition<'_> {
         let grant = loop {
             self.engine.check_open()?;
             let core = &self.engine.core;
-            let (terms, hold, has) = (self.terms, self.hold, self.entry.holds());
-            let acquired = core
+            let (terms, hold, acquired) = (self.terms, self.hold, self.entry.holds());
+            let acquiring = core
                 .queues
                 .acquire(key, hold, terms, self.since, self.runtime);
-            let acquired = if searches {
+            let granted = if searches {
                 let wait = NestedWait {
                     core,
                     key,
                     hold,
-                    has,
-                    inside: &self.engine.inside,
+                    acquired,
+                    outer_holds: &self.engine.outer_holds,
                     heartbeat: core.queues.heartbeat(terms.ttl),
                     since: Instant::now(),
                     runtime: self.runtime,
                     has_reported: AtomicBool::new(false),
                 };
                 // Boxed, because the usual caller is inside no other lock.
-                Box::pin(unless_lost(has, unless_deadlock(pin!(acquired), wait))).await
-            } else if has.is_empty() {
-                acquired.await
+                Box::pin(run_unless_lost(
+                    acquired,
+                    acquire_unless_deadlock(pin!(acquiring), wait),
+                ))
+                .await
+            } else if acquired.is_empty() {
+                acquiring.await
             } else {
-                Box::pin(unless_lost(has, acquired)).await
+                Box::pin(run_unless_lost(acquired, acquiring)).await
             };
-            if let Some(grant) = acquired? {
+            if let Some(grant) = granted? {
                 break grant;
             }
             // It was granted, and not entered in time. The next waiter has it.
@@ -244,7 +247,7 @@ impl Acquisition<'_> {
         let LockOptions { wait, permits, .. } = self.terms;
         // If there is no call graph here, the first hold has taken it.
         let is_nested = self.graph.as_ref().is_none_or(CallGraph::has_begun);
-        let is_enclosed = is_nested || !self.engine.inside.is_empty();
+        let is_enclosed = is_nested || !self.engine.outer_holds.is_empty();
         is_enclosed && wait != WaitLimit::Never && permits.is_none()
     }
 
@@ -295,19 +298,19 @@ impl Acquisition<'_> {
         };
         // Boxed, because it is rarely needed.
         let verified = Box::pin(verify_all(begun, store, limit));
-        Box::pin(unless_lost(self.entry.holds(), verified)).await
+        Box::pin(run_unless_lost(self.entry.holds(), verified)).await
     }
 }
 
 /// Does the work, unless one of the locks is lost in the meantime.
-async fn unless_lost<T>(
+async fn run_unless_lost<T>(
     holds: &[Arc<Hold>],
     work: impl Future<Output = Result<T, LockError>>,
 ) -> Result<T, LockError> {
     if holds.is_empty() {
         return work.await;
     }
-    let losses = holds.iter().map(|hold| Box::pin(hold.until_lost_error()));
+    let losses = holds.iter().map(|hold| Box::pin(hold.await_loss_error()));
     select! {
         biased;
         (error, ..) = select_all(losses) => Err(error),

@@ -1,4 +1,5 @@
-//! The renewals of the holds of one acquisition.
+//! The holds of one acquisition: one request renews them, and its body begins only after all of its locks are known to
+//! have survived a lost connection.
 
 use super::*;
 use crate::LockGuard;
@@ -61,4 +62,60 @@ async fn a_renewal_of_several_goes_on_without_one_that_has_ended() {
     kept.release().await.unwrap();
     assert_eq!(store.renewed_within(TTL).await, 0);
     assert_eq!(alive(), before);
+}
+
+/// Two locks. The caller has one of them, and waits for the other, while the connection is lost. Renewals take a tenth
+/// of a second from then on.
+async fn begins(is_gone: bool) -> (Result<(), LockError>, Option<Duration>) {
+    let store = Counting::new();
+    let (locks, elsewhere) = (store.locks(), store.locks());
+    let taken = locks.lock_all(["a", "b"]).acquire().await.unwrap();
+    let order: Vec<_> = taken
+        .all()
+        .iter()
+        .map(|held| held.key().to_owned())
+        .collect();
+    taken.release().await.unwrap();
+    let second = elsewhere.lock(&order[1]).acquire().await.unwrap();
+    let first = async {
+        // The caller sends a request in every heartbeat.
+        sleep(SECOND - 50 * MOMENT).await;
+        store.is_late.store(true, Relaxed);
+        if is_gone {
+            // This is what a server does that returns without data.
+            store.store.forget();
+            store.disconnect();
+            let _new_holder = elsewhere.lock(&order[0]).acquire().await.unwrap();
+            drop(second.release().await);
+            sleep(SECOND).await;
+        } else {
+            store.disconnect();
+            second.release().await.unwrap();
+        }
+        Instant::now()
+    };
+    let mut begun = None;
+    let body = locks.lock_all(["a", "b"]).run(async {
+        begun = Some(Instant::now());
+    });
+    let (ran, released) = tokio::join!(body, first);
+    (
+        ran,
+        begun.map(|begun| begun.saturating_duration_since(released)),
+    )
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_does_not_begin_with_a_lock_that_went_with_the_server() {
+    let (ran, begun) = begins(true).await;
+    assert!(ran.is_err_and(|error| error.is_lost()));
+    assert_eq!(begun, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_begins_when_its_first_lock_is_verified() {
+    let (ran, waited) = begins(false).await;
+    ran.unwrap();
+    let in_time = |waited: Duration| !waited.is_zero() && waited <= SECOND / 2;
+    assert!(waited.is_some_and(in_time), "{waited:?}");
 }

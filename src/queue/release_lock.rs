@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::contention::ContentionWatch;
 use super::key_state::{IfMissing, KeyState};
 use super::local_queues::LocalQueues;
-use super::machine::{Grant, Input, Release};
+use super::machine::{Grant, HoldEnd, Input};
 use crate::base::backoff::Backoff;
 use crate::base::error::{Failure, FailureClass, LostReason, StoreError};
 use crate::base::id::HoldId;
@@ -34,21 +34,21 @@ impl LocalQueues {
     /// A caller of this process is noticed as soon as it has to wait. The store is asked immediately, and again after each
     /// heartbeat. If waiters get messages, the store also notifies this process of the first other process that begins
     /// to wait.
-    pub(crate) async fn wait_until_wanted(&self, key: &LockKey, hold: HoldId, heartbeat: Duration) {
+    pub(crate) async fn await_contention(&self, key: &LockKey, hold: HoldId, heartbeat: Duration) {
         let watch = ContentionWatch::begin(&self.watches, key);
         loop {
             let mut notified = pin!(watch.signal.notified());
             // From here on no wake-up is missed.
             notified.as_mut().enable();
-            if self.is_wanted(key) {
+            if self.is_contended_here(key) {
                 return;
             }
             // The process of the holder gets a message when another one begins to wait.
             self.listen();
             let asked = self.store().ask(Inspect::of(key));
-            if let Ok(Ok(seen)) = timeout(heartbeat, asked).await {
-                match seen.filter(|seen| seen.has(hold)) {
-                    Some(seen) if seen.waiting > 0 => return,
+            if let Ok(Ok(snapshot)) = timeout(heartbeat, asked).await {
+                match snapshot.filter(|snapshot| snapshot.has(hold)) {
+                    Some(snapshot) if snapshot.waiting > 0 => return,
                     Some(_) => {}
                     None => pending().await,
                 }
@@ -60,7 +60,7 @@ impl LocalQueues {
 
     /// Notes that a hold has lost its lock. Its release will not bring the lock to the first waiter.
     pub(crate) fn note_loss(&self, key: &LockKey, hold: HoldId) {
-        self.input(key, Input::Lost(hold));
+        self.step(key, Input::Lost(hold));
     }
 
     /// Hands a lock off in memory at the end of a turn. Returns false if the lock must be released.
@@ -76,20 +76,20 @@ impl LocalQueues {
         let heartbeat = self.heartbeat(turn.lease.ttl);
         let is_late = turn.tokens.age(now).is_none_or(|age| age >= heartbeat);
         let hold = next.hold;
-        let handed_off = self.change(key, IfMissing::Skip, None, |queue, effects| {
+        let handed_off = self.with_queue(key, IfMissing::Skip, None, |queue, deferred| {
             // If the lock was taken away from this hold, another hold may have it by now.
             queue.machine.is_held_by(hold).then_some(())?;
             let waiter = queue.machine.next_in_memory(next.lease.ttl, is_late)?;
             queue.callers.get(waiter)?;
-            queue.answer(waiter, Ok(next), effects);
+            queue.answer(waiter, Ok(next), deferred);
             let until = next.lease.deadline;
             let hand_off = Input::HandOff {
                 hold,
                 waiter,
                 until,
             };
-            queue.step(hand_off, effects);
-            effects.handed_off = Some(hold);
+            queue.step(hand_off, deferred);
+            deferred.handed_off = Some(hold);
             Some(())
         });
         handed_off.flatten().is_some()
@@ -103,7 +103,7 @@ impl LocalQueues {
     pub(crate) fn release(
         self: &Arc<Self>,
         key: &LockKey,
-        release: Release,
+        release: HoldEnd,
         written: Option<WriteSignal>,
     ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
         let counted = CountedRelease::new(self, key, release.hold);
@@ -181,7 +181,7 @@ impl LocalQueues {
         }
         // A process that stood still learns of the failure long after its request, and the lease may have ended.
         let held_until = after(sent, release.ttl);
-        let give_up_at = after(sent, release.patience());
+        let give_up_at = after(sent, release.repeat_period());
         let mut backoff = Backoff::default();
         let mut backoff_without_server = Backoff::slow(MAX_PAUSE_WITHOUT_SERVER);
         let mut permit = None;
@@ -236,7 +236,7 @@ impl LocalQueues {
         // Boxed, because it is started by a repetition itself.
         let repeating: BoxFuture<'static, ()> = Box::pin(async move {
             if queues.repeat_release(&key, failed).await.is_ok() {
-                queues.requests.failed_releases.forget(&key, held_until);
+                queues.requests.failed_releases.remove(&key, held_until);
             }
         });
         background::spawn(&runtime, repeating);
@@ -253,7 +253,7 @@ impl LocalQueues {
         match states.map.get_mut(key) {
             Some(KeyState::Queue(_)) => {
                 drop(states);
-                self.input(key, Input::Release(hold));
+                self.step(key, Input::Release(hold));
             }
             // If another hold has the lock, or requests it, this hold lost it before.
             Some(state) => state.release(hold),
@@ -284,7 +284,7 @@ impl LocalQueues {
             }
             Some(KeyState::Queue(_) | KeyState::Held { .. }) => {
                 drop(states);
-                self.input(key, Input::Released(released));
+                self.step(key, Input::Released(released));
             }
             // The request of a lone caller was sent behind the release, and finds what the release has done.
             Some(KeyState::Requested(_) | KeyState::Releasing { .. }) | None => {}
@@ -295,7 +295,7 @@ impl LocalQueues {
 /// A release that has failed.
 #[derive(Clone)]
 struct FailedRelease {
-    release: Release,
+    release: HoldEnd,
     request: ReleaseRequest,
     /// The instant before its first attempt.
     sent: Instant,

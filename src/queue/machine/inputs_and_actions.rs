@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::grant::{Grant, Release};
+use super::grant::{Grant, HoldEnd};
 use crate::base::error::{FailureClass, LockError, StoreError};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
@@ -55,7 +55,7 @@ pub(crate) enum Input {
     /// A caller no longer waits, or returns a grant.
     Leave(HoldId),
     /// The request in flight is answered, or has failed.
-    Reply(Reply),
+    Reply(RequestReply),
     /// The lock has moved to a waiter, as a message says that arrived in this generation.
     Handoff {
         message: HandoffMessage,
@@ -96,7 +96,7 @@ pub(crate) enum Action {
     /// Sends a request for these holds. The reply is an input.
     Send(AcquireSpec, HoldIds),
     /// Ends the hold of a waiter that has left: no caller waits for it.
-    Release(Release),
+    Release(HoldEnd),
     /// Grants a waiter its lock.
     Grant(Grant),
     Deny(HoldId, Denied),
@@ -111,7 +111,7 @@ pub(crate) type Actions = SmallVec<[Action; 1]>;
 
 /// The reply of the store to the request in flight, or its failure.
 #[derive(Clone, Debug)]
-pub(crate) struct Reply {
+pub(crate) struct RequestReply {
     /// The instant before the request was sent, and the generation at that instant.
     pub(crate) sent: Instant,
     pub(crate) sent_generation: u64,
@@ -121,9 +121,9 @@ pub(crate) struct Reply {
     pub(crate) replies: Result<SmallVec<[AcquireReply; 1]>, StoreError>,
 }
 
-impl Reply {
+impl RequestReply {
     /// The reply to one of the holds of the request.
-    pub(crate) fn to(&self, at: usize) -> Result<AcquireReply, StoreError> {
+    pub(crate) fn get(&self, at: usize) -> Result<AcquireReply, StoreError> {
         let reply = self.replies.as_ref().map_err(Clone::clone)?.get(at);
         reply
             .copied()
@@ -145,6 +145,11 @@ pub(crate) enum Denied {
 }
 
 impl Denied {
+    /// The reason before the first reply.
+    pub(crate) fn unanswered() -> Self {
+        Self::Failed(unanswered("no answer yet"))
+    }
+
     /// Returns whether it makes sense to wait for the lock after an attempt that ended with this.
     pub(crate) fn may_retry(&self) -> bool {
         match self {
@@ -165,49 +170,19 @@ impl Denied {
     }
 }
 
-/// The last reply of the store to a request for a lock.
-#[derive(Clone, Debug, Default)]
-pub(crate) enum LastReply {
-    #[default]
-    None,
-    /// Another hold has the lock.
-    Busy,
-    Failed(StoreError),
-}
-
-impl LastReply {
-    pub(super) fn is_failure(&self) -> bool {
-        matches!(self, Self::Failed(_))
-    }
-
-    /// The failure that kept a waiter from its lock, unless another holder did.
-    pub(crate) fn failure(&self) -> Option<StoreError> {
-        match self {
-            Self::None => Some(unanswered("no answer yet")),
-            Self::Busy => None,
-            Self::Failed(error) => Some(error.clone()),
-        }
-    }
-
-    /// The reason why a waiter that makes only one attempt does not get its lock.
-    pub(super) fn denied(&self) -> Denied {
-        self.failure().map_or(Denied::Busy, Denied::Failed)
-    }
-}
-
 /// All failures are equal, because no state depends on their messages.
 #[cfg(test)]
-impl PartialEq for LastReply {
+impl PartialEq for Denied {
     fn eq(&self, other: &Self) -> bool {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 }
 
 #[cfg(test)]
-impl Eq for LastReply {}
+impl Eq for Denied {}
 
 #[cfg(test)]
-impl std::hash::Hash for LastReply {
+impl std::hash::Hash for Denied {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         std::mem::discriminant(self).hash(state);
     }

@@ -1,12 +1,21 @@
-//! The requests of the first waiter: when it sends one, and for whom.
+//! The requests of the first waiter: when it sends one, for whom, and what follows from the reply.
 
 use std::mem;
+use std::time::Duration;
 
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
-use super::messages::{Action, HoldIds};
-use super::wait_machine::{RequestInFlight, Step, WaitMachine};
+use super::inputs_and_actions::{Action, Denied, HoldIds, RequestReply};
+use super::waiters::WaitOutcome;
+use super::{AcquireInFlight, Step, WaitMachine};
+use crate::base::id::HoldId;
+use crate::base::metrics::HandoffPath;
 use crate::base::timer::after;
+use crate::store::HandoffMessage;
+
+/// The time after the reported end of a lease at which the lock is free.
+const EXPIRY_SLACK: Duration = Duration::from_millis(1);
 
 /// The maximum number of readers that share one request.
 const MAX_READERS_PER_REQUEST: usize = 16;
@@ -27,7 +36,7 @@ impl WaitMachine {
 
     /// Sends a request for the first waiter, or for the readers at the head.
     pub(super) fn send(&mut self, was_due: bool, step: &mut Step) {
-        let count = self.first_together();
+        let count = self.count_for_one_request();
         let Some(first) = self.waiters.first() else {
             return;
         };
@@ -43,7 +52,7 @@ impl WaitMachine {
         // The times that were noted for the next request are outdated.
         self.maybe_free = false;
         (self.request_at, self.free_at) = (None, None);
-        self.in_flight = Some(RequestInFlight {
+        self.in_flight = Some(AcquireInFlight {
             holds,
             was_due,
             left: Vec::new(),
@@ -62,12 +71,14 @@ impl WaitMachine {
     }
 
     /// The number of waiters that one request is for: the first one, or all readers at the head.
-    fn first_together(&self) -> usize {
+    fn count_for_one_request(&self) -> usize {
         let mut waiters = self.waiters.iter().take(MAX_READERS_PER_REQUEST);
         let Some(first) = waiters.next() else {
             return 0;
         };
-        1 + waiters.take_while(|other| first.enters_with(other)).count()
+        1 + waiters
+            .take_while(|other| first.shares_request_with(other))
+            .count()
     }
 
     /// Passes over the grants that were not claimed in time, and sends a request that is due.
@@ -92,7 +103,7 @@ impl WaitMachine {
         }
         // Readers join those of their process who are inside, after they have sent a request.
         let together = if self.holders.is_shared(step.now) {
-            self.first_together()
+            self.count_for_one_request()
         } else {
             0
         };
@@ -103,7 +114,7 @@ impl WaitMachine {
         let others = self.waiters.single_attempts();
         let others: HoldIds = others.filter(|hold| !joining.contains(hold)).collect();
         for hold in others {
-            self.deny(hold, self.last_reply.denied(), step);
+            self.deny(hold, self.denial(), step);
         }
     }
 
@@ -121,7 +132,7 @@ impl WaitMachine {
             return;
         };
         let heartbeat = self.queueing.heartbeat(first.request.ttl);
-        let is_failing = self.last_reply.is_failure();
+        let is_failing = matches!(self.last_denial, Some(Denied::Failed(_)));
         if let Some(at) = &mut self.request_at {
             // The next waiter may have a shorter heartbeat.
             if !is_failing {
@@ -143,5 +154,94 @@ impl WaitMachine {
         };
         let at = after(now, pause);
         self.request_at = Some(self.free_at.map_or(at, |free| free.min(at)));
+    }
+
+    // ---- replies and messages ----
+
+    pub(super) fn process_reply(&mut self, reply: &RequestReply, step: &mut Step) {
+        let Some(mut request) = self.in_flight.take() else {
+            return;
+        };
+        // Each waiter of the request learns its part, also one that has left.
+        let mut outcomes = SmallVec::<[_; 1]>::new();
+        for (at, hold) in request.holds.iter().enumerate() {
+            let mut left = request.left.iter_mut();
+            let left = left.find(|waiter| waiter.request.hold == *hold);
+            let Some(waiter) = left.or_else(|| self.waiters.get_mut(*hold)) else {
+                continue;
+            };
+            let mut outcome = waiter.apply_reply(reply, at, request.message.as_deref(), step.now);
+            if let WaitOutcome::Held(grant) = &mut outcome {
+                grant.is_contended |= request.is_contended;
+                if request.was_due && grant.via == HandoffPath::Request {
+                    grant.via = HandoffPath::Heartbeat;
+                }
+            }
+            self.last_denial = Some(match &outcome {
+                WaitOutcome::Failed(error) => Denied::Failed(error.clone()),
+                _ => Denied::Busy,
+            });
+            outcomes.push((*hold, outcome));
+        }
+        let is_held = |(_, outcome): &(_, WaitOutcome)| matches!(outcome, WaitOutcome::Held(_));
+        let is_message_missing = request.was_due && request.message.is_none();
+        if is_message_missing && outcomes.iter().any(is_held) {
+            step.actions.push(Action::CheckSubscription);
+        }
+        // What the store may have of those that have left is released.
+        let known = request.left.iter().filter(|waiter| waiter.is_known());
+        let releases = known.map(|waiter| Action::Release(waiter.release(step.now)));
+        step.actions.extend(releases);
+        // Waiters that have the lock are handled first, so that it is known who else may enter.
+        outcomes.sort_by_key(|outcome| !is_held(outcome));
+        for (hold, outcome) in outcomes {
+            if self.waiters.get(hold).is_some() {
+                self.apply_outcome(hold, outcome, step);
+            }
+        }
+    }
+
+    /// Applies the outcome of a request to a waiter in the queue.
+    fn apply_outcome(&mut self, hold: HoldId, outcome: WaitOutcome, step: &mut Step) {
+        match outcome {
+            WaitOutcome::Held(grant) => return self.grant(grant, step),
+            WaitOutcome::Moved => return self.send_after_reply(step),
+            WaitOutcome::Failed(error) if error.is_denied() => {
+                return self.deny(hold, Denied::Failed(error), step);
+            }
+            WaitOutcome::Busy { remaining } => {
+                self.free_at = remaining.and_then(|span| step.now.checked_add(span + EXPIRY_SLACK));
+            }
+            WaitOutcome::Failed(_) => {}
+        }
+        let waiter = self.waiters.get(hold);
+        if waiter.is_some_and(|waiter| waiter.is_single_attempt()) {
+            self.deny(hold, self.denial(), step);
+        }
+    }
+
+    pub(super) fn process_handoff(
+        &mut self,
+        message: HandoffMessage,
+        generation: u64,
+        step: &mut Step,
+    ) {
+        // The reply to a request in flight is older, and is processed first.
+        let is_addressed = |hold: &HoldId| message.holds.contains(hold);
+        if let Some(request) = &mut self.in_flight
+            && request.holds.iter().any(is_addressed)
+        {
+            request.message = Some(Box::new(message));
+            return;
+        }
+        // A hold that has already entered, or no longer waits, has no use for the message.
+        for hold in &message.holds {
+            let waiter = self.waiters.get(*hold);
+            match waiter.map(|waiter| waiter.outcome_of_move(&message, generation, step.now)) {
+                Some(WaitOutcome::Held(grant)) => self.grant(grant, step),
+                Some(_) => self.send_after_reply(step),
+                None => {}
+            }
+        }
     }
 }

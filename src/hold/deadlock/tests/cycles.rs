@@ -1,4 +1,4 @@
-//! Rings that share a wait, long rings, and rings through locks with many readers: each ends soon.
+//! Cycles that share a wait, long cycles, and cycles through locks with many readers: each ends soon.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,7 +63,7 @@ async fn writer_among(readers: u32, apart: Duration, writer_at: u32) -> (u32, Du
 }
 
 #[tokio::test(start_paused = true)]
-async fn rings_that_share_their_waits_all_end_soon() {
+async fn cycles_that_share_their_waits_all_end_soon() {
     for readers in [1, 2, 3, 8, 30] {
         for apart in [0, 10, 300] {
             let apart = Duration::from_millis(apart);
@@ -78,7 +78,7 @@ async fn rings_that_share_their_waits_all_end_soon() {
 }
 
 /// Each holds a key and waits for that of the next one.
-async fn ring(members: usize) -> (u32, Duration) {
+async fn cycle(members: usize) -> (u32, Duration) {
     let locks = Watched::new().locks();
     let all = Barrier::new(members);
     let begun = Instant::now();
@@ -91,9 +91,9 @@ async fn ring(members: usize) -> (u32, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_ring_ends_within_two_heartbeats() {
+async fn a_long_cycle_ends_within_two_heartbeats() {
     for members in [8, 9, 20, MAX_CYCLE] {
-        let (victims, took) = ring(members).await;
+        let (victims, took) = cycle(members).await;
         assert_eq!(victims, 1);
         assert!(took < 2 * HEARTBEAT, "{members}: {took:?}");
     }
@@ -101,7 +101,7 @@ async fn a_long_ring_ends_within_two_heartbeats() {
 
 /// Two callers read a lock with many others, and each wants to write what the other one reads.
 #[tokio::test(start_paused = true)]
-async fn a_ring_through_locks_with_many_readers_ends() -> Result<(), LockError> {
+async fn a_cycle_through_locks_with_many_readers_ends() -> Result<(), LockError> {
     const READERS: usize = 500;
     let locks = Watched::new().locks();
     let keys = ["one", "other"].repeat(READERS);
@@ -116,7 +116,7 @@ async fn a_ring_through_locks_with_many_readers_ends() -> Result<(), LockError> 
     };
     let first = timeout(100 * HEARTBEAT, first).await;
     assert_eq!(first.map(|result| victims(&[result])), Ok(1));
-    // The time is eight pauses of a quarter of a heartbeat, and the time for a short ring.
+    // The time is eight pauses of a quarter of a heartbeat, and the time for a short cycle.
     assert!(begun.elapsed() < 4 * HEARTBEAT, "{:?}", begun.elapsed());
     try_join_all(others.into_iter().map(LockGuard::release)).await?;
     Ok(())
