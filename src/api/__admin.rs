@@ -120,6 +120,7 @@ pub async fn inspect_all(
     while let Some(info) = inspected.next().await {
         infos.extend(info?);
     }
+    // Together, because many holders may be of one process.
     let holders = infos.iter_mut().flat_map(|(_, info)| &mut info.holders);
     let store = &engine.core.store;
     store.describe_holders(holders, DESCRIBED_WITHIN).await;

@@ -116,6 +116,7 @@ impl Admin {
         let Some(snapshot) = engine.inspect(&key, QueueLength::Counted).await? else {
             return Ok(false);
         };
+        // Only the holders that were inspected, so that one that came since keeps its lock.
         let ended = engine.force_release(&key, snapshot.seen()).await?;
         Ok(!ended.is_empty())
     }
@@ -151,6 +152,7 @@ impl Engine {
         let ended = ended.into_iter();
         let ended = ended.filter_map(|field| String::from_utf8(field).ok());
         let ended: Vec<_> = ended.collect();
+        // The holders of this process learn of it without the message, which may be lost.
         self.core.forced(ForcedMessage {
             key: key.as_str().to_owned(),
             holds: ended.iter().filter_map(|hold| hold.parse().ok()).collect(),

@@ -192,6 +192,7 @@ impl LocksBuilder {
     #[doc(hidden)]
     pub fn __heartbeat(mut self, heartbeat: Duration) -> Self {
         self.queueing.heartbeat = heartbeat;
+        // A shorter one would be rejected.
         self.queueing.outage = self.queueing.outage.max(2 * heartbeat);
         self
     }

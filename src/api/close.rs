@@ -64,6 +64,7 @@ impl Locks {
         // Waiters and leaders end now. Bodies end by themselves until the limit, and then as after a loss.
         core.queues.close();
         if timeout(limit, await_idle(core)).await.is_err() {
+            // The limit is over: whatever still holds a lock loses it.
             core.holds().iter().for_each(|hold| hold.close());
             // The report lists what is not done by then.
             let _ = timeout(core.response_timeout, await_idle(core)).await;
@@ -84,12 +85,14 @@ async fn await_idle(core: &Core) {
         // Counted first, so that a hold that ends in the meantime still counts while its release is in progress.
         let count = in_flight.count();
         let holds = core.holds();
+        // A guard cannot be ended. Once its lock is lost, no other caller waits for it.
         let lost = holds.iter().filter(|hold| hold.is_left_to_guards());
         if count <= lost.count() {
             return;
         }
         let waited = begun.elapsed();
         if waited >= reported_after {
+            // Twice as late each time, so that a long wait writes few reports.
             reported_after *= 2;
             let left = CloseReport::new(core);
             events::closing(waited, &left.still_held, left.in_flight);

@@ -57,8 +57,10 @@ impl Engine {
         mut terms: LockOptions,
         Retry { attempts, interval }: Retry,
     ) -> Result<Entry, LockError> {
+        // Between two attempts the caller has no place in a queue.
         terms.wait = WaitLimit::Never;
         let attempt = || Arc::clone(&self).enter_once(keys.clone(), terms);
+        // The last attempt is below, because no pause follows it.
         for _ in 1..attempts {
             match attempt().await {
                 Err(LockError::Busy { .. }) => {
@@ -78,22 +80,26 @@ impl Engine {
         keys: Keys,
         terms: LockOptions,
     ) -> Result<Entry, LockError> {
+        // The request is checked, so that a mistake is found before anything is entered or sent.
         let mut keys = self.keys(&keys)?;
         let terms = terms.resolve()?;
         let runtime = Handle::try_current()
             .map_err(|_| LockError::config("await a lock inside a tokio runtime"))?;
-        // Re-entry waits for nothing.
+
+        // What enclosing calls hold is entered once more. This waits for nothing: the depths are sent, and not answered.
         let mut entry = Entry::new(&self.core, EntryKind::Call);
         self.reenter(&mut entry, &mut keys, &terms)?;
         entry.send_depths()?;
         if keys.is_empty() {
             return Ok(entry);
         }
+
         // The other locks are acquired in their order, inside a span.
         if terms.wait == WaitLimit::Never {
             // A caller that does not wait need not keep the order. The keys that are probably not free come first.
             keys.sort_by_key(|key| self.core.queues.is_vacant(key));
         }
+        // A wait counts from here, also for the last of several keys.
         let since = Instant::now();
         let mut acquisition = AcquisitionSpan::begin(&keys, terms.mode, since);
         // Made where it is awaited, because a future that is moved takes its place twice.
@@ -104,6 +110,7 @@ impl Engine {
             self.acquire(&mut entry, &keys, &terms, &runtime, since)
                 .await
         };
+
         // What a failed acquisition has begun is left in the background, unless the caller could meet it again at once.
         if let Err(error) = acquisition.note_error(acquired) {
             let is_unconfirmed = terms.confirm.is_some() && error.is_unavailable();
@@ -151,6 +158,7 @@ impl Engine {
             ));
         }
         if keys.len() > 1 {
+            // One order in every process, so that callers of several keys do not wait for each other.
             keys.sort_by(|one, other| one.order().cmp(&other.order()));
             keys.dedup();
         }

@@ -45,10 +45,12 @@ impl LockRequest {
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
         match self.engine.enter(self.keys, self.terms).await {
             Ok(mut entry) => {
+                // From here on no body is inside that a loss could end.
                 entry.convert_to_guard();
                 let held = entry.held();
                 Ok(LockGuard { entry, held })
             }
+            // If a loss must end a body around the caller, the caller makes no further step.
             Err(error) => Err(DelayedError::new(error).await),
         }
     }
@@ -258,6 +260,8 @@ impl LockGuard {
     #[doc(alias = "unlock")]
     pub async fn release(self) -> Result<(), LockError> {
         let mut holds = self.entry.holds().iter();
+        // A loss that must end the body is the error, whatever the release would say. The entry is dropped then,
+        // which releases it in the background.
         let released = match holds.find_map(|hold| hold.abort_error()) {
             Some(error) => Err(error),
             None => self.entry.exit().await,

@@ -111,6 +111,8 @@ enum InCurrentCallState<F: Future> {
 
 impl<F: Future> InCurrentCall<F> {
     fn new(body: F) -> Self {
+        // When it is created, and not at its first poll: a task that was spawned and not polled yet already keeps the
+        // locks.
         let state = match capture_current_call() {
             None => InCurrentCallState::Plain(body),
             Some((frame, members)) => {
@@ -237,6 +239,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
+    // Before the thread begins, which may be after the caller has left its lock.
     let blocking = Blocking::new(work);
     task::spawn_blocking(move || blocking.run())
 }
@@ -265,6 +268,7 @@ impl<F> Blocking<F> {
             return Ok((self.work)());
         };
         if let Some(error) = frame.abort_error() {
+            // The work is dropped inside the frame, as a body is.
             frame.run(|| drop(self.work));
             return Err(error);
         }

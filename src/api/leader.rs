@@ -58,8 +58,10 @@ impl LockRequest {
     {
         let engine = Arc::clone(&self.engine);
         let mut request = self.wait(Duration::MAX);
+        // A leader waits for as long as it takes, so attempts without a wait are no use to it.
         request.terms.retry = None;
         if request.terms.permits.is_none() {
+            // It would re-enter the lock at once, while no other process can lead.
             engine.check_can_lead(&request.keys)?;
         }
         loop {
@@ -68,6 +70,7 @@ impl LockRequest {
                 Err(error) if is_retryable(&error) => continue,
                 Err(error) => return Err(error),
             };
+            // `close` ends the work, because a leader would otherwise never leave.
             let leading = run_until_closed(&engine, work(guard.held().clone()));
             let led = guard.scope(leading).await;
             // With `OnLost::Abort`, the loss ends the work.
@@ -75,8 +78,10 @@ impl LockRequest {
             // The result does not matter: a lost lock is lost, and a lock that is left expires with its lease.
             let _ = guard.release().await;
             match led {
+                // Another leader may have begun, so what came of the work does not count.
                 Ok(Some(_)) if is_lost => {}
                 Ok(Some(output)) => return Ok(output),
+                // The work was dropped before it had an output.
                 Ok(None) => return Err(LockError::Closed),
                 Err(LockError::Lost { reason, .. }) if reason != LostReason::Closed => {}
                 Err(error) => return Err(error),

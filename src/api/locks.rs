@@ -326,6 +326,7 @@ task_local! {
 
 /// Returns the `Locks` that `#[locked]` finds by itself: the one in scope, or else the installed one.
 pub(super) fn find_locks() -> Option<Locks> {
+    // The scope is nearer to the call than what is installed for the process.
     let scoped = SCOPED.try_with(Locks::clone).ok();
     scoped.or_else(|| INSTALLED.get().cloned())
 }

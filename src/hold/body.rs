@@ -32,6 +32,7 @@ pub(crate) fn capture_current_call() -> Option<(Arc<Frame>, BodyEntries)> {
             let mut member = Entry::new(&core, EntryKind::Member);
             member.reenter(&held.hold, None);
             if !member.holds().is_empty() {
+                // The frames come from the innermost outwards, and the members begin with the outermost.
                 members.insert(at, member);
                 locks.push(held.clone());
                 at += 1;
@@ -76,16 +77,20 @@ impl<F: Future> Future for ScopedBody<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
+        // Before the body makes another step: after a pause of the process the lease may be over.
         if let Some(error) = this.frame.abort_error() {
             return Poll::Ready(Err(error));
         }
+        // What encloses this poll is what encloses the body, wherever the future was made or polled before.
         this.frame.begin_poll();
         let Some(body) = this.body.as_pin_mut() else {
             return Poll::Pending;
         };
         if let Poll::Ready(output) = this.span.in_scope(|| body.poll(cx)) {
+            // A result counts only if it came before the deadline.
             return Poll::Ready(this.frame.abort_error().map_or(Ok(output), Err));
         }
+        // The body waits. From here on a loss must wake the task.
         let losses = this.losses.get_or_insert_with(|| losses(this.frame));
         let mut lost = losses.iter_mut().map(|lost| lost.as_mut().poll(cx));
         let lost = lost.find(Poll::is_ready).unwrap_or(Poll::Pending);
@@ -98,6 +103,7 @@ impl<F: Future> Future for ScopedBody<F> {
 impl<F> PinnedDrop for ScopedBody<F> {
     fn drop(self: Pin<&mut Self>) {
         let mut this = self.project();
+        // The body may be dropped elsewhere than where it was polled.
         this.frame.begin_poll();
         if this.span.is_open() {
             this.span.in_scope(|| this.body.set(None));
@@ -219,6 +225,7 @@ impl Future for DelayedError {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<LockError> {
         if self.polls < MAX_DELAYING_POLLS && scope::must_abort() {
+            // The level whose body must end checks for that after this poll, and drops this future.
             self.polls += 1;
             cx.waker().wake_by_ref();
             return Poll::Pending;

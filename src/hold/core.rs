@@ -89,6 +89,7 @@ impl ForcedReleaseListener for Core {
 impl Drop for Core {
     fn drop(&mut self) {
         for schedule in self.schedules.lock().iter() {
+            // A task that sleeps finds that its core is gone.
             schedule.signal.notify_one();
         }
     }

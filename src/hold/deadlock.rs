@@ -92,7 +92,7 @@ impl NestedWait<'_> {
         select! {
             biased;
             error = self.walk_until_victim() => error,
-            never = publisher.keep_published() => match never {},
+            never = publisher.republish() => match never {},
         }
     }
 
@@ -137,15 +137,18 @@ impl NestedWait<'_> {
             }
         };
         let ended = Instant::now();
-        // The second walk finds out whether it did. By then, each of its waits was published again.
+        // The second walk finds out whether it did. By then, each of its waits was published again, also
+        // the one with the longest heartbeat.
         let heartbeat = cycle.longest_heartbeat(self.heartbeat);
         let step = heartbeat / STEPS_PER_HEARTBEAT;
         let mut next = after(ended, heartbeat - step);
+        // A wait that is not published yet may only be late, so the walk is repeated for a while.
         for _ in 0..SECOND_WALK_ATTEMPTS {
             sleep_until(next).await;
             next = after(Instant::now(), step);
             match self.second_walk(&cycle, ended).await? {
                 Verdict::Deadlock if store.generation() == generation => {
+                    // Every wait of the cycle may have found it. The store decides which one gives way.
                     return Ok(match self.claim(&cycle, heartbeat).await? {
                         true => SearchResult::Victim(cycle),
                         false => SearchResult::Changed,
@@ -189,6 +192,7 @@ impl NestedWait<'_> {
         let owners = cycle.blocked().map(|(wait, _)| wait.id.owner().process());
         let processes = self.core.store.processes(owners, DESCRIBED_WITHIN).await;
         for hold in self.enclosing() {
+            // Handed off in memory, the lock might go to this very wait, which its caller may repeat at once.
             hold.state.lock().gives_way = true;
         }
         let cycle = blocked(cycle, self.key, &processes);

@@ -52,6 +52,7 @@ impl DepthMirror {
     /// `None` if the store has the depth, or another one is updating it.
     fn begin(hold: &Arc<Hold>, core: &Core) -> Option<Self> {
         let begins = hold.change(|state| {
+            // In one step, so that a hold never has two: one that runs finds every change before it ends.
             let begins = !state.depth.has_mirror && is_stale(hold, state);
             state.depth.has_mirror |= begins;
             begins
@@ -88,6 +89,8 @@ impl DepthMirror {
                 }
                 Err(error) => {
                     events::depth_retried(hold.key(), hold.id(), &error);
+                    // Whether it was executed may be unknown. The next change has the depth of then, and a greater
+                    // number, so it corrects both cases.
                     sleep(backoff.next_pause()).await;
                 }
             }
@@ -100,10 +103,12 @@ impl DepthMirror {
         let hold = &self.hold;
         let next = hold.change(|state| {
             state.lease.check_loss(Instant::now());
+            // Whether it ends is decided under the mutex, so a change that comes after it begins another mirror.
             state.depth.has_mirror = is_stale(hold, state);
             state.depth.has_mirror.then(|| {
                 let stored = &mut state.depth.stored;
                 stored.depth = None;
+                // The script ignores a change whose number is not above the last, so one that is late undoes nothing.
                 stored.seq += 1;
                 DepthChange {
                     hold: hold.id(),

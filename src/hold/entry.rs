@@ -62,6 +62,7 @@ impl Entry {
         runtime: &Handle,
     ) -> &Arc<Hold> {
         let hold = Hold::new(grant, key, graph, terms, group.cloned(), runtime.id());
+        // Counted before it is in the entry, because whatever takes it out of there counts down.
         self.core.queues.in_flight().begin();
         let at = self.holds.len();
         // From here on, any panic ends the hold.
@@ -121,6 +122,7 @@ impl Entry {
             let hold = Arc::clone(hold);
             drop(runtime.spawn(async move {
                 hold.await_min_hold_end(end).await;
+                // The last one to leave releases the lock in the ordinary way, which informs those who wait.
                 drop(member);
             }));
         }
@@ -144,7 +146,6 @@ impl Entry {
         Frame::new(self.held())
     }
 
-    /// The holds that it began.
     #[inline]
     pub(crate) fn begun(&self) -> &[Arc<Hold>] {
         &self.holds[self.holds.len() - self.begun..]
@@ -186,12 +187,15 @@ impl Entry {
 
     #[inline]
     fn leave(&mut self, exit: &mut Exit) {
+        // They are taken from the back, so that those that are left after a panic are still in the entry.
         self.holds.reverse();
         // If one of them panics, the others are left when the entry is dropped.
         while let Some(hold) = self.holds.pop() {
             if hold.leave(self.kind) {
+                // The last one to leave ends the hold.
                 exit.end(&hold, &self.core);
             } else {
+                // Others are still inside, or the hold was given up.
                 mirror_later(&hold, &self.core);
             }
         }

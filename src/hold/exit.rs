@@ -28,23 +28,27 @@ fn end_hold(hold: &Arc<Hold>, core: &Core, awaits: Awaits, now: Instant) -> Opti
         runtime,
         was_waiting,
     } = core.unschedule(hold);
+
+    // From here on the end of the lease is no loss.
     let (grant, is_open) = hold.end(core.store.generation(), now);
+    // An attempt to renew it may be in flight, whose response is of no use now.
     if !was_waiting {
         hold.cancel_attempts();
     }
     let may_hand_off = was_waiting && is_open && hold.group.is_none();
     let hand_off = || queues.hand_off(hold.key(), grant, now);
+
     let ended = if hold.state.lock().is_in_min_hold() {
-        // Its runtime has ended, or its `Locks` was closed. The lease is at least as long.
+        // Left to its lease, which is at least as long: its runtime has ended, or its `Locks` was closed.
         queues.note_loss(hold.key(), hold.id());
         hold.end_span();
         None
     } else if may_hand_off && hold.span().in_scope(hand_off) {
-        // The next waiter of this process has it.
+        // Handed off: the next waiter of this process has it.
         hold.end_span();
         None
     } else {
-        // The store gives it to the next process.
+        // Released: the store gives it to the next process.
         let release = HoldEnd {
             with_others: hold.group.is_some(),
             ..grant.release()
@@ -61,7 +65,8 @@ fn end_hold(hold: &Arc<Hold>, core: &Core, awaits: Awaits, now: Instant) -> Opti
             written,
         })
     };
-    // A release in flight is counted separately.
+
+    // A release in flight is counted separately, since before this, so the count does not reach zero in between.
     queues.in_flight().end();
     ended
 }
@@ -114,15 +119,18 @@ struct EndedHold {
 impl EndedHold {
     /// Ready if the exit has nothing left to wait for.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LockError>> {
+        // Nothing less than the answer will do.
         let Some(written) = &self.written else {
             return Pin::new(&mut self.release).poll(cx);
         };
         if !written.is_set() {
+            // The release is sent by this poll, and may even be answered by it.
             if Pin::new(&mut self.release).poll(cx).is_ready() {
                 return Poll::Ready(Ok(()));
             }
             ready!(written.poll(cx));
         }
+        // The server gets it now, whatever becomes of this process. The answer is left to the task that delivers it.
         written.leave(self.release.take());
         Poll::Ready(Ok(()))
     }
@@ -166,6 +174,7 @@ impl Future for Exit {
             Poll::Pending => true,
             Poll::Ready(Ok(())) => false,
             Poll::Ready(Err(error)) => {
+                // The caller can have one error, and a loss says more than a failure.
                 let counts = |known: &LockError| error.is_lost() && !known.is_lost();
                 if this.failure.as_deref().is_none_or(counts) {
                     this.failure = Some(Box::new(error));
@@ -179,6 +188,8 @@ impl Future for Exit {
             let limit = this.limit.get_or_insert_with(until);
             let is_late =
                 |ended: &EndedHold| ended.written.as_ref().is_some_and(WriteSignal::is_late);
+            // The usual release is written or answered long before the limit, and wakes this task, so the first poll
+            // arms no timer.
             if is_first && !this.may_be_late && !this.ended.iter().any(is_late) {
                 return Poll::Pending;
             }
@@ -186,6 +197,8 @@ impl Future for Exit {
             ready!(Pin::new(&mut unconstrained(limit)).poll(cx));
             for mut ended in this.ended.drain(..) {
                 events::release_backgrounded(ended.hold.key(), ended.hold.id());
+                // The rest continues where the exit was polled, because the runtime that began the hold may have
+                // ended.
                 ended.release.prefer_current_runtime();
             }
         }

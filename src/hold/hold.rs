@@ -182,7 +182,6 @@ impl Hold {
         self.tokens.token()
     }
 
-    /// The identity of the call graph.
     pub(crate) fn owner(&self) -> OwnerId {
         self.graph.owner().id()
     }
@@ -219,7 +218,6 @@ impl Hold {
         })
     }
 
-    /// Returns whether a loss ends the body.
     pub(crate) fn aborts_on_loss(&self) -> bool {
         self.on_lost == OnLost::Abort
     }
@@ -261,9 +259,12 @@ impl Hold {
         let mut state = self.state.lock();
         let before = state.lease.lost();
         let output = work(&mut state);
+        // Whatever the work was, it may have found the deadline passed.
         let lost = state.lease.lost().filter(|_| before.is_none());
         drop(state);
         if let Some(reason) = lost {
+            // After the mutex is released, because spans, events and wakers run foreign code, and the other holds of the
+            // group lock their own states.
             let span = self.span();
             span.fail("lost");
             span.in_scope(|| events::lost(&self.key, self.id, reason, self.tokens.since()));
@@ -325,12 +326,10 @@ impl Depth {
         (self.calls + self.guards).max(self.members.min(1))
     }
 
-    /// Returns whether only guards are left.
     pub(super) fn is_left_to_guards(&self) -> bool {
         (self.calls, self.members) == (0, 0)
     }
 
-    /// Returns whether one member alone is left.
     pub(super) fn is_one_member(&self) -> bool {
         (self.calls, self.guards, self.members) == (0, 0, 1)
     }
@@ -352,6 +351,7 @@ impl Depth {
 
     /// Removes an entry. Returns whether the hold has ended with it, and not before, because it was given up.
     pub(super) fn leave(&mut self, kind: EntryKind) -> bool {
+        // A hold that was given up has ended already. Its entry, which is still there, must not end it once more.
         let was_held = self.target() > 0;
         let count = self.count(kind);
         *count = count.saturating_sub(1);

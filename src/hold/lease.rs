@@ -75,7 +75,6 @@ impl Lease {
         }
     }
 
-    /// The length to which it is renewed.
     pub(crate) fn ttl(&self) -> Duration {
         self.times.ttl
     }
@@ -91,12 +90,12 @@ impl Lease {
         // too. A longer lease would only make the lock outlive its hold.
         let left = |end: Instant| end.saturating_duration_since(self.times.confirmed);
         let ttl = self.end.map_or(ttl, |end| ttl.min(left(end)));
+        // A nested call with a shorter TTL changes nothing (P4).
         let is_longer = ttl > self.times.ttl;
         self.times.ttl = self.times.ttl.max(ttl);
         is_longer
     }
 
-    /// The time at which the lease expires unless it is renewed.
     pub(crate) fn deadline(&self) -> Instant {
         let deadline = self.times.deadline;
         self.end.map_or(deadline, |end| end.min(deadline))
@@ -178,6 +177,7 @@ impl Lease {
             let confirmed = LeaseTimes::new(sent, ttl, ttl, self.grace);
             self.confirmed_ttl = ttl;
             self.times.confirmed = sent;
+            // No time moves back, because a lease is never shortened (P4).
             self.times.renewal_due = self.times.renewal_due.max(confirmed.renewal_due);
             self.times.deadline = self.times.deadline.max(confirmed.deadline);
         }
@@ -194,9 +194,9 @@ impl Lease {
         self.lost
     }
 
-    /// The reason of a loss at this instant, if there is one.
     fn loss_at(&self, now: Instant) -> Option<LostReason> {
         match self.end {
+            // What was not lost at its end stays so, whenever the lease expires.
             _ if self.has_ended => None,
             Some(end) if now >= end => Some(LostReason::MaxHold),
             _ if now >= self.times.deadline => Some(LostReason::Expired),

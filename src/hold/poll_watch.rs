@@ -64,6 +64,8 @@ impl PollWatch {
     pub(crate) async fn run<F: Future>(self: &Arc<Self>, acquiring: F) -> Option<F::Output> {
         let mut acquiring = pin!(acquiring);
         poll_fn(|cx| {
+            // The holds were given up, and waiters may be inside by now: the acquisition must not make another step
+            // with them.
             if !self.begin_poll() {
                 return Poll::Ready(None);
             }
@@ -95,6 +97,7 @@ impl PollWatch {
         state.stage = WatchStage::Waiting(waker);
         let has_locks = !state.holds.is_empty();
         drop(state);
+        // Without a lock no other caller waits for it, so most acquisitions need no task.
         if has_locks && Handle::try_current().is_ok() {
             self.task.get_or_init(|| {
                 AbortOnDrop::spawn(check_while_acquiring(Arc::downgrade(self), self.heartbeat))
@@ -107,12 +110,16 @@ impl PollWatch {
     fn check(&self) -> bool {
         let mut state = self.state.lock();
         match mem::replace(&mut state.stage, WatchStage::Woken) {
+            // It is being polled at this moment.
             WatchStage::Polled => state.stage = WatchStage::Polled,
+            // Nothing else may wake it within a heartbeat, so it is woken to show whether it is polled.
             WatchStage::Waiting(waker) => {
                 drop(state);
                 waker.wake();
             }
             WatchStage::Woken | WatchStage::GivenUp => {
+                // It was not polled within a whole heartbeat. In one step with the decision, so that a poll that
+                // comes now finds it.
                 state.stage = WatchStage::GivenUp;
                 let holds = mem::take(&mut state.holds);
                 drop(state);

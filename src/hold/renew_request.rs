@@ -69,7 +69,6 @@ pub(super) struct RenewRequest {
     pub(super) batch: BatchKey,
     pub(super) sent: Instant,
     generation: u64,
-    /// The epoch of the connection.
     pub(super) epoch: u64,
 }
 
@@ -162,6 +161,7 @@ impl RenewRequest {
     /// Separates the holds of a common request after an error that one key may have caused. Returns false if there was
     /// no common request.
     pub(super) fn separate(&self, error: &StoreError) -> bool {
+        // Only here can the error of one key keep others from being renewed. Readers have one key.
         let is_common =
             matches!(self.batch.keys, BatchKeys::ScriptGroup(_)) && self.holds.len() > 1;
         let separates = is_common && Store::may_concern_one_key(error);
@@ -181,6 +181,7 @@ pub(super) fn next_attempt(
     response_timeout: Duration,
 ) -> Instant {
     let deadlines = holds.iter().map(|hold| hold.deadline());
+    // All of them share the response, so the first to expire decides.
     let deadline = deadlines.min().unwrap_or(sent);
     let left = deadline.saturating_duration_since(sent);
     let timeout = response_timeout.min(left / ATTEMPTS_PER_LEASE);
@@ -218,6 +219,7 @@ pub(crate) async fn verify_all(
     limit: Option<Instant>,
 ) -> Result<(), LockError> {
     loop {
+        // Again after each round, because a connection may be lost while the others are verified.
         let behind = holds.iter().filter(|hold| needs_verification(hold, store));
         let verifying: Vec<_> = behind.map(|hold| verify(hold, store, limit)).collect();
         if verifying.is_empty() {
@@ -236,6 +238,7 @@ async fn verify(hold: &Arc<Hold>, store: &Store, limit: Option<Instant>) -> Resu
                 return Ok(());
             }
             Ok(None) => return Err(hold.lost_error(LostReason::Deleted)),
+            // Without a limit it is tried until the leases end, which the caller watches.
             Err(error) if limit.is_some_and(|limit| limit <= Instant::now()) => {
                 return Err(Failure::Store(error).on(hold.key().name()));
             }

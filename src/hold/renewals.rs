@@ -64,6 +64,7 @@ impl Core {
             });
             schedules[at].push(hold, self.epoch, self.store.generation())
         };
+        // Spawned and woken without the mutex: both may run code that calls back.
         if let Some(task) = task {
             drop(runtime.spawn(task.run()));
         }
@@ -94,6 +95,7 @@ impl Core {
             return;
         };
         for hold in holds {
+            // A loss is found at the deadline, whatever else is planned.
             schedule.move_to(hold, at(hold).min(hold.deadline()));
         }
         let signal = Arc::clone(&schedule.signal);
@@ -107,6 +109,7 @@ impl Core {
             let mut schedules = self.schedules.lock();
             let at = position(&schedules, signal)?;
             let schedule = &mut schedules[at];
+            // The next hold that is entered here begins another schedule.
             let Some(due) = schedule.take_due(&self.store, Instant::now()) else {
                 drop(schedules.swap_remove(at));
                 return None;
@@ -122,11 +125,13 @@ impl Core {
             let _ = hold.check_loss();
             self.queues.note_loss(hold.key(), hold.id());
         }
+        // They get another attempt below. Their connection may be dead without a sign of it.
         for (hold, since) in due.overdue {
             events::renewal_unanswered(hold.key());
             self.report_retry(&hold, None);
             self.store.suspect(hold.key(), since);
         }
+        // Each in a task of its own, because an attempt without a response stays open beside the next one.
         for (request, permit) in due.requests {
             let core = Arc::clone(self);
             drop(runtime.spawn(async move { core.attempt(request, permit).await }));
@@ -174,6 +179,7 @@ impl ScheduleTask {
     }
 
     fn run_due(&mut self) -> Option<Instant> {
+        // Before the generation is read, so that one that begins in between is not missed.
         self.generations.mark_unchanged();
         self.core.upgrade()?.run_due(&self.signal)
     }
@@ -187,6 +193,7 @@ impl Drop for ScheduleTask {
             let at = position(&schedules, &self.signal);
             let ended = at.map(|at| schedules.swap_remove(at));
             drop(schedules);
+            // Dropping holds may run foreign code, so the mutex comes first.
             drop(ended);
         }
     }
@@ -208,19 +215,24 @@ impl Core {
     }
 
     async fn renew(&self, request: &RenewRequest, permit: Permit) {
-        // A connection that is opened from now on ends the pause after a failure.
+        // Watched before the request: a connection that is opened from now on ends the pause after a failure.
         let connections = self.store.connections();
         let answers = match request.send(&self.store).await {
             Ok(answers) => answers,
             Err(error) => return self.retry(request, &error, permit, connections).await,
         };
-        // The replicas need no permit.
+
+        // The server has answered. The replicas need no permit.
         drop(permit);
+
         // No replica is needed to know that a hold is gone, and the other waiters do not wait for it.
         for hold in request.lose(&answers) {
             self.queues.note_loss(hold.key(), hold.id());
         }
         request.separate_failed(&answers);
+
+        // What was renewed counts when the replicas have it, if it must. They may take longer than the time to the next
+        // attempt, so there is none before the deadline.
         if request.batch.confirm.is_some() {
             self.reschedule(&request.holds, |hold| hold.deadline());
         }
@@ -237,6 +249,7 @@ impl Core {
         for hold in request.renewed(answers) {
             let was_early = hold.state.lock().lease.is_early(request.sent);
             request.confirm(hold);
+            // Holds that were verified together would stay together for ever, so their next renewals are spread.
             hold.align(self.epoch, was_early);
             let renewed = || events::renewed(hold.key(), hold.id(), hold.deadline());
             hold.span().in_scope(renewed);
@@ -266,6 +279,7 @@ impl Core {
                 Some(()) = async { connections.as_mut()?.changed().await.ok() } => {}
                 () = sleep_until(again) => {}
             }
+            // A connection that was opened shows that a server executes requests again.
             self.reschedule(&failed, |_| Instant::now());
         } else {
             self.reschedule(&failed, |_| again);
@@ -287,6 +301,7 @@ impl Core {
             }
         }
         let soon = Instant::now() + MIN_ATTEMPT_INTERVAL;
+        // Alone, each of them may succeed at once. After a lost connection the error says nothing about the lease.
         let is_urgent = request.separate(error) || request.has_lost_connection(&self.store);
         let pause = next_attempt(&failed, request.sent, self.response_timeout) - request.sent;
         let again = soon.max(request.sent + pause / 2);

@@ -29,6 +29,7 @@ pub(crate) async fn await_replicas(
     epoch: Option<u64>,
 ) -> Result<(), LockError> {
     let mut failed = None;
+    // The replicas cannot confirm what the server does not have any more, so a loss ends the wait.
     let confirmed = select! {
         biased;
         _reason = hold.await_loss() => false,
@@ -74,6 +75,8 @@ async fn ask_replicas(
     let until = after(Instant::now(), confirm.within());
     let mut backoff = Backoff::default();
     loop {
+        // Each turn asks about one request: first the acquire, and after a lost connection a renewal that takes its
+        // place.
         let left = until.saturating_duration_since(Instant::now());
         if left.is_zero() || hold.check_loss().is_some() {
             return false;
@@ -82,6 +85,7 @@ async fn ask_replicas(
             let confirmed = store.confirm(hold.key(), confirm.replicas(), left, epoch);
             match confirmed.await {
                 Ok(Confirmation::Confirmed) => return true,
+                // Another server may answer by now, whose replicas say nothing about the first one.
                 Ok(Confirmation::Unknown) => {}
                 // It is late, or there is an error, which may be final.
                 outcome => {
@@ -102,6 +106,7 @@ async fn ask_replicas(
             *failed = Some(error);
             None
         });
+        // Without it, the next turn renews once more.
         epoch = renewed.map(|request| request.epoch);
     }
 }
@@ -121,6 +126,7 @@ pub(super) async fn await_renewal_on_replicas(
     };
     // All of them are at one server, so its replicas answer for all.
     let left = deadline.saturating_duration_since(Instant::now());
+    // A confirmation after the last of the deadlines lengthens nothing.
     let within = confirm.within().min(left);
     let confirmed = store.confirm(hold.key(), confirm.replicas(), within, request.epoch);
     match confirmed.await? {

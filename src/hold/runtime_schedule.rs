@@ -45,7 +45,6 @@ pub(super) struct RuntimeSchedule {
     response_timeout: Duration,
     holds: BTreeMap<ScheduleKey, Arc<Hold>>,
     servers: HashMap<usize, ServerRenewals, RandomState>,
-    /// The number of holds that have entered.
     entered: u64,
     /// The generation in which its task last ran.
     generation: u64,
@@ -68,7 +67,6 @@ struct ServerRenewals {
 
 /// The work that is due.
 pub(super) struct DueWork {
-    /// Whether a generation has begun.
     pub(super) is_new_generation: bool,
     pub(super) lost: Vec<Arc<Hold>>,
     /// The holds whose attempts have had no response since then.
@@ -107,6 +105,7 @@ impl RuntimeSchedule {
         self.entered += 1;
         let key = hold.enter_schedule(self.entered, epoch, generation);
         self.holds.insert(key, Arc::clone(hold));
+        // Taken, because one signal is enough until the task sleeps again.
         let wakes = self.sleeps_until.take_if(|until| key.at < *until);
         wakes.map(|_| Arc::clone(&self.signal))
     }
@@ -137,6 +136,7 @@ impl RuntimeSchedule {
             }
             self.idle_check_at = now + IDLE_CHECK_INTERVAL;
         }
+
         // The server may have lost the locks together with a connection, so they are verified.
         let generation = store.generation();
         let is_new_generation = mem::replace(&mut self.generation, generation) != generation;
@@ -150,7 +150,9 @@ impl RuntimeSchedule {
             requests: Vec::new(),
             until: now,
         };
-        // Each hold that is due goes on to its server, or is lost.
+
+        // Each hold that is due goes on to its server, or is lost. Not all of them at once, because a caller that
+        // acquires a lock waits for the mutex.
         for _ in 0..MAX_CHECKED_AT_ONCE {
             let first = self.holds.first_key_value();
             let Some((key, hold)) = first.filter(|(key, _)| key.at <= now) else {
@@ -161,6 +163,8 @@ impl RuntimeSchedule {
             self.move_to(&hold, at);
         }
         self.begin_requests(store, now, &mut due);
+
+        // From here on a hold that is entered wakes the task only if it is due before this.
         let first = self.holds.first_key_value().map(|(key, _)| key.at);
         due.until = first.map_or(self.idle_check_at, |at| at.min(self.idle_check_at));
         self.sleeps_until = Some(due.until);
@@ -173,6 +177,7 @@ impl RuntimeSchedule {
         let holds = holds.map(|(key, hold)| {
             let due = hold.state.lock().lease.due(self.generation);
             let is_idle = hold.silent_since().is_none();
+            // An attempt in flight fails with its connection, and is then followed by the next one.
             let moved = is_idle.then(|| hold.move_to(due)).flatten();
             (moved.map_or(key, |(_, to)| to), hold)
         });
@@ -194,6 +199,7 @@ impl RuntimeSchedule {
             LeaseAction::WaitUntil(at) => return at,
             LeaseAction::Lose => {
                 work.lost.push(Arc::clone(hold));
+                // It stays in the schedule until it ends, and is never due again.
                 return after(now, Duration::MAX);
             }
             LeaseAction::Renew => {}
@@ -203,8 +209,11 @@ impl RuntimeSchedule {
                 // The attempt waits for a connection, as another one would.
                 return next_attempt(from_ref(hold), now, self.response_timeout);
             }
+            // It is not given up. The next attempt is sent beside it, and the first response counts.
             work.overdue.push((Arc::clone(hold), since));
         }
+        // Until it has a permit it is in the schedule at its deadline, so that a loss is found there if none comes
+        // free.
         let at = hold.deadline();
         let server = self.servers.entry(store.server_of(hold.key()));
         let due = &mut server.or_default().due;
@@ -217,7 +226,9 @@ impl RuntimeSchedule {
         let mut open = HashMap::<BatchKey, usize, RandomState>::default();
         for server in self.servers.values_mut() {
             while let Some(&Reverse(key)) = server.due.peek() {
+                // If it has moved or ended since it became due, this entry is outdated.
                 if let Some(hold) = self.holds.get(&key) {
+                    // It shares the request of another hold if it can, because that needs no permit of its own.
                     let batch = BatchKey::new(hold, store);
                     let request = open.get(&batch).and_then(|at| work.requests.get_mut(*at));
                     if let Some((request, _)) = request.filter(|(it, _)| it.has_room()) {
@@ -229,6 +240,7 @@ impl RuntimeSchedule {
                         let request = RenewRequest::new(hold, batch, store, now);
                         work.requests.push((request, permit));
                     } else {
+                        // Those with an earlier deadline are before it. A permit that is returned wakes the task.
                         break;
                     }
                 }
@@ -271,6 +283,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        // Not at each permit, because requests that are sent together share a turn of the task and a packet.
         let left = self.in_flight.fetch_sub(1, Relaxed) - 1;
         if left + REFILL_FROM <= MAX_IN_FLIGHT {
             self.signal.notify_one();

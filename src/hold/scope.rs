@@ -78,6 +78,7 @@ impl Frame {
 /// Returns the innermost frame of the present call graph.
 fn innermost() -> Option<Arc<Frame>> {
     let frame = CHAIN.try_with(Arc::clone).ok()?;
+    // Another task on the same thread, of a `LocalSet` inside the body, is not enclosed.
     let is_here = frame.polled.lock().task == task::try_id();
     is_here.then_some(frame)
 }

@@ -47,8 +47,10 @@ impl LocalQueues {
         let generation = self.store().generation();
         let spec = self.spec(hold, terms);
         let limit = terms.wait.limit(since);
+        // A single attempt is answered before a lookup could be of use to it.
         let span = (!spec.is_single_attempt()).then_some((since, limit));
         let mut wait = Wait::new(self, key, spec, runtime, span);
+
         // The store may never have received a request for this lock before.
         let mut replied_at = Instant::now();
         let mut now = replied_at;
@@ -57,12 +59,14 @@ impl LocalQueues {
             let Some(until) = self.wait_until(limit, replied_at) else {
                 break (&mut wait).await;
             };
-            // The response to its request wakes a caller that is alone.
+            // The response to its request wakes a caller that is alone. If it is certain to come before the limit, the
+            // first poll arms no timer.
             let is_answered = self.store().answers_by(key, now, until);
             let limited = timeout_at(until, &mut wait);
             if let Ok(answer) = limited.sparing(is_answered, |wait| wait.is_alone()).await {
                 break answer;
             }
+
             // The caller waits on if the store has responded since, unless its own limit is reached.
             let is_limit = Some(until) == limit;
             let (denial, at) = self.last_denial(key);
@@ -71,6 +75,9 @@ impl LocalQueues {
                 now = Instant::now();
                 continue;
             }
+
+            // Otherwise the wait is over. The error says what has kept the caller from the lock: a failure, a store that
+            // is silent, or another holder.
             let failure = match denial.unwrap_or_else(Denied::unanswered) {
                 Denied::Failed(error) => Some(error),
                 _ => (!is_limit).then(no_more_replies),
@@ -80,12 +87,14 @@ impl LocalQueues {
                 None => report_busy(key, hold, since, wait.take_blocking_holders()),
             });
         };
+
+        // A grant counts only if its lease has not ended while nothing polled the caller.
         match answer {
             Ok(mut grant) if grant.is_live(Instant::now()) => {
                 grant.set_generation(generation);
                 Ok(Some(grant))
             }
-            // Its lease has ended before the caller was polled.
+            // It was claimed, so nothing else takes it back.
             Ok(grant) => {
                 let mut deferred = Deferred::default();
                 deferred.releases.push(grant.release());
@@ -197,6 +206,7 @@ impl Granted<'_> {
             ..self.grant.take()?.release()
         };
         events::acquire_undone(key, release.hold);
+        // The next single attempt of this process waits until the release is answered.
         queues.note_ending(key, release.hold);
         let runtime = Handle::try_current().unwrap_or_else(|_| self.runtime.clone());
         let undone = queues.release(key, release, None).map(drop);
@@ -225,6 +235,7 @@ impl LocalQueues {
         since: Instant,
         runtime: &Handle,
     ) -> Result<Attempts, LockError> {
+        // A caller waits for a lock only while it has those before it in the order, so none of these attempts waits.
         let wait = WaitLimit::Never;
         let mut spec = self.spec(hold, LockOptions { wait, ..terms });
         spec.request.with_others = true;
@@ -252,6 +263,7 @@ impl LocalQueues {
         };
         // The locks up to the first one that was not granted are taken. Those behind it are given back when dropped.
         let now = Instant::now();
+        // The lease of a grant may have ended while another attempt was awaited.
         let is_live = |granted: &Granted<'_>| granted.grant.is_some_and(|it| it.is_live(now));
         let taken = answers
             .iter()
@@ -263,6 +275,7 @@ impl LocalQueues {
         if let (Some(denied), Some(key)) = (denied, keys.get(answers.len()))
             && let Some(error) = denied.error(key)
         {
+            // The caller gets an error and no lock, so nothing of the attempts is kept.
             let granted = answers.iter_mut().chain(others.as_mut_slice()).flatten();
             let undone = join_all(granted.filter_map(Granted::undo));
             // The caller finds nothing left of its attempts, unless the store does not respond.
@@ -292,6 +305,7 @@ impl LocalQueues {
                 .acquire(key, spec, smallvec![spec.request.hold])
         };
         let mut requests = Vec::from_iter(keys.iter().map(request)).into_iter();
+        // All of them are entered under one lock of the mutex, so that no other caller comes between them.
         let mut states = self.states.lock();
         let vacant = keys.iter().take_while(|key| match states.map.get(*key) {
             None => true,
@@ -299,6 +313,7 @@ impl LocalQueues {
             Some(KeyState::Releasing { .. }) => waits,
             Some(_) => false,
         });
+        // A single key is acquired like any other.
         let vacant = Some(vacant.count()).filter(|count| *count > 1);
         let vacant = keys.iter().take(vacant.unwrap_or_default());
         let mut followed = Vec::new();

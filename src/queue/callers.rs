@@ -27,7 +27,6 @@ use crate::store::{Inspect, QueueLength, Store};
 /// The answer to a caller: its lock, or the reason why it does not get it.
 pub(super) type Answer = Result<Grant, Denied>;
 
-/// The caller of one waiter.
 pub(super) struct Caller {
     /// The waker of the caller. It is `None` after the caller was woken to take an answer.
     pub(super) waker: Option<Waker>,
@@ -46,10 +45,8 @@ impl Caller {
     }
 }
 
-/// The time of a lookup, the number of the caller, and its waiter.
 type LookupEntry = (Instant, u64, HoldId);
 
-/// The callers that wait for an answer.
 #[derive(Default)]
 pub(super) struct Callers {
     /// The callers with their numbers, in the order in which they joined.
@@ -81,7 +78,6 @@ impl Callers {
         self.by_hold.remove(&waiter).map(|(_, caller)| caller)
     }
 
-    /// Sets the times at which a caller looks up the holder.
     pub(super) fn set_lookups(&mut self, waiter: HoldId, lookups: LookupSchedule) {
         if let Some(caller) = self.get(waiter) {
             caller.lookups = Some(lookups);
@@ -117,8 +113,9 @@ impl Callers {
         self.lookup_queue.peek().map(|Reverse((due, ..))| *due)
     }
 
-    /// Returns whether the lookup of some caller is due.
     pub(super) fn is_lookup_due(&mut self, now: Instant) -> bool {
+        // An entry is not removed when its caller leaves or is answered, because the heap would have to be searched
+        // for it.
         while let Some(Reverse(lookup)) = self.lookup_queue.peek()
             && !self.is_up_to_date(lookup)
         {
@@ -178,7 +175,6 @@ const MAX_DESCRIBE_TIME: Duration = Duration::from_millis(40);
 pub(super) struct BlockingHolders {
     /// The first holder that the store names.
     pub(super) holder: Holder,
-    /// The number of other holders.
     pub(super) others: usize,
 }
 
@@ -204,6 +200,7 @@ pub(super) fn lookup_holders(store: &Arc<Store>, key: &LockKey) -> HolderLookup 
         let snapshot = store.ask(Inspect { key, queue }).await.ok()??;
         let mut holder = snapshot.shown(|_| false).next()?;
         store
+            // The holder is worth more than its description: without a response in time, it has none.
             .describe_holders([&mut holder], MAX_DESCRIBE_TIME)
             .await;
         let others = snapshot.holders.len() - 1;
@@ -236,6 +233,7 @@ pub(super) struct WaitReport {
 impl LookupSchedule {
     /// The times of a caller that has waited since `since`, and waits until `limit`.
     pub(super) fn new(since: Instant, limit: Option<Instant>, report_after: Duration) -> Self {
+        // The error names the holder, so the last lookup is before the limit and not after it.
         let final_lookup_at = limit.map(|limit| {
             let lead = limit.saturating_duration_since(since) / 4;
             limit - lead.min(FINAL_LOOKUP_LEAD)
@@ -249,7 +247,6 @@ impl LookupSchedule {
         }
     }
 
-    /// The time of the next lookup.
     pub(super) fn next_lookup(&self) -> Option<Instant> {
         self.report_at.into_iter().chain(self.final_lookup_at).min()
     }

@@ -27,7 +27,6 @@ struct KeyWatch {
 }
 
 impl ContentionWatches {
-    /// Returns whether no holder wants to know.
     pub(super) fn is_empty(&self) -> bool {
         self.count.load(Relaxed) == 0
     }
@@ -40,6 +39,7 @@ impl ContentionWatches {
                 .lock()
                 .get(key)
                 .map(|watch| Arc::clone(&watch.signal));
+            // It calls wakers, so the mutex is no longer locked.
             signal.iter().for_each(|signal| signal.notify_waiters());
         }
     }

@@ -53,6 +53,7 @@ impl LocalQueues {
 impl Driver {
     /// Runs until the local queue has no more work for it.
     async fn run(mut self) {
+        // A driver that is dropped before this was not accepted by its runtime.
         self.has_begun = true;
         let mut lookup: Option<HolderLookup> = None;
         while let Some(DriverWork {
@@ -73,6 +74,8 @@ impl Driver {
                     *in_flight = Some(queues.requests.acquire(key, spec, holds));
                 }
                 Some(NextRequest::Sent(request)) => *in_flight = Some(request),
+                // The machine learns that there is no reply, and makes another request for the same hold. The store
+                // answers that one as it has answered the first.
                 Some(NextRequest::GivenUp) => queues.step(key, Input::Reply(queues.no_reply(key))),
                 None => {}
             }
@@ -85,17 +88,17 @@ impl Driver {
             select! {
                 biased;
                 () = signal.notified() => {}
-                reply = or_pending(replied) => {
+                reply = await_if_some(replied) => {
                     *in_flight = None;
                     queues.step(key, Input::Reply(reply));
                 }
-                blocking = or_pending(lookup.as_mut()) => {
+                blocking = await_if_some(lookup.as_mut()) => {
                     lookup = None;
                     queues.with_queue(key, IfMissing::Skip, None, |queue, _| {
                         queue.note_lookup(blocking, Instant::now());
                     });
                 }
-                () = or_pending(due.map(sleep_until)) => {}
+                () = await_if_some(due.map(sleep_until)) => {}
             }
         }
     }
@@ -103,6 +106,7 @@ impl Driver {
     /// Does what is due. Returns `None` if the local queue has no more work for this driver.
     fn next_work(&self) -> Option<DriverWork> {
         let queues = &self.queues;
+        // Outside the mutex, because it calls the store.
         let listens = queues.listen();
         let work = queues.with_queue(&self.key, IfMissing::Skip, None, |queue, deferred| {
             queue.is_driven_by(&self.signal).then(|| {
@@ -152,7 +156,7 @@ impl Drop for Driver {
 }
 
 /// Waits for a future, or for ever.
-async fn or_pending<F: Future>(future: Option<F>) -> F::Output {
+async fn await_if_some<F: Future>(future: Option<F>) -> F::Output {
     match future {
         Some(future) => future.await,
         None => pending().await,

@@ -76,7 +76,6 @@ impl KeyState {
         }
     }
 
-    /// Returns whether this hold has the lock in this process.
     pub(super) fn is_held_by(&self, hold: HoldId) -> bool {
         match self {
             Self::Held { holder, .. } => holder.hold == hold,
@@ -85,12 +84,10 @@ impl KeyState {
         }
     }
 
-    /// Returns whether a caller waits until a holder in this process leaves.
     pub(super) fn is_contended_here(&self, now: Instant) -> bool {
         matches!(self, Self::Queue(queue) if queue.machine.is_contended_here(now))
     }
 
-    /// The number of callers that wait.
     pub(super) fn len(&self) -> usize {
         match self {
             Self::Held { .. } | Self::Releasing { .. } => 0,
@@ -126,6 +123,7 @@ impl KeyState {
         let Self::Queue(queue) = self else {
             return false;
         };
+        // Callers that have not taken their answer, and the driver, still refer to the local queue.
         let is_idle = queue.callers.is_empty() && queue.driver.is_none();
         if let Some(holder) = queue.machine.sole_holder().filter(|_| is_idle) {
             *self = Self::held(holder);
@@ -137,6 +135,7 @@ impl KeyState {
     /// Creates the local queue, unless there is one, because another caller joins. The driver continues with the request
     /// in flight. The caller that has sent it is woken: from now on it waits like any other.
     fn expand(&mut self, queueing: QueueOptions, deferred: &mut Deferred) {
+        // Single attempts that wait for a release join the local queue when they are polled.
         deferred.wakers.extend(self.take_attempts());
         let queue = match self {
             Self::Queue(_) => return,
@@ -144,6 +143,8 @@ impl KeyState {
             Self::Held { holder, .. } => {
                 LocalQueue::new(WaitMachine::with_holder(queueing, *holder))
             }
+            // The machine begins in the state in which it would be if it had existed from the start: the request is
+            // in flight.
             Self::Requested(lone) => {
                 let machine = WaitMachine::with_request(queueing, lone.waiter.clone());
                 let mut queue = LocalQueue::new(machine);
@@ -157,6 +158,7 @@ impl KeyState {
                 };
                 queue.callers.join(lone.waiter.request.hold, caller);
                 queue.is_in_flight = true;
+                // If its caller polls it at this moment, it hands it over when it finds the local queue.
                 queue.next_request = lone.request.take().map(NextRequest::Sent);
                 queue
             }
@@ -205,6 +207,7 @@ impl KeyStates {
         let KeyState::Queue(queue) = state else {
             return None;
         };
+        // What is left for a driver, and whether the key must be remembered, is known only after the work.
         let output = work(queue, deferred);
         queue.update_driver(deferred);
         if state.shrink() {
@@ -213,7 +216,6 @@ impl KeyStates {
         Some(output)
     }
 
-    /// The local queue of a key, if there is one.
     pub(super) fn queue(&mut self, key: &LockKey) -> Option<&mut LocalQueue> {
         match self.map.get_mut(key)? {
             KeyState::Queue(queue) => Some(queue),

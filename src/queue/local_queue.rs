@@ -26,7 +26,6 @@ pub(super) struct LocalQueue {
     pub(super) driver: Option<DriverState>,
     /// The holder at the last lookup, and the time of that lookup.
     last_lookup: Option<(Instant, Option<BlockingHolders>)>,
-    /// The instant of the last response of the store.
     pub(super) replied_at: Option<Instant>,
 }
 
@@ -75,7 +74,9 @@ impl LocalQueue {
     pub(super) fn step(&mut self, input: Input, deferred: &mut Deferred) {
         let now = Instant::now();
         if let Input::Reply(reply) = &input {
+            // Before the step: if the step panics, the machine begins anew and must not await this reply.
             self.is_in_flight = false;
+            // A failure does not show that the store responds, so the `outage` limit of the callers goes on.
             if reply.replies.is_ok() {
                 self.replied_at = Some(now);
             }
@@ -104,6 +105,7 @@ impl LocalQueue {
             Action::Grant(grant) => drop(self.answer(grant.hold, Ok(grant), deferred)),
             Action::Deny(waiter, denied) => drop(self.answer(waiter, Err(denied), deferred)),
             Action::PassOver(waiter) => {
+                // The grant that it has not taken is replaced, so that it cannot be entered, and is released.
                 let granted = self.answer(waiter, Err(Denied::PassedOver), deferred);
                 deferred.return_grant(granted);
             }
@@ -119,6 +121,7 @@ impl LocalQueue {
         deferred: &mut Deferred,
     ) -> Option<Answer> {
         let caller = self.callers.get(waiter)?;
+        // The waker is called after the mutex is released.
         deferred.wakers.extend(caller.waker.take());
         caller.answer.replace(answer)
     }
@@ -130,11 +133,13 @@ impl LocalQueue {
         if !self.machine.is_active() {
             // The driver's work ends here.
             deferred.signal = self.driver.take().map(|driver| driver.signal);
+        // A driver that sleeps is woken only for a request, or for something that is due before it wakes by itself.
         } else if let Some(driver) = &self.driver {
             let is_earlier = |due| driver.sleeps_until.is_none_or(|until| due < until);
             let is_needed = self.next_request.is_some() || self.due().is_some_and(is_earlier);
             deferred.signal = is_needed.then(|| Arc::clone(&driver.signal));
         } else {
+            // It is noted here and started after the mutex is released, so that no second one is started in between.
             let signal = Arc::<Notify>::default();
             deferred.driver = Some(Arc::clone(&signal));
             self.driver = Some(DriverState {
@@ -169,14 +174,16 @@ impl LocalQueue {
     /// Does what is due. Returns the work of the driver until the next event.
     pub(super) fn next_work(&mut self, heartbeat: Duration, deferred: &mut Deferred) -> DriverWork {
         let now = Instant::now();
+        // This may make a request, and change what is due next.
         if self.machine.due().is_some_and(|due| due <= now) {
             self.step(Input::Due, deferred);
         }
         let needs_lookup =
-            !self.is_lookup_in_flight() && self.needs_lookup(now, heartbeat, deferred);
+            !self.is_lookup_in_flight() && self.report_last_lookup(now, heartbeat, deferred);
         if let Some(driver) = &mut self.driver {
             driver.is_lookup_in_flight |= needs_lookup;
         }
+        // From here on a step compares with this time to decide whether the driver must be woken.
         let due = self.due();
         if let Some(driver) = &mut self.driver {
             driver.sleeps_until = due;
@@ -192,8 +199,14 @@ impl LocalQueue {
 
     /// Reports the last lookup to the callers that are due, if it was less than a heartbeat ago. Returns whether one of
     /// them needs another lookup.
-    fn needs_lookup(&mut self, now: Instant, heartbeat: Duration, deferred: &mut Deferred) -> bool {
+    fn report_last_lookup(
+        &mut self,
+        now: Instant,
+        heartbeat: Duration,
+        deferred: &mut Deferred,
+    ) -> bool {
         let last = self.last_lookup.as_ref();
+        // A lookup serves the callers of one heartbeat, however many of them are due at different times.
         if let Some((at, blocking)) = last.filter(|(at, _)| now < *at + heartbeat)
             && self.callers.is_lookup_due(now)
         {
@@ -206,6 +219,7 @@ impl LocalQueue {
     /// Notes the answer to a lookup.
     pub(super) fn note_lookup(&mut self, blocking: Option<BlockingHolders>, now: Instant) {
         let blocking = blocking.map(|mut blocking| {
+            // The store does not know which process asks.
             let hold = blocking.holder.hold_id.parse();
             blocking.holder.is_here = hold.is_ok_and(|hold| self.machine.is_held_by(hold));
             blocking

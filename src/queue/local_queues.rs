@@ -52,7 +52,6 @@ impl LocalQueues {
         &self.in_flight
     }
 
-    /// The heartbeat of a waiter with this TTL.
     pub(crate) fn heartbeat(&self, ttl: Duration) -> Duration {
         self.queueing.heartbeat(ttl)
     }
@@ -67,6 +66,8 @@ impl LocalQueues {
     /// Closes the queues: no caller waits from now on. What the store has of those that wait is given up now, because
     /// they may never be polled again.
     pub(crate) fn close(&self) {
+        // This comes first: a caller that registers from now on finds the queues closed, and one that has registered
+        // is found below.
         self.in_flight.close();
         let waited_for = self.states.lock().waited_for();
         for key in waited_for {
@@ -90,7 +91,6 @@ impl LocalQueues {
         self.read_state(key, KeyState::len).unwrap_or(0)
     }
 
-    /// Returns whether this hold has the lock in this process.
     pub(crate) fn is_held_by(&self, key: &LockKey, hold: HoldId) -> bool {
         self.read_state(key, |state| state.is_held_by(hold))
             .unwrap_or(false)
@@ -143,10 +143,12 @@ impl LocalQueues {
     pub(super) fn step(&self, key: &LockKey, input: Input) {
         let mut states = self.states.lock();
         match states.map.get_mut(key) {
+            // No caller waits, and no hold of this process has the lock.
             None | Some(KeyState::Releasing { .. }) => return,
             // Of a hold whose lock no other caller wants, only two things are noted.
             Some(KeyState::Held { holder, .. }) => {
                 match input {
+                    // Nothing is left to remember. The single attempts that wait for the release go on.
                     Input::Lost(hold) | Input::Released(hold) if hold == holder.hold => {
                         let state = states.map.remove(key);
                         drop(states);
@@ -158,6 +160,7 @@ impl LocalQueues {
                 }
                 return;
             }
+            // A lone caller gets a local queue, whose machine processes the input.
             Some(KeyState::Requested(_) | KeyState::Queue(_)) => {}
         }
         let mut deferred = Deferred::default();
@@ -166,6 +169,7 @@ impl LocalQueues {
         });
         drop(states);
         self.perform(key, deferred, None);
+        // A reply may have shown that a waiter is not let in beside the present holder.
         self.notify_if_contended(key);
     }
 
@@ -188,6 +192,7 @@ impl LocalQueues {
     /// Performs the effects after the mutex is released. Drivers, and releases that no caller waits for, run on the
     /// current runtime, or otherwise on `runtime`.
     pub(super) fn perform(&self, key: &LockKey, deferred: Deferred, runtime: Option<&Handle>) {
+        // Reported before the next caller is woken, which reports on its part that it has the lock.
         if let Some(hold) = deferred.handed_off {
             events::handed_off(key, hold);
         }
@@ -205,6 +210,7 @@ impl LocalQueues {
         if deferred.releases.is_empty() && deferred.driver.is_none() {
             return;
         }
+        // The runtime that polls comes first, because the one on which the caller began may have ended.
         let present = Handle::try_current().ok();
         let (Some(queues), Some(runtime)) = (self.this.upgrade(), present.as_ref().or(runtime))
         else {
@@ -239,6 +245,7 @@ impl LocalQueues {
 impl MessageListener for LocalQueues {
     fn handoff(&self, message: HandoffMessage) {
         if let Some(key) = self.known(&message.key) {
+            // Times of the server from an earlier generation are not compared with the one in the message.
             let generation = self.store().generation_of(&key);
             let handoff = Input::Handoff {
                 message,
@@ -262,6 +269,8 @@ impl MessageListener for LocalQueues {
             states.waited_for()
         };
         for key in waited_for {
+            // Both kinds of message may be among those that were missed: one that the lock has moved here, and one
+            // that another process waits.
             self.step(&key, Input::MaybeFree);
             self.step(&key, Input::Contended);
         }

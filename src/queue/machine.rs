@@ -119,7 +119,6 @@ impl WaitMachine {
         }
     }
 
-    /// The number of waiters.
     pub(crate) fn len(&self) -> usize {
         self.waiters.len()
     }
@@ -127,6 +126,8 @@ impl WaitMachine {
     /// Returns whether a caller waits until a holder in this process leaves. One that makes a single attempt does not
     /// wait. One that may share the lock with the holders waits only if the store has said so.
     pub(crate) fn is_contended_here(&self, now: Instant) -> bool {
+        // A writer waits for every holder, and every waiter for a writer. A reader beside readers waits only if its
+        // own request has met a writer in the queue, or its limit.
         let is_exclusive = self.holders.is_exclusive(now);
         self.waiters.iter().any(|waiter| {
             let excludes = is_exclusive || waiter.mode == Mode::Exclusive;
@@ -141,13 +142,11 @@ impl WaitMachine {
         is_busy || matches!(waiter.stage, WaiterStage::Queued(_))
     }
 
-    /// Returns whether the request in flight is for this waiter.
     fn is_in_flight(&self, hold: HoldId) -> bool {
         let request = self.in_flight.as_ref();
         request.is_some_and(|request| request.holds.contains(&hold))
     }
 
-    /// Returns whether nothing is left to remember.
     pub(crate) fn is_finished(&self) -> bool {
         !self.is_active() && self.holders.is_empty()
     }
@@ -168,6 +167,7 @@ impl WaitMachine {
 
     /// The instant at which [`Input::Due`] must follow.
     pub(crate) fn due(&self) -> Option<Instant> {
+        // A request in flight comes first: its reply decides when the next one is sent.
         let request_at = self.request_at.filter(|_| self.in_flight.is_none());
         let unclaimed = self.unclaimed.front().map(|(due, _)| *due);
         unclaimed.into_iter().chain(request_at).min()
@@ -175,6 +175,8 @@ impl WaitMachine {
 
     /// Processes an input, and returns what must be done.
     pub(crate) fn step(&mut self, input: Input, now: Instant) -> Actions {
+        // Most inputs only note what they change. Whether a request follows is decided after each of them, by one rule,
+        // so that no input can forget to send the request that it has made possible.
         let mut step = Step::new(now);
         self.process(input, &mut step);
         self.send_or_schedule(&mut step);
@@ -185,6 +187,7 @@ impl WaitMachine {
         match input {
             Input::Join(spec) => self.join(Waiter::new(spec), step),
             Input::Leave(hold) => {
+                // A caller that returns a grant is no waiter any more. Then only its claim is noted.
                 self.claim(hold);
                 if let Some(waiter) = self.remove(hold) {
                     self.end_wait(waiter, step);
@@ -196,6 +199,7 @@ impl WaitMachine {
                 generation,
             } => self.process_handoff(message, generation, step),
             Input::Entered { waiter, hold } => {
+                // From here on the renewals show how long the hold has the lock, and no longer its grant.
                 self.claim(waiter);
                 self.holders.enter(hold);
             }
@@ -204,6 +208,8 @@ impl WaitMachine {
                 waiter,
                 until,
             } => {
+                // The hold keeps its id. It counts again as one that is not entered, so that it is passed over if its
+                // caller is not polled.
                 if let Some(next) = self.remove(waiter) {
                     self.handoffs = self.handoffs.saturating_add(1);
                     self.holders.remove(hold);
@@ -223,6 +229,8 @@ impl WaitMachine {
             Input::MaybeFree => self.maybe_free = true,
             Input::Contended => {
                 self.is_contended = true;
+                // The reply on its way may be older than this message. If it brings the lock, it would undo what is
+                // noted here.
                 if let Some(request) = &mut self.in_flight {
                     request.is_contended = true;
                 }
@@ -256,12 +264,13 @@ impl WaitMachine {
         }
         self.backoff.reset();
         self.maybe_free = true;
+        // After this input, single attempts are rejected unless a request is in flight. So this one needs its request
+        // now.
         if is_single_attempt && self.in_flight.is_none() {
             self.send(false, step);
         }
     }
 
-    /// Removes a waiter from the queue.
     fn remove(&mut self, hold: HoldId) -> Option<Waiter> {
         let (waiter, was_first) = self.waiters.remove(hold)?;
         if was_first {
@@ -276,9 +285,11 @@ impl WaitMachine {
     /// first.
     fn end_wait(&mut self, waiter: Waiter, step: &mut Step) {
         match &mut self.in_flight {
+            // Only the reply says whether there is something to release.
             Some(request) if request.holds.contains(&waiter.request.hold) => {
                 request.left.push(waiter);
             }
+            // The store may have its place in the queue, or the lock.
             _ if waiter.is_known() => step.actions.push(Action::Release(waiter.release(step.now))),
             _ => {}
         }

@@ -35,6 +35,7 @@ impl LocalQueues {
     /// heartbeat. If waiters get messages, the store also notifies this process of the first other process that begins
     /// to wait.
     pub(crate) async fn await_contention(&self, key: &LockKey, hold: HoldId, heartbeat: Duration) {
+        // Begun before the first check, so that a caller that comes between the check and the wait is noticed.
         let watch = ContentionWatch::begin(&self.watches, key);
         loop {
             let mut notified = pin!(watch.signal.notified());
@@ -50,6 +51,7 @@ impl LocalQueues {
                 match snapshot.filter(|snapshot| snapshot.has(hold)) {
                     Some(snapshot) if snapshot.waiting > 0 => return,
                     Some(_) => {}
+                    // The hold is gone, so a waiter does not wait for it.
                     None => pending().await,
                 }
             }
@@ -67,6 +69,7 @@ impl LocalQueues {
     ///
     /// The turn was exclusive. The next waiter must want the same TTL, and have no `max_hold`.
     pub(crate) fn hand_off(&self, key: &LockKey, turn: Grant, now: Instant) -> bool {
+        // In strict order each turn goes through the store.
         if self.queueing.turns == 0 {
             return false;
         }
@@ -74,12 +77,14 @@ impl LocalQueues {
             return false;
         };
         let heartbeat = self.heartbeat(turn.lease.ttl);
+        // Once in a heartbeat the lock goes through the store, because the message of another process may be lost.
         let is_late = turn.tokens.age(now).is_none_or(|age| age >= heartbeat);
         let hold = next.hold;
         let handed_off = self.with_queue(key, IfMissing::Skip, None, |queue, deferred| {
             // If the lock was taken away from this hold, another hold may have it by now.
             queue.machine.is_held_by(hold).then_some(())?;
             let waiter = queue.machine.next_in_memory(next.lease.ttl, is_late)?;
+            // Checked before anything is changed.
             queue.callers.get(waiter)?;
             queue.answer(waiter, Ok(next), deferred);
             let until = next.lease.deadline;
@@ -106,10 +111,12 @@ impl LocalQueues {
         release: HoldEnd,
         written: Option<WriteSignal>,
     ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
+        // Counted from here on, and not from the first poll: the hold has ended, and `close` must not find nothing to
+        // do.
         let counted = CountedRelease::new(self, key, release.hold);
         async move {
             let CountedRelease { queues, key, hold } = &counted;
-            // The driver sends the request of the first waiter right behind the release.
+            // The hold leaves its local queue. The driver sends the request of the first waiter right behind the release.
             queues.end_hold(key, *hold);
             let sent = Instant::now();
             let request = ReleaseRequest {
@@ -119,9 +126,12 @@ impl LocalQueues {
                 end: release.end(sent),
                 with_others: release.with_others,
             };
+
+            // The first attempt. Its caller may wait until it is written.
             let first = queues
                 .send_release(key, request, release.since, written)
                 .await;
+
             // Whether it was released or not, the waiters go on now.
             queues.note_released(key, *hold);
             match first {
@@ -182,6 +192,7 @@ impl LocalQueues {
         // A process that stood still learns of the failure long after its request, and the lease may have ended.
         let held_until = after(sent, release.ttl);
         let give_up_at = after(sent, release.repeat_period());
+        // A server that executes requests needs longer pauses than one that executes nothing.
         let mut backoff = Backoff::default();
         let mut backoff_without_server = Backoff::slow(MAX_PAUSE_WITHOUT_SERVER);
         let mut permit = None;
@@ -191,6 +202,7 @@ impl LocalQueues {
                 FailureClass::NotExecuted => backoff_without_server.next_pause(),
                 _ => backoff.next_pause(),
             };
+
             // A repetition would be useless, or too late.
             if class == FailureClass::Permanent || Instant::now() + pause >= give_up_at {
                 events::release_abandoned(key, release.hold, &failed.error);
@@ -198,6 +210,7 @@ impl LocalQueues {
                 return Err(Failure::Store(failed.error));
             }
             events::release_retried(key, release.hold, &failed.error, &failures.warnings);
+
             // A permission may be given back, but its caller does not wait for that.
             if class == FailureClass::PermissionMissing && failed.is_awaited {
                 failures.abandon(key, held_until);
@@ -208,12 +221,14 @@ impl LocalQueues {
                 self.repeat_in_background(key, unawaited, held_until);
                 return Err(Failure::Store(failed.error));
             }
+
             sleep(pause).await;
             // The permit is returned only after the pause, so that all pauses together limit the rate. After an answer
             // the next repetition follows immediately.
             drop(permit.take());
             permit = failures.permits.acquire().await.ok();
             let repeated = self.send_release(key, failed.request, release.since, None);
+            // A repetition that finds the hold gone may have met its own success, so it is no loss.
             match repeated.await {
                 Ok(_) => return Ok(()),
                 Err(error) => failed.error = error,
@@ -229,6 +244,7 @@ impl LocalQueues {
         failed: FailedRelease,
         held_until: Instant,
     ) {
+        // Without a runtime the lock stays abandoned, until its lease ends.
         let Ok(runtime) = Handle::try_current() else {
             return;
         };
@@ -251,6 +267,7 @@ impl LocalQueues {
     fn end_hold(&self, key: &LockKey, hold: HoldId) {
         let mut states = self.states.lock();
         match states.map.get_mut(key) {
+            // The machine makes the request of the first waiter, which the driver sends behind the release.
             Some(KeyState::Queue(_)) => {
                 drop(states);
                 self.step(key, Input::Release(hold));
@@ -268,6 +285,7 @@ impl LocalQueues {
             holder, is_ending, ..
         }) = states.map.get_mut(key)
         {
+            // Another hold may have the lock by now, if this one lost it.
             *is_ending = holder.hold == ended;
         }
     }
@@ -279,6 +297,7 @@ impl LocalQueues {
             Some(KeyState::Releasing { hold, .. }) if *hold == released => {
                 let state = states.map.remove(key);
                 drop(states);
+                // Outside the mutex, because wakers run foreign code.
                 let attempts = state.into_iter().flat_map(|mut it| it.take_attempts());
                 attempts.for_each(Waker::wake);
             }
@@ -292,7 +311,6 @@ impl LocalQueues {
     }
 }
 
-/// A release that has failed.
 #[derive(Clone)]
 struct FailedRelease {
     release: HoldEnd,

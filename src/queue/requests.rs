@@ -77,6 +77,8 @@ impl Requests {
     ) -> PendingRequest {
         let key = key.clone();
         PendingRequest {
+            // Both are read before the request is sent: the lease counts from then (P5), and a connection that is
+            // lost in between must be noticed.
             sent: Instant::now(),
             generation: self.store.generation_of(&key),
             replies: match spec.mode {
@@ -103,6 +105,7 @@ impl Requests {
             Replies::Readers(replies) => ready!(replies.as_mut().poll(cx)).map(SmallVec::from_vec),
         };
         if let Err(error) = &replies
+            // A request that is rejected permanently is an error of the caller, which reports it.
             && !error.is_denied()
         {
             events::acquire_retried(key, error, &self.warnings);
@@ -150,6 +153,7 @@ impl FailedReleases {
     /// Forgets a lock that was noted with this instant.
     pub(super) fn remove(&self, key: &LockKey, until: Instant) {
         let mut locks = self.abandoned.lock();
+        // Another release of this key may have been abandoned since, with a later end of the lease.
         locks.retain(|(name, stands_until)| name != key.name() || *stands_until != until);
     }
 

@@ -156,7 +156,7 @@ impl Process {
             listener: Mutex::default(),
         });
         let locks = Locks::builder("memory:").ttl(TTL).__heartbeat(heartbeat);
-        let locks = locks.behind(Arc::clone(&store), SECOND);
+        let locks = locks.build_on_wire(Arc::clone(&store), SECOND);
         Self { store, locks }
     }
 

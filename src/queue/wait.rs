@@ -86,7 +86,6 @@ impl<'q> Wait<'q> {
         self.spec.request.hold
     }
 
-    /// Returns whether the caller polls its own request.
     pub(super) fn is_alone(&self) -> bool {
         self.stage == CallerStage::Alone
     }
@@ -111,6 +110,7 @@ impl<'q> Wait<'q> {
         }
         match self.stage {
             CallerStage::New => self.join(),
+            // The one that joined did not know its limit.
             CallerStage::Alone => self.schedule_lookups(),
             CallerStage::Joined | CallerStage::Answered => {}
         }
@@ -139,16 +139,19 @@ impl<'q> Wait<'q> {
             }
             Entry::Occupied(mut occupied) => {
                 let attempts = match occupied.get_mut() {
+                    // The release is sent before any request of this caller, so one that waits follows it at once.
                     KeyState::Releasing { attempts, .. } => attempts,
                     KeyState::Held {
                         is_ending: true,
                         attempts,
                         ..
                     } if is_single_attempt => attempts,
+                    // Another hold or caller is here: this one joins the local queue.
                     _ => return Poll::Ready(None),
                 };
                 if is_single_attempt {
                     let attempts = attempts.get_or_insert_default();
+                    // The attempt may be polled many times until it is woken.
                     let is_new = |new: &mut Waker| !attempts.iter().any(|it| it.will_wake(new));
                     attempts.extend(waker.take_if(is_new));
                     return Poll::Pending;
@@ -157,6 +160,7 @@ impl<'q> Wait<'q> {
             }
         };
         drop(states);
+        // The list of the release has gone with its state: the single attempts are polled again, and join this caller.
         let attempts = left.into_iter().flat_map(|mut state| state.take_attempts());
         attempts.for_each(Waker::wake);
         self.stage = CallerStage::Alone;
@@ -169,6 +173,7 @@ impl<'q> Wait<'q> {
     fn take_request(&self) -> Option<LoneRequest> {
         let mut states = self.queues.states.lock();
         let lone = states.lone_caller(self.key, self.hold())?;
+        // It is polled outside the mutex, because that calls the store.
         Some((lone.request.take()?, lone.waker.take()))
     }
 
@@ -179,6 +184,7 @@ impl<'q> Wait<'q> {
         let (mut request, waker) = request;
         let polled = match self.queues.requests.poll_reply(self.key, &mut request, cx) {
             Poll::Pending => {
+                // Most futures are polled by one task, whose waker need not be cloned again.
                 let waker = waker.filter(|waker| waker.will_wake(cx.waker()));
                 self.put_back(request, waker.unwrap_or_else(|| cx.waker().clone()))
             }
@@ -207,6 +213,8 @@ impl<'q> Wait<'q> {
     /// an input of the machine.
     fn process_reply(&self, reply: RequestReply) -> Option<Grant> {
         let mut states = self.queues.states.lock();
+        // The usual case is a free lock that no other caller wants: it is held from here on, and no machine was
+        // needed.
         if let Some(state) = states.map.get_mut(self.key)
             && let KeyState::Requested(lone) = state
             && let WaitOutcome::Held(grant) =
@@ -220,6 +228,7 @@ impl<'q> Wait<'q> {
             });
             let requested = mem::replace(state, held);
             drop(states);
+            // It has a waker of the caller, which is dropped outside the mutex.
             drop(requested);
             return Some(grant);
         }
@@ -248,6 +257,7 @@ impl<'q> Wait<'q> {
                 queue.callers.join(self.hold(), caller);
                 queue.step(Input::Join(self.spec), deferred);
             });
+        // A holder in this process learns at once that a caller waits.
         self.queues.notify_if_contended(self.key);
     }
 
@@ -271,12 +281,15 @@ impl<'q> Wait<'q> {
             self.queues
                 .with_queue(self.key, Skip, Some(self.runtime), |queue, deferred| {
                     let caller = queue.callers.get(waiter)?;
+                    // The waker is registered under the same lock under which there was no answer, so none is missed.
                     if caller.answer.is_none() {
                         mem::swap(&mut caller.waker, &mut waker);
                         caller.runtime = runtime;
                         return None;
                     }
                     let caller = queue.callers.remove(waiter)?;
+                    // The machine learns in the same step that the grant is taken, so it is not passed over from now
+                    // on.
                     if let Some(Ok(Grant { hold, .. })) = caller.answer {
                         queue.step(Input::Entered { waiter, hold }, deferred);
                     }
@@ -298,6 +311,7 @@ impl<'q> Wait<'q> {
             self.queues
                 .with_queue(self.key, Create, Some(self.runtime), |queue, deferred| {
                     let mut caller = queue.callers.remove(waiter);
+                    // A grant that was not taken would otherwise stay until it is passed over.
                     deferred.return_grant(caller.as_mut().and_then(|caller| caller.answer.take()));
                     queue.step(Input::Leave(waiter), deferred);
                     caller
@@ -322,6 +336,7 @@ impl Future for Wait<'_> {
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         if matches!(self.stage, CallerStage::Alone | CallerStage::Joined) {
+            // The count does not reach zero between the wait and the release that may follow from its end.
             let _leaving = self.queues.in_flight().count_until_dropped();
             self.stage = CallerStage::Answered;
             self.leave();

@@ -45,7 +45,8 @@ impl Ground {
         let response_timeout = Duration::from_secs(1);
         let link = Link::new(&self.server, &self.ledger, Climate::CALM, response_timeout);
         link.set_fate(Some(answered_after(round_trip)));
-        let locks = Locks::builder("memory:").behind(Arc::new(link.clone()), response_timeout);
+        let locks =
+            Locks::builder("memory:").build_on_wire(Arc::new(link.clone()), response_timeout);
         (locks, link)
     }
 }

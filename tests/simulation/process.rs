@@ -60,7 +60,7 @@ impl Process {
             .__heartbeat(heartbeat)
             .grace(one_of(&[Duration::ZERO, ttl / 12]))
             .turns(one_of(&[0, 1, 3, 16]))
-            .behind(Arc::new(link.clone()), response_timeout);
+            .build_on_wire(Arc::new(link.clone()), response_timeout);
         let reads = one_of(&[0, 20, 50, 90]);
         ledger.note(format_args!("p{number}: {ttl:?} {has_messages} {reads}"));
         let mut tasks = JoinSet::new();

@@ -154,7 +154,7 @@ async fn live(climate: Climate) -> u32 {
         .map(|link| {
             let builder = Locks::builder("memory:").ttl(Duration::from_secs(5));
             let builder = builder.__heartbeat(Duration::from_millis(200));
-            builder.behind(Arc::new(link.clone()), RESPONSE_TIMEOUT)
+            builder.build_on_wire(Arc::new(link.clone()), RESPONSE_TIMEOUT)
         })
         .collect();
     let tasks = processes.iter().flat_map(|locks| [locks; 2]);

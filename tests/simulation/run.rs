@@ -78,7 +78,7 @@ async fn live(climate: Climate) -> Report {
 /// A new process acquires each lock immediately, because it is free and no waiter is left.
 async fn last_visit(world: &World) {
     let link = Link::new(&world.server, &world.ledger, world.climate, PATIENCE);
-    let locks = Locks::builder("memory:").behind(Arc::new(link), PATIENCE);
+    let locks = Locks::builder("memory:").build_on_wire(Arc::new(link), PATIENCE);
     for key in KEYS {
         let depth = locks.with_lock(key, async { held(key).map(|held| held.depth()) });
         let visit = locks.lock(key).no_wait().run(depth).await;

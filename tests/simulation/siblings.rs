@@ -79,7 +79,7 @@ fn the_depth_in_the_store_is_at_most_two_round_trips_old() {
             ..Fate::good()
         };
         link.set_fate(Some(fate));
-        let locks = Locks::builder("memory:").behind(Arc::new(link), response_timeout);
+        let locks = Locks::builder("memory:").build_on_wire(Arc::new(link), response_timeout);
         let history = History::default();
         let body = async {
             note(&history);
@@ -100,7 +100,8 @@ fn an_exit_that_is_overtaken_by_the_release_is_no_loss() {
         let ledger = Ledger::new(Climate::CALM);
         let response_timeout = Duration::from_secs(1);
         let link = Link::new(&server, &ledger, Climate::CALM, response_timeout);
-        let locks = Locks::builder("memory:").behind(Arc::new(link.clone()), response_timeout);
+        let locks =
+            Locks::builder("memory:").build_on_wire(Arc::new(link.clone()), response_timeout);
         let outer = locks.lock(KEY).await.unwrap();
         let inner = outer.scope(locks.lock(KEY).acquire()).await.unwrap();
         link.set_fate(Some(Fate {

@@ -263,7 +263,7 @@ async fn drop_after(
         let builder = Locks::builder("memory:").ttl(TTL).outage(Duration::MAX);
         (
             link.clone(),
-            builder.behind(Arc::new(link), RESPONSE_TIMEOUT),
+            builder.build_on_wire(Arc::new(link), RESPONSE_TIMEOUT),
         )
     };
     let ((link, here), (_, elsewhere)) = (process(), process());

@@ -152,7 +152,9 @@ impl LocksBuilder {
     /// # }
     /// ```
     pub fn build_lazy(self) -> Result<Locks, LockError> {
+        // Everything is checked before a store is opened or the process gets its name.
         let terms = self.check()?;
+        // No connection is opened yet.
         let store = self.open_store()?;
         if let Some(name) = &self.name {
             process::set_name(Arc::clone(name));
@@ -165,6 +167,7 @@ impl LocksBuilder {
         if self.timeouts.connect.is_zero() || self.timeouts.response.is_zero() {
             return Err(LockError::config("a timeout must not be zero"));
         }
+        // Otherwise each lock would fail, and not the builder.
         if let Some(reason) = LockKey::refusal_of(&self.prefix) {
             let prefix = &self.prefix;
             return Err(LockError::config(format!(
@@ -207,7 +210,7 @@ impl LocksBuilder {
 
     /// Creates in-memory locks at the other end of a simulated wire.
     #[cfg(test)]
-    pub(crate) fn behind(
+    pub(crate) fn build_on_wire(
         mut self,
         wire: Arc<impl Wire + 'static>,
         response_timeout: Duration,

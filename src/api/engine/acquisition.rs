@@ -54,6 +54,7 @@ impl Engine {
             return Err(LockError::config(FORKED));
         }
         let mut terms = *terms;
+        // Locks that were acquired together have one id, so none of them continues the hold of another caller.
         terms.may_inherit &= !is_several;
         let mut acquisition = Acquisition {
             engine: self,
@@ -67,6 +68,7 @@ impl Engine {
             hold,
         };
         let in_flight = self.core.queues.in_flight();
+        // Counted only while it is polled, because one that is never polled again must not keep `close` waiting.
         let mut acquiring = pin!(acquisition.acquire(keys));
         poll_fn(|cx| {
             let _polled = in_flight.count_until_dropped();
@@ -102,6 +104,7 @@ impl Acquisition<'_> {
             keys => Box::pin(self.acquire_watched(keys)).await?,
         }
         if let Some(min_hold) = self.terms.min_hold {
+            // Only now that all locks are held: until then, whatever ends the acquisition releases them.
             self.entry.begin_min_hold(min_hold, self.runtime);
         }
         Ok(())
@@ -118,6 +121,8 @@ impl Acquisition<'_> {
             if let Some(acquired) = watch.run(self.acquire_confirmed(keys)).await {
                 return acquired;
             }
+            // The holds were given up while nothing polled this. It begins again, under a new id, because theirs has
+            // ended.
             self.next_hold_id();
             self.entry.forget_begun();
             self.group = self.group.as_ref().map(|_| Arc::default());
@@ -130,6 +135,7 @@ impl Acquisition<'_> {
         let mut epoch = None;
         match keys {
             [key] => {
+                // Read before the request, so that a connection that is lost in between is noticed.
                 epoch = confirm.map(|_| store.generation_of(key));
                 self.acquire_one(key).await?;
             }
@@ -139,6 +145,7 @@ impl Acquisition<'_> {
                 self.verify().await?;
             }
         }
+        // The body begins only when the replicas have the locks.
         if let Some(confirm) = confirm {
             let begun = self.entry.begun().iter();
             let confirmed = begun.map(|hold| await_replicas(hold, confirm, store, epoch));
@@ -151,7 +158,7 @@ impl Acquisition<'_> {
     async fn acquire_several(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
         let mut at = 0;
         while let Some(rest) = keys.get(at..).filter(|rest| !rest.is_empty()) {
-            // Single attempts for the next keys. What is granted behind the first one that is not free is given back.
+            // Single attempts for the next keys, which cost one round trip together. What is granted behind the first one that is not free is given back.
             let attempted = self.attempt_all(self.keys_for_one_batch(rest)).await?;
             let taken = attempted.grants.len();
             for (grant, key) in attempted.grants.into_iter().zip(rest) {
@@ -159,11 +166,14 @@ impl Acquisition<'_> {
             }
             at += taken;
             if taken < attempted.count {
+                // The hold has ended where a lock was given back, so the rest needs another id.
                 self.next_hold_id();
             } else if taken > 0 {
                 continue;
             }
-            // The next lock is not free, or is wanted in this process.
+
+            // The next lock is not free, or is wanted in this process. The caller may wait for it, because it has those
+            // before it.
             if let Some(key) = keys.get(at) {
                 self.acquire_one(key).await?;
                 at += 1;
@@ -201,6 +211,7 @@ impl Acquisition<'_> {
     async fn acquire_one(&mut self, key: &LockKey) -> Result<(), LockError> {
         let searches = self.searches_for_deadlocks();
         let grant = loop {
+            // A body gets no further lock after `close`, or it might keep the program from its end.
             self.engine.check_open()?;
             let core = &self.engine.core;
             let (terms, hold, acquired) = (self.terms, self.hold, self.entry.holds());
@@ -248,6 +259,7 @@ impl Acquisition<'_> {
         // If there is no call graph here, the first hold has taken it.
         let is_nested = self.graph.as_ref().is_none_or(CallGraph::has_begun);
         let is_enclosed = is_nested || !self.engine.outer_holds.is_empty();
+        // A wait for a permit ends when any of several holders leaves, so it is no edge of a deadlock.
         is_enclosed && wait != WaitLimit::Never && permits.is_none()
     }
 
@@ -262,6 +274,7 @@ impl Acquisition<'_> {
         let hold = self
             .entry
             .begin(grant, key, graph, self.terms, group, runtime);
+        // From here on others wait for this lock, so the acquisition must go on being polled.
         if let Some(watch) = &self.watch {
             watch.add(hold);
         }
@@ -280,6 +293,7 @@ impl Acquisition<'_> {
 
     /// Requests the remaining locks under another hold id, because the present one has ended at the next lock.
     fn next_hold_id(&mut self) {
+        // An id is never used again, so that a late request of an earlier hold finds nothing.
         let graph = self.take_graph();
         self.hold = graph.owner().next_hold();
         self.graph = Some(graph);
@@ -289,6 +303,7 @@ impl Acquisition<'_> {
     async fn verify(&self) -> Result<(), LockError> {
         let begun = self.entry.begun();
         let store = &self.engine.core.store;
+        // The usual case: no connection was lost since the first of them was acquired.
         if !begun.iter().any(|hold| needs_verification(hold, store)) {
             return Ok(());
         }

@@ -53,7 +53,6 @@ impl WaitDirectory {
         }
     }
 
-    /// Counts a published wait, until it ends.
     pub(super) fn begin(&self) {
         self.published.fetch_add(1, Ordering::Relaxed);
     }
@@ -91,7 +90,6 @@ impl WaitDirectory {
         }
     }
 
-    /// Publishes a wait.
     pub(super) async fn publish(
         &self,
         publish: PublishWait,
@@ -100,6 +98,7 @@ impl WaitDirectory {
         let generation = self.store.generation();
         let answer = self.store.ask(UpdateWait::Publish(publish)).await?;
         let (UpdateWaitReply::Done(at) | UpdateWaitReply::Late(at)) = answer;
+        // The generation is that before the request, so a time of a server that has been replaced is not used.
         let known = KnownTime { at, generation };
         self.times.lock().insert(server, known);
         Ok(answer)
@@ -111,6 +110,7 @@ impl WaitDirectory {
             .iter()
             .map(|&owner| UpdateWait::Withdraw { owner, wait });
         let removed: Vec<_> = changes.map(|change| self.store.ask(change)).collect();
+        // The wait may end by being dropped, so no caller can wait for this.
         background::spawn(runtime, join_all(removed));
     }
 

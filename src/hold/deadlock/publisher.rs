@@ -123,7 +123,7 @@ impl<'a> Publisher<'a> {
     }
 
     /// Publishes the wait periodically.
-    pub(super) async fn keep_published(mut self) -> Infallible {
+    pub(super) async fn republish(mut self) -> Infallible {
         let mut begun = Instant::now();
         loop {
             self.pause(begun).await;
@@ -168,6 +168,7 @@ impl<'a> Publisher<'a> {
             Ok(answers) => answers
                 .iter()
                 .all(|it| matches!(it, UpdateWaitReply::Done(_))),
+            // A search without records would find nothing, so it ends here. The wait itself goes on.
             Err(error) if self.wait.report_failure(&error) => pending().await,
             Err(_) => {
                 sleep(self.heartbeat()).await;
@@ -181,6 +182,7 @@ impl<'a> Publisher<'a> {
             return;
         }
         let NestedWait { core, hold, .. } = *self.wait;
+        // The wait may be dropped outside a runtime, or after its own has ended.
         let runtime = Handle::try_current();
         let runtime = runtime.as_ref().unwrap_or(self.wait.runtime);
         core.waits.withdraw(runtime, hold, owners);

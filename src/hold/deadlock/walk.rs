@@ -157,6 +157,7 @@ impl Walk {
             let question = match *pending {
                 PendingLookup::Holds(node) => {
                     let key = Arc::clone(&self.nodes[node].link.wait.key);
+                    // Several waits may be for one key, which is looked up once.
                     if let Some(holds) = self.holds.get(&key) {
                         let holds = Arc::clone(holds);
                         self.pending.pop_front();
@@ -167,6 +168,7 @@ impl Walk {
                 }
                 PendingLookup::Waits(_, hold) => Lookup::Waits(hold),
             };
+            // Before the lookup, so that nothing is lost when the walk continues.
             if self.lookups_left == 0 {
                 self.lookups_left = LOOKUPS_PER_STEP;
                 return WalkStep::Done(WalkResult::Pause);
@@ -206,6 +208,7 @@ impl Walk {
         asked: Instant,
     ) {
         let depth = self.nodes[parent].depth + 1;
+        // Beyond the bounds, or reached before: a cycle without the wait that walks would be followed for ever.
         let is_beyond = depth > MAX_CYCLE || self.nodes.len() == MAX_REMEMBERED;
         if is_beyond || seen.wait.enclosed_by(by).is_none() || !self.reached.insert(seen.wait.id) {
             return;
@@ -261,7 +264,6 @@ impl Cycle {
         reached.map_or(self.closes, |reached| reached.by)
     }
 
-    /// The waits of the cycle.
     pub(super) fn waits(&self) -> impl Iterator<Item = HoldId> {
         self.links.iter().map(|link| link.wait.id)
     }

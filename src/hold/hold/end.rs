@@ -23,6 +23,7 @@ impl Hold {
     pub(in crate::hold) fn end(&self, generation: u64, now: Instant) -> (Grant, bool) {
         let ended = self.change(|state| {
             let HoldState { lease, depth, .. } = state;
+            // First of all, so that the lease may expire from here on without being lost.
             lease.end(now);
             let grant = Grant {
                 hold: self.id,
@@ -36,6 +37,9 @@ impl Hold {
                 generation: lease.generation(),
                 via: HandoffPath::Memory,
             };
+            // A reader shares its lock. A hold that was lost, has an end of its own, or must be verified cannot be
+            // relied on. One that waits for a longer lease gets it from the store. A victim of a deadlock lets
+            // other processes go first.
             let may_go_on = self.mode == Mode::Exclusive
                 && lease.is_open(generation)
                 && !lease.is_lengthening()
@@ -57,6 +61,7 @@ impl Hold {
         }
         self.end_span();
         match released {
+            // The body was to continue after a loss, and it has.
             Err(Failure::Lost(_)) if !self.aborts_on_loss() => Ok(()),
             // The store did not respond until the lease had expired.
             Err(Failure::Store(error)) if !error.failure_class().is_rejected() => Ok(()),
@@ -64,7 +69,6 @@ impl Hold {
         }
     }
 
-    /// Sets the span of the hold.
     pub(crate) fn set_span(&self, span: Span) {
         if span.is_open() {
             self.state.lock().span = span;
@@ -161,6 +165,7 @@ impl Hold {
         if let Some(group) = &self.group {
             let mut state = group.lock();
             state.members.push(Arc::downgrade(self));
+            // A loss that came before it was a member was not passed on to it. A later one is.
             let is_lost = state.loss.is_some();
             drop(state);
             if is_lost {
@@ -175,10 +180,12 @@ impl Hold {
             return;
         };
         let mut state = group.lock();
+        // The first loss is that of the whole group. The losses that follow from it come back here, and end here.
         if state.loss.is_none() {
             state.loss = Some((self.key.clone(), reason));
             let members = state.members();
             drop(state);
+            // Without the mutex, because each of them locks it again.
             for other in members {
                 other.lose(LostReason::Sibling);
             }
@@ -197,6 +204,7 @@ impl Hold {
             let Some(deadline) = deadline else {
                 return lost.await;
             };
+            // Otherwise the deadline has passed, or a renewal has put it off in the meantime: it is read again.
             if let Ok(reason) = timeout_at(deadline, lost).await {
                 return reason;
             }

@@ -17,12 +17,10 @@ const HOLDS_PER_SPREAD_PART: u64 = 32;
 
 /// Its lease.
 impl Hold {
-    /// The time at which the lease expires unless it is renewed.
     pub(in crate::hold) fn deadline(&self) -> Instant {
         self.state.lock().lease.deadline()
     }
 
-    /// The TTL that the next renewal requests.
     pub(in crate::hold) fn ttl(&self) -> Duration {
         self.state.lock().lease.ttl()
     }
@@ -32,9 +30,11 @@ impl Hold {
         let had_attempts = self.change(|state| {
             state.lease.confirm(sent, ttl, Instant::now());
             state.lease.verify(generation);
+            // It has shown that its key is sound.
             state.is_renewed_alone = false;
             state.attempts.take().is_some()
         });
+        // The other attempts cannot change anything any more. Their tasks are woken outside the mutex.
         if had_attempts {
             self.cancel_attempts();
         }
@@ -96,6 +96,7 @@ impl Hold {
     /// Notes an attempt that is sent at this instant.
     pub(in crate::hold) fn begin_attempt(&self, sent: Instant) {
         let mut state = self.state.lock();
+        // The silence counts from the first attempt without a response, however many follow.
         let first = state.attempts.map_or(sent, |attempts| attempts.first);
         state.attempts = Some(UnansweredAttempts { first, last: sent });
     }

@@ -41,7 +41,6 @@ pub(crate) struct Grant {
 pub(crate) struct StoredDepth {
     /// The depth; `None` if a change was not answered.
     pub(crate) depth: Option<u32>,
-    /// The number of the last change.
     pub(crate) seq: u64,
 }
 
@@ -58,6 +57,7 @@ impl Grant {
     /// renewal is due. Then the lock goes through the store, which gives the next holder a whole lease. So turns that
     /// are shorter than a renewal cannot prevent it from being renewed.
     pub(crate) fn next(self, now: Instant) -> Option<Self> {
+        // The server does not learn of this turn, so its token must be one that the clock of the server has passed.
         let tokens = self.tokens.next(now)?;
         (now < self.lease.renewal_due).then_some(Self { tokens, ..self })
     }
@@ -74,7 +74,6 @@ impl Grant {
         now < self.lease.deadline
     }
 
-    /// Returns the end of the hold.
     pub(crate) fn release(&self) -> HoldEnd {
         HoldEnd {
             hold: self.hold,
@@ -107,7 +106,6 @@ pub(crate) struct HoldEnd {
     pub(crate) ttl: Duration,
     /// The instant since which the hold has had the lock, if that is known.
     pub(crate) since: Option<Instant>,
-    /// Whether other holds end with it.
     pub(crate) with_others: bool,
 }
 
@@ -205,11 +203,11 @@ impl Holders {
         match (mode, &mut *self) {
             (Mode::Shared, Self::Readers(readers)) => drop(readers.insert(hold, until)),
             (Mode::Shared, _) => *self = Self::Readers(BTreeMap::from([(hold, until)])),
+            // A hold that had the lock before has lost it: the store gives it to one writer.
             (Mode::Exclusive, _) => *self = Self::Writer(hold, until),
         }
     }
 
-    /// Notes that a hold is entered.
     pub(super) fn enter(&mut self, hold: HoldId) {
         let until = match self {
             Self::Writer(writer, until) if *writer == hold => Some(until),

@@ -28,10 +28,14 @@ impl WaitMachine {
     pub(crate) fn next_in_memory(&self, ttl: Duration, is_late: bool) -> Option<HoldId> {
         let first = self.waiters.first()?;
         let hold = first.request.hold;
+        // It enters under the id of the hold before it. If the store had its own id too, in the queue or soon in the
+        // lock, that would have to be undone.
         let is_known = first.is_known() || self.is_in_flight(hold);
         let fits = first.may_inherit && first.request.ttl == ttl && !is_known;
         let turns = self.queueing.turns;
+        // Messages arrive, and none has said that another process waits.
         let has_no_bound = turns > 0 && self.listens && !self.is_contended;
+        // Otherwise the processes take turns (P10).
         let may_stay = !is_late && (self.handoffs < turns || has_no_bound);
         (fits && may_stay).then_some(hold)
     }
@@ -40,6 +44,7 @@ impl WaitMachine {
         let Some(waiter) = self.remove(grant.hold) else {
             return;
         };
+        // It comes from the store, so the turns in memory are counted anew.
         (self.handoffs, self.is_contended) = (0, grant.is_contended);
         self.add_holder(grant.hold, grant.lease.deadline, &waiter, step.now);
         step.actions.push(Action::Grant(grant));
@@ -55,11 +60,14 @@ impl WaitMachine {
     ) {
         self.holders.add(hold, waiter.mode, Some(until));
         self.last_denial = Some(Denied::Busy);
+        // These times were about the holder before.
         (self.request_at, self.free_at) = (None, None);
         // If the order is strict, the next waiter takes its place in the store's queue now. After a reader, another
         // reader may enter.
         self.maybe_free = self.queueing.turns == 0 || waiter.mode == Mode::Shared;
         let due = after(now, 2 * self.queueing.heartbeat(waiter.request.ttl));
+        // Each grant has the heartbeat of its own TTL, so the one that was made last need not be the last that is
+        // due.
         let at = self.unclaimed.partition_point(|(other, _)| *other <= due);
         self.unclaimed.insert(at, (due, waiter.request.hold));
     }
@@ -84,6 +92,7 @@ impl WaitMachine {
 
     /// Rejects all waiters, and takes back the grants that were not claimed.
     pub(super) fn close(&mut self, step: &mut Step) {
+        // Their callers may never be polled again.
         let unclaimed = self.unclaimed.drain(..);
         step.actions
             .extend(unclaimed.map(|(_, waiter)| Action::PassOver(waiter)));
@@ -134,9 +143,12 @@ impl WaitMachine {
         let mut step = Step::new(now);
         let fresh = Self::new(self.queueing);
         let broken = mem::replace(self, fresh);
+        // The driver still has that request, and there must not be a second one beside it (invariant 1).
         self.in_flight = broken.in_flight.filter(|_| is_in_flight);
         for waiter in broken.waiters.iter().filter(|waiter| waiter.was_requested) {
             let mut waiter = waiter.clone();
+            // What is known of it cannot be trusted any more. So it ends as if its acquire had no answer, with a
+            // tombstone.
             waiter.note_unanswered();
             self.end_wait(waiter, &mut step);
         }

@@ -23,7 +23,10 @@ const MAX_READERS_PER_REQUEST: usize = 16;
 impl WaitMachine {
     /// Does what follows every input: sends a request, or sets the time of the next one.
     pub(super) fn send_or_schedule(&mut self, step: &mut Step) {
+        // The single attempts go first. The waiter behind them sends the next request.
         self.deny_single_attempts(step);
+        // While a request is in flight, the flag is kept for its reply. It is cleared even if the waiter may not
+        // send, because the end of the hold that keeps it from sending sets it again.
         if self.in_flight.is_none() && mem::take(&mut self.maybe_free) && self.may_send(step.now) {
             self.send(false, step);
         }
@@ -36,6 +39,7 @@ impl WaitMachine {
 
     /// Sends a request for the first waiter, or for the readers at the head.
     pub(super) fn send(&mut self, was_due: bool, step: &mut Step) {
+        // The readers at the head share a request, because with one at a time each would wait for those before it.
         let count = self.count_for_one_request();
         let Some(first) = self.waiters.first() else {
             return;
@@ -44,6 +48,7 @@ impl WaitMachine {
         let waiters = self.waiters.iter().take(count);
         let holds: HoldIds = waiters.map(|waiter| waiter.request.hold).collect();
         for hold in &holds {
+            // A single attempt has had its request with this one.
             if let Some(waiter) = self.waiters.get_mut(*hold) {
                 waiter.was_requested = true;
             }
@@ -83,12 +88,14 @@ impl WaitMachine {
 
     /// Passes over the grants that were not claimed in time, and sends a request that is due.
     pub(super) fn process_due(&mut self, step: &mut Step) {
+        // The grants of callers that are not polled: until now the lock counts as held here.
         while let Some(&(due, waiter)) = self.unclaimed.front()
             && due <= step.now
         {
             self.unclaimed.pop_front();
             step.actions.push(Action::PassOver(waiter));
         }
+        // The heartbeat, the end of a pause, or the end of the lease that the store reported.
         if self.in_flight.is_none() && self.request_at.is_some_and(|at| at <= step.now) {
             // No message was due at the end of a lease.
             let is_over = self.free_at.is_some_and(|free_at| free_at <= step.now);
@@ -98,6 +105,8 @@ impl WaitMachine {
 
     /// Rejects the waiters that make only one attempt. They stay no longer than the request in flight.
     fn deny_single_attempts(&mut self, step: &mut Step) {
+        // The request in flight may be theirs, and if it is not, it still tells them whether the lock is free
+        // (invariant 6).
         if self.in_flight.is_some() || self.waiters.single_attempts().next().is_none() {
             return;
         }
@@ -113,6 +122,7 @@ impl WaitMachine {
         self.maybe_free |= !joining.is_empty();
         let others = self.waiters.single_attempts();
         let others: HoldIds = others.filter(|hold| !joining.contains(hold)).collect();
+        // The others stay no longer than the request in flight, and there is none.
         for hold in others {
             self.deny(hold, self.denial(), step);
         }
@@ -126,20 +136,24 @@ impl WaitMachine {
         !self.holders.is_exclusive(now) || self.queueing.turns == 0
     }
 
-    /// Sets the time at which the first waiter sends a request.
     fn schedule(&mut self, now: Instant) {
         let Some(first) = self.waiters.first() else {
             return;
         };
         let heartbeat = self.queueing.heartbeat(first.request.ttl);
         let is_failing = matches!(self.last_denial, Some(Denied::Failed(_)));
+        // A time that is set stays. Otherwise each input would put the request off.
         if let Some(at) = &mut self.request_at {
             // The next waiter may have a shorter heartbeat.
+            // While the store fails, the time is the end of a pause, which no heartbeat shortens.
             if !is_failing {
                 *at = (*at).min(after(now, heartbeat));
             }
             return;
         }
+        // How long nothing is sent unless something happens: a growing pause while the store fails; a heartbeat while
+        // messages arrive; without messages the short pauses of a waiter that polls; and a heartbeat behind a writer
+        // of this process.
         let pause = if is_failing {
             self.backoff.next_pause()
         } else if self.listens {
@@ -153,6 +167,7 @@ impl WaitMachine {
             heartbeat
         };
         let at = after(now, pause);
+        // A lease that expires frees the lock without a message.
         self.request_at = Some(self.free_at.map_or(at, |free| free.min(at)));
     }
 
@@ -162,7 +177,8 @@ impl WaitMachine {
         let Some(mut request) = self.in_flight.take() else {
             return;
         };
-        // Each waiter of the request learns its part, also one that has left.
+        // Each waiter of the request has its part in the reply. So has one that has left, or it would not be known what
+        // must be released.
         let mut outcomes = SmallVec::<[_; 1]>::new();
         for (at, hold) in request.holds.iter().enumerate() {
             let mut left = request.left.iter_mut();
@@ -172,7 +188,9 @@ impl WaitMachine {
             };
             let mut outcome = waiter.apply_reply(reply, at, request.message.as_deref(), step.now);
             if let WaitOutcome::Held(grant) = &mut outcome {
+                // What arrived during the request is newer than the reply.
                 grant.is_contended |= request.is_contended;
+                // The metrics tell apart what came by a message and what only a heartbeat has found.
                 if request.was_due && grant.via == HandoffPath::Request {
                     grant.via = HandoffPath::Heartbeat;
                 }
@@ -183,16 +201,21 @@ impl WaitMachine {
             });
             outcomes.push((*hold, outcome));
         }
+
+        // The request was sent only because it was due, and has brought the lock. So a message has not arrived.
         let is_held = |(_, outcome): &(_, WaitOutcome)| matches!(outcome, WaitOutcome::Held(_));
         let is_message_missing = request.was_due && request.message.is_none();
         if is_message_missing && outcomes.iter().any(is_held) {
             step.actions.push(Action::CheckSubscription);
         }
+
         // What the store may have of those that have left is released.
         let known = request.left.iter().filter(|waiter| waiter.is_known());
         let releases = known.map(|waiter| Action::Release(waiter.release(step.now)));
         step.actions.extend(releases);
-        // Waiters that have the lock are handled first, so that it is known who else may enter.
+
+        // Those that still wait get their outcome. Waiters that have the lock come first, so that it is known who else
+        // may enter.
         outcomes.sort_by_key(|outcome| !is_held(outcome));
         for (hold, outcome) in outcomes {
             if self.waiters.get(hold).is_some() {
@@ -205,7 +228,9 @@ impl WaitMachine {
     fn apply_outcome(&mut self, hold: HoldId, outcome: WaitOutcome, step: &mut Step) {
         match outcome {
             WaitOutcome::Held(grant) => return self.grant(grant, step),
+            // The lock is here, and for how long only another request can find out.
             WaitOutcome::Moved => return self.send_after_reply(step),
+            // A repetition would be rejected as well.
             WaitOutcome::Failed(error) if error.is_denied() => {
                 return self.deny(hold, Denied::Failed(error), step);
             }
@@ -214,6 +239,7 @@ impl WaitMachine {
             }
             WaitOutcome::Failed(_) => {}
         }
+        // The lock was not free. That is the answer to a single attempt, and the others wait on.
         let waiter = self.waiters.get(hold);
         if waiter.is_some_and(|waiter| waiter.is_single_attempt()) {
             self.deny(hold, self.denial(), step);
@@ -239,6 +265,7 @@ impl WaitMachine {
             let waiter = self.waiters.get(*hold);
             match waiter.map(|waiter| waiter.outcome_of_move(&message, generation, step.now)) {
                 Some(WaitOutcome::Held(grant)) => self.grant(grant, step),
+                // From when the lease counts is unknown, so only another request can tell.
                 Some(_) => self.send_after_reply(step),
                 None => {}
             }

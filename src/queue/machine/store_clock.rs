@@ -17,7 +17,6 @@ use crate::store::HandoffMessage;
 pub(crate) struct TokenSeries {
     /// The token of the first turn, from the server.
     first: FencingToken,
-    /// The number of turns before this one.
     turns: u32,
     /// The instant by which the server's clock had reached the first token. `None` if the token was ahead of the clock.
     since: Option<Instant>,
@@ -53,6 +52,8 @@ impl TokenSeries {
     pub(crate) fn next(self, now: Instant) -> Option<Self> {
         let turns = self.turns.checked_add(1)?;
         let passed = now.checked_duration_since(self.since?)?;
+        // The clock had reached the first token by `since`. It has passed the token of a turn one microsecond after
+        // it has reached that.
         let micros = u64::from(turns) + 1;
         let least = Duration::from_nanos(micros.saturating_mul(1_010));
         (passed >= least).then_some(Self { turns, ..self })
@@ -85,6 +86,7 @@ impl StoreClock {
         generation: u64,
         now: Instant,
     ) -> Option<Instant> {
+        // If the clock of the server was set back, the move seems to come before the answer.
         let passed = moved.at.since(self.at)?;
         let start = self.sent.checked_add(passed)?;
         // The message cannot be older than the move. One per cent is for clocks that differ in rate.

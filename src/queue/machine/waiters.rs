@@ -87,7 +87,6 @@ impl Waiter {
             && self.is_single_attempt() == other.is_single_attempt()
     }
 
-    /// Returns whether the store may know of the waiter.
     pub(super) fn is_known(&self) -> bool {
         self.stage != WaiterStage::Waiting
     }
@@ -124,6 +123,7 @@ impl Waiter {
             }
             // Only a hold that has ended can meet its tombstone, and no caller waits for that reply.
             Ok(AcquireReply::Ended) => return WaitOutcome::Busy { remaining: None },
+            // The request of a single attempt has no entry, so it leaves nothing in the queue.
             Ok(AcquireReply::Busy { remaining, now: at }) => {
                 if !self.is_single_attempt() {
                     self.stage = WaiterStage::Queued(StoreClock {
@@ -157,6 +157,7 @@ impl Waiter {
         generation: u64,
         now: Instant,
     ) -> WaitOutcome {
+        // Only the reply *busy* has told the time of the server, with which the message can be compared.
         let start = match self.stage {
             WaiterStage::Queued(clock) => clock.lease_start(message, self.grace, generation, now),
             WaiterStage::Waiting | WaiterStage::Unsure => None,
@@ -173,6 +174,7 @@ impl Waiter {
     }
 
     fn note_unsure(&mut self) {
+        // A waiter in the queue stays known as one: its place must be removed whatever else has happened.
         if self.stage == WaiterStage::Waiting {
             self.stage = WaiterStage::Unsure;
         }
@@ -250,12 +252,10 @@ impl Waiters {
         self.ordered.first_key_value().map(|(_, waiter)| waiter)
     }
 
-    /// The waiters in the order of their turns.
     pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = &Waiter> {
         self.ordered.values()
     }
 
-    /// The waiters that make only one attempt, in the same order.
     pub(super) fn single_attempts(&self) -> impl Iterator<Item = HoldId> {
         self.single_attempts.values().copied()
     }

@@ -179,7 +179,7 @@ fn a_waiter_on_a_runtime_that_has_ended_does_not_spin() -> Result<(), LockError>
 fn a_waiter_goes_on_when_the_runtime_of_its_driver_has_ended() -> Result<(), LockError> {
     let (first, next) = (running(), running());
     let process = next.block_on(async { Process::with_heartbeat(SECOND / 20) });
-    let elsewhere = Locks::builder("memory:").behind(Arc::clone(&process.store), SECOND);
+    let elsewhere = Locks::builder("memory:").build_on_wire(Arc::clone(&process.store), SECOND);
     let guard = next.block_on(elsewhere.lock(KEY).acquire())?;
     let wait = || process.locks.lock(KEY).wait(Duration::MAX).acquire();
     let until_waiting = async |count| {
@@ -222,7 +222,7 @@ fn a_waiter_without_timers_panics_itself() -> Result<(), LockError> {
 async fn a_hold_that_another_one_has_replaced_is_not_handed_off() -> Result<(), LockError> {
     let mut process = Process::with_heartbeat(SECOND);
     let builder = Locks::builder("memory:").ttl(TTL).__heartbeat(SECOND);
-    process.locks = builder.behind(Arc::clone(&process.store), SECOND);
+    process.locks = builder.build_on_wire(Arc::clone(&process.store), SECOND);
     let first = process.locks.lock(KEY).acquire().await?;
     let [next, last] = [(); 2].map(|()| tokio::spawn(process.locks.lock(KEY).acquire()));
     sleep(SECOND / 10).await;

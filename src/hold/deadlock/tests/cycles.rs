@@ -184,7 +184,7 @@ async fn a_victim_that_begins_anew_is_not_the_victim_again() -> Result<(), LockE
         let store = Watched::new();
         let locks = || {
             let store = Arc::clone(&store);
-            Locks::builder("memory:").behind(store, HEARTBEAT)
+            Locks::builder("memory:").build_on_wire(store, HEARTBEAT)
         };
         let (one, other, both) = (locks(), locks(), Barrier::new(2));
         let begun = Instant::now();

@@ -46,7 +46,7 @@ impl Watched {
 
     /// Locks with further options.
     pub(super) fn locks_of(self: &Arc<Self>, builder: LocksBuilder) -> Locks {
-        builder.behind(Arc::clone(self), Duration::from_secs(1))
+        builder.build_on_wire(Arc::clone(self), Duration::from_secs(1))
     }
 
     pub(super) fn asked(&self) -> Asked {

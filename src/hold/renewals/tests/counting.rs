@@ -49,7 +49,7 @@ impl Counting {
 
     pub(super) fn locks(self: &Arc<Self>) -> Locks {
         let builder = Locks::builder("memory:").ttl(TTL);
-        builder.behind(Arc::clone(self), SECOND)
+        builder.build_on_wire(Arc::clone(self), SECOND)
     }
 
     pub(super) fn disconnect(&self) {

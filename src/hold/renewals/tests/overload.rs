@@ -56,7 +56,7 @@ impl Slow {
     async fn held(self: &Arc<Self>, count: usize, ttl: Duration) -> (Locks, Vec<LockGuard>) {
         let locks = Locks::builder("memory:")
             .ttl(ttl)
-            .behind(Arc::clone(self), SECOND);
+            .build_on_wire(Arc::clone(self), SECOND);
         // Each has a TTL of its own, so no two of them are renewed together.
         let guards = (0_u32..).take(count).map(|number| {
             let ttl = ttl + number * Duration::from_micros(1);
