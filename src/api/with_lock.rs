@@ -63,6 +63,7 @@ impl<F: Future> Future for WithLock<F> {
         let WithLockProjection { engine, mut state } = self.project();
         loop {
             match state.as_mut().project() {
+                // Nothing is sent before the first poll.
                 StateProjection::Idle { .. } => state.as_mut().start(engine),
                 StateProjection::Acquiring { entering, body } => {
                     let entered = ready!(entering.as_mut().poll(cx));

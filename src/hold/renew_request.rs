@@ -53,6 +53,7 @@ impl BatchKey {
             confirm: hold.confirm,
             keys: match hold.mode() {
                 Mode::Shared => BatchKeys::Readers(hold.key().clone()),
+                // The error of its key must not be that of others.
                 Mode::Exclusive if hold.state.lock().is_renewed_alone => {
                     BatchKeys::Alone(hold.id())
                 }
@@ -69,7 +70,7 @@ pub(super) struct RenewRequest {
     pub(super) batch: BatchKey,
     pub(super) sent: Instant,
     generation: u64,
-    pub(super) epoch: u64,
+    pub(super) key_generation: u64,
 }
 
 impl RenewRequest {
@@ -80,7 +81,7 @@ impl RenewRequest {
             batch,
             sent: now,
             generation: store.generation(),
-            epoch: store.generation_of(hold.key()),
+            key_generation: store.generation_of(hold.key()),
         }
     }
 
@@ -106,6 +107,7 @@ impl RenewRequest {
         };
         let holds = self.holds.iter().map(|hold| hold.id()).collect();
         let key = key.clone();
+        // The script for the readers of a key names only those that are gone.
         let gone = store.ask(RenewReaders { key, holds, ttl }).await?;
         let answer = |hold: &Arc<Hold>| match gone.contains(&hold.id()) {
             true => RenewReply::Gone,

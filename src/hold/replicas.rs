@@ -17,8 +17,8 @@ use crate::hold::hold::Hold;
 use crate::hold::renew_request::{RenewRequest, renew_now};
 use crate::store::{Confirmation, RenewReply, Store};
 
-/// Waits until the replicas have a hold. It was acquired by a request before which its connection had this epoch. If
-/// the epoch has changed in the meantime, the hold is renewed, so that there is a new request to wait for.
+/// Waits until the replicas have a hold, which was acquired by a request in this generation of its key. If the generation
+/// has changed in the meantime, the hold is renewed, so that there is a new request to wait for.
 ///
 /// Fails if they do not have it in time, or cannot be asked, and as soon as the hold is lost. Then it may or may not be
 /// in the lock.
@@ -26,14 +26,14 @@ pub(crate) async fn await_replicas(
     hold: &Arc<Hold>,
     confirm: Confirm,
     store: &Store,
-    epoch: Option<u64>,
+    key_generation: Option<u64>,
 ) -> Result<(), LockError> {
     let mut failed = None;
     // The replicas cannot confirm what the server does not have any more, so a loss ends the wait.
     let confirmed = select! {
         biased;
         _reason = hold.await_loss() => false,
-        confirmed = ask_replicas(hold, confirm, store, epoch, &mut failed) => confirmed,
+        confirmed = ask_replicas(hold, confirm, store, key_generation, &mut failed) => confirmed,
     };
     match (hold.check_loss(), failed) {
         _ if confirmed => Ok(()),
@@ -69,7 +69,7 @@ async fn ask_replicas(
     hold: &Arc<Hold>,
     confirm: Confirm,
     store: &Store,
-    mut epoch: Option<u64>,
+    mut key_generation: Option<u64>,
     failed: &mut Option<StoreError>,
 ) -> bool {
     let until = after(Instant::now(), confirm.within());
@@ -81,8 +81,8 @@ async fn ask_replicas(
         if left.is_zero() || hold.check_loss().is_some() {
             return false;
         }
-        if let Some(epoch) = epoch {
-            let confirmed = store.confirm(hold.key(), confirm.replicas(), left, epoch);
+        if let Some(key_generation) = key_generation {
+            let confirmed = store.confirm(hold.key(), confirm.replicas(), left, key_generation);
             match confirmed.await {
                 Ok(Confirmation::Confirmed) => return true,
                 // Another server may answer by now, whose replicas say nothing about the first one.
@@ -107,7 +107,7 @@ async fn ask_replicas(
             None
         });
         // Without it, the next turn renews once more.
-        epoch = renewed.map(|request| request.epoch);
+        key_generation = renewed.map(|request| request.key_generation);
     }
 }
 
@@ -128,7 +128,12 @@ pub(super) async fn await_renewal_on_replicas(
     let left = deadline.saturating_duration_since(Instant::now());
     // A confirmation after the last of the deadlines lengthens nothing.
     let within = confirm.within().min(left);
-    let confirmed = store.confirm(hold.key(), confirm.replicas(), within, request.epoch);
+    let confirmed = store.confirm(
+        hold.key(),
+        confirm.replicas(),
+        within,
+        request.key_generation,
+    );
     match confirmed.await? {
         Confirmation::Confirmed => Ok(()),
         Confirmation::Late | Confirmation::Unknown => Err(unconfirmed(

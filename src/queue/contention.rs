@@ -12,7 +12,7 @@ use crate::base::key::LockKey;
 use crate::base::sync::Mutex;
 
 /// The keys whose holders want to know whether others wait.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct ContentionWatches {
     /// The number of holders that want to know. A step of a local queue reads it first.
     count: AtomicUsize,
@@ -20,7 +20,7 @@ pub(super) struct ContentionWatches {
 }
 
 /// The signal for the holders of one key, and the number of these holders.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct KeyWatch {
     signal: Arc<Notify>,
     holders: usize,

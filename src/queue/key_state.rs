@@ -6,7 +6,6 @@ use std::task::Waker;
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use tokio::runtime::{self, Handle};
-use tokio::time::Instant;
 
 use super::callers::Caller;
 use super::local_queue::{Deferred, LocalQueue, NextRequest};
@@ -82,10 +81,6 @@ impl KeyState {
             Self::Queue(queue) => queue.machine.is_held_by(hold),
             Self::Requested(_) | Self::Releasing { .. } => false,
         }
-    }
-
-    pub(super) fn is_contended_here(&self, now: Instant) -> bool {
-        matches!(self, Self::Queue(queue) if queue.machine.is_contended_here(now))
     }
 
     pub(super) fn len(&self) -> usize {

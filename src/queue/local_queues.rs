@@ -1,6 +1,5 @@
 //! The local queues of all keys: one map, one place that gives them input, and one that performs the effects.
 
-use std::fmt;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
@@ -98,8 +97,9 @@ impl LocalQueues {
 
     /// Returns whether another caller of this process waits for the lock that a holder has.
     pub(super) fn is_contended_here(&self, key: &LockKey) -> bool {
-        self.read_state(key, |state| state.is_contended_here(Instant::now()))
-            .unwrap_or(false)
+        let mut states = self.states.lock();
+        let queue = states.queue(key);
+        queue.is_some_and(|queue| queue.machine.is_contended_here(Instant::now()))
     }
 
     /// Returns whether a caller polls its own request, because no other caller has joined. Then the response wakes it.
@@ -274,14 +274,5 @@ impl MessageListener for LocalQueues {
             self.step(&key, Input::MaybeFree);
             self.step(&key, Input::Contended);
         }
-    }
-}
-
-impl fmt::Debug for LocalQueues {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("LocalQueues")
-            .field("requests", &self.requests)
-            .field("queueing", &self.queueing)
-            .finish_non_exhaustive()
     }
 }

@@ -21,7 +21,6 @@ use crate::store::{Acquire, AcquireReply, AcquireShared, Store, StoreFuture};
 const MAX_REPEATED_RELEASES: usize = 8;
 
 /// The store, as the local queues use it.
-#[derive(Debug)]
 pub(super) struct Requests {
     pub(super) store: Arc<Store>,
     /// Made when it is first needed: forks that use a copy of an unused `Locks` have different ones.
@@ -128,7 +127,6 @@ impl Requests {
 }
 
 /// The releases that have failed.
-#[derive(Debug)]
 pub(super) struct FailedReleases {
     /// The permits of those that are repeated.
     pub(super) permits: Semaphore,

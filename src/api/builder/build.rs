@@ -188,6 +188,7 @@ impl LocksBuilder {
         let timeouts = self.timeouts;
         let store = match &self.backend {
             Backend::Url(url) if url != MEMORY => RedisStore::open(self.servers()?, timeouts),
+            // Only the servers of a URL take a login, credentials or certificates.
             _ if !self.login.is_empty() => return Err(LockError::config(NO_LOGIN)),
             Backend::Url(_) => return Ok(Arc::new(Store::Memory(MemoryStore::new()))),
             #[cfg(feature = "pool")]

@@ -132,11 +132,11 @@ impl Acquisition<'_> {
     async fn acquire_confirmed(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
         let store = &self.engine.core.store;
         let confirm = self.terms.confirm;
-        let mut epoch = None;
+        let mut key_generation = None;
         match keys {
             [key] => {
                 // Read before the request, so that a connection that is lost in between is noticed.
-                epoch = confirm.map(|_| store.generation_of(key));
+                key_generation = confirm.map(|_| store.generation_of(key));
                 self.acquire_one(key).await?;
             }
             // Each hold is renewed before its confirmation, so that the replicas have only one request to confirm.
@@ -148,7 +148,7 @@ impl Acquisition<'_> {
         // The body begins only when the replicas have the locks.
         if let Some(confirm) = confirm {
             let begun = self.entry.begun().iter();
-            let confirmed = begun.map(|hold| await_replicas(hold, confirm, store, epoch));
+            let confirmed = begun.map(|hold| await_replicas(hold, confirm, store, key_generation));
             try_join_all(confirmed).await?;
         }
         Ok(())
@@ -322,6 +322,7 @@ async fn run_unless_lost<T>(
     holds: &[Arc<Hold>],
     work: impl Future<Output = Result<T, LockError>>,
 ) -> Result<T, LockError> {
+    // There is nothing to lose yet.
     if holds.is_empty() {
         return work.await;
     }

@@ -116,6 +116,7 @@ impl WaitDirectory {
 
     /// Makes a lookup. What the user may not read counts as absent.
     pub(super) async fn lookup(&self, lookup: &Lookup) -> Result<LookupReply, StoreError> {
+        // Before the request, so that the time of the server in the reply is no earlier than this.
         let asked = Instant::now();
         let (reply, nothing) = match lookup {
             Lookup::Holds(key) => {

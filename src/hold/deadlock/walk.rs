@@ -343,6 +343,7 @@ impl SecondWalk {
         };
         let verdict = match (reply, &link.reached) {
             (LookupReply::Holds(holds), _) => {
+                // The hold that it waits for is still in the key, and the wait was not let in.
                 match holds.contains(&next) && !holds.contains(&link.wait.id) {
                     true => Verdict::Deadlock,
                     false => Verdict::Gone,
@@ -370,6 +371,8 @@ impl Reached {
         let Some(seen) = seen else {
             return Verdict::Gone;
         };
+        // Each span is on one clock: this process measures from the lookup to the end of the first walk, and the server
+        // from the lookup to the publication.
         let since = ended.saturating_duration_since(self.asked);
         let late = lateness(self.life.max(seen.life));
         let meant_after = seen.stamp.since(self.at);
