@@ -7,8 +7,7 @@ use crate::api::engine::Engine;
 use crate::api::with_lock::{TryWithLock, WithLock};
 use crate::base::error::LockError;
 use crate::base::key::Keys;
-use crate::base::options::{LockOptions, Retry, WaitLimit};
-use crate::base::options::{Mode, OnLost};
+use crate::base::options::{LockOptions, Mode, OnLost, Retry, WaitLimit};
 
 /// A request for a lock, for several locks, or for a permit, with its own options. [`Locks::lock`](crate::Locks::lock),
 /// [`lock_all`](crate::Locks::lock_all) and [`semaphore`](crate::Locks::semaphore) begin one.

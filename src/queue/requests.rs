@@ -9,8 +9,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::machine::{AcquireSpec, HoldIds, RequestReply};
-use crate::base::events;
-use crate::base::events::WarnLimiter;
+use crate::base::events::{self, WarnLimiter};
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
