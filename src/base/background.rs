@@ -76,6 +76,7 @@ impl<T: Send + 'static> FinishInBackground<T> {
     /// Continues the work on the current runtime, if there is one, because that one is polled: the other one may live and
     /// not be driven any more.
     pub(crate) fn prefer_current_runtime(&mut self) {
+        // The runtime that was given stays if this is called outside any.
         let present = Handle::try_current().ok();
         self.runtime = present.or(self.runtime.take());
     }

@@ -163,6 +163,7 @@ pub(crate) fn renewal_retried(
     error: Option<&StoreError>,
     warnings: &WarnLimiter,
 ) {
+    // Formatted only if a subscriber wants the event.
     let error = || error.map_or_else(|| "no response in time".to_owned(), chain);
     now_and_then!(warnings, key = key.as_str(), %hold, error = error(), "renewal_retried");
 }

@@ -144,7 +144,7 @@ impl LockOptions {
     pub(crate) fn resolve(mut self) -> Result<Self, LockError> {
         // The lease lasts for the minimum time, so that the lock stays held if its holder dies before.
         self.ttl = self.ttl.max(self.min_hold.unwrap_or_default());
-        // Nobody holds the lock for longer than `max_hold`, so the lease of a dead holder need not last longer either.
+        // No holder keeps the lock for longer than `max_hold`, so the lease of a dead one need not last longer either.
         let lease = self
             .max_hold
             .map_or(self.ttl, |max_hold| max_hold.min(self.ttl));

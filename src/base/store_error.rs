@@ -145,7 +145,7 @@ impl StoreError {
 
     /// Adds the mistake behind the failure to an error that was just created.
     pub(crate) fn with_mistake(mut self, mistake: Option<Mistake>) -> Self {
-        // Nobody else has an error that was just created.
+        // No other code has an error that was just created.
         if let Some(fault) = Arc::get_mut(&mut self.0) {
             fault.mistake = mistake;
         }

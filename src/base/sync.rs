@@ -84,6 +84,7 @@ impl InFlightCount {
 
     /// Closes the `Locks`. After this call no acquisition begins.
     pub(crate) fn close(&self) {
+        // The flag comes before the notification: a task that is woken reads it.
         self.is_closed.store(true, Ordering::SeqCst);
         self.closed.notify_waiters();
     }

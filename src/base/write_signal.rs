@@ -104,7 +104,7 @@ impl Deliverer {
     /// Sets the signal, and wakes the task that waits for it.
     pub(crate) fn set(&self) {
         let SharedSignal { waker, rest, .. } = &*self.0.0;
-        // The place for the work comes before the signal: whoever sees the signal leaves its work at once.
+        // The place for the work comes before the signal: a caller that sees the signal leaves its work at once.
         *rest.lock() = AfterWrite::ByDeliverer(None);
         self.0.set();
         waker.wake();

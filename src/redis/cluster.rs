@@ -157,8 +157,8 @@ impl Cluster {
             };
             // Another server has the slot, or, while the slot is being moved, the keys of the call.
             let Some((place, redirected)) = redirection(cause, &node.place) else {
-                // Only a redirection proves that nothing was executed. So this request is not repeated, but the next
-                // one shall find the right server.
+                // Any other failure goes up as it is, because the caller decides about a repetition. But the next
+                // request shall find the right server.
                 if may_be_elsewhere(cause) {
                     self.learn_soon();
                 }
@@ -192,6 +192,7 @@ impl Cluster {
     ) -> Result<(Arc<Node>, Arc<Connection>), StoreError> {
         loop {
             let begun = Instant::now();
+            // Before the first map, and while a part of the cluster is down, a slot has no owner.
             let Some(node) = self.owner(slot) else {
                 self.learn().await?;
                 if self.owner(slot).is_none() {
@@ -219,6 +220,7 @@ impl Cluster {
                         // The error of the connection is more specific.
                         let _ = self.learn().await;
                     }
+                    // Otherwise another server has the slot by now, and is tried next.
                     if self.has_slot(&node.place, slot) {
                         return Err(error);
                     }
@@ -230,6 +232,7 @@ impl Cluster {
     /// Waits until another server has the slot.
     async fn until_moved(self: &Arc<Self>, slot: u16, node: &Node) {
         while self.has_slot(&node.place, slot) {
+            // Nothing reports that a slot has moved, so the servers are asked again and again.
             sleep(MIN_LEARN_PAUSE).await;
             // If it fails, the map stays as it is.
             let _ = self.learn().await;
@@ -267,6 +270,7 @@ impl Cluster {
     pub(super) async fn any_connector(self: &Arc<Self>) -> Result<Arc<Connector>, StoreError> {
         let mut nodes = self.owners().await?;
         if nodes.iter().any(|node| node.connector.is_connected()) {
+            // A server that may be down would delay the messages.
             nodes.retain(|node| node.connector.is_connected());
         }
         let turn = self.turn.fetch_add(1, Relaxed).checked_rem(nodes.len());
@@ -310,7 +314,7 @@ impl Cluster {
             let is_new = |it: &Arc<Node>| it.place != *place;
             let owner = owner.filter(|it| is_open && it.as_ref().is_none_or(is_new));
             let before = owner.map(|owner| owner.replace(Arc::clone(&node)));
-            // Under the mutex: whoever sees the new owner also sees the new generation.
+            // Under the mutex: a request that sees the new owner also sees the new generation.
             if before.is_some() {
                 self.context.generation.begin();
             }

@@ -106,8 +106,7 @@ impl Confirmer {
         let round =
             || Arc::clone(self).run_round(beside.to_owned(), replicas, Arc::clone(&rejection));
         let rounds = async {
-            // The round in progress may have written before the request that is to be confirmed. Then the next one
-            // counts.
+            // The round in progress may have written before the request of this caller. Then the next one counts.
             while !is_confirmed() {
                 self.round.outcome(&endpoint, limit, round).await?;
                 if let Some(error) = rejection.get() {
@@ -144,6 +143,8 @@ impl Confirmer {
         // The connection is kept only if all responses on it were read.
         let endpoint = self.source.endpoint();
         let outcome = async {
+            // Taken out, so that a round that fails, or ends with its runtime, leaves no unread response to the next
+            // one.
             let kept = self.connection.lock().take();
             let mut opened = match kept {
                 Some(opened) => opened,

@@ -205,6 +205,7 @@ impl Connector {
     /// Waits for the attempt in progress, or begins one. Another one begins if it ends with its runtime.
     async fn await_connection(self: &Arc<Self>) -> Result<Arc<Connection>, StoreError> {
         let connect = self.context.timeouts.connect;
+        // Longer than any attempt takes on a runtime that is driven: its pause, and the limits of its steps.
         let limit = connect
             .saturating_mul(3)
             .saturating_add(2 * MAX_CONNECT_PAUSE);
@@ -288,6 +289,7 @@ impl Connector {
                     state.moved = number;
                     return;
                 }
+                // Another connection has taken its place, and nothing is wrong with that one.
                 _ => return,
             }
         };

@@ -144,6 +144,7 @@ struct Server {
 impl Subscriber {
     async fn run(self) {
         let _ending = BreakOnDrop(&self);
+        // The pauses grow while subscriptions fail, and begin anew with one that has settled.
         let mut pauses = Backoff::doubling(MAX_SUBSCRIBE_PAUSE);
         loop {
             let pause = self.receive().await;
@@ -252,6 +253,7 @@ impl Subscriber {
             let Ok(present) = server.connector.connection().await else {
                 return;
             };
+            // After a failover the old server may still be there, but nothing is published at it.
             if present.server.endpoint() != server.source.endpoint() {
                 return;
             }

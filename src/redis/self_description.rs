@@ -42,7 +42,7 @@ pub(super) fn keep_described(
 ) -> AbortOnDrop {
     AbortOnDrop::spawn(async move {
         loop {
-            // Asked each time: the program may connect before it is to be described, and a slot may move.
+            // Asked each time: a program may want it only later, and a slot may move.
             let pause = match is_wanted() {
                 true => describe(driver.clone(), limit).await,
                 false => DESCRIBE_INTERVAL,

@@ -92,6 +92,7 @@ impl Sentinels {
         self: Arc<Self>,
         timeouts: Timeouts,
     ) -> Result<RawConnection, StoreError> {
+        // First the place, then the server itself, and meanwhile the sentinels again.
         let mut present = self.ask(timeouts).await?;
         // The server that they name may not respond, or not be a primary yet: meanwhile they may name another one.
         let opened = loop {

@@ -100,6 +100,7 @@ impl Servers {
         let (servers, beside) = (self.clone(), beside.to_owned());
         Box::pin(async move {
             let slot = || slot_of(beside.as_bytes());
+            // What was executed in an earlier generation may be lost, and no replica can confirm it.
             let is_present = || servers.generation_of(slot) == generation;
             let connector = servers.with_connector(slot, Arc::clone);
             // No connection is opened for this: what was executed was sent over one that is lost then.

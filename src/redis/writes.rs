@@ -58,6 +58,7 @@ impl Writes {
     }
 
     fn begin_poll(&self, task: &Waker) {
+        // Before the poll is counted: a request that sees the new number finds the task to wake.
         self.task.register(task);
         self.polls.fetch_add(1, SeqCst);
     }
@@ -71,6 +72,7 @@ impl Writes {
         if !has_budget_remaining() {
             // The poll may have ended before it looked for requests.
             task.wake_by_ref();
+        // A poll that the socket has blocked has left something unwritten. The poll that writes the rest counts.
         } else if !self.is_blocked.load(SeqCst) {
             self.complete.store(polls, SeqCst);
             self.written.notify_waiters();

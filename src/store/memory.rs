@@ -90,6 +90,7 @@ impl MemoryStore {
     /// Adds `holders` to the receivers of the messages to all processes.
     pub(crate) fn watch(&self, holders: Weak<dyn ForcedReleaseListener>) {
         let mut known = self.shared.holders.lock();
+        // A `Locks` that was dropped leaves its receiver here.
         known.retain(|holders| holders.strong_count() > 0);
         known.push(holders);
     }

@@ -249,6 +249,7 @@ impl MessageHandler for StoreMessages {
                 let holders = self.holders.get().and_then(Weak::upgrade);
                 holders.iter().for_each(|it| it.forced(message.clone()));
             }
+            // A text that is no message was sent by another program.
             None => {}
         }
     }

@@ -97,6 +97,7 @@ impl Host {
     /// running again.
     fn take_received(&self) -> Option<Vec<Arrived>> {
         let mut state = self.state.lock();
+        // Checked under the mutex: no request is received between the last one and the end of the pause.
         if !state.received.is_empty() {
             return Some(mem::take(&mut state.received));
         }

@@ -61,6 +61,7 @@ impl Network {
         let wires = self.wires();
         let is_it = |wire: &&Arc<_>| ptr::addr_eq(Arc::as_ptr(wire), Arc::as_ptr(of));
         let found = wires.iter().find(is_it);
+        // The mutex of the list is free again: an event may wake code that makes another wire.
         found.iter().for_each(|wire| happens(wire));
         self.host.notify_changed();
         found.is_some()

@@ -152,7 +152,7 @@ impl ProcessWire {
             (None, Condition::Running) => *self.connections.borrow() + 1,
         };
         state.connection = Some(number);
-        // After the mutex was released: whoever is woken may look at the connection.
+        // After the mutex was released: a task that is woken may look at the connection.
         drop(state);
         if known.is_none() {
             self.connections.send_replace(number);

@@ -142,7 +142,7 @@ impl Cluster {
             (Some(before), Some(now)) => before.place != now.place,
             (before, now) => before.is_some() != now.is_some(),
         });
-        // Under the mutex: whoever sees the new map also sees the new generation.
+        // Under the mutex: a request that sees the new map also sees the new generation.
         if is_changed {
             state.pauses.reset();
             self.context.generation.begin();

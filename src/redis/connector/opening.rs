@@ -32,6 +32,7 @@ impl Connector {
             Some(opened) => opened,
             None => open(&self.source, timeouts).await?,
         };
+        // The shorter limit: the answers are a part of the attempt to connect, and are responses.
         let limit = timeouts.connect.min(timeouts.response);
         let role = match with_timeout(limit, role_of(opened.driver.clone())).await {
             Ok(role) => role,
@@ -57,6 +58,7 @@ impl Connector {
                 ReplicationId::new(&format!("{} {number}", opened.server.endpoint()))
             }
         };
+        // No request waits for the description: a server that holds writes back would delay every connection.
         let describing = keep_described(opened.driver.clone(), limit, self.wants_description());
         let RawConnection {
             driver,

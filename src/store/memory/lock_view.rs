@@ -255,7 +255,7 @@ impl LockView<'_> {
         {
             let is_exclusive = matches!(process.mode, WaitMode::Exclusive { .. });
             longest = longest.max(Some(self.enter_process(process, before, asking)));
-            // Nobody enters beside a writer.
+            // No other process enters beside a writer.
             if is_exclusive {
                 break;
             }

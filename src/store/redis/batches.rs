@@ -87,6 +87,7 @@ impl Batches {
 
     /// The request in its form for a batch, if it travels with others. It was counted.
     pub(super) fn batch_item(&self, verb: &impl Verb) -> Option<BatchItem> {
+        // Requests that were made together always travel together. Others do while enough are in flight.
         let travels = verb.goes_with_others() || self.is_busy();
         travels.then(|| verb.batch_item()).flatten()
     }
@@ -218,7 +219,7 @@ impl Collector {
         let count = batch.len();
         let releases = batch.iter().filter(|it| it.request.is_release()).count();
         let waits = |it: &Collected| it.deliverer.is_some();
-        // Nobody waits for the write of a batch without releases, so it is not watched.
+        // No caller waits for the write of a batch without releases, so it is not watched.
         let written = batch.iter().any(waits).then(WriteSignal::default);
         let requests: Vec<_> = batch.iter().map(|it| &it.request).collect();
         let call = batch::call(&requests).with_write_signal(written.clone());
@@ -227,6 +228,8 @@ impl Collector {
             let mut unnoted = written.as_ref();
             let mut may_be_late = unnoted.is_some();
             poll_fn(|cx| {
+                // The request comes first: its first poll hands it to the driver, and each later one may find that it
+                // was written.
                 let polled = asked.as_mut().poll(cx);
                 // The connection may have been lost since the requests were collected. Then their exits wait with a limit.
                 if mem::take(&mut may_be_late) && !self.is_connected(&batch) {
