@@ -19,19 +19,19 @@ use crate::base::timer::{Elapsed, after, timeout_at};
 pub(crate) struct SharedAttempt(Mutex<Option<Attempt>>);
 
 /// The outcome of an attempt, and the instant at which another one begins, because the runtime of this one is stalled.
-type Attempt = (Shared<BoxFuture<'static, Option<Outcome>>>, Instant);
+type Attempt = (Shared<BoxFuture<'static, Option<AttemptOutcome>>>, Instant);
 
-type Outcome = Result<(), StoreError>;
+type AttemptOutcome = Result<(), StoreError>;
 
 impl SharedAttempt {
     /// Waits for the attempt in progress, or begins one. On a runtime that is driven, the work does not need longer than
     /// the limit.
-    pub(crate) async fn outcome<F: Future<Output = Outcome> + Send + 'static>(
+    pub(crate) async fn outcome<F: Future<Output = AttemptOutcome> + Send + 'static>(
         &self,
         endpoint: &Arc<str>,
         limit: Duration,
         work: impl Fn() -> F,
-    ) -> Outcome {
+    ) -> AttemptOutcome {
         loop {
             let (outcome, until) = {
                 let now = Instant::now();
@@ -56,8 +56,8 @@ impl SharedAttempt {
 /// ends with its runtime.
 fn begin(
     endpoint: &Arc<str>,
-    work: impl Future<Output = Outcome> + Send + 'static,
-) -> Shared<BoxFuture<'static, Option<Outcome>>> {
+    work: impl Future<Output = AttemptOutcome> + Send + 'static,
+) -> Shared<BoxFuture<'static, Option<AttemptOutcome>>> {
     let cause = "the attempt panicked";
     let panicked = StoreError::new("connect", endpoint, FailureClass::Permanent, cause);
     // A panic ends the attempt for all callers. Without an outcome each of them would begin the next one, which panics

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::address::{Address, HostPort};
 use super::attempts::SharedAttempt;
 use super::connector::Connector;
-use super::connector::shared_connection::Connection;
+use super::connector::shared_connection::SharedConnection;
 use super::context::ConnectorContext;
 use super::failure::{condition, driver_error};
 use super::script::{Call, SendMode};
@@ -189,7 +189,7 @@ impl Cluster {
     async fn connected_owner(
         self: &Arc<Self>,
         slot: u16,
-    ) -> Result<(Arc<Node>, Arc<Connection>), StoreError> {
+    ) -> Result<(Arc<Node>, Arc<SharedConnection>), StoreError> {
         loop {
             let begun = Instant::now();
             // Before the first map, and while a part of the cluster is down, a slot has no owner.

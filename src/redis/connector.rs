@@ -18,7 +18,7 @@ use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
-use self::shared_connection::Connection;
+use self::shared_connection::SharedConnection;
 use super::attempts::SharedAttempt;
 use super::context::ConnectorContext;
 use super::failure::{self, driver_error, is_redirection};
@@ -56,7 +56,7 @@ pub(crate) struct Connector {
 pub(super) type HasSlot = Arc<dyn Fn(u16) -> bool + Send + Sync>;
 
 struct ConnectorState {
-    stage: Stage,
+    stage: ConnectorStage,
     /// The connection of a server that does not execute requests. In a cluster it is kept: it still says who has which
     /// slots, and the server is not connected to again and again while the cluster is down.
     unproven: Option<RawConnection>,
@@ -73,16 +73,16 @@ struct ConnectorState {
     suspected: Option<Instant>,
 }
 
-enum Stage {
+enum ConnectorStage {
     Down,
-    Up(Arc<Connection>),
+    Up(Arc<SharedConnection>),
     Closed,
 }
 
 impl ConnectorState {
     /// Replaces the stage. The previous one must be dropped after the mutex is released, because that may end tasks.
     #[must_use]
-    fn enter(&mut self, stage: Stage) -> Stage {
+    fn enter(&mut self, stage: ConnectorStage) -> ConnectorStage {
         mem::replace(&mut self.stage, stage)
     }
 
@@ -99,7 +99,7 @@ impl Connector {
         has_slot: Option<HasSlot>,
     ) -> Arc<Self> {
         let state = ConnectorState {
-            stage: Stage::Down,
+            stage: ConnectorStage::Down,
             unproven: None,
             needs_primary: false,
             attempts: 0,
@@ -118,19 +118,19 @@ impl Connector {
     }
 
     pub(crate) fn is_connected(&self) -> bool {
-        matches!(self.state.lock().stage, Stage::Up(_))
+        matches!(self.state.lock().stage, ConnectorStage::Up(_))
     }
 
     /// The connection, if there is one.
-    pub(super) fn current(&self) -> Option<Arc<Connection>> {
+    pub(super) fn current(&self) -> Option<Arc<SharedConnection>> {
         match &self.state.lock().stage {
-            Stage::Up(connection) => Some(Arc::clone(connection)),
+            ConnectorStage::Up(connection) => Some(Arc::clone(connection)),
             _ => None,
         }
     }
 
     /// The connection. It is opened if there is none.
-    pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, StoreError> {
+    pub(super) async fn connection(self: &Arc<Self>) -> Result<Arc<SharedConnection>, StoreError> {
         match self.current() {
             Some(connection) => Ok(connection),
             // This is rare, and larger than the rest of a request.
@@ -153,7 +153,7 @@ impl Connector {
     /// Sends a call, and gives the connection up if the outcome requires it.
     pub(super) async fn send(
         &self,
-        connection: &Connection,
+        connection: &SharedConnection,
         call: &Call,
         mode: SendMode,
         limit: Duration,
@@ -203,7 +203,7 @@ impl Connector {
     }
 
     /// Waits for the attempt in progress, or begins one. Another one begins if it ends with its runtime.
-    async fn await_connection(self: &Arc<Self>) -> Result<Arc<Connection>, StoreError> {
+    async fn await_connection(self: &Arc<Self>) -> Result<Arc<SharedConnection>, StoreError> {
         let connect = self.context.timeouts.connect;
         // Longer than any attempt takes on a runtime that is driven: its pause, and the limits of its steps.
         let limit = connect
@@ -223,9 +223,9 @@ impl Connector {
             let mut state = self.state.lock();
             match state.stage {
                 // The attempt before this one ended when this one had just begun.
-                Stage::Up(_) => return Ok(()),
-                Stage::Closed => return Err(self.closed()),
-                Stage::Down => state.attempts += 1,
+                ConnectorStage::Up(_) => return Ok(()),
+                ConnectorStage::Closed => return Err(self.closed()),
+                ConnectorStage::Down => state.attempts += 1,
             }
             (state.attempts, state.not_before)
         };
@@ -237,8 +237,9 @@ impl Connector {
         let (opened, _before) = {
             let mut state = self.state.lock();
             let is_right = state.moved < number;
-            let is_closed = matches!(state.stage, Stage::Closed);
-            let is_present = state.attempts == number && matches!(state.stage, Stage::Down);
+            let is_closed = matches!(state.stage, ConnectorStage::Closed);
+            let is_present =
+                state.attempts == number && matches!(state.stage, ConnectorStage::Down);
             let opened = match opened {
                 Ok(_) if is_closed => Err(self.closed()),
                 Ok(_) if !is_right => Err(self.unavailable("it leads to another server now")),
@@ -252,7 +253,7 @@ impl Connector {
             let unproven = is_closed.then(|| state.unproven.take());
             let before = match &opened {
                 Ok(connection) if is_present => {
-                    Some(state.enter(Stage::Up(Arc::clone(connection))))
+                    Some(state.enter(ConnectorStage::Up(Arc::clone(connection))))
                 }
                 _ => None,
             };
@@ -271,7 +272,7 @@ impl Connector {
             let mut state = self.state.lock();
             let now = Instant::now();
             match &state.stage {
-                Stage::Up(connection) if connection.number == number => {
+                ConnectorStage::Up(connection) if connection.number == number => {
                     // A connection that has worked is replaced at once. A proxy whose server is away accepts each
                     // connection and closes it: then the pauses grow, or every request would open one.
                     if now >= after(connection.since, CONNECTION_SETTLES_AFTER) {
@@ -282,10 +283,10 @@ impl Connector {
                     }
                     // Under the mutex: no request finds another connection in the old generation.
                     self.context.generation.begin();
-                    state.enter(Stage::Down)
+                    state.enter(ConnectorStage::Down)
                 }
                 // The attempt that has opened it has not ended yet.
-                Stage::Down if state.attempts == number => {
+                ConnectorStage::Down if state.attempts == number => {
                     state.moved = number;
                     return;
                 }
@@ -306,7 +307,7 @@ impl Connector {
             let mut state = self.state.lock();
             let is_soon = |at| now < at + SUSPICION_INTERVAL;
             match &state.stage {
-                Stage::Up(connection)
+                ConnectorStage::Up(connection)
                     if !state.suspected.is_some_and(is_soon) && connection.pace.is_late(since) =>
                 {
                     // Given up after the mutex was released, because that locks it again.
@@ -349,7 +350,7 @@ impl Connector {
     pub(super) fn close(&self) {
         let _before = {
             let mut state = self.state.lock();
-            (state.enter(Stage::Closed), state.unproven.take())
+            (state.enter(ConnectorStage::Closed), state.unproven.take())
         };
     }
 

@@ -134,7 +134,7 @@ struct Subscriber {
 }
 
 /// The server of a connection for commands.
-struct Server {
+struct InboxServer {
     connector: Arc<Connector>,
     /// Opens further connections to it.
     source: Arc<dyn Source>,
@@ -195,19 +195,19 @@ impl Subscriber {
 
     /// The server of a connection for commands, which shows that the server works. In a cluster any of them will do: each
     /// gets all messages.
-    async fn server(&self) -> Result<Server, StoreError> {
+    async fn server(&self) -> Result<InboxServer, StoreError> {
         // Watched before the connection is there, so that its loss is noticed from the first moment on.
         let generations = self.context.connectors.generation.watch();
         let connector = self.context.servers.any_connector().await?;
         let connection = connector.connection().await?;
-        Ok(Server {
+        Ok(InboxServer {
             connector,
             source: Arc::clone(&connection.server),
             generations,
         })
     }
 
-    async fn subscribe(&self, server: &Server) -> Result<PubSub, StoreError> {
+    async fn subscribe(&self, server: &InboxServer) -> Result<PubSub, StoreError> {
         let timeouts = self.context.connectors.timeouts;
         let mut subscribed = open_messages(&server.source, timeouts).await?;
         let channels = &self.subscription.channels[..];
@@ -219,7 +219,7 @@ impl Subscriber {
     }
 
     /// Delivers the messages until the connection has died, or another server has taken the place of its server.
-    async fn keep(&self, mut server: Server, subscribed: PubSub) {
+    async fn keep(&self, mut server: InboxServer, subscribed: PubSub) {
         let (mut requests, mut messages) = subscribed.split();
         let mut ends = pin!(self.until_dead(&mut server, &mut requests));
         loop {
@@ -240,7 +240,7 @@ impl Subscriber {
 
     /// Waits until the connection is found to be dead, or the connection for commands leads to another server. Both are
     /// checked when a connection for commands was lost, and when a message should have arrived.
-    async fn until_dead(&self, server: &mut Server, requests: &mut PubSubSink) {
+    async fn until_dead(&self, server: &mut InboxServer, requests: &mut PubSubSink) {
         let SubscriberContext {
             connectors, check, ..
         } = &*self.context;

@@ -10,7 +10,7 @@ use tokio::select;
 use tokio::time::Instant;
 
 use super::Connector;
-use super::shared_connection::{Connection, ResponsePace};
+use super::shared_connection::{ResponsePace, SharedConnection};
 use crate::base::background::AbortOnDrop;
 use crate::base::error::StoreError;
 use crate::base::process::ProcessId;
@@ -23,7 +23,10 @@ use crate::redis::source::{RawConnection, open};
 
 impl Connector {
     /// Opens the connection with this number, and finds out whether its server executes requests.
-    pub(super) async fn open(self: &Arc<Self>, number: u64) -> Result<Connection, StoreError> {
+    pub(super) async fn open(
+        self: &Arc<Self>,
+        number: u64,
+    ) -> Result<SharedConnection, StoreError> {
         let begun = Instant::now();
         let timeouts = self.context.timeouts;
         let unproven = self.state.lock().unproven.take();
@@ -67,7 +70,7 @@ impl Connector {
             writes,
             moved,
         } = opened;
-        Ok(Connection {
+        Ok(SharedConnection {
             driver,
             confirmer: Confirmer::new(Arc::clone(&server), timeouts, replication_id),
             server,

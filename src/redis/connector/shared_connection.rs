@@ -26,7 +26,7 @@ use crate::redis::source::Source;
 use crate::redis::writes::Writes;
 
 /// A connection for commands, which all requests share.
-pub(crate) struct Connection {
+pub(crate) struct SharedConnection {
     pub(crate) driver: MultiplexedConnection,
     /// Opens further connections to its server.
     pub(crate) server: Arc<dyn Source>,
@@ -46,7 +46,7 @@ pub(crate) struct Connection {
     pub(crate) _tasks: [Option<AbortOnDrop>; 2],
 }
 
-impl Connection {
+impl SharedConnection {
     /// Sends a call, and waits for its response until the limit.
     pub(crate) async fn send(
         &self,

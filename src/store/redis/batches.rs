@@ -75,9 +75,9 @@ impl Batches {
     }
 
     /// Counts a request while it is in flight.
-    pub(super) fn count(this: &Arc<Self>) -> RequestInFlight {
+    pub(super) fn count(this: &Arc<Self>) -> InFlightGuard {
         this.in_flight.fetch_add(1, Relaxed);
-        RequestInFlight(Arc::clone(this))
+        InFlightGuard(Arc::clone(this))
     }
 
     /// Returns whether a request that is made now is sent in the same turn.
@@ -147,7 +147,7 @@ impl Batches {
 }
 
 /// A request in flight.
-pub(super) struct RequestInFlight(Arc<Batches>);
+pub(super) struct InFlightGuard(Arc<Batches>);
 
 /// What a batch has done for one of its requests.
 pub(super) enum BatchOutcome {
@@ -158,7 +158,7 @@ pub(super) enum BatchOutcome {
     NotExecuted,
 }
 
-impl RequestInFlight {
+impl InFlightGuard {
     /// Sends a request with others.
     pub(super) async fn send_in_batch(&self, request: BatchItem) -> BatchOutcome {
         let is_release = request.is_release();
@@ -173,7 +173,7 @@ impl RequestInFlight {
     }
 }
 
-impl Drop for RequestInFlight {
+impl Drop for InFlightGuard {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Relaxed);
     }
