@@ -112,7 +112,7 @@ pub(crate) async fn take(
         }
     };
     if options.verbose {
-        lock.tell();
+        lock.report();
     }
     Ok(Taken::Locks(Box::new(Acquired {
         lock,
@@ -132,8 +132,8 @@ pub(crate) async fn leave_lost(lock: Lock) {
 
 /// Leaves the server after the release of these locks. Prints a message if the server did not respond to the release.
 /// Locks whose minimum time is not over are left to their leases, unless nothing was done under them.
-pub(crate) async fn leave(locks: &Locks, keys: &[String], options: &Options, is_told: bool) {
-    let kept = options.min_hold.filter(|_| is_told);
+pub(crate) async fn leave(locks: &Locks, keys: &[String], options: &Options, reports: bool) {
+    let kept = options.min_hold.filter(|_| reports);
     if let Some(min_hold) = kept {
         // Nothing else would say why the lock is held, and until when.
         let millis = u64::try_from(min_hold.as_millis()).unwrap_or(u64::MAX);
@@ -142,7 +142,7 @@ pub(crate) async fn leave(locks: &Locks, keys: &[String], options: &Options, is_
     }
     let left = locks.close(kept.map_or(LAST_REQUESTS_TIMEOUT, |_| Duration::ZERO));
     let left = left.await;
-    if !left.is_clean() && is_told && !options.quiet {
+    if !left.is_clean() && reports && !options.quiet {
         lock::say_unanswered(keys, options.ttl);
     }
 }

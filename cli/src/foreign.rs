@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use reentry::{__admin, LockError};
 
 use crate::args::Global;
-use crate::look::Look;
+use crate::inspector::Inspector;
 
 /// A value that is no lock.
 pub(crate) struct Foreign {
@@ -41,8 +41,8 @@ const USED: &str = "does another program use this key?";
 
 /// The type of the value, as Redis names it.
 async fn type_at(key: &str, global: &Global) -> anyhow::Result<String> {
-    let look = Look::connect(global).await?;
-    Ok(look.type_at(key).await?.unwrap_or_default())
+    let inspector = Inspector::connect(global).await?;
+    Ok(inspector.type_at(key).await?.unwrap_or_default())
 }
 
 /// The error in the words of a person who sees the key, without the error of the server.

@@ -9,7 +9,7 @@
 //! | `output` | the output: text for a person, or JSON |
 //! | `acquire` | the locks of `run` and `hold`, and the wait for them |
 //! | `note` | what `run` and `hold` say about their locks |
-//! | `look` | the locks that servers have: page by page, or one with its queue |
+//! | `inspector` | the locks that servers have: page by page, or one with its queue |
 //! | `signals` | the signals that this process receives, and their senders |
 //! | `text` | text of other programs on a terminal |
 //! | `secrets` | the secrets of addresses, which no output has |
@@ -30,7 +30,7 @@ mod commands;
 mod connect;
 mod exit;
 mod foreign;
-mod look;
+mod inspector;
 mod note;
 mod output;
 mod password;

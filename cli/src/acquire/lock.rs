@@ -84,7 +84,7 @@ impl Lock {
     }
 
     /// Prints on standard error which locks were acquired.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn report(&self) {
         let tokens = self.tokens();
         let tokens: Vec<_> = tokens.iter().map(FencingToken::to_string).collect();
         let (keys, tokens) = (quoted(&self.keys()), tokens.join(", "));

@@ -19,7 +19,7 @@ use crate::view::LockView;
 const SILENT: Duration = Duration::from_secs(1);
 
 /// The interval at which the run checks the response of the server.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Waits for the locks of these keys.
 pub(crate) async fn acquire(
@@ -61,7 +61,7 @@ impl<'a> Waiting<'a> {
     /// Returns the error of the server, if the server has never said that a lock is held.
     async fn until_refused(mut self) -> LockError {
         loop {
-            sleep(LOOK).await;
+            sleep(POLL_INTERVAL).await;
             // Several locks are waited for one after the other.
             let answered = |key: &'a String| Some((key, __admin::last_answer(self.locks, key)?));
             match self.keys.iter().find_map(answered) {

@@ -23,7 +23,7 @@ use self::finding::{Finding, Level, Report, Section};
 use self::trial::Trial;
 use crate::args::{Global, duration};
 use crate::exit::Exit;
-use crate::look::Look;
+use crate::inspector::Inspector;
 use crate::servers::{self, Role, Server};
 use crate::{connect, output};
 
@@ -53,7 +53,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     let servers = servers::all(global).await?;
     let locks = connect::locks(global).await?;
     let trial = Trial {
-        look: Look::new(locks.clone(), global).await?,
+        inspector: Inspector::new(locks.clone(), global).await?,
         locks,
         other: connect::locks(global).await?,
         prefix: global.prefix.clone(),

@@ -54,7 +54,7 @@ Exit codes:
 const NAME: &str = "reentry-hold";
 
 /// The interval at which a background process checks whether it may read from its terminal.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The end of a hold.
 enum End {
@@ -129,7 +129,7 @@ fn read_to_end() -> io::Result<()> {
     let mut read = [0; 4096];
     loop {
         if is_in_background() {
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
             continue;
         }
         match input.read(&mut read) {
@@ -137,7 +137,7 @@ fn read_to_end() -> io::Result<()> {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             // Another process has made it non-blocking.
-            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(LOOK),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(POLL_INTERVAL),
             Err(error) => return Err(error),
         }
     }

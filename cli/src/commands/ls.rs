@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write, stdout};
 use crate::args::Global;
 use crate::columns::Columns;
 use crate::exit::Exit;
-use crate::look::Look;
+use crate::inspector::Inspector;
 use crate::output;
 use crate::progress::Progress;
 use crate::text::{count, json};
@@ -43,10 +43,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
-    let look = Look::connect(global).await?;
+    let inspector = Inspector::connect(global).await?;
     let listed = match args.sort {
-        Some(order) => sorted(&look, &args, order, global).await,
-        None => as_they_come(&look, &args, global).await,
+        Some(order) => sorted(&inspector, &args, order, global).await,
+        None => as_they_come(&inspector, &args, global).await,
     };
     match listed {
         // The reader has closed the pipe.
@@ -60,8 +60,8 @@ fn is_closed(error: &anyhow::Error) -> bool {
     error.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
-async fn as_they_come(look: &Look, args: &Args, global: &Global) -> anyhow::Result<()> {
-    let (mut list, mut progress) = (look.list(&args.patterns), Progress::new());
+async fn as_they_come(inspector: &Inspector, args: &Args, global: &Global) -> anyhow::Result<()> {
+    let (mut list, mut progress) = (inspector.list(&args.patterns), Progress::new());
     let mut table = Table::new(global.json);
     let mut left = args.limit.unwrap_or(usize::MAX);
     while left > 0
@@ -81,8 +81,13 @@ async fn as_they_come(look: &Look, args: &Args, global: &Global) -> anyhow::Resu
     Ok(())
 }
 
-async fn sorted(look: &Look, args: &Args, order: Order, global: &Global) -> anyhow::Result<()> {
-    let (mut list, mut progress) = (look.list(&args.patterns), Progress::new());
+async fn sorted(
+    inspector: &Inspector,
+    args: &Args,
+    order: Order,
+    global: &Global,
+) -> anyhow::Result<()> {
+    let (mut list, mut progress) = (inspector.list(&args.patterns), Progress::new());
     let mut top = Top::new(order, args.limit.unwrap_or(SORTED));
     let mut count = 0;
     while let Some(page) = list.next_page().await? {

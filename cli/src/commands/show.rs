@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::args::Global;
 use crate::exit::Exit;
-use crate::look::Look;
+use crate::inspector::Inspector;
 use crate::output;
 use crate::text::{cells, count, cut, padded, printable};
 use crate::view::{HolderView, LockView, ProcessView, WaitingView, agreed, in_words, mode, short};
@@ -38,8 +38,8 @@ pub(crate) struct Shown {
 }
 
 pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
-    let look = Look::connect(global).await?;
-    let shown = Shown::of(&look, &args.key, args.limit).await?;
+    let inspector = Inspector::connect(global).await?;
+    let shown = Shown::of(&inspector, &args.key, args.limit).await?;
     output::print(global, &shown)?;
     Ok(match shown.lock.is_free() {
         true => Exit::No,
@@ -49,9 +49,9 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
 
 impl Shown {
     /// Looks at a lock, and at the first processes that wait for it.
-    pub(crate) async fn of(look: &Look, key: &str, limit: usize) -> anyhow::Result<Self> {
-        let lock = look.one(key).await?;
-        let (queue, places) = look.queue(key, limit).await?;
+    pub(crate) async fn of(inspector: &Inspector, key: &str, limit: usize) -> anyhow::Result<Self> {
+        let lock = inspector.one(key).await?;
+        let (queue, places) = inspector.queue(key, limit).await?;
         let mut lock = lock.unwrap_or_else(|| LockView::free(key));
         if lock.is_free() {
             lock.waiting_processes = queue.iter().filter(|waiting| waiting.alive).count() as u64;

@@ -24,10 +24,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval};
 
-use self::state::{Action, News, State};
+use self::state::{Action, State, Update};
 use crate::args::{Global, duration};
 use crate::exit::Exit;
-use crate::look::Look;
+use crate::inspector::Inspector;
 use crate::servers;
 #[cfg(unix)]
 use crate::signals::Signals;
@@ -61,16 +61,16 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
             "`watch` needs a terminal: use `reentry ls`, with or without `--json`, which prints the same once"
         );
     }
-    let look = Look::connect(global).await?;
+    let inspector = Inspector::connect(global).await?;
     let server = match &servers::all(global).await?[..] {
         [one] => one.address().to_owned(),
         several => count(several.len() as u64, "server"),
     };
-    let told = told_to_end()?;
+    let ended = end_signal()?;
     let mut terminal = ratatui::try_init()?;
     let watched = select! {
-        watched = watch(&mut terminal, &look, &args, &server) => watched.map(|()| Exit::Success),
-        number = told => Ok(Exit::Signal(number)),
+        watched = watch(&mut terminal, &inspector, &args, &server) => watched.map(|()| Exit::Success),
+        number = ended => Ok(Exit::Signal(number)),
     };
     let restored = ratatui::try_restore();
     match &watched {
@@ -83,30 +83,30 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
 
 /// The signal that terminates this process. From now on, the terminal is restored first.
 #[cfg(unix)]
-fn told_to_end() -> io::Result<impl Future<Output = i32>> {
+fn end_signal() -> io::Result<impl Future<Output = i32>> {
     let mut signals = Signals::register()?;
     Ok(async move { signals.end().await })
 }
 
 #[cfg(not(unix))]
-fn told_to_end() -> io::Result<impl Future<Output = i32>> {
+fn end_signal() -> io::Result<impl Future<Output = i32>> {
     Ok(std::future::pending())
 }
 
 /// A background task, and its news for the screen. It ends when this is dropped.
 struct Source {
-    news: mpsc::Receiver<News>,
+    updates: mpsc::Receiver<Update>,
     task: JoinHandle<()>,
 }
 
 impl Source {
-    fn begin<F>(task: impl FnOnce(mpsc::Sender<News>) -> F) -> Self
+    fn begin<F>(task: impl FnOnce(mpsc::Sender<Update>) -> F) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let (heard, news) = mpsc::channel(64);
-        let task = tokio::spawn(task(heard));
-        Self { news, task }
+        let (sender, updates) = mpsc::channel(64);
+        let task = tokio::spawn(task(sender));
+        Self { updates, task }
     }
 }
 
@@ -118,19 +118,19 @@ impl Drop for Source {
 
 async fn watch(
     terminal: &mut DefaultTerminal,
-    look: &Look,
+    inspector: &Inspector,
     args: &Args,
     server: &str,
 ) -> anyhow::Result<()> {
     let mut state = State::new(&args.patterns, args.sort);
     let (on_screen, seen) = watch::channel(Arc::from([]));
     let sweeping = |patterns: &[String]| {
-        let (look, patterns, seen) = (look.clone(), patterns.to_vec(), seen.clone());
-        Source::begin(|heard| sweep::sweep(look, patterns, args.interval, seen, heard))
+        let (inspector, patterns, seen) = (inspector.clone(), patterns.to_vec(), seen.clone());
+        Source::begin(|updates| sweep::sweep(inspector, patterns, args.interval, seen, updates))
     };
     let showing = |key: String| {
-        let look = look.clone();
-        Source::begin(|heard| sweep::show(look, key, args.interval, heard))
+        let inspector = inspector.clone();
+        Source::begin(|updates| sweep::show(inspector, key, args.interval, updates))
     };
     let mut locks = sweeping(state.patterns());
     let mut shown: Option<Source> = None;
@@ -141,17 +141,17 @@ async fn watch(
     loop {
         let of_shown = async {
             match &mut shown {
-                Some(source) => source.news.recv().await,
+                Some(source) => source.updates.recv().await,
                 None => pending().await,
             }
         };
         select! {
-            Some(news) = locks.news.recv() => {
-                state.hear(news);
+            Some(update) = locks.updates.recv() => {
+                state.apply(update);
                 is_new = true;
             }
-            Some(news) = of_shown => {
-                state.hear(news);
+            Some(update) = of_shown => {
+                state.apply(update);
                 is_new = true;
             }
             event = pressed.recv() => {

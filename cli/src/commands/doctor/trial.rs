@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::facts::ask;
 use super::finding::Finding;
 use super::server::short_micros;
-use crate::look::Look;
+use crate::inspector::Inspector;
 use crate::servers::Server;
 
 const CHECK: &str = "locks";
@@ -18,7 +18,7 @@ const CHECK: &str = "locks";
 const TTL: Duration = Duration::from_secs(5);
 
 /// The interval at which the trial checks whether the waiter is in the queue.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The commands that locks need, as the permissions in `docs/operations.md` allow them.
 const RIGHTS: &str = "+evalsha +eval +info +ping +publish +subscribe +time +exists +del +pexpire +pexpireat +pttl +hget \
@@ -31,7 +31,7 @@ const KEYS: u32 = 256;
 /// The locks of two processes, and the key that they try.
 pub(crate) struct Trial {
     pub(crate) locks: Locks,
-    pub(crate) look: Look,
+    pub(crate) inspector: Inspector,
     pub(crate) other: Locks,
     pub(crate) prefix: String,
     /// The key that the user named.
@@ -115,9 +115,9 @@ impl Trial {
                     .transpose()?
                     .is_none()
             {
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
             }
-            let listed = listed(&self.look, key).await;
+            let listed = listed(&self.inspector, key).await;
             let begun = Instant::now();
             guard.release().await?;
             Ok((begun, listed))
@@ -149,10 +149,14 @@ impl Trial {
     }
 }
 
-async fn listed(look: &Look, key: &str) -> anyhow::Result<()> {
-    look.one(key).await?;
-    look.queue(key, 1).await?;
-    look.list(&[key.to_owned()]).next_page().await.map(drop)
+async fn listed(inspector: &Inspector, key: &str) -> anyhow::Result<()> {
+    inspector.one(key).await?;
+    inspector.queue(key, 1).await?;
+    inspector
+        .list(&[key.to_owned()])
+        .next_page()
+        .await
+        .map(drop)
 }
 
 fn listing(listed: anyhow::Result<()>) -> Finding {

@@ -131,7 +131,7 @@ impl Command {
     }
 
     /// Sends the command a signal, if it has not ended.
-    pub(super) fn tell(&self, number: i32) {
+    pub(super) fn signal(&self, number: i32) {
         match Signal::from_named_raw(number) {
             Some(signal) if !self.has_ended => self.tree.signal_command(signal),
             _ => {}
@@ -151,7 +151,7 @@ impl Command {
     }
 
     /// The change in the state of the command since the last call.
-    pub(super) fn news(&mut self) -> Option<Event> {
+    pub(super) fn next_event(&mut self) -> Option<Event> {
         self.orphans.reap(&[self.pid, self.guard.pid()]);
         if self.has_ended {
             return None;

@@ -62,7 +62,7 @@ pub(super) enum Action {
 enum State {
     Running {
         /// Whether a process wanted all processes of the command to end.
-        told_to_end: bool,
+        end_requested: bool,
     },
     Ending {
         ended: Option<Ended>,
@@ -83,7 +83,9 @@ const KILLS: u32 = 20;
 
 impl Run {
     pub(super) fn new(shares_group: bool) -> Self {
-        let state = State::Running { told_to_end: false };
+        let state = State::Running {
+            end_requested: false,
+        };
         Self {
             state,
             shares_group,
@@ -108,8 +110,8 @@ impl Run {
             (state, Event::Sent(sent)) => {
                 let action = pass_on(sent, self.shares_group);
                 let is_end = sent.number != SIGCONT && matches!(action, Action::TellAll(_));
-                if let (State::Running { told_to_end }, true) = (state, is_end) {
-                    *told_to_end = true;
+                if let (State::Running { end_requested }, true) = (state, is_end) {
+                    *end_requested = true;
                 }
                 action
             }
@@ -121,8 +123,8 @@ impl Run {
                 }
             }
             (_, Event::Stopped(_)) => Action::Nothing,
-            (State::Running { told_to_end }, Event::Ended(ended)) => {
-                let was_killed = *told_to_end || matches!(ended, Ended::Signal(_));
+            (State::Running { end_requested }, Event::Ended(ended)) => {
+                let was_killed = *end_requested || matches!(ended, Ended::Signal(_));
                 if !was_killed {
                     self.state = State::Over(Some(ended));
                     return Action::Nothing;

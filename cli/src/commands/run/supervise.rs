@@ -37,7 +37,7 @@ pub(super) async fn until_end(
     let mut late_at: Option<Instant> = None;
     let ended = loop {
         // The command may have ended before the first wait for a signal.
-        let event = match command.news() {
+        let event = match command.next_event() {
             Some(event) => event,
             None if run.is_ending() && command.is_gone() => Event::NothingLeft,
             None => tokio::select! {
@@ -78,7 +78,7 @@ fn perform(action: Action, command: &mut Command, grace: Duration) -> Option<Ins
     match action {
         Action::Nothing => None,
         Action::Tell(number) => {
-            command.tell(number);
+            command.signal(number);
             None
         }
         Action::TellAll(number) => {

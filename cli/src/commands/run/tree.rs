@@ -53,8 +53,8 @@ impl Tree {
 
     /// Sends all processes a signal, each once. A process that has ended in the meantime needs none.
     pub(super) fn signal_all(&mut self, signal: Signal) {
-        let look = self.found.look();
-        let has_gone = look.as_ref().is_some_and(|look| look.command_has_gone);
+        let scan = self.found.scan();
+        let has_gone = scan.as_ref().is_some_and(|scan| scan.command_has_gone);
         // The command and its group need no search.
         let command = self.command.filter(|_| !has_gone);
         let group = command.filter(|_| !self.shares_group);
@@ -65,10 +65,10 @@ impl Tree {
         if !is_in_group && let Some(command) = command {
             let _ = kill_process(command, signal);
         }
-        for process in look.into_iter().flat_map(|look| look.alive) {
+        for process in scan.into_iter().flat_map(|scan| scan.alive) {
             let [pid, its_group] = [process.pid, process.group].map(Pid::from_raw);
-            let is_told = pid == command || its_group == group && group.is_some();
-            if let Some(pid) = pid.filter(|_| !is_told) {
+            let is_signalled = pid == command || its_group == group && group.is_some();
+            if let Some(pid) = pid.filter(|_| !is_signalled) {
                 let _ = kill_process(pid, signal);
             }
         }
@@ -76,8 +76,8 @@ impl Tree {
 
     /// Whether no process is left. If that cannot be seen, some may be.
     pub(super) fn is_empty(&mut self) -> bool {
-        match (self.found.look(), self.command) {
-            (Some(look), _) => look.is_complete && look.alive.is_empty(),
+        match (self.found.scan(), self.command) {
+            (Some(scan), _) => scan.is_complete && scan.alive.is_empty(),
             (None, None) => true,
             (None, Some(_)) if cfg!(target_os = "linux") => false,
             (None, Some(command)) => match self.shares_group {

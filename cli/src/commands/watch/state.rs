@@ -54,9 +54,9 @@ pub(crate) enum Action {
     Back,
 }
 
-/// News of the locks.
+/// What has changed in the locks, or in the one that is shown.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum Update {
     /// The locks that a sweep has found, and the part of all keys that it has read.
     Page(Vec<LockView>, f64),
     /// The end of a sweep.
@@ -132,9 +132,9 @@ impl State {
         }
     }
 
-    pub(crate) fn hear(&mut self, news: News) {
-        match news {
-            News::Page(page, progress) => {
+    pub(crate) fn apply(&mut self, update: Update) {
+        match update {
+            Update::Page(page, progress) => {
                 self.error = None;
                 self.progress = progress;
                 self.found_count += page.len() as u64;
@@ -143,22 +143,22 @@ impl State {
                     self.shown.put(lock);
                 }
             }
-            News::End => {
+            Update::End => {
                 self.count = Some(self.found_count);
                 self.found_count = 0;
                 self.shown =
                     std::mem::replace(&mut self.found, Top::new(self.order, MAX_LOCKS_SHOWN));
             }
-            News::Again(_, Some(lock)) => self.shown.put(lock),
-            News::Again(key, None) => self.shown.remove(&key),
-            News::Shown(text) => {
+            Update::Again(_, Some(lock)) => self.shown.put(lock),
+            Update::Again(key, None) => self.shown.remove(&key),
+            Update::Shown(text) => {
                 self.error = None;
                 if let Some(detail) = &mut self.detail {
                     detail.above = detail.above.min(text.lines().count().saturating_sub(1));
                     detail.text = text;
                 }
             }
-            News::Failed(error) => self.error = Some(error),
+            Update::Failed(error) => self.error = Some(error),
         }
         self.select(self.selected);
     }
@@ -300,7 +300,7 @@ mod tests {
 
     fn page(state: &mut State, locks: &[(&str, u64)]) {
         let page = locks.iter().map(|(key, waiting)| lock(key, *waiting));
-        state.hear(News::Page(page.collect(), 0.5));
+        state.apply(Update::Page(page.collect(), 0.5));
     }
 
     #[test]
@@ -310,12 +310,12 @@ mod tests {
         page(&mut state, &[("c", 2)]);
         assert_eq!(keys(&state), ["b", "c", "a"]);
         assert_eq!(state.said(), "3 locks so far, sweep 50 %");
-        state.hear(News::End);
+        state.apply(Update::End);
         assert_eq!(keys(&state), ["b", "c", "a"]);
         // The next sweep removes, at its end, the locks that are gone.
         page(&mut state, &[("d", 9)]);
         assert_eq!(keys(&state), ["d", "b", "c", "a"]);
-        state.hear(News::End);
+        state.apply(Update::End);
         assert_eq!(
             (keys(&state), &*state.said()),
             (vec!["d"], "1 lock, sweep 50 %")
@@ -326,9 +326,9 @@ mod tests {
     fn a_lock_that_is_looked_at_again_changes_or_goes() {
         let mut state = new();
         page(&mut state, &[("a", 1), ("b", 3)]);
-        state.hear(News::Again("a".to_owned(), Some(lock("a", 7))));
+        state.apply(Update::Again("a".to_owned(), Some(lock("a", 7))));
         assert_eq!(keys(&state), ["a", "b"]);
-        state.hear(News::Again("a".to_owned(), None));
+        state.apply(Update::Again("a".to_owned(), None));
         assert_eq!(keys(&state), ["b"]);
     }
 
@@ -380,7 +380,7 @@ mod tests {
         page(&mut state, &[("a", 1)]);
         let shows = Action::Show("a".to_owned());
         assert_eq!(press(&mut state, KeyCode::Enter), shows);
-        state.hear(News::Shown("one\ntwo\n".to_owned()));
+        state.apply(Update::Shown("one\ntwo\n".to_owned()));
         for (code, above) in [(KeyCode::End, 1), (KeyCode::Down, 1), (KeyCode::Up, 0)] {
             press(&mut state, code);
             assert_eq!(state.detail().unwrap().above, above, "{code:?}");

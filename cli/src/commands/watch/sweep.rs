@@ -8,9 +8,9 @@ use tokio::sync::mpsc::Sender;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-use super::state::News;
+use super::state::Update;
 use crate::commands::show::Shown;
-use crate::look::Look;
+use crate::inspector::Inspector;
 
 /// The pause after an error.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
@@ -20,77 +20,82 @@ const WAITING: usize = 500;
 
 /// Sweeps until the receiver is gone. `on_screen` returns the keys on the screen.
 pub(crate) async fn sweep(
-    mut look: Look,
+    mut inspector: Inspector,
     patterns: Vec<String>,
     interval: Duration,
     on_screen: watch::Receiver<Arc<[String]>>,
-    heard: Sender<News>,
+    updates: Sender<Update>,
 ) {
-    let mut looked = Instant::now();
+    let mut read_at = Instant::now();
     loop {
-        let mut list = look.list(&patterns);
+        let mut list = inspector.list(&patterns);
         let error = loop {
             let begun = Instant::now();
-            let news = match list.next_page().await {
-                Ok(Some(page)) => News::Page(page, list.progress()),
+            let update = match list.next_page().await {
+                Ok(Some(page)) => Update::Page(page, list.progress()),
                 Ok(None) => {
-                    list = look.list(&patterns);
-                    News::End
+                    list = inspector.list(&patterns);
+                    Update::End
                 }
                 Err(error) => break error,
             };
-            let pause = match &news {
+            let pause = match &update {
                 // The server gets as much time for other clients as this page took.
-                News::Page(..) => begun.elapsed(),
+                Update::Page(..) => begun.elapsed(),
                 _ => interval,
             };
-            if heard.send(news).await.is_err() {
+            if updates.send(update).await.is_err() {
                 return;
             }
             sleep(pause).await;
-            if looked.elapsed() >= interval {
+            if read_at.elapsed() >= interval {
                 let keys = Arc::clone(&on_screen.borrow());
                 for key in keys.iter() {
-                    let news = match look.one(key).await {
-                        Ok(lock) => News::Again(key.clone(), lock),
+                    let update = match inspector.one(key).await {
+                        Ok(lock) => Update::Again(key.clone(), lock),
                         Err(error) => failed(&error),
                     };
-                    if heard.send(news).await.is_err() {
+                    if updates.send(update).await.is_err() {
                         return;
                     }
                 }
-                looked = Instant::now();
+                read_at = Instant::now();
             }
         };
-        if heard.send(failed(&error)).await.is_err() {
+        if updates.send(failed(&error)).await.is_err() {
             return;
         }
         sleep(PAUSE_AFTER_ERROR).await;
         // After a failover, other servers have the locks.
-        if let Ok(again) = look.again().await {
-            look = again;
+        if let Ok(again) = inspector.again().await {
+            inspector = again;
         }
     }
 }
 
 /// Reads one lock with its queue until the receiver is gone.
-pub(crate) async fn show(mut look: Look, key: String, interval: Duration, heard: Sender<News>) {
+pub(crate) async fn show(
+    mut inspector: Inspector,
+    key: String,
+    interval: Duration,
+    updates: Sender<Update>,
+) {
     loop {
-        let (news, pause) = match Shown::of(&look, &key, WAITING).await {
-            Ok(shown) => (News::Shown(shown.to_string()), interval),
+        let (update, pause) = match Shown::of(&inspector, &key, WAITING).await {
+            Ok(shown) => (Update::Shown(shown.to_string()), interval),
             Err(error) => (failed(&error), PAUSE_AFTER_ERROR),
         };
-        let is_failed = matches!(news, News::Failed(_));
-        if heard.send(news).await.is_err() {
+        let is_failed = matches!(update, Update::Failed(_));
+        if updates.send(update).await.is_err() {
             return;
         }
         sleep(pause).await;
-        if is_failed && let Ok(again) = look.again().await {
-            look = again;
+        if is_failed && let Ok(again) = inspector.again().await {
+            inspector = again;
         }
     }
 }
 
-fn failed(error: &anyhow::Error) -> News {
-    News::Failed(format!("{error:#}"))
+fn failed(error: &anyhow::Error) -> Update {
+    Update::Failed(format!("{error:#}"))
 }

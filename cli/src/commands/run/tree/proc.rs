@@ -41,7 +41,7 @@ pub(super) struct Found {
 }
 
 /// The processes at one moment.
-pub(super) struct Look {
+pub(super) struct TreeScan {
     pub(super) alive: Vec<Alive>,
     /// Whether the command has ended and was waited for, so that another process may have its id.
     pub(super) command_has_gone: bool,
@@ -92,7 +92,7 @@ impl Found {
     }
 
     /// The live processes of the command at this moment. `None` if the kernel does not show processes.
-    pub(super) fn look(&mut self) -> Option<Look> {
+    pub(super) fn scan(&mut self) -> Option<TreeScan> {
         let all = processes(self.root)?;
         let lives = |pid, start| all.get(&pid).is_some_and(|it: &Process| it.start == start);
         self.seen.retain(|&pid, start| lives(pid, *start));
@@ -123,7 +123,7 @@ impl Found {
             let group = process.group;
             Some(Alive { pid, group })
         });
-        Some(Look {
+        Some(TreeScan {
             alive: alive.collect(),
             command_has_gone,
             is_complete: self.command.is_none_or(|first| first.start.is_some()),

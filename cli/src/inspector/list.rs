@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::{AT_ONCE, Look, ask};
+use super::{AT_ONCE, Inspector, ask};
 use crate::servers::accepted;
 use crate::view::LockView;
 
@@ -19,7 +19,7 @@ const ENDS: &str = "0";
 /// A lock that is held the whole time is listed at least once, unless it moves to another server meanwhile. A lock may
 /// be listed twice, on different pages.
 pub(crate) struct List<'a> {
-    look: &'a Look,
+    inspector: &'a Inspector,
     /// The patterns of the keys, with the prefix.
     patterns: Vec<String>,
     /// The number of complete scans, each of a primary for a pattern.
@@ -34,13 +34,13 @@ pub(crate) struct List<'a> {
     listed: HashSet<String>,
 }
 
-impl Look {
+impl Inspector {
     /// Lists the locks whose keys match one of these patterns. Nothing is sent before the first page.
     pub(crate) fn list(&self, patterns: &[String]) -> List<'_> {
         let prefix = escaped(&self.global.prefix);
         let patterns = patterns.iter().map(|pattern| format!("{prefix}{pattern}"));
         List {
-            look: self,
+            inspector: self,
             patterns: patterns.collect(),
             done: 0,
             cursor: ENDS.to_owned(),
@@ -60,7 +60,7 @@ impl List<'_> {
     /// [`Unreachable`](crate::servers::Unreachable) if a server does not respond, and a response that is an error. The
     /// place in the list is valid only on the same server, so the list cannot be continued.
     pub(crate) async fn next_page(&mut self) -> anyhow::Result<Option<Vec<LockView>>> {
-        let primaries = &self.look.primaries;
+        let primaries = &self.inspector.primaries;
         let Some(pattern) = self.patterns.get(self.done / primaries.len()) else {
             return Ok(None);
         };
@@ -82,7 +82,7 @@ impl List<'_> {
             "hash",
         ];
         let (cursor, names): (String, Vec<Vec<u8>>) = accepted(ask(server, &scan).await?)?;
-        let (count, prefix) = (names.len(), &self.look.global.prefix);
+        let (count, prefix) = (names.len(), &self.inspector.global.prefix);
         let names = names
             .into_iter()
             .filter_map(|it| String::from_utf8(it).ok());
@@ -91,10 +91,10 @@ impl List<'_> {
         // A name may also occur twice within one page.
         let keys = names.iter().filter_map(|it| it.strip_prefix(&**prefix));
         let keys: HashSet<_> = keys.map(str::to_owned).collect();
-        let found = stream::iter(keys).map(|key| self.look.found(server, key));
+        let found = stream::iter(keys).map(|key| self.inspector.found(server, key));
         let found: Vec<_> = found.buffered(AT_ONCE).try_collect().await?;
         let found = found.into_iter().flatten().collect();
-        let mut page = self.look.inspected(found).await?;
+        let mut page = self.inspector.inspected(found).await?;
         if self.patterns.len() > 1 {
             page.retain(|lock| self.listed.insert(lock.key.clone()));
         }
@@ -112,7 +112,7 @@ impl List<'_> {
             Some(keys @ 1..) if self.cursor != ENDS => (self.seen as f64 / keys as f64).min(0.99),
             _ => 0.0,
         };
-        (self.done as f64 + here) / (self.patterns.len() * self.look.primaries.len()) as f64
+        (self.done as f64 + here) / (self.patterns.len() * self.inspector.primaries.len()) as f64
     }
 
     /// Returns the number of hashes that the pages have omitted so far because their keys are not UTF-8.

@@ -40,7 +40,7 @@ const LEASES_FROM: &str = "(-9007199254740992";
 
 /// The locks of the servers of `--url`.
 #[derive(Clone)]
-pub(crate) struct Look {
+pub(crate) struct Inspector {
     locks: Locks,
     primaries: Vec<Server>,
     global: Global,
@@ -55,7 +55,7 @@ struct Found {
     places: Option<u64>,
 }
 
-impl Look {
+impl Inspector {
     /// Connects to the servers.
     ///
     /// # Errors

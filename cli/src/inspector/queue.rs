@@ -2,7 +2,7 @@
 
 use reentry::__admin::{self, PLACES_END, RedisKeys};
 
-use super::{Look, ask, places, read};
+use super::{Inspector, ask, places, read};
 use crate::servers::accepted;
 use crate::view::{WaitingView, mode};
 
@@ -20,7 +20,7 @@ struct Entry<'e> {
     permits: Option<u64>,
 }
 
-impl Look {
+impl Inspector {
     /// Returns the first processes that wait for a lock, at most this many, and the number of all places in the queue.
     /// Dead processes are in both.
     ///
