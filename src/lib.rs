@@ -19,7 +19,7 @@ mod hold;
 mod queue;
 mod redis;
 #[cfg(test)]
-#[path = "../tests/simulation/mod.rs"]
+#[path = "../tests/mounted/simulation/mod.rs"]
 mod simulation;
 mod store;
 #[cfg(test)]

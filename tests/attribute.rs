@@ -19,7 +19,7 @@ mod function;
 mod key;
 #[path = "../macros/src/names.rs"]
 mod names;
-#[path = "properties/locked.rs"]
+#[path = "mounted/properties/locked.rs"]
 mod properties;
 #[path = "../macros/src/scan.rs"]
 mod scan;

@@ -21,7 +21,7 @@ mod login; // how connections log in, beyond what a URL says
 #[cfg(feature = "pool")]
 mod pool;
 #[cfg(test)]
-#[path = "../../tests/properties/durations.rs"]
+#[path = "../../tests/mounted/properties/durations.rs"]
 mod properties;
 pub(super) mod url; // the servers that a URL names
 

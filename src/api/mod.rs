@@ -12,7 +12,7 @@ pub(crate) mod with_lock; // a future that runs a body under a lock
 
 pub mod __admin; // for the command `reentry`
 #[cfg(any(test, fuzzing))]
-#[path = "../../tests/properties/fuzz_targets.rs"]
+#[path = "../../tests/mounted/properties/fuzz_targets.rs"]
 pub mod __fuzz; // for the fuzz targets
 pub mod __private; // for the expansion of `#[locked]`
 pub mod admin; // for operators: a look at a lock, and a forced release

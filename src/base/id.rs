@@ -11,7 +11,7 @@ use uuid::fmt::Hyphenated;
 use super::process::ProcessId;
 
 #[cfg(any(test, fuzzing))]
-#[path = "../../tests/properties/id.rs"]
+#[path = "../../tests/mounted/properties/id.rs"]
 pub(crate) mod properties;
 
 /// The identity of one call graph: a random UUID (version 4). All ids of one process begin with the same 48 bits, which

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt::{self, Display, Write};
 
 #[cfg(test)]
-#[path = "../../tests/properties/shown.rs"]
+#[path = "../../tests/mounted/properties/shown.rs"]
 mod properties;
 
 /// A text in a message. Its control characters, and its marks that change the direction of a text, become U+FFFD.

@@ -25,10 +25,10 @@ mod store_clock; // what is known of the server's clock, and tokens
 mod waiters; // the waiters, and the outcome of a reply for each
 
 #[cfg(test)]
-#[path = "../../tests/model/mod.rs"]
+#[path = "../../tests/mounted/model/mod.rs"]
 mod model;
 #[cfg(test)]
-#[path = "../../tests/properties/wait_machine.rs"]
+#[path = "../../tests/mounted/properties/wait_machine.rs"]
 mod properties;
 
 pub(crate) use self::grant::{Grant, HoldEnd, SoleHolder, StoredDepth};

@@ -15,10 +15,10 @@ use crate::base::process::ProcessId;
 use crate::redis::failure;
 
 #[cfg(test)]
-#[path = "../../tests/contract/mod.rs"]
+#[path = "../../tests/mounted/contract/mod.rs"]
 mod contract;
 #[cfg(test)]
-#[path = "../../tests/differential/mod.rs"]
+#[path = "../../tests/mounted/differential/mod.rs"]
 mod differential;
 pub(crate) mod memory; // locks in the memory of this process
 pub(crate) mod records; // the values that the verbs and both stores share

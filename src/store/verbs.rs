@@ -26,7 +26,7 @@ pub(crate) mod scripts; // all of them
 pub(crate) mod set_depth;
 
 #[cfg(any(test, fuzzing))]
-#[path = "../../tests/properties/reply.rs"]
+#[path = "../../tests/mounted/properties/reply.rs"]
 pub(crate) mod properties;
 
 /// Whether the hold was in the lock.

@@ -13,7 +13,7 @@ use crate::redis::address::{Address, HostPort, connection_addr};
 use crate::redis::{ServerSpec, Topology};
 
 #[cfg(any(test, fuzzing))]
-#[path = "../../../tests/properties/address.rs"]
+#[path = "../../../tests/mounted/properties/address.rs"]
 pub(crate) mod properties;
 #[cfg(test)]
 mod tests;

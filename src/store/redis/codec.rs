@@ -14,7 +14,7 @@ use crate::base::time::StoreTime;
 use crate::store::records::{ForcedMessage, HandoffMessage, INEXACT_FROM};
 
 #[cfg(any(test, fuzzing))]
-#[path = "../../../tests/properties/names.rs"]
+#[path = "../../../tests/mounted/properties/names.rs"]
 pub(crate) mod properties;
 
 /// The channel of the messages to all processes.

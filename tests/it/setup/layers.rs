@@ -25,13 +25,13 @@ const FOLDERS: [(&str, &[&str]); 16] = [
     ("topologies", &[]),
     ("seen", &[]),
     ("chaos/src", &[]),
-    ("contract", &["store", "contract"]),
-    ("differential", &["store", "differential"]),
-    ("model", &["queue", "machine", "model"]),
-    ("simulation", &["simulation"]),
+    ("mounted/contract", &["store", "contract"]),
+    ("mounted/differential", &["store", "differential"]),
+    ("mounted/model", &["queue", "machine", "model"]),
+    ("mounted/simulation", &["simulation"]),
     ("support", &["support"]),
     // Each file is mounted next to its subject.
-    ("properties", &["properties"]),
+    ("mounted/properties", &["properties"]),
 ];
 
 /// The maximum number of lines. A longer file has a second idea in it.
@@ -151,4 +151,21 @@ fn no_file_is_longer_than_one_idea() {
         let lines = fs::read_to_string(&path).unwrap().lines().count();
         assert!(lines < LONGEST, "{} has {lines} lines", path.display());
     }
+}
+
+#[test]
+fn a_mounted_file_says_which_file_mounts_it() {
+    let mut mounted = 0;
+    for path in files(Path::new("mounted"), "rs") {
+        let text = fs::read_to_string(&path).unwrap();
+        let Some((_, mounting)) = text.split_once("//! Mounted by `") else {
+            continue;
+        };
+        let mounting = mounting.split('`').next().unwrap();
+        let source = fs::read_to_string(Path::new("..").join(mounting)).unwrap();
+        let path = path.to_str().unwrap();
+        assert!(source.contains(path), "{mounting} does not mount {path}");
+        mounted += 1;
+    }
+    assert!(mounted > 10, "{mounted}");
 }

@@ -33,7 +33,7 @@ fn named(page: &str) -> Vec<(String, String)> {
 fn file(module: &str) -> PathBuf {
     let tests = Path::new(ROOT).join("tests");
     let inside = module.replace("::", "/") + ".rs";
-    let folders = ["it", "topologies", "seen", "../cli/tests/it"];
+    let folders = ["it", "mounted", "topologies", "seen", "../cli/tests/it"];
     let folders = folders.map(|folder| tests.join(folder).join(&inside));
     let there = folders.into_iter().find(|file| file.exists());
     there.unwrap_or_else(|| tests.join(inside))

@@ -1,4 +1,6 @@
 //! The property of every text that is read as an id.
+//!
+//! Mounted by `src/base/id.rs`.
 
 use super::{HoldId, OwnerId};
 

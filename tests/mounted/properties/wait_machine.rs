@@ -1,6 +1,8 @@
 //! The properties of the machine of a local queue, whatever happens. Each caller is answered once. Each hold of which
 //! the store may know is released once. No two requests are in flight. No writer is inside with a reader, or with
 //! another writer, as long as their leases are valid.
+//!
+//! Mounted by `src/queue/machine.rs`.
 
 use proptest::prelude::*;
 

@@ -1,5 +1,7 @@
 //! The properties of all code that parses input: one function for each target in `fuzz/`. Each function takes the input
 //! of a fuzzer. They are compiled only for the fuzz targets and for the tests.
+//!
+//! Mounted by `src/api/mod.rs`.
 
 use ::redis::parse_redis_value;
 

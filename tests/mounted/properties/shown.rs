@@ -1,4 +1,6 @@
 //! No message contains a control character, whatever text of others it quotes.
+//!
+//! Mounted by `src/base/sanitize.rs`.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! The properties of the keys of every lock, according to the cluster specification.
+//!
+//! Mounted by `src/store/redis/codec.rs`.
 
 use redis::ToRedisArgs;
 

@@ -1,5 +1,7 @@
 //! The properties of every text that may be passed to the attribute. The tests below create such texts. The targets in
 //! `fuzz/` use the same functions, and search further.
+//!
+//! Mounted by `tests/attribute.rs`, and by `fuzz/src/lib.rs`.
 
 use proc_macro2::TokenStream;
 use quote::ToTokens;

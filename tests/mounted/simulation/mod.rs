@@ -1,6 +1,8 @@
 //! Deterministic simulation. The real code runs over the in-memory store, behind a network and a server that fail, on
 //! paused time. All random choices follow from one seed, so a run that went wrong can be repeated.
 //!
+//! Mounted by `src/lib.rs` as `simulation`.
+//!
 //! | file | gives |
 //! |---|---|
 //! | `climate` | what may go wrong in a run, and what may then be expected |

@@ -1,5 +1,7 @@
 //! The properties of every reply, and of every message. Only what a script sends is accepted, and everything else is an
 //! error.
+//!
+//! Mounted by `src/store/verbs.rs`.
 
 use std::time::Duration;
 

@@ -1,5 +1,7 @@
 //! Random operations on the in-memory store and on Redis. Both must give the same replies.
 //!
+//! Mounted by `src/store/mod.rs` as `store::differential`.
+//!
 //! Time is exact on both. It passes only in the steps that say so: here on the paused tokio clock, and on the server by
 //! moving every expiry. Waits are multiples of three minutes. TTLs and the lives of the siblings are numbers of minutes
 //! that three does not divide. So nothing ends within a minute of the moment at which it is read. The milliseconds of

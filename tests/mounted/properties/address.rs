@@ -1,4 +1,6 @@
 //! The property of every text that is read as a URL: no password is shown.
+//!
+//! Mounted by `src/api/builder/url.rs`.
 
 use std::error::Error;
 

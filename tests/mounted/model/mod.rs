@@ -1,5 +1,7 @@
 //! The protocol as a model, with all of its states within bounds.
 //!
+//! Mounted by `src/queue/machine.rs` as `queue::machine::model`.
+//!
 //! The model has one lock, some processes, and a network between them and the store. The network loses, delays and
 //! repeats requests. The checker visits every state that can be reached, in every order of events, and checks the
 //! promises there. Read `step.rs` first: it says what may happen. Then read `store.rs` and `sharing.rs` (the scripts),

@@ -1,6 +1,8 @@
 //! The contract suite: the promises of every [`Store`](super::Store), each of them written once and checked on each
 //! store.
 //!
+//! Mounted by `src/store/mod.rs` as `store::contract`.
+//!
 //! Leases last minutes, and minutes pass on command (see `world`). The real time that a busy machine adds is much
 //! shorter than the checked times.
 

@@ -1,4 +1,6 @@
 //! No duration that a caller may set makes anything panic, however long or short it is.
+//!
+//! Mounted by `src/api/builder.rs`.
 
 use std::time::Duration;
 
