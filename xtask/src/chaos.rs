@@ -9,14 +9,8 @@ use std::process::Command;
 
 /// Installs missing servers, and runs the harness. `args` are passed to the harness.
 pub(crate) fn all(args: &[String]) -> Result<()> {
-    servers(args)?;
+    install::for_chaos()?;
     run(harness()?.args(args))
-}
-
-/// Installs the servers that a run with these arguments starts.
-fn servers(args: &[impl AsRef<str>]) -> Result<()> {
-    let is_register = |it: &_| AsRef::<str>::as_ref(it).starts_with("--register");
-    install::for_chaos(args.iter().any(is_register))
 }
 
 /// Builds the harness, and returns its run, on a server that is installed.
@@ -32,7 +26,7 @@ pub(crate) fn harness() -> Result<Command> {
 
 /// Builds the harness, and starts it at the same time as another task.
 pub(crate) fn beside(args: &[&str]) -> Result<Beside> {
-    servers(args)?;
+    install::for_chaos()?;
     let mut command = harness()?;
     command.args(args);
     Ok(Beside::start(command))

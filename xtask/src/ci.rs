@@ -17,7 +17,7 @@ pub(crate) fn all() -> Result<()> {
     // The tests are run last, and report a failed build.
     let _ = step("building the tests", test::build);
     let one_minute = step("the start of chaos", || {
-        chaos::beside(&["--minutes", "1", "--seed", "1", "--register"])
+        chaos::beside(&["--minutes", "1", "--seed", "1"])
     });
     all_of([
         formatting,

@@ -54,10 +54,10 @@ const PROMETHEUS: Needed = Needed {
     ],
 };
 
-/// Postgres, which chaos also uses. It rejects the writes of stale holders, as the two databases below do.
+/// Postgres, which rejects the writes of stale holders, as the two databases below do.
 const POSTGRES: Needed = Needed {
     name: "postgres",
-    tests: "`fence` in the suite `it`, and `cargo xtask chaos --register`",
+    tests: "`fence` in the suite `it`",
     programs: &["postgres"],
     service: "postgresql",
     packages: [
@@ -155,10 +155,9 @@ pub(crate) fn for_tests() -> Result<()> {
     install(server().into_iter().chain(others))
 }
 
-/// Installs the programs that chaos starts, unless the machine has them. Its register is in Postgres.
-pub(crate) fn for_chaos(has_register: bool) -> Result<()> {
-    let register = has_register.then_some(&POSTGRES);
-    install(server().into_iter().chain(register))
+/// Installs the server that chaos starts, unless the machine has it.
+pub(crate) fn for_chaos() -> Result<()> {
+    install(server().into_iter())
 }
 
 /// The server, unless `REENTRY_SERVER` names one.

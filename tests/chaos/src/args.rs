@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use crate::register::Writes;
 use crate::topology::Topology;
 
 /// The options of a run.
@@ -23,20 +22,6 @@ pub(crate) struct Args {
     /// Add 64 tasks to each worker, which acquire 10,000 keys one after the other, in common requests; not in a cluster
     #[arg(long)]
     pub(crate) many: bool,
-    /// Make writers also add to numbers in a Postgres database, with the fence; `=plain` omits the fence, so updates
-    /// are lost
-    #[arg(
-        long,
-        value_enum,
-        value_name = "WRITES",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "fenced"
-    )]
-    pub(crate) register: Option<Writes>,
-    /// File for the timeline [default: target/chaos/SEED.svg, or TOPOLOGY-SEED.svg]
-    #[arg(long, value_name = "FILE")]
-    pub(crate) plot: Option<PathBuf>,
     /// Keep the ledgers and the events of the library in this directory
     #[arg(long, value_name = "FOLDER")]
     pub(crate) keep: Option<PathBuf>,

@@ -10,7 +10,6 @@ use crate::history::History;
 
 mod ends;
 mod exclusion;
-mod register;
 mod returns;
 pub(crate) mod stalls;
 #[cfg(test)]
@@ -23,7 +22,6 @@ pub(crate) fn all(history: &History) -> Verdict {
     let mut verdict = Verdict::default();
     exclusion::check(history, &mut verdict);
     writes::check(history, &mut verdict);
-    register::check(history, &mut verdict);
     told::check(history, &mut verdict);
     returns::check(history, &mut verdict);
     ends::check(history, &mut verdict);

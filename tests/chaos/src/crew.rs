@@ -10,7 +10,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, timeout_at};
 
 use crate::plan::{END, IS_CALM, Order, WORKERS};
-use crate::register::Place;
 use crate::support::dice::Dice;
 use crate::support::process::Process;
 use crate::topology::Topology;
@@ -52,7 +51,6 @@ pub(crate) struct Plan {
     /// The addresses, one for each mode.
     pub(crate) urls: Vec<String>,
     pub(crate) resource: PathBuf,
-    pub(crate) register: Option<Place>,
     pub(crate) topology: Topology,
     pub(crate) confirm: bool,
     pub(crate) many: bool,
@@ -163,7 +161,6 @@ impl Crew {
         let order = Order {
             url: plan.urls[mode].clone(),
             resource: plan.resource.clone(),
-            register: plan.register.clone(),
             ledger: plan.folder.join(format!("{name}.jsonl")),
             trace: plan
                 .trace

@@ -10,7 +10,6 @@ use crate::fault::Fault;
 use crate::ledger::{self, Answer, Life, Outcome, Reason, Record, What};
 use crate::resource::Write;
 use crate::sightings::Sighting;
-use crate::tally::{Tally, Total};
 use crate::topology::Topology;
 
 #[derive(Debug, Default)]
@@ -23,8 +22,6 @@ pub(crate) struct History {
     pub(crate) ops: Vec<Op>,
     /// The writes in the order of the resource.
     pub(crate) writes: Vec<Write>,
-    /// The content of the register, if there is one.
-    pub(crate) register: Option<Vec<Total>>,
     /// The holders of the locks, in order.
     pub(crate) sightings: Vec<Sighting>,
     pub(crate) workers: Vec<(String, End)>,
@@ -48,8 +45,6 @@ pub(crate) struct Op {
     pub(crate) together: bool,
     pub(crate) hold: Option<Hold>,
     pub(crate) reentries: u64,
-    /// Its transactions in the register.
-    pub(crate) register: Tally,
     /// The depths in the store that were not those of the body: instant, wanted, stored.
     pub(crate) wrong_depths: Vec<(u64, u64, u64)>,
     /// `None` if the worker was killed before.
@@ -117,13 +112,6 @@ impl History {
         sections
     }
 
-    /// The knowledge of the workers about all transactions in the register.
-    pub(crate) fn transactions(&self) -> Tally {
-        let mut all = Tally::default();
-        self.ops.iter().for_each(|op| all.add(&op.register));
-        all
-    }
-
     /// The maximum time between the grant of its lock and its entry, in ns.
     pub(crate) fn lease(&self) -> u64 {
         nanos(self.topology.longest_ttl())
@@ -186,7 +174,6 @@ impl Op {
             together: *together,
             hold: None,
             reentries: 0,
-            register: Tally::default(),
             wrong_depths: Vec::new(),
             ended: None,
         };
@@ -236,8 +223,6 @@ impl Op {
                     hold.loses(at, *reason);
                 }
             }
-            What::Commits => self.register.sent += 1,
-            What::Registered(entry) => self.register.take(entry),
             What::Reentered => self.reentries += 1,
             What::Depth { wanted, stored } if wanted != stored => {
                 self.wrong_depths.push((at, *wanted, *stored));

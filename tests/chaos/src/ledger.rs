@@ -13,7 +13,6 @@ use reentry::LostReason;
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
-use crate::tally::Entry;
 
 /// One line: the event, its operation, and the time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,10 +47,6 @@ pub(crate) enum What {
     },
     /// The body continues. The record has the response of the resource if it wrote, or read.
     Step { life: Life, write: Option<Answer> },
-    /// The commit of a transaction in the register is about to be sent.
-    Commits,
-    /// The result of a transaction in the register.
-    Registered(Entry),
     /// The section re-entered its own lock.
     Reentered,
     /// The depth in the store while the body was at a depth of its own.

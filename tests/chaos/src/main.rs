@@ -2,8 +2,8 @@
 //! ledgers are checked for what must not have happened.
 //!
 //! `cargo xtask chaos --minutes 2 --seed 1`. The harness starts a separate `redis-server` with a proxy in front of it,
-//! or a primary with replicas and sentinels, or a cluster. It also starts the fenced resource that the locks protect, a
-//! Postgres that they protect too, and the workers. The workers are further processes of this program.
+//! or a primary with replicas and sentinels, or a cluster. It also starts the fenced resource that the locks protect, and
+//! the workers. The workers are further processes of this program.
 
 use std::process::ExitCode;
 
@@ -23,9 +23,7 @@ mod history;
 mod inside;
 mod ledger;
 mod plan;
-mod plot;
 mod program;
-mod register;
 mod resource;
 mod run;
 mod schedule;
@@ -34,7 +32,6 @@ mod several;
 mod shape;
 mod sightings;
 mod summary;
-mod tally;
 mod topology;
 mod worker;
 
@@ -51,7 +48,6 @@ mod support {
     pub mod clients;
     pub mod cluster;
     pub mod config;
-    pub mod database;
     pub mod dice;
     pub mod leftovers;
     pub mod ports;

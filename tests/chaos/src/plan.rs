@@ -6,7 +6,6 @@ use std::time::Duration;
 use reentry::{Locks, LocksBuilder};
 use serde::{Deserialize, Serialize};
 
-use crate::register::Place;
 use crate::topology::Topology;
 
 /// The keys of locks, and one of a semaphore. All workers want the first two all the time, and the others now and then.
@@ -97,8 +96,6 @@ pub(crate) struct Order {
     pub(crate) url: String,
     /// The socket of the fenced resource.
     pub(crate) resource: PathBuf,
-    /// The address of the register, if there is one.
-    pub(crate) register: Option<Place>,
     pub(crate) ledger: PathBuf,
     /// The file for the events of the library, if they are wanted.
     pub(crate) trace: Option<PathBuf>,

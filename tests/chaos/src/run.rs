@@ -1,7 +1,7 @@
 //! One run from its start to its verdict.
 
 use std::fmt::Debug;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -17,13 +17,12 @@ use crate::faults::Stage;
 use crate::ground::Ground;
 use crate::history::History;
 use crate::plan::RESPONSE_TIMEOUT;
-use crate::register::Register;
 use crate::resource::Resource;
 use crate::schedule::Deck;
 use crate::sightings::Lookout;
 use crate::support::dice::Dice;
 use crate::topology::Topology;
-use crate::{check, clock, plot, summary};
+use crate::{check, clock, summary};
 
 /// The time for which a lock may exist after the last section: a lease, and a release that continues in the background.
 const LEFTOVERS: Duration = Duration::from_secs(4);
@@ -52,10 +51,6 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     ensure!(empty, "{} is not empty", ledgers.display());
     let socket = folder.path().join("resource.sock");
     let resource = Resource::start(&socket)?;
-    let register = match args.register {
-        Some(writes) => Some(Register::start(writes, args.topology.longest_ttl()).await?),
-        None => None,
-    };
     let ground = Ground::start(args.topology).await;
     let lookout = Lookout::start(ground.nodes())?;
     let mut dice = Dice(args.seed);
@@ -64,7 +59,6 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
         folder: ledgers,
         urls: ground.urls(),
         resource: socket,
-        register: register.as_ref().map(Register::place),
         topology: args.topology,
         confirm: args.confirm,
         many: args.many,
@@ -92,10 +86,6 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
         healed,
         faults,
         writes: resource.log(),
-        register: match &register {
-            Some(register) => Some(register.totals().await?),
-            None => None,
-        },
         sightings: lookout.sightings(),
         leftovers,
         ..History::default()
@@ -104,31 +94,10 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     if let Some(folder) = &args.keep {
         keep(folder, "faults", &history.faults)?;
         keep(folder, "writes", &history.writes)?;
-        keep(
-            folder,
-            "register",
-            history.register.as_deref().unwrap_or(&[]),
-        )?;
         keep(folder, "sightings", &history.sightings)?;
     }
     let verdict = check::all(&history);
     println!("{}", summary::table(args, &history, &verdict));
-    let path = match &args.plot {
-        Some(path) => path.clone(),
-        None => {
-            let name = match args.topology {
-                Topology::Server => format!("{}", args.seed),
-                Topology::Sentinel => format!("sentinel-{}", args.seed),
-                Topology::Cluster => format!("cluster-{}", args.seed),
-            };
-            PathBuf::from(format!("target/chaos/{name}.svg"))
-        }
-    };
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    plot::draw(&path, args, &history)?;
-    println!("\nTimeline: {}", path.display());
     Ok(if verdict.violations.is_empty() {
         ExitCode::SUCCESS
     } else {

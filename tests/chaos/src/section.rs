@@ -5,16 +5,14 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use reentry::__admin::Ids as _;
-use reentry::{FencingToken, Held, LockError, LockRequest, Locks};
+use reentry::{Held, LockError, LockRequest, Locks};
 use tokio::time::{Instant, sleep};
 
 use crate::clock::{self, nanos};
 use crate::ledger::{Answer, Ledger, Life, Outcome, Reason, What};
 use crate::plan::{Mode, RESPONSE_TIMEOUT};
-use crate::register::Sessions;
 use crate::resource::Access;
 use crate::shape::Shape;
-use crate::tally::Entry;
 use crate::topology::Topology;
 
 /// The maximum delay of a depth in the store after a nested entry. It allows for many attempts.
@@ -29,8 +27,6 @@ pub(crate) struct Client {
     pub(crate) locks: Locks,
     pub(crate) ledger: Ledger,
     pub(crate) access: Access,
-    /// The register, if there is one.
-    pub(crate) register: Option<Sessions>,
 }
 
 impl Client {
@@ -141,21 +137,6 @@ impl Site {
         self.client.ledger.write_now(self.op, what);
     }
 
-    /// Adds to the number of this key in the register, if there is a register. Returns whether the fence has accepted
-    /// it, unless there was another error. If it is dropped, the result is unknown.
-    async fn register(&self, token: FencingToken) -> Option<Answer> {
-        let register = self.client.register.as_ref()?;
-        let commits = || self.write_now(What::Commits);
-        let entry = register.add(&self.key, token.as_i64(), commits).await;
-        let answer = match &entry {
-            Entry::Committed => Some(Answer::Accepted),
-            Entry::Refused => Some(Answer::Refused),
-            Entry::Failed(_) => None,
-        };
-        self.write_now(What::Registered(entry));
-        answer
-    }
-
     /// The holder's name at the resource.
     fn writer(&self) -> String {
         format!("{}/{}", self.client.name, self.op)
@@ -193,7 +174,7 @@ impl Section {
         }
     }
 
-    /// Writes to the resource, and to the register, without checking the lease, and only then records its state. A
+    /// Writes to the resource without checking the lease, and only then records its state. A
     /// reader reads from the resource.
     pub(crate) async fn write(&self) {
         let Site { client, key, .. } = &self.site;
@@ -205,9 +186,6 @@ impl Section {
         } else {
             let answer = access.write(key, u64::from(token), &writer).await;
             self.step(answer.ok());
-            if let Some(answer) = self.site.register(token).await {
-                self.step(Some(answer));
-            }
         }
     }
 
@@ -242,11 +220,9 @@ impl Section {
         drop(tokio::spawn(async move {
             sleep(delay).await;
             let access = &site.client.access;
-            let answer = access
+            access
                 .write(&site.key, u64::from(token), &site.writer())
-                .await;
-            site.register(token).await;
-            answer
+                .await
         }));
     }
 

@@ -12,7 +12,6 @@ use crate::history::{History, Hold, Op};
 use crate::ledger::{Answer, Outcome, Reason};
 use crate::plan::{TASKS, WORKERS, permits};
 use crate::schedule;
-use crate::tally::Total;
 use crate::topology::Topology;
 
 /// The number of violations that are printed in full. Their consequences are often similar.
@@ -69,7 +68,6 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
         "writes and reads rejected as stale".to_owned(),
         answered(Answer::Refused).to_string(),
     ));
-    rows.extend(registered(history));
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for (_, reason) in sections.iter().filter_map(|(_, hold)| hold.lost) {
         let how = match reason {
@@ -178,29 +176,6 @@ fn topology(args: &Args) -> String {
         Topology::Cluster => "a cluster of three primaries with a replica each",
     };
     format!("{topology}{confirmed}")
-}
-
-/// The transactions in the register, if there is one.
-fn registered(history: &History) -> Vec<(String, String)> {
-    let Some(totals) = &history.register else {
-        return Vec::new();
-    };
-    let known = history.transactions();
-    let sum = |of: fn(&Total) -> i64| totals.iter().map(of).sum::<i64>();
-    let (value, committed) = (sum(|it| it.value), sum(|it| it.rows));
-    let counts = [
-        ("sum", value),
-        ("transactions committed", committed),
-        ("of these acknowledged", known.committed),
-        ("commits with an unknown result", known.unknown()),
-        ("updates lost", committed - value),
-        ("rejected as stale", known.refused),
-    ];
-    let row = |name: &str, count: i64| (format!("register: {name}"), count.to_string());
-    let counts = counts.iter().map(|(name, count)| row(name, *count));
-    let failed = known.failed.iter();
-    let failed = failed.map(|(error, count)| row(&format!("failed: {error}"), *count));
-    counts.chain(failed).collect()
 }
 
 /// The longest stall of each key, and the part of any stall without a fault.

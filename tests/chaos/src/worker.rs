@@ -17,7 +17,6 @@ use tracing_subscriber::fmt::time::FormatTime;
 
 use crate::ledger::{Ledger, What};
 use crate::plan::{BE_CALM, END, IS_CALM, KEYS, MANY_TASKS, Mode, Order, TASKS};
-use crate::register::Place;
 use crate::resource::Access;
 use crate::section::Client;
 use crate::support::dice::Dice;
@@ -39,7 +38,6 @@ pub(crate) async fn run(order: &str) -> Result<()> {
         locks,
         ledger,
         access: Access(order.resource),
-        register: order.register.as_ref().map(Place::sessions),
     });
     let (stop, stopped) = watch::channel(false);
     let mut dice = Dice(order.seed);

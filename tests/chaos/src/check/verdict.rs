@@ -33,16 +33,10 @@ pub(crate) enum Rule {
     TokenTwice,
     /// A later entry with a smaller token (P11).
     TokenOrder,
-    /// A write or a read was accepted, or committed, although a greater token had written before.
+    /// A write or a read was accepted although a greater token had written before.
     StaleWrite,
     /// A write or a read under a valid lease was rejected, so a newer holder had written (P1, P11).
     ValidRefused,
-    /// A number in the register that is not the number of its transactions.
-    LostUpdate,
-    /// Fewer transactions in the register than were acknowledged, or more than were sent.
-    Commits,
-    /// The register has not rejected any stale token, although there were many.
-    NoneRefused,
     /// A lock that had been taken out of the server counted as held for longer than a lease (P5, P6).
     NeverTold,
     /// A lock was gone although no fault took it away.
