@@ -176,7 +176,7 @@ mod tests {
     use crate::view::tests::held_by;
 
     #[test]
-    fn a_later_row_has_the_room_that_is_left() {
+    fn a_later_row_gets_the_width_that_earlier_rows_left() {
         let first = lock("order:42", 0);
         let later = held_by("billing", "worker-3");
         for (screen, expected) in [
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_fits_into_every_screen() {
+    fn a_table_fits_into_every_width_of_a_terminal() {
         let widths = [3, 8, 30, 500];
         for (screen, key) in (1..200).flat_map(|screen| widths.map(|it| (screen, it))) {
             for holder in widths {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_important_columns_go_first_and_holders_take_what_is_left() {
+    fn the_least_important_columns_are_dropped_first() {
         for (screen, key, holder, expected) in [
             (
                 80,

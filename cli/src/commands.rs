@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_arguments_make_sense() {
+    fn the_definition_of_the_arguments_is_consistent() {
         program().debug_assert();
     }
 }

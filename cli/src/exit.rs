@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_that_no_server_answers_for_is_away() {
+    fn an_unreachable_server_has_an_exit_code_of_its_own() {
         let error = anyhow::anyhow!("no answer").context(Unreachable);
         assert_eq!(Exit::of(&error), Exit::Server);
     }

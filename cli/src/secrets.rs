@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_not_repeated() {
+    fn an_error_does_not_repeat_a_secret() {
         for (word, text, expected) in [
             (
                 "redis://:hunter2@host",

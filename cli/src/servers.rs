@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_that_are_named_are_asked_and_the_latest_epoch_counts() {
+    async fn every_sentinel_is_asked_and_the_latest_epoch_counts() {
         let view = async |of: Server| {
             let (epoch, primary, others): (_, _, &[_]) = match of.address() {
                 "a:1" => (7, "old:1", &["a:1", "b:1"]),
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_does_not_know_its_name_is_where_it_was_asked() {
+    fn a_server_without_an_address_has_the_one_it_was_reached_at() {
         let asked = server("10.0.0.1:7000");
         for (host, place) in [
             ("", "10.0.0.1:7001"),

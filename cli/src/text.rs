@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_cannot_give_orders_to_the_terminal() {
+    fn a_key_cannot_send_control_sequences_to_the_terminal() {
         assert_eq!(printable("order:42 ä"), "order:42 ä");
         assert_eq!(
             printable("a\u{1b}[2Jb\n\u{202e}\u{9b}"),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_that_does_not_show_is_named() {
+    fn an_invisible_character_is_shown_as_its_code() {
         assert_eq!(
             printable("or\u{200b}der\u{ad}:42\u{feff}"),
             "or\\u{200b}der\\u{ad}:42\\u{feff}"
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn json_says_the_same_to_a_program() {
+    fn a_key_in_json_is_ascii_and_is_read_back_unchanged() {
         let text = "a\u{9b}2J\u{202e}\u{e0041}\u{7f}";
         let json = json(&text).unwrap();
         assert!(json.is_ascii() && !json.contains('\u{7f}'), "{json}");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_text_is_as_long_as_it_may_be() {
+    fn a_truncated_text_has_the_maximum_length() {
         for (text, width, expected) in [
             ("注文", 3, "注"),
             ("🔒🔒", 4, "🔒🔒"),

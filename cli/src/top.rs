@@ -149,7 +149,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_first_of_many_are_kept_in_bounded_memory() {
+    fn the_first_locks_in_an_order_are_kept_in_bounded_memory() {
         let mut top = Top::new(Order::Waiting, 3);
         for number in 0..1_000 {
             top.put(lock(&format!("order:{number}"), number * 7 % 1_000));
@@ -160,7 +160,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_oldest_is_the_first_though_it_was_looked_at_earlier() {
+    fn the_oldest_hold_comes_first_in_whatever_order_it_was_read() {
         let mut top = Top::new(Order::Held, 3);
         for (key, token, held_for_ms) in [("b", Some(2), 8), ("a", Some(1), 7), ("?", None, 9)] {
             top.put(LockView {
@@ -174,7 +174,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_lock_that_comes_twice_is_shown_once() {
+    fn a_lock_that_is_scanned_twice_is_shown_once() {
         let mut top = Top::new(Order::Key, 5);
         top.put(lock("a", 1));
         top.put(lock("a", 2));

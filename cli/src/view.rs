@@ -328,7 +328,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_number_of_permits_counts_if_all_agree() {
+    fn a_number_of_permits_is_shown_if_all_callers_agree() {
         for (named, expected) in [
             (&[None, Some(2), Some(2)][..], Some(2)),
             (&[Some(2), Some(3)], None),
@@ -339,7 +339,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_span_has_two_units_at_most() {
+    fn a_duration_is_shown_with_at_most_two_units() {
         for (millis, text) in [
             (0, "0ms"),
             (999, "999ms"),

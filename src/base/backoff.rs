@@ -84,7 +84,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn pauses_grow_up_to_the_longest_and_begin_anew() {
+    fn pauses_grow_to_the_longest_and_start_again_after_a_reset() {
         let slow = Backoff::slow(50 * MS);
         let doubling = Backoff::doubling(100 * MS);
         for (mut backoff, expected) in [
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_begin_together_do_not_stay_together() {
+    fn pauses_of_callers_that_fail_together_are_spread() {
         let pauses: Vec<_> = (0..10).map(|_| Backoff::default().next_pause()).collect();
         assert!(pauses.iter().any(|pause| *pause != pauses[0]), "{pauses:?}");
     }

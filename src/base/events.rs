@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failure_that_goes_on_is_warned_less_and_less_often() {
+    fn a_lasting_failure_is_logged_less_and_less_often() {
         let (limiter, begin) = (WarnLimiter::default(), Instant::now());
         let millis = (0..1_000_u64).map(|at| 200 * at);
         let at = |at: u64| begin + Duration::from_millis(at);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_after_a_while_is_warned_at_once() {
+    fn a_failure_after_a_quiet_time_is_logged_immediately() {
         let (limiter, begin) = (WarnLimiter::default(), Instant::now());
         assert_eq!(limiter.admit(begin), Some(0));
         assert_eq!(limiter.admit(begin + MIN_WARN_INTERVAL / 2), None);

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_the_first_braces_decides() {
+    fn the_first_hash_tag_decides_the_slot() {
         for (key, tag) in [
             ("order:{foo}", "foo"),
             ("{foo}{bar}", "foo"),

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_description_is_none() {
+    fn a_malformed_description_is_rejected() {
         let text = "orders\nworker-3\n4711\n0.1.0\n1790000000";
         assert!(Process::from_text(text).is_some());
         assert!(Process::from_text(&format!("{text}\nand more")).is_some());
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_others_change_no_terminal() {
+    fn control_characters_of_a_description_are_replaced() {
         let long = "x".repeat(1_000);
         let text = format!("or\x1b[2Jders\na\u{202e}b\tc\n1\n{long}\n0");
         let process = Process::from_text(&text).unwrap();

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_between_the_look_and_the_wait_wakes() {
+    fn a_change_between_the_check_and_the_wait_wakes() {
         let notify = Notify::new();
         let mut looks = 0;
         let found = wait_until(&notify, || {

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_timer_that_was_spared_is_armed_at_the_second_poll() {
+    async fn a_spared_timer_is_armed_at_the_second_poll() {
         let (limit, half) = (Duration::from_secs(2), Duration::from_secs(1));
         let begun = Instant::now();
         let wakes_early = async {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_endless_limit_is_no_limit() {
+    async fn a_limit_of_duration_max_never_expires() {
         let hour = Duration::from_secs(3600);
         assert_eq!(timeout(Duration::MAX, sleep(hour)).await, Ok(()));
     }

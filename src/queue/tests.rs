@@ -195,7 +195,7 @@ impl Process {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_asks_by_itself_only_while_the_inbox_is_broken() -> Result<(), LockError> {
+async fn waiters_poll_only_while_the_inbox_is_broken() -> Result<(), LockError> {
     let process = Process::with_heartbeat(60 * SECOND);
     process.take_elsewhere().await?;
     let waiting = process.wait();
@@ -214,8 +214,7 @@ async fn a_waiter_asks_by_itself_only_while_the_inbox_is_broken() -> Result<(), 
 
 /// The release in this process names the waiter.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_behind_a_holder_here_does_not_ask_while_the_inbox_is_broken()
--> Result<(), LockError> {
+async fn waiters_behind_a_local_holder_do_not_poll() -> Result<(), LockError> {
     let process = Process::with_heartbeat(60 * SECOND);
     let guard = process.locks.lock(KEY).acquire().await?;
     let waiting = process.wait();
@@ -227,7 +226,7 @@ async fn a_waiter_behind_a_holder_here_does_not_ask_while_the_inbox_is_broken()
 
 /// The entry lasts for two heartbeats, and these may be shorter than the pauses.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_asks_by_itself_keeps_its_entry() -> Result<(), LockError> {
+async fn a_polling_waiter_keeps_its_entry() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND / 100);
     process.take_elsewhere().await?;
     process.set_broken(true);

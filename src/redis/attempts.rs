@@ -168,7 +168,7 @@ mod shared_attempt_tests {
     }
 
     #[tokio::test]
-    async fn one_that_panics_is_an_error() {
+    async fn an_attempt_that_panics_is_an_error() {
         let work = || async { panic!("on purpose") };
         let outcome = SharedAttempt::default()
             .outcome(&"here".into(), LONG, work)
@@ -177,7 +177,7 @@ mod shared_attempt_tests {
     }
 
     #[test]
-    fn one_that_ends_with_its_runtime_is_made_anew() {
+    fn an_attempt_that_ends_with_its_runtime_is_repeated() {
         let (attempts, begun) = (SharedAttempt::default(), Arc::default());
         let runtime = || Builder::new_current_thread().enable_all().build().unwrap();
         let (first, next) = (runtime(), runtime());
@@ -192,7 +192,7 @@ mod shared_attempt_tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_stands_still_is_given_up_however_short_its_callers_wait() {
+    async fn a_stalled_attempt_is_abandoned_although_callers_wait_briefly() {
         let (attempts, begun) = (SharedAttempt::default(), Arc::default());
         let ask = || ask(&attempts, &begun, true);
         for _ in 0..4 {
@@ -236,7 +236,7 @@ mod ask_most_tests {
     }
 
     #[tokio::test]
-    async fn the_error_of_an_unavailable_server_counts_more_than_a_rejection() {
+    async fn an_unavailable_server_outweighs_a_rejection_in_the_error() {
         let (down, rejected) = (FailureClass::NotExecuted, FailureClass::AccessDenied);
         for classes in [[down, rejected], [rejected, down], [rejected; 2]] {
             let asked = classes.into_iter().map(async |it| Err::<(), _>(error(it)));
@@ -247,7 +247,7 @@ mod ask_most_tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_others_have_a_while_once_most_have_answered() {
+    async fn after_a_majority_the_other_servers_get_a_short_time() {
         let servers = [(30, true), (20, true), (119, true), (140, true), (10, true)];
         let (heard, took) = ask(&servers, 5).await;
         assert_eq!(
@@ -257,7 +257,7 @@ mod ask_most_tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_answers_alone_is_believed_later() {
+    async fn a_single_reply_is_used_only_after_a_timeout() {
         let away = (60_000, true);
         let (heard, took) = ask(&[away, (10, true), away], 3).await;
         assert_eq!((heard, took), (vec![1], Duration::from_millis(1_010)));
@@ -266,7 +266,7 @@ mod ask_most_tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn another_one_is_asked_instead_of_one_that_fails_or_is_silent() {
+    async fn a_server_that_fails_or_is_silent_is_replaced_by_another() {
         let (away, fails, answers) = ((60_000, true), (10, false), (10, true));
         let (heard, took) = ask(&[fails, away, fails, answers, answers], 2).await;
         // The third is asked after the first one's failure, the fourth after the third one's failure, and the last
@@ -278,7 +278,7 @@ mod ask_most_tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn all_that_fail_are_all_there_are() {
+    async fn failures_of_all_servers_end_the_attempt() {
         let (heard, took) = ask(&[(10, false); 7], 3).await;
         assert_eq!((heard.len(), took), (7, Duration::from_millis(30)));
     }

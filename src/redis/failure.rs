@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_cannot_write_for_now_is_asked_again() {
+    fn a_temporary_failure_of_writes_is_retried() {
         let in_script = "-ERR Error running script (call to f_6b1b): @user_script:38: \
                          @user_script: 38: -OOM command not allowed when used memory > 'maxmemory'.";
         let lines = [
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_will_never_work_is_not_asked_again() {
+    fn a_permanent_failure_is_not_retried() {
         let foreign = [
             "-WRONGTYPE Operation against a key holding the wrong kind of value",
             "-ERR hash value is not an integer script: 6b1b, on @user_script:14.",
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_permission_is_told_from_what_will_never_work() {
+    fn a_missing_permission_is_no_permanent_failure() {
         let lines = [
             "-NOPERM this user has no permissions to run the 'evalsha' command",
             "-NOPERM No permissions to access a key",
@@ -295,7 +295,7 @@ mod tests {
 
     /// These faults can go away: a password is changed back, a proxy finds its server again.
     #[test]
-    fn what_keeps_a_process_out_may_be_set_right() {
+    fn a_rejected_login_may_be_corrected() {
         let logins = [
             "-WRONGPASS invalid username-password pair or user is disabled.",
             "-NOAUTH Authentication required.",
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn who_knows_one_server_of_a_cluster_is_told_what_to_use() {
+    fn a_cluster_server_at_a_single_address_names_the_right_url() {
         for (line, expected) in [
             ("-MOVED 3999 127.0.0.1:6381", true),
             ("-ASK 3999 127.0.0.1:6381", true),
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_refuses_whatever_comes_is_told_from_one_that_refuses_a_request() {
+    fn a_rejected_connection_differs_from_a_rejected_request() {
         for (line, expected) in [
             ("-LOADING Redis is loading the dataset in memory", true),
             ("-MASTERDOWN Link with MASTER is down", true),
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_refused_is_told_from_a_command_that_is() {
+    fn a_rejected_key_differs_from_a_rejected_command() {
         for (words, is_key) in [
             ("No permissions to access a key", true),
             ("no permissions to access one of the keys used", true),

@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_primary_of_the_latest_epoch_counts_whoever_is_heard_first() {
+    fn the_primary_of_the_latest_epoch_counts() {
         let reply = |epoch, port| SentinelReply {
             epoch,
             primary: HostPort::new("10.0.0.1", port),

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_poll_in_progress_has_taken_is_noticed_at_the_next_one() {
+    async fn data_written_by_a_poll_in_progress_is_noticed_later() {
         let (writes, hand_over, _far) = driver();
         let before = writes.polls();
         hand_over.send(b"abc").unwrap();

@@ -32,7 +32,7 @@ fn every_alert_has_a_situation() {
 
 /// Two processes of a service that take turns. No caller waits in vain, and messages arrive.
 #[tokio::test(start_paused = true)]
-async fn a_service_without_trouble_is_silent() -> Result<(), LockError> {
+async fn a_service_without_faults_raises_no_alarm() -> Result<(), LockError> {
     let mut scrapes = Scrapes::of_this_test();
     let server = Server::new();
     let (one, other) = (server.locks(), server.locks());

@@ -12,7 +12,7 @@ use reentry::{Held, LockError, Locks, OnLost};
 const KEY: &str = "order:42";
 
 #[tokio::test(start_paused = true)]
-async fn a_hold_is_told_from_its_acquisition_to_its_release() {
+async fn a_hold_has_events_from_its_acquisition_to_its_release() {
     let (events, _guard) = Trace::of_this_test();
     let locks = Locks::builder("memory:").prefix("app:").build();
     let locks = locks.await.unwrap();
@@ -80,7 +80,7 @@ async fn every_loss_is_reported_once_wherever_it_is_found() {
 }
 
 #[tokio::test]
-async fn what_had_to_be_repeated_is_told_with_the_error() -> Result<(), LockError> {
+async fn a_repeated_request_is_an_event_with_its_error() -> Result<(), LockError> {
     let rig = Rig::start().await;
     let (events, _guard) = Trace::of_this_test();
     rig.proxy.refuse().await;
@@ -102,7 +102,7 @@ async fn what_had_to_be_repeated_is_told_with_the_error() -> Result<(), LockErro
 
 /// There are 300 holds, a third of which are released, and 20 callers that wait. The server is unavailable for 40 s.
 #[tokio::test(start_paused = true)]
-async fn what_fails_for_many_is_warned_of_now_and_then() -> Result<(), LockError> {
+async fn a_failure_of_many_holds_is_logged_rarely() -> Result<(), LockError> {
     let server = Server::new();
     let locks = server
         .builder()
@@ -137,7 +137,7 @@ async fn what_fails_for_many_is_warned_of_now_and_then() -> Result<(), LockError
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadlock_is_told_with_the_ring_and_once() {
+async fn a_deadlock_is_reported_once_with_its_cycle() {
     let (events, _guard) = Trace::of_this_test();
     let locks = Locks::in_memory();
     let error = ring(&locks, "a", "b").await.unwrap_err();
@@ -148,7 +148,7 @@ async fn a_deadlock_is_told_with_the_ring_and_once() {
 }
 
 #[tokio::test]
-async fn a_search_that_the_server_refuses_is_told_once() -> Result<(), LockError> {
+async fn a_rejected_deadlock_search_is_reported_once() -> Result<(), LockError> {
     let server = RedisServer::start().await;
     let builder = patient(&server).__heartbeat(Duration::from_millis(40));
     let locks = builder.build().await?;
@@ -176,7 +176,7 @@ async fn a_search_that_the_server_refuses_is_told_once() -> Result<(), LockError
 
 /// Callers wait for a lock that another hold has, for as long as it takes them to report it.
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_waits_for_long_tells_who_holds_the_lock() {
+async fn a_long_wait_is_an_event_with_the_holder() {
     let (events, _guard) = Trace::of_this_test();
     let locks = Locks::in_memory();
     let guard = locks.lock(KEY).await.unwrap();
@@ -239,7 +239,7 @@ async fn a_mistake_is_an_event_of_its_own() {
 
 /// The holder is looked up once in a heartbeat. A report says how long the lock has been held by then.
 #[tokio::test(start_paused = true)]
-async fn reports_come_after_spans_that_double() {
+async fn reports_of_a_long_wait_double_their_interval() {
     let millis = Duration::from_millis;
     for (ttl, wait, expected) in [
         (1_800, 3_000, &["300ms", "600ms", "1.2s", "2.4s"][..]),
@@ -297,7 +297,7 @@ async fn a_renewal_tells_how_long_the_lease_lasts_from_then_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_close_that_waits_says_what_for() {
+async fn a_close_that_waits_reports_the_reason() {
     let (events, _guard) = Trace::of_this_test();
     let locks = Locks::builder("memory:").prefix("app:").build();
     let locks = locks.await.unwrap();

@@ -44,7 +44,7 @@ async fn a_section_is_counted_once_and_leaves_no_level_behind() -> Result<(), Lo
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_acquisition_is_counted_by_what_it_came_to() -> Result<(), LockError> {
+async fn each_acquisition_is_counted_by_its_outcome() -> Result<(), LockError> {
     let measures = Measures::of_this_test();
     let locks = Locks::in_memory();
     let second = Duration::from_secs(1);
@@ -90,7 +90,7 @@ async fn a_turn_in_memory_is_a_hold_of_its_own() -> Result<(), LockError> {
 }
 
 #[tokio::test]
-async fn a_lock_of_another_process_comes_by_message() -> Result<(), LockError> {
+async fn a_hand_off_by_message_is_counted() -> Result<(), LockError> {
     let measures = Measures::of_this_test();
     let server = RedisServer::start().await;
     let (here, there) = (

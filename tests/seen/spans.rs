@@ -30,7 +30,7 @@ async fn the_page_shows_the_trace_of_a_request() -> Result<(), LockError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_says_what_it_came_to() {
+async fn the_span_of_a_wait_has_its_outcome() {
     let (trace, _guard) = Trace::of_this_test();
     let locks = Locks::in_memory();
     let guard = locks.lock(KEY).await.unwrap();
@@ -69,7 +69,7 @@ async fn a_reentry_has_no_span_of_its_own_and_hides_none() -> Result<(), LockErr
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_reported_of_a_hold_is_inside_of_it() -> Result<(), LockError> {
+async fn events_of_a_hold_are_inside_its_span() -> Result<(), LockError> {
     let (trace, _guard) = Trace::of_this_test();
     let locks = Locks::in_memory();
     let work = async { sleep(Duration::from_secs(11)).await };

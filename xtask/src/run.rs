@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_not_installed() {
+    fn a_missing_program_counts_as_not_installed() {
         assert!(installed("sh"));
         assert!(!installed("no-such-program"));
     }

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_stands_for_itself() {
+    fn special_characters_of_a_prefix_are_escaped_in_a_pattern() {
         assert_eq!(escaped("a*b?[c]\\d^-:"), "a\\*b\\?\\[c\\]\\\\d^-:");
     }
 }

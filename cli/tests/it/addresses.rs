@@ -47,7 +47,7 @@ async fn every_command_works(program: impl Fn(&[&str]) -> Command) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_behind_tls() {
+async fn the_command_reaches_a_server_over_tls() {
     let server = TlsRedisServer::start().await;
     let program = |words: &[&str]| {
         let mut command = reentry_for(&server.url(), words);
@@ -61,7 +61,7 @@ async fn a_server_behind_tls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_wants_a_certificate() {
+async fn the_command_sends_the_certificate_that_a_server_requires() {
     let server = TlsRedisServer::start_for_known_clients().await;
     let [certificate, key] = server.client_files();
     let program = |words: &[&str]| {
@@ -80,7 +80,7 @@ async fn a_server_that_wants_a_certificate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_behind_a_socket() {
+async fn the_command_reaches_a_server_over_a_unix_socket() {
     let server = RedisServer::start().await;
     let socket = format!("unix://{}", server.socket().display());
     every_command_works(|words| reentry_for(&socket, words)).await;

@@ -8,7 +8,7 @@ use crate::support::server::RedisServer;
 const SHORT: [&str; 7] = ["bench", "--rounds", "2", "--pairs", "3", "--callers", "4"];
 
 #[tokio::test]
-async fn everything_is_measured_and_nothing_is_left() {
+async fn bench_measures_everything_and_leaves_no_key() {
     let server = RedisServer::start().await;
     let ended = ended_of(reentry_at(&server, &["--json"]).args(SHORT));
     assert_eq!(ended.code, Some(0), "{}", ended.err);
@@ -29,7 +29,7 @@ async fn everything_is_measured_and_nothing_is_left() {
 }
 
 #[tokio::test]
-async fn one_measure_is_shown_with_bars() {
+async fn one_measurement_is_shown_as_bars() {
     let server = RedisServer::start().await;
     let ended = ended_of(reentry_at(&server, &SHORT).arg("pair"));
     assert_eq!(ended.code, Some(0), "{}", ended.err);

@@ -18,7 +18,7 @@ fn every_shell_gets_completions_that_name_the_program() {
 
 /// The reader of a pipe may leave early.
 #[test]
-fn without_a_reader_there_is_no_error() {
+fn completions_without_a_reader_are_no_error() {
     for words in ["completions bash", "help run", "run --help", "man", ""] {
         let line = format!("{{ \"$0\" {words}; echo $? >&2; }} | (exec <&-; sleep 0.1)");
         let ended = ended_of(Command::new("sh").args(["-c", &line, env!("CARGO_BIN_EXE_reentry")]));

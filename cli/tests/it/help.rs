@@ -28,7 +28,7 @@ fn on_screen(words: &[&str]) -> Ended {
 }
 
 #[test]
-fn without_words_the_program_shows_its_commands() {
+fn without_arguments_the_program_shows_its_commands() {
     let shown = on_screen(&[]).out;
     for same in [&["--help"][..], &["-h"], &["help"]] {
         assert_eq!(on_screen(same).out, shown, "{same:?}");
@@ -65,7 +65,7 @@ fn the_help_of_a_command_fits_on_a_screen_and_its_page_says_all() {
 }
 
 #[test]
-fn words_of_other_programs_lead_to_the_right_command() {
+fn subcommands_of_other_programs_lead_to_the_right_one() {
     for (word, hints) in [
         (
             "lock",

@@ -105,7 +105,7 @@ async fn a_signal_releases_the_lock() {
 }
 
 #[tokio::test]
-async fn a_loss_ends_it_although_its_input_is_open() {
+async fn a_loss_ends_a_hold_although_its_input_is_open() {
     let server = RedisServer::start().await;
     let locks = locks_at(&server).await;
     let mut held = hold(&server, &["a"]);
@@ -120,7 +120,7 @@ async fn a_loss_ends_it_although_its_input_is_open() {
 }
 
 #[tokio::test]
-async fn it_waits_for_the_holder_and_leaves_the_queue_at_a_signal() {
+async fn a_hold_that_waits_leaves_the_queue_at_a_signal() {
     let server = RedisServer::start().await;
     let locks = locks_at(&server).await;
     let guard = locks.lock("a").await.unwrap();
@@ -142,7 +142,7 @@ async fn it_waits_for_the_holder_and_leaves_the_queue_at_a_signal() {
 }
 
 #[tokio::test]
-async fn without_an_input_it_holds_for_an_instant() {
+async fn a_hold_with_a_closed_input_ends_immediately() {
     let server = RedisServer::start().await;
     let mut command = reentry_at(&server, &["hold", "a"]);
     command.stdin(Stdio::null());
@@ -172,7 +172,7 @@ async fn an_output_without_a_reader_is_no_error_and_a_full_one_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn at_a_terminal_it_ends_with_the_input_and_in_the_background_by_a_signal() {
+async fn a_hold_at_a_terminal_ends_with_its_input_or_by_a_signal() {
     let server = RedisServer::start().await;
     let patience = u64::try_from(DEADLINE.as_millis()).unwrap();
     let words = reentry_at(&server, &["hold", "a"]);

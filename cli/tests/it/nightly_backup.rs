@@ -97,7 +97,7 @@ async fn one_machine_makes_the_backup_and_the_others_leave() {
 }
 
 #[tokio::test]
-async fn another_machine_makes_the_backup_of_one_that_dies() {
+async fn another_machine_continues_when_the_first_one_dies() {
     let server = RedisServer::start().await;
     let locks = locks_at(&server).await;
     let folders = Folders::new();

@@ -123,7 +123,7 @@ async fn all_servers_of_an_address_have_the_password_of_the_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_connection_reads_a_file_again_and_a_pipe_once() {
+async fn a_password_file_is_read_for_each_connection_and_a_pipe_once() {
     let (server, folder) = (server("first").await, TempDir::new().unwrap());
     let (path, url) = (file(&folder, "first"), address(&server, "app@"));
     let words = ["run", "a", "--", "sh", "-c", "echo up; read line"];
@@ -183,7 +183,7 @@ async fn an_error_names_the_file_and_not_the_password() {
 
 /// A pipe may have no writer, or one that waits for a passphrase.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_ends_what_waits_for_a_password() {
+async fn a_signal_ends_a_command_that_waits_for_a_password() {
     let (server, folder) = (RedisServer::start().await, TempDir::new().unwrap());
     let path = folder.path().join("pipe");
     let made = Command::new("mkfifo").arg(&path).status().unwrap();

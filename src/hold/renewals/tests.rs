@@ -127,7 +127,7 @@ async fn a_disconnect_has_the_loss_noticed() -> Result<(), LockError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_disconnect_while_the_lock_is_asked_for_is_seen() -> Result<(), LockError> {
+async fn a_disconnect_during_the_acquisition_verifies_the_hold() -> Result<(), LockError> {
     let store = Counting::new();
     let locks = store.locks();
     // This is tested with a schedule that already knows of the connection, and with one that does not.

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lease_counts_from_the_move_and_not_from_the_receipt() {
+    fn a_lease_counts_from_the_move_and_not_from_the_message() {
         let sent = Instant::now();
         let moved = moved(3 * SECOND);
         let early = clock(sent).lease_start(&moved, Grace::NONE, GENERATION, sent + 3 * SECOND);

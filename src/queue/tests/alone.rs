@@ -37,12 +37,12 @@ async fn both_have_it(process: &Process) -> Result<(), LockError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_one_comes_while_the_answer_is_read() -> Result<(), LockError> {
+async fn a_second_caller_joins_while_the_reply_is_read() -> Result<(), LockError> {
     both_have_it(&Process::with_heartbeat(SECOND)).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_one_comes_while_the_request_is_sent() -> Result<(), LockError> {
+async fn a_second_caller_joins_while_the_request_is_sent() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
     process.store.is_slow.store(true, Relaxed);
     both_have_it(&process).await
@@ -50,7 +50,7 @@ async fn another_one_comes_while_the_request_is_sent() -> Result<(), LockError> 
 
 /// A driver continues with the request.
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_is_not_polled_any_more_holds_up_no_other() -> Result<(), LockError> {
+async fn a_caller_that_is_no_longer_polled_blocks_no_other() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
     process.store.is_slow.store(true, Relaxed);
     let mut still = pin!(process.locks.with_lock(KEY, async {}));
@@ -64,7 +64,7 @@ async fn a_caller_that_is_not_polled_any_more_holds_up_no_other() -> Result<(), 
 
 /// At first, the limit of a single caller arms no timer.
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_is_alone_no_more_waits_no_longer_than_it_wants() -> Result<(), LockError> {
+async fn a_caller_joined_by_another_still_waits_within_its_limit() -> Result<(), LockError> {
     let process = Process::with_heartbeat(60 * SECOND);
     process.take_elsewhere().await?;
     process.store.is_slow.store(true, Relaxed);
@@ -83,7 +83,7 @@ async fn a_caller_that_is_alone_no_more_waits_no_longer_than_it_wants() -> Resul
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_is_dropped_while_it_asks_leaves_no_lock() -> Result<(), LockError> {
+async fn a_caller_dropped_during_its_request_leaves_no_lock() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
     process.store.is_slow.store(true, Relaxed);
     {
@@ -97,7 +97,7 @@ async fn a_caller_that_is_dropped_while_it_asks_leaves_no_lock() -> Result<(), L
 
 /// The store learns nothing of it.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_panics_keeps_the_lock_from_no_other() -> Result<(), LockError> {
+async fn a_request_that_panics_does_not_block_the_lock() -> Result<(), LockError> {
     for another_comes in [false, true] {
         let process = Process::with_heartbeat(SECOND);
         let other = another_comes.then(|| meanwhile(&process));

@@ -25,7 +25,7 @@ fn poll_once<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Output> {
 }
 
 #[test]
-fn releases_that_went_with_their_runtime_keep_no_turn_of_repetition() -> Result<(), LockError> {
+fn releases_of_an_ended_runtime_delay_no_other_repetition() -> Result<(), LockError> {
     let (first, next) = (still(), still());
     let process = next.block_on(async { Process::with_heartbeat(SECOND / 20) });
     let silence = |is_silent| process.store.is_silent.store(is_silent, Relaxed);
@@ -97,7 +97,7 @@ fn a_waker_may_own_another_waiter() {
 
 /// The release is sent by another task. The next request follows it, and does not enter the queue before it.
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_is_dropped_and_taken_again_is_asked_for_each_time() -> Result<(), LockError> {
+async fn a_dropped_lock_is_requested_again_each_time() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
     for _ in 0..100 {
         drop(process.locks.lock(KEY).acquire().await?);
@@ -129,7 +129,7 @@ async fn a_try_does_not_wait_for_a_release_that_is_repeated() -> Result<(), Lock
 
 /// Its timers need a runtime.
 #[test]
-fn a_release_that_panics_outside_of_a_runtime_keeps_no_waiter() -> Result<(), LockError> {
+fn a_release_that_panics_without_a_runtime_blocks_no_waiter() -> Result<(), LockError> {
     let runtime = running();
     let process = runtime.block_on(async { Process::with_heartbeat(SECOND / 20) });
     let guard = runtime.block_on(process.locks.lock(KEY).ttl(SECOND / 2).acquire())?;
@@ -204,7 +204,7 @@ fn a_waiter_goes_on_when_the_runtime_of_its_driver_has_ended() -> Result<(), Loc
 
 /// Not its driver, which would be started again and again.
 #[test]
-fn a_waiter_without_timers_panics_itself() -> Result<(), LockError> {
+fn a_waiter_on_a_runtime_without_timers_panics() -> Result<(), LockError> {
     let live = running();
     let locks = Locks::in_memory();
     let guard = live.block_on(locks.lock(KEY).acquire())?;
@@ -219,7 +219,7 @@ fn a_waiter_without_timers_panics_itself() -> Result<(), LockError> {
 
 /// An operator has released it by force, and the holder does not know that yet.
 #[tokio::test(start_paused = true)]
-async fn a_hold_that_another_one_has_replaced_is_not_handed_off() -> Result<(), LockError> {
+async fn a_replaced_hold_is_not_handed_off() -> Result<(), LockError> {
     let mut process = Process::with_heartbeat(SECOND);
     let builder = Locks::builder("memory:").ttl(TTL).__heartbeat(SECOND);
     process.locks = builder.build_on_wire(Arc::clone(&process.store), SECOND);

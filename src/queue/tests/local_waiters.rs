@@ -13,7 +13,7 @@ use crate::store::{Inspect, QueueEntry};
 
 /// The inbox of this process counts as open, and its messages are lost.
 #[tokio::test(start_paused = true)]
-async fn once_in_every_heartbeat_a_turn_goes_through_the_store() -> Result<(), LockError> {
+async fn one_turn_per_heartbeat_goes_through_the_store() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
     for _ in 0..3 {
         let locks = process.locks.clone();
@@ -71,7 +71,7 @@ async fn a_waiter_behind_a_caller_of_its_process_asks_in_every_heartbeat() -> Re
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_makes_a_single_attempt_does_not_want_the_lock() -> Result<(), LockError> {
+async fn a_single_attempt_does_not_count_as_contention() -> Result<(), LockError> {
     let process = Process::with_heartbeat(60 * SECOND);
     let guard = process.locks.lock(KEY).acquire().await?;
     process.store.is_slow.store(true, Relaxed);
@@ -95,7 +95,7 @@ const MANY: usize = 10_000;
 
 /// They join while another process has the lock, and it is released.
 #[tokio::test(start_paused = true)]
-async fn many_have_their_turns_in_the_order_in_which_they_came() -> Result<(), LockError> {
+async fn many_waiters_enter_in_the_order_of_their_arrival() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
     let guard = process.locks.lock(KEY).acquire().await?;
     let order = Arc::<Mutex<Vec<usize>>>::default();
@@ -117,7 +117,7 @@ async fn many_have_their_turns_in_the_order_in_which_they_came() -> Result<(), L
 
 /// Each of them names the holder in its error. A few lookups serve all of them.
 #[tokio::test(start_paused = true)]
-async fn many_time_out_in_any_order_and_know_the_holder() -> Result<(), LockError> {
+async fn many_waiters_time_out_in_any_order_and_name_the_holder() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
     let guard = process.locks.lock(KEY).acquire().await?;
     let mut random = fastrand::Rng::with_seed(7);

@@ -57,7 +57,7 @@ impl OneKey {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_at_a_panic_fail_and_the_holder_does_not() -> Result<(), LockError> {
+async fn waiters_fail_at_a_panic_and_the_holder_does_not() -> Result<(), LockError> {
     let one = OneKey::over(&Process::with_heartbeat(SECOND))?;
     let granted = one.has_lock(one.acquire()).await?;
     let waiting = [one.acquire(), one.acquire()];

@@ -25,7 +25,7 @@ async fn a_release_that_reaches_no_server_is_repeated_soon() -> Result<(), LockE
 
 /// A password that is changed back, a proxy that finds its server again.
 #[tokio::test(start_paused = true)]
-async fn a_release_that_is_turned_away_is_repeated() -> Result<(), LockError> {
+async fn a_release_that_is_denied_access_is_repeated() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
     let guard = process.locks.lock(KEY).acquire().await?;
     *process.store.failure.lock() = Some(FailureClass::AccessDenied);

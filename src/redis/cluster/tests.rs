@@ -32,7 +32,7 @@ async fn a_redirection_begins_a_generation_once() {
 const MS: Duration = Duration::from_millis(1);
 
 #[test]
-fn a_map_that_proves_wrong_again_and_again_is_learnt_seldom() {
+fn a_slot_map_that_stays_wrong_is_fetched_rarely() {
     let (mut state, begun) = (ClusterState::new(), Instant::now());
     let (mut now, mut times) = (begun, 0);
     while now < begun + 10_000 * MS {

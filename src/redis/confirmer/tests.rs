@@ -46,7 +46,7 @@ fn confirmer() -> (Arc<Full>, Arc<Confirmer>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_is_full_is_tried_a_few_times_a_second_however_many_ask() {
+async fn a_full_server_gets_few_connections_however_many_callers() {
     let (source, confirmer) = confirmer();
     let begun = Instant::now();
     let asking = (0..100).map(async |_| {
@@ -61,7 +61,7 @@ async fn a_server_that_is_full_is_tried_a_few_times_a_second_however_many_ask() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_has_no_time_until_the_next_attempt_is_told_why() {
+async fn a_caller_without_time_for_an_attempt_gets_the_last_error() {
     let (source, confirmer) = confirmer();
     for _ in 0..3 {
         let told = confirmer.confirm("{order:42}", 1, SECOND / 1_000).await;

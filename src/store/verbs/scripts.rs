@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn every_part_and_limit_is_put_in() {
+    fn every_part_and_limit_of_a_script_is_inserted() {
         let limits = limits_in_scripts().map(|(name, _)| name);
         for script in scripts() {
             let (verb, source) = (script.verb(), script.source());

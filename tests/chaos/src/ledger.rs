@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_torn_line_is_forgiven_to_the_killed_only() -> Result<()> {
+    fn a_torn_line_is_accepted_only_from_a_killed_worker() -> Result<()> {
         let dir = tempfile::tempdir()?;
         let path = dir.path().join("ledger");
         let ledger = Ledger::create(&path)?;

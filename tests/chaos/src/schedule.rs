@@ -88,7 +88,7 @@ mod tests {
     const TOPOLOGIES: [Topology; 3] = [Topology::Server, Topology::Sentinel, Topology::Cluster];
 
     #[test]
-    fn every_kind_has_its_turn_before_the_deck_is_dealt_again() {
+    fn every_kind_of_fault_is_drawn_before_any_is_drawn_again() {
         let decks = TOPOLOGIES
             .into_iter()
             .flat_map(|it| LANES.map(|lane| (it, lane)));

@@ -20,11 +20,11 @@ const SOON: Duration = Duration::from_millis(20);
 const SHORT: Duration = Duration::from_millis(200);
 
 in_memory!(
-    a_closed_one_takes_nothing_new,
+    a_closed_locks_accepts_no_new_request,
     bodies_finish_and_re_enter_their_locks,
     callers_that_wait_give_up,
     callers_that_wait_for_several_give_back_what_they_have,
-    callers_left_alone_keep_no_close_waiting,
+    unpolled_callers_do_not_delay_a_close,
     a_body_that_takes_too_long_is_ended_as_by_a_loss,
     spawned_work_is_waited_for,
     closing_twice_is_the_same_as_once,
@@ -47,7 +47,7 @@ async fn is_clean(closing: JoinHandle<CloseReport>) {
     assert!(report.is_clean(), "{report}");
 }
 
-async fn a_closed_one_takes_nothing_new(locks: Locks) {
+async fn a_closed_locks_accepts_no_new_request(locks: Locks) {
     let clone = locks.clone();
     assert!(locks.close(Duration::MAX).await.is_clean());
     let refused = [
@@ -120,7 +120,7 @@ async fn callers_that_wait_for_several_give_back_what_they_have(locks: Locks) {
 }
 
 /// They are neither polled nor dropped. The last one has a lock, which is given up after two heartbeats.
-async fn callers_left_alone_keep_no_close_waiting(locks: Locks) {
+async fn unpolled_callers_do_not_delay_a_close(locks: Locks) {
     let holder = locks.lock("key").await.unwrap();
     let mut left_alone: [BoxFuture<'_, Result<(), LockError>>; 4] = [
         locks.with_lock("key", async {}).boxed(),
@@ -279,7 +279,7 @@ fn a_program_that_closes_at_its_end_leaves_no_lock() {
 }
 
 #[tokio::test]
-async fn it_closes_its_connections() {
+async fn a_close_ends_all_connections() {
     let server = RedisServer::start().await;
     let clients = async || server.ask("CLIENT LIST TYPE normal").await.lines().count();
     let subscribers = async || server.ask("CLIENT LIST TYPE pubsub").await.lines().count();
@@ -299,7 +299,7 @@ async fn it_closes_its_connections() {
 
 /// The request of a caller left alone is in flight, or it has a place in the queue.
 #[tokio::test]
-async fn what_the_store_has_of_callers_left_alone_is_given_up() {
+async fn a_close_removes_unpolled_callers_from_the_store() {
     let server = RedisServer::start().await;
     let [locks, other] = [connect(&server).await, connect(&server).await];
     let holder = other.lock("key").await.unwrap();
@@ -318,7 +318,7 @@ async fn what_the_store_has_of_callers_left_alone_is_given_up() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_ended_is_reported() {
+async fn a_close_reports_the_locks_that_are_still_held() {
     let rig = Rig::build(|builder| builder.response_timeout(SHORT)).await;
     let locks = &rig.locks;
     let guard = locks.lock("b").await.unwrap();
@@ -338,7 +338,7 @@ async fn what_cannot_be_ended_is_reported() {
 
 /// A release that the store does not execute is reported, and the lease ends the lock.
 #[tokio::test]
-async fn a_store_that_does_not_answer_does_not_keep_it() {
+async fn a_close_ends_although_the_store_is_silent() {
     let rig = Rig::build(|builder| builder.response_timeout(SHORT)).await;
     let guard = rig.locks.lock("key").await.unwrap();
     rig.proxy.blackhole();

@@ -5,7 +5,7 @@ use reentry::{LockError, Locks, held};
 
 in_memory!(
     a_flat_call_returns_what_its_body_returns,
-    the_body_s_own_error_stands,
+    an_error_of_the_body_is_returned_unchanged,
     the_lock_s_errors_are_converted,
     a_flat_call_reenters_and_releases,
     a_boxed_error_keeps_the_lock_s_error_inside,
@@ -37,7 +37,7 @@ async fn a_flat_call_returns_what_its_body_returns(locks: Locks) {
     assert!(locks.admin().inspect("key").await.unwrap().is_none());
 }
 
-async fn the_body_s_own_error_stands(locks: Locks) {
+async fn an_error_of_the_body_is_returned_unchanged(locks: Locks) {
     let body = async { Err::<(), _>(Failure::OutOfStock(7)) };
     let result = locks.try_with_lock("key", body).await;
     assert_eq!(result, Err(Failure::OutOfStock(7)));

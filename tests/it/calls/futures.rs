@@ -50,7 +50,7 @@ async fn futures_are_send_where_their_bodies_are() {
 
 /// It can be spawned although everything from which it was made is gone.
 #[tokio::test]
-async fn a_future_borrows_nothing_from_its_locks() {
+async fn a_future_is_static() {
     let future = {
         let locks = Locks::in_memory();
         let key = String::from("key");

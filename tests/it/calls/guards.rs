@@ -15,9 +15,9 @@ in_memory!(
     a_nested_guard_is_a_reentry,
     a_nested_guard_that_outlives_the_body_keeps_the_lock,
     a_scope_lets_nested_calls_in,
-    outside_its_scope_a_guard_lets_no_call_in,
+    calls_outside_the_scope_of_a_guard_do_not_re_enter,
     a_guard_moves_to_another_task,
-    what_was_held_keeps_no_task_alive,
+    a_held_of_an_ended_hold_keeps_no_task_alive,
     a_try_after_a_dropped_guard_gets_the_lock,
 );
 
@@ -60,7 +60,7 @@ async fn a_scope_lets_nested_calls_in(locks: Locks) {
     guard.release().await.unwrap();
 }
 
-async fn outside_its_scope_a_guard_lets_no_call_in(locks: Locks) {
+async fn calls_outside_the_scope_of_a_guard_do_not_re_enter(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
     assert!(held("key").is_none());
     let refused = locks.lock("key").no_wait().await;
@@ -85,7 +85,7 @@ async fn a_guard_moves_to_another_task(locks: Locks) {
 }
 
 /// It reports the past, and nothing else is left: no watchdog, no connection.
-async fn what_was_held_keeps_no_task_alive(locks: Locks) {
+async fn a_held_of_an_ended_hold_keeps_no_task_alive(locks: Locks) {
     let tasks = || {
         tokio::runtime::Handle::current()
             .metrics()

@@ -142,7 +142,7 @@ fn a_program_may_end_right_after_bodies_while_others_wait() {
 /// The exit is polled while its connection lives. Its releases are sent together after that, when the connection is lost
 /// and the next one gets no answer.
 #[test]
-fn an_exit_ends_in_time_although_its_connection_is_lost_before_it_is_sent() {
+fn an_exit_ends_in_time_although_its_connection_was_lost() {
     let ground = two_threads();
     let (server, proxy) = ground.block_on(async {
         let server = RedisServer::start().await;

@@ -23,8 +23,8 @@ in_memory!(
     a_child_counts_from_the_call_and_not_from_its_first_poll,
     blocking_work_is_inside_and_re_enters,
     blocking_work_that_ends_last_releases_the_lock,
-    without_a_lock_it_is_the_future_alone,
-    what_encloses_the_poll_of_a_child_comes_behind_its_own_chain,
+    in_current_call_without_a_lock_changes_nothing,
+    a_child_keeps_its_own_chain_inside_another_lock,
     a_child_in_the_same_task_leaves_its_parents_chain_alone,
     a_child_may_be_a_local_task,
 );
@@ -153,7 +153,7 @@ async fn blocking_work_that_ends_last_releases_the_lock(locks: Locks) {
     until_free(&locks, KEY).await;
 }
 
-async fn without_a_lock_it_is_the_future_alone(locks: Locks) {
+async fn in_current_call_without_a_lock_changes_nothing(locks: Locks) {
     let alone = async || (held(KEY).is_some(), current_owner());
     assert_eq!(alone().in_current_call().await.unwrap(), (false, None));
     let task = reentry::spawn(async { current_owner() });
@@ -165,7 +165,7 @@ async fn without_a_lock_it_is_the_future_alone(locks: Locks) {
     assert!(locks.with_lock(KEY, made_before).await.unwrap().unwrap());
 }
 
-async fn what_encloses_the_poll_of_a_child_comes_behind_its_own_chain(locks: Locks) {
+async fn a_child_keeps_its_own_chain_inside_another_lock(locks: Locks) {
     let seen = async {
         (
             current_owner(),

@@ -26,13 +26,13 @@ use tokio::time::{advance, sleep};
 const SECOND: Duration = Duration::from_secs(1);
 
 on_both_grounds!(
-    an_aborted_child_releases_the_lock_that_it_was_the_last_in,
-    a_panicking_child_releases_the_lock_that_it_was_the_last_in,
-    blocking_work_that_never_began_is_taken_off,
+    an_aborted_child_that_is_last_releases_the_lock,
+    a_panicking_child_that_is_last_releases_the_lock,
+    aborted_blocking_work_releases_its_lock,
     a_child_dropped_outside_the_runtime_releases,
 );
 
-async fn an_aborted_child_releases_the_lock_that_it_was_the_last_in(ground: Ground) {
+async fn an_aborted_child_that_is_last_releases_the_lock(ground: Ground) {
     let body = async { reentry::spawn(pending::<()>()) };
     let task = ground.locks.with_lock(KEY, body).await.unwrap();
     assert_eq!(ground.depth().await, 1);
@@ -41,7 +41,7 @@ async fn an_aborted_child_releases_the_lock_that_it_was_the_last_in(ground: Grou
     ground.settle("an aborted child").await;
 }
 
-async fn a_panicking_child_releases_the_lock_that_it_was_the_last_in(ground: Ground) {
+async fn a_panicking_child_that_is_last_releases_the_lock(ground: Ground) {
     let body = async {
         reentry::spawn(async {
             yield_now().await;
@@ -54,7 +54,7 @@ async fn a_panicking_child_releases_the_lock_that_it_was_the_last_in(ground: Gro
 }
 
 /// Its runtime drops it at its next turn.
-async fn blocking_work_that_never_began_is_taken_off(ground: Ground) {
+async fn aborted_blocking_work_releases_its_lock(ground: Ground) {
     let mut crowded = Builder::new_current_thread();
     let crowded = crowded.max_blocking_threads(1).build().unwrap();
     let (go_on, may_go_on) = mpsc::channel::<()>();
@@ -112,7 +112,7 @@ async fn a_child_is_told_of_the_outermost_lock_that_was_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_child_makes_no_step_after_the_loss_and_its_output_is_none() {
+async fn a_child_makes_no_step_after_a_loss() {
     let locks = Locks::in_memory();
     let request = locks.lock("key").max_hold(60 * SECOND);
     let body = async { async { unreachable!("it is polled") }.in_current_call() };

@@ -69,7 +69,7 @@ async fn one_turn(locks: &Locks, section: &Section, dice: &mut Dice) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_storm_in_memory_leaves_nothing_behind() {
+async fn random_calls_on_many_threads_leave_nothing_behind() {
     let locks = Locks::in_memory();
     let section = Arc::new(Section::default());
     let mut tasks = JoinSet::new();
@@ -123,7 +123,7 @@ fn member(locks: Locks, section: Arc<AtomicU64>, seed: u64) -> BoxFuture<'static
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn members_on_many_threads_have_their_lock_to_themselves() {
+async fn spawned_work_on_many_threads_does_not_overlap() {
     let builder = Locks::builder("memory:");
     let locks = builder.build().await.unwrap();
     let section = Arc::<AtomicU64>::default();

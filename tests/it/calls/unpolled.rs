@@ -11,12 +11,12 @@ use futures_util::FutureExt;
 use reentry::{Locks, held};
 
 in_memory!(
-    a_nested_entry_left_alone_blocks_no_other_entry,
-    a_waiter_left_alone_is_passed_over_after_two_heartbeats,
+    an_unpolled_nested_entry_blocks_no_other_entry,
+    an_unpolled_waiter_is_passed_over_after_two_heartbeats,
 );
 
 /// Its change of the depth may be in flight when the others enter and leave.
-async fn a_nested_entry_left_alone_blocks_no_other_entry(locks: Locks) {
+async fn an_unpolled_nested_entry_blocks_no_other_entry(locks: Locks) {
     let body = async {
         let mut left_alone = Box::pin(locks.with_lock("key", std::future::pending::<()>()));
         assert!((&mut left_alone).now_or_never().is_none());
@@ -31,7 +31,7 @@ async fn a_nested_entry_left_alone_blocks_no_other_entry(locks: Locks) {
 
 /// The lock goes to the next waiter long before the lease ends. The waiter that was passed over does not enter on the
 /// old grant, but sends another request.
-async fn a_waiter_left_alone_is_passed_over_after_two_heartbeats(locks: Locks) {
+async fn an_unpolled_waiter_is_passed_over_after_two_heartbeats(locks: Locks) {
     let ttl = 10 * DEADLINE;
     let guard = locks.lock("key").await.unwrap();
     let request = locks
@@ -63,7 +63,7 @@ async fn a_waiter_left_alone_is_passed_over_after_two_heartbeats(locks: Locks) {
 
 /// The caller waits in this process, and another one is behind it in the store.
 #[tokio::test]
-async fn a_waiter_left_alone_keeps_no_other_process_waiting() {
+async fn an_unpolled_waiter_blocks_no_other_process() {
     let server = RedisServer::start().await;
     let patient = || patient(&server).ttl(10 * DEADLINE).build();
     let (here, there) = (patient().await.unwrap(), patient().await.unwrap());
@@ -84,7 +84,7 @@ async fn a_waiter_left_alone_keeps_no_other_process_waiting() {
 
 /// It has the lock, and its replicas are awaited.
 #[tokio::test]
-async fn an_unconfirmed_lock_left_alone_keeps_no_other_waiting() {
+async fn an_unpolled_unconfirmed_lock_blocks_no_other_caller() {
     let server = RedisServer::start().await;
     let builder = patient(&server).ttl(60 * DEADLINE);
     let builder = builder.confirm(1, 60 * DEADLINE);
@@ -104,7 +104,7 @@ async fn an_unconfirmed_lock_left_alone_keeps_no_other_waiting() {
 
 /// Another process has the lock when the request is sent, and no longer has it when the response is read.
 #[tokio::test]
-async fn a_try_left_alone_does_not_refuse_others_a_free_lock() {
+async fn an_unpolled_try_acquire_does_not_block_a_free_lock() {
     let server = RedisServer::start().await;
     let (locks, elsewhere) = (connect(&server).await, connect(&server).await);
     let holder = elsewhere.lock("key").await.unwrap();
@@ -123,7 +123,7 @@ async fn a_try_left_alone_does_not_refuse_others_a_free_lock() {
 /// There are more requests than are sent in parallel, as in `buffer_unordered` while the body of its loop waits for a
 /// lock.
 #[tokio::test]
-async fn many_callers_left_alone_block_no_request_on_their_connection() {
+async fn many_unpolled_callers_block_no_request() {
     let server = RedisServer::start().await;
     let locks = patient(&server).response_timeout(2 * DEADLINE);
     let locks = locks.build().await.unwrap();

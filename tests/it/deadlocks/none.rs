@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 /// One branch waits for what the other process holds, which waits for what the *other* branch holds. The owners wait
 /// for each other, but the fields do not.
 #[tokio::test(start_paused = true)]
-async fn two_branches_of_one_owner_are_no_ring() {
+async fn two_branches_of_one_call_graph_are_no_deadlock() {
     for [one, other] in one_and_two_processes() {
         let all = Barrier::new(3);
         let holds = one.lock("held").run(async {
@@ -63,7 +63,7 @@ async fn dropped_after(span: Duration) -> Option<Duration> {
 /// The publication and the first walk are after a quarter of a heartbeat. The second walk is three quarters of a
 /// heartbeat later. It accepts records that were published more than half a heartbeat after the first walk.
 #[tokio::test(start_paused = true)]
-async fn a_branch_that_is_dropped_during_the_walks_makes_nobody_a_victim() {
+async fn a_wait_dropped_during_the_search_makes_no_victim() {
     for quarter in 0..12 {
         let span = SECOND / 16 * quarter + SECOND / 32;
         assert_eq!(dropped_after(span).await, None, "{span:?}");
@@ -73,7 +73,7 @@ async fn a_branch_that_is_dropped_during_the_walks_makes_nobody_a_victim() {
 /// Two call graphs wait for each other through a semaphore, and a third one has its other permit. When that is
 /// released, both continue.
 #[tokio::test(start_paused = true)]
-async fn a_ring_through_one_of_two_permits_makes_nobody_a_victim() {
+async fn a_cycle_through_one_of_two_permits_makes_no_victim() {
     let locks = Locks::in_memory();
     let all = Barrier::new(3);
     let permit = || locks.semaphore("permits", 2);
@@ -91,7 +91,7 @@ async fn a_ring_through_one_of_two_permits_makes_nobody_a_victim() {
 /// Its record still exists when the other process begins to wait for the lock that it held, and closes a ring that
 /// never existed.
 #[tokio::test(start_paused = true)]
-async fn a_record_of_a_process_that_has_died_makes_nobody_a_victim() {
+async fn a_record_of_a_dead_process_makes_no_victim() {
     let server = Server::new();
     let (locks, dies) = (server.locks(), server.locks());
     let outer = locks.lock("a").await.unwrap();
@@ -109,7 +109,7 @@ async fn a_record_of_a_process_that_has_died_makes_nobody_a_victim() {
 
 /// A classic program publishes nothing, so it is unknown what it waits for.
 #[tokio::test]
-async fn a_classic_holder_is_the_end_of_every_walk() {
+async fn a_search_ends_at_a_lock_of_a_classic_program() {
     let server = RedisServer::start().await;
     let [locks] = processes(&patient(&server).__heartbeat(SECOND / 5)).await;
     let mut connection = server.connection().await;

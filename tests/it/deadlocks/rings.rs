@@ -25,7 +25,7 @@ async fn ring(members: &[Locks]) -> LockError {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_ring_in_memory_ends_within_two_heartbeats() {
+async fn a_deadlock_in_memory_ends_within_two_heartbeats() {
     for heartbeat in [SECOND / 100, SECOND, 9 * SECOND] {
         for (processes, members) in [(1, 2), (2, 2), (3, 3), (3, 8)] {
             let server = Server::new();
@@ -47,7 +47,7 @@ async fn a_ring_in_memory_ends_within_two_heartbeats() {
 
 /// The heartbeats are those of the processes.
 #[tokio::test]
-async fn a_ring_of_processes_ends_with_one_victim() {
+async fn a_deadlock_of_processes_ends_with_one_victim() {
     let server = RedisServer::start().await;
     let builder = |heartbeat| patient(&server).__heartbeat(Duration::from_millis(heartbeat));
     let [one, other] = processes(&builder(200)).await;
@@ -112,7 +112,7 @@ async fn a_reader_behind_a_writer_waits_for_those_that_the_writer_waits_for() {
 
 /// Another caller of the same process, which holds nothing, is ahead of a member of the ring.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_behind_another_one_of_its_process_closes_a_ring() {
+async fn a_waiter_behind_a_local_waiter_can_deadlock() {
     for [here, there] in one_and_two_processes() {
         let (both, waits) = (Barrier::new(2), Barrier::new(2));
         let behind = async {
@@ -143,7 +143,7 @@ async fn a_waiter_behind_another_one_of_its_process_closes_a_ring() {
 
 /// The field of a later call graph of a cohort is that of the first one.
 #[tokio::test(start_paused = true)]
-async fn a_ring_through_a_lock_that_was_handed_off_in_memory_is_found() {
+async fn a_deadlock_through_an_in_memory_hand_off_is_found() {
     let server = Server::new();
     let other = server.locks();
     let cohort = server.builder();
@@ -175,7 +175,7 @@ async fn a_ring_through_a_lock_that_was_handed_off_in_memory_is_found() {
 
 /// The lock cannot end before the work that was spawned inside it.
 #[tokio::test(start_paused = true)]
-async fn work_that_left_its_task_closes_a_ring() {
+async fn spawned_work_can_deadlock() {
     let locks = Locks::in_memory();
     let both = Barrier::new(2);
     let one = async {

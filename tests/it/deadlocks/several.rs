@@ -41,7 +41,7 @@ async fn together(locks: &Locks, holds: &Barrier) -> Result<(), LockError> {
 /// The locks that it already has enclose its wait, whichever of its keys another caller waits for. So do the locks that
 /// enclose the acquisition.
 #[tokio::test(start_paused = true)]
-async fn several_locks_against_an_opposite_nesting_are_a_ring() {
+async fn lock_all_and_an_opposite_nesting_deadlock() {
     for [here, there] in one_and_two_processes() {
         for wanted in ["b", "c", "outer"] {
             let holds = Barrier::new(2);
@@ -65,7 +65,7 @@ async fn several_locks_against_an_opposite_nesting_are_a_ring() {
 
 /// The last one to wait closes the ring, and gives way. In this test it is the one that acquires several locks.
 #[tokio::test(start_paused = true)]
-async fn a_victim_gives_back_all_that_it_had_taken() {
+async fn a_victim_of_lock_all_releases_all_its_locks() {
     let locks = Locks::in_memory();
     let first = locks.lock("b").await.unwrap();
     let nested = async {
@@ -94,7 +94,7 @@ async fn a_victim_gives_back_all_that_it_had_taken() {
 
 /// All of them acquire the locks in one order.
 #[tokio::test(start_paused = true)]
-async fn callers_that_take_several_locks_make_nobody_a_victim() {
+async fn lock_all_in_any_order_makes_no_victim() {
     let locks = Locks::in_memory();
     let orders = ["abc", "acb", "bac", "bca", "cab", "cba"];
     let orders = orders.map(|order| order.split("").filter(|key| !key.is_empty()));

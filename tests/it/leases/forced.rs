@@ -42,7 +42,7 @@ async fn a_body_in_another_process_is_dropped_before_the_next_renewal() {
 }
 
 #[tokio::test]
-async fn all_readers_are_told_wherever_they_are() {
+async fn a_forced_release_reaches_the_readers_of_all_processes() {
     let server = RedisServer::start().await;
     let [one, other, operator] = processes(&patient(&server).ttl(TTL)).await;
     let mut guards = Vec::new();
@@ -120,7 +120,7 @@ async fn a_process_that_connects_to_a_busy_server_listens_afterwards() {
 /// Both connections were opened by a runtime that ends. The next request opens one for commands, and the holds of the
 /// other runtime open the inbox.
 #[test]
-fn a_holder_is_told_when_the_runtime_of_the_inbox_has_ended() {
+fn a_forced_release_arrives_although_the_inbox_runtime_ended() {
     let first = Runtime::new().unwrap();
     let next = runtime();
     let server = next.block_on(RedisServer::start());

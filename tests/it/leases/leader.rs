@@ -64,7 +64,7 @@ async fn another_one_leads_when_the_lease_of_a_dead_leader_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_closed_resigns_at_once_and_the_next_one_leads() {
+async fn a_closed_leader_resigns_and_the_next_one_leads() {
     let server = Server::new();
     let (mut replicas, mut begun) = three(&server).await;
     let mut last = 0;
@@ -103,7 +103,7 @@ async fn work_that_returns_resigns_and_its_output_is_returned() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_loses_its_lock_is_dropped_and_leads_again() {
+async fn a_leader_that_loses_its_lock_is_elected_again() {
     let locks = Locks::in_memory();
     let (mut last, mut terms) = (0, 0);
     let work = |term: Held| {
@@ -190,7 +190,7 @@ async fn work_that_panics_or_is_dropped_leaves_no_leader() {
 
 /// This also covers a candidate whose acquisitions end with an outage.
 #[tokio::test(start_paused = true)]
-async fn it_waits_while_the_store_is_away_or_another_one_leads() {
+async fn a_candidate_waits_during_an_outage_and_for_another_leader() {
     let server = Server::new();
     let locks = server.builder().outage(3 * SECOND).build().await.unwrap();
     let elsewhere = server.locks().lock(KEY).await.unwrap();

@@ -80,7 +80,7 @@ fn pass() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_stands_between_two_levels_makes_no_step_after_a_loss() {
+async fn code_between_two_levels_makes_no_step_after_a_loss() {
     for found in Found::ALL {
         let server = Server::new();
         let locks = server.locks();
@@ -100,7 +100,7 @@ async fn what_stands_between_two_levels_makes_no_step_after_a_loss() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_the_body_runs_on_the_code_between_is_told() {
+async fn code_between_two_levels_gets_the_error_with_keep_running() {
     for found in [Found::AfterABody, Found::ByAnEntry, Found::ByAMember] {
         let server = Server::new();
         let locks = server.locks();
@@ -117,7 +117,7 @@ async fn where_the_body_runs_on_the_code_between_is_told() {
 
 /// The level around it is not polled before this one has a result.
 #[test]
-fn a_nested_call_that_blocks_its_thread_is_told() {
+fn a_nested_call_that_blocks_its_thread_gets_the_loss() {
     let mut builder = Builder::new_multi_thread();
     let runtime = builder.worker_threads(1).enable_all().build().unwrap();
     let (told, ended) = runtime.block_on(async {

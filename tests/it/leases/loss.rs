@@ -10,7 +10,7 @@ use reentry::{LockError, Locks, LostReason, OnLost, held};
 
 in_memory!(
     a_forced_release_drops_the_body_at_once,
-    on_request_the_body_runs_on_and_can_see_the_loss,
+    with_keep_running_the_body_continues_and_sees_the_loss,
     a_guard_reports_its_loss,
     a_lost_lock_is_not_reentered,
     a_loss_found_by_the_release_is_reported_by_a_guard,
@@ -49,7 +49,7 @@ async fn a_forced_release_drops_the_body_at_once(locks: Locks) {
     locks.with_lock("key", async {}).await.unwrap();
 }
 
-async fn on_request_the_body_runs_on_and_can_see_the_loss(locks: Locks) {
+async fn with_keep_running_the_body_continues_and_sees_the_loss(locks: Locks) {
     let body = async {
         let held = held("key").unwrap();
         assert!(!held.is_lost() && held.remaining() > Duration::ZERO);

@@ -40,7 +40,7 @@ async fn a_job_runs_once_in_a_period_however_often_it_is_tried() {
 
 /// This is so however the body ends.
 #[tokio::test(start_paused = true)]
-async fn it_holds_for_bodies_that_are_dropped_or_panic_and_for_guards() {
+async fn min_hold_applies_to_dropped_and_panicking_bodies() {
     for end in ["dropped", "panics", "guard", "aborted", "closed"] {
         let locks = Locks::builder("memory:").build().await.unwrap();
         let request = locks.lock(KEY).min_hold(HOUR);
@@ -78,7 +78,7 @@ async fn it_holds_for_bodies_that_are_dropped_or_panic_and_for_guards() {
 
 /// Callers of the same process, and of another one.
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_get_in_as_soon_as_it_is_over() {
+async fn waiters_enter_as_soon_as_min_hold_is_over() {
     let server = Server::new();
     let [here, elsewhere] = [server.locks(), server.locks()];
     for waiting in [&here, &elsewhere] {
@@ -96,7 +96,7 @@ async fn those_who_wait_get_in_as_soon_as_it_is_over() {
 
 /// The lock is renewed like any other, so its loss is noticed.
 #[tokio::test(start_paused = true)]
-async fn an_operator_can_end_it() {
+async fn a_forced_release_ends_min_hold() {
     let locks = Locks::in_memory();
     let job = locks.lock(KEY).min_hold(HOUR);
     job.run(async {}).await.unwrap();
@@ -107,7 +107,7 @@ async fn an_operator_can_end_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_waits_for_its_end_or_leaves_it_to_its_lease() {
+async fn close_waits_for_min_hold_or_leaves_the_lease() {
     let server = Server::new();
     for (limit, is_over) in [(HOUR + SECOND, true), (SECOND, false)] {
         let [locks, observer] = [server.locks(), server.locks()];
@@ -127,7 +127,7 @@ async fn closing_waits_for_its_end_or_leaves_it_to_its_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_nested_entry_leaves_it_to_the_outermost() {
+async fn min_hold_counts_for_the_outermost_entry() {
     let locks = Locks::in_memory();
     // It is not kept either if the body takes longer.
     let job = locks.lock(KEY).min_hold(HOUR);
@@ -144,7 +144,7 @@ async fn a_nested_entry_leaves_it_to_the_outermost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_of_several_locks_is_kept() {
+async fn min_hold_applies_to_each_of_several_locks() {
     let locks = Locks::in_memory();
     let both = locks.lock_all([KEY, "other"]).min_hold(HOUR);
     both.run(async {}).await.unwrap();
@@ -162,7 +162,7 @@ async fn each_of_several_locks_is_kept() {
 
 /// Whatever ends the attempt, the locks that it had acquired are free immediately.
 #[tokio::test(start_paused = true)]
-async fn several_locks_that_are_not_all_taken_are_not_kept() {
+async fn min_hold_does_not_apply_to_an_incomplete_lock_all() {
     let locks = Locks::in_memory();
     let elsewhere = locks.lock("other").await.unwrap();
     let both = || locks.lock_all([KEY, "other"]).min_hold(HOUR).wait(SECOND);
@@ -179,7 +179,7 @@ async fn several_locks_that_are_not_all_taken_are_not_kept() {
 
 /// The runtime of the holder ends with its process.
 #[tokio::test]
-async fn a_process_that_ends_leaves_it_to_its_lease() {
+async fn min_hold_of_an_ended_process_lasts_as_long_as_its_lease() {
     let server = RedisServer::start().await;
     let url = server.url();
     let ends = || {
@@ -195,7 +195,7 @@ async fn a_process_that_ends_leaves_it_to_its_lease() {
 
 /// A lock that moves to a process usually has a short lease until its first renewal.
 #[tokio::test]
-async fn a_lock_that_has_moved_has_it_from_the_beginning() {
+async fn min_hold_of_a_handed_off_lock_counts_from_its_beginning() {
     let server = RedisServer::start().await;
     let [other, locks] = processes(&patient(&server)).await;
     let holder = other.lock(KEY).await.unwrap();

@@ -31,7 +31,7 @@ async fn poll_until_locked(connection: &mut MultiplexedConnection, holder: &str)
 
 /// The lock is never free between two holders of this crate, whichever way it passes from one to the next.
 #[tokio::test]
-async fn a_classic_program_gets_in_when_our_queue_has_run_empty() {
+async fn a_classic_program_enters_when_the_queue_is_empty() {
     let server = RedisServer::start().await;
     let builder = unhurried(&server).turns(2);
     let [holder, one, other] = processes(&builder).await;
@@ -64,7 +64,7 @@ async fn a_classic_program_gets_in_when_our_queue_has_run_empty() {
 /// It takes the lock when a lease of this crate has expired and the queue has not moved on yet, and goes before the
 /// waiters. A queue cannot prevent that for a program that does not know it.
 #[tokio::test]
-async fn a_classic_program_that_overtakes_our_queue_is_waited_for() {
+async fn a_classic_program_that_overtakes_excludes_the_waiters() {
     let server = RedisServer::start().await;
     let heartbeat = Duration::from_millis(500);
     let [holder, waiting] = processes(&patient(&server).__heartbeat(heartbeat)).await;
@@ -95,7 +95,7 @@ async fn a_classic_program_that_overtakes_our_queue_is_waited_for() {
 
 /// The contract `classic` covers each operation of this crate together with theirs.
 #[tokio::test]
-async fn our_fields_look_like_theirs_and_count_as_theirs() {
+async fn classic_scripts_can_re_enter_a_hold_of_this_crate() {
     let server = RedisServer::start().await;
     let locks = connect(&server).await;
     let mut connection = server.connection().await;
@@ -130,7 +130,7 @@ async fn our_fields_look_like_theirs_and_count_as_theirs() {
 
 /// This is so whichever way the lock came to its holder.
 #[tokio::test]
-async fn read_and_write_locks_of_redisson_exclude_ours() {
+async fn locks_of_redisson_and_of_this_crate_exclude_each_other() {
     let server = RedisServer::start().await;
     let [one, other] = processes(&unhurried(&server)).await;
     let mut theirs = server.connection().await;

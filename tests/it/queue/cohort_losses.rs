@@ -28,7 +28,7 @@ async fn ground() -> (RedisServer, Locks, Locks) {
 }
 
 #[tokio::test]
-async fn a_lost_lease_is_lost_for_the_present_member_alone() {
+async fn a_lost_lease_is_lost_only_for_the_current_holder() {
     let (_server, locks, elsewhere) = ground().await;
     let guard = locks.lock(KEY).await.unwrap();
     let (first, token) = (guard.held().clone(), guard.held().fencing_token());
@@ -57,7 +57,7 @@ async fn a_lost_lease_is_lost_for_the_present_member_alone() {
 /// A future that began under the lock of a former member and is polled after its end is not part of the present member,
 /// although both show the same hold.
 #[tokio::test]
-async fn what_a_former_member_has_left_behind_cannot_re_enter() {
+async fn a_future_of_a_former_holder_cannot_re_enter() {
     let (_server, locks, _) = ground().await;
     let (go_on, may_go_on) = oneshot::channel::<()>();
     let mut turns = Turns::default();

@@ -62,7 +62,7 @@ async fn a_group_of_waiters_costs_one_request() {
 
 /// Its heartbeat is longer than the test, so only the message can bring it its turn.
 #[tokio::test]
-async fn a_process_that_comes_later_has_its_turn_after_a_group() {
+async fn a_process_that_arrives_later_enters_between_local_turns() {
     let server = RedisServer::start().await;
     let [many, one] = processes(&cohort(&server)).await;
     warm(&many).await;
@@ -114,7 +114,7 @@ async fn an_inspection_shows_the_first_token_of_the_group() {
 
 /// The lease of the group and its renewals are those of the hold. Neither suits a waiter that wants another TTL.
 #[tokio::test]
-async fn a_waiter_with_another_ttl_or_an_end_of_its_own_is_no_member() {
+async fn a_waiter_with_another_ttl_or_max_hold_gets_its_own_hold() {
     let server = RedisServer::start().await;
     let [locks] = processes(&cohort(&server)).await;
     warm(&locks).await;

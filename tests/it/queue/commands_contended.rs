@@ -54,18 +54,18 @@ async fn contend(tasks: usize, most: f64) {
 }
 
 #[tokio::test]
-async fn processes_with_many_tasks_send_less_than_one_and_a_half_commands_for_each_section() {
+async fn many_tasks_send_at_most_one_and_a_half_commands_per_section() {
     contend(8, 1.5).await;
 }
 
 #[tokio::test]
-async fn processes_with_one_task_send_about_three_commands_for_each_section() {
+async fn single_tasks_send_about_three_commands_per_section() {
     contend(1, 3.2).await;
 }
 
 /// The waiters behind the first one send nothing, and the first one sends a request at its heartbeat.
 #[tokio::test]
-async fn many_waiters_ask_as_often_as_one_heart_beats() {
+async fn many_waiters_send_one_request_per_heartbeat() {
     let heartbeat = Duration::from_millis(200);
     let server = RedisServer::start().await;
     let holder = timeless(&server).await;

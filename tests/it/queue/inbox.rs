@@ -48,7 +48,7 @@ async fn until_subscribed(server: &RedisServer, count: usize) {
 
 /// Their drivers are in the pause of a heartbeat when the inboxes die.
 #[tokio::test]
-async fn waiters_get_in_though_their_inboxes_die_and_do_not_come_back() {
+async fn waiters_enter_although_their_inboxes_stay_closed() {
     let server = RedisServer::start().await;
     let crowded = processes::<2>(&process(server.url())).await;
     let [holder] = processes(&process(server.url())).await;
@@ -64,7 +64,7 @@ async fn waiters_get_in_though_their_inboxes_die_and_do_not_come_back() {
 }
 
 #[tokio::test]
-async fn waiters_get_in_though_every_subscription_is_cut_before_it_is_confirmed() {
+async fn waiters_enter_although_every_subscription_is_cut() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
     proxy.on_every(ToServer, SUBSCRIBE, Action::CutAtAnswer(Cut::Reset));
@@ -79,7 +79,7 @@ async fn waiters_get_in_though_every_subscription_is_cut_before_it_is_confirmed(
 
 /// They are killed as fast as possible, over a hundred turns.
 #[tokio::test]
-async fn turns_go_on_while_every_inbox_is_killed_as_soon_as_it_stands() {
+async fn turns_continue_while_every_inbox_is_killed_when_it_opens() {
     let server = RedisServer::start().await;
     let crowded = processes::<2>(&process(server.url())).await;
     let [holder] = processes(&process(server.url())).await;
@@ -108,7 +108,7 @@ async fn turns_go_on_while_every_inbox_is_killed_as_soon_as_it_stands() {
 /// A connection that is open and delivers nothing. The first missing message causes a doubt, and an unanswered PING
 /// confirms it.
 #[tokio::test]
-async fn an_inbox_that_hangs_is_noticed_and_made_anew() {
+async fn a_silent_inbox_is_noticed_and_opened_again() {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.port());
     let heartbeat = Duration::from_millis(500);

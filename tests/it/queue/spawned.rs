@@ -16,7 +16,7 @@ async fn warmed_up(locks: &Locks) {
 }
 
 #[tokio::test]
-async fn members_cost_no_request() {
+async fn spawned_work_costs_no_request() {
     let server = RedisServer::start().await;
     let locks = connect(&server).await;
     warmed_up(&locks).await;
@@ -53,7 +53,7 @@ async fn members_cost_no_request() {
 
 /// A waiter of the same process joins, the parent leaves, and then its last member.
 #[tokio::test]
-async fn a_lock_with_members_is_handed_off_by_the_last_of_them() {
+async fn the_last_spawned_work_hands_the_lock_off() {
     let server = RedisServer::start().await;
     let [locks] = processes(&unhurried(&server)).await;
     warmed_up(&locks).await;

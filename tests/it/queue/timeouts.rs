@@ -69,7 +69,7 @@ async fn a_wait_that_ends_with_the_lease_before_it_leaves_a_free_lock() {
 
 /// Each of a thousand callers that wait may send a request, all at the same time.
 #[tokio::test]
-async fn to_name_the_holder_no_process_that_waits_is_looked_at() {
+async fn naming_the_holder_reads_no_waiting_process() {
     let server = RedisServer::start().await;
     let [holder, first, second] = processes(&unhurried(&server)).await;
     let guard = holder.lock(KEY).await.unwrap();

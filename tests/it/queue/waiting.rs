@@ -12,12 +12,12 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 in_memory!(
-    who_leaves_the_line_does_not_hold_it_up,
-    who_does_not_wait_is_refused_at_once,
-    who_does_not_wait_does_not_overtake,
+    a_waiter_that_gives_up_does_not_delay_the_others,
+    no_wait_returns_busy_immediately,
+    no_wait_does_not_overtake_a_waiter,
     a_free_lock_is_not_refused_because_a_waiter_has_left_its_queue,
     a_wait_that_ends_says_how_long_it_was,
-    a_wait_of_nothing_asks_once,
+    a_wait_of_zero_makes_one_attempt,
 );
 
 /// A waiter that is polled by hand, and waits.
@@ -47,7 +47,7 @@ async fn line_up(
 }
 
 /// The first, one in the middle and the last give up. The order of the others does not change.
-async fn who_leaves_the_line_does_not_hold_it_up(locks: Locks) {
+async fn a_waiter_that_gives_up_does_not_delay_the_others(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
     let (served, mut tasks) = (Arc::default(), JoinSet::new());
     let mut leavers = Vec::new();
@@ -72,7 +72,7 @@ async fn who_leaves_the_line_does_not_hold_it_up(locks: Locks) {
     assert_eq!(*served.lock().unwrap(), [1, 2, 3, 5, 6, 7]);
 }
 
-async fn who_does_not_wait_is_refused_at_once(locks: Locks) {
+async fn no_wait_returns_busy_immediately(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
     let busy = locks.lock("key").no_wait().await.unwrap_err();
     assert!(matches!(&busy, LockError::Busy { key, .. } if key == "key"));
@@ -89,7 +89,7 @@ async fn who_does_not_wait_is_refused_at_once(locks: Locks) {
 }
 
 /// The lock is free for a moment, but a waiter is in the queue for it.
-async fn who_does_not_wait_does_not_overtake(locks: Locks) {
+async fn no_wait_does_not_overtake_a_waiter(locks: Locks) {
     let guard = locks.lock("key").await.unwrap();
     let waiter = waiting(&locks).await;
     guard.release().await.unwrap();
@@ -131,7 +131,7 @@ async fn a_wait_that_ends_says_how_long_it_was(locks: Locks) {
     assert!(locks.lock("key").try_acquire().await.unwrap().is_some());
 }
 
-async fn a_wait_of_nothing_asks_once(locks: Locks) {
+async fn a_wait_of_zero_makes_one_attempt(locks: Locks) {
     let guard = locks.lock("key").wait(Duration::ZERO).await.unwrap();
     let error = locks.lock("key").wait(Duration::ZERO).await.unwrap_err();
     assert!(matches!(error, LockError::Busy { .. }));

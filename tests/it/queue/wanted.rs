@@ -32,7 +32,7 @@ async fn give_way(guard: LockGuard, waiting: JoinHandle<Result<(), LockError>>) 
 
 /// The holder is notified by a message, and in no other way: its next request is a minute away.
 #[tokio::test]
-async fn a_process_that_comes_is_known_by_a_message() {
+async fn a_holder_learns_of_a_waiting_process_by_message() {
     let server = RedisServer::start().await;
     let [holder, other] = processes(&rarely(&server)).await;
     let guard = holder.lock(KEY).await.unwrap();
@@ -51,7 +51,7 @@ async fn a_process_that_comes_is_known_by_a_message() {
 }
 
 #[tokio::test]
-async fn without_messages_a_heartbeat_finds_it() {
+async fn without_messages_a_holder_learns_of_a_waiter_at_a_heartbeat() {
     let server = RedisServer::start().await;
     let pool = deadpool_redis::Config::from_url(server.url());
     let pool = pool.create_pool(Some(deadpool_redis::Runtime::Tokio1));
@@ -79,7 +79,7 @@ async fn a_reader_gives_way_to_a_writer() {
 }
 
 #[tokio::test]
-async fn a_lock_that_nobody_wants_or_that_is_released_is_not_wanted() {
+async fn wanted_does_not_resolve_for_an_uncontended_or_ended_hold() {
     let server = RedisServer::start().await;
     let builder = patient(&server).__heartbeat(Duration::from_millis(20));
     let locks = builder.build().await.unwrap();

@@ -6,7 +6,7 @@ use reentry::{LockError, Locks};
 in_memory!(
     a_permit_is_not_shared_with_nested_calls,
     permits_and_locks_exclude_each_other,
-    each_asker_goes_by_its_own_number,
+    each_caller_uses_its_own_number_of_permits,
 );
 
 async fn a_permit_is_not_shared_with_nested_calls(locks: Locks) {
@@ -27,7 +27,7 @@ async fn permits_and_locks_exclude_each_other(locks: Locks) {
     lock.release().await.unwrap();
 }
 
-async fn each_asker_goes_by_its_own_number(locks: Locks) {
+async fn each_caller_uses_its_own_number_of_permits(locks: Locks) {
     let permit = locks.semaphore("key", 5).await.unwrap();
     let few = locks.semaphore("key", 1).try_acquire().await.unwrap();
     assert!(few.is_none());

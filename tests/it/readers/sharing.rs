@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 in_memory!(
     a_read_that_does_not_wait_enters_beside_others_and_not_behind_a_writer,
-    a_read_under_a_read_is_the_same_hold,
+    a_nested_read_re_enters_a_read,
     a_read_under_a_write_stays_exclusive,
     a_write_under_a_read_is_refused_at_once,
 );
@@ -46,7 +46,7 @@ async fn a_read_that_does_not_wait_enters_beside_others_and_not_behind_a_writer(
     writer.await.unwrap().unwrap();
 }
 
-async fn a_read_under_a_read_is_the_same_hold(locks: Locks) {
+async fn a_nested_read_re_enters_a_read(locks: Locks) {
     let nested = async {
         let outer = held("key").unwrap();
         let inner = locks
@@ -96,7 +96,7 @@ async fn a_write_under_a_read_is_refused_at_once(locks: Locks) {
 /// A single reader is two EVALSHA. Readers that join while a request is in flight enter with one request: 1 + 1 + 16 +
 /// 14, and one end for each.
 #[tokio::test]
-async fn readers_who_come_together_enter_by_few_requests() {
+async fn readers_that_arrive_together_share_requests() {
     let server = RedisServer::start().await;
     let locks = connect(&server).await;
     locks.lock("key").read().run(async {}).await.unwrap();

@@ -7,7 +7,7 @@ use crate::support::{
 };
 
 #[tokio::test]
-async fn a_process_has_two_and_a_waiter_is_woken_by_a_message() {
+async fn a_process_has_two_connections_and_gets_messages() {
     let server = RedisServer::start().await;
     let builder = only_by_events(&server);
     let (guard, mut turns, _locks) = held_and_wanted(&server, &builder).await;
@@ -41,7 +41,7 @@ async fn clients(server: &RedisServer, of_type: &str) -> usize {
 
 /// A proxy without messages delivers none, so the waiters send requests. It may not know `HELLO` either.
 #[tokio::test]
-async fn waiters_get_in_where_there_are_no_messages() {
+async fn waiters_enter_where_messages_are_not_allowed() {
     let without = ["HELLO", "SUBSCRIBE"].map(|name| ["--rename-command", name, ""]);
     let server = RedisServer::start_with(&without.concat()).await;
     let builder = only_by_events(&server);
@@ -52,7 +52,7 @@ async fn waiters_get_in_where_there_are_no_messages() {
 
 /// P7: hundreds of queues need no more than one does, and nothing of them is left.
 #[tokio::test]
-async fn hundreds_of_queues_need_no_more_connections_and_leave_nothing() {
+async fn hundreds_of_queues_share_two_connections() {
     const KEYS: usize = 200;
     let server = RedisServer::start().await;
     let [holder, waiter] = processes(&only_by_events(&server)).await;

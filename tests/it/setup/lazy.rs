@@ -4,7 +4,7 @@ use crate::support::runtime::runtime;
 use crate::support::{DEADLINE, RedisServer, Rig, eventually, patient, patient_at};
 
 #[tokio::test]
-async fn nothing_is_sent_until_it_is_used() {
+async fn build_lazy_connects_at_the_first_use() {
     let rig = Rig::start().await;
     let before = rig.proxy.connections();
     let locks = patient_at(rig.proxy.url()).build_lazy().unwrap();
@@ -16,7 +16,7 @@ async fn nothing_is_sent_until_it_is_used() {
 }
 
 #[test]
-fn it_is_built_outside_of_a_runtime() {
+fn build_lazy_needs_no_runtime() {
     let ground = runtime();
     let server = ground.block_on(RedisServer::start());
     let locks = patient(&server).build_lazy().unwrap();

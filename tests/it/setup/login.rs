@@ -22,7 +22,7 @@ fn at(server: &RedisServer, login: &str) -> LocksBuilder {
 }
 
 #[tokio::test]
-async fn it_replaces_that_of_the_url() {
+async fn login_replaces_the_login_of_the_url() {
     let server = server().await;
     for login in ["", "app@", "app:wrong@", "nobody:wrong@", ":wrong@"] {
         let builder = at(&server, login).login("app", SECRET);
@@ -44,7 +44,7 @@ async fn it_replaces_that_of_the_url() {
 
 /// All connections log in, and choose the database: those for commands, and those for messages.
 #[tokio::test]
-async fn waiters_are_told_when_it_is_their_turn() {
+async fn waiters_with_a_login_get_messages() {
     let server = server().await;
     let url = format!("redis://127.0.0.1:{}/3", server.port());
     let builder = patient_at(url).login("app", SECRET).wait(Duration::MAX);

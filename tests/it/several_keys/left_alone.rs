@@ -17,8 +17,8 @@ const FIRST: &str = "b";
 const SECOND: &str = "c";
 
 in_memory!(
-    an_acquisition_of_several_left_alone_keeps_no_other_caller_waiting,
-    locks_for_a_body_left_alone_are_given_up_and_taken_again,
+    an_unpolled_lock_all_blocks_no_other_caller,
+    locks_of_an_unpolled_body_are_released_and_acquired_again,
 );
 
 async fn are_free(locks: &Locks) {
@@ -29,7 +29,7 @@ async fn are_free(locks: &Locks) {
 
 /// The others enter after two heartbeats. The grants that it did not claim have been passed over by then. It sends
 /// requests again, in order.
-async fn an_acquisition_of_several_left_alone_keeps_no_other_caller_waiting(locks: Locks) {
+async fn an_unpolled_lock_all_blocks_no_other_caller(locks: Locks) {
     for key in KEYS {
         let depths_inside = async { KEYS.map(|key| held(key).unwrap().depth()) };
         let mut left_alone = Box::pin(locks.lock_all(KEYS).run(depths_inside));
@@ -48,7 +48,7 @@ async fn an_acquisition_of_several_left_alone_keeps_no_other_caller_waiting(lock
 }
 
 /// It has the first lock, and waits for the second one.
-async fn locks_for_a_body_left_alone_are_given_up_and_taken_again(locks: Locks) {
+async fn locks_of_an_unpolled_body_are_released_and_acquired_again(locks: Locks) {
     let writers = || locks.lock_all(KEYS).ttl(60 * DEADLINE).wait(Duration::MAX);
     let inside = || async {
         KEYS.iter()
@@ -84,7 +84,7 @@ async fn locks_for_a_body_left_alone_are_given_up_and_taken_again(locks: Locks) 
 
 /// Both heartbeats pass, and not the whole TTL.
 #[tokio::test(start_paused = true)]
-async fn they_are_given_up_after_two_heartbeats() {
+async fn an_unpolled_lock_all_releases_its_locks_after_two_heartbeats() {
     let locks = Locks::in_memory();
     let holder = locks.lock(SECOND).await.unwrap();
     let mut left_alone = Box::pin(locks.lock_all(KEYS).wait(Duration::MAX).run(async {}));
@@ -102,7 +102,7 @@ async fn they_are_given_up_after_two_heartbeats() {
 
 /// It is polled, however long that takes.
 #[tokio::test(start_paused = true)]
-async fn an_acquisition_that_waits_keeps_what_it_has() {
+async fn a_polled_lock_all_keeps_the_locks_that_it_has() {
     let locks = Locks::in_memory();
     let holder = locks.lock(SECOND).await.unwrap();
     let waiting = tokio::spawn(locks.lock_all(KEYS).wait(Duration::MAX).run(async {}));
@@ -115,7 +115,7 @@ async fn an_acquisition_that_waits_keeps_what_it_has() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_wait_of_an_acquisition_left_alone_goes_on() {
+async fn the_wait_of_an_unpolled_lock_all_continues() {
     let locks = Locks::in_memory();
     let _holder = locks.lock(SECOND).await.unwrap();
     let wait = Duration::from_secs(5);
@@ -134,7 +134,7 @@ async fn the_wait_of_an_acquisition_left_alone_goes_on() {
 /// The request was sent, and its runtime ends before the response is read. The acquisition continues where it is next
 /// polled, or is dropped.
 #[test]
-fn others_get_in_when_the_runtime_that_asked_for_several_is_gone() {
+fn others_enter_when_the_runtime_of_a_lock_all_has_ended() {
     let ground = runtime();
     let server = ground.block_on(RedisServer::start());
     for url in [server.url(), "memory:".to_owned()] {

@@ -8,8 +8,8 @@ const KEYS: [&str; 3] = ["a", "b", "c"];
 in_memory!(
     readers_of_several_keys_are_inside_together,
     a_writer_of_one_key_keeps_them_out_of_all,
-    what_an_enclosing_call_has_is_re_entered_as_it_is,
-    a_write_under_them_is_refused_at_once,
+    a_shared_lock_all_re_enters_enclosing_locks_in_their_mode,
+    a_write_under_shared_locks_is_rejected,
 );
 
 async fn readers_of_several_keys_are_inside_together(locks: Locks) {
@@ -47,7 +47,7 @@ async fn a_writer_of_one_key_keeps_them_out_of_all(locks: Locks) {
     within(DEADLINE, "they enter", read).await.unwrap().unwrap();
 }
 
-async fn what_an_enclosing_call_has_is_re_entered_as_it_is(locks: Locks) {
+async fn a_shared_lock_all_re_enters_enclosing_locks_in_their_mode(locks: Locks) {
     let shared = async {
         let guard = locks.lock_all(KEYS).read().await.unwrap();
         let shared = [0, 1, 2].map(|at| guard.all()[at].is_shared());
@@ -59,7 +59,7 @@ async fn what_an_enclosing_call_has_is_re_entered_as_it_is(locks: Locks) {
     assert_eq!(shared, [false, true, true]);
 }
 
-async fn a_write_under_them_is_refused_at_once(locks: Locks) {
+async fn a_write_under_shared_locks_is_rejected(locks: Locks) {
     let inside = async {
         let write = locks.lock_all(["b", "d"]).run(async {}).await;
         assert!(

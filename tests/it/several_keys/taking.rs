@@ -13,13 +13,13 @@ in_memory!(
     bad_keys_are_a_mistake_that_takes_nothing,
     equal_keys_are_one_lock,
     the_locks_of_one_acquisition_have_one_hold_and_new_tokens,
-    what_is_held_is_re_entered_and_stays_held,
-    one_that_is_busy_anywhere_leaves_the_others_free,
-    a_caller_waits_for_one_that_is_busy_and_has_those_before_it,
-    a_wait_that_is_too_long_gives_everything_back,
+    lock_all_re_enters_the_locks_that_are_held,
+    one_busy_key_leaves_the_others_free,
+    lock_all_waits_for_a_busy_key_with_the_keys_before_it,
+    a_timed_out_lock_all_releases_everything,
     a_spawned_task_keeps_all_of_them,
     a_guard_shows_its_locks,
-    one_key_is_as_good_as_several,
+    lock_all_accepts_one_key,
 );
 
 /// The keys in the order in which they are acquired.
@@ -73,7 +73,7 @@ async fn the_locks_of_one_acquisition_have_one_hold_and_new_tokens(locks: Locks)
     assert!(a.fencing_token() > before);
 }
 
-async fn what_is_held_is_re_entered_and_stays_held(locks: Locks) {
+async fn lock_all_re_enters_the_locks_that_are_held(locks: Locks) {
     let nested = async {
         let inner = locks.lock_all(["a", "b", "c"]).run(async {
             for (key, depth) in [("a", 1), ("b", 2), ("c", 1)] {
@@ -96,7 +96,7 @@ async fn bad_keys_are_a_mistake_that_takes_nothing(locks: Locks) {
     assert!(held(&locks).await.is_empty());
 }
 
-async fn one_that_is_busy_anywhere_leaves_the_others_free(locks: Locks) {
+async fn one_busy_key_leaves_the_others_free(locks: Locks) {
     for busy in KEYS {
         let elsewhere = locks.lock(busy).await.unwrap();
         assert!(locks.lock_all(KEYS).try_acquire().await.unwrap().is_none());
@@ -112,7 +112,7 @@ async fn one_that_is_busy_anywhere_leaves_the_others_free(locks: Locks) {
     assert!(locks.lock_all(KEYS).try_acquire().await.unwrap().is_some());
 }
 
-async fn a_caller_waits_for_one_that_is_busy_and_has_those_before_it(locks: Locks) {
+async fn lock_all_waits_for_a_busy_key_with_the_keys_before_it(locks: Locks) {
     for (at, busy) in KEYS.into_iter().enumerate() {
         let elsewhere = locks.lock(busy).await.unwrap();
         let waiting = tokio::spawn(locks.lock_all(KEYS).run(async {}));
@@ -127,7 +127,7 @@ async fn a_caller_waits_for_one_that_is_busy_and_has_those_before_it(locks: Lock
     }
 }
 
-async fn a_wait_that_is_too_long_gives_everything_back(locks: Locks) {
+async fn a_timed_out_lock_all_releases_everything(locks: Locks) {
     for busy in KEYS {
         let _elsewhere = locks.lock(busy).await.unwrap();
         let waiting = locks.lock_all(KEYS).wait(Duration::from_millis(50));
@@ -179,7 +179,7 @@ async fn a_guard_shows_its_locks(locks: Locks) {
     eventually(DEADLINE, "all are free", freed).await;
 }
 
-async fn one_key_is_as_good_as_several(locks: Locks) {
+async fn lock_all_accepts_one_key(locks: Locks) {
     let guard = locks.lock_all(["a"]).await.unwrap();
     assert_eq!(held(&locks).await, ["a"]);
     assert!(

@@ -13,7 +13,7 @@ const KEY: &str = "order:42";
 
 /// Nothing remains to be released.
 #[tokio::test(start_paused = true)]
-async fn a_guard_whose_lock_is_lost_does_not_keep_it() {
+async fn close_does_not_wait_for_a_guard_that_lost_its_lock() {
     for nested in [false, true] {
         let server = Server::new();
         let locks = server.locks();
@@ -39,7 +39,7 @@ async fn a_guard_whose_lock_is_lost_does_not_keep_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_guard_of_several_locks_that_are_lost_does_not_keep_it() {
+async fn close_does_not_wait_for_a_guard_of_several_lost_locks() {
     let server = Server::new();
     let locks = server.locks();
     let guard = locks.lock_all([KEY, "stock:7"]).await.unwrap();
@@ -53,7 +53,7 @@ async fn a_guard_of_several_locks_that_are_lost_does_not_keep_it() {
 
 /// The body may be about to write its result.
 #[tokio::test(start_paused = true)]
-async fn a_body_that_runs_on_after_a_loss_is_waited_for() {
+async fn close_waits_for_a_body_that_continues_after_a_loss() {
     let server = Server::new();
     let locks = server.locks();
     let request = locks.lock(KEY).on_lost(OnLost::KeepRunning);
@@ -66,7 +66,7 @@ async fn a_body_that_runs_on_after_a_loss_is_waited_for() {
 
 /// The lock is held until its lease expires, although the guard has lost it.
 #[tokio::test(start_paused = true)]
-async fn what_closing_has_taken_from_a_guard_is_told() {
+async fn a_guard_ended_by_close_reports_it() {
     let server = Server::new();
     let locks = server.locks();
     let guard = locks.lock(KEY).await.unwrap();

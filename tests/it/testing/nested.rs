@@ -76,7 +76,7 @@ async fn ten_calls_inside_each_other_go_on_while_the_server_is_silent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_longer_lease_that_a_nested_call_asks_for_follows_too() {
+async fn a_longer_ttl_of_a_nested_call_is_sent_after_an_outage() {
     let server = Server::new();
     let locks = server.locks();
     let body = async {

@@ -78,7 +78,7 @@ async fn requests_are_executed_in_the_order_in_which_they_were_sent() {
 
 /// A request to a server that is cut off is not executed. A request that was sent before is, and its response is lost.
 #[tokio::test(start_paused = true)]
-async fn what_is_cut_off_is_executed_if_it_was_sent_before() {
+async fn a_request_sent_before_a_partition_is_executed() {
     for sent_before in [false, true] {
         let server = Server::new();
         let (a, b) = (server.locks(), server.locks());

@@ -29,7 +29,7 @@ async fn replicas_exclude_each_other_and_do_not_re_enter() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_goes_to_the_other_replica_by_message_and_not_at_a_heartbeat() {
+async fn a_lock_is_handed_to_another_replica_by_message() {
     let server = Server::new();
     let replica = || {
         server
@@ -54,7 +54,7 @@ async fn a_lock_goes_to_the_other_replica_by_message_and_not_at_a_heartbeat() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn servers_are_apart_and_each_replica_has_its_own_options() {
+async fn servers_are_separate_and_replicas_have_their_own_options() {
     let (server, other) = (Server::new(), Server::default());
     let _a = server.locks().lock(KEY).await.unwrap();
     let _other = other.locks().lock(KEY).no_wait().await.unwrap();

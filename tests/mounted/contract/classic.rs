@@ -56,7 +56,7 @@ async fn a_classic_lock_without_an_expiry_is_busy_without_an_end() {
 }
 
 #[tokio::test]
-async fn nothing_of_ours_touches_a_classic_holder() {
+async fn no_request_changes_a_lock_of_a_classic_program() {
     let world = World::on_redis().await;
     let mut classic = connection(&world);
     // A classic program that comes after this crate finds the meta key of this crate.
@@ -102,7 +102,7 @@ async fn a_classic_holder_can_be_released_by_force() {
 }
 
 #[tokio::test]
-async fn we_keep_a_classic_program_out() {
+async fn a_hold_of_this_crate_excludes_a_classic_program() {
     let world = World::on_redis().await;
     let mut classic = connection(&world);
     let hold = some_hold();

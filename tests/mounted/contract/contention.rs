@@ -8,11 +8,11 @@ use crate::base::id::HoldId;
 use crate::store::{AcquireReply, QueueEntry};
 
 on_every_store!(
-    the_holder_is_told_of_the_first_that_comes,
-    the_holder_is_told_of_a_reader_that_comes,
-    a_holder_that_does_not_want_to_know_is_not_told,
-    a_waiter_of_the_same_process_is_no_news,
-    a_process_that_the_lock_has_moved_to_is_told_in_its_turn,
+    the_holder_gets_a_message_about_the_first_waiter,
+    the_holder_gets_a_message_about_a_waiting_reader,
+    a_holder_that_wants_no_message_gets_none,
+    a_waiter_of_the_same_process_sends_no_message,
+    a_later_holder_gets_a_message_in_its_turn,
     an_answer_says_whether_another_process_may_wait,
 );
 
@@ -49,7 +49,7 @@ async fn come(world: &World) -> (HoldId, QueueEntry) {
     (hold, entry)
 }
 
-async fn the_holder_is_told_of_the_first_that_comes(world: World) {
+async fn the_holder_gets_a_message_about_the_first_waiter(world: World) {
     let mut inbox = world.inbox().await;
     let hold = take(&world, &inbox).await;
     assert_eq!(told(&world, &mut inbox).await, 0);
@@ -65,7 +65,7 @@ async fn the_holder_is_told_of_the_first_that_comes(world: World) {
     assert_eq!(left, crate::store::Presence::Present);
 }
 
-async fn the_holder_is_told_of_a_reader_that_comes(world: World) {
+async fn the_holder_gets_a_message_about_a_waiting_reader(world: World) {
     let mut inbox = world.inbox().await;
     take(&world, &inbox).await;
     let (reader, entry) = some_waiter();
@@ -74,7 +74,7 @@ async fn the_holder_is_told_of_a_reader_that_comes(world: World) {
     assert_eq!(told(&world, &mut inbox).await, 1);
 }
 
-async fn a_holder_that_does_not_want_to_know_is_not_told(world: World) {
+async fn a_holder_that_wants_no_message_gets_none(world: World) {
     let mut inbox = world.inbox().await;
     let taken = world.queue(some_hold(), TTL, entry_of(inbox.id)).await;
     assert!(matches!(taken, AcquireReply::Held { .. }), "{taken:?}");
@@ -82,7 +82,7 @@ async fn a_holder_that_does_not_want_to_know_is_not_told(world: World) {
     assert_eq!(told(&world, &mut inbox).await, 0);
 }
 
-async fn a_waiter_of_the_same_process_is_no_news(world: World) {
+async fn a_waiter_of_the_same_process_sends_no_message(world: World) {
     let mut inbox = world.inbox().await;
     take(&world, &inbox).await;
     world.wait(some_hold(), TTL, telling(&inbox)).await;
@@ -92,7 +92,7 @@ async fn a_waiter_of_the_same_process_is_no_news(world: World) {
     assert_eq!(told(&world, &mut inbox).await, 1);
 }
 
-async fn a_process_that_the_lock_has_moved_to_is_told_in_its_turn(world: World) {
+async fn a_later_holder_gets_a_message_in_its_turn(world: World) {
     let mut inbox = world.inbox().await;
     let holder = some_hold();
     world.take(holder, TTL).await;

@@ -13,8 +13,8 @@ on_every_store!(
     an_answered_acquire_that_comes_again_takes_the_lock,
     a_short_release_frees_the_lock_or_moves_it_on,
     a_short_release_of_a_hold_that_is_gone_changes_nothing,
-    a_release_after_a_loss_takes_a_late_place_along,
-    a_release_with_a_tombstone_takes_a_place_along_and_keeps_others_out,
+    a_release_after_a_loss_also_leaves_the_queue,
+    a_release_with_a_tombstone_also_leaves_the_queue,
     the_numbers_of_the_depth_changes_go_with_their_hold,
     force_frees_the_lock_that_was_seen,
     force_leaves_a_later_holder_alone,
@@ -90,7 +90,7 @@ async fn a_short_release_of_a_hold_that_is_gone_changes_nothing(world: World) {
 }
 
 /// An acquire that was given up, and is executed after the lease has expired and another hold has the lock.
-async fn a_release_after_a_loss_takes_a_late_place_along(world: World) {
+async fn a_release_after_a_loss_also_leaves_the_queue(world: World) {
     let ((hold, entry), other) = (some_waiter(), some_hold());
     world.take(hold, MINUTE).await;
     world.pass(2 * MINUTE).await;
@@ -105,7 +105,7 @@ async fn a_release_after_a_loss_takes_a_late_place_along(world: World) {
     assert_eq!(world.inspect().await, None);
 }
 
-async fn a_release_with_a_tombstone_takes_a_place_along_and_keeps_others_out(world: World) {
+async fn a_release_with_a_tombstone_also_leaves_the_queue(world: World) {
     let (holder, (hold, entry), (next, after)) = (some_hold(), some_waiter(), some_waiter());
     world.take(holder, MINUTE).await;
     world.wait(hold, MINUTE, entry).await;

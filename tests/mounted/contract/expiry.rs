@@ -50,7 +50,7 @@ async fn a_renewal_gives_a_lock_without_an_expiry_one() {
 }
 
 #[tokio::test]
-async fn asking_again_without_a_token_keeps_depth_and_lease_and_gives_a_new_one() {
+async fn a_repeated_acquire_replaces_a_missing_token() {
     let world = World::on_redis().await;
     let hold = some_hold();
     let mut connection = world.server().connection.clone();
@@ -69,7 +69,7 @@ async fn asking_again_without_a_token_keeps_depth_and_lease_and_gives_a_new_one(
 }
 
 #[tokio::test]
-async fn a_free_lock_leaves_nothing() {
+async fn a_free_lock_leaves_no_key() {
     let world = World::on_redis().await;
     let nothing: [&str; 0] = [];
     let (hold, head) = (some_hold(), some_waiter());

@@ -11,8 +11,8 @@ use crate::store::{ForcedMessage, ForcedReleaseListener, SeenHolders};
 use crate::support::{DEADLINE, within};
 
 on_every_store!(
-    every_process_is_told_which_holds_were_ended,
-    a_lock_that_is_not_ended_is_not_told_of,
+    every_process_gets_a_message_about_the_ended_holds,
+    a_forced_release_that_ends_nothing_sends_no_message,
 );
 
 /// A process that records the messages that it gets.
@@ -62,7 +62,7 @@ async fn next(watching: &mut Watching) -> Vec<HoldId> {
     holds
 }
 
-async fn every_process_is_told_which_holds_were_ended(world: World) {
+async fn every_process_gets_a_message_about_the_ended_holds(world: World) {
     let mut process = watch(&world).await;
     for _ in 0..2 {
         let holder = some_hold();
@@ -80,7 +80,7 @@ async fn every_process_is_told_which_holds_were_ended(world: World) {
     assert_eq!(ended, readers);
 }
 
-async fn a_lock_that_is_not_ended_is_not_told_of(world: World) {
+async fn a_forced_release_that_ends_nothing_sends_no_message(world: World) {
     let mut process = watch(&world).await;
     let (holder, other) = (some_hold(), some_hold());
     world.take(holder, MINUTE).await;

@@ -9,7 +9,7 @@ use crate::store::Presence;
 
 on_every_store!(
     the_next_waiter_of_a_process_keeps_its_place,
-    a_place_that_is_left_is_gone,
+    leaving_the_queue_removes_the_place,
     only_the_hold_that_waits_leaves_the_place,
 );
 
@@ -29,7 +29,7 @@ async fn the_next_waiter_of_a_process_keeps_its_place(world: World) {
     assert!(world.is_held(next, GRANT).await);
 }
 
-async fn a_place_that_is_left_is_gone(world: World) {
+async fn leaving_the_queue_removes_the_place(world: World) {
     let (holder, (first, entry), other) = (some_hold(), some_waiter(), some_waiter());
     world.take(holder, TTL).await;
     world.wait(first, TTL, entry).await;

@@ -8,7 +8,7 @@ use crate::store::{AcquireReply, Presence, ReleaseKind};
 on_every_store!(
     a_repeated_release_changes_nothing,
     a_lock_that_moved_to_a_dead_process_is_free_after_its_lease,
-    the_grantee_lengthens_its_lease_when_it_asks_or_renews,
+    a_repeated_acquire_or_a_renewal_extends_a_granted_lease,
 );
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -48,7 +48,7 @@ async fn a_lock_that_moved_to_a_dead_process_is_free_after_its_lease(world: Worl
     assert!(world.is_held(last.0, TTL).await);
 }
 
-async fn the_grantee_lengthens_its_lease_when_it_asks_or_renews(world: World) {
+async fn a_repeated_acquire_or_a_renewal_extends_a_granted_lease(world: World) {
     let mut holder = some_hold();
     world.take(holder, TTL).await;
     for renews in [false, true] {

@@ -239,7 +239,7 @@ async fn the_token_is_shown_also_where_its_hold_is_not() {
 
 /// Every operation that reads the keys next to a lock.
 #[tokio::test]
-async fn what_has_another_type_beside_the_lock_is_removed() {
+async fn a_key_of_another_type_next_to_the_lock_is_removed() {
     let world = World::on_redis().await;
     for key in [QUEUE, ENTRIES] {
         for step in [

@@ -8,9 +8,9 @@ use crate::base::key::LockKey;
 use crate::store::{AcquireReply, Presence, QueueEntry};
 
 on_every_store!(
-    a_waiter_that_finds_the_lock_busy_stands_in_the_queue,
-    processes_are_served_in_the_order_of_their_coming,
-    asking_again_keeps_the_place_and_its_process_alive,
+    a_waiter_that_finds_the_lock_busy_enters_the_queue,
+    processes_are_served_in_the_order_of_their_arrival,
+    a_repeated_acquire_keeps_the_place_in_the_queue,
     a_new_local_head_takes_over_the_place,
     a_dead_process_is_passed_over_and_has_lost_its_place,
     a_queue_of_dead_processes_keeps_no_process_out,
@@ -45,7 +45,7 @@ fn is_busy(answer: AcquireReply, lease: Duration) -> bool {
     matches!(answer, AcquireReply::Busy { remaining: Some(left), .. } if near(left, lease))
 }
 
-async fn a_waiter_that_finds_the_lock_busy_stands_in_the_queue(world: World) {
+async fn a_waiter_that_finds_the_lock_busy_enters_the_queue(world: World) {
     world.take(some_hold(), TTL).await;
     let before = world.seen().await;
     for (waiting, (hold, entry)) in (1..).zip(waiters::<3>()) {
@@ -57,7 +57,7 @@ async fn a_waiter_that_finds_the_lock_busy_stands_in_the_queue(world: World) {
     assert!(near(world.remaining().await, TTL));
 }
 
-async fn processes_are_served_in_the_order_of_their_coming(world: World) {
+async fn processes_are_served_in_the_order_of_their_arrival(world: World) {
     let holder = some_hold();
     world.take(holder, TTL).await;
     let entries = waiters::<12>();
@@ -67,7 +67,7 @@ async fn processes_are_served_in_the_order_of_their_coming(world: World) {
     assert_eq!(order(&world, holder).await, entries.map(|(hold, _)| hold));
 }
 
-async fn asking_again_keeps_the_place_and_its_process_alive(world: World) {
+async fn a_repeated_acquire_keeps_the_place_in_the_queue(world: World) {
     let holder = some_hold();
     world.take(holder, LONG).await;
     let [first, dead, last] = waiters();

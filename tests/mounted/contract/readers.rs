@@ -22,8 +22,8 @@ on_every_store!(
     the_lock_lasts_as_long_as_its_last_reader,
     a_dead_reader_keeps_no_writer_out,
     a_reader_that_ended_is_not_let_in,
-    readers_are_kept_together,
-    keeping_removes_the_dead,
+    one_request_renews_the_readers_of_a_process,
+    a_renewal_of_readers_removes_dead_readers,
 );
 
 const TTL: Duration = MINUTE.saturating_mul(9);
@@ -202,7 +202,7 @@ async fn a_reader_that_ended_is_not_let_in(world: World) {
     assert!(world.is_read_by(&[other]).await);
 }
 
-async fn readers_are_kept_together(world: World) {
+async fn one_request_renews_the_readers_of_a_process(world: World) {
     let holds = [some_hold(), some_hold(), some_hold()];
     world.read(&holds, 3 * MINUTE).await;
     let gone = some_hold();
@@ -220,7 +220,7 @@ async fn readers_are_kept_together(world: World) {
     assert!(near(world.remaining().await, TTL));
 }
 
-async fn keeping_removes_the_dead(world: World) {
+async fn a_renewal_of_readers_removes_dead_readers(world: World) {
     let [dead, other] = [some_hold(), some_hold()];
     world.read(&[dead], 3 * MINUTE).await;
     world.read(&[other], TTL).await;

@@ -7,11 +7,11 @@ use crate::store::{Acquire, AcquireReply, Presence, TOMBSTONE_LIFE};
 on_every_store!(
     a_free_lock_is_taken_once_at_depth_one,
     a_held_lock_is_busy_for_the_rest_of_the_lease,
-    asking_again_gives_the_same_token_and_never_a_shorter_lease,
-    asking_again_leaves_the_depth_alone,
-    asking_again_late_in_a_long_lease_gives_the_same_token,
+    a_repeated_acquire_has_the_same_token_and_no_shorter_lease,
+    a_repeated_acquire_does_not_change_the_depth,
+    a_repeated_acquire_late_in_a_lease_has_the_same_token,
     an_acquire_that_arrives_after_the_end_of_its_hold_is_refused,
-    a_tombstone_refuses_its_own_hold_on_its_own_key_alone,
+    a_tombstone_rejects_only_its_own_hold_on_its_own_key,
     a_tombstone_is_forgotten_after_its_life,
     tokens_grow_from_holder_to_holder,
 );
@@ -37,7 +37,7 @@ async fn a_held_lock_is_busy_for_the_rest_of_the_lease(world: World) {
     }
 }
 
-async fn asking_again_gives_the_same_token_and_never_a_shorter_lease(world: World) {
+async fn a_repeated_acquire_has_the_same_token_and_no_shorter_lease(world: World) {
     let hold = some_hold();
     let token = world.take(hold, 3 * MINUTE).await;
     for (ttl, lease) in [(MINUTE, 3), (5 * MINUTE, 5), (2 * MINUTE, 5)] {
@@ -54,7 +54,7 @@ async fn asking_again_gives_the_same_token_and_never_a_shorter_lease(world: Worl
     }
 }
 
-async fn asking_again_leaves_the_depth_alone(world: World) {
+async fn a_repeated_acquire_does_not_change_the_depth(world: World) {
     let hold = some_hold();
     world.take(hold, MINUTE).await;
     world.depth(hold, 4, 7).await;
@@ -64,7 +64,7 @@ async fn asking_again_leaves_the_depth_alone(world: World) {
     assert_eq!(world.holders().await, [(hold.to_string(), 4)]);
 }
 
-async fn asking_again_late_in_a_long_lease_gives_the_same_token(world: World) {
+async fn a_repeated_acquire_late_in_a_lease_has_the_same_token(world: World) {
     let (hold, long) = (some_hold(), 60 * MINUTE);
     let token = world.take(hold, long).await;
     world.depth(hold, 3, 2).await;
@@ -94,7 +94,7 @@ async fn an_acquire_that_arrives_after_the_end_of_its_hold_is_refused(world: Wor
     assert_eq!(world.acquire(hold, MINUTE).await, AcquireReply::Ended);
 }
 
-async fn a_tombstone_refuses_its_own_hold_on_its_own_key_alone(world: World) {
+async fn a_tombstone_rejects_only_its_own_hold_on_its_own_key(world: World) {
     let hold = some_hold();
     world.bury(hold).await;
     let other = LockKey::new("app:", "other").expect("a valid key");

@@ -25,7 +25,7 @@ on_every_store!(
     the_holds_in_a_lock_are_all_but_its_token,
     all_readers_of_a_lock_are_in_it,
     a_cycle_has_one_victim_for_a_while,
-    a_victim_stands_in_the_way_of_the_cycles_that_it_is_part_of,
+    a_victim_blocks_other_victims_of_its_cycles,
 );
 
 const LIFE: Duration = MINUTE.saturating_mul(4);
@@ -244,7 +244,7 @@ async fn a_cycle_has_one_victim_for_a_while(world: World) {
 }
 
 /// The least wait is part of several cycles.
-async fn a_victim_stands_in_the_way_of_the_cycles_that_it_is_part_of(world: World) {
+async fn a_victim_blocks_other_victims_of_its_cycles(world: World) {
     let mut waits = [(); 4].map(|()| some_hold());
     waits.sort_unstable();
     let [least, gone, second, third] = waits;
@@ -274,7 +274,7 @@ async fn whatever_is_published_expires() {
 }
 
 #[tokio::test]
-async fn what_has_another_type_or_cannot_be_read_is_no_record() {
+async fn an_unreadable_record_of_a_wait_is_ignored() {
     let world = World::on_redis().await;
     let hold = some_hold();
     let (wait, victim) = (wait(&[hold]), format!("reentry:victim:{hold}"));

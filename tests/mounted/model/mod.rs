@@ -133,7 +133,7 @@ fn nested_entries_count_once() {
 }
 
 #[test]
-fn lines_pass_the_lock_on() {
+fn queues_of_several_processes_hand_the_lock_on() {
     holds(Config::of(&["ww", "ww"]), &[Timeouts(1)]);
     let lines = usual_or_deep(&["ww", "w"], &["ww", "ww"]);
     holds(Config::of(lines).strict(), &[Timeouts(1), Drops(1)]);
@@ -160,7 +160,7 @@ fn readers_share_and_writers_exclude() {
 }
 
 #[test]
-fn dead_readers_keep_no_writer_out() {
+fn dead_readers_do_not_block_a_writer() {
     for processes in [&["r", "r", "w"], &["r", "w", "w"]] {
         let config = Config::of(processes).with(&[Crashes(1)]);
         holds(config, &[Delays(1), LostMessages(1)]);
@@ -168,7 +168,7 @@ fn dead_readers_keep_no_writer_out() {
 }
 
 #[test]
-fn permits_let_in_no_more_than_their_limits() {
+fn no_more_callers_enter_than_there_are_permits() {
     let config = Config::of(&["2", "2", "2"]);
     holds(config, &[Delays(1), Timeouts(1)]);
     let lines = usual_or_deep(&["22", "1"], &["22", "1w"]);

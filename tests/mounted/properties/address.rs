@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_is_not_quoted() {
+    fn a_rejected_url_is_not_quoted_in_the_error() {
         for (url, reason) in [
             ("redis://host?protocol=secret", "protocol"),
             ("redis://host?db=secret", "`db`"),
@@ -106,7 +106,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn the_path_of_a_socket_may_be_anything() {
+    fn a_socket_may_have_any_path() {
         let spec = ServerSpec::parse("redis+unix:///run/redis@1.sock?pass=p@ss");
         assert_eq!(&*spec.expect("a URL").server.endpoint, "/run/redis@1.sock");
     }

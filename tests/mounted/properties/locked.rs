@@ -193,7 +193,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_template_is_taken_apart_into_what_it_was_made_of(
+        fn a_template_is_parsed_into_its_parts(
             parts in prop::collection::vec(part(), 0..6),
         ) {
             let text: String = parts.iter().map(|(text, ..)| &**text).collect();
@@ -230,7 +230,7 @@ mod tests {
         }
 
         #[test]
-        fn the_function_comes_out_whatever_the_arguments_are(
+        fn the_function_is_kept_whatever_the_arguments_are(
             arguments in prop::collection::vec(argument(), 0..4),
         ) {
             super::arguments(&arguments.join(", "));

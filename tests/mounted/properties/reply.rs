@@ -272,14 +272,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_reply_is_taken_for_what_it_says_or_refused(
+        fn any_reply_is_read_exactly_or_rejected(
             value in prop_oneof![any_reply(), nearly(), nearly_snapshot()],
         ) {
             reply(&value);
         }
 
         #[test]
-        fn what_the_scripts_reply_is_understood(
+        fn every_reply_of_a_script_is_accepted(
             token in 1i64..1 << 53,
             millis in 0..=i64::MAX,
             micros in 0..=i64::MAX,
@@ -315,7 +315,7 @@ mod tests {
         }
 
         #[test]
-        fn what_the_scripts_tell_is_understood(
+        fn every_message_of_a_script_is_accepted(
             token in 1u64..1 << 53,
             micros in 0..=i64::MAX,
             millis in 0..=i64::MAX,
@@ -332,7 +332,7 @@ mod tests {
         }
 
         #[test]
-        fn a_message_is_taken_for_what_it_says_or_dropped(
+        fn any_message_is_read_exactly_or_dropped(
             text in prop_oneof![
                 "4f0e1d2c-0000-4000-8000-000000000000:7( [+-]?[0-9]{1,20}){3} [a-c ]{0,3}",
                 "([0-9a-f:-]{0,40} ?){0,8}",

@@ -109,7 +109,7 @@ fn any_text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn no_error_gives_orders_to_a_terminal(text in any_text()) {
+    fn no_error_contains_a_control_character(text in any_text()) {
         for error in errors(&text) {
             for message in messages(&error) {
                 prop_assert!(!gives_orders(&message), "{error:?}: {message:?}");

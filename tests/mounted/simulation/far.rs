@@ -132,7 +132,7 @@ fn a_server_that_always_answers_too_late_is_not_stormed() {
 
 /// A store that sends no response, or a late one, says nothing about another holder.
 #[test]
-fn what_the_store_does_not_answer_is_no_contention() {
+fn a_silent_store_is_not_reported_as_contention() {
     simulated(7, async {
         let silent = Fate {
             answered: false,

@@ -105,7 +105,7 @@ climates! {
     nothing_goes_wrong_while_the_server_restarts: Climate { restarts: true, network: true, ..Climate::CALM };
     nothing_goes_wrong_while_all_processes_pause: Climate { pauses: true, network: true, ..Climate::CALM };
     nothing_goes_wrong_while_processes_are_killed: Climate { kills: true, network: true, ..Climate::CALM };
-    what_was_taken_away_is_noticed: Climate { data_loss: true, ..Climate::CALM };
+    a_lock_that_was_deleted_is_noticed_by_its_holder: Climate { data_loss: true, ..Climate::CALM };
     tokens_protect_while_data_is_lost: Climate { data_loss: true, restarts: true, network: true, ..Climate::CALM };
     tokens_protect_while_the_clock_is_set_ahead: Climate { clock_ahead: true, network: true, ..Climate::CALM };
     leases_hold_while_the_clock_is_set_back: Climate { clock_back: true, network: true, ..Climate::CALM };

@@ -84,7 +84,7 @@ async fn renewals_that_are_late_once_are_no_alarm() -> Result<(), LockError> {
 
 /// Guards are dropped while the server is away, or while it responds.
 #[tokio::test(start_paused = true)]
-async fn releases_that_pile_up_are_an_alarm() -> Result<(), LockError> {
+async fn a_growing_number_of_releases_is_an_alarm() -> Result<(), LockError> {
     for is_away in [true, false] {
         let mut scrapes = Scrapes::of_this_test();
         let server = Server::new();

@@ -36,7 +36,7 @@ async fn a_ring_over_several_nodes_is_found() {
 
 /// None of its connections outlives it, on any node. A closed one opens no connection any more.
 #[tokio::test]
-async fn one_that_is_closed_or_dropped_leaves_no_connection() {
+async fn a_closed_or_dropped_locks_leaves_no_connection() {
     let cluster = Cluster::start().await;
     let keys = keys(&cluster).await;
     let connected = async || {

@@ -90,7 +90,7 @@ async fn until_moved(cluster: &Cluster, apart: &Apart) {
 /// Heartbeats are rare, so the lock would not arrive otherwise within the test. The waiter has not sent a request
 /// either.
 #[tokio::test]
-async fn a_message_comes_from_another_node() {
+async fn a_hand_off_message_arrives_from_another_node() {
     let cluster = without_failovers().await;
     let [holder, waiter] = processes(&patient_in(&cluster).__heartbeat(RARELY)).await;
     // A waiter on a connection that is opened for its request would send one more.

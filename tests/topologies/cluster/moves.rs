@@ -40,7 +40,7 @@ async fn contended(
 /// The lock is on the new node, and its line on the old one. So each script that needs both gets the error to try
 /// again.
 #[tokio::test]
-async fn requests_wait_for_as_long_as_the_keys_of_a_lock_are_apart() {
+async fn requests_wait_while_the_keys_of_a_lock_are_in_two_nodes() {
     let cluster = Cluster::start().await;
     let processes = processes(&locks_in(&cluster)).await;
     let key = key_on(&cluster, FROM).await;

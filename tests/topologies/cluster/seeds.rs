@@ -28,7 +28,7 @@ fn dead_ports() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn any_one_server_is_enough() {
+async fn a_cluster_is_reached_through_any_of_its_servers() {
     let cluster = Cluster::start().await;
     for node in [0, 2, 4] {
         let seed = cluster.nodes[node].address();

@@ -16,7 +16,7 @@ async fn six_keys(cluster: &Cluster) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn all_are_taken_or_none() {
+async fn lock_all_across_slots_acquires_all_or_none() {
     let cluster = Cluster::start().await;
     let [locks, other] = processes(&patient_in(&cluster)).await;
     let keys = six_keys(&cluster).await;

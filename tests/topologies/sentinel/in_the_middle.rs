@@ -17,7 +17,7 @@ async fn replaced(set: &SentinelSet, from: usize) -> usize {
 }
 
 #[tokio::test]
-async fn what_is_acquired_enters_in_the_new_primary() {
+async fn an_acquisition_during_a_failover_enters_in_the_new_primary() {
     let set = SentinelSet::start().await;
     let locks = builder(&set).build().await.unwrap();
     set.nodes[0].pause();
@@ -64,7 +64,7 @@ async fn a_lock_is_handed_off_in_the_order_of_the_waiters() {
 /// The requests in flight are those of held locks: a nested entry, releases, and the end of a body, whose output is
 /// kept.
 #[tokio::test]
-async fn what_is_held_is_nested_and_released_in_the_new_primary() {
+async fn a_hold_is_nested_and_released_in_the_new_primary() {
     let set = SentinelSet::start().await;
     let locks = builder(&set).build().await.unwrap();
     let guard = locks.lock(KEY).await.unwrap();

@@ -10,7 +10,7 @@ async fn until_refused_with(node: &RedisServer, code: &str) {
 }
 
 #[tokio::test]
-async fn a_primary_without_replicas_is_left_when_there_is_another_one() {
+async fn a_primary_without_replicas_is_replaced() {
     let set = SentinelSet::start().await;
     let locks = builder(&set).build().await.unwrap();
     set.nodes[0].ask("CONFIG SET min-replicas-to-write 1").await;

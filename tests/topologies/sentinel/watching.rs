@@ -50,7 +50,7 @@ async fn a_sentinel_that_stands_still_delays_no_failover() {
 }
 
 #[tokio::test]
-async fn locks_go_on_without_sentinels_and_follow_those_that_come_back() {
+async fn locks_work_without_sentinels_and_follow_them_afterwards() {
     let set = SentinelSet::start().await;
     let locks = builder(&set).build().await.unwrap();
     set.sentinels.iter().for_each(RedisServer::stop);

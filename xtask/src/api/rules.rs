@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_types_that_can_be_named_are_looked_at() {
+    fn only_types_that_can_be_named_are_checked() {
         let lines = "#[non_exhaustive] pub enum a::Mode\npub a::Mode::Shared\npub struct a::b::Server(_)\n\
                      pub fn a::Keys::new() -> a::Keys\npub struct a::Request<K>\nimpl Clone for a::Key\n";
         let names: Vec<_> = nameable(lines).into_iter().collect();

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_format_is_read_from_any_version() {
+    fn the_format_version_is_read_from_any_output() {
         assert_eq!(format(r#"{"format_version":99,"x":[]}"#).unwrap(), 99);
         assert!(format("{}").is_err());
     }

@@ -184,7 +184,7 @@ test result: FAILED. 7 passed; 1 failed; 0 ignored; 0 measured; 3 filtered out; 
     }
 
     #[test]
-    fn all_that_a_program_says_is_heard() {
+    fn all_output_of_a_program_is_read() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo one; echo two >&2; exit 3"]);
         let mut heard = Vec::new();

@@ -197,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_ends_by_itself_is_the_end() {
+    fn a_run_ends_when_its_command_ends() {
         let ended = Ended::Code(3);
         let expected = (vec![Action::Nothing], Some(Some(ended)));
         assert_eq!(steps(false, &[Event::Ended(ended)]), expected);
     }
 
     #[test]
-    fn what_was_killed_is_ended_to_its_last_process() {
+    fn a_killed_command_is_ended_with_all_its_processes() {
         let ended = Ended::Signal(SIGKILL);
         let (actions, over) = steps(false, &[Event::Ended(ended), Event::Late]);
         assert_eq!((actions, over), (vec![Action::End, Action::Kill], None));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn so_is_what_was_told_to_end() {
+    fn a_terminated_command_is_ended_with_all_its_processes() {
         let ended = Event::Ended(Ended::Code(0));
         for (number, action) in [
             (SIGTERM, Action::End),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_killed_is_given_up_at_last() {
+    fn processes_that_cannot_be_killed_are_given_up() {
         let mut run = Run::new(false);
         run.step(Event::Lost);
         let kills = (0..1000).take_while(|_| run.step(Event::Late) == Action::Kill);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_tells_the_command_itself() {
+    fn a_signal_of_the_terminal_is_not_sent_to_the_command_again() {
         for number in [SIGINT, SIGQUIT, SIGTSTP, SIGHUP] {
             assert_eq!(steps(true, &[sent(number, false)]).0, [Action::Nothing]);
         }

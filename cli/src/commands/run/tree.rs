@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_proc_the_command_and_its_group_get_the_signal() {
+    fn without_proc_the_process_group_gets_the_signal() {
         for shares_group in [false, true] {
             let script = match shares_group {
                 true => "echo up; exec sleep 1000",

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn those_with_the_most_waiters_come_first_while_the_sweep_lasts() {
+    fn locks_with_the_most_waiters_come_first_during_the_scan() {
         let mut state = new();
         page(&mut state, &[("a", 1), ("b", 3)]);
         page(&mut state, &[("c", 2)]);
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_is_looked_at_again_changes_or_goes() {
+    fn a_lock_that_is_inspected_again_is_updated_or_removed() {
         let mut state = new();
         page(&mut state, &[("a", 1), ("b", 3)]);
         state.apply(Update::Again("a".to_owned(), Some(lock("a", 7))));

@@ -4,7 +4,7 @@ use super::kit::run;
 use crate::support::RedisServer;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_with_a_full_disk_is_told_from_a_healthy_one() {
+async fn doctor_reports_a_full_disk() {
     let server = RedisServer::start().await;
     for (fills, is_told) in [(false, false), (true, true)] {
         if fills {

@@ -72,7 +72,7 @@ pub(super) fn rights() -> String {
 const LISTS: &str = " +scan +hkeys +zcount +dbsize";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_keeps_nothing_works_and_is_to_be_looked_at() {
+async fn doctor_warns_of_a_server_without_persistence() {
     let server = RedisServer::start().await;
     let (code, report) = report(&server.url(), &[]).await;
     assert_eq!(
@@ -97,7 +97,7 @@ async fn a_server_that_keeps_nothing_works_and_is_to_be_looked_at() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_evicts_locks_is_wrong() {
+async fn doctor_rejects_a_server_that_evicts_locks() {
     let server = RedisServer::start().await;
     server.ask("CONFIG SET maxmemory-policy volatile-lru").await;
     assert_eq!(
@@ -112,7 +112,7 @@ async fn a_server_that_evicts_locks_is_wrong() {
 
 /// A server, or a proxy in front of it, may report something else than what it does.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_gives_no_lock_is_wrong_whatever_it_says() {
+async fn doctor_rejects_a_server_on_which_no_lock_can_be_acquired() {
     let without = RedisServer::start_with(&["--rename-command", "EVALSHA", ""]).await;
     let full = RedisServer::start().await;
     full.ask("CONFIG SET maxmemory 100kb").await;
@@ -128,7 +128,7 @@ async fn a_server_that_gives_no_lock_is_wrong_whatever_it_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn rights_that_are_missing_are_named_as_they_are_given() {
+async fn doctor_names_the_missing_permissions_as_acl_rules() {
     let server = RedisServer::start().await;
     let rights = rights();
     let commands = rights.split_once("inbox:* ").unwrap().1;
@@ -176,7 +176,7 @@ async fn rights_that_are_missing_are_named_as_they_are_given() {
 const OWN_KEYS: &str = "~order:* ~reentry:queue:{order:* ~reentry:entries:{order:*";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_user_with_keys_of_its_own_is_asked_about_one_of_them() {
+async fn doctor_asks_a_user_with_a_prefix_for_one_of_its_keys() {
     let server = RedisServer::start().await;
     let url = format!("redis://locker:password@{}", server.address());
     server
@@ -213,7 +213,7 @@ async fn a_user_with_keys_of_its_own_is_asked_about_one_of_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_that_is_held_is_not_tried() {
+async fn doctor_does_not_try_a_lock_that_is_held() {
     let server = RedisServer::start().await;
     let locks = process(&server).await;
     let guard = hold(&locks, "app:order:42").await;
@@ -229,7 +229,7 @@ async fn a_lock_that_is_held_is_not_tried() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_in_the_place_of_a_primary_is_wrong() {
+async fn doctor_rejects_a_replica_in_the_place_of_a_primary() {
     let primary = RedisServer::start().await;
     let replica = RedisServer::start().await;
     replica
@@ -269,7 +269,7 @@ async fn a_replica_in_the_place_of_a_primary_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sentinels_are_asked_for_their_quorum_and_their_patience() {
+async fn doctor_reads_the_quorum_and_the_timeouts_of_sentinels() {
     let set = SentinelSet::start().await;
     let url = format!("redis+sentinel://{}/{NAME}", set.addresses());
     let whole = async || {
@@ -305,7 +305,7 @@ async fn sentinels_are_asked_for_their_quorum_and_their_patience() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cluster_is_asked_for_its_slots_and_replicas() {
+async fn doctor_reads_the_slots_and_replicas_of_a_cluster() {
     let cluster = Cluster::start().await;
     let url = format!("redis+cluster://{}", cluster.seeds());
     let whole = async || levels(&report(&url, &[]).await.1, "cluster") == ["ok"];
@@ -349,7 +349,7 @@ async fn a_cluster_is_asked_for_its_slots_and_replicas() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_without_a_free_connection_is_told_from_a_dead_one() {
+async fn doctor_tells_a_full_server_from_one_that_is_down() {
     let server = RedisServer::start_with(&["--maxclients", "1"]).await;
     let locks = Locks::builder(server.url()).build().await.unwrap();
     for (url, words) in [

@@ -16,7 +16,7 @@ fn has_orders(text: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_in_an_error_or_a_note_gives_no_orders() {
+async fn a_key_in_an_error_or_a_note_is_escaped() {
     let server = RedisServer::start().await;
     let key = format!("a{ORDERS}");
     let noted = end_of(script_at(&server, &["-v", "-k", &key], "true")).await;
@@ -36,7 +36,7 @@ async fn a_key_in_an_error_or_a_note_gives_no_orders() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_gives_no_orders() {
+async fn texts_from_a_server_are_escaped() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
     thread::spawn(move || {
@@ -64,7 +64,7 @@ async fn a_server_gives_no_orders() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn columns_are_straight_beside_wide_letters() {
+async fn columns_are_aligned_next_to_wide_characters() {
     let server = RedisServer::start().await;
     let locks = process(&server).await;
     let _guards = [hold(&locks, "注文書").await, hold(&locks, "order").await];

@@ -111,7 +111,7 @@ async fn the_prefix_is_no_part_of_the_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_gives_no_orders_to_the_terminal() {
+async fn a_key_in_a_list_is_escaped() {
     let server = RedisServer::start().await;
     let _guard = hold(&process(&server).await, "a\u{1b}[2Jb").await;
     let listed = run(&server.url(), &["ls", "--color", "always"]).await;
@@ -120,7 +120,7 @@ async fn a_key_gives_no_orders_to_the_terminal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_that_is_no_text_is_told_of() {
+async fn a_key_that_is_not_utf8_is_mentioned_in_a_list() {
     let server = RedisServer::start().await;
     let _guard = hold(&process(&server).await, "order").await;
     let lock = "hset \"a\\xff\" 8b1c1a3e-0000-4000-8000-000000000000:1 1";
@@ -135,7 +135,7 @@ async fn a_key_that_is_no_text_is_told_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_locks_a_person_is_told_so_and_a_program_gets_nothing() {
+async fn an_empty_list_is_a_note_at_a_terminal_and_nothing_in_a_pipe() {
     let server = RedisServer::start().await;
     let listed = run(&server.url(), &["ls"]).await;
     assert_eq!((listed.code, &*listed.out, &*listed.err), (Some(0), "", ""));
@@ -155,7 +155,7 @@ async fn without_locks_a_person_is_told_so_and_a_program_gets_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_terminal_shows_who_holds_a_lock_in_the_room_that_it_has() {
+async fn a_list_at_a_terminal_shows_holders_in_the_remaining_width() {
     let server = RedisServer::start().await;
     let name = "a service with quite a long name of its own";
     let locks = super::kit::builder(&server).name(name).build().await;
@@ -189,7 +189,7 @@ async fn many(server: &RedisServer) -> Vec<LockGuard> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_that_lasts_says_at_the_terminal_how_far_it_is() {
+async fn a_long_scan_shows_its_progress_at_a_terminal() {
     let server = RedisServer::start().await;
     let _guards = many(&server).await;
     let listing = reentry_at(&server, &["ls"]);
@@ -212,7 +212,7 @@ async fn a_list_that_lasts_says_at_the_terminal_how_far_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_has_read_enough_is_no_error() {
+async fn a_list_whose_reader_has_closed_its_end_is_no_error() {
     let server = RedisServer::start().await;
     let _guards = many(&server).await;
     let mut listing = reentry_at(&server, &["ls"]);
@@ -233,7 +233,7 @@ async fn a_reader_that_has_read_enough_is_no_error() {
 }
 
 #[test]
-fn without_a_server_the_exit_code_says_so() {
+fn a_list_without_a_server_has_its_own_exit_code() {
     let ended = reentry_for("redis://127.0.0.1:1", &["ls", "--json"])
         .output()
         .unwrap();

@@ -32,7 +32,7 @@ async fn listed(server: &RedisServer) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn other_data_is_neither_listed_nor_in_the_way() {
+async fn data_of_other_programs_is_not_listed_and_stops_no_scan() {
     let server = RedisServer::start().await;
     let _guard = hold(&process(&server).await, "order").await;
     let many: String = (0..=64)
@@ -97,7 +97,7 @@ async fn a_big_hash_is_not_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_readers_some_are_listed_and_all_are_counted() {
+async fn a_list_of_many_readers_is_cut_and_their_count_is_not() {
     let server = RedisServer::start().await;
     let locks = process(&server).await;
     let mut readers = Vec::new();
@@ -115,7 +115,7 @@ async fn of_many_readers_some_are_listed_and_all_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_queue_is_shown_in_its_order_with_the_dead() {
+async fn a_queue_is_shown_in_its_order_with_dead_processes_marked() {
     let server = RedisServer::start().await;
     let _guard = hold(&process(&server).await, "order").await;
     let inbox = |number: u32| format!("reentry:inbox:0a1b2c3d-4e5f-4000-8000-{number:012}");

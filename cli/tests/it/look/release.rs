@@ -26,7 +26,7 @@ fn code(mut terminal: PtySession) -> i32 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_is_asked_and_told_what_was_ended() {
+async fn release_at_a_terminal_asks_first_and_reports_what_it_ended() {
     let server = RedisServer::start().await;
     let locks = process(&server).await;
     let guard = hold(&locks, "order:42").await;
@@ -56,7 +56,7 @@ async fn a_person_is_asked_and_told_what_was_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_what_was_shown_is_ended() {
+async fn release_ends_only_the_holders_that_were_shown() {
     let server = RedisServer::start().await;
     let locks = process(&server).await;
     let guard = hold(&locks, "order:42").await;
@@ -73,7 +73,7 @@ async fn only_what_was_shown_is_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_several_readers_those_are_ended_and_named_that_are_still_there() {
+async fn release_ends_and_names_the_readers_that_are_left() {
     let server = RedisServer::start().await;
     let locks = process(&server).await;
     let reader = async || locks.lock("order:42").read().await.unwrap();
@@ -92,7 +92,7 @@ async fn of_several_readers_those_are_ended_and_named_that_are_still_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_lock_is_deleted_with_del_as_it_says() {
+async fn release_of_a_key_that_is_no_lock_points_to_del() {
     let server = RedisServer::start().await;
     server.ask("HSET app:user:1001 name Ann").await;
     server.ask("SET app:text a").await;
@@ -112,7 +112,7 @@ async fn what_is_no_lock_is_deleted_with_del_as_it_says() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_terminal_an_option_says_yes() {
+async fn release_without_a_terminal_needs_the_option_yes() {
     let server = RedisServer::start().await;
     let locks = process(&server).await;
     let guard = hold(&locks, "order:42").await;

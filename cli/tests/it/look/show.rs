@@ -7,7 +7,7 @@ use super::kit::{hold, lines, process, run, wait};
 use crate::support::server::RedisServer;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_free_lock_is_an_answer_of_its_own() {
+async fn a_free_lock_has_its_own_output_and_exit_code() {
     let server = RedisServer::start().await;
     let shown = run(&server.url(), &["show", "order:42"]).await;
     assert_eq!((shown.code, &*shown.out), (Some(1), "order:42 is free\n"));
@@ -69,7 +69,7 @@ async fn a_lock_is_shown_with_its_holder_and_its_queue() {
 
 /// What a list shows of a lock, and no more than that and its queue.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lock_has_the_shape_that_a_list_gives_it() {
+async fn a_lock_has_the_same_json_as_in_a_list() {
     let server = RedisServer::start().await;
     let _guard = hold(&process(&server).await, "order:42").await;
     let parts = |json: &Value| -> Vec<_> { json.as_object().unwrap().keys().cloned().collect() };
@@ -85,7 +85,7 @@ async fn a_lock_has_the_shape_that_a_list_gives_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_value_of_another_kind_is_named_as_its_reader_sees_it() {
+async fn a_value_of_another_type_is_named_by_its_redis_type() {
     let server = RedisServer::start().await;
     for (made, holds) in [
         (
@@ -122,7 +122,7 @@ async fn a_value_of_another_kind_is_named_as_its_reader_sees_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn readers_are_counted_and_some_are_named() {
+async fn all_readers_are_counted_and_the_first_are_named() {
     let server = RedisServer::start().await;
     let locks = process(&server).await;
     let mut readers = Vec::new();
@@ -139,7 +139,7 @@ async fn readers_are_counted_and_some_are_named() {
 
 /// Another program also excludes others if it names its fields differently.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_program_has_put_there_is_shown() {
+async fn a_lock_of_another_program_is_shown() {
     let server = RedisServer::start().await;
     server.ask("HSET order:42 worker-7 1").await;
     let text = run(&server.url(), &["show", "order:42"]).await.out;

@@ -15,7 +15,7 @@ fn row(text: &str, key: &str) -> Option<usize> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_table_changes_with_the_locks_and_obeys_keys() {
+async fn the_table_of_watch_follows_the_locks_and_the_keyboard() {
     let server = RedisServer::start().await;
     let locks = process(&server).await;
     let guard = hold(&locks, "order:1").await;
@@ -119,7 +119,7 @@ async fn more_locks_than_fit_are_scrolled_through() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outage_is_told_on_the_screen_and_outlived() {
+async fn watch_shows_an_outage_and_continues_after_it() {
     let server = RedisServer::start().await;
     let _guard = hold(&process(&server).await, "order:1").await;
     let watching = reentry_at(&server, &["watch", "--interval", "100ms"]);
@@ -141,7 +141,7 @@ async fn an_outage_is_told_on_the_screen_and_outlived() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_terminal_it_says_what_to_use_instead() {
+async fn watch_without_a_terminal_names_the_command_to_use() {
     let server = RedisServer::start().await;
     let refused = run(&server.url(), &["watch"]).await;
     assert_eq!(refused.code, Some(125));
@@ -149,7 +149,7 @@ async fn without_a_terminal_it_says_what_to_use_instead() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn numbers_are_whole_on_a_narrow_screen() {
+async fn watch_cuts_no_number_on_a_narrow_terminal() {
     let server = RedisServer::start().await;
     let key = format!("order:{}", "x".repeat(50));
     let _guard = hold(&process(&server).await, &key).await;
@@ -173,7 +173,7 @@ async fn numbers_are_whole_on_a_narrow_screen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_gives_the_terminal_back() {
+async fn watch_restores_the_terminal_at_a_signal() {
     let server = RedisServer::start().await;
     for (signal, code) in [(SIGTERM, 143), (SIGHUP, 129), (SIGQUIT, 131)] {
         let mut screen = Screen::start(reentry_at(&server, &["watch"]), 24, 80);

@@ -69,7 +69,7 @@ async fn a_command_that_was_interrupted_interrupts_the_run() {
 }
 
 #[tokio::test]
-async fn a_command_that_cannot_run_is_told_apart() {
+async fn a_command_that_cannot_be_started_has_its_own_exit_code() {
     let server = RedisServer::start().await;
     let not_found = &mut reentry_at(&server, &["run", "-k", "a", "--", "/nowhere/at-all"]);
     let not_found = ended_of(not_found);
@@ -163,7 +163,7 @@ fn wrong_arguments_are_json_where_that_was_asked_for() {
 }
 
 #[test]
-fn an_address_in_a_wrong_place_is_told_without_its_password() {
+fn an_address_in_a_wrong_place_is_reported_without_its_password() {
     let url = "redis://user:hunter2@127.0.0.1:1";
     for words in [
         &["show", "a", url][..],
@@ -180,7 +180,7 @@ fn an_address_in_a_wrong_place_is_told_without_its_password() {
 }
 
 #[test]
-fn a_server_that_is_away_is_told_without_its_password() {
+fn an_unreachable_server_is_reported_without_its_password() {
     let port = Port::reserve();
     for (scheme, path) in [
         ("redis", ""),
@@ -202,7 +202,7 @@ fn a_server_that_is_away_is_told_without_its_password() {
 
 /// The result of the command is valid, and others may have to wait.
 #[tokio::test]
-async fn a_release_that_is_not_answered_is_told() {
+async fn a_release_that_is_not_answered_is_reported() {
     let server = RedisServer::start().await;
     let mut command = script_at(
         &server,
@@ -246,7 +246,7 @@ async fn input_and_output_pass_through() {
 
 /// `--timeout` includes the time to connect.
 #[tokio::test]
-async fn a_timeout_is_that_of_the_connection_too() {
+async fn a_timeout_of_the_run_also_limits_its_connection() {
     let server = RedisServer::start().await;
     server.pause();
     let words = ["run", "--timeout", "0.3", "--key", "a", "--", "true"];

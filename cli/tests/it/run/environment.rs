@@ -139,7 +139,7 @@ async fn a_shared_lock_is_entered_once_more_as_a_shared_one() {
 
 /// The outer run holds the lock, and terminates everything inside when it is lost.
 #[tokio::test]
-async fn what_has_entered_once_more_ends_at_a_loss() {
+async fn a_run_that_re_entered_a_lock_ends_when_it_is_lost() {
     let server = RedisServer::start().await;
     let locks = locks_at(&server).await;
     let program = env!("CARGO_BIN_EXE_reentry");
@@ -153,7 +153,7 @@ async fn what_has_entered_once_more_ends_at_a_loss() {
 
 /// Each run holds the lock that the other one wants, and does not release it before its command has ended.
 #[tokio::test]
-async fn of_runs_inside_of_runs_in_a_ring_one_gives_way() {
+async fn a_deadlock_among_nested_runs_has_one_victim() {
     let server = RedisServer::start().await;
     let nest = |outer: &str, inner: &str| {
         let program = env!("CARGO_BIN_EXE_reentry");
@@ -179,7 +179,7 @@ async fn of_runs_inside_of_runs_in_a_ring_one_gives_way() {
 /// The guard is started from its open file, which has no name.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_list_of_processes_shows_what_the_guard_is() {
+async fn the_guard_is_recognizable_in_a_list_of_processes() {
     let server = RedisServer::start().await;
     let script = "echo $PPID; read line";
     let mut run = Running::start(&mut script_at(&server, &["-k", "a"], script));

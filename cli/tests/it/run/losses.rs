@@ -59,7 +59,7 @@ async fn a_command_that_ignores_sigterm_is_killed_after_the_grace() {
 }
 
 #[tokio::test]
-async fn a_server_that_goes_away_takes_the_lock_with_it() {
+async fn a_run_whose_server_stops_loses_its_lock() {
     let server = RedisServer::start().await;
     let mut run = Running::start(&mut script_at(&server, &["-k", "a", "--ttl", "2s"], FAMILY));
     run.says("up").await;
@@ -94,7 +94,7 @@ async fn a_command_that_outlived_the_lease_of_a_stopped_run_counts_as_lost() {
 
 /// The renewals are far apart, so the release is the first request that detects the loss.
 #[tokio::test]
-async fn a_loss_that_the_release_finds_counts() {
+async fn a_loss_that_only_the_release_finds_is_reported() {
     let server = RedisServer::start().await;
     let options = ["-k", "a", "--ttl", "1h"];
     let script = "echo up; read line; exit 0";
@@ -108,7 +108,7 @@ async fn a_loss_that_the_release_finds_counts() {
 /// Its guard was never told which process is the command. It knows only the hold in the environment.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_guard_that_was_told_nothing_ends_what_has_the_hold() {
+async fn a_guard_without_instructions_ends_all_processes_of_the_hold() {
     let hold = format!("{}:1", std::process::id());
     let mut command = Command::new("sh");
     command.args(["-c", FAMILY]).env("REENTRY_HOLD", &hold);
@@ -122,7 +122,7 @@ async fn a_guard_that_was_told_nothing_ends_what_has_the_hold() {
 
 /// The lease continues for a while. The command must not continue for longer.
 #[tokio::test]
-async fn a_run_that_was_killed_takes_its_command_along() {
+async fn a_killed_run_ends_its_command() {
     let server = RedisServer::start().await;
     let ignoring = "trap '' TERM; sleep 1000 & echo up; while :; do sleep 1000; done";
     for script in [FAMILY, ignoring] {
@@ -148,7 +148,7 @@ async fn a_run_that_was_killed_leaves_its_command_no_longer_than_the_lease() {
 
 /// For example, a program that monitors the run, or one that got the hold as an argument.
 #[tokio::test]
-async fn a_loss_spares_what_only_mentions_the_hold() {
+async fn a_loss_ends_no_process_that_only_mentions_the_hold() {
     let server = RedisServer::start().await;
     let locks = locks_at(&server).await;
     let script = r#"echo "$REENTRY_HOLD"; exec sleep 1000"#;

@@ -7,7 +7,7 @@ use crate::support::wait::{DEADLINE, eventually};
 const STAY: &str = "echo inside; read line";
 
 #[tokio::test]
-async fn so_many_enter_and_the_next_one_follows_a_dead_one() {
+async fn a_permit_of_a_killed_run_goes_to_the_next_one() {
     let server = RedisServer::start().await;
     let locks = locks_at(&server).await;
     let options = ["--permits", "3", "--ttl", "6s", "-k", "a"];
@@ -81,7 +81,7 @@ async fn a_queue_says_how_many_permits_there_are() {
 }
 
 #[tokio::test]
-async fn a_permit_keeps_a_run_without_permits_out() {
+async fn a_run_with_a_permit_excludes_a_run_without_permits() {
     let server = RedisServer::start().await;
     let options = ["--permits", "2", "-k", "a"];
     let mut run = Running::start(&mut script_at(&server, &options, STAY));
@@ -114,7 +114,7 @@ async fn a_run_inside_a_run_takes_no_second_permit() {
 }
 
 #[test]
-fn what_has_no_permits_is_a_wrong_argument() {
+fn permits_are_rejected_where_a_command_has_none() {
     for words in [
         &["run", "--permits", "0", "a", "true"][..],
         &["run", "--permits", "2", "--shared", "a", "true"],

@@ -80,7 +80,7 @@ async fn a_server_of_a_cluster_leads_to_the_address_of_the_cluster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_waits_says_for_whom_and_what_comes_in_its_way() {
+async fn a_waiting_run_names_the_holder_and_reports_failures() {
     let server = server().await;
     let waits = script_at(&server, &["--key", "held", "--timeout", "1h"], "true");
     let mut run = Running::start(&mut with_errors(&waits));

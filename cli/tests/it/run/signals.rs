@@ -47,7 +47,7 @@ async fn sigterm_ends_the_children_as_well() {
 
 /// The next holder acquires the lock when the last process has ended, not when the first one has.
 #[tokio::test]
-async fn what_a_command_leaves_behind_at_sigterm_is_ended_before_the_release() {
+async fn processes_left_at_sigterm_are_ended_before_the_release() {
     let server = RedisServer::start().await;
     let script = "sh -c 'trap \"\" TERM; echo up; while :; do sleep 0.05; done' & wait";
     let options = ["-k", "a", "--grace", "50ms"];
@@ -59,7 +59,7 @@ async fn what_a_command_leaves_behind_at_sigterm_is_ended_before_the_release() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_behind_of_its_own_accord_stays() {
+async fn background_processes_of_a_finished_command_are_not_ended() {
     let server = RedisServer::start().await;
     let script = "sh -c 'echo up; read line; echo left' <&0 & sleep 0; exit 3";
     let mut run = Running::start(&mut script_at(&server, &["-k", "a"], script));

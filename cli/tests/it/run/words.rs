@@ -40,7 +40,7 @@ async fn with_an_option_the_first_word_is_the_command() {
 }
 
 #[tokio::test]
-async fn the_words_of_a_command_are_its_own() {
+async fn options_after_the_command_belong_to_the_command() {
     let server = RedisServer::start().await;
     // Those before `--` are of `reentry`, as are those before the key; those behind it are not, whatever they are.
     let words = [
@@ -95,7 +95,7 @@ fn what_is_ambiguous_is_refused_with_what_to_write() {
 }
 
 #[tokio::test]
-async fn a_line_is_run_by_a_shell_and_its_end_is_the_end() {
+async fn a_command_line_is_run_by_a_shell() {
     let server = RedisServer::start().await;
     let ended = run(&server, &["-c", "echo a | tr a b; exit 7", "key"]);
     assert_eq!((ended.code, &*ended.out), (Some(7), "b\n"));

@@ -88,7 +88,7 @@ fn a_login_is_that_of_the_servers_alone() {
 
 /// Another server is connected to in the same way.
 #[test]
-fn what_connections_are_made_with_follows() {
+fn another_server_is_reached_with_the_same_settings() {
     let set = sentinels("redis+sentinel://app:word@[::1]:7/orders?db=5");
     assert_eq!(&*set.server.endpoint, "[::1]:7");
     let other = set.server.with_place(&HostPort::new("two", 8));
@@ -152,7 +152,7 @@ fn a_list_that_is_no_list_of_hosts_is_refused() {
 }
 
 #[test]
-fn a_login_that_a_letter_cuts_short_is_refused_with_how_it_is_written() {
+fn a_login_with_an_unescaped_character_is_rejected() {
     for login in ["app:se/cret", "app:se?cret", "app:se#cret", "a/b:secret"] {
         let said = refusal(&format!("redis+sentinel://{login}@one/orders"));
         assert!(said.contains("%2F") && !said.contains("cret"), "{said}");

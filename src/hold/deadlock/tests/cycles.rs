@@ -124,7 +124,7 @@ async fn a_cycle_through_locks_with_many_readers_ends() -> Result<(), LockError>
 
 /// The number of walks does not matter: all of them wait for one that waits for many readers.
 #[tokio::test(start_paused = true)]
-async fn long_walks_take_1024_looks_in_a_heartbeat_at_most() -> Result<(), LockError> {
+async fn long_walks_make_at_most_1024_lookups_per_heartbeat() -> Result<(), LockError> {
     const SPAN: u32 = 11;
     for waits in [3, 40] {
         let store = Watched::new();
@@ -179,7 +179,7 @@ async fn persists(
 
 /// Its locks are released in the background, when it is in the line again.
 #[tokio::test(start_paused = true)]
-async fn a_victim_that_begins_anew_is_not_the_victim_again() -> Result<(), LockError> {
+async fn a_victim_that_retries_immediately_is_not_chosen_again() -> Result<(), LockError> {
     for _ in 0..20 {
         let store = Watched::new();
         let locks = || {

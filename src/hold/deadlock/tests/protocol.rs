@@ -90,12 +90,12 @@ fn a_victim_is_part_of_a_cycle_whatever_happens_meanwhile() {
 }
 
 #[test]
-fn two_branches_of_one_owner_have_no_victim() {
+fn branches_of_one_call_graph_are_no_deadlock() {
     assert_eq!(search(&TWO_BRANCHES, None).victims, 0);
 }
 
 #[test]
-fn each_of_the_four_rules_is_needed() {
+fn without_any_of_the_four_rules_a_victim_is_wrong() {
     for (broken, plans) in [
         (Broken::SecondWalk, &ONE_GIVES_UP[..]),
         (Broken::Stamps, &A_BRANCH_IS_DROPPED),

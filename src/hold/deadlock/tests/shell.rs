@@ -69,8 +69,7 @@ async fn asked_within(span: Duration) -> Result<Asked, LockError> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_is_published_four_times_in_a_heartbeat_and_walks_ever_more_rarely()
--> Result<(), LockError> {
+async fn a_wait_is_published_every_quarter_heartbeat_and_walks_rarely() -> Result<(), LockError> {
     let nothing = Asked::default();
     for (quarters, changes, walks) in [
         (0, 0, 0),
@@ -117,7 +116,7 @@ async fn processes_inside_of_locks_of_others_are_a_cycle() -> Result<(), LockErr
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nothing_encloses_and_what_does_not_wait_asks_nothing() -> Result<(), LockError> {
+async fn only_nested_waits_are_published() -> Result<(), LockError> {
     let store = Watched::new();
     let locks = store.locks();
     let (outer, wanted) = (locks.lock("a").await?, locks.lock("b").await?);

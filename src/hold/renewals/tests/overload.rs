@@ -112,7 +112,7 @@ fn lost(guards: &[LockGuard]) -> usize {
 
 /// 2,000 holds with a TTL of 9 s need 667 renewals per second, and get 500. A connection is lost now and then.
 #[tokio::test(start_paused = true)]
-async fn more_renewals_than_a_store_answers_become_slower_and_lose_nothing() {
+async fn no_hold_is_lost_if_more_renewals_are_due_than_answered() {
     let store = Slow::new();
     let (locks, guards) = store.held(2_000, 9 * SECOND).await;
     for _ in 0..3 {

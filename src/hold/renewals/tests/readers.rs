@@ -33,7 +33,7 @@ async fn few_requests_renew_the_readers_of_a_key() {
 
 /// Its lease lasts until the end of its `max_hold`.
 #[tokio::test(start_paused = true)]
-async fn one_that_max_hold_covers_is_not_renewed_with_the_others() {
+async fn a_reader_covered_by_max_hold_is_not_renewed() {
     let store = Counting::new();
     let locks = store.locks();
     let _long = locks.lock("key").read().acquire().await.expect("a reader");
@@ -65,7 +65,7 @@ async fn readers_of_another_key_or_ttl_are_renewed_by_themselves() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_has_left_is_not_renewed_with_the_others() {
+async fn a_reader_that_left_is_not_renewed_with_the_others() {
     let store = Counting::new();
     let locks = store.locks();
     let mut guards = readers(&locks, "key", &[30 * SECOND; 4]).await;
@@ -80,7 +80,7 @@ async fn one_that_has_left_is_not_renewed_with_the_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_gone_is_lost_alone() {
+async fn a_deleted_reader_is_lost_and_the_others_are_renewed() {
     let store = Counting::new();
     let locks = store.locks();
     let guards = readers(&locks, "key", &[30 * SECOND; 3]).await;

@@ -34,7 +34,7 @@ fn take_away(store: &Counting, key: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn up_to_32_go_together_and_stay_together() {
+async fn up_to_32_holds_share_a_renewal_request() {
     let store = Counting::new();
     let locks = store.locks();
     let guards = held(&locks, 80).await;
@@ -52,7 +52,7 @@ async fn up_to_32_go_together_and_stay_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_is_gone_among_32_is_lost_alone() {
+async fn a_deleted_hold_among_32_is_lost_and_the_others_are_renewed() {
     let store = Counting::new();
     let locks = store.locks();
     let guards = held(&locks, 32).await;
@@ -67,7 +67,7 @@ async fn one_that_is_gone_among_32_is_lost_alone() {
 
 /// An error that the server returns for one key does not affect any other key.
 #[tokio::test(start_paused = true)]
-async fn one_that_is_rejected_is_lost_at_its_deadline_and_alone() {
+async fn a_rejected_renewal_loses_only_its_own_hold() {
     let store = Counting::new();
     let locks = store.locks();
     let guards = held(&locks, 32).await;
@@ -143,7 +143,7 @@ async fn holds_that_end_while_the_request_is_on_its_way_are_left_out() {
 /// Each requests its own TTL, so holds with different TTLs are renewed separately. So is a hold that is lengthened in
 /// the meantime.
 #[tokio::test(start_paused = true)]
-async fn different_ttls_go_apart() {
+async fn holds_with_different_ttls_are_renewed_separately() {
     let store = Counting::new();
     let locks = store.locks();
     let mut guards = Vec::new();
@@ -170,7 +170,7 @@ async fn different_ttls_go_apart() {
 
 /// A hold whose lease lasts until the end of its `max_hold` is not renewed, not even to fill a request.
 #[tokio::test(start_paused = true)]
-async fn max_hold_is_kept_among_others() {
+async fn max_hold_ends_one_of_several_holds_in_a_request() {
     let store = Counting::new();
     let locks = store.locks();
     let guards = held(&locks, 10).await;

@@ -123,19 +123,19 @@ fn taken(at: u64) -> Fault {
 }
 
 #[test]
-fn sections_one_after_the_other_are_fine() {
+fn consecutive_sections_are_no_violation() {
     let history = history(vec![section(0, 10, 1, 5), section(11, 20, 1, 6)]);
     assert_eq!(rules(&history), []);
 }
 
 #[test]
-fn two_at_once_are_found() {
+fn overlapping_writers_are_found() {
     let history = history(vec![section(0, 10, 1, 5), section(9, 20, 1, 6)]);
     assert_eq!(rules(&history), [Rule::Overlap]);
 }
 
 #[test]
-fn readers_at_once_are_fine_and_a_writer_among_them_is_found() {
+fn overlapping_readers_are_allowed_and_a_writer_is_found() {
     let readers = || vec![reads(0, 10, 1, 5), reads(5, 20, 1, 5)];
     assert_eq!(rules(&history(readers())), []);
     for writer in [section(15, 30, 1, 6), section(7, 8, 1, 6)] {
@@ -147,7 +147,7 @@ fn readers_at_once_are_fine_and_a_writer_among_them_is_found() {
 }
 
 #[test]
-fn one_who_was_stopped_is_inside_until_its_lease_ends() {
+fn a_stopped_worker_counts_as_inside_until_its_lease_ends() {
     let stopped = |lost_at| {
         vec![
             wants(0, 1),
@@ -164,7 +164,7 @@ fn one_who_was_stopped_is_inside_until_its_lease_ends() {
 }
 
 #[test]
-fn two_at_once_are_excused_where_data_was_taken_and_only_there() {
+fn an_overlap_is_excused_only_where_data_was_lost() {
     let mut history = history(vec![section(0, 10, 1, 5), section(9, 20, 1, 6)]);
     history.faults = vec![taken(5)];
     assert_eq!(rules(&history), []);
@@ -242,7 +242,7 @@ fn a_lock_that_is_gone_without_a_cause_is_found() {
 }
 
 #[test]
-fn a_holder_that_was_never_told_is_found() {
+fn a_holder_that_never_learns_of_its_loss_is_found() {
     let mut history = history(vec![section(0, 2 * TTL, 1, 5)]);
     history.faults = vec![taken(TTL + 1)];
     assert_eq!(rules(&history), []);
@@ -308,7 +308,7 @@ fn a_stall_without_a_fault_is_found() {
 }
 
 #[test]
-fn a_hold_that_comes_back_is_found() {
+fn a_hold_that_returns_after_its_end_is_found() {
     let mut history = history(vec![section(0, 10, 1, 5)]);
     let seen = |before, at, hold: Option<&str>| Sighting {
         node: 0,

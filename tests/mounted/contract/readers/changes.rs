@@ -9,8 +9,8 @@ use crate::store::{AcquireSharedRequest, DepthChange, Presence, QueueEntry};
 on_every_store!(
     depth_counts_for_each_reader_and_lengthens_its_own_lease,
     a_limit_is_kept,
-    a_permit_that_was_left_by_the_dead_goes_to_who_waited_first,
-    one_place_is_freed_by_each_that_leaves,
+    a_permit_of_a_dead_process_goes_to_the_first_waiter,
+    each_reader_that_leaves_frees_one_permit,
     force_ends_all_readers,
 );
 
@@ -58,7 +58,7 @@ async fn a_limit_is_kept(world: World) {
     assert!(token(&replies[0]).is_some());
 }
 
-async fn one_place_is_freed_by_each_that_leaves(world: World) {
+async fn each_reader_that_leaves_frees_one_permit(world: World) {
     let holds = [some_hold(), some_hold()];
     let waiters = [some_waiter(), some_waiter(), some_waiter()];
     for hold in holds {
@@ -87,7 +87,7 @@ async fn force_ends_all_readers(world: World) {
 }
 
 /// The requester goes before writers, but not before another permit that waits.
-async fn a_permit_that_was_left_by_the_dead_goes_to_who_waited_first(world: World) {
+async fn a_permit_of_a_dead_process_goes_to_the_first_waiter(world: World) {
     let [one, dead, late] = [some_hold(), some_hold(), some_hold()];
     let (first, entry) = some_waiter();
     world.share_as(limited(one, 2, None)).await;

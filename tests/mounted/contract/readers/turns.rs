@@ -12,9 +12,9 @@ on_every_store!(
     a_process_is_told_once_of_all_its_readers,
     a_writer_that_leaves_lets_the_readers_behind_it_in,
     a_writer_that_died_lets_the_readers_behind_it_in,
-    a_reader_that_was_let_in_and_never_came_is_gone_after_its_grant,
+    a_reader_that_never_claims_is_removed_after_its_grant,
     a_reader_leaves_its_place_to_the_others_of_its_process,
-    tokens_grow_over_readers,
+    tokens_grow_across_readers,
 );
 
 async fn the_last_reader_moves_the_lock_on(world: World) {
@@ -107,7 +107,7 @@ async fn a_writer_that_died_lets_the_readers_behind_it_in(world: World) {
     assert!(world.is_read_by(&[reader, late]).await);
 }
 
-async fn a_reader_that_was_let_in_and_never_came_is_gone_after_its_grant(world: World) {
+async fn a_reader_that_never_claims_is_removed_after_its_grant(world: World) {
     let [writer, other] = [some_hold(), some_hold()];
     let (reader, entry) = some_waiter();
     world.take(writer, TTL).await;
@@ -134,7 +134,7 @@ async fn a_reader_leaves_its_place_to_the_others_of_its_process(world: World) {
     assert_eq!(world.inspect().await, None);
 }
 
-async fn tokens_grow_over_readers(world: World) {
+async fn tokens_grow_across_readers(world: World) {
     let mut last = world.take(some_hold(), MINUTE).await;
     world.force_release(world.seen().await).await;
     for round in 0..4 {

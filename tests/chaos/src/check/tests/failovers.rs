@@ -25,7 +25,7 @@ fn met() -> History {
 }
 
 #[test]
-fn two_at_once_are_excused_by_a_failover_of_their_node() {
+fn an_overlap_is_excused_by_a_failover_of_its_node() {
     let mut history = met();
     assert_eq!(rules(&history), [Rule::Overlap]);
     history.faults = vec![failover(1, 2, 8)];
