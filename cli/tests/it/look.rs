@@ -1,6 +1,5 @@
 //! The subcommands that show locks, and end them.
 
-mod columns;
 mod disk;
 mod doctor;
 mod foreign;

@@ -3,14 +3,11 @@
 
 use std::pin::Pin;
 
-use crate::support::{RedisServer, connect, in_memory, until_depths};
+use crate::support::{RedisServer, connect, in_memory};
 use futures_util::FutureExt;
 use reentry::{LockError, Locks};
 
-in_memory!(
-    entries_of_many_tasks_below_one_guard_settle_at_one,
-    nested_entries_and_exits_are_ready_at_their_first_poll,
-);
+in_memory!(nested_entries_and_exits_are_ready_at_their_first_poll);
 
 /// Enters `levels` times, one inside the other, and runs `innermost` at the bottom.
 fn descend<'a>(
@@ -34,35 +31,6 @@ async fn nested_entries_and_exits_are_ready_at_their_first_poll(locks: Locks) {
         nested.now_or_never().expect("none of them waits").unwrap();
     };
     locks.with_lock("key", body).await.unwrap();
-}
-
-/// Entries that were begun below the guard continue in separate tasks, or are dropped wherever they are. Whatever the
-/// order, the sum is correct.
-async fn entries_of_many_tasks_below_one_guard_settle_at_one(locks: Locks) {
-    let guard = locks.lock("key").await.unwrap();
-    let begin = guard.scope(async {
-        let mut entries = Vec::new();
-        for _ in 0..20 {
-            let mut entry = Box::pin(locks.with_lock("key", tokio::task::yield_now()));
-            let done = (&mut entry).now_or_never().is_some();
-            assert!(!done, "the body waits at least once");
-            entries.push(entry);
-        }
-        entries
-    });
-    let mut tasks = tokio::task::JoinSet::new();
-    for (n, entry) in begin.await.unwrap().into_iter().enumerate() {
-        if n % 3 > 0 {
-            tasks.spawn(entry);
-        }
-    }
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap().unwrap();
-    }
-    until_depths(&locks, "key", &[1]).await;
-    assert_eq!(guard.held().depth(), 1);
-    guard.release().await.unwrap();
-    assert!(locks.admin().inspect("key").await.unwrap().is_none());
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use crate::support::classic::{Unlocked, classic_lock, classic_unlock};
 use crate::support::redisson::lock_in_mode;
 use crate::support::rig::KEY;
 use crate::support::{
-    DEADLINE, RedisServer, Turns, connect, eventually, patient, processes, unhurried, until_depths,
+    DEADLINE, RedisServer, Turns, connect, eventually, processes, unhurried, until_depths,
     until_queued, within,
 };
 use redis::AsyncCommands;
@@ -58,38 +58,6 @@ async fn a_classic_program_enters_when_the_queue_is_empty() {
     assert!(refused.is_none());
     let unlocked = classic_unlock(&mut classic, KEY, CLASSIC, TTL_MS).await;
     assert_eq!(unlocked, Unlocked::Freed);
-    turns.all().await;
-}
-
-/// It takes the lock when a lease of this crate has expired and the queue has not moved on yet, and goes before the
-/// waiters. A queue cannot prevent that for a program that does not know it.
-#[tokio::test]
-async fn a_classic_program_that_overtakes_excludes_the_waiters() {
-    let server = RedisServer::start().await;
-    let heartbeat = Duration::from_millis(500);
-    let [holder, waiting] = processes(&patient(&server).__heartbeat(heartbeat)).await;
-    let mut turns = Turns::default();
-    let mut classic = server.connection().await;
-    let guard = holder.lock(KEY).await.unwrap();
-    let mut waiter = turns.stay(waiting.lock(KEY), "waiter");
-    until_queued(&server, 1).await;
-    // This is one transaction, so that no other request comes in between.
-    let mut swap = redis::pipe();
-    swap.atomic().del(KEY).ignore();
-    swap.hincr(KEY, CLASSIC, 1).ignore();
-    swap.pexpire(KEY, 60_000).ignore();
-    swap.exec_async(&mut classic).await.unwrap();
-    let before = server.commandstats().await;
-    let asked = async || server.count_since(&before, "evalsha").await >= 2;
-    eventually(DEADLINE, "it asks again", asked).await;
-    assert!(!waiter.has_entered());
-    let lost = guard.release().await.unwrap_err();
-    assert!(lost.is_lost(), "{lost:?}");
-    assert!(!waiter.has_entered(), "our loss is not its release");
-    let unlocked = classic_unlock(&mut classic, KEY, CLASSIC, TTL_MS).await;
-    assert_eq!(unlocked, Unlocked::Freed);
-    waiter.entered().await;
-    waiter.leave();
     turns.all().await;
 }
 

@@ -3,9 +3,7 @@
 
 use crate::support::rig::KEY;
 use crate::support::stats::Calls;
-use crate::support::{
-    DEADLINE, RedisServer, Turns, eventually, processes, queued, unhurried, until_queued,
-};
+use crate::support::{DEADLINE, RedisServer, Turns, eventually, processes, queued, unhurried};
 use reentry::Locks;
 
 /// Loads every script into the server, so that each operation is one EVALSHA.
@@ -83,21 +81,4 @@ async fn a_process_that_waits_has_its_turn_after_so_many_local_hand_offs() {
     // The third message tells the other process that this one waits.
     assert_eq!(server.count_since(&before, "evalsha").await, 6);
     assert_eq!(server.count_since(&before, "publish").await, 3);
-}
-
-/// Two processes with three waiters each, which joined alternately.
-#[tokio::test]
-async fn in_strict_order_the_waiters_of_all_processes_have_their_turns_as_they_came() {
-    let server = RedisServer::start().await;
-    let [holder, one, other] = processes(&unhurried(&server).turns(0)).await;
-    let guard = holder.lock(KEY).await.unwrap();
-    let mut turns = Turns::default();
-    let names = ["a1", "b1", "a2", "b2", "a3", "b3"];
-    for (number, name) in names.into_iter().enumerate() {
-        let locks = if name.starts_with('a') { &one } else { &other };
-        turns.come(locks, name).await;
-        until_queued(&server, 2.min(u64::try_from(number).unwrap() + 1)).await;
-    }
-    guard.release().await.unwrap();
-    assert_eq!(turns.names().await, names);
 }

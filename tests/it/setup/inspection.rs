@@ -1,13 +1,11 @@
 //! `inspect` returns the state of a lock in the store, `force_release` takes the lock away, and a prefix is visible
 //! only in the store.
 
-use std::error::Error as _;
 use std::time::Duration;
 
 use crate::support::{RedisServer, on_both_stores, patient};
-use redis::AsyncCommands;
 use reentry::__admin::{HoldId, Ids as _};
-use reentry::{LockError, Locks, held};
+use reentry::{Locks, held};
 
 on_both_stores!(a_held_lock_shows_its_holder, a_ping_leaves_nothing);
 
@@ -47,43 +45,6 @@ async fn a_held_lock_shows_its_holder(locks: Locks) {
         assert!(held.remaining() < remaining);
     };
     locks.lock("key").ttl(ttl).run(body).await.unwrap();
-}
-
-/// Data that another program, or an operator, may have left there.
-#[tokio::test]
-async fn odd_data_in_a_lock_is_shown_and_not_released_by_force() {
-    let server = RedisServer::start().await;
-    let locks = patient(&server).build().await.unwrap();
-    let mut connection = server.connection().await;
-    let depths = [("-1", 0), ("1.5", 0), ("text", 0), ("7", 7)];
-    for (depth, shown) in depths {
-        let _: u64 = connection.hset("key", b"\xffx:1", depth).await.unwrap();
-        let info = locks.admin().inspect("key").await.unwrap().unwrap();
-        let [holder] = info.holders.as_slice() else {
-            panic!("{info:?}");
-        };
-        assert_eq!(
-            (&*holder.hold_id, holder.owner.as_deref()),
-            ("\u{fffd}x:1", None)
-        );
-        assert_eq!(holder.depth, shown, "{depth}");
-        assert_eq!((info.remaining, info.token), (None, None));
-        assert!(is_refused(locks.admin().force_release("key").await));
-        assert_eq!(server.ask("DEL key").await, "1");
-        locks.with_lock("key", async {}).await.unwrap();
-    }
-}
-
-/// Returns whether it says that there is no lock.
-fn is_refused(forced: Result<bool, LockError>) -> bool {
-    let source = match forced {
-        Err(LockError::Misuse {
-            source: Some(source),
-            ..
-        }) => source.source().map(ToString::to_string),
-        other => panic!("{other:?}"),
-    };
-    source.is_some_and(|said| said.contains("is no lock"))
 }
 
 #[tokio::test]

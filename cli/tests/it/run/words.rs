@@ -1,42 +1,10 @@
 //! How the key and the command are written: with `--key` or as the first word, with `--` or without, as a line.
 
-use crate::program::{Ended, Running, ended, ended_of, locks_at, reentry_at, with_errors};
+use crate::program::{Ended, Running, ended_of, locks_at, reentry_at, with_errors};
 use crate::support::server::RedisServer;
 
 fn run(server: &RedisServer, words: &[&str]) -> Ended {
     ended_of(&mut reentry_at(server, &[&["run"], words].concat()))
-}
-
-#[tokio::test]
-async fn the_key_is_the_first_word_or_an_option() {
-    let server = RedisServer::start().await;
-    for words in [
-        &["backup", "--", "printenv", "REENTRY_KEY"][..],
-        &["backup", "printenv", "REENTRY_KEY"],
-        &["-w", "1h", "backup", "printenv", "REENTRY_KEY"],
-        &["--key", "backup", "printenv", "REENTRY_KEY"],
-        &["--key", "backup", "--", "printenv", "REENTRY_KEY"],
-        &["-c", "printenv REENTRY_KEY; exit 0", "backup"],
-        &["--command", "printenv REENTRY_KEY", "--key", "backup"],
-    ] {
-        let ended = run(&server, words);
-        let is = (ended.code, &*ended.out, &*ended.err);
-        assert_eq!(is, (Some(0), "backup\n", ""), "{words:?}");
-    }
-}
-
-/// In earlier versions, this was the only form.
-#[tokio::test]
-async fn with_an_option_the_first_word_is_the_command() {
-    let server = RedisServer::start().await;
-    for (words, out) in [
-        (&["-k", "a", "echo", "b", "--", "-c"][..], "b -- -c\n"),
-        (&["-k", "a", "--", "echo", "-k", "b"], "-k b\n"),
-        (&["-k", "a", "-k", "b", "echo", "c"], "c\n"),
-    ] {
-        let ended = run(&server, words);
-        assert_eq!((ended.code, &*ended.out), (Some(0), out), "{words:?}");
-    }
 }
 
 #[tokio::test]
@@ -62,36 +30,6 @@ async fn options_after_the_command_belong_to_the_command() {
     assert_eq!((ended.code, &*ended.out), (Some(0), "-q --key -- -c\n"));
     let ended = run(&server, &["a", "--", "--", "x"]);
     assert_eq!(ended.code, Some(127), "the command is `--`: {}", ended.err);
-}
-
-/// No server gets a request.
-#[test]
-fn what_is_ambiguous_is_refused_with_what_to_write() {
-    for (words, says) in [
-        (&["run"][..], "`reentry run KEY -- COMMAND`"),
-        (&["run", "ls"], "`reentry run KEY -- ls`"),
-        (&["run", "--", "ls", "a"], "`reentry run KEY -- ls`"),
-        (&["run", "a", "--"], "`reentry run a -- COMMAND`"),
-        (&["run", "ls", "-l"], "`reentry run KEY -- ls -l …`"),
-        (
-            &["run", "a", "-n", "--", "ls"],
-            "`reentry run -n … KEY -- COMMAND`",
-        ),
-        (
-            &["run", "a", "-c", "ls"],
-            "`reentry run -c … KEY -- COMMAND`",
-        ),
-        (&["run", "-c", "ls", "a", "b"], "`-c` cannot be combined"),
-        (
-            &["run", "-c", "ls", "-k", "a", "b"],
-            "`-c` cannot be combined",
-        ),
-        (&["run", "-k", "a"], "`reentry run --key KEY -- COMMAND`"),
-    ] {
-        let ended = ended(words);
-        assert_eq!((ended.code, &*ended.out), (Some(125), ""), "{words:?}");
-        assert!(ended.err.contains(says), "{words:?}: {}", ended.err);
-    }
 }
 
 #[tokio::test]
