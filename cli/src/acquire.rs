@@ -82,7 +82,7 @@ pub(crate) async fn take(
     let wanted = spec.keys.iter().filter(|key| !is_held(key));
     let wanted: Vec<_> = wanted.cloned().collect();
     if options.verbose && !reentered.is_empty() {
-        lock::tell_reentered(&reentered);
+        lock::report_reentered(&reentered);
     }
     if wanted.is_empty() {
         locks.close(LAST_REQUESTS_TIMEOUT).await;

@@ -90,7 +90,7 @@ pub enum LockError {
     /// Return this error from the bodies that hold the locks, so that the others acquire them, and run the outermost
     /// body again. To prevent it, take the locks together, with [`lock_all`](crate::Locks::lock_all), or in one order
     /// everywhere.
-    #[error("gave up waiting for `{}` because of a deadlock: {}", Sanitized(.key), Ring(.cycle))]
+    #[error("gave up waiting for `{}` because of a deadlock: {}", Sanitized(.key), CycleText(.cycle))]
     #[non_exhaustive]
     Deadlock {
         /// The key of the lock that the acquisition was waiting for.
@@ -309,9 +309,9 @@ impl fmt::Display for InTheWay<'_> {
 }
 
 /// The call graphs that wait for each other, in one line.
-struct Ring<'a>(&'a [Blocked]);
+struct CycleText<'a>(&'a [Blocked]);
 
-impl fmt::Display for Ring<'_> {
+impl fmt::Display for CycleText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, blocked) in self.0.iter().enumerate() {
             let before = if at == 0 { "" } else { "; " };

@@ -151,7 +151,7 @@ impl FailedReleases {
     pub(super) fn remove(&self, key: &LockKey, until: Instant) {
         let mut locks = self.abandoned.lock();
         // Another release of this key may have been abandoned since, with a later end of the lease.
-        locks.retain(|(name, stands_until)| name != key.name() || *stands_until != until);
+        locks.retain(|(name, held_until)| name != key.name() || *held_until != until);
     }
 
     /// The names of the keys whose locks may still be held, each once and in order.

@@ -216,19 +216,19 @@ mod ask_most_tests {
     /// and how long it took.
     async fn ask(servers: &[(u64, bool)], at_once: usize) -> (Vec<usize>, Duration) {
         let begun = Instant::now();
-        let heard = Mutex::new(Vec::new());
+        let answered = Mutex::new(Vec::new());
         let asked = (0..)
             .zip(servers)
             .map(async |(number, &(millis, answers))| {
                 sleep(Duration::from_millis(millis)).await;
-                heard.lock().push(number);
+                answered.lock().push(number);
                 answers
                     .then_some(())
                     .ok_or_else(|| error(FailureClass::NotExecuted))
             });
         ask_most(asked, at_once, Duration::from_secs(1), LIMIT).await;
-        let heard = heard.lock().clone();
-        (heard, begun.elapsed())
+        let answered = answered.lock().clone();
+        (answered, begun.elapsed())
     }
 
     fn error(class: FailureClass) -> StoreError {
@@ -249,9 +249,9 @@ mod ask_most_tests {
     #[tokio::test(start_paused = true)]
     async fn after_a_majority_the_other_servers_get_a_short_time() {
         let servers = [(30, true), (20, true), (119, true), (140, true), (10, true)];
-        let (heard, took) = ask(&servers, 5).await;
+        let (answered, took) = ask(&servers, 5).await;
         assert_eq!(
-            (heard, took),
+            (answered, took),
             (vec![4, 1, 0, 2], Duration::from_millis(130))
         );
     }
@@ -259,27 +259,27 @@ mod ask_most_tests {
     #[tokio::test(start_paused = true)]
     async fn a_single_reply_is_used_only_after_a_timeout() {
         let away = (60_000, true);
-        let (heard, took) = ask(&[away, (10, true), away], 3).await;
-        assert_eq!((heard, took), (vec![1], Duration::from_millis(1_010)));
-        let (heard, took) = ask(&[away; 3], 3).await;
-        assert_eq!((heard, took), (vec![], Duration::from_secs(5)));
+        let (answered, took) = ask(&[away, (10, true), away], 3).await;
+        assert_eq!((answered, took), (vec![1], Duration::from_millis(1_010)));
+        let (answered, took) = ask(&[away; 3], 3).await;
+        assert_eq!((answered, took), (vec![], Duration::from_secs(5)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_server_that_fails_or_is_silent_is_replaced_by_another() {
         let (away, fails, answers) = ((60_000, true), (10, false), (10, true));
-        let (heard, took) = ask(&[fails, away, fails, answers, answers], 2).await;
+        let (answered, took) = ask(&[fails, away, fails, answers, answers], 2).await;
         // The third is asked after the first one's failure, the fourth after the third one's failure, and the last
         // after a silence.
         assert_eq!(
-            (heard, took),
+            (answered, took),
             (vec![0, 2, 3, 4], Duration::from_millis(240))
         );
     }
 
     #[tokio::test(start_paused = true)]
     async fn failures_of_all_servers_end_the_attempt() {
-        let (heard, took) = ask(&[(10, false); 7], 3).await;
-        assert_eq!((heard.len(), took), (7, Duration::from_millis(30)));
+        let (answered, took) = ask(&[(10, false); 7], 3).await;
+        assert_eq!((answered.len(), took), (7, Duration::from_millis(30)));
     }
 }

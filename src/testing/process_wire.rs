@@ -301,8 +301,8 @@ impl ProcessWire {
     fn listener(&self) -> Option<Arc<dyn MessageListener>> {
         let state = self.state.lock();
         let open = state.inbox.as_ref().filter(|inbox| inbox.is_open);
-        let heard = open.filter(|_| !state.is_partitioned);
-        heard.and_then(|inbox| inbox.listener.upgrade())
+        let reachable = open.filter(|_| !state.is_partitioned);
+        reachable.and_then(|inbox| inbox.listener.upgrade())
     }
 }
 
@@ -310,8 +310,8 @@ impl ForcedReleaseListener for ProcessWire {
     fn forced(&self, message: ForcedMessage) {
         let holders = {
             let state = self.state.lock();
-            let is_heard = state.connection.is_some() && !state.is_partitioned;
-            let holders = state.holders.as_ref().filter(|_| is_heard);
+            let is_reachable = state.connection.is_some() && !state.is_partitioned;
+            let holders = state.holders.as_ref().filter(|_| is_reachable);
             holders.and_then(Weak::upgrade)
         };
         if let Some(holders) = holders {

@@ -99,9 +99,9 @@ mod readers {
 }
 
 mod deadlocks {
+    mod cycles;
     mod ground;
     mod none;
-    mod rings;
     mod several;
 }
 
@@ -143,6 +143,7 @@ mod setup {
     mod connections;
     #[cfg(feature = "credentials")]
     mod credentials;
+    mod glossary;
     mod inspection;
     mod layers;
     mod lazy;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{DEADLINE, RedisServer, Rig, eventually, patient, ring};
+use crate::support::{DEADLINE, RedisServer, Rig, cycle, eventually, patient};
 use crate::trace::Trace;
 use futures_util::future::try_join_all;
 use reentry::__admin::Ids as _;
@@ -140,7 +140,7 @@ async fn a_failure_of_many_holds_is_logged_rarely() -> Result<(), LockError> {
 async fn a_deadlock_is_reported_once_with_its_cycle() {
     let (events, _guard) = Trace::of_this_test();
     let locks = Locks::in_memory();
-    let error = ring(&locks, "a", "b").await.unwrap_err();
+    let error = cycle(&locks, "a", "b").await.unwrap_err();
     let told = events.named("deadlock");
     assert_eq!(told.len(), 1);
     assert_eq!(told[0]["error"], error.to_string());

@@ -29,7 +29,7 @@
 //! | `subscriber` | the subscriber of one test for spans and events |
 //! | `stores` | [`on_both_stores`]: one case over both stores, [`in_memory`]: over one; [`connect`], [`Section`], [`depths`], [`waiters`] |
 //! | `rig` | [`Rig`]: a server, a proxy in front of it, and locks that connect through the proxy |
-//! | `rings` | [`ring`]: callers that wait for each other |
+//! | `cycles` | [`cycle`]: callers that wait for each other |
 //! | `runtime` | a runtime for a test that has more than one |
 //! | `sweep` | dropping a future after its n-th poll, for every n |
 //! | `turns` | several processes at one lock, and the [`Turns`] of their waiters |
@@ -54,6 +54,7 @@ pub mod classic;
 pub mod clients;
 pub mod cluster;
 pub mod config;
+pub mod cycles;
 pub mod database;
 pub mod dice;
 pub mod errors;
@@ -67,7 +68,6 @@ pub mod redisson;
 pub mod replication;
 pub mod resharding;
 pub mod rig;
-pub mod rings;
 pub mod runtime;
 pub mod sentinel;
 pub mod server;
@@ -83,10 +83,10 @@ pub mod wait;
 
 pub use child::Child;
 pub use cluster::Cluster;
+pub use cycles::cycle;
 pub use database::DatabaseServer;
 pub use proxy::{Action, Cut, Direction, Proxy};
 pub use rig::Rig;
-pub use rings::ring;
 pub use sentinel::SentinelSet;
 pub use server::RedisServer;
 pub use stepped::SteppedServer;

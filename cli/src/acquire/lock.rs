@@ -135,7 +135,7 @@ fn quoted(keys: &[&str]) -> String {
 }
 
 /// Prints on standard error which locks of the enclosing runs were re-entered.
-pub(crate) fn tell_reentered(held: &[HeldKey]) {
+pub(crate) fn report_reentered(held: &[HeldKey]) {
     let keys: Vec<_> = held.iter().map(|held| &*held.key).collect();
     say(&format!("re-entered {}", quoted(&keys)));
 }

@@ -62,7 +62,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
     let mut sections = Vec::new();
     let mut known = Vec::new();
     for server in &servers {
-        let (section, facts) = look_at(server, &trial, global).await;
+        let (section, facts) = examine(server, &trial, global).await;
         sections.push(section);
         known.extend(facts);
     }
@@ -88,7 +88,7 @@ pub(crate) async fn run(args: Args, global: &Global) -> anyhow::Result<Exit> {
 }
 
 /// The findings at one server.
-async fn look_at(server: &Server, trial: &Trial, global: &Global) -> (Section, Option<Facts>) {
+async fn examine(server: &Server, trial: &Trial, global: &Global) -> (Section, Option<Facts>) {
     let mut section = Section {
         at: server.address().to_owned(),
         role: Some(match server.role() {

@@ -36,12 +36,12 @@ const MAX_IN_FLIGHT: usize = 32 * MAX_BATCH_ITEMS;
 /// A request, and the caller that waits for the reply.
 struct Collected {
     request: BatchItem,
-    caller: Sender<Reply>,
+    caller: Sender<ItemReply>,
     /// For a caller that waits until its request is written. It is dropped after the reply was sent.
     deliverer: Option<Deliverer>,
 }
 
-type Reply = Result<Value, StoreError>;
+type ItemReply = Result<Value, StoreError>;
 
 /// The requests in flight, and the short ones that are about to be sent.
 pub(super) struct Batches {
@@ -105,7 +105,7 @@ impl Batches {
     }
 
     /// Collects a request for the next batch. Its caller gets no reply if the runtime ends.
-    fn collect(&self, request: BatchItem) -> Receiver<Reply> {
+    fn collect(&self, request: BatchItem) -> Receiver<ItemReply> {
         let home = Handle::current().id();
         let (caller, reply) = channel();
         let collected = Collected {

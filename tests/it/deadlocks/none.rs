@@ -52,7 +52,7 @@ async fn a_cycle_through_one_of_two_permits_makes_no_victim() {
     one.and(other).and(third).unwrap();
 }
 
-/// Its record still exists when the other process begins to wait for the lock that it held, and closes a ring that
+/// Its record still exists when the other process begins to wait for the lock that it held, and closes a cycle that
 /// never existed.
 #[tokio::test(start_paused = true)]
 async fn a_record_of_a_dead_process_makes_no_victim() {

@@ -63,7 +63,7 @@ async fn lock_all_and_an_opposite_nesting_deadlock() {
     }
 }
 
-/// The last one to wait closes the ring, and gives way. In this test it is the one that acquires several locks.
+/// The last one to wait closes the cycle, and gives way. In this test it is the one that acquires several locks.
 #[tokio::test(start_paused = true)]
 async fn a_victim_of_lock_all_releases_all_its_locks() {
     let locks = Locks::in_memory();

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use crate::support::proxy::Direction::ToServer;
-use crate::support::{Action, Cut, DEADLINE, Proxy, RedisServer, patient_at, ring, within};
+use crate::support::{Action, Cut, DEADLINE, Proxy, RedisServer, cycle, patient_at, within};
 use redis::{AsyncCommands, cmd};
 use reentry::{LockError, Locks};
 
@@ -166,10 +166,10 @@ impl Ground {
     }
 
     /// Two callers that each hold what the other one wants. Returns whether one of them had to give way.
-    async fn ring(&self) -> Result<bool, LockError> {
+    async fn cycle(&self) -> Result<bool, LockError> {
         let builder = patient_at(self.url()).__heartbeat(Duration::from_millis(100));
         let locks = builder.wait(Duration::from_secs(1)).build().await?;
-        match ring(&locks, "order:1", "order:2").await {
+        match cycle(&locks, "order:1", "order:2").await {
             Err(error) if error.is_deadlock() => Ok(true),
             Err(LockError::Busy { .. }) => Ok(false),
             other => other.map(|()| false),
@@ -301,7 +301,7 @@ async fn a_deadlock_is_found_by_a_user_with_the_keys_for_it() {
         (without, false),
     ] {
         ground.permit(&permissions).await;
-        let found = within(DEADLINE, "an end", ground.ring()).await.unwrap();
+        let found = within(DEADLINE, "an end", ground.cycle()).await.unwrap();
         assert_eq!(found, is_found, "{permissions:?}");
     }
 }

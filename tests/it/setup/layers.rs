@@ -1,6 +1,6 @@
 //! The rules for the files: seven floors that stack, no circle of files, one reader for each script, short files.
 
-mod source;
+pub(crate) mod source;
 
 use source::{Source, circle, files, imports, sources};
 use std::collections::BTreeSet;

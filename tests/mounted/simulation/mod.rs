@@ -17,7 +17,7 @@
 //! | `calamity` | what happens to the server and the processes while they work |
 //! | `run` | one run, from its seed to its end |
 //! | `far` | a store that is far away, or too slow |
-//! | `rings` | locks that are taken in any order |
+//! | `cycles` | locks that are taken in any order |
 //! | `siblings` | nested entries below one holder |
 //! | `sweep` | every future dropped after every poll, with each fault in flight |
 //!
@@ -37,13 +37,13 @@ use self::run::run;
 
 mod calamity;
 mod climate;
+mod cycles;
 mod far;
 mod ledger;
 mod link;
 mod mailbox;
 mod process;
 mod program;
-mod rings;
 mod run;
 mod server;
 mod siblings;

@@ -6,7 +6,7 @@ use tokio::time::sleep;
 
 use super::{KEY, MINUTE, SECOND};
 use crate::prometheus::{Fires, Scrapes};
-use crate::support::{RedisServer, patient, patient_at, ring};
+use crate::support::{RedisServer, cycle, patient, patient_at};
 
 const STORE_FAILS: Fires<'_> = (
     "ReentryStoreFails",
@@ -124,7 +124,7 @@ async fn callers_that_wait_for_each_other_are_an_alarm() -> Result<(), LockError
     let locks = Locks::in_memory();
     for minute in 0..8 {
         if minute == 4 {
-            let error = ring(&locks, "a", "b").await.unwrap_err();
+            let error = cycle(&locks, "a", "b").await.unwrap_err();
             assert!(error.is_deadlock(), "{error:?}");
         }
         sleep(MINUTE).await;

@@ -24,8 +24,8 @@ async fn a_ring_over_several_nodes_is_found() {
             inner.run(async {}).await
         })
     };
-    let ring = join_all(processes.iter().enumerate().map(nest));
-    let results = within(PATIENCE, "the ring is broken", ring).await;
+    let cycle = join_all(processes.iter().enumerate().map(nest));
+    let results = within(PATIENCE, "the cycle is broken", cycle).await;
     let errors: Vec<_> = results.into_iter().filter_map(Result::err).collect();
     assert!(
         matches!(errors.as_slice(), [error] if error.is_deadlock()),

@@ -47,9 +47,9 @@ pub(super) enum Event {
 pub(super) enum Action {
     Nothing,
     /// A signal to the command only.
-    Tell(i32),
+    Signal(i32),
     /// A signal to all processes of the command.
-    TellAll(i32),
+    SignalAll(i32),
     /// The stop of this process, after the command has stopped.
     Stop,
     /// SIGTERM to all processes. The grace period begins.
@@ -109,7 +109,7 @@ impl Run {
             (State::Over(_), _) => Action::Nothing,
             (state, Event::Sent(sent)) => {
                 let action = pass_on(sent, self.shares_group);
-                let is_end = sent.number != SIGCONT && matches!(action, Action::TellAll(_));
+                let is_end = sent.number != SIGCONT && matches!(action, Action::SignalAll(_));
                 if let (State::Running { end_requested }, true) = (state, is_end) {
                     *end_requested = true;
                 }
@@ -173,10 +173,10 @@ fn pass_on(sent: Sent, shares_group: bool) -> Action {
     }
     match number {
         SIGCHLD => Action::Nothing,
-        SIGINT | SIGQUIT | SIGTERM => Action::TellAll(number),
+        SIGINT | SIGQUIT | SIGTERM => Action::SignalAll(number),
         // Maybe only this process was continued.
-        SIGCONT => Action::TellAll(number),
-        _ => Action::Tell(number),
+        SIGCONT => Action::SignalAll(number),
+        _ => Action::Signal(number),
     }
 }
 
@@ -263,11 +263,11 @@ mod tests {
         }
         assert_eq!(
             steps(true, &[sent(SIGINT, true)]).0,
-            [Action::TellAll(SIGINT)]
+            [Action::SignalAll(SIGINT)]
         );
         assert_eq!(
             steps(true, &[sent(SIGUSR1, true)]).0,
-            [Action::Tell(SIGUSR1)]
+            [Action::Signal(SIGUSR1)]
         );
         // Ctrl-C is not a reason to terminate the processes that the command leaves behind.
         let ended = Event::Ended(Ended::Code(0));

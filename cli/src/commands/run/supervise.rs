@@ -77,11 +77,11 @@ pub(super) async fn until_end(
 fn perform(action: Action, command: &mut Command, grace: Duration) -> Option<Instant> {
     match action {
         Action::Nothing => None,
-        Action::Tell(number) => {
+        Action::Signal(number) => {
             command.signal(number);
             None
         }
-        Action::TellAll(number) => {
+        Action::SignalAll(number) => {
             if let Some(signal) = Signal::from_named_raw(number) {
                 command.tree.signal_all(signal);
             }

@@ -1,4 +1,4 @@
-//! Call graphs that wait for each other in a ring. One of them gives way, and the others get their locks.
+//! Call graphs that wait for each other in a cycle. One of them gives way, and the others get their locks.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::join;
 use tokio::sync::Barrier;
 
 /// Each takes its own key, and then, inside that, the key of the next one.
-async fn ring(members: &[Locks]) -> LockError {
+async fn cycle(members: &[Locks]) -> LockError {
     let key = |at: usize| format!("key:{}", at % members.len());
     let all = Barrier::new(members.len());
     let nests = members.iter().enumerate();
@@ -34,7 +34,7 @@ async fn a_deadlock_of_processes_ends_with_one_victim() {
     let all = [one, other, fast, slow];
     for members in [2, 3, 4, 12] {
         let members: Vec<_> = all.iter().cycle().take(members).cloned().collect();
-        within(DEADLINE, "one gives way", ring(&members)).await;
+        within(DEADLINE, "one gives way", cycle(&members)).await;
     }
     // Only the names of the victims are left, for four heartbeats.
     let is_clean = async || server.key_count().await == 0;
@@ -45,7 +45,7 @@ async fn a_deadlock_of_processes_ends_with_one_victim() {
 async fn the_error_says_who_holds_what_and_waits_for_what() {
     let builder = Locks::builder("memory:").prefix("app:");
     let locks = builder.build().await.unwrap();
-    let error = ring(&[locks.clone(), locks]).await;
+    let error = cycle(&[locks.clone(), locks]).await;
     assert!(error.is_deadlock() && !error.is_busy() && !error.is_lost());
     let LockError::Deadlock { key, cycle, .. } = &error else {
         panic!("{error:?}");
@@ -64,7 +64,7 @@ async fn the_error_says_who_holds_what_and_waits_for_what() {
 }
 
 /// The caller that would read waits behind a writer. The writer waits for the first reader, which waits for what the
-/// caller holds. The writer holds nothing, and is not in a ring.
+/// caller holds. The writer holds nothing, and is not in a cycle.
 #[tokio::test(start_paused = true)]
 async fn a_reader_behind_a_writer_waits_for_those_that_the_writer_waits_for() {
     let server = Server::new();
@@ -88,7 +88,7 @@ async fn a_reader_behind_a_writer_waits_for_those_that_the_writer_waits_for() {
     waiting.await.unwrap().unwrap();
 }
 
-/// Another caller of the same process, which holds nothing, is ahead of a member of the ring.
+/// Another caller of the same process, which holds nothing, is ahead of a member of the cycle.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_behind_a_local_waiter_can_deadlock() {
     for [here, there] in one_and_two_processes() {

@@ -59,8 +59,8 @@ impl Waits {
         Ended { waits, at }
     }
 
-    /// Returns whether all waits of a ring existed at one instant.
-    fn were_at_once(&self, ring: &[Blocked]) -> bool {
+    /// Returns whether all waits of a cycle existed at one instant.
+    fn were_at_once(&self, cycle: &[Blocked]) -> bool {
         let all = self.0.lock();
         let waited = |blocked: &Blocked| {
             all.iter().rev().find(|waited| {
@@ -68,10 +68,10 @@ impl Waits {
                 waited.owner.to_string() == blocked.owner && keys
             })
         };
-        let ring: Option<Vec<_>> = ring.iter().map(waited).collect();
-        ring.is_some_and(|ring| {
-            let begun = ring.iter().map(|waited| waited.from).max();
-            let ends = ring.iter().filter_map(|waited| waited.to);
+        let cycle: Option<Vec<_>> = cycle.iter().map(waited).collect();
+        cycle.is_some_and(|cycle| {
+            let begun = cycle.iter().map(|waited| waited.from).max();
+            let ends = cycle.iter().filter_map(|waited| waited.to);
             ends.min().is_none_or(|end| begun <= Some(end))
         })
     }

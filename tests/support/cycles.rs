@@ -4,7 +4,7 @@ use reentry::{LockError, Locks};
 use tokio::sync::Barrier;
 
 /// Two callers that each hold what the other one wants. Returns the error of the one that gave way, if one did.
-pub async fn ring(locks: &Locks, one: &str, other: &str) -> Result<(), LockError> {
+pub async fn cycle(locks: &Locks, one: &str, other: &str) -> Result<(), LockError> {
     let both = Barrier::new(2);
     let nest = async |outer: &str, inner: &str| {
         let body = async {
