@@ -139,3 +139,35 @@ impl Graph {
         }
     }
 }
+
+/// The first of two call graphs waits for what the second has, and the other way round. A part of this changes before
+/// the second walk, while all records of it are still there.
+#[test]
+fn a_cycle_that_changed_between_the_walks_is_no_deadlock() {
+    let [one, other] = [(hold(0, 1), hold(0, 2)), (hold(1, 1), hold(1, 2))];
+    let graph = Graph {
+        keys: vec![vec![one.0], vec![other.0]],
+        waits: vec![
+            wait(one.1, 1, &[(one.0, 0)]),
+            wait(other.1, 0, &[(other.0, 1)]),
+        ],
+    };
+    let first = Moment::first();
+    let (cycle, _) = graph.walk(0, first);
+    let cycle = cycle.expect("a cycle");
+    let verdict = |keys: [Vec<HoldId>; 2]| {
+        let graph = Graph {
+            keys: keys.into(),
+            ..graph.clone()
+        };
+        graph.second_walk(&cycle, first.now, first.after(9, 8))
+    };
+    let ([one, waits], [other, also_waits]) = (<[HoldId; 2]>::from(one), other.into());
+    assert_eq!(verdict([vec![one], vec![other]]), Verdict::Deadlock);
+    // A hold has ended.
+    assert_eq!(verdict([vec![one], vec![]]), Verdict::Gone);
+    assert_eq!(verdict([vec![], vec![other]]), Verdict::Gone);
+    // A wait was let in beside it.
+    assert_eq!(verdict([vec![one], vec![other, waits]]), Verdict::Gone);
+    assert_eq!(verdict([vec![one, also_waits], vec![other]]), Verdict::Gone);
+}

@@ -24,6 +24,32 @@ async fn put<T: FromRedisValue>(world: &World, command: &str, args: &[impl ToRed
     answer.expect("an answer")
 }
 
+/// The clock of the server was set back by days, so the lock has a token that it will not reach soon.
+#[tokio::test]
+async fn a_token_grows_although_the_clock_was_set_back() {
+    let world = World::on_redis().await;
+    let time: (u64, u64) = put(&world, "TIME", &[] as &[&str]).await;
+    let ahead = format!("{} 0", time.0 + 1_000_000);
+    for readers_follow in [false, true] {
+        let holder = some_hold();
+        world.take(holder, MINUTE).await;
+        let () = put(&world, "HSET", &[LOCK, "mode", &ahead]).await;
+        let before = world.seen().await.token.expect("a token");
+        let (next, entry) = some_waiter();
+        // The usual hand-off is to a writer, and that to readers is another part of the script.
+        if readers_follow {
+            world.read_later(&[next], entry).await;
+        } else {
+            world.wait(next, MINUTE, entry).await;
+        }
+        world.release(holder).await;
+        let seen = world.seen().await;
+        assert_eq!(seen.fields, [next.to_string().into_bytes()]);
+        assert!(seen.token > Some(before), "{seen:?}, {before}");
+        world.server().flush().await;
+    }
+}
+
 /// Values that are not a token.
 const TOKENS: [&str; 10] = [
     "",

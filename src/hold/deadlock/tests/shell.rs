@@ -115,6 +115,33 @@ async fn processes_inside_of_locks_of_others_are_a_cycle() -> Result<(), LockErr
     Ok(())
 }
 
+/// Several waits of a cycle may find it at the same time.
+#[tokio::test(start_paused = true)]
+async fn the_wait_that_the_store_has_chosen_gives_way() -> Result<(), LockError> {
+    for chosen in [0, 1] {
+        let store = Watched::new();
+        let locks = store.locks();
+        let guards = [locks.lock("a").await?, locks.lock("b").await?];
+        let holds = [0, 1].map(|at| guards[at].held().hold_id());
+        let nest = async |outer: LockGuard, wanted: &str| {
+            let ended = inside(&outer, &locks, wanted).await;
+            outer.release().await?;
+            ended
+        };
+        let [a, b] = guards;
+        let mut both = Box::pin(async { join!(nest(a, "b"), nest(b, "a")) });
+        tokio::select! {
+            ended = &mut both => panic!("{ended:?} before a second walk"),
+            () = sleep(HEARTBEAT / 2) => {}
+        }
+        store.choose_victim(holds, chosen);
+        let (one, other) = both.await;
+        let gave_way = [one, other].map(|ended| ended.is_err_and(|error| error.is_deadlock()));
+        assert_eq!(gave_way, [chosen == 0, chosen == 1]);
+    }
+    Ok(())
+}
+
 #[tokio::test(start_paused = true)]
 async fn only_nested_waits_are_published() -> Result<(), LockError> {
     let store = Watched::new();

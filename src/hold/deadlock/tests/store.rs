@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::base::id::HoldId;
 use crate::base::sync::Mutex;
 use crate::base::timer::sleep;
-use crate::store::{ListWaits, MemoryStore, Reply, Request, StoreFuture, Wire};
+use crate::store::{ClaimVictim, ListWaits, MemoryStore, Reply, Request, StoreFuture, Wire};
 use crate::{Locks, LocksBuilder};
 
 /// The number of requests of each kind.
@@ -65,6 +65,17 @@ impl Watched {
     /// Returns whether a wait is published that this hold encloses.
     pub(super) fn has_record(&self, hold: HoldId) -> bool {
         !self.store.apply(ListWaits { hold }).waits.is_empty()
+    }
+
+    /// Chooses, of the waits inside these holds, the one that must give way.
+    pub(super) fn choose_victim(&self, holds: [HoldId; 2], chosen: usize) {
+        let waits = holds.map(|hold| self.store.apply(ListWaits { hold }).waits[0].wait.id);
+        let claim = ClaimVictim {
+            victim: waits[chosen],
+            others: vec![waits[1 - chosen]],
+            life: Duration::from_secs(60),
+        };
+        assert!(self.store.apply(claim));
     }
 }
 
