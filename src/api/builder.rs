@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::login::Login;
+use self::connection_options::Login;
 use crate::base::metrics::Classifier;
 use crate::base::options::{LockOptions, QueueOptions};
 use crate::base::time::Grace;
@@ -16,8 +16,7 @@ use crate::store::Store;
 use crate::store::records::OuterHold;
 
 mod build;
-mod connection_options;
-mod login; // how connections log in, beyond what a URL says
+mod connection_options; // what a URL does not say: the login, timeouts, confirmation
 #[cfg(feature = "pool")]
 mod pool;
 #[cfg(test)]
