@@ -172,7 +172,7 @@ impl Columns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::tests::lock;
+    use crate::ranking::tests::lock;
     use crate::view::tests::held_by;
 
     #[test]

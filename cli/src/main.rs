@@ -16,7 +16,7 @@
 //! | `view` | a lock as the program shows it |
 //! | `columns` | the columns of a table of locks |
 //! | `foreign` | the values of other programs at keys of locks |
-//! | `top` | the first of many locks in some order |
+//! | `ranking` | the first of many locks in some order |
 //! | `progress` | the progress of a long task, on a terminal |
 //! | `usage` | errors in the arguments |
 //! | `exit` | the exit codes, in one table |
@@ -35,12 +35,12 @@ mod note;
 mod output;
 mod password;
 mod progress;
+mod ranking;
 mod secrets;
 mod servers;
 #[cfg(unix)]
 mod signals;
 mod text;
-mod top;
 mod usage;
 mod view;
 

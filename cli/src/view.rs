@@ -285,7 +285,7 @@ pub(crate) fn short(millis: u64) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::top::tests::lock;
+    use crate::ranking::tests::lock;
 
     fn process(name: &str, host: &str) -> ProcessView {
         ProcessView {

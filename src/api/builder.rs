@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::connection_options::Login;
+use crate::base::lease_times::Grace;
 use crate::base::metrics::Classifier;
 use crate::base::options::{LockOptions, QueueOptions};
-use crate::base::time::Grace;
 use crate::redis::Timeouts;
 #[cfg(feature = "pool")]
 use crate::redis::source::Source;

@@ -8,6 +8,7 @@ pub(crate) mod fence; // the SQL with which a database rejects a stale holder
 pub(crate) mod holder; // the holders of locks, as the store describes them
 pub(crate) mod id; // owners, holds, inboxes and fencing tokens
 pub(crate) mod key; // the names of locks, their validation and their slots
+pub(crate) mod lease_times; // the times of a lease, and the clock of the store
 pub(crate) mod metrics; // what the feature `metrics` records
 pub(crate) mod options; // the options, their defaults and their checks
 pub(crate) mod process; // the process of a call graph, and its description
@@ -15,6 +16,5 @@ pub(crate) mod sanitize; // texts of others, without what gives orders to a term
 pub(crate) mod span; // the spans `lock.wait` and `lock.hold`
 pub(crate) mod store_error; // `StoreError`: what became of a request that failed
 pub(crate) mod sync; // a mutex, the wait for a change, and the count of work for which `close` waits
-pub(crate) mod time; // the times of a lease, and the clock of the store
 pub(crate) mod timer; // timers that follow their future from runtime to runtime
 pub(crate) mod write_signal; // the signal that a request was written to its socket

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::error::LockError;
-use crate::base::time::{Grace, RENEWALS_PER_TTL};
+use crate::base::lease_times::{Grace, RENEWALS_PER_TTL};
 
 /// The options of the queues of one `Locks`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

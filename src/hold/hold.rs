@@ -23,7 +23,7 @@ use crate::hold::lease::Lease;
 use crate::queue::{Grant, StoredDepth, TokenSeries};
 
 mod end;
-mod renewal;
+mod lease_access;
 
 /// The holds of an entry, usually one.
 pub(crate) type Holds = SmallVec<[Arc<Hold>; 1]>;

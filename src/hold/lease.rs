@@ -8,7 +8,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::error::LostReason;
-use crate::base::time::{Grace, LeaseTimes, RENEWALS_PER_SHORT_LEASE, RENEWALS_PER_TTL, deadline};
+use crate::base::lease_times::{
+    Grace, LeaseTimes, RENEWALS_PER_SHORT_LEASE, RENEWALS_PER_TTL, deadline,
+};
 use crate::base::timer::after;
 
 /// The minimum time from the request that last confirmed a lease to its verification after a disconnect.

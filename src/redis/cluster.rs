@@ -17,12 +17,12 @@ use tokio::select;
 use tokio::time::Instant;
 
 use super::address::{Address, HostPort};
-use super::attempts::SharedAttempt;
 use super::connector::Connector;
 use super::connector::shared_connection::SharedConnection;
 use super::context::ConnectorContext;
 use super::failure::{condition, driver_error};
 use super::script::{Call, SendMode};
+use super::shared_attempts::SharedAttempt;
 use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;
 use crate::base::sync::Mutex;

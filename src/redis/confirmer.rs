@@ -14,10 +14,10 @@ use redis::aio::MultiplexedConnection;
 use redis::{RedisError, RedisResult, pipe};
 use tokio::time::Instant;
 
-use super::attempts::SharedAttempt;
 use super::context::{Timeouts, with_timeout};
 use super::failure::request_error;
 use super::script::in_millis;
+use super::shared_attempts::SharedAttempt;
 use super::source::{RawConnection, Source, open};
 use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;

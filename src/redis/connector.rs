@@ -19,10 +19,10 @@ use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
 use self::shared_connection::SharedConnection;
-use super::attempts::SharedAttempt;
 use super::context::ConnectorContext;
 use super::failure::{self, driver_error, is_redirection};
 use super::script::{Call, SendMode};
+use super::shared_attempts::SharedAttempt;
 use super::source::{RawConnection, Source};
 use crate::base::backoff::Backoff;
 use crate::base::error::{FailureClass, StoreError};

@@ -171,7 +171,8 @@ pub(crate) fn ends_connection(error: &RedisError) -> bool {
         || is_read_only(error)
 }
 
-/// Returns whether the server is a replica.
+/// Returns whether the server is a replica. One that is a replica from the start is reported when the connection is
+/// opened (`connector/opening.rs`).
 pub(crate) fn is_read_only(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
         || condition(error) == Some("READONLY")

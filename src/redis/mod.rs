@@ -5,7 +5,6 @@
 //! hold. An [`Inbox`] brings messages.
 
 pub(crate) mod address; // the address of one server
-mod attempts; // an attempt that all callers share; a question that most servers must answer
 #[cfg(feature = "tls")]
 mod certificates; // the program's own certificates for TLS
 mod cluster; // which server has a slot, and a connector for each
@@ -20,6 +19,7 @@ mod script; // a script, and one call of it
 pub(crate) mod self_description; // the description that a process sends to a server
 mod sentinels; // the primary that the sentinels name
 mod servers; // one server at a time, or those of a cluster
+mod shared_attempts; // an attempt that all callers share; a question that most servers must answer
 pub(crate) mod source; // what opens connections to one place
 mod writes; // when what a driver was handed is written
 

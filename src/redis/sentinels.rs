@@ -18,9 +18,9 @@ use tokio::time::Instant;
 use tokio::{join, select};
 
 use super::address::{Address, HostPort};
-use super::attempts::{STRAGGLER_WAIT, ask_most};
 use super::context::{Timeouts, with_timeout};
 use super::failure::connect_error;
+use super::shared_attempts::{STRAGGLER_WAIT, ask_most};
 use super::source::{RawConnection, Source, connect};
 use crate::base::error::{StoreError, StoreFuture};
 use crate::base::sync::Mutex;

@@ -23,9 +23,9 @@ mod differential;
 pub(crate) mod memory; // locks in the memory of this process
 pub(crate) mod records; // the values that the verbs and both stores share
 pub(crate) mod redis; // locks in Redis: keys, scripts, messages, batches
-pub(crate) mod verbs; // the requests to a store, one in each file
 #[cfg(any(test, feature = "test-util"))]
-pub(crate) mod wire; // what a test puts before an in-memory store
+pub(crate) mod test_wire;
+pub(crate) mod verbs; // the requests to a store, one in each file // what a test puts before an in-memory store
 
 pub(crate) use self::memory::MemoryStore;
 pub(crate) use self::records::{
@@ -33,6 +33,8 @@ pub(crate) use self::records::{
     TOMBSTONE_LIFE,
 };
 pub(crate) use self::redis::RedisStore;
+#[cfg(any(test, feature = "test-util"))]
+pub(crate) use self::test_wire::{Reply, Request, Wire};
 pub(crate) use self::verbs::acquire::{Acquire, AcquireReply, AcquireRequest};
 pub(crate) use self::verbs::acquire_shared::{AcquireShared, AcquireSharedRequest};
 pub(crate) use self::verbs::deadlock_search::{
@@ -45,11 +47,9 @@ pub(crate) use self::verbs::renew::KeyedHold;
 pub(crate) use self::verbs::renew::{MAX_KEYS_PER_REQUEST, Renew, RenewReaders, RenewReply};
 pub(crate) use self::verbs::set_depth::{DepthChange, SetDepth};
 pub(crate) use self::verbs::{Presence, Verb};
-#[cfg(any(test, feature = "test-util"))]
-pub(crate) use self::wire::{Reply, Request, Wire};
 pub(crate) use crate::base::error::StoreFuture;
+pub(crate) use crate::base::lease_times::StoreTime;
 pub(crate) use crate::base::options::Confirmation;
-pub(crate) use crate::base::time::StoreTime;
 
 /// Selects a result by the kind of the store. The last one is for an in-memory store, which has no connections.
 macro_rules! of_kind {
@@ -81,7 +81,7 @@ impl Store {
             Self::Redis(redis) => redis.ask(verb),
             Self::Memory(memory) => memory.ask(move |state, now| verb.apply(state, now)),
             #[cfg(any(test, feature = "test-util"))]
-            Self::Behind(wire) => wire::ask(wire, verb),
+            Self::Behind(wire) => test_wire::ask(wire, verb),
         }
     }
 

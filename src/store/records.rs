@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::base::id::{FencingToken, HoldId, InboxId};
-use crate::base::time::StoreTime;
+use crate::base::lease_times::StoreTime;
 
 /// The least score of a tombstone. No place has such a high order.
 pub(crate) const TOMBSTONES_FROM: u64 = 1 << 52;

@@ -8,8 +8,8 @@ use crate::exit::Exit;
 use crate::inspector::Inspector;
 use crate::output;
 use crate::progress::Progress;
+use crate::ranking::{Order, Top};
 use crate::text::{count, json};
-use crate::top::{Order, Top};
 use crate::view::LockView;
 
 /// The number of locks that are shown in an order, unless `--limit` says so.

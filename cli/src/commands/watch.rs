@@ -28,11 +28,11 @@ use self::state::{Action, State, Update};
 use crate::args::{Global, duration};
 use crate::exit::Exit;
 use crate::inspector::Inspector;
+use crate::ranking::Order;
 use crate::servers;
 #[cfg(unix)]
 use crate::signals::Signals;
 use crate::text::count;
-use crate::top::Order;
 
 /// The minimum time between two draws of the screen.
 const FRAME: Duration = Duration::from_millis(100);

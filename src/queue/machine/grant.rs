@@ -11,9 +11,9 @@ use tokio::time::Instant;
 
 use super::store_clock::TokenSeries;
 use crate::base::id::HoldId;
+use crate::base::lease_times::LeaseTimes;
 use crate::base::metrics::HandoffPath;
 use crate::base::options::Mode;
-use crate::base::time::LeaseTimes;
 use crate::store::{ReleaseKind, Residue, TOMBSTONE_LIFE};
 
 /// A lock that was acquired and is not entered yet.

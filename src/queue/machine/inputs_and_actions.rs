@@ -9,8 +9,8 @@ use super::grant::{Grant, HoldEnd};
 use crate::base::error::{FailureClass, LockError, StoreError};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
+use crate::base::lease_times::Grace;
 use crate::base::options::Mode;
-use crate::base::time::Grace;
 use crate::store::{AcquireReply, AcquireRequest, AcquireSharedRequest, HandoffMessage};
 
 /// The lock that a caller wants.

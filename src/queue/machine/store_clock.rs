@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::base::id::FencingToken;
-use crate::base::time::{Grace, StoreTime, deadline};
+use crate::base::lease_times::{Grace, StoreTime, deadline};
 use crate::store::HandoffMessage;
 
 /// The token of a turn, and what is known of the server's clock.

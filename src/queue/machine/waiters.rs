@@ -12,9 +12,9 @@ use super::inputs_and_actions::{AcquireSpec, RequestReply, unanswered};
 use super::store_clock::{StoreClock, TokenSeries};
 use crate::base::error::{FailureClass, StoreError};
 use crate::base::id::HoldId;
+use crate::base::lease_times::{LeaseTimes, deadline};
 use crate::base::metrics::HandoffPath;
 use crate::base::options::Mode;
-use crate::base::time::{LeaseTimes, deadline};
 use crate::store::{AcquireReply, HandoffMessage};
 
 /// The knowledge that the store may have of a waiter.

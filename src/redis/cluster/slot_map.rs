@@ -16,10 +16,10 @@ use crate::base::error::StoreError;
 use crate::base::key::SLOTS;
 use crate::base::timer::sleep_until;
 use crate::redis::address::HostPort;
-use crate::redis::attempts::ask_most;
 use crate::redis::context::with_timeout;
 use crate::redis::failure::request_error;
 use crate::redis::self_description;
+use crate::redis::shared_attempts::ask_most;
 
 /// The number of servers that are asked for the map in parallel. One more is asked for each unavailable one.
 const SERVERS_ASKED: usize = 5;

@@ -9,8 +9,8 @@ use super::state::{AddressedMessage, Lock, State};
 use super::stored_queue::{StoredQueue, WaitMode, WaitingProcess};
 use crate::base::id::{FencingToken, HoldId, InboxId};
 use crate::base::key::LockKey;
+use crate::base::lease_times::StoreTime;
 use crate::base::options::Mode;
-use crate::base::time::StoreTime;
 use crate::store::records::{HandoffMessage, QueueEntry};
 
 /// A lock, its queue and its entries, at one moment.

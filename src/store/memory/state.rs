@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::stored_queue::StoredQueue;
 use crate::base::id::{HoldId, InboxId, OwnerId};
 use crate::base::key::LockKey;
-use crate::base::time::StoreTime;
+use crate::base::lease_times::StoreTime;
 use crate::store::records::{ForcedMessage, HandoffMessage, ListedWait, TOMBSTONE_LIFE};
 
 /// The maximum sum of all steps of the clock in either direction: ten years.

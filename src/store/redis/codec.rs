@@ -10,7 +10,7 @@ use redis::{RedisWrite, ToRedisArgs, Value};
 
 use crate::base::id::{FencingToken, HoldId, OwnerId};
 use crate::base::key::{LockKey, slot_of};
-use crate::base::time::StoreTime;
+use crate::base::lease_times::StoreTime;
 use crate::store::records::{ForcedMessage, HandoffMessage, INEXACT_FROM};
 
 #[cfg(any(test, fuzzing))]

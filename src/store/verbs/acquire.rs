@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::Verb;
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
-use crate::base::time::StoreTime;
+use crate::base::lease_times::StoreTime;
 use crate::redis::{Call, Script};
 use crate::store::memory::{State, WaitMode};
 use crate::store::records::QueueEntry;

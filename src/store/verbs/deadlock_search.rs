@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::Verb;
 use crate::base::id::{HoldId, OwnerId};
-use crate::base::time::StoreTime;
+use crate::base::lease_times::StoreTime;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::records::{

@@ -2,8 +2,8 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use crate::ranking::{Order, Top};
 use crate::text::count;
-use crate::top::{Order, Top};
 use crate::view::LockView;
 
 /// The number of locks that can be scrolled through.
@@ -284,7 +284,7 @@ fn pattern(typed: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::top::tests::lock;
+    use crate::ranking::tests::lock;
 
     fn new() -> State {
         State::new(&["*".to_owned()], Order::Waiting)

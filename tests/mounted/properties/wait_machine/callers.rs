@@ -116,7 +116,7 @@ impl Shell {
             request,
             mode,
             limit: None,
-            grace: crate::base::time::Grace::NONE,
+            grace: crate::base::lease_times::Grace::NONE,
             may_inherit,
         }));
     }

@@ -9,8 +9,8 @@ use super::request::Request;
 use super::store::Store;
 use crate::base::error::{FailureClass, StoreError};
 use crate::base::id::{HoldId, InboxId};
+use crate::base::lease_times::deadline;
 use crate::base::options::{Mode, QueueOptions};
-use crate::base::time::deadline;
 use crate::queue::machine::{Action, Grant, HoldEnd, Input, RequestReply, WaitMachine};
 use crate::store::AcquireReply;
 
@@ -206,7 +206,7 @@ impl Shell {
             Ok(AcquireReply::Held { lease, .. }) => {
                 record.is_known = true;
                 record.unanswered |=
-                    deadline(reply.sent, lease, crate::base::time::Grace::NONE) <= self.now;
+                    deadline(reply.sent, lease, crate::base::lease_times::Grace::NONE) <= self.now;
             }
             Ok(AcquireReply::Busy { .. }) => record.is_known |= has_entry,
             Err(error) if error.failure_class() == FailureClass::OutcomeUnknown => {

@@ -38,6 +38,9 @@ pub(crate) const RENEWALS_PER_TTL: u32 = 3;
 /// that.
 pub(crate) const RENEWALS_PER_SHORT_LEASE: u32 = 4;
 
+// Otherwise a full lease would be taken for a short one, and its renewals would never meet those of others.
+const _: () = assert!(RENEWALS_PER_TTL < RENEWALS_PER_SHORT_LEASE);
+
 /// The minimum margin. The margin of a longer lease is 1 % of it.
 const MIN_MARGIN: Duration = Duration::from_millis(5);
 
