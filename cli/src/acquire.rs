@@ -88,10 +88,8 @@ pub(crate) async fn take(
         locks.close(LAST_REQUESTS_TIMEOUT).await;
         return Ok(Taken::Reentered(reentered));
     }
-    if let ([key], Some(permits)) = (&wanted[..], options.permits)
-        && !options.quiet
-    {
-        waiting::say_other_permits(&locks, key, permits).await;
+    if let ([key], Some(permits)) = (&wanted[..], options.permits) {
+        waiting::check_permits(&locks, key, permits).await?;
     }
     let lock = tokio::select! {
         lock = waiting::acquire(&locks, &wanted, &options) => lock,

@@ -29,8 +29,8 @@ pub(crate) struct Options {
     pub(crate) shared: bool,
     /// Let N of them in at the same time
     ///
-    /// It acquires one of N permits of the key. Use the same N everywhere: each counts those who are inside, and enters
-    /// if they are fewer than its own N.
+    /// It acquires one of N permits of the key. Use the same N everywhere: a run that finds another N inside is
+    /// refused.
     #[arg(
         long,
         value_name = "N",

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use anyhow::bail;
 use reentry::{__admin, LockError, Locks};
 use tokio::time::{Instant, sleep};
 
@@ -86,14 +87,14 @@ impl<'a> Waiting<'a> {
     }
 
     async fn say_holder(&self, key: &str) {
-        let holder = seen(self.locks, key).await;
+        let holder = inspect(self.locks, key).await;
         let holder = holder.map_or(String::new(), |lock| format!(", {}", lock.held_by()));
         say(&format!("waiting for `{}`{holder}", printable(key)));
     }
 }
 
 /// The lock, if the server says that it is held.
-async fn seen(locks: &Locks, key: &str) -> Option<LockView> {
+async fn inspect(locks: &Locks, key: &str) -> Option<LockView> {
     let info = locks.admin().inspect(key).await.ok()??;
     Some(LockView::of(key, info))
 }
@@ -103,7 +104,7 @@ pub(super) async fn busy(locks: &Locks, error: LockError) -> anyhow::Error {
     let LockError::Busy { key, waited, .. } = &error else {
         return error.into();
     };
-    let Some(lock) = seen(locks, key).await else {
+    let Some(lock) = inspect(locks, key).await else {
         return error.into();
     };
     let gave_up = match waited.is_zero() {
@@ -113,19 +114,21 @@ pub(super) async fn busy(locks: &Locks, error: LockError) -> anyhow::Error {
     NotAcquired(format!("`{key}` is {}{gave_up}", lock.held_by())).into()
 }
 
-/// Prints that holders have another number of permits than this process wants.
-pub(super) async fn say_other_permits(locks: &Locks, key: &str, permits: u32) {
-    let lock = seen(locks, key).await;
+/// Refuses to enter among holders that have another number of permits, because more might be inside than one of the
+/// numbers allows. The description of a holder may be missing, or change right after this. So it finds mistakes, and is
+/// no bound.
+pub(super) async fn check_permits(locks: &Locks, key: &str, permits: u32) -> anyhow::Result<()> {
+    let lock = inspect(locks, key).await;
     let holders = lock.iter().flat_map(|lock| &lock.holders);
     let mut named = holders.filter_map(|holder| Some((holder.permits?, holder.process.as_ref()?)));
     if let Some((other, process)) = named.find(|(other, _)| *other != u64::from(permits)) {
         let (key, process) = (printable(key), process.words());
-        let least = other.min(permits.into());
-        say(&format!(
-            "`{key}` has `--permits {other}` for {process}, and `--permits {permits}` here: use the same number, or \
-             more than {least} may be inside"
-        ));
+        bail!(
+            "`{key}` has `--permits {other}` for {process}, and `--permits {permits}` here: use the same number \
+             everywhere, or wait until that one has ended"
+        );
     }
+    Ok(())
 }
 
 /// Whether the request may have been executed. Such an error is no rejection.

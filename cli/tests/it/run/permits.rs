@@ -42,7 +42,7 @@ async fn a_permit_of_a_killed_run_goes_to_the_next_one() {
 }
 
 #[tokio::test]
-async fn the_number_of_permits_is_shown_and_another_number_is_noted() {
+async fn the_number_of_permits_is_shown_and_another_number_is_rejected() {
     let server = RedisServer::start().await;
     let options = ["--permits", "2", "-k", "a"];
     let mut run = Running::start(&mut script_at(&server, &options, STAY));
@@ -51,16 +51,17 @@ async fn the_number_of_permits_is_shown_and_another_number_is_noted() {
     assert!(shown.starts_with("a is held, 1 of 2 permits\n"), "{shown}");
     let listed = ended_of(&mut reentry_at(&server, &["ls"])).out;
     assert!(listed.contains(" 1/2 "), "{listed}");
-    let note = "reentry: `a` has `--permits 2` for sh, pid ";
-    for (options, is_noted) in [
+    let note = "error: `a` has `--permits 2` for sh, pid ";
+    for (options, is_rejected) in [
         (&["--permits", "3"][..], true),
-        (&["--permits", "3", "-q"], false),
+        (&["--permits", "1", "-q"], true),
         (&["--permits", "2"], false),
     ] {
         let options = [options, &["-k", "a"]].concat();
         let other = ended_of(&mut script_at(&server, &options, "true"));
-        assert_eq!(other.code, Some(0), "{}", other.err);
-        assert_eq!(other.err.starts_with(note), is_noted, "{}", other.err);
+        let code = if is_rejected { 125 } else { 0 };
+        assert_eq!(other.code, Some(code), "{}", other.err);
+        assert_eq!(other.err.starts_with(note), is_rejected, "{}", other.err);
     }
 }
 
