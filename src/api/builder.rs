@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::connection_options::Login;
+use self::login::Login;
 use crate::base::lease_times::Grace;
 use crate::base::metrics::Classifier;
 use crate::base::options::{LockOptions, QueueOptions};
@@ -16,7 +16,8 @@ use crate::store::Store;
 use crate::store::records::OuterHold;
 
 mod build;
-mod connection_options; // what a URL does not say: the login, timeouts, confirmation
+mod connection_options;
+mod login; // how connections log in, beyond what a URL says
 #[cfg(feature = "pool")]
 mod pool;
 #[cfg(test)]
