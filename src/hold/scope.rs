@@ -138,7 +138,8 @@ pub(crate) fn call_graph() -> CallGraph {
     graph.unwrap_or_else(|| CallGraph::New(Owner::new()))
 }
 
-/// Returns the innermost lock named `key` that the calling code runs under, on any [`Locks`](crate::Locks).
+/// Returns the innermost lock named `key`, without the prefix, that the calling code runs under, on any
+/// [`Locks`](crate::Locks).
 ///
 /// Returns `None` outside every body that holds such a lock. It also returns `None` in tasks that such a body has
 /// spawned with `tokio::spawn`, because they inherit nothing. [`spawn`](crate::spawn) and
