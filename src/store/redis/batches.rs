@@ -4,21 +4,28 @@
 //! turn of the runtime. Each of them gets the reply that it would get by itself, or learns that it must be sent alone,
 //! as if it had not been sent. So a batch changes no rule about repetitions, late requests and dropped futures. A batch
 //! whose response is lost is an unknown outcome for each of its requests.
+//!
+//! On a runtime of one thread, batches are answered in turns: the callers of one send their next requests before those
+//! of the next one get their replies. So the server executes requests while callers run. Otherwise both would wait for
+//! each other.
 
 use std::future::poll_fn;
 use std::mem;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
+use std::thread::available_parallelism;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use redis::Value;
-use tokio::runtime::{self, Handle};
+use tokio::runtime::{self, Handle, RuntimeFlavor};
 use tokio::select;
 use tokio::sync::Notify;
 use tokio::sync::oneshot::{Receiver, Sender, channel};
+use tokio::task::yield_now;
 
 use super::batch::{self, BatchItem, MAX_BATCH_ITEMS, RELEASED};
 use crate::base::background::AbortOnDrop;
@@ -62,6 +69,8 @@ struct Collector {
     open: Mutex<Option<Vec<Collected>>>,
     /// Wakes that task.
     has_requests: Notify,
+    /// Whether batches are answered one after the other.
+    is_in_turns: bool,
 }
 
 impl Batches {
@@ -131,6 +140,7 @@ impl Batches {
             servers: self.servers.clone(),
             open: Mutex::new(Some(vec![collected])),
             has_requests: Notify::default(),
+            is_in_turns: are_turns_faster(),
         });
         collector.has_requests.notify_one();
         // Made before the task, so that the callers do not wait for ever if the runtime ends before the first poll.
@@ -196,16 +206,33 @@ impl Collector {
                     let batches = split(collected, self.servers.script_group(|| 0).is_some());
                     waiting.extend(batches.into_iter().rev());
                 }
-                Some(answered) = in_flight.next() => count -= answered,
+                Some(answered) = in_flight.next() => {
+                    count -= answered;
+                    if self.is_in_turns {
+                        // The callers of this batch make their next requests, which are sent before the next batch is
+                        // answered.
+                        yield_now().await;
+                    }
+                }
             }
             // The response timeout of a batch begins when it is sent. So it is not sent before the server can work on
             // it.
+            let mut sent = Vec::new();
             while count < MAX_IN_FLIGHT
                 && let Some(batch) = waiting.pop()
             {
                 count += batch.len();
-                in_flight.push(self.ask(batch));
+                sent.push(Box::pin(self.ask(batch)));
             }
+            if self.is_in_turns && !sent.is_empty() {
+                // They are handed to the driver, which writes them in its next turn. Then the exits that waited for no
+                // more continue, and their callers make the next requests.
+                count -= poll_once(&mut sent).await;
+                yield_now().await;
+                count -= poll_once(&mut sent).await;
+                yield_now().await;
+            }
+            in_flight.extend(sent);
         }
     }
 
@@ -265,6 +292,31 @@ impl Collector {
         }
         count
     }
+}
+
+/// Returns whether the server and the tasks of this runtime work at the same time only if batches are answered in turns.
+/// With several threads, they do so anyway, and turns make batches small. With one core they may never do so, and turns
+/// cost 7 %.
+fn are_turns_faster() -> bool {
+    let has_one_thread = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+    has_one_thread && available_parallelism().is_ok_and(|cores| cores.get() > 1)
+}
+
+/// Polls the batches, removes those that were answered, and returns the number of their requests.
+async fn poll_once<F: Future<Output = usize>>(batches: &mut Vec<Pin<Box<F>>>) -> usize {
+    let mut answered = 0;
+    poll_fn(|cx| {
+        batches.retain_mut(|batch| match batch.as_mut().poll(cx) {
+            Poll::Ready(count) => {
+                answered += count;
+                false
+            }
+            Poll::Pending => true,
+        });
+        Poll::Ready(())
+    })
+    .await;
+    answered
 }
 
 /// Divides requests into batches. In each batch the requests are in their order, and the acquires have the same terms.
