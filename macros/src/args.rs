@@ -1,7 +1,5 @@
 //! The arguments of the attribute.
 
-use std::time::Duration;
-
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::ext::IdentExt;
@@ -55,8 +53,6 @@ impl Arguments {
             errors,
             arguments: Self::default(),
             seen: Vec::new(),
-            ttl: None,
-            max_hold: None,
         };
         let end = (|input: ParseStream<'_>| reader.read_all(input)).parse2(tokens);
         reader.finish(end)
@@ -81,8 +77,6 @@ struct Reader<'a> {
     arguments: Arguments,
     /// The names of the arguments so far. A template counts as `key`.
     seen: Vec<Ident>,
-    ttl: Option<Duration>,
-    max_hold: Option<(Duration, Span)>,
 }
 
 impl Reader<'_> {
@@ -109,12 +103,6 @@ impl Reader<'_> {
                            `key = …`";
             self.errors
                 .push(syn::Error::new(Span::call_site(), message));
-        }
-        if let (Some(ttl), Some((max_hold, span))) = (self.ttl, self.max_hold)
-            && max_hold < ttl / 3
-        {
-            let message = "`max_hold` must be at least a third of the `ttl`";
-            self.errors.push(syn::Error::new(span, message));
         }
         self.arguments
     }
@@ -258,11 +246,6 @@ impl Reader<'_> {
             }),
         };
         let duration = duration.map_err(|message| syn::Error::new(at, message))?;
-        if name == "ttl" {
-            self.ttl = Some(duration);
-        } else if name == "max_hold" {
-            self.max_hold = Some((duration, at));
-        }
         // `duration::parse` returns nothing longer.
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         Ok(quote_spanned!(at=> ::core::time::Duration::from_millis(#millis)))

@@ -140,8 +140,8 @@ impl LockRequest {
     /// Ends a body that hangs: after this time, counted from the acquisition, the lock counts as lost (default: no
     /// limit).
     ///
-    /// The minimum is a third of the TTL. If it equals the TTL, the lease is never renewed. The value of the outermost
-    /// acquisition applies.
+    /// If it is not longer than the TTL, the lease lasts for this time and is never renewed. The minimum is 20 ms. The
+    /// value of the outermost acquisition applies.
     ///
     /// # Examples
     ///

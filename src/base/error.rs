@@ -179,6 +179,12 @@ impl LockError {
         }
     }
 
+    /// Returns whether a hold was ended by its own limit, while it had its lock.
+    pub(crate) fn is_max_hold(&self) -> bool {
+        let reason = LostReason::MaxHold;
+        matches!(self, Self::Lost { reason: it, .. } if *it == reason)
+    }
+
     /// The error of a caller that does not wait.
     pub(crate) fn busy(key: &str) -> Self {
         Self::Busy {

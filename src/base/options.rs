@@ -171,10 +171,8 @@ impl LockOptions {
             _ if !(Self::MIN_TTL..=Self::MAX_TTL).contains(&ttl) => {
                 format!("`ttl` must be between 20 ms and 100 years, not {ttl:?}")
             }
-            (_, Some(max_hold)) if max_hold < ttl / 3 => {
-                format!(
-                    "`max_hold` must be at least a third of the `ttl` of {ttl:?}, not {max_hold:?}"
-                )
+            (_, Some(max_hold)) if max_hold < Self::MIN_TTL => {
+                format!("`max_hold` must be at least 20 ms, not {max_hold:?}")
             }
             _ if grace > lease / 3 => {
                 format!("`grace` must be at most a third of the lease of {lease:?}, not {grace:?}")

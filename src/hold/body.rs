@@ -123,7 +123,7 @@ pub(crate) enum EnteredBody<F: Future> {
     /// The body has ended, and the releases of the holds that end with it are being written.
     Leaving {
         exit: Exit,
-        output: Option<F::Output>,
+        output: Option<Result<F::Output, LockError>>,
     },
     /// The future ends with an error.
     Failing(DelayedError),
@@ -151,7 +151,7 @@ impl<F: Future> EnteredBody<F> {
     }
 
     /// Drops the body inside its scope, and only then leaves the holds.
-    fn leave(mut self: Pin<&mut Self>, output: F::Output) {
+    fn leave(mut self: Pin<&mut Self>, output: Result<F::Output, LockError>) {
         if let ReplacedBody::Running { entries, .. } = self.as_mut().project_replace(Self::Done) {
             self.set(Self::Leaving {
                 exit: Entry::exit_all(entries),
@@ -160,6 +160,8 @@ impl<F: Future> EnteredBody<F> {
         }
     }
 
+    /// Drops the body. The releases then continue in the background, so that the caller receives the error of a loss
+    /// immediately, even if the store does not respond.
     // A function, because each state that is created takes space on the stack, and bodies are nested.
     fn fail(mut self: Pin<&mut Self>, error: LockError) {
         self.set(Self::failed(error));
@@ -173,17 +175,20 @@ impl<F: Future> Future for EnteredBody<F> {
         loop {
             match self.as_mut().project() {
                 EnteredBodyProjection::Running { body, .. } => match ready!(body.poll(cx)) {
-                    Ok(output) => self.as_mut().leave(output),
-                    // Drops the body. The releases then continue in the background. So the caller receives the error
-                    // immediately, even if the store does not respond.
-                    Err(error) => self.as_mut().fail(error),
+                    // A hold at its `max_hold` still has its lock, and releases it as at the end of the body.
+                    Err(error) if !error.is_max_hold() => self.as_mut().fail(error),
+                    output => self.as_mut().leave(output),
                 },
                 EnteredBodyProjection::Leaving { exit, output } => {
                     // Whatever becomes of the release, it came after the body (P13).
                     let _ = ready!(Pin::new(exit).poll(cx));
-                    let output = output.take();
-                    self.set(Self::Done);
-                    return output.map_or(Poll::Pending, |output| Poll::Ready(Ok(output)));
+                    match output.take() {
+                        Some(Err(error)) => self.as_mut().fail(error),
+                        output => {
+                            self.set(Self::Done);
+                            return output.map_or(Poll::Pending, Poll::Ready);
+                        }
+                    }
                 }
                 EnteredBodyProjection::Failing(error) => {
                     let error = ready!(Pin::new(error).poll(cx));

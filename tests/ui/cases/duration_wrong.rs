@@ -40,9 +40,4 @@ async fn too_long(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
-#[locked("order:{id}", max_hold = "3s", ttl = "10s")]
-async fn contradiction(id: u64) -> Result<u64, LockError> {
-    Ok(id)
-}
-
 fn main() {}

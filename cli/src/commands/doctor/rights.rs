@@ -65,7 +65,6 @@ const NEEDS: [Need; 4] = [
                 &["SET", "reentry:confirm:{ID}", "", "PX", "1"],
                 "+set ~reentry:confirm:*",
             ),
-            (&["SCRIPT", "LOAD", "return 1"], "+script|load"),
         ],
     },
 ];

@@ -135,7 +135,7 @@ async fn doctor_names_the_missing_permissions_as_acl_rules() {
     let commands = commands.strip_suffix(LISTS).unwrap();
     let url = format!("redis://locker:password@{}", server.address());
     for (missing, level, right) in [
-        ("", "warn", "+wait +script|load"),
+        ("", "warn", "+wait"),
         ("-get", "warn", "+get"),
         ("-hset", "fail", "+hset"),
         ("-time", "fail", "+time"),
