@@ -14,10 +14,7 @@ use smallvec::smallvec;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::callers::BlockingHolders;
-use super::key_state::KeyState;
-use super::local_queue::Deferred;
-use super::local_queues::LocalQueues;
+use super::local_queues::{BlockingHolders, Deferred, KeyState, LocalQueues};
 use super::machine::{AcquireSpec, Denied, Grant, HoldEnd, unanswered};
 use super::wait::Wait;
 use crate::base::background::FinishInBackground;

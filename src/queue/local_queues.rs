@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::contention::ContentionWatches;
-use super::key_state::{IfMissing, KeyState, KeyStates};
-use super::local_queue::{Deferred, LocalQueue};
+use self::contention::ContentionWatches;
+use self::key_state::KeyStates;
+use self::local_queue::LocalQueue;
 use super::machine::{Denied, Input, RequestReply, unanswered};
 use super::requests::Requests;
 use crate::base::error::StoreError;
@@ -20,6 +20,17 @@ use crate::base::sync::InFlightCount;
 use crate::base::sync::Mutex;
 use crate::base::{background, events};
 use crate::store::{HandoffMessage, MessageListener, Store};
+
+mod callers; // the callers of one local queue, and their lookups of the holder
+mod contention; // holders that want to know whether others wait
+mod driver; // the task that sends the requests of a local queue
+mod key_state; // what is kept for each key that is held or waited for
+mod local_queue; // the local queue of one key: its machine, callers and driver
+
+pub(super) use self::callers::{Answer, BlockingHolders, Caller, LookupSchedule};
+pub(super) use self::contention::ContentionWatch;
+pub(super) use self::key_state::{IfMissing, KeyState};
+pub(super) use self::local_queue::{Deferred, NextRequest};
 
 /// The local queues of one `Locks`.
 pub(crate) struct LocalQueues {

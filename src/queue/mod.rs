@@ -7,7 +7,7 @@
 //!
 //! What follows from each event is decided by a [machine]. The [map of all keys](LocalQueues) is the one place that
 //! gives it input and executes its actions. A lock that only one hold wants has no local queue yet: its caller polls its
-//! own request ([`wait`]). As soon as another caller joins, or the first one has to wait, a [`driver`] sends the requests
+//! own request ([`wait`]). As soon as another caller joins, or the first one has to wait, a [driver](local_queues) sends the requests
 //! of the local queue, watches the time, and takes back grants.
 //!
 //! # Invariants
@@ -25,16 +25,11 @@
 //!
 //! # Lock order
 //!
-//! The [states of all keys](key_state::KeyStates) have the one mutex. While it is locked, neither the store nor a runtime
+//! The [states of all keys](local_queues) have the one mutex. While it is locked, neither the store nor a runtime
 //! nor a waker is called, and no waker is dropped. Any of them may run code that calls back into the queues.
 
 mod acquire_locks; // the acquisition of a lock, and single attempts at several
-mod callers; // the callers of one local queue, and their lookups of the holder
-mod contention; // holders that want to know whether others wait
-mod driver; // the task that sends the requests of a local queue
-mod key_state; // what is kept for each key that is held or waited for
-mod local_queue; // the local queue of one key: its machine, callers and driver
-mod local_queues; // the map of all keys, its mutex, its input and its deferred
+mod local_queues; // the map of all keys with its mutex; of each its machine, its callers and its driver
 mod machine; // what follows from each event
 mod release_lock; // the end of a hold: handed off, or released
 mod requests; // an acquire, sent once, and a release, sent until it is answered

@@ -11,9 +11,7 @@ use futures_util::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::contention::ContentionWatch;
-use super::key_state::{IfMissing, KeyState};
-use super::local_queues::LocalQueues;
+use super::local_queues::{ContentionWatch, IfMissing, KeyState, LocalQueues};
 use super::machine::{Grant, HoldEnd, Input};
 use crate::base::backoff::Backoff;
 use crate::base::error::{Failure, FailureClass, LostReason, StoreError};

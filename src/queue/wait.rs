@@ -15,11 +15,10 @@ use smallvec::smallvec;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::callers::{Answer, BlockingHolders, Caller, LookupSchedule};
-use super::key_state::IfMissing::{Create, Skip};
-use super::key_state::KeyState;
-use super::local_queue::NextRequest;
-use super::local_queues::LocalQueues;
+use super::local_queues::IfMissing::{Create, Skip};
+use super::local_queues::{
+    Answer, BlockingHolders, Caller, KeyState, LocalQueues, LookupSchedule, NextRequest,
+};
 use super::machine::{AcquireSpec, Denied, Grant, Input, RequestReply, SoleHolder, WaitOutcome};
 use super::requests::PendingRequest;
 use crate::base::id::HoldId;

@@ -18,7 +18,7 @@
 //!   which readers are let in. Several readers of a process share places and messages, as the machine requests them. A
 //!   permit of a semaphore is a reader that names a limit. The request and the place contain the limit.
 //! - **The local queue of a process** is not modelled: it is the machine itself, `WaitMachine`. `client.rs` passes
-//!   events to it and executes its actions, as `src/queue/local_queue.rs` does. `machine.rs` translates holds and
+//!   events to it and executes its actions, as `src/queue/local_queues/local_queue.rs` does. `machine.rs` translates holds and
 //!   times, and brings the state of the machine into a form that can be compared. So the code of the crate decides what
 //!   follows when a waiter sends a request, gets a message, is granted the lock, or leaves at any moment and is undone.
 //!   It also decides who continues a hold in memory, about messages that arrive before an answer, and about a grant that

@@ -15,26 +15,26 @@ use futures_util::future::BoxFuture;
 use tokio::runtime;
 use tokio::time::Instant;
 
-use super::machine::{Denied, Grant};
 use crate::base::events;
 use crate::base::holder::Holder;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::span::Span;
 use crate::base::timer::after;
+use crate::queue::machine::{Denied, Grant};
 use crate::store::{Inspect, QueueLength, Store};
 
 /// The answer to a caller: its lock, or the reason why it does not get it.
-pub(super) type Answer = Result<Grant, Denied>;
+pub(crate) type Answer = Result<Grant, Denied>;
 
-pub(super) struct Caller {
+pub(crate) struct Caller {
     /// The waker of the caller. It is `None` after the caller was woken to take an answer.
-    pub(super) waker: Option<Waker>,
+    pub(crate) waker: Option<Waker>,
     /// The runtime on which it was last polled.
-    pub(super) runtime: Option<runtime::Id>,
-    pub(super) answer: Option<Answer>,
+    pub(crate) runtime: Option<runtime::Id>,
+    pub(crate) answer: Option<Answer>,
     /// `None` if the caller makes only one attempt.
-    pub(super) lookups: Option<LookupSchedule>,
+    pub(crate) lookups: Option<LookupSchedule>,
 }
 
 impl Caller {
@@ -48,7 +48,7 @@ impl Caller {
 type LookupEntry = (Instant, u64, HoldId);
 
 #[derive(Default)]
-pub(super) struct Callers {
+pub(crate) struct Callers {
     /// The callers with their numbers, in the order in which they joined.
     by_hold: HashMap<HoldId, (u64, Caller), RandomState>,
     joined: u64,
@@ -62,23 +62,23 @@ impl Callers {
         self.by_hold.is_empty()
     }
 
-    pub(super) fn get(&mut self, waiter: HoldId) -> Option<&mut Caller> {
+    pub(crate) fn get(&mut self, waiter: HoldId) -> Option<&mut Caller> {
         self.by_hold.get_mut(&waiter).map(|(_, caller)| caller)
     }
 
     /// Adds a caller, which waits behind all others.
-    pub(super) fn join(&mut self, waiter: HoldId, caller: Caller) {
+    pub(crate) fn join(&mut self, waiter: HoldId, caller: Caller) {
         self.joined += 1;
         self.by_hold.insert(waiter, (self.joined, caller));
         self.schedule_lookup(waiter);
     }
 
     /// Removes a caller that has its answer, or no longer waits.
-    pub(super) fn remove(&mut self, waiter: HoldId) -> Option<Caller> {
+    pub(crate) fn remove(&mut self, waiter: HoldId) -> Option<Caller> {
         self.by_hold.remove(&waiter).map(|(_, caller)| caller)
     }
 
-    pub(super) fn set_lookups(&mut self, waiter: HoldId, lookups: LookupSchedule) {
+    pub(crate) fn set_lookups(&mut self, waiter: HoldId, lookups: LookupSchedule) {
         if let Some(caller) = self.get(waiter) {
             caller.lookups = Some(lookups);
             self.schedule_lookup(waiter);
@@ -172,10 +172,10 @@ const MAX_DESCRIBE_TIME: Duration = Duration::from_millis(40);
 
 /// The holders of a lock that a caller waits for.
 #[derive(Clone)]
-pub(super) struct BlockingHolders {
+pub(crate) struct BlockingHolders {
     /// The first holder that the store names.
-    pub(super) holder: Holder,
-    pub(super) others: usize,
+    pub(crate) holder: Holder,
+    pub(crate) others: usize,
 }
 
 impl BlockingHolders {
@@ -209,7 +209,7 @@ pub(super) fn lookup_holders(store: &Arc<Store>, key: &LockKey) -> HolderLookup 
 }
 
 /// The times at which a caller looks up the holder, and what it has found.
-pub(super) struct LookupSchedule {
+pub(crate) struct LookupSchedule {
     since: Instant,
     /// The time of the next report; `None` for never.
     report_at: Option<Instant>,
@@ -217,7 +217,7 @@ pub(super) struct LookupSchedule {
     /// lookup.
     final_lookup_at: Option<Instant>,
     /// The holders at the last lookup.
-    pub(super) blocking: Option<Box<BlockingHolders>>,
+    pub(crate) blocking: Option<Box<BlockingHolders>>,
     /// The span in which the caller waits.
     span: Span,
 }
@@ -232,7 +232,7 @@ pub(super) struct WaitReport {
 
 impl LookupSchedule {
     /// The times of a caller that has waited since `since`, and waits until `limit`.
-    pub(super) fn new(since: Instant, limit: Option<Instant>, report_after: Duration) -> Self {
+    pub(crate) fn new(since: Instant, limit: Option<Instant>, report_after: Duration) -> Self {
         // The error names the holder, so the last lookup is before the limit and not after it.
         let final_lookup_at = limit.map(|limit| {
             let lead = limit.saturating_duration_since(since) / 4;

@@ -9,14 +9,14 @@ use tokio::runtime::{self, Handle};
 
 use super::callers::Caller;
 use super::local_queue::{Deferred, LocalQueue, NextRequest};
-use super::machine::{AcquireSpec, SoleHolder, WaitMachine, Waiter};
-use super::requests::PendingRequest;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::options::QueueOptions;
+use crate::queue::machine::{AcquireSpec, SoleHolder, WaitMachine, Waiter};
+use crate::queue::requests::PendingRequest;
 
 /// The state of a key. In the usual case, in which only one hold of this process wants the lock, it is small.
-pub(super) enum KeyState {
+pub(crate) enum KeyState {
     /// A caller requests the lock, and no other caller wants it. Boxed, because most locks are held for longer than they
     /// are requested.
     Requested(Box<LoneCaller>),
@@ -41,19 +41,19 @@ pub(super) enum KeyState {
 pub(super) type WaitingAttempts = Option<Box<SmallVec<[Waker; 1]>>>;
 
 /// A caller that requests a lock, while no other caller wants it.
-pub(super) struct LoneCaller {
-    pub(super) waiter: Waiter,
+pub(crate) struct LoneCaller {
+    pub(crate) waiter: Waiter,
     /// The runtime on which the caller was polled first.
-    pub(super) runtime: runtime::Id,
+    pub(crate) runtime: runtime::Id,
     /// The request; `None` while the caller polls it.
-    pub(super) request: Option<PendingRequest>,
+    pub(crate) request: Option<PendingRequest>,
     /// The waker of the caller, after the request has been polled.
-    pub(super) waker: Option<Waker>,
+    pub(crate) waker: Option<Waker>,
 }
 
 impl KeyState {
     /// A lock that only this caller requests. The request is `None` while the caller polls it.
-    pub(super) fn requested(
+    pub(crate) fn requested(
         spec: AcquireSpec,
         runtime: &Handle,
         request: Option<PendingRequest>,
@@ -67,7 +67,7 @@ impl KeyState {
     }
 
     /// A lock that a hold has, and that no caller wants.
-    pub(super) fn held(holder: SoleHolder) -> Self {
+    pub(crate) fn held(holder: SoleHolder) -> Self {
         Self::Held {
             holder,
             is_ending: false,
@@ -92,7 +92,7 @@ impl KeyState {
     }
 
     /// Notes that the first request of the release of this hold is sent, if it has the lock.
-    pub(super) fn release(&mut self, ended: HoldId) {
+    pub(crate) fn release(&mut self, ended: HoldId) {
         if let Self::Held {
             holder, attempts, ..
         } = self
@@ -104,7 +104,7 @@ impl KeyState {
     }
 
     /// Takes the callers that wait for the first request of a release.
-    pub(super) fn take_attempts(&mut self) -> impl Iterator<Item = Waker> + use<> {
+    pub(crate) fn take_attempts(&mut self) -> impl Iterator<Item = Waker> + use<> {
         let attempts = match self {
             Self::Held { attempts, .. } | Self::Releasing { attempts, .. } => attempts.take(),
             Self::Requested(_) | Self::Queue(_) => None,
@@ -164,19 +164,19 @@ impl KeyState {
 
 /// What happens to a key that has no local queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum IfMissing {
+pub(crate) enum IfMissing {
     Skip,
     Create,
 }
 
 /// The states of all keys that are held or waited for.
-pub(super) struct KeyStates {
+pub(crate) struct KeyStates {
     queueing: QueueOptions,
-    pub(super) map: HashMap<LockKey, KeyState, RandomState>,
+    pub(crate) map: HashMap<LockKey, KeyState, RandomState>,
 }
 
 impl KeyStates {
-    pub(super) fn new(queueing: QueueOptions) -> Self {
+    pub(crate) fn new(queueing: QueueOptions) -> Self {
         let map = HashMap::default();
         Self { queueing, map }
     }
@@ -211,7 +211,7 @@ impl KeyStates {
         Some(output)
     }
 
-    pub(super) fn queue(&mut self, key: &LockKey) -> Option<&mut LocalQueue> {
+    pub(crate) fn queue(&mut self, key: &LockKey) -> Option<&mut LocalQueue> {
         match self.map.get_mut(key)? {
             KeyState::Queue(queue) => Some(queue),
             _ => None,
@@ -219,7 +219,7 @@ impl KeyStates {
     }
 
     /// The caller that requests a key, if it is alone.
-    pub(super) fn lone_caller(&mut self, key: &LockKey, hold: HoldId) -> Option<&mut LoneCaller> {
+    pub(crate) fn lone_caller(&mut self, key: &LockKey, hold: HoldId) -> Option<&mut LoneCaller> {
         match self.map.get_mut(key)? {
             KeyState::Requested(lone) if lone.waiter.request.hold == hold => Some(lone),
             _ => None,

@@ -10,19 +10,19 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::callers::{Answer, BlockingHolders, Callers, WaitReport};
-use super::machine::{
+use crate::base::id::HoldId;
+use crate::queue::machine::{
     AcquireSpec, Action, Denied, HoldEnd, HoldIds, Input, WaitMachine, unanswered,
 };
-use super::requests::PendingRequest;
-use crate::base::id::HoldId;
+use crate::queue::requests::PendingRequest;
 
 /// The local queue of one key, and the state that its steps change.
-pub(super) struct LocalQueue {
-    pub(super) machine: WaitMachine,
-    pub(super) callers: Callers,
+pub(crate) struct LocalQueue {
+    pub(crate) machine: WaitMachine,
+    pub(crate) callers: Callers,
     /// Whether a request is made that is not answered.
     pub(super) is_in_flight: bool,
-    pub(super) next_request: Option<NextRequest>,
+    pub(crate) next_request: Option<NextRequest>,
     pub(super) driver: Option<DriverState>,
     /// The holder at the last lookup, and the time of that lookup.
     last_lookup: Option<(Instant, Option<BlockingHolders>)>,
@@ -30,7 +30,7 @@ pub(super) struct LocalQueue {
 }
 
 /// The request that the driver sends next.
-pub(super) enum NextRequest {
+pub(crate) enum NextRequest {
     New(AcquireSpec, HoldIds),
     /// A lone caller has sent it.
     Sent(PendingRequest),
@@ -48,13 +48,13 @@ pub(super) struct DriverState {
 
 /// The work of a driver until the next event.
 pub(super) struct DriverWork {
-    pub(super) request: Option<NextRequest>,
+    pub(crate) request: Option<NextRequest>,
     pub(super) needs_lookup: bool,
     pub(super) due: Option<Instant>,
 }
 
 impl LocalQueue {
-    pub(super) fn new(machine: WaitMachine) -> Self {
+    pub(crate) fn new(machine: WaitMachine) -> Self {
         Self {
             machine,
             callers: Callers::default(),
@@ -71,7 +71,7 @@ impl LocalQueue {
     }
 
     /// Takes a step, and executes its actions.
-    pub(super) fn step(&mut self, input: Input, deferred: &mut Deferred) {
+    pub(crate) fn step(&mut self, input: Input, deferred: &mut Deferred) {
         let now = Instant::now();
         if let Input::Reply(reply) = &input {
             // Before the step: if the step panics, the machine begins anew and must not await this reply.
@@ -114,7 +114,7 @@ impl LocalQueue {
     }
 
     /// Gives a caller its answer. Returns an earlier answer that the caller has not taken.
-    pub(super) fn answer(
+    pub(crate) fn answer(
         &mut self,
         waiter: HoldId,
         answer: Answer,
@@ -233,17 +233,17 @@ impl LocalQueue {
 
 /// The work to do after the mutex is released, because it runs foreign code, which may call back into the queues.
 #[derive(Default)]
-pub(super) struct Deferred {
+pub(crate) struct Deferred {
     /// The hold that continues with the next caller, which is reported before that caller is woken.
-    pub(super) handed_off: Option<HoldId>,
+    pub(crate) handed_off: Option<HoldId>,
     /// Usually a step wakes one caller.
     pub(super) wakers: SmallVec<[Waker; 1]>,
     /// Wakes the driver.
-    pub(super) signal: Option<Arc<Notify>>,
+    pub(crate) signal: Option<Arc<Notify>>,
     /// The signal of a driver that must be started.
     pub(super) driver: Option<Arc<Notify>>,
     /// The releases that no caller waits for.
-    pub(super) releases: Vec<HoldEnd>,
+    pub(crate) releases: Vec<HoldEnd>,
     pub(super) check_subscription: bool,
     /// The reports of callers that wait for long.
     pub(super) reports: Vec<WaitReport>,
@@ -251,7 +251,7 @@ pub(super) struct Deferred {
 
 impl Deferred {
     /// Releases a lock that was granted, and that its caller does not enter.
-    pub(super) fn return_grant(&mut self, answer: Option<Answer>) {
+    pub(crate) fn return_grant(&mut self, answer: Option<Answer>) {
         if let Some(Ok(grant)) = answer {
             self.releases.push(grant.release());
         }

@@ -13,7 +13,7 @@ use crate::base::sync::Mutex;
 
 /// The keys whose holders want to know whether others wait.
 #[derive(Default)]
-pub(super) struct ContentionWatches {
+pub(crate) struct ContentionWatches {
     /// The number of holders that want to know. A step of a local queue reads it first.
     count: AtomicUsize,
     keys: Mutex<HashMap<LockKey, KeyWatch, RandomState>>,
@@ -46,14 +46,14 @@ impl ContentionWatches {
 }
 
 /// One holder that wants to know, until it is dropped.
-pub(super) struct ContentionWatch<'a> {
+pub(crate) struct ContentionWatch<'a> {
     watches: &'a ContentionWatches,
     key: &'a LockKey,
-    pub(super) signal: Arc<Notify>,
+    pub(crate) signal: Arc<Notify>,
 }
 
 impl<'a> ContentionWatch<'a> {
-    pub(super) fn begin(watches: &'a ContentionWatches, key: &'a LockKey) -> Self {
+    pub(crate) fn begin(watches: &'a ContentionWatches, key: &'a LockKey) -> Self {
         // This comes before the local queue is checked: a later step sees the count.
         watches.count.fetch_add(1, Relaxed);
         let mut keys = watches.keys.lock();

@@ -10,14 +10,14 @@ use tokio::select;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::LocalQueues;
 use super::callers::{Caller, HolderLookup, lookup_holders};
 use super::key_state::IfMissing;
 use super::local_queue::{DriverWork, NextRequest};
-use super::local_queues::LocalQueues;
-use super::machine::Input;
-use super::requests::PendingRequest;
 use crate::base::key::LockKey;
 use crate::base::timer::sleep_until;
+use crate::queue::machine::Input;
+use crate::queue::requests::PendingRequest;
 
 struct Driver {
     queues: Arc<LocalQueues>,
