@@ -31,6 +31,8 @@ pub(crate) fn capture_current_call() -> Option<(Arc<Frame>, BodyEntries)> {
             };
             let mut member = Entry::new(&core, EntryKind::Member);
             member.reenter(&held.hold, None);
+            // A body that was moved out of an enclosing one may outlive the hold of that one. Such a hold cannot be
+            // kept.
             if !member.holds().is_empty() {
                 // The frames come from the innermost outwards, and the members begin with the outermost.
                 members.insert(at, member);
@@ -83,6 +85,7 @@ impl<F: Future> Future for ScopedBody<F> {
         }
         // What encloses this poll is what encloses the body, wherever the future was made or polled before.
         this.frame.begin_poll();
+        // The body is only taken out when this is dropped.
         let Some(body) = this.body.as_pin_mut() else {
             return Poll::Pending;
         };
@@ -90,7 +93,8 @@ impl<F: Future> Future for ScopedBody<F> {
             // A result counts only if it came before the deadline.
             return Poll::Ready(this.frame.abort_error().map_or(Ok(output), Err));
         }
-        // The body waits. From here on a loss must wake the task.
+        // The body waits. From here on a loss must wake the task. No loss is missed: one that came since the last check
+        // is found by this poll itself.
         let losses = this.losses.get_or_insert_with(|| losses(this.frame));
         let mut lost = losses.iter_mut().map(|lost| lost.as_mut().poll(cx));
         let lost = lost.find(Poll::is_ready).unwrap_or(Poll::Pending);
@@ -152,6 +156,7 @@ impl<F: Future> EnteredBody<F> {
 
     /// Drops the body inside its scope, and only then leaves the holds.
     fn leave(mut self: Pin<&mut Self>, output: Result<F::Output, LockError>) {
+        // The replacement drops the body, while the entries still have its holds (P1).
         if let ReplacedBody::Running { entries, .. } = self.as_mut().project_replace(Self::Done) {
             self.set(Self::Leaving {
                 exit: Entry::exit_all(entries),
@@ -164,6 +169,7 @@ impl<F: Future> EnteredBody<F> {
     /// immediately, even if the store does not respond.
     // A function, because each state that is created takes space on the stack, and bodies are nested.
     fn fail(mut self: Pin<&mut Self>, error: LockError) {
+        // The state before is dropped in the order of its fields: first the body, then the entries.
         self.set(Self::failed(error));
     }
 }
@@ -183,6 +189,8 @@ impl<F: Future> Future for EnteredBody<F> {
                     // Whatever becomes of the release, it came after the body (P13).
                     let _ = ready!(Pin::new(exit).poll(cx));
                     match output.take() {
+                        // This is the end of `max_hold`. Like any other error, it waits for a body around the caller
+                        // that must end.
                         Some(Err(error)) => self.as_mut().fail(error),
                         output => {
                             self.set(Self::Done);

@@ -47,6 +47,7 @@ impl Core {
             epoch: Instant::now(),
             failed_renewals: WarnLimiter::default(),
         });
+        // The core owns the store, which therefore refers to it weakly.
         let holders: Weak<Self> = Arc::downgrade(&core);
         core.store.watch(holders);
         core
@@ -65,6 +66,7 @@ impl ForcedReleaseListener for Core {
     /// with the outermost level.
     fn forced(&self, message: ForcedMessage) {
         let mut holds = self.holds();
+        // The key counts as well, because locks that were acquired together share one id.
         holds.retain(|hold| {
             hold.key().as_str() == message.key && message.holds.contains(&hold.id())
         });

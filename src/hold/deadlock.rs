@@ -68,6 +68,7 @@ pub(crate) async fn acquire_unless_deadlock<T>(
     }
     select! {
         biased;
+        // The lock comes before the error: a wait that gets it gives nothing up.
         acquired = acquiring => acquired,
         error = Box::pin(wait.search()) => Err(error),
     }
@@ -107,6 +108,7 @@ impl NestedWait<'_> {
             let next = match walked {
                 Ok(SearchResult::Victim(cycle)) => return self.give_way(&cycle).await,
                 Ok(SearchResult::Nothing) => {
+                    // A walk may take longer than to the next of these times.
                     while after(since, due) <= now {
                         due = due.saturating_mul(2);
                     }
@@ -122,6 +124,7 @@ impl NestedWait<'_> {
 
     async fn walk(&self) -> Result<SearchResult, StoreError> {
         let (store, directory) = (&self.core.store, &self.core.waits);
+        // Read before the first lookup: if it is the same after the second walk, no server was replaced in between.
         let generation = store.generation();
         let Some(record) = self.record() else {
             return Ok(SearchResult::Nothing);

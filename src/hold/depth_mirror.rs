@@ -35,6 +35,7 @@ pub(super) fn mirror_later(hold: &Arc<Hold>, core: &Core) {
 
 /// Without a runtime, the work is dropped, and the next entry or exit begins it again.
 fn spawn(hold: &Arc<Hold>, core: &Core, work: impl Future<Output = ()> + Send + 'static) {
+    // If the runtime on which the hold began has ended, the present one does the work.
     let runtime = core.runtime_of(hold);
     if let Some(runtime) = runtime.or_else(|| Handle::try_current().ok()) {
         drop(runtime.spawn(work));
@@ -69,6 +70,7 @@ impl DepthMirror {
         let mut backoff = Backoff::default();
         while let Some(change) = self.next() {
             let Self { hold, queues, .. } = &self;
+            // A lease that the change lengthens counts from before its request (P5).
             let sent = Instant::now();
             let key = hold.key().clone();
             match queues.store().ask(SetDepth { key, change }).await {
@@ -81,10 +83,14 @@ impl DepthMirror {
                 // The release of the last to leave has overtaken this change.
                 Ok(Presence::Gone) if hold.depth() == 0 => return,
                 Ok(Presence::Gone) => {
+                    // No release was sent, so this is a loss: it was released by force, has expired, or the server has
+                    // lost its data.
                     hold.lose(LostReason::Deleted);
                     return queues.note_loss(hold.key(), hold.id());
                 }
                 Err(error) if error.failure_class().is_rejected() => {
+                    // A repetition would be rejected as well. When this is dropped, the next entry or exit may begin
+                    // another one.
                     return events::depth_rejected(hold.key(), hold.id(), &error);
                 }
                 Err(error) => {

@@ -79,6 +79,8 @@ impl Entry {
 
     /// Forgets the holds that it began, which were given up.
     pub(crate) fn forget_begun(&mut self) {
+        // They are only forgotten, and not left once more: what gave them up has left and ended them. They are the last
+        // ones.
         let reentered = self.holds.len() - self.begun;
         self.holds.truncate(reentered);
         self.begun = 0;
@@ -95,6 +97,8 @@ impl Entry {
     /// is lost.
     pub(crate) fn send_depths(&self) -> Result<(), LockError> {
         for hold in &self.holds {
+            // A lock that is lost must not be entered. The caller drops the entry after this error, which leaves all of
+            // them.
             if let Some(reason) = hold.check_loss() {
                 return Err(hold.lost_error(reason));
             }
@@ -117,6 +121,8 @@ impl Entry {
     pub(crate) fn begin_min_hold(&self, min_hold: Duration, runtime: &Handle) {
         for hold in self.begun() {
             let end = hold.begin_min_hold(min_hold);
+            // It enters here, and not in the task, so that the hold cannot end before the task runs. If the runtime
+            // ends, the task is dropped, and the member leaves.
             let mut member = Self::new(&self.core, EntryKind::Member);
             member.reenter(hold, None);
             let hold = Arc::clone(hold);
@@ -206,6 +212,7 @@ impl Drop for Entry {
     fn drop(&mut self) {
         let mut exit = Exit::default();
         self.leave(&mut exit);
+        // A drop cannot wait. The exit is dropped here, and each release continues as a task (P7).
         exit.continue_in_background(&self.core.queues);
     }
 }

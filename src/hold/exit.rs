@@ -35,11 +35,13 @@ fn end_hold(hold: &Arc<Hold>, core: &Core, awaits: Awaits, now: Instant) -> Opti
     if !was_waiting {
         hold.cancel_attempts();
     }
+    // Locks that were acquired together share one id, which must not continue in one of them.
     let may_hand_off = was_waiting && is_open && hold.group.is_none();
     let hand_off = || queues.hand_off(hold.key(), grant, now);
 
     let ended = if hold.state.lock().is_in_min_hold() {
-        // Left to its lease, which is at least as long: its runtime has ended, or its `Locks` was closed.
+        // Left to its lease, which is at least as long: its runtime has ended, or its `Locks` was closed. No release
+        // brings the lock to the first waiter of this process, so that one sends requests of its own.
         queues.note_loss(hold.key(), hold.id());
         hold.end_span();
         None
@@ -75,6 +77,7 @@ fn end_hold(hold: &Arc<Hold>, core: &Core, awaits: Awaits, now: Instant) -> Opti
 pub(super) fn give_up(hold: &Arc<Hold>, core: &Core) {
     if hold.leave(EntryKind::Call) {
         events::acquire_undone(hold.key(), hold.id());
+        // No caller waits for it, so the release continues as a task.
         drop(end_hold(hold, core, Awaits::Answers, Instant::now()));
     }
 }
@@ -170,6 +173,7 @@ impl Future for Exit {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
+        // All of them are polled, also after a failure: the first poll sends the release.
         this.ended.retain(|ended| match ended.poll(cx) {
             Poll::Pending => true,
             Poll::Ready(Ok(())) => false,

@@ -231,8 +231,10 @@ impl Held {
     /// # }
     /// ```
     pub async fn wanted(&self) {
+        // Only the local queues are kept while this waits, because a view keeps nothing of the hold alive.
         let queues = self.core.upgrade().map(|core| Arc::clone(&core.queues));
         let Some(queues) = queues else {
+            // Without its `Locks` the hold has ended, so no caller can want it.
             return pending().await;
         };
         let hold = &self.hold;

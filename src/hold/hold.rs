@@ -188,6 +188,8 @@ impl Hold {
 
     /// Its call graph, for the locks that are acquired under it.
     pub(crate) fn graph(self: &Arc<Self>) -> CallGraph {
+        // The reference is always to the first hold, which has the counter of the ids. So holds never form a list that
+        // keeps those in between alive.
         CallGraph::Begun(match &self.graph {
             CallGraph::New(_) => Arc::clone(self),
             CallGraph::Begun(first) => Arc::clone(first),
@@ -204,6 +206,8 @@ impl Hold {
 
     /// The reason of the loss, if the lock was lost.
     pub(crate) fn check_loss(&self) -> Option<LostReason> {
+        // Not only what was noted: the deadline may have passed, and the task of the schedule may not have run since
+        // (P5).
         self.change(|state| state.lease.check_loss(Instant::now()))
     }
 
@@ -211,6 +215,7 @@ impl Hold {
     pub(crate) fn remaining(&self) -> Duration {
         let now = Instant::now();
         self.change(|state| match state.lease.check_loss(now) {
+            // After the end of a hold its deadline may still lie ahead, but the lock is released.
             None if state.depth.target() > 0 => {
                 state.lease.deadline().saturating_duration_since(now)
             }
@@ -240,7 +245,8 @@ impl Hold {
         let ttl = ttl.filter(|_| is_held);
         let longer = ttl.filter(|ttl| self.change(|state| state.lease.raise_ttl(*ttl)));
         if let (Some(ttl), Some(group)) = (longer, &self.group) {
-            // The first of them to expire ends all.
+            // The first of them to expire ends all. The mutex of the group is released before their states are changed,
+            // because a change that finds a loss locks it again.
             let members = group.lock().members();
             for other in members {
                 other.change(|state| state.lease.raise_ttl(ttl));
@@ -313,6 +319,7 @@ impl Depth {
     /// The depth of a hold that is entered, as the previous turn has left it in the store.
     pub(super) fn new(stored: StoredDepth) -> Self {
         Self {
+            // The caller that acquired the lock is inside. A guard takes this entry over.
             calls: 1,
             guards: 0,
             members: 0,
@@ -344,6 +351,7 @@ impl Depth {
 
     /// Adds an entry. Returns false if the hold has ended: then it cannot be entered.
     pub(super) fn enter(&mut self, kind: EntryKind) -> bool {
+        // A hold whose depth has reached 0 ends, and its release may be on its way. So the depth cannot rise again.
         let is_held = self.target() > 0;
         *self.count(kind) += u32::from(is_held);
         is_held

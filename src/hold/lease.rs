@@ -187,6 +187,7 @@ impl Lease {
 
     /// Notes that a request was confirmed that was sent in this generation.
     pub(crate) fn verify(&mut self, generation: u64) {
+        // The reply to an earlier request may come after that to a later one.
         self.generation = self.generation.max(generation);
     }
 
@@ -200,6 +201,7 @@ impl Lease {
         match self.end {
             // What was not lost at its end stays so, whenever the lease expires.
             _ if self.has_ended => None,
+            // This comes first: if the first lease covers `max_hold`, both may end at the same instant.
             Some(end) if now >= end => Some(LostReason::MaxHold),
             _ if now >= self.times.deadline => Some(LostReason::Expired),
             _ => None,
@@ -224,6 +226,7 @@ impl Lease {
 
     /// Notes that the hold has ended. From now on the lease may expire without being lost.
     pub(crate) fn end(&mut self, now: Instant) {
+        // A deadline that has passed by now is a loss. One that passes later is none.
         self.check_loss(now);
         self.has_ended = true;
     }

@@ -92,6 +92,7 @@ impl PollWatch {
     }
 
     fn end_poll(self: &Arc<Self>, waker: &Waker) {
+        // Cloned before the mutex is locked, because it may run foreign code.
         let waker = waker.clone();
         let mut state = self.state.lock();
         state.stage = WatchStage::Waiting(waker);

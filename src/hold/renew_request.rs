@@ -100,6 +100,7 @@ impl RenewRequest {
 
     pub(super) async fn send(&self, store: &Store) -> Result<Vec<RenewReply>, StoreError> {
         let ttl = self.batch.ttl;
+        // Exclusive holds share a script that has a reply for each of them.
         let BatchKeys::Readers(key) = &self.batch.keys else {
             let holds = self.holds.iter();
             let holds = holds.map(|hold| (hold.key().clone(), hold.id())).collect();
@@ -118,6 +119,7 @@ impl RenewRequest {
 
     /// Resolves when none of the holds needs a response any more.
     pub(super) async fn await_settled(&self) {
+        // One after the other is enough: what is settled stays so, and the request is of use to each of the others.
         for hold in &self.holds {
             hold.await_settled(self.sent).await;
         }
@@ -144,6 +146,7 @@ impl RenewRequest {
     /// Marks the holds that are gone as lost, and returns them. For a hold that has ended, this is no loss.
     pub(super) fn lose(&self, answers: &[RenewReply]) -> Vec<&Arc<Hold>> {
         let gone = self.answered(answers, RenewReply::Gone);
+        // The release of a hold that ends may overtake its renewal.
         let gone: Vec<_> = gone.filter(|hold| hold.depth() > 0).collect();
         for hold in &gone {
             events::renewal_rejected(hold.key());
@@ -187,6 +190,7 @@ pub(super) fn next_attempt(
     let deadline = deadlines.min().unwrap_or(sent);
     let left = deadline.saturating_duration_since(sent);
     let timeout = response_timeout.min(left / ATTEMPTS_PER_LEASE);
+    // Never after the deadline, at which the loss is found.
     deadline.min(sent + timeout.max(MIN_ATTEMPT_INTERVAL))
 }
 
@@ -227,6 +231,7 @@ pub(crate) async fn verify_all(
         if verifying.is_empty() {
             return Ok(());
         }
+        // If one of them fails, the others are dropped. What they have sent can only lengthen a lease.
         try_join_all(verifying).await?;
     }
 }

@@ -100,6 +100,7 @@ impl Core {
         }
         let signal = Arc::clone(&schedule.signal);
         drop(schedules);
+        // The task may sleep for longer than until the new positions.
         signal.notify_one();
     }
 
@@ -247,6 +248,7 @@ impl Core {
 
     fn finish(&self, request: &RenewRequest, answers: &[RenewReply]) {
         for hold in request.renewed(answers) {
+            // Read before the confirmation, which moves the time of the next renewal.
             let was_early = hold.state.lock().lease.is_early(request.sent);
             request.confirm(hold);
             // Holds that were verified together would stay together for ever, so their next renewals are spread.

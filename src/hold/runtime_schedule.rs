@@ -223,6 +223,7 @@ impl RuntimeSchedule {
 
     /// Begins requests for the holds that are due, as far as there are permits.
     fn begin_requests(&mut self, store: &Store, now: Instant, work: &mut DueWork) {
+        // Only requests that begin now have room for more holds: those of earlier turns have been sent.
         let mut open = HashMap::<BatchKey, usize, RandomState>::default();
         for server in self.servers.values_mut() {
             while let Some(&Reverse(key)) = server.due.peek() {
@@ -247,8 +248,10 @@ impl RuntimeSchedule {
                 server.due.pop();
             }
         }
+        // A server without work is forgotten, because the servers of a cluster come and go.
         self.servers
             .retain(|_, at| !at.due.is_empty() || at.in_flight.load(Relaxed) > 0);
+        // Only now, when each request has all of its holds, because the first of them to expire decides about all.
         for (request, _) in &work.requests {
             // If there is no response by then, another attempt is made.
             let until = next_attempt(&request.holds, now, self.response_timeout);

@@ -54,6 +54,7 @@ impl Frame {
 
     /// Records that the code that is running now polls the body of this frame.
     pub(super) fn begin_poll(&self) {
+        // Read before the mutex is locked, because this locks the mutex of the frame around it.
         let here = PollContext {
             task: task::try_id(),
             outer: innermost(),

@@ -97,6 +97,7 @@ impl WaitDirectory {
         let server = self.store.script_group_of_waits(publish.owner);
         let generation = self.store.generation();
         let answer = self.store.ask(UpdateWait::Publish(publish)).await?;
+        // The reply that rejects a record has the time as well, with which the next record is accepted.
         let (UpdateWaitReply::Done(at) | UpdateWaitReply::Late(at)) = answer;
         // The generation is that before the request, so a time of a server that has been replaced is not used.
         let known = KnownTime { at, generation };

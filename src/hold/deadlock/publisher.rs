@@ -66,6 +66,7 @@ impl NestedWait<'_> {
             .filter(is_new)
             .map(Arc::clone)
             .collect();
+        // They come first, because they are inside all others.
         holds.splice(..0, acquired);
         holds
     }
@@ -77,6 +78,7 @@ impl NestedWait<'_> {
             hold: hold.id(),
             key: hold.key().as_str().into(),
         });
+        // From the innermost outwards, so that the limit omits the outermost.
         let outer = self.outer_holds.iter().rev().cloned();
         let enclosing: Vec<_> = own.chain(outer).take(MAX_ENCLOSING).collect();
         (!enclosing.is_empty()).then(|| EnclosedWait {
@@ -134,6 +136,7 @@ impl<'a> Publisher<'a> {
 
     /// Waits until the wait must be published again.
     async fn pause(&self, begun: Instant) {
+        // Counted from the beginning of the last publication, so that a slow reply does not delay the next one further.
         sleep_until(after(begun, self.heartbeat() / STEPS_PER_HEARTBEAT)).await;
     }
 

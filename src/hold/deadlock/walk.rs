@@ -185,6 +185,7 @@ impl Walk {
         match (self.pending.front(), reply) {
             (Some(&PendingLookup::Holds(node)), LookupReply::Holds(holds)) => {
                 let key = Arc::clone(&self.nodes[node].link.wait.key);
+                // The lookup stays pending. The next step finds these holds, and continues with them.
                 self.holds.insert(key, holds.into());
             }
             (Some(&PendingLookup::Waits(parent, by)), LookupReply::Waits(seen_waits, asked)) => {
@@ -236,6 +237,7 @@ impl Walk {
         }
         let walker = &self.nodes[0].link.wait;
         let mut enclosing = holds.iter();
+        // A hold of this key encloses the wait that walks, which therefore waits for itself.
         if let Some(&closes) = enclosing.find(|hold| walker.enclosed_by(**hold).is_some()) {
             self.closes = Some((node, closes));
             return;
@@ -323,6 +325,7 @@ impl SecondWalk {
         while self.verdict != Verdict::Gone
             && let Some(link) = self.cycle.links.get(self.at / 2)
         {
+            // Each link has two lookups: first that of its key, then that of the hold by which it was reached.
             if self.at.is_multiple_of(2) {
                 return WalkStep::Ask(Lookup::Holds(Arc::clone(&link.wait.key)));
             }

@@ -33,6 +33,7 @@ impl Hold {
                 depth: depth.stored,
                 unanswered: self.unanswered,
                 is_open: lease.lost().is_none(),
+                // The local queue keeps this from turn to turn.
                 is_contended: false,
                 generation: lease.generation(),
                 via: HandoffPath::Memory,
@@ -57,6 +58,7 @@ impl Hold {
         released: Result<(), Failure>,
     ) -> Result<(), LockError> {
         if let Err(Failure::Lost(reason)) = released {
+            // The hold has ended, so an ordinary loss would no longer count.
             self.change(|state| state.lease.note_loss_at_release(reason));
         }
         self.end_span();
@@ -100,6 +102,7 @@ impl Hold {
     /// Gives the lock back when its holder leaves, although its minimum time is not over.
     pub(in crate::hold) fn cancel_min_hold(&self) {
         self.state.lock().min_hold_end = None;
+        // The signal is shared: it also wakes the member that waits for the end of this time.
         self.cancel_attempts();
     }
 
@@ -120,11 +123,15 @@ impl Hold {
     pub(crate) fn close(&self) {
         self.change(|state| {
             if state.is_in_min_hold() && state.depth.is_one_member() {
+                // It ends and is not lost. So its only member leaves, finds that the minimum time is not over, and
+                // sends nothing.
                 state.lease.end(Instant::now());
             } else {
+                // The bodies that a loss ends are dropped, and then it is released.
                 state.lease.lose(LostReason::Closed);
             }
         });
+        // An end without a loss signals nothing by itself, and the member must wake up.
         self.cancel_attempts();
     }
 }
@@ -155,6 +162,8 @@ impl Hold {
     pub(crate) fn may_be_held(&self) -> bool {
         match self.check_loss() {
             None => true,
+            // The store has said that the hold is gone. Any other loss was found here, and the store may have the hold
+            // until its lease is over.
             Some(LostReason::Deleted) => false,
             Some(_) => Instant::now() < self.deadline(),
         }
@@ -202,6 +211,7 @@ impl Hold {
                 (!state.lease.has_ended()).then(|| state.lease.deadline())
             };
             let Some(deadline) = deadline else {
+                // After its end the deadline means nothing any more. Only the release may still find a loss.
                 return lost.await;
             };
             // Otherwise the deadline has passed, or a renewal has put it off in the meantime: it is read again.

@@ -29,6 +29,8 @@ impl Hold {
     pub(in crate::hold) fn confirm(&self, sent: Instant, ttl: Duration, generation: u64) {
         let had_attempts = self.change(|state| {
             state.lease.confirm(sent, ttl, Instant::now());
+            // The generation is that from before the request. So if a connection was lost since then, the hold is
+            // verified once more.
             state.lease.verify(generation);
             // It has shown that its key is sound.
             state.is_renewed_alone = false;
@@ -51,6 +53,7 @@ impl Hold {
         let mut state = self.state.lock();
         let number = state.scheduled.map_or(0, |key| key.number);
         state.lease.align(epoch, |part| match slot {
+            // Always the part that the slot of the key selects. So the readers of different keys are spread.
             Some(slot) => part.wrapping_sub(slot) % PARTS_PER_PERIOD,
             None if was_early => (number / HOLDS_PER_SPREAD_PART) % SPREAD_PARTS,
             None => 0,
@@ -69,6 +72,7 @@ impl Hold {
     ) -> ScheduleKey {
         let mut state = self.state.lock();
         state.lease.align(epoch, |_| 0);
+        // If a connection was lost after the request of the acquisition, this is soon: the hold is verified.
         let at = state.lease.due(generation);
         *state.scheduled.insert(ScheduleKey { at, number })
     }
@@ -87,6 +91,8 @@ impl Hold {
     pub(in crate::hold) fn leave_schedule(&self, generation: u64) -> Option<(ScheduleKey, bool)> {
         let mut state = self.state.lock();
         let key = state.scheduled.take()?;
+        // An attempt has moved it from that time to the time of the next attempt, and a loss has moved it to the far
+        // future.
         Some((key, key.at == state.lease.due(generation)))
     }
 }
