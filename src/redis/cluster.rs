@@ -142,7 +142,8 @@ impl Cluster {
         let slot = call.slot();
         let (mut node, mut connection) = self.connected_owner(slot).await?;
         let mut mode = SendMode::Plain;
-        // One limit for all redirections, because the caller relies on one response timeout.
+        // One limit for all redirections, because the caller relies on one response timeout. It begins when there is a
+        // connection, because the attempt to connect has limits of its own.
         let until = after(Instant::now(), self.context.timeouts.response);
         for _ in 0..MAX_REDIRECTIONS {
             let limit = until.saturating_duration_since(Instant::now());
@@ -166,6 +167,7 @@ impl Cluster {
             };
             mode = redirected;
             node = match mode {
+                // The map is corrected for all requests, and a new generation begins, so the holds are verified.
                 SendMode::Plain => self.note_move(slot, &place),
                 SendMode::Asking => {
                     // The owner does not have the keys that have moved.
@@ -283,6 +285,7 @@ impl Cluster {
     fn node_at(self: &Arc<Self>, place: &HostPort) -> Arc<Node> {
         let node = self.new_node(place);
         let mut state = self.state.lock();
+        // Nothing is added after `close`, which has closed the servers that were known.
         if state.is_closed {
             return node;
         }

@@ -186,6 +186,7 @@ impl Confirmer {
         // The key is in the slot of the caller, which a cluster allows this server to write.
         let key = format!("reentry:confirm:{beside}");
         let mut all = pipe();
+        // A replica confirms how far it has read, and not what. So the key may expire at once.
         all.cmd("SET").arg(&[&key, "", "PX", WRITE_EXPIRY]);
         all.cmd("WAIT").arg(replicas).arg(in_millis(WAIT_LIMIT));
         // It comes last, so that a server that was demoted during the WAIT says so.
@@ -195,11 +196,13 @@ impl Confirmer {
             with_timeout(limit, all.query_async(driver)).await?;
         // Checked first, because a reply of another server says nothing about the write.
         if ReplicationId::read(&info?).as_ref() != Some(&self.replication_id) {
-            // It has not executed what the callers want to have confirmed.
+            // It has not executed what the callers want to have confirmed. It stays set, because no later round of this
+            // confirmer can confirm that either.
             self.is_another.store(true, SeqCst);
         } else if let Err(error) = written {
             return Ok(Some(error));
         } else if replicas <= waited? {
+            // A round whose runtime was stalled may end after a later one.
             self.confirmed.fetch_max(number, SeqCst);
         }
         Ok(None)

@@ -261,6 +261,7 @@ impl Connector {
         };
         let connection = opened?;
         events::connected(&connection.server.endpoint(), Purpose::Commands);
+        // This ends the pauses of renewals that no server has executed.
         self.context.connections.send_modify(|count| *count += 1);
         Ok(())
     }
@@ -294,6 +295,7 @@ impl Connector {
                 _ => return,
             }
         };
+        // Without the mutex, because an event runs foreign code.
         events::disconnected(&self.source.endpoint());
         self.context.generation.announce();
     }
@@ -302,6 +304,7 @@ impl Connector {
     /// it may still be answered. Many requests may suspect the connection at the same time, so this is done at most
     /// once in a while.
     pub(crate) fn suspect(&self, since: Instant) {
+        // The number names this connection: if another one takes its place meanwhile, that one is kept.
         let number = {
             let now = Instant::now();
             let mut state = self.state.lock();

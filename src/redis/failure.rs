@@ -59,6 +59,7 @@ pub(crate) fn driver_error(error: &StoreError) -> Option<&RedisError> {
 fn classify(error: &RedisError) -> (FailureClass, Option<Mistake>) {
     use ServerErrorKind as Server;
     match error.kind() {
+        // Nothing was executed: the reason passes, or another server has the key.
         ErrorKind::Server(
             Server::BusyLoading
             | Server::ReadOnly
@@ -88,6 +89,7 @@ fn classify(error: &RedisError) -> (FailureClass, Option<Mistake>) {
         | ErrorKind::Extension
         | ErrorKind::AuthenticationFailed
         | ErrorKind::RESP3NotSupported => (FailureClass::AccessDenied, mistaken_setting(error)),
+        // There was no connection over which anything could be sent.
         _ if error.is_connection_refusal() => (FailureClass::NotExecuted, None),
         // A cut or a timeout: the request may have been executed, or still be on its way.
         _ => (FailureClass::OutcomeUnknown, None),

@@ -147,6 +147,7 @@ impl Subscriber {
         // The pauses grow while subscriptions fail, and begin anew with one that has settled.
         let mut pauses = Backoff::doubling(MAX_SUBSCRIBE_PAUSE);
         loop {
+            // The subscription is dropped with its connection when this ends.
             let pause = self.receive().await;
             // Before the pause: the waiters must not rely on the subscription meanwhile.
             self.enter(InboxStage::Broken);

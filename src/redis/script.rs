@@ -108,6 +108,7 @@ impl Call {
         mode: SendMode,
     ) -> Result<Value, RedisError> {
         match mode.send(&self.command, connection).await {
+            // This error proves that nothing was executed, so the call may be sent once more (P8).
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                 // Boxed, because it is rare and would make every request larger.
                 let in_full = self.in_full();
@@ -152,6 +153,8 @@ impl SendMode {
                 .await?
                 .extract_error(),
             Self::Asking => {
+                // ASKING is for the next command of the connection. In one piece, so that no other request comes
+                // between them.
                 let mut both = pipe();
                 both.cmd("ASKING").add_command(command.clone());
                 // Only the second reply is read. The future is boxed, because this is rare and would make every request

@@ -108,6 +108,7 @@ impl Sentinels {
                         present = self.ask(timeouts).await?;
                     }
                     if present.primary == before {
+                        // The sentinels still name this server, so an error of it is that of the attempt.
                         break opened?;
                     }
                 }
@@ -133,6 +134,7 @@ impl Sentinels {
         interval: Duration,
         timeouts: Timeouts,
     ) -> SentinelReply {
+        // Doubts from before this call do not count: a new connection raises one for the others.
         let mut doubts = self.doubts.subscribe();
         loop {
             // While replicas are unavailable every request doubts.

@@ -42,6 +42,7 @@ impl SharedAttempt {
                     .take()
                     .filter(|(outcome, until)| now < *until && outcome.peek().is_none());
                 let begin = || (begin(endpoint, work()), after(now, limit));
+                // Clones share the outcome, so the mutex is free while this caller waits.
                 present.insert(running.unwrap_or_else(begin)).clone()
             };
             // If its runtime has ended, or is stalled, another attempt begins.

@@ -136,6 +136,7 @@ pub(crate) async fn connect(
         MultiplexedConnection::new_with_config(login, socket, config).await
     };
     let (driver, driving) = with_timeout(limit, connecting).await?;
+    // From here on the connection is read even if no request polls it, so its end is noticed at once.
     let task = AbortOnDrop::spawn(drive(driving, Arc::clone(&writes)));
     // No request waits for the response. A server may reject it.
     let mut named = driver.clone();
@@ -160,6 +161,7 @@ async fn connect_for_messages(address: &Address) -> Result<PubSub, RedisError> {
     #[cfg(feature = "credentials")]
     let login = &match &address.credentials {
         Some(credentials) => {
+            // Asked for each connection, because those of the last one may have expired.
             let newest = credentials.newest().await?;
             let login = login.clone().set_username(newest.username());
             login.set_password(newest.password())

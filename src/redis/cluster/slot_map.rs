@@ -45,6 +45,7 @@ impl Cluster {
             sleep_until(at).await;
         }
         let map = self.ask_for_map().await;
+        // Read before the new map is there, to find whether this slot has moved.
         let describer = self.owner(self_description::slot());
         let (is_changed, _gone) = {
             let mut state = self.state.lock();
@@ -108,6 +109,7 @@ impl Cluster {
     fn places_to_ask(&self) -> Vec<HostPort> {
         let nodes: Vec<_> = self.state.lock().nodes.values().cloned().collect();
         let connected = nodes.iter().filter(|node| node.connector.is_connected());
+        // One of those that are asked first is from the others, which otherwise might never be asked.
         let connected = connected.map(|node| &node.place).take(SERVERS_ASKED - 1);
         let mut places: Vec<_> = connected.collect();
         let all = nodes.iter().map(|node| &node.place).chain(&self.seeds);

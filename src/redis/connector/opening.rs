@@ -152,6 +152,7 @@ enum Role {
 /// is down. A replica does not execute those that write.
 async fn role_of(mut driver: MultiplexedConnection) -> Result<Role, RedisError> {
     let mut both = pipe();
+    // A request with a key shows whether the server executes requests. INFO is answered while data is loaded, too.
     both.cmd("EXISTS")
         .arg(self_description::key(ProcessId::this()));
     both.cmd("INFO").arg("replication");
