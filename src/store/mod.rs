@@ -242,6 +242,7 @@ impl Store {
         match self {
             Self::Redis(redis) => {
                 let server = redis.with_connector(key, |it| Arc::as_ptr(it).addr());
+                // The keys whose server is not known share the permits of one server.
                 server.unwrap_or_default()
             }
             _ => 0,

@@ -91,6 +91,7 @@ impl RedisStore {
     /// A fork copies the connections, and two processes must not read the responses of one socket. It also copies the
     /// holds, which a copy must not release.
     pub(crate) fn belongs_to(&self, process: ProcessId) -> bool {
+        // It belongs to the first process that uses it. A fork has copies of its connections.
         *self.process.get_or_init(|| process) == process
     }
 
@@ -155,6 +156,8 @@ impl RedisStore {
         if self.is_connected(key) && self.batches.are_sent_at_once() {
             self.context.timeouts.response
         } else {
+            // Without a connection the attempt to connect comes first, and from that number of requests on a batch
+            // waits for room. Then no time is certain.
             Duration::MAX
         }
     }
@@ -246,6 +249,7 @@ impl MessageHandler for StoreMessages {
             }
             Some(Message::Contended(key)) => listener().iter().for_each(|it| it.contended(&key)),
             Some(Message::Forced(message)) => {
+                // A `Locks` that was dropped has no holds that could be lost.
                 let holders = self.holders.get().and_then(Weak::upgrade);
                 holders.iter().for_each(|it| it.forced(message.clone()));
             }

@@ -82,6 +82,7 @@ impl Request {
             name: V::script().verb(),
             #[cfg(test)]
             verb: Arc::new(verb.clone()),
+            // Cloned, because a wire may execute the request twice.
             step: Arc::new(move |state, now| Box::new(verb.clone().apply(state, now))),
         }
     }

@@ -160,6 +160,7 @@ impl LockView<'_> {
         if let Some((hold, lasts)) = self.latest_reader()
             && let Some(lock) = self.held(hold)
         {
+            // Maybe earlier than before: the reader with the longest lease may have left.
             lock.expires = lasts;
         }
     }

@@ -65,6 +65,7 @@ impl Default for State {
 impl State {
     pub(super) fn forget(&mut self) {
         *self = Self {
+            // The clock goes on, so later tokens are greater (P11).
             clock: self.clock,
             ..Self::default()
         };
@@ -233,6 +234,7 @@ impl Clock {
             .unwrap_or_default();
         Self {
             start: Instant::now(),
+            // The instants are ahead of the tokio clock by the same time, so the sum is the time of the system.
             start_micros: micros(since_epoch.saturating_sub(MAX_CLOCK_STEPS)),
             ahead: MAX_CLOCK_STEPS,
             last: (0, 0),
@@ -254,6 +256,8 @@ impl Clock {
     /// is paused.
     pub(super) fn token(&mut self, now: StoreTime) -> u64 {
         let (read, given) = self.last;
+        // Within this span the clock has not passed the last token. If it was set back further, its tokens are smaller,
+        // as on a server.
         let token = if (read..=given).contains(&now.micros) {
             given.saturating_add(1)
         } else {

@@ -205,6 +205,7 @@ impl StoredQueue {
         // The entry is replaced, because the first waiter of the process may be another one now.
         self.entries.insert(inbox, process);
         self.queue_ends = self.queue_ends.max(Some(deadline));
+        // Never earlier: the keys also have what others have left there.
         self.entries_end = self.entries_end.max(Some(deadline));
         is_first
     }

@@ -76,6 +76,7 @@ pub(crate) fn call(requests: &[&BatchItem]) -> Call {
     // The script finds the keys of a step by the numbers of the steps of each kind.
     let (releases, shared) = (count(ItemKind::Release), count(ItemKind::ReaderRelease));
     let call = script().call(2 * steps().count() + releases + shared);
+    // First come the keys. An acquire needs no entries: it is done only if no process waits.
     let call = steps().fold(call, |call, step| {
         let key = &step[0].key;
         let call = call.arg(key.as_str()).arg(key.queue());
@@ -84,6 +85,7 @@ pub(crate) fn call(requests: &[&BatchItem]) -> Call {
             false => call,
         }
     });
+    // A call without an acquire has no terms, and its script does not read them.
     let (ttl, contended_inbox) = requests.iter().find_map(|it| it.terms).unwrap_or_default();
     let call = call.arg(releases).arg(shared).millis(ttl);
     let call = match contended_inbox {

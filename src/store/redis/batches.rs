@@ -146,6 +146,7 @@ impl Batches {
         // Made before the task, so that the callers do not wait for ever if the runtime ends before the first poll.
         let over = EndsWaits(Arc::clone(&collector));
         let task = AbortOnDrop::spawn(async move { over.0.send().await });
+        // The collectors of runtimes that have ended. Their tasks are dropped without the mutex.
         let ended: Vec<_> = collectors
             .extract_if(.., |(it, _)| it.open.lock().is_none())
             .collect();
@@ -174,6 +175,7 @@ impl InFlightGuard {
         let is_release = request.is_release();
         let reply = self.0.collect(request).await;
         match reply.unwrap_or_else(|_ended| Err(self.0.runtime_ended())) {
+            // This proves that the request has changed nothing, so it may be sent alone (P8).
             Ok(Value::Int(0)) => BatchOutcome::NotExecuted,
             Ok(Value::Int(RELEASED)) if is_release => BatchOutcome::ReleasedOnly,
             // The server has rejected all of them, maybe because of one.

@@ -104,6 +104,7 @@ pub(crate) fn read_micros(micros: i64) -> Option<StoreTime> {
 
 /// A token; 0 means none.
 pub(crate) fn read_token(token: i64) -> Option<Option<FencingToken>> {
+    // A script could not have read a greater one exactly.
     let token = u64::try_from(token).ok().filter(|it| *it < INEXACT_FROM)?;
     Some((token > 0).then_some(FencingToken(token)))
 }
@@ -138,6 +139,7 @@ pub(super) fn read_message(text: &str) -> Option<Message> {
     match text.split_once(' ')? {
         ("contended", key) => Some(Message::Contended(key.to_owned())),
         ("forced", text) => read_forced(text).map(Message::Forced),
+        // A hand-off has no word of its own: it begins with hold ids.
         _ => read_handoff(text).map(Message::Handoff),
     }
 }
@@ -158,6 +160,7 @@ pub(crate) fn read_handoff(text: &str) -> Option<HandoffMessage> {
     let mut words = text.splitn(5, ' ');
     let mut word = || words.next();
     let holds = word()?.split(',').map(|hold| hold.parse().ok());
+    // A lock moves only to holds of this crate, so any other id shows that this is no message of it.
     let holds = holds.collect::<Option<_>>()?;
     let [token, at, lease] = [word()?, word()?, word()?].map(|word| word.parse().ok());
     Some(HandoffMessage {

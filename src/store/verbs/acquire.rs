@@ -90,6 +90,8 @@ impl Verb for Acquire {
         let AcquireRequest {
             hold, ttl, entry, ..
         } = self.request;
+        // Its entry does not travel. A request that does not get the lock in the batch has changed nothing. It is sent
+        // alone, and then waits.
         let contended_inbox = entry.and_then(QueueEntry::contended_inbox);
         Some(BatchItem {
             key: self.key.clone(),
@@ -134,6 +136,7 @@ impl Verb for Acquire {
                 token: FencingToken(lock.token),
                 lease: lock.expires - now,
                 at,
+                // The reply of the script does not say, so a process may wait.
                 is_contended: true,
             };
         }

@@ -91,6 +91,7 @@ impl Verb for AcquireShared {
                 token: FencingToken(lock.token),
                 lease: *ttl,
                 at,
+                // Only a writer is handed off in memory, so this is of no use to readers.
                 is_contended: true,
             },
             lock => AcquireReply::Busy {

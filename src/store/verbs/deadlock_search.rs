@@ -76,6 +76,7 @@ impl Verb for UpdateWait {
             }) => {
                 let call = call.arg(HoldArg(wait.id)).arg(written(wait));
                 let call = call.millis(*life).millis(lateness(*life));
+                // Zero is long ago, so the record is rejected as late, and the reply has the time for the next one.
                 call.arg(known.map_or(0, |known| known.micros))
             }
             // An empty record removes the one that is stored.
@@ -86,6 +87,7 @@ impl Verb for UpdateWait {
     fn decode(&self, reply: Value) -> Result<UpdateWaitReply, Unexpected> {
         let answer = match reply {
             Value::Int(micros @ 1..) => time(micros).map(UpdateWaitReply::Done),
+            // A negative time is that at which a record was rejected.
             Value::Int(micros) => micros
                 .checked_neg()
                 .and_then(time)
@@ -158,6 +160,7 @@ impl Verb for ListWaits {
                 };
                 // No version of this crate has written a record that cannot be read.
                 let wait = read(wait, record);
+                // The key is that of the owner, whose other holds may enclose other waits.
                 waits.extend(wait.filter(|seen| seen.wait.enclosed_by(self.hold).is_some()));
             }
             let at = time(*at)?;

@@ -75,6 +75,7 @@ impl Verb for Release {
             (ReleaseKind::Short, Mode::Shared) => return call.arg("reader"),
             (ReleaseKind::Full(leftovers), _) => leftovers,
         };
+        // One argument, in this order, because the script compares the whole text for the frequent ends.
         let words = [
             (mode == Mode::Shared, "reader "),
             (true, "full"),

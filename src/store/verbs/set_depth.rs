@@ -51,6 +51,7 @@ impl Verb for SetDepth {
             call = call.arg(key.queue());
         }
         let call = call.arg(HoldArg(change.hold)).arg(change.target);
+        // A TTL of zero leaves the lease as it is.
         call.arg(change.seq).millis(if change.lengthen {
             change.ttl
         } else {
