@@ -115,6 +115,7 @@ pub async fn inspect_all(
             inspected => Ok(inspected?.map(|seen| (name, LockInfo::new(engine, &key, seen)))),
         }
     });
+    // In the order of the keys, whichever reply comes first.
     let mut inspected = stream::iter(inspected).buffered(MAX_INSPECTED_AT_ONCE);
     let mut infos = Vec::new();
     while let Some(info) = inspected.next().await {
@@ -178,6 +179,7 @@ pub fn refuses_key(error: &LockError) -> bool {
 /// As for [`Admin::inspect`](crate::admin::Admin::inspect), or [`LockError::Lost`] if the store no longer has the hold.
 pub async fn renew(locks: &Locks, held: &Held) -> Result<(), LockError> {
     let key = locks.engine.open_key(held.key())?;
+    // The lease lasts at least that long already. So this changes nothing, and shows whether a renewal is executed.
     let (hold, ttl) = (held.hold_id(), held.remaining());
     let holds = vec![(key.clone(), hold)];
     let renewed = locks.engine.core.store.ask(Renew { holds, ttl });

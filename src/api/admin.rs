@@ -150,6 +150,7 @@ impl Engine {
         };
         let ended = self.core.store.ask(release).await.map_err(error_of(key))?;
         let ended = ended.into_iter();
+        // If a field does not belong to a holder, the request is rejected as a whole. So all of them are texts.
         let ended = ended.filter_map(|field| String::from_utf8(field).ok());
         let ended: Vec<_> = ended.collect();
         // The holders of this process learn of it without the message, which may be lost.

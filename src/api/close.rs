@@ -69,6 +69,7 @@ impl Locks {
             // The report lists what is not done by then.
             let _ = timeout(core.response_timeout, await_idle(core)).await;
         }
+        // Before the connections are closed, because that ends what is still in flight.
         let report = CloseReport::new(core);
         core.store.close();
         events::closed(report.still_held.len(), report.in_flight);
@@ -131,6 +132,7 @@ impl CloseReport {
         still_held.sort_unstable();
         Self {
             still_held,
+            // Each hold is counted as well, and is listed by itself.
             in_flight: count.saturating_sub(holds.len()),
             abandoned: core.queues.abandoned(),
         }

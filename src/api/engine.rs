@@ -47,6 +47,7 @@ impl Engine {
     ) -> impl Future<Output = Result<Entry, LockError>> {
         match terms.retry {
             None => Either::Left(self.enter_once(keys, terms)),
+            // Boxed, because retries are rare, and would make every request larger.
             Some(retry) => Either::Right(Box::pin(self.enter_with_retries(keys, terms, retry))),
         }
     }
@@ -90,6 +91,7 @@ impl Engine {
         let mut entry = Entry::new(&self.core, EntryKind::Call);
         self.reenter(&mut entry, &mut keys, &terms)?;
         entry.send_depths()?;
+        // A request that only re-enters has no wait, and so no span and no outcome.
         if keys.is_empty() {
             return Ok(entry);
         }
@@ -194,6 +196,7 @@ impl Engine {
         for hold in &held {
             entry.reenter(hold, terms.own_ttl);
         }
+        // A hold that has ended meanwhile was not entered. Its key is kept, and acquired anew.
         let is_entered = |key: &LockKey| entry.holds().iter().any(|hold| hold.key() == key);
         keys.retain(|key| !is_entered(key));
         Ok(())

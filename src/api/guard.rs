@@ -227,6 +227,7 @@ impl LockGuard {
     pub fn scope<F: Future>(&self, body: F) -> GuardScope<'_, F> {
         let span = self.entry.span().unless_elsewhere();
         GuardScope {
+            // The entry stays with the guard, so the end of this body releases nothing.
             body: EnteredBody::new(self.entry.frame(), span, BodyEntries::new(), body),
             guard: PhantomData,
         }

@@ -264,6 +264,8 @@ impl<F> Blocking<F> {
     where
         F: FnOnce() -> T,
     {
+        // The members are dropped when this function returns, after the work. So the locks are held as long as it runs
+        // (P7).
         let Some((frame, _members)) = self.call else {
             return Ok((self.work)());
         };
@@ -272,6 +274,7 @@ impl<F> Blocking<F> {
             frame.run(|| drop(self.work));
             return Err(error);
         }
+        // A loss does not end blocking work. Its output does not count then (P6).
         let output = frame.run(self.work);
         // No caller can wait for a release here, so the rest continues in the background.
         frame.abort_error().map_or(Ok(output), Err)

@@ -54,6 +54,7 @@ impl Login {
                 address.tls = Arc::new(certificates.config()?.into());
             }
         }
+        // Sentinels have a login of their own, which the URL names.
         if let Some((user, password)) = &self.user_and_password {
             let server = &mut spec.server;
             server.change_settings(|it| it.set_username(user).set_password(password));

@@ -51,6 +51,7 @@ impl Source for Pooled {
                 |class, e: PoolError| StoreError::new("connect", &endpoint, class, e.to_string());
             let pooled = self.0.get().await.map_err(|error| match error {
                 PoolError::Backend(error) => connect_error(&endpoint, error),
+                // A pool that was closed gives out no connection any more.
                 PoolError::Closed => failed(FailureClass::Permanent, error),
                 error => failed(FailureClass::NotExecuted, error),
             })?;

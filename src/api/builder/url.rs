@@ -222,6 +222,7 @@ fn parse_one(url: &str, supported: &[&'static str]) -> Result<(Address, Paramete
     }
     let settings = settings
         .set_db(database)
+        // Every server and every proxy has it, and no connection needs more.
         .set_protocol(ProtocolVersion::RESP2)
         .set_lib_name("reentry", env!("CARGO_PKG_VERSION"));
     let mut info = info.set_redis_settings(settings);

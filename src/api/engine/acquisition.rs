@@ -116,6 +116,7 @@ impl Acquisition<'_> {
         let core = &self.engine.core;
         let heartbeat = core.queues.heartbeat(self.terms.ttl);
         loop {
+            // A watch of its own for each attempt, because one that has given up stays so.
             let watch = PollWatch::new(core, heartbeat);
             self.watch = Some(Arc::clone(&watch));
             if let Some(acquired) = watch.run(self.acquire_confirmed(keys)).await {
@@ -158,7 +159,8 @@ impl Acquisition<'_> {
     async fn acquire_several(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
         let mut at = 0;
         while let Some(rest) = keys.get(at..).filter(|rest| !rest.is_empty()) {
-            // Single attempts for the next keys, which cost one round trip together. What is granted behind the first one that is not free is given back.
+            // Single attempts for the next keys, which cost one round trip together. What is granted behind the first one
+            // that is not free is given back.
             let attempted = self.attempt_all(self.keys_for_one_batch(rest)).await?;
             let taken = attempted.grants.len();
             for (grant, key) in attempted.grants.into_iter().zip(rest) {
@@ -169,6 +171,7 @@ impl Acquisition<'_> {
                 // The hold has ended where a lock was given back, so the rest needs another id.
                 self.next_hold_id();
             } else if taken > 0 {
+                // All of them were granted, so attempts for the next keys follow.
                 continue;
             }
 
@@ -218,6 +221,8 @@ impl Acquisition<'_> {
             let acquiring = core
                 .queues
                 .acquire(key, hold, terms, self.since, self.runtime);
+            // Three ways. Inside other locks, the wait may be part of a deadlock. With other locks of the request, it
+            // ends if one of them is lost. Usually there is neither.
             let granted = if searches {
                 let wait = NestedWait {
                     core,
@@ -226,6 +231,7 @@ impl Acquisition<'_> {
                     acquired,
                     outer_holds: &self.engine.outer_holds,
                     heartbeat: core.queues.heartbeat(terms.ttl),
+                    // The search counts from the wait for this key.
                     since: Instant::now(),
                     runtime: self.runtime,
                     has_reported: AtomicBool::new(false),
@@ -284,6 +290,8 @@ impl Acquisition<'_> {
     /// Takes the call graph for the next hold.
     #[inline]
     fn take_graph(&mut self) -> CallGraph {
+        // The first hold takes the graph along, and later ones find it there. If the first one was given up and
+        // forgotten, the graph is that of the enclosing calls, or a new one.
         let begun = self
             .graph
             .take()
@@ -308,6 +316,7 @@ impl Acquisition<'_> {
             return Ok(());
         }
         let limit = match self.terms.wait {
+            // A caller that does not wait makes one attempt: this limit is over after its first failure.
             WaitLimit::Never => Some(self.since),
             wait => wait.limit(self.since),
         };
