@@ -83,6 +83,7 @@ impl<T: Send + 'static> FinishInBackground<T> {
 
     /// Takes the work from its waiter.
     pub(crate) fn take(&mut self) -> Self {
+        // What stays behind has no work, so dropping it begins no task.
         Self {
             work: self.work.take(),
             runtime: self.runtime.take(),

@@ -127,6 +127,7 @@ impl InboxId {
     const LENGTH: usize = Self::PREFIX.len() + Hyphenated::LENGTH;
 
     pub(crate) fn new() -> Self {
+        // An array, so that the entries that contain it are copied without an allocation.
         let mut name = [0; Self::LENGTH];
         let (prefix, id) = name.split_at_mut(Self::PREFIX.len());
         prefix.copy_from_slice(Self::PREFIX.as_bytes());

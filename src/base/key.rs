@@ -118,6 +118,7 @@ impl LockKey {
 
     /// The order in which several keys are acquired together. It is the same in every process.
     pub(crate) fn order(&self) -> impl Ord {
+        // By slot first, so that keys whose requests may travel together in a cluster follow each other.
         (self.slot(), self.as_str())
     }
 

@@ -70,6 +70,7 @@ impl Grace {
 #[inline]
 pub(crate) fn deadline(sent: Instant, lease: Duration, grace: Grace) -> Instant {
     let mut margin = MIN_MARGIN.max(lease / 100);
+    // Not in addition: the margin for the clocks is a part of the grace.
     if grace > Grace::NONE {
         margin = margin.max(grace.duration());
     }

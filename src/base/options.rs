@@ -236,6 +236,7 @@ impl Confirm {
     pub(crate) fn new(replicas: u32, within: Duration) -> Result<Self, LockError> {
         let replicas = NonZeroU32::new(replicas)
             .ok_or_else(|| LockError::config("`confirm` requires at least one replica"))?;
+        // The limit of 49 days is that of milliseconds in 32 bits.
         let millis = u32::try_from(within.as_millis()).ok();
         match millis.and_then(NonZeroU32::new) {
             Some(within) => Ok(Self { replicas, within }),

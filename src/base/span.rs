@@ -153,6 +153,7 @@ impl<'a> AcquisitionSpan<'a> {
             mode,
             since,
             span: Span::wait(keys, mode),
+            // It stays if the caller drops the acquisition before it has an outcome.
             outcome: "cancelled",
         }
     }
@@ -199,6 +200,7 @@ const BUSY: &str = "busy";
 /// The outcome of an acquisition that ended with `error`, as spans and metrics name it.
 fn outcome(error: &LockError) -> &'static str {
     match error {
+        // A single attempt does not wait.
         LockError::Busy { waited, .. } if waited.is_zero() => BUSY,
         LockError::Busy { .. } => "timeout",
         LockError::Deadlock { .. } => "deadlock",
