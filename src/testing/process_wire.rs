@@ -97,6 +97,7 @@ impl ProcessWire {
             let inbox = state.inbox.as_mut().filter(|_| is_reachable);
             inbox.and_then(|inbox| inbox.set_open(true))
         };
+        // Without the mutex, because the listener may send a request at once.
         notify_missed(opened);
     }
 
@@ -107,6 +108,7 @@ impl ProcessWire {
             (state.connection.take().is_some(), closed)
         };
         if was_connected || closed.is_some() {
+            // The number changes before the listener is notified: what it sends then belongs to the new generation.
             self.disconnects.send_modify(|count| *count += 1);
         }
         notify_missed(closed);
@@ -143,7 +145,9 @@ impl ProcessWire {
         let disconnects = self.disconnects();
         let known = state.connection;
         let number = match (known, self.host.condition()) {
+            // A connection is kept although the server is paused or cut off: the process does not notice that.
             (Some(number), _) => number,
+            // It waits, as for a server that does not respond, until its limit.
             _ if state.is_partitioned => return None,
             (None, Condition::Paused) => return None,
             (None, Condition::Stopped) => {
@@ -245,6 +249,7 @@ impl Wire for WireHandle {
                 return inbox.is_open;
             }
             let is_open = !state.is_closed && self.is_reachable(&state);
+            // It is there before the store knows the wire, because the store notifies a new listener at once.
             state.inbox = Some(InboxEnd { listener, is_open });
             is_open
         };

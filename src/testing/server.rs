@@ -99,6 +99,7 @@ impl Server {
     /// ```
     pub fn builder(&self) -> LocksBuilder {
         let network = self.0.clone();
+        // The wire is made when the `Locks` is built, because its timeouts are known only then.
         LocksBuilder::new(Backend::Test(Arc::new(move |timeouts| {
             network.open(timeouts)
         })))
@@ -126,6 +127,7 @@ impl Server {
     /// # }
     /// ```
     pub fn stop(&self) {
+        // The server first: a process that notices its lost connection must not connect again before.
         self.0.host.stop();
         self.0.on_wires(ProcessWire::disconnect);
     }
@@ -206,6 +208,7 @@ impl Server {
     /// ```
     pub fn resume(&self) {
         self.0.host.resume();
+        // Only now, because an inbox is opened only at a server that runs.
         self.0.on_wires(ProcessWire::subscribe_again);
     }
 
