@@ -64,6 +64,7 @@ impl LockRequest {
             // It would re-enter the lock at once, while no other process can lead.
             engine.check_can_lead(&request.keys)?;
         }
+        // Each turn waits for the lock, leads, and releases it. After a loss the next one begins.
         loop {
             let guard = match request.clone().acquire().await {
                 Ok(guard) => guard,

@@ -97,6 +97,7 @@ impl<F: Future> WithLockState<F> {
                 let (frame, span) = (entry.frame(), entry.span());
                 EnteredBody::new(frame, span, BodyEntries::from_buf([entry]), body)
             }
+            // The body is dropped without having been polled.
             Err(error) => EnteredBody::failed(error),
         }));
     }

@@ -56,6 +56,7 @@ impl Core {
     /// The holds that have not ended.
     pub(crate) fn holds(&self) -> Vec<Arc<Hold>> {
         let schedules = self.schedules.lock();
+        // Copied, so that the mutex is free: what follows may call back into the schedules.
         let holds = schedules.iter().flat_map(RuntimeSchedule::holds);
         holds.cloned().collect()
     }

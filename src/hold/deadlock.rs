@@ -126,6 +126,7 @@ impl NestedWait<'_> {
         let (store, directory) = (&self.core.store, &self.core.waits);
         // Read before the first lookup: if it is the same after the second walk, no server was replaced in between.
         let generation = store.generation();
+        // A wait that was moved out of its body is enclosed by nothing any more.
         let Some(record) = self.record() else {
             return Ok(SearchResult::Nothing);
         };

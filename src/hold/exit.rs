@@ -154,6 +154,7 @@ impl Exit {
         let now = Instant::now();
         if let Some(ended) = end_hold(hold, core, self.awaits, now) {
             let timeout = core.response_timeout;
+            // One limit for all of them, that of the last one.
             self.until = self.until.max(Some(after(now, timeout)));
             self.may_be_late |= core.store.answers_within(hold.key()) > timeout;
             self.ended.push(ended);

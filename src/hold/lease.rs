@@ -164,6 +164,7 @@ impl Lease {
     pub(crate) fn next_action(&self, generation: u64, now: Instant) -> LeaseAction {
         let due = self.due(generation);
         match self.lost.or_else(|| self.loss_at(now)) {
+            // A loss comes before a renewal that is due as well: a lock that counts as lost is not renewed.
             Some(_) => LeaseAction::Lose,
             None if now < due => LeaseAction::WaitUntil(due),
             None => LeaseAction::Renew,

@@ -210,6 +210,7 @@ impl Core {
     async fn attempt(&self, request: RenewRequest, permit: Permit) {
         select! {
             biased;
+            // Dropping the request returns its permit. If it is executed all the same, it only lengthens a lease.
             () = request.await_settled() => {}
             () = self.renew(&request, permit) => {}
         }

@@ -70,6 +70,7 @@ impl Credentials {
         // A connection that is being opened takes the last known credentials before it fails, or waits for long. One
         // that is open keeps its own until there are new ones.
         let known = latest.lock().clone().filter(|_| is_first).map(Ok);
+        // Without known credentials only the connect timeout ends the wait of a new connection.
         let patience = known.as_ref().map_or(Duration::MAX, |_| PROVIDER_TIMEOUT);
         let mut backoff = Backoff::doubling(MAX_PROVIDER_PAUSE);
         loop {

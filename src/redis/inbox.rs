@@ -102,6 +102,7 @@ impl Inbox {
     /// Opens the inbox, unless it is open. Returns false while it is broken. A runtime that ends takes the inbox with
     /// it. Then it is opened by the next caller.
     pub(crate) fn open(&self, subscribe: impl FnOnce() -> Subscription) -> bool {
+        // Locked to the end, so that two callers do not open it twice.
         let mut task = self.task.lock();
         // A task that has finished has ended with its runtime.
         if task.as_ref().is_some_and(|task| !task.0.is_finished()) {

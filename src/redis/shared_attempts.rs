@@ -114,8 +114,10 @@ where
                     error = Some(failed);
                 }
             }
+            // All that were asked have answered or failed.
             Ok(None) => return (answers, error),
             Err(Elapsed) if until <= Instant::now() => return (answers, error),
+            // A silence: one more is asked.
             Err(Elapsed) => {}
         }
         // Another server replaces an unavailable one.

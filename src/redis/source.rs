@@ -190,6 +190,7 @@ async fn open_socket(address: &Address) -> io::Result<Box<dyn Socket>> {
             let config = match address.tls.get() {
                 Some(config) => config,
                 None => {
+                    // Loaded when they are first needed, and kept for later connections.
                     let of_system = Certificates::new().config().map_err(io::Error::other)?;
                     address.tls.get_or_init(|| of_system)
                 }

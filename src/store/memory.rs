@@ -50,6 +50,7 @@ impl MemoryStore {
         Box::pin(async move {
             // Nothing here ever waits, so a loop around a lock would starve other tasks.
             consume_budget().await;
+            // In one poll, so a future that is dropped has executed all of it or nothing (P7).
             Ok(store.execute(step))
         })
     }

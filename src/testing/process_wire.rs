@@ -276,6 +276,7 @@ impl Wire for WireHandle {
     fn answers_within(&self) -> Duration {
         match self.state.lock().connection {
             Some(_) => self.timeouts.response,
+            // It has to connect first, which has a limit of its own.
             None => Duration::MAX,
         }
     }

@@ -148,7 +148,8 @@ impl<'a> Publisher<'a> {
         let known_time = directory.known_times();
         let wait = self.wait.record();
         let owners = wait.as_ref().map(owners).unwrap_or_default();
-        // The future may have been moved out of a body that enclosed it before.
+        // The future may have been moved out of a body that enclosed it before. The owners are noted before the
+        // requests are sent. So if this future is dropped, what they have stored is removed.
         let mut left = mem::replace(&mut self.owners, owners.clone());
         left.retain(|owner| !owners.contains(owner));
         self.withdraw(&left);

@@ -253,6 +253,7 @@ impl Walk {
         let parent = |at: &usize| (*at > 0).then(|| self.nodes[*at].parent);
         let path = std::iter::successors(Some(last), parent);
         let mut links: Vec<_> = path.map(|at| self.nodes[at].link.clone()).collect();
+        // The parents lead from the last wait to the one that walks, which is the first.
         links.reverse();
         Cycle { links, closes }
     }
@@ -355,6 +356,7 @@ impl SecondWalk {
             (LookupReply::Waits(seen_waits, _), Some(reached)) => {
                 reached.recheck(&link.wait, seen_waits, self.ended)
             }
+            // There is no such lookup for the wait that walks.
             (LookupReply::Waits(..), None) => Verdict::Deadlock,
         };
         self.at += 1;

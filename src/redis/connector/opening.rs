@@ -27,6 +27,7 @@ impl Connector {
         self: &Arc<Self>,
         number: u64,
     ) -> Result<SharedConnection, StoreError> {
+        // How long this takes is the first that is known of the pace of the responses.
         let begun = Instant::now();
         let timeouts = self.context.timeouts;
         let unproven = self.state.lock().unproven.take();

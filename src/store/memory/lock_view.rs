@@ -255,6 +255,8 @@ impl LockView<'_> {
             && self.may_enter(&process)
         {
             let is_exclusive = matches!(process.mode, WaitMode::Exclusive { .. });
+            // Only the first one may find the lock free, and gets a token greater than the one before. Readers behind
+            // it share that token.
             longest = longest.max(Some(self.enter_process(process, before, asking)));
             // No other process enters beside a writer.
             if is_exclusive {

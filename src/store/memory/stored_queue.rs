@@ -131,6 +131,7 @@ impl StoredQueue {
     pub(crate) fn latest_reader(&self) -> Option<(HoldId, Instant)> {
         // The order of owners is that of their names. Comparing the names would cost more.
         let readers = self.readers.iter().copied();
+        // Of equal ends the least member counts, as in the zset.
         readers.max_by(|(hold, lasts), (other, its)| {
             let number = |hold: &HoldId| hold.number().to_string();
             let is_before = || other.owner().cmp(&hold.owner());

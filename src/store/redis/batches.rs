@@ -172,6 +172,8 @@ pub(super) enum BatchOutcome {
 impl InFlightGuard {
     /// Sends a request with others.
     pub(super) async fn send_in_batch(&self, request: BatchItem) -> BatchOutcome {
+        // If this future is dropped, a request that is only collected is not sent. One that was sent is executed, as if
+        // it had been sent alone (P8).
         let is_release = request.is_release();
         let reply = self.0.collect(request).await;
         match reply.unwrap_or_else(|_ended| Err(self.0.runtime_ended())) {

@@ -193,6 +193,7 @@ fn read_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
     let (fields, []) = fields.as_chunks::<3>() else {
         return None;
     };
+    // A hash without fields does not exist: the lock is free.
     if fields.is_empty() {
         return Some(None);
     }
