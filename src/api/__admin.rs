@@ -148,6 +148,7 @@ pub fn set_note(note: &str) {
 
 /// Describes this process again, with its present note.
 pub async fn describe(locks: &Locks) {
+    // In memory there is no other process that could read it.
     if let Store::Redis(redis) = &*locks.engine.core.store {
         redis.describe().await;
     }

@@ -71,6 +71,7 @@ impl Admin {
             return Ok(None);
         };
         let mut info = LockInfo::new(engine, &key, snapshot);
+        // A process that is not described in time is shown by its ids alone.
         let described = engine
             .core
             .store

@@ -87,7 +87,8 @@ impl Engine {
         let runtime = Handle::try_current()
             .map_err(|_| LockError::config("await a lock inside a tokio runtime"))?;
 
-        // What enclosing calls hold is entered once more. This waits for nothing: the depths are sent, and not answered.
+        // What enclosing calls hold is entered once more. This waits for nothing: the depths are sent, and not
+        // answered. If this future is dropped from here on, the entry leaves what it has entered (P7).
         let mut entry = Entry::new(&self.core, EntryKind::Call);
         self.reenter(&mut entry, &mut keys, &terms)?;
         entry.send_depths()?;

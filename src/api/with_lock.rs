@@ -61,6 +61,7 @@ impl<F: Future> Future for WithLock<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let WithLockProjection { engine, mut state } = self.project();
+        // Each turn is one transition: the body begins in the poll that has brought the lock.
         loop {
             match state.as_mut().project() {
                 // Nothing is sent before the first poll.

@@ -191,6 +191,7 @@ pub(crate) fn acquisition_began(class: &Class, mode: Mode) {
 pub(crate) fn acquisition_ended(class: &Class, mode: Mode, outcome: &'static str, since: Instant) {
     let mode = ("mode", mode.name());
     let labels = &[mode, ("outcome", outcome)];
+    // With the labels of the increment, because with others it would be another gauge.
     record(&WAITERS, Some(class), &[mode], || -1.0);
     count(&ACQUISITIONS, Some(class), labels);
     let waited = || since.elapsed().as_secs_f64();

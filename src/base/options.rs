@@ -174,6 +174,7 @@ impl LockOptions {
             (_, Some(max_hold)) if max_hold < Self::MIN_TTL => {
                 format!("`max_hold` must be at least 20 ms, not {max_hold:?}")
             }
+            // A renewal is due after a third of the lease. So at least another third is left for it.
             _ if grace > lease / 3 => {
                 format!("`grace` must be at most a third of the lease of {lease:?}, not {grace:?}")
             }

@@ -39,6 +39,7 @@ pub(crate) fn sleep(duration: Duration) -> Sleep {
 
 /// The instant `duration` after `start`. A time too long to represent becomes thirty years.
 pub(crate) fn after(start: Instant, duration: Duration) -> Instant {
+    // As in tokio: on some platforms, no instant is a hundred years away.
     const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
     // An endless limit is no mistake of the caller.
     start.checked_add(duration).unwrap_or_else(|| start + FAR)

@@ -178,6 +178,8 @@ impl<F: Future> Future for EnteredBody<F> {
     type Output = Result<F::Output, LockError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        // Each turn is one transition. The next state is polled at once, because nothing else would wake this task for
+        // it.
         loop {
             match self.as_mut().project() {
                 EnteredBodyProjection::Running { body, .. } => match ready!(body.poll(cx)) {

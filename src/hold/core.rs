@@ -83,6 +83,7 @@ impl ForcedReleaseListener for Core {
         };
         match Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn(async move { notify() })),
+            // Outside a runtime there is no task that could do it.
             Err(_) => notify(),
         }
     }

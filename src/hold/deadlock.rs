@@ -87,6 +87,7 @@ enum SearchResult {
 impl NestedWait<'_> {
     /// Resolves if the wait is part of a deadlock and must give way, and never otherwise.
     async fn search(self) -> LockError {
+        // However the search ends, dropping the publisher removes the records (P7).
         let mut publisher = Publisher::new(&self);
         // This comes before the first walk: of the waits that wait for each other, the last one sees all others.
         publisher.publish_first().await;
@@ -155,6 +156,7 @@ impl NestedWait<'_> {
                     // Every wait of the cycle may have found it. The store decides which one gives way.
                     return Ok(match self.claim(&cycle, heartbeat).await? {
                         true => SearchResult::Victim(cycle),
+                        // Another wait gives way, so this cycle is about to go.
                         false => SearchResult::Changed,
                     });
                 }

@@ -108,6 +108,7 @@ impl DepthMirror {
     fn next(&mut self) -> Option<DepthChange> {
         let hold = &self.hold;
         let next = hold.change(|state| {
+            // The depth of a lost hold is not updated any more.
             state.lease.check_loss(Instant::now());
             // Whether it ends is decided under the mutex, so a change that comes after it begins another mirror.
             state.depth.has_mirror = is_stale(hold, state);

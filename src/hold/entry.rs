@@ -110,6 +110,7 @@ impl Entry {
 
     /// Notes that it belongs to a guard from now on.
     pub(crate) fn convert_to_guard(&mut self) {
+        // An entry leaves each hold as what it is counted there, so both change.
         self.kind = EntryKind::Guard;
         for hold in &self.holds {
             hold.change(|state| state.depth.convert_to_guard());

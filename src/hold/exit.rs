@@ -163,6 +163,7 @@ impl Exit {
 
     /// Leaves the releases to the background. A caller that makes only one attempt for the same lock waits for them.
     pub(super) fn continue_in_background(self, queues: &LocalQueues) {
+        // Noted before the exit is dropped, because that begins the tasks.
         for EndedHold { hold, .. } in &self.ended {
             queues.note_ending(hold.key(), hold.id());
         }

@@ -95,6 +95,7 @@ impl PollWatch {
         // Cloned before the mutex is locked, because it may run foreign code.
         let waker = waker.clone();
         let mut state = self.state.lock();
+        // The stage before has no waker that would be dropped under the mutex: `begin_poll` has taken it.
         state.stage = WatchStage::Waiting(waker);
         let has_locks = !state.holds.is_empty();
         drop(state);
@@ -136,6 +137,7 @@ impl PollWatch {
 async fn check_while_acquiring(acquisition: Weak<PollWatch>, heartbeat: Duration) {
     loop {
         sleep(heartbeat).await;
+        // Kept only for the check, so that an acquisition that has ended is not kept by its own task.
         if !acquisition.upgrade().is_some_and(|it| it.check()) {
             return;
         }

@@ -158,6 +158,7 @@ impl RenewRequest {
     /// Separates the holds about which nothing is known: each is renewed alone, until it is renewed.
     pub(super) fn separate_failed(&self, answers: &[RenewReply]) {
         for hold in self.answered(answers, RenewReply::Failed) {
+            // For this hold the attempt has failed, so the next one is not sent in addition to it.
             hold.fail_attempt(self.sent);
             hold.state.lock().is_renewed_alone = true;
         }

@@ -112,6 +112,7 @@ impl Core {
             let schedule = &mut schedules[at];
             // The next hold that is entered here begins another schedule.
             let Some(due) = schedule.take_due(&self.store, Instant::now()) else {
+                // It has no hold, so no foreign code runs under the mutex.
                 drop(schedules.swap_remove(at));
                 return None;
             };

@@ -39,6 +39,7 @@ pub(crate) async fn await_replicas(
         _ if confirmed => Ok(()),
         // A lease that has expired is as if the replicas had taken too long.
         (Some(reason), _) if reason != LostReason::Expired => Err(hold.lost_error(reason)),
+        // A mistake does not pass by itself, so the caller learns of it as such.
         (_, Some(error)) if error.mistake().is_some() => {
             Err(Failure::Store(error).on(hold.key().name()))
         }
@@ -72,6 +73,7 @@ async fn ask_replicas(
     mut key_generation: Option<u64>,
     failed: &mut Option<StoreError>,
 ) -> bool {
+    // One limit for the confirmation, however many requests it takes.
     let until = after(Instant::now(), confirm.within());
     let mut backoff = Backoff::default();
     loop {

@@ -102,6 +102,7 @@ impl RuntimeSchedule {
         epoch: Instant,
         generation: u64,
     ) -> Option<Arc<Notify>> {
+        // The number distinguishes holds that are checked at the same instant.
         self.entered += 1;
         let key = hold.enter_schedule(self.entered, epoch, generation);
         self.holds.insert(key, Arc::clone(hold));
@@ -114,6 +115,7 @@ impl RuntimeSchedule {
     pub(super) fn remove(&mut self, hold: &Hold, generation: u64) -> bool {
         let left = hold.leave_schedule(generation);
         left.is_some_and(|(key, was_waiting)| {
+            // Its owner still has it, so it is not dropped under the mutex.
             self.holds.remove(&key);
             was_waiting
         })

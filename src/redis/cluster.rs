@@ -275,6 +275,7 @@ impl Cluster {
             // A server that may be down would delay the messages.
             nodes.retain(|node| node.connector.is_connected());
         }
+        // In turn, so that the attempt after a failure is made at another server.
         let turn = self.turn.fetch_add(1, Relaxed).checked_rem(nodes.len());
         let node = turn.and_then(|turn| nodes.get(turn));
         let node = node.ok_or_else(|| self.unavailable("none of its servers has slots"))?;

@@ -227,6 +227,7 @@ async fn ask(
         Some(HostPort::new(other.remove("ip")?, port))
     });
     Ok(SentinelReply {
+        // Without an epoch the reply counts as the earliest.
         epoch: epoch.unwrap_or_default(),
         primary: HostPort::new(host, port),
         others: others.collect(),

@@ -109,6 +109,7 @@ impl Host {
 
     fn transition(&self, from: Condition, to: Condition) {
         let mut state = self.state.lock();
+        // From any other condition the call changes nothing: a server that has stopped cannot be paused.
         if state.condition == from {
             state.condition = to;
         }

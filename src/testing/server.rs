@@ -154,6 +154,7 @@ impl Server {
     /// ```
     pub fn start(&self) {
         self.0.host.start();
+        // An inbox is opened at once. A connection for requests is opened by the next request.
         self.0.on_wires(ProcessWire::subscribe_again);
     }
 

@@ -74,6 +74,7 @@ fn parse_several(scheme: &str, kind: Kind, rest: &str) -> Result<ServerSpec, Loc
     }
     let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    // The last one, because a password may contain others.
     let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
     let supported: &[_] = match (kind, path) {
         (Kind::Sentinel, "") => return Err(invalid(PRIMARY_MISSING)),
@@ -91,6 +92,7 @@ fn parse_several(scheme: &str, kind: Kind, rest: &str) -> Result<ServerSpec, Loc
     let (mut server, mut parameters) =
         parse_one(&format!("{scheme}://{login}@host?{query}"), supported)?;
     let is_sentinel_tls = match parameters.remove("sentinel_tls").as_deref() {
+        // As for the servers, unless the URL says otherwise.
         None => server.is_tls(),
         Some("true") => true,
         Some("false") => false,

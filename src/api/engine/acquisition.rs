@@ -150,6 +150,7 @@ impl Acquisition<'_> {
         if let Some(confirm) = confirm {
             let begun = self.entry.begun().iter();
             let confirmed = begun.map(|hold| await_replicas(hold, confirm, store, key_generation));
+            // The first failure is enough: then all of the locks are left.
             try_join_all(confirmed).await?;
         }
         Ok(())

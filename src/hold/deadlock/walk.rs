@@ -242,6 +242,7 @@ impl Walk {
             self.closes = Some((node, closes));
             return;
         }
+        // Each hold is looked up once, on the way on which it was reached first.
         for &hold in holds {
             if self.known.len() < MAX_REMEMBERED && self.known.insert(hold) {
                 self.pending.push_back(PendingLookup::Waits(node, hold));

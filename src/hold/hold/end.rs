@@ -73,6 +73,7 @@ impl Hold {
 
     pub(crate) fn set_span(&self, span: Span) {
         if span.is_open() {
+            // The one before is empty, so that no foreign code runs under the mutex.
             self.state.lock().span = span;
         }
     }

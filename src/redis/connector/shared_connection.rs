@@ -67,6 +67,7 @@ impl SharedConnection {
         let response = response.await;
         // From now on the server knows the script.
         if matches!(response, Ok(Ok(_))) {
+            // Two first calls may note it twice, which changes nothing.
             self.executed.lock().push(call.verb());
         }
         response

@@ -236,6 +236,7 @@ impl Collector {
                 count -= poll_once(&mut sent).await;
                 yield_now().await;
             }
+            // From here on each of them is polled when it is woken, and now once more.
             in_flight.extend(sent);
         }
     }
