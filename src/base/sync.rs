@@ -24,8 +24,8 @@ impl<T> Mutex<T> {
 /// Calls `check` immediately, and after each `notify_waiters`, until it returns `Some`.
 pub(crate) async fn wait_until<T>(notify: &Notify, mut check: impl FnMut() -> Option<T>) -> T {
     loop {
-        // No wake-up is missed: `notify_waiters` wakes each future that exists at that moment, polled or not. So `check`
-        // sees an earlier change, and a later change wakes this future.
+        // No wake-up is missed: `notify_waiters` wakes each future that exists at that moment, polled or not. So
+        // `check` sees an earlier change, and a later change wakes this future.
         let notified = notify.notified();
         if let Some(found) = check() {
             return found;

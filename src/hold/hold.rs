@@ -269,8 +269,8 @@ impl Hold {
         let lost = state.lease.lost().filter(|_| before.is_none());
         drop(state);
         if let Some(reason) = lost {
-            // After the mutex is released, because spans, events and wakers run foreign code, and the other holds of the
-            // group lock their own states.
+            // After the mutex is released, because spans, events and wakers run foreign code, and the other holds of
+            // the group lock their own states.
             let span = self.span();
             span.fail("lost");
             span.in_scope(|| events::lost(&self.key, self.id, reason, self.tokens.since()));

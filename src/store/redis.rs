@@ -118,8 +118,8 @@ impl RedisStore {
         }
         // Counted first: whether it travels with others depends on the number in flight, this one included.
         let in_flight = Batches::count(&self.batches);
-        // Each future has its own size: that of a request alone is larger, and that of a cluster the largest. Each counts
-        // as in flight until it has a reply, or is dropped.
+        // Each future has its own size: that of a request alone is larger, and that of a cluster the largest. Each
+        // counts as in flight until it has a reply, or is dropped.
         match (self.servers.clone(), self.batches.batch_item(&verb)) {
             // By itself, to the only server.
             (Servers::One(server), None) => Box::pin(async move {

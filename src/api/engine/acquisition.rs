@@ -160,8 +160,8 @@ impl Acquisition<'_> {
     async fn acquire_several(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
         let mut at = 0;
         while let Some(rest) = keys.get(at..).filter(|rest| !rest.is_empty()) {
-            // Single attempts for the next keys, which cost one round trip together. What is granted behind the first one
-            // that is not free is given back.
+            // Single attempts for the next keys, which cost one round trip together. What is granted behind the first
+            // one that is not free is given back.
             let attempted = self.attempt_all(self.keys_for_one_batch(rest)).await?;
             let taken = attempted.grants.len();
             for (grant, key) in attempted.grants.into_iter().zip(rest) {

@@ -263,7 +263,8 @@ impl Collector {
                 // The request comes first: its first poll hands it to the driver, and each later one may find that it
                 // was written.
                 let polled = asked.as_mut().poll(cx);
-                // The connection may have been lost since the requests were collected. Then their exits wait with a limit.
+                // The connection may have been lost since the requests were collected. Then their exits wait with a
+                // limit.
                 if mem::take(&mut may_be_late) && !self.is_connected(&batch) {
                     let waiting = batch.iter().filter_map(|it| it.deliverer.as_ref());
                     waiting.for_each(Deliverer::set_late);
