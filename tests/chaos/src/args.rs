@@ -1,7 +1,5 @@
 //! The options of a run on the command line.
 
-use std::path::PathBuf;
-
 use crate::topology::Topology;
 
 /// The options of a run.
@@ -19,13 +17,4 @@ pub(crate) struct Args {
     /// Make workers wait until all replicas have a lock, so that a failover excuses nothing
     #[arg(long)]
     pub(crate) confirm: bool,
-    /// Add 64 tasks to each worker, which acquire 10,000 keys one after the other, in common requests; not in a cluster
-    #[arg(long)]
-    pub(crate) many: bool,
-    /// Keep the ledgers and the events of the library in this directory
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) keep: Option<PathBuf>,
-    /// Cause only faults whose names contain one of these comma-separated words
-    #[arg(long, value_name = "WORDS")]
-    pub(crate) only: Option<String>,
 }

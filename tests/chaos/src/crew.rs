@@ -53,8 +53,6 @@ pub(crate) struct Plan {
     pub(crate) resource: PathBuf,
     pub(crate) topology: Topology,
     pub(crate) confirm: bool,
-    pub(crate) many: bool,
-    pub(crate) trace: bool,
 }
 
 /// The workers of a run: at any time one of each mode.
@@ -162,14 +160,10 @@ impl Crew {
             url: plan.urls[mode].clone(),
             resource: plan.resource.clone(),
             ledger: plan.folder.join(format!("{name}.jsonl")),
-            trace: plan
-                .trace
-                .then(|| plan.folder.join(format!("{name}.trace"))),
             name,
             mode,
             topology: plan.topology,
             confirm: plan.confirm,
-            many: plan.many,
             seed: self.dice.roll(1 << 31),
         };
         let mut command = Command::new(std::env::current_exe()?);

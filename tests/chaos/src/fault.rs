@@ -170,12 +170,6 @@ kinds! {
     Nodes Unasked "failover that was not asked for",
 }
 
-/// A fault that is wanted, but cannot be caused here.
-pub(crate) const NOT_RUN: &[&str] = &[
-    "clock steps of the server: libfaketime hangs at the start of a redis-server that is linked \
-     with jemalloc, and the machine's own clock is not for a test to set",
-];
-
 impl Kind {
     /// Returns whether it is caused on this topology.
     pub(crate) fn runs_in(self, topology: Topology) -> bool {

@@ -15,7 +15,6 @@ use crate::support::proxy::Proxy;
 
 mod network;
 mod nodes;
-mod primaries;
 mod processes;
 mod sentinels;
 mod server;
@@ -55,8 +54,7 @@ impl Stage {
             (Lane::Network, Ground::Server { proxies, .. }) => {
                 self.disturb(proxies, kind, deck).await
             }
-            (_, Ground::Server { server, .. }) => server::strike(server, kind, deck).await,
-            _ => primaries::strike(&self.ground, &self.moving, kind, deck).await,
+            _ => server::strike(&self.ground, &self.moving, kind, deck).await,
         };
         Ok(vec![Fault::new(kind, start, target)])
     }

@@ -162,25 +162,3 @@ pub(crate) fn read(path: &Path, killed: bool) -> Result<Vec<Record>> {
         |line| serde_json::from_str(line).with_context(|| format!("{}: {line}", path.display()));
     text[..whole].lines().map(parse).collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_torn_line_is_accepted_only_from_a_killed_worker() -> Result<()> {
-        let dir = tempfile::tempdir()?;
-        let path = dir.path().join("ledger");
-        let ledger = Ledger::create(&path)?;
-        ledger.write(7, 1, What::Reentered);
-        (&ledger.file).write_all(b"{\"at\":8")?;
-        let one = Record {
-            at: 7,
-            op: 1,
-            what: What::Reentered,
-        };
-        assert_eq!(read(&path, true)?, [one]);
-        assert!(read(&path, false).is_err());
-        Ok(())
-    }
-}

@@ -35,10 +35,6 @@ const CONFIRMED_WITHIN: Duration = Duration::from_secs(1);
 pub(crate) const WORKERS: usize = MODES.len();
 pub(crate) const TASKS: u64 = 6;
 
-/// The number of further tasks of a worker, and of the keys from which they select, if there are many.
-pub(crate) const MANY_TASKS: u64 = 64;
-pub(crate) const MANY_KEYS: u32 = 10_000;
-
 /// The configuration of the `Locks` of one worker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mode {
@@ -46,35 +42,14 @@ pub(crate) struct Mode {
     turns: u32,
 }
 
-/// As with one server.
-const MODES: [Mode; 5] = [
-    Mode {
-        ttl: Duration::from_millis(900),
-        turns: 16,
-    },
-    Mode {
-        ttl: Duration::from_millis(600),
-        turns: 16,
-    },
-    Mode {
-        ttl: Duration::from_millis(1200),
-        turns: 0,
-    },
-    Mode {
-        ttl: Duration::from_secs(2),
-        turns: 2,
-    },
-    Mode {
-        ttl: Duration::from_millis(900),
-        turns: 2,
-    },
-];
+/// The TTL with one server in ms, and the turns, of each mode.
+const MODES: [(u64, u32); 5] = [(900, 16), (600, 16), (1200, 0), (2000, 2), (900, 2)];
 
 impl Mode {
     pub(crate) fn of(order: &Order) -> Mode {
-        let mode = MODES[order.mode];
-        let ttl = order.topology.scale() * mode.ttl;
-        Mode { ttl, ..mode }
+        let (ttl, turns) = MODES[order.mode];
+        let ttl = order.topology.scale() * Duration::from_millis(ttl);
+        Mode { ttl, turns }
     }
 
     fn builder(&self, topology: Topology, url: &str) -> LocksBuilder {
@@ -97,12 +72,9 @@ pub(crate) struct Order {
     /// The socket of the fenced resource.
     pub(crate) resource: PathBuf,
     pub(crate) ledger: PathBuf,
-    /// The file for the events of the library, if they are wanted.
-    pub(crate) trace: Option<PathBuf>,
     pub(crate) mode: usize,
     pub(crate) topology: Topology,
     pub(crate) confirm: bool,
-    pub(crate) many: bool,
     pub(crate) seed: u64,
 }
 

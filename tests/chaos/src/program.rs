@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use crate::ledger::Outcome;
-use crate::plan::{HOT, KEYS, LOCKS, MANY_KEYS, permits};
+use crate::plan::{HOT, KEYS, LOCKS, permits};
 use crate::section::{Client, Op, Section, Site};
 use crate::shape::{BRIEF, Shape, index, millis};
 use crate::support::dice::Dice;
@@ -31,19 +31,6 @@ pub(crate) async fn run(client: Arc<Client>, mut dice: Dice, stop: watch::Receiv
         }
         let idle = millis(&mut dice, 0, 25);
         sleep(idle).await;
-    }
-}
-
-/// Acquires one of many keys after the other until it is told to stop. Some of the attempts are dropped.
-pub(crate) async fn many(client: Arc<Client>, mut dice: Dice, stop: watch::Receiver<bool>) {
-    while !*stop.borrow() {
-        let key = format!("many:{}", dice.roll(MANY_KEYS.into()));
-        let limit = match dice.roll(8) {
-            0 => millis(&mut dice, 0, 4),
-            _ => Duration::MAX,
-        };
-        // It is dropped wherever it is by then.
-        drop(timeout(limit, once(&client, &key)).await);
     }
 }
 

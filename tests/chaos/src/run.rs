@@ -32,23 +32,12 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
         args.minutes > 0.0 && args.minutes < 10_000.0,
         "so many minutes make no sense"
     );
-    ensure!(
-        !args.many || args.topology != Topology::Cluster,
-        "which of many keys a node of a cluster had is not known, and so not what a fault excuses"
-    );
     let has_replicas = args.topology.replicas() > 0;
     ensure!(
         has_replicas || !args.confirm,
         "one server has no replicas that could confirm: add `--topology sentinel` or `cluster`"
     );
     let folder = TempDir::with_prefix("reentry-chaos-")?;
-    let ledgers = args
-        .keep
-        .clone()
-        .unwrap_or_else(|| folder.path().to_owned());
-    std::fs::create_dir_all(&ledgers)?;
-    let empty = std::fs::read_dir(&ledgers)?.next().is_none();
-    ensure!(empty, "{} is not empty", ledgers.display());
     let socket = folder.path().join("resource.sock");
     let resource = Resource::start(&socket)?;
     let ground = Ground::start(args.topology).await;
@@ -56,20 +45,18 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let mut dice = Dice(args.seed);
     let mut dice = || Dice(dice.roll(1 << 31));
     let plan = Plan {
-        folder: ledgers,
+        folder: folder.path().to_owned(),
         urls: ground.urls(),
         resource: socket,
         topology: args.topology,
         confirm: args.confirm,
-        many: args.many,
-        trace: args.keep.is_some(),
     };
     let crew = Crew::start(plan, dice())?;
     let stage = Stage::new(ground, crew).await;
 
     let start = clock::now();
     let end = Instant::now() + Duration::from_secs_f64(args.minutes * 60.0);
-    let decks = LANES.map(|lane| Deck::new(lane, args.topology, args.only.as_deref(), dice()));
+    let decks = LANES.map(|lane| Deck::new(lane, args.topology, dice()));
     let lanes = decks.map(|deck| lane(&stage, deck, end));
     let mut faults = futures_util::future::try_join_all(lanes).await?.concat();
     stage.ground.heal().await;
@@ -91,18 +78,17 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
         ..History::default()
     };
     let history = history.with(&remains)?;
-    if let Some(folder) = &args.keep {
-        keep(folder, "faults", &history.faults)?;
-        keep(folder, "writes", &history.writes)?;
-        keep(folder, "sightings", &history.sightings)?;
-    }
     let verdict = check::all(&history);
     println!("{}", summary::table(args, &history, &verdict));
-    Ok(if verdict.violations.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    if verdict.violations.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let folder = folder.keep();
+    keep(&folder, "faults", &history.faults)?;
+    keep(&folder, "writes", &history.writes)?;
+    keep(&folder, "sightings", &history.sightings)?;
+    println!("the ledgers are in {}", folder.display());
+    Ok(ExitCode::FAILURE)
 }
 
 fn keep<T: Debug>(folder: &Path, name: &str, all: &[T]) -> Result<()> {
@@ -113,7 +99,7 @@ fn keep<T: Debug>(folder: &Path, name: &str, all: &[T]) -> Result<()> {
 /// Causes one fault of this lane after the other. Each is undone at the end.
 async fn lane(stage: &Stage, mut deck: Deck, end: Instant) -> Result<Vec<Fault>> {
     let mut faults = Vec::new();
-    while !deck.is_empty() {
+    while deck.has_kinds() {
         let pause = deck.pause();
         if Instant::now() + pause > end {
             break;

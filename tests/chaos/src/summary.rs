@@ -1,200 +1,101 @@
 //! The run as a table, in Markdown.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use crate::args::Args;
 use crate::check::stalls;
-use crate::check::verdict::{Rule, Verdict};
+use crate::check::verdict::Verdict;
 use crate::clock::SECOND;
-use crate::fault::{Kind, NOT_RUN};
-use crate::history::{History, Hold, Op};
-use crate::ledger::{Answer, Outcome, Reason};
-use crate::plan::{TASKS, WORKERS, permits};
+use crate::fault::Kind;
+use crate::history::History;
+use crate::ledger::{Answer, Outcome};
+use crate::plan::permits;
 use crate::schedule;
-use crate::topology::Topology;
 
 /// The number of violations that are printed in full. Their consequences are often similar.
 const SHOWN: usize = 40;
 
 pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String {
-    let mut rows = vec![
-        ("topology".to_owned(), topology(args)),
-        ("seed".to_owned(), args.seed.to_string()),
-        (
-            "duration".to_owned(),
-            format!("{} min of faults", args.minutes),
-        ),
-        (
-            "workers".to_owned(),
-            format!(
-                "{WORKERS} processes at any time, {} in all, {TASKS} tasks each",
-                history.workers.len()
-            ),
-        ),
-    ];
+    let mut rows: Vec<(String, String)> = Vec::new();
+    let mut row = |name: &str, value: &str| rows.push((name.to_owned(), value.to_owned()));
+    let confirmed = if args.confirm { ", confirmed" } else { "" };
+    row("topology", &format!("{:?}{confirmed}", args.topology));
+    row("seed", &args.seed.to_string());
+    row("minutes of faults", &args.minutes.to_string());
+    let mut count = |name: &str, count: usize| row(name, &count.to_string());
     let sections = history.sections();
+    count("workers", history.workers.len());
+    count("attempts", history.ops.len());
+    count("sections", sections.len());
+    let together = sections.iter().filter(|(op, _)| op.together);
+    count("sections of a request for several keys", together.count());
+    let has_permit = sections.iter().filter(|(op, _)| permits(&op.key).is_some());
+    count("sections of the semaphore", has_permit.count());
     let reentries: u64 = history.ops.iter().map(|op| op.reentries).sum();
-    let answered = |answer| {
-        history
-            .writes
-            .iter()
-            .filter(|write| write.answer == answer)
-            .count()
-    };
-    rows.push(("attempts".to_owned(), history.ops.len().to_string()));
-    rows.push(("sections".to_owned(), sections.len().to_string()));
-    let together = sections.iter().filter(|(op, _)| op.together).count();
-    let is_permit = |op: &Op, hold: &Hold| permits(&op.key).is_some() && hold.shares;
-    let permits = sections.iter().filter(|(op, hold)| is_permit(op, hold));
-    rows.push((
-        "sections whose request took other keys too".to_owned(),
-        together.to_string(),
-    ));
-    rows.push((
-        "sections with a permit".to_owned(),
-        permits.count().to_string(),
-    ));
-    rows.push((
-        "permits out at a time, at most".to_owned(),
-        verdict.most_permits.to_string(),
-    ));
-    rows.push(("re-entries".to_owned(), reentries.to_string()));
-    rows.push((
-        "writes and reads accepted".to_owned(),
-        answered(Answer::Accepted).to_string(),
-    ));
-    rows.push((
-        "writes and reads rejected as stale".to_owned(),
-        answered(Answer::Refused).to_string(),
-    ));
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    for (_, reason) in sections.iter().filter_map(|(_, hold)| hold.lost) {
-        let how = match reason {
-            Reason::Deleted => "deleted",
-            Reason::Expired => "expired",
-            Reason::MaxHold => "max_hold reached",
-            Reason::Sibling => "with another key",
-            Reason::Unknown => "other",
-        };
-        *counts.entry(format!("losses noticed: {how}")).or_default() += 1;
+    count("re-entries", usize::try_from(reentries).unwrap_or(0));
+    let refused = history.writes.iter();
+    let refused = refused.filter(|write| write.answer == Answer::Refused);
+    count("writes and reads", history.writes.len());
+    count("of these rejected as stale", refused.count());
+    let lost = sections.iter().filter_map(|(_, hold)| hold.lost);
+    let mut kinds: Vec<_> = lost
+        .map(|(_, reason)| format!("lost: {reason:?}"))
+        .collect();
+    let ended = history.ops.iter().filter_map(|op| op.ended.as_ref());
+    kinds.extend(ended.map(|(_, outcome)| match outcome {
+        Outcome::Unexpected(_) => "ended: Unexpected".to_owned(),
+        outcome => format!("ended: {outcome:?}"),
+    }));
+    for (name, number) in counts(kinds) {
+        count(&name, number);
     }
-    for op in &history.ops {
-        let kind = match &op.ended {
-            Some((_, Outcome::Unavailable)) => "unavailable",
-            Some((_, Outcome::Timeout)) => "timeout",
-            Some((_, Outcome::Busy)) => "busy",
-            Some((_, Outcome::Deadlock)) => "deadlock",
-            Some((_, Outcome::Unexpected(_))) => "unexpected",
-            Some((_, Outcome::Done | Outcome::Lost(_) | Outcome::Dropped)) | None => continue,
-        };
-        *counts.entry(format!("errors: {kind}")).or_default() += 1;
+    let faults = || history.faults.iter().map(|fault| fault.kind);
+    for (kind, number) in schedule::count(history.topology, faults()) {
+        count(&format!("fault: {}", kind.name()), number);
     }
-    rows.extend(
-        counts
-            .into_iter()
-            .map(|(name, count)| (name, count.to_string())),
+    count("failovers", faults().filter(|it| it.fails_over()).count());
+    let unasked = faults().filter(|it| *it == Kind::Unasked);
+    count("failovers that no fault asked for", unasked.count());
+    count("meetings excused by lost data", verdict.excused);
+    count("of these by failovers alone", verdict.excused_by_failover);
+    count("violations", verdict.violations.len());
+    let rules = verdict.violations.iter();
+    for (name, number) in counts(rules.map(|it| format!("violation: {:?}", it.rule))) {
+        count(&name, number);
+    }
+    let calm = history.calm.iter().map(|(_, _, at)| *at).max();
+    let calm = calm.map_or(0, |at| at.saturating_sub(history.healed));
+    row(
+        "every worker had every key after the last fault within",
+        &seconds(calm),
     );
-    for (kind, count) in schedule::count(
-        history.topology,
-        history.faults.iter().map(|fault| fault.kind),
-    ) {
-        rows.push((format!("fault: {}", kind.name()), count.to_string()));
-    }
-    for what in NOT_RUN {
-        rows.push(("not run".to_owned(), (*what).to_owned()));
-    }
-    rows.extend(stalled(history));
-    let calm = history
-        .calm
+    let stalls = stalls::by_key(history);
+    let stalls = || stalls.iter().flat_map(|(_, stalls)| stalls);
+    let longest = stalls().map(|stall| stall.length).max();
+    row("longest stall", &seconds(longest.unwrap_or(0)));
+    let quiet = stalls().map(|stall| stall.quiet).max();
+    row(
+        "longest stall after the last fault before its end",
+        &seconds(quiet.unwrap_or(0)),
+    );
+
+    let rows = rows
         .iter()
-        .map(|(_, _, at)| *at)
-        .max()
-        .unwrap_or(history.healed);
-    let calm = seconds(calm.saturating_sub(history.healed));
-    rows.push((
-        "every worker had every key after the last fault within".to_owned(),
-        calm,
-    ));
-    rows.push((
-        "meetings excused by lost data".to_owned(),
-        verdict.excused.to_string(),
-    ));
-    if history.topology != Topology::Server {
-        let failovers = history.faults.iter().filter(|it| it.kind.fails_over());
-        rows.push((
-            "of these by failovers alone".to_owned(),
-            verdict.excused_by_failover.to_string(),
-        ));
-        rows.push(("failovers".to_owned(), failovers.count().to_string()));
-        let unasked = history.faults.iter().filter(|it| it.kind == Kind::Unasked);
-        rows.push((
-            "failovers that no fault asked for".to_owned(),
-            unasked.count().to_string(),
-        ));
-    }
-    rows.push((
-        "violations".to_owned(),
-        verdict.violations.len().to_string(),
-    ));
-    let mut rules: BTreeMap<Rule, usize> = BTreeMap::new();
-    for violation in &verdict.violations {
-        *rules.entry(violation.rule).or_default() += 1;
-    }
-    for (rule, count) in rules {
-        rows.push((format!("violation: {rule:?}"), count.to_string()));
-    }
-
-    let mut text = "| | |\n|---|---|\n".to_owned();
-    for (name, value) in rows {
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "| {name} | {value} |");
-    }
-    for violation in verdict.violations.iter().take(SHOWN) {
-        let _ = writeln!(
-            text,
-            "\nVIOLATION (seed {}): {:?}: {}",
-            args.seed, violation.rule, violation.what
-        );
-    }
-    let left_out = verdict.violations.len().saturating_sub(SHOWN);
-    if left_out > 0 {
-        let _ = writeln!(text, "\n… and {left_out} more");
-    }
-    text
+        .map(|(name, value)| format!("| {name} | {value} |\n"));
+    let seed = args.seed;
+    let violations = verdict.violations.iter().take(SHOWN);
+    let violations =
+        violations.map(|it| format!("\nVIOLATION (seed {seed}): {:?}: {}\n", it.rule, it.what));
+    let head = ["| | |\n|---|---|\n".to_owned()];
+    head.into_iter().chain(rows).chain(violations).collect()
 }
 
-fn topology(args: &Args) -> String {
-    let confirmed = if args.confirm {
-        ", confirmed by all replicas"
-    } else {
-        ""
-    };
-    let topology = match args.topology {
-        Topology::Server => "one server",
-        Topology::Sentinel => "a primary with two replicas, and three sentinels",
-        Topology::Cluster => "a cluster of three primaries with a replica each",
-    };
-    format!("{topology}{confirmed}")
-}
-
-/// The longest stall of each key, and the part of any stall without a fault.
-fn stalled(history: &History) -> Vec<(String, String)> {
-    let mut rows = Vec::new();
-    let mut quiet = 0;
-    for (key, stalls) in stalls::by_key(history) {
-        quiet = stalls.iter().map(|stall| stall.quiet).fold(quiet, u64::max);
-        if let Some(longest) = stalls.iter().max_by_key(|stall| stall.length) {
-            let from = seconds(longest.start.saturating_sub(history.start));
-            let value = format!("{}, from {from} on", seconds(longest.length));
-            rows.push((format!("longest stall of {key}"), value));
-        }
+fn counts(names: impl IntoIterator<Item = String>) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    for name in names {
+        *counts.entry(name).or_default() += 1;
     }
-    rows.push((
-        "longest stall after the last fault before its end".to_owned(),
-        seconds(quiet),
-    ));
-    rows
+    counts
 }
 
 fn seconds(nanos: u64) -> String {

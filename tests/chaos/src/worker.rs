@@ -2,9 +2,7 @@
 //!
 //! It receives its orders as lines on its standard input, and ends with it.
 
-use std::fs::File;
-use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -12,21 +10,16 @@ use reentry::Locks;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::FormatTime;
 
 use crate::ledger::{Ledger, What};
-use crate::plan::{BE_CALM, END, IS_CALM, KEYS, MANY_TASKS, Mode, Order, TASKS};
+use crate::plan::{BE_CALM, END, IS_CALM, KEYS, Mode, Order, TASKS};
+use crate::program;
 use crate::resource::Access;
 use crate::section::Client;
 use crate::support::dice::Dice;
-use crate::{clock, program};
 
 pub(crate) async fn run(order: &str) -> Result<()> {
     let order: Order = serde_json::from_str(order)?;
-    if let Some(path) = &order.trace {
-        trace(File::create(path)?);
-    }
     let ledger = Ledger::create(&order.ledger)?;
     let mode = Mode::of(&order);
     let locks = connect(&order).await;
@@ -45,10 +38,6 @@ pub(crate) async fn run(order: &str) -> Result<()> {
     for _ in 0..TASKS {
         let dice = Dice(dice.roll(1 << 31));
         tasks.spawn(program::run(Arc::clone(&client), dice, stopped.clone()));
-    }
-    for _ in 0..if order.many { MANY_TASKS } else { 0 } {
-        let dice = Dice(dice.roll(1 << 31));
-        tasks.spawn(program::many(Arc::clone(&client), dice, stopped.clone()));
     }
 
     let mut orders = BufReader::new(tokio::io::stdin()).lines();
@@ -90,25 +79,4 @@ async fn calm(client: Arc<Client>, key: &'static str) {
     let op = client.ledger.next_op();
     let key = key.to_owned();
     client.ledger.write_now(op, What::Calm { key });
-}
-
-/// The time in the ledgers.
-struct Shared;
-
-impl FormatTime for Shared {
-    fn format_time(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
-        write!(writer, "{}", clock::now())
-    }
-}
-
-fn trace(mut file: File) {
-    // A file that cannot be written is detected here rather than by every event.
-    if writeln!(file, "times in ns").is_ok() {
-        tracing_subscriber::fmt()
-            .with_max_level(tracing::Level::DEBUG)
-            .with_timer(Shared)
-            .with_ansi(false)
-            .with_writer(Mutex::new(file))
-            .init();
-    }
 }

@@ -34,7 +34,6 @@ pub(super) fn check(history: &History, verdict: &mut Verdict) {
             verdict.add(Rule::TokenTwice, what);
         }
         if hold.valid.is_none() {
-            verdict.stillborn += 1;
             continue;
         }
         let key = keys.entry(&op.key).or_default();
@@ -80,7 +79,6 @@ fn permits(history: &History, verdict: &mut Verdict, key: &Key<'_>, next: Sectio
     let beside: Vec<_> = key.inside.iter().filter(beside).collect();
     let is_known = |older: &&&Section<'_>| !forgotten(history, older.1, next);
     let holders = beside.iter().filter(is_known).count() + 1;
-    verdict.most_permits = verdict.most_permits.max(holders);
     let fits = |holders| u32::try_from(holders).is_ok_and(|holders| holders <= limit);
     if !fits(holders) {
         let others: Vec<_> = beside.iter().map(|(other, _)| other.name()).collect();

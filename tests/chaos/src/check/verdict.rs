@@ -10,11 +10,6 @@ pub(crate) struct Verdict {
     pub(crate) excused: usize,
     /// The number of them that no fault excuses that certainly takes data away.
     pub(crate) excused_by_failover: usize,
-    /// Entries that were lost before their bodies began.
-    pub(crate) stillborn: usize,
-    /// The maximum number of permits of one semaphore that were taken at the same time. Those that a loss of data
-    /// excuses do not count.
-    pub(crate) most_permits: usize,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
