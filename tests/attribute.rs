@@ -17,6 +17,8 @@ mod expand;
 mod function;
 #[path = "../macros/src/key.rs"]
 mod key;
+#[path = "mounted/mistakes.rs"]
+mod mistakes;
 #[path = "../macros/src/names.rs"]
 mod names;
 #[path = "mounted/properties/locked.rs"]

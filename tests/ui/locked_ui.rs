@@ -1,4 +1,5 @@
-//! What `#[locked]` says about mistakes: one file of `cases` for each rule.
+//! What the compiler says about mistakes below `#[locked]`: one file of `cases` for each step of the compiler.
+//! `tests/mounted/mistakes.rs` has what the attribute itself says.
 //!
 //! This is a package of its own, since all that a package of tests depends on is compiled once more for such cases.
 //!

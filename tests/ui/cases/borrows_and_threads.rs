@@ -1,3 +1,5 @@
+use std::rc::Rc;
+
 use reentry::{LockError, locked};
 
 #[locked("order:{id}")]
@@ -17,4 +19,15 @@ async fn dangling(id: u64) -> Result<&'static u64, LockError> {
     Ok(&id)
 }
 
-fn main() {}
+#[locked("order:{id}")]
+async fn not_send(id: u64) -> Result<u64, LockError> {
+    let shared = Rc::new(id);
+    std::future::ready(()).await;
+    Ok(*shared)
+}
+
+fn spawn(_: impl Future + Send) {}
+
+fn main() {
+    spawn(not_send(1));
+}

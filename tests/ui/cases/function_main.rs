@@ -1,6 +1,0 @@
-use reentry::{LockError, locked};
-
-#[locked(key = "nightly")]
-async fn main() -> Result<(), LockError> {
-    Ok(())
-}
