@@ -25,10 +25,3 @@ fn completions_without_a_reader_are_no_error() {
         assert_eq!((ended.code, &*ended.err), (Some(0), "0\n"), "{words}");
     }
 }
-
-#[test]
-fn a_shell_that_is_unknown_is_a_wrong_argument() {
-    let ended = ended(&["completions", "dosshell"]);
-    assert_eq!(ended.code, Some(125));
-    assert!(ended.err.contains("dosshell"), "{}", ended.err);
-}

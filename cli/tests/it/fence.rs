@@ -26,22 +26,9 @@ fn the_sql_of_a_database_is_that_of_the_crate() {
         for line in sql.statement().lines() {
             assert!(rest.contains(line), "{name}: {rest}");
         }
-    }
-}
-
-#[test]
-fn json_has_the_setup_and_the_statement() {
-    for (name, sql) in DATABASES {
-        let ended = ended(&["--json", "fence", name]);
-        let json: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
+        let json = self::ended(&["--json", "fence", name]).out;
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["setup"], sql.setup(), "{name}");
         assert_eq!(json["statement"], sql.statement(), "{name}");
     }
-}
-
-#[test]
-fn a_database_that_is_unknown_is_a_wrong_argument() {
-    let ended = ended(&["fence", "dbase"]);
-    assert_eq!(ended.code, Some(125));
-    assert!(ended.err.contains("dbase"), "{}", ended.err);
 }

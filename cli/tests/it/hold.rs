@@ -4,12 +4,14 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use rexpect::session::spawn_command;
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::page::{ROOT, shell};
-use crate::program::{Running, end_of, ended, ended_of, locks_at, reentry_at, reentry_for};
+use crate::program::{
+    Running, at_terminal, end_of, ended, ended_of, locks_at, reentry_at, reentry_for,
+    until_waiting, with_variables,
+};
 use crate::support::server::RedisServer;
 use crate::support::wait::{DEADLINE, eventually};
 
@@ -124,17 +126,14 @@ async fn a_hold_that_waits_leaves_the_queue_at_a_signal() {
     let server = RedisServer::start().await;
     let locks = locks_at(&server).await;
     let guard = locks.lock("a").await.unwrap();
-    let waiting = async |count| {
-        let info = locks.admin().inspect("a").await.unwrap();
-        info.is_some_and(|info| info.waiting_processes == count)
-    };
     let mut held = hold(&server, &["a"]);
-    eventually(DEADLINE, "it waits", async || waiting(1).await).await;
+    until_waiting(&locks, "a", 1).await;
     held.signal(Signal::TERM);
     assert_eq!(held.code().await, Some(143));
-    assert!(waiting(0).await);
+    let info = locks.admin().inspect("a").await.unwrap().unwrap();
+    assert_eq!(info.waiting_processes, 0);
     let mut held = hold(&server, &["a"]);
-    eventually(DEADLINE, "it waits", async || waiting(1).await).await;
+    until_waiting(&locks, "a", 1).await;
     guard.release().await.unwrap();
     held.line().await;
     drop(held.input.take());
@@ -174,9 +173,7 @@ async fn an_output_without_a_reader_is_no_error_and_a_full_one_is() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hold_at_a_terminal_ends_with_its_input_or_by_a_signal() {
     let server = RedisServer::start().await;
-    let patience = u64::try_from(DEADLINE.as_millis()).unwrap();
-    let words = reentry_at(&server, &["hold", "a"]);
-    let mut terminal = spawn_command(words, Some(patience)).unwrap();
+    let mut terminal = at_terminal(reentry_at(&server, &["hold", "a"]));
     terminal
         .exp_regex(r"[0-9]+ [0-9a-f-]+:[0-9]+ a\r\n")
         .unwrap();
@@ -187,15 +184,8 @@ async fn a_hold_at_a_terminal_ends_with_its_input_or_by_a_signal() {
     let script = "set -m; reentry hold a & while ! reentry show a >/dev/null; do :; done; \
                   reentry show a >/dev/null; jobs; kill $!; wait $!; echo \"code $?\"";
     let mut outer = Command::new("bash");
-    outer.args(["-c", script]);
-    let like = shell(&server, "");
-    for (name, value) in like.get_envs() {
-        match value {
-            Some(value) => outer.env(name, value),
-            None => outer.env_remove(name),
-        };
-    }
-    let mut terminal = spawn_command(outer, Some(patience)).unwrap();
+    with_variables(outer.args(["-c", script]), &shell(&server, ""));
+    let mut terminal = at_terminal(outer);
     terminal.exp_string("Running").unwrap();
     terminal.exp_string("code 143").unwrap();
     terminal.exp_eof().unwrap();

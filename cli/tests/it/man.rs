@@ -39,10 +39,3 @@ fn into_a_folder_each_subcommand_has_its_page() {
             .any(|name| name.to_string_lossy().contains("guard"))
     );
 }
-
-#[test]
-fn a_folder_that_cannot_be_made_is_named() {
-    let ended = ended(&["man", "/dev/null/man1"]);
-    assert_eq!(ended.code, Some(125));
-    assert!(ended.err.contains("/dev/null/man1"), "{}", ended.err);
-}

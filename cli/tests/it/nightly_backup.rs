@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 use crate::page::shell;
-use crate::program::{Ended, Running, end_of, ended_of, locks_at};
+use crate::program::{Ended, Running, end_of, ended_of, locks_at, until_waiting};
 use crate::support::server::RedisServer;
 use crate::support::wait::{DEADLINE, eventually};
 
@@ -104,11 +104,7 @@ async fn another_machine_continues_when_the_first_one_dies() {
     let mut dies = folders.begun(&server).await;
     let next = tokio::spawn(end_of(folders.command(&server)));
     let key = folders.key();
-    let waits = async || {
-        let info = locks.admin().inspect(&key).await.unwrap();
-        info.is_some_and(|info| info.waiting_processes == 1)
-    };
-    eventually(DEADLINE, "the next machine waits", waits).await;
+    until_waiting(&locks, &key, 1).await;
     dies.kill();
     // Its lease expires now, and not in 30 s.
     assert_eq!(server.ask(&format!("PEXPIRE {key} 1")).await, "1");

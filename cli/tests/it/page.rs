@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-use crate::program::{Ended, Running, ended_of, reentry_at};
+use crate::program::{Ended, Running, ended_of, reentry_at, with_variables};
 use crate::support::server::RedisServer;
 
 pub(crate) const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -97,16 +97,9 @@ pub(crate) fn shell(server: &RedisServer, script: &str) -> Command {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_reentry"));
     let folder = program.parent().unwrap_or(Path::new("."));
     let path = env::var("PATH").unwrap_or_default();
-    let like = reentry_at(server, &[]);
     let mut command = Command::new("sh");
     command.args(["-c", script]);
-    for (name, value) in like.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command
+    with_variables(&mut command, &reentry_at(server, &[]))
         .current_dir(ROOT)
         .env("PATH", format!("{}:{path}", folder.display()))
         .env("COLUMNS", "100");

@@ -6,13 +6,14 @@ use std::process::{ChildStdin, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use reentry::Locks;
+use rexpect::session::{PtySession, spawn_command};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::task::spawn_blocking;
 
 use crate::support::process::Process;
 use crate::support::server::RedisServer;
-use crate::support::wait::{DEADLINE, within};
+use crate::support::wait::{DEADLINE, eventually, within};
 
 /// The program with these words, and without the variables of the test environment that affect it.
 pub(crate) fn reentry(words: &[&str]) -> Command {
@@ -106,14 +107,47 @@ impl From<Output> for Ended {
     }
 }
 
+/// The script, for which a command is `"$0" "$@"`.
+pub(crate) fn within_script(script: &str, command: &Command) -> Command {
+    behind(&["sh", "-c", script], command)
+}
+
+/// A command that starts another command, which is appended to its words.
+pub(crate) fn behind(words: &[&str], command: &Command) -> Command {
+    let mut outer = Command::new(words[0]);
+    outer.args(&words[1..]).arg(command.get_program());
+    with_variables(outer.args(command.get_args()), command);
+    outer
+}
+
+/// Sets and removes the variables that another command sets and removes.
+pub(crate) fn with_variables<'c>(command: &'c mut Command, like: &Command) -> &'c mut Command {
+    for (name, value) in like.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
+}
+
 /// A command that prints its errors on its standard output.
 pub(crate) fn with_errors(command: &Command) -> Command {
-    let mut outer = Command::new("sh");
-    outer.args(["-c", "exec \"$0\" \"$@\" 2>&1"]);
-    outer.arg(command.get_program()).args(command.get_args());
-    let variables = command.get_envs();
-    outer.envs(variables.filter_map(|(name, value)| Some((name, value?))));
-    outer
+    within_script("exec \"$0\" \"$@\" 2>&1", command)
+}
+
+pub(crate) fn at_terminal(command: Command) -> PtySession {
+    let patience = u64::try_from(DEADLINE.as_millis()).expect("some seconds");
+    spawn_command(command, Some(patience)).expect("a terminal")
+}
+
+/// Waits until this number of processes waits for a lock.
+pub(crate) async fn until_waiting(locks: &Locks, key: &str, count: u64) {
+    let waits = async || {
+        let info = locks.admin().inspect(key).await.expect("an answer");
+        info.map_or(0, |info| info.waiting_processes) == count
+    };
+    eventually(DEADLINE, "so many processes wait", waits).await;
 }
 
 /// A program that runs, and the lines of its standard output.

@@ -28,6 +28,9 @@ async fn a_key_in_an_error_or_a_note_is_escaped() {
     for ended in [noted, refused] {
         assert!(!has_orders(&ended.err), "{ended:?}");
     }
+    let colored = run(&server.url(), &["ls", "--color", "always"]).await.out;
+    assert!(colored.contains("a\\u{1b}[2J"), "{colored}");
+    assert!(!colored.contains("\u{1b}[2J"), "{colored}");
     // A program reads the original key.
     let listed = run(&server.url(), &["ls", "--json"]).await;
     assert!(!has_orders(&listed.out), "{listed:?}");

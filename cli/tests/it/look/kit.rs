@@ -6,9 +6,9 @@ use reentry::{LockGuard, Locks, LocksBuilder};
 use serde_json::Value;
 use tokio::task::JoinHandle;
 
-use crate::program::{Ended, end_of, reentry_for};
+use crate::program::{Ended, end_of, reentry_for, until_waiting};
 use crate::support::server::RedisServer;
-use crate::support::wait::{DEADLINE, eventually};
+use crate::support::wait::DEADLINE;
 
 /// Runs the program for the servers of a URL to its end, without blocking this process.
 pub(super) async fn run(url: &str, words: &[&str]) -> Ended {
@@ -47,10 +47,6 @@ pub(super) async fn wait(server: &RedisServer, key: &str, others: u64) -> JoinHa
         let (locks, key) = (locks.clone(), key.to_owned());
         tokio::spawn(async move { drop(locks.lock(key).await) })
     };
-    let stands = async || {
-        let info = locks.admin().inspect(key).await.expect("an answer");
-        info.is_some_and(|info| info.waiting_processes == others + 1)
-    };
-    eventually(DEADLINE, "it waits", stands).await;
+    until_waiting(&locks, key, others + 1).await;
     waiting
 }

@@ -1,18 +1,16 @@
 //! `reentry ls`.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use reentry::__admin::Ids as _;
 use reentry::LockGuard;
-use rexpect::session::spawn_command;
 use serde_json::json;
 
 use super::kit::{hold, lines, process, run, wait};
 use super::screen::Screen;
-use crate::program::{reentry_at, reentry_for};
+use crate::program::{at_terminal, reentry_at, within_script};
 use crate::support::server::RedisServer;
-use crate::support::wait::DEADLINE;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_locks_that_are_held_are_listed() {
@@ -111,15 +109,6 @@ async fn the_prefix_is_no_part_of_the_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_key_in_a_list_is_escaped() {
-    let server = RedisServer::start().await;
-    let _guard = hold(&process(&server).await, "a\u{1b}[2Jb").await;
-    let listed = run(&server.url(), &["ls", "--color", "always"]).await;
-    assert!(listed.out.contains("a\\u{1b}[2Jb"), "{listed:?}");
-    assert!(!listed.out.contains("\u{1b}[2J"), "{listed:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_key_that_is_not_utf8_is_mentioned_in_a_list() {
     let server = RedisServer::start().await;
     let _guard = hold(&process(&server).await, "order").await;
@@ -144,9 +133,7 @@ async fn an_empty_list_is_a_note_at_a_terminal_and_nothing_in_a_pipe() {
         (&["ls", "--sort", "key"], "no locks\r\n"),
         (&["ls", "--json"], ""),
     ] {
-        let listing = reentry_at(&server, words);
-        let patience = u64::try_from(DEADLINE.as_millis()).unwrap();
-        let mut terminal = spawn_command(listing, Some(patience)).unwrap();
+        let mut terminal = at_terminal(reentry_at(&server, words));
         // A line of progress may come first, which is removed.
         let all = terminal.exp_eof().unwrap();
         let left = all.rsplit("\u{1b}[2K").next();
@@ -199,19 +186,9 @@ async fn many(server: &RedisServer) -> Vec<LockGuard> {
 async fn a_long_scan_shows_its_progress_at_a_terminal() {
     let server = RedisServer::start().await;
     let _guards = many(&server).await;
-    let listing = reentry_at(&server, &["ls"]);
-    let mut piped = Command::new("sh");
     // The rest is read only after the time without a progress line.
-    piped.args([
-        "-c",
-        r#""$@" | { read -r head; sleep 0.2; cat >/dev/null; }"#,
-        "sh",
-    ]);
-    piped.arg(listing.get_program()).args(listing.get_args());
-    let variables = listing.get_envs();
-    piped.envs(variables.filter_map(|(name, value)| Some((name, value?))));
-    let patience = u64::try_from(DEADLINE.as_millis()).unwrap();
-    let mut terminal = spawn_command(piped, Some(patience)).unwrap();
+    let script = r#""$0" "$@" | { read -r head; sleep 0.2; cat >/dev/null; }"#;
+    let mut terminal = at_terminal(within_script(script, &reentry_at(&server, &["ls"])));
     terminal.exp_regex(r"\d+ % of the keys, \d+ locks").unwrap();
     // The line is removed again.
     let rest = terminal.exp_eof().unwrap();
@@ -237,14 +214,4 @@ async fn a_list_whose_reader_has_closed_its_end_is_no_error() {
         (ended.status.code(), &ended.stderr[..]),
         (Some(0), &b""[..])
     );
-}
-
-#[test]
-fn a_list_without_a_server_has_its_own_exit_code() {
-    let ended = reentry_for("redis://127.0.0.1:1", &["ls", "--json"])
-        .output()
-        .unwrap();
-    assert_eq!(ended.status.code(), Some(122));
-    let error: serde_json::Value = serde_json::from_slice(&ended.stderr).unwrap();
-    assert_eq!(error["exit_code"], 122);
 }

@@ -1,18 +1,16 @@
 //! `reentry release`.
 
 use reentry::__admin::Ids as _;
-use rexpect::session::{PtySession, spawn_command};
+use rexpect::session::PtySession;
 
 use super::kit::{hold, lines, process, run};
-use crate::program::reentry_at;
+use crate::program::{at_terminal, reentry_at};
 use crate::support::server::RedisServer;
 use crate::support::wait::{DEADLINE, eventually};
 
 /// The program at a terminal, up to its prompt.
 fn asked(server: &RedisServer) -> PtySession {
-    let command = reentry_at(server, &["release", "order:42"]);
-    let patience = u64::try_from(DEADLINE.as_millis()).unwrap();
-    let mut terminal = spawn_command(command, Some(patience)).unwrap();
+    let mut terminal = at_terminal(reentry_at(server, &["release", "order:42"]));
     terminal.exp_string("[y/N] ").unwrap();
     terminal
 }
@@ -40,8 +38,7 @@ async fn release_at_a_terminal_asks_first_and_reports_what_it_ended() {
             "{answer}"
         );
     }
-    let command = reentry_at(&server, &["release", "order:42"]);
-    let mut terminal = spawn_command(command, Some(60_000)).unwrap();
+    let mut terminal = at_terminal(reentry_at(&server, &["release", "order:42"]));
     // The holds are named before the prompt.
     terminal.exp_string(&id).unwrap();
     terminal.exp_string("[y/N] ").unwrap();
@@ -70,25 +67,6 @@ async fn release_ends_only_the_holders_that_were_shown() {
     assert_eq!(code(terminal), 1);
     let info = locks.admin().inspect("order:42").await.unwrap().unwrap();
     assert_eq!(info.holders[0].hold_id, newer.held().hold_id().to_string());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn release_ends_and_names_the_readers_that_are_left() {
-    let server = RedisServer::start().await;
-    let locks = process(&server).await;
-    let reader = async || locks.lock("order:42").read().await.unwrap();
-    let (first, second, third) = (reader().await, reader().await, reader().await);
-    let mut terminal = asked(&server);
-    first.release().await.unwrap();
-    second.release().await.unwrap();
-    terminal.send_line("y").unwrap();
-    terminal
-        .exp_string(&format!("order:42: ended {}\r\n", third.held().hold_id()))
-        .unwrap();
-    assert_eq!(code(terminal), 0);
-    assert!(locks.admin().inspect("order:42").await.unwrap().is_none());
-    let lost = async || third.held().is_lost();
-    eventually(DEADLINE, "the one that was left learns of it", lost).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

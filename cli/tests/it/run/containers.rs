@@ -6,25 +6,11 @@ use std::process::Command;
 
 use rustix::process::{getpid, set_child_subreaper};
 
-use crate::program::{Running, ended_of, script_at};
+use crate::program::{Running, behind, ended_of, script_at, with_variables};
 use crate::support::server::RedisServer;
 
 /// The variable with the command line that `as_a_subreaper` executes.
 const PROGRAM: &str = "REENTRY_TEST_PROGRAM";
-
-/// A command that starts another command, which is appended to its words.
-fn behind(words: &[&str], command: &Command) -> Command {
-    let mut outer = Command::new(words[0]);
-    outer.args(&words[1..]);
-    outer.arg(command.get_program()).args(command.get_args());
-    with_environment(outer, command)
-}
-
-fn with_environment(mut outer: Command, command: &Command) -> Command {
-    let variables = command.get_envs();
-    outer.envs(variables.filter_map(|(name, value)| Some((name, value?))));
-    outer
-}
 
 /// Not a claim: if a test below has started it, it executes `reentry run`, as a process that adopts the orphans among
 /// its descendants.
@@ -52,7 +38,7 @@ async fn orphans_are_waited_for() {
     let mut reaper = Command::new(env::current_exe().unwrap());
     reaper.args(["--exact", "run::containers::as_a_subreaper", "--nocapture"]);
     reaper.env(PROGRAM, serde_json::to_string(&words).unwrap());
-    let mut reaper = Running::start(&mut with_environment(reaper, &run));
+    let mut reaper = Running::start(with_variables(&mut reaper, &run));
     reaper.says("gone").await;
     assert_eq!(reaper.code().await, Some(0));
 }

@@ -2,9 +2,8 @@
 
 use std::io::Write;
 
-use crate::program::{Running, ended_of, locks_at, reentry_at, script_at};
+use crate::program::{Running, ended_of, locks_at, reentry_at, script_at, until_waiting};
 use crate::support::server::RedisServer;
-use crate::support::wait::{DEADLINE, eventually};
 
 /// Prints that it is inside, and stays until its input ends.
 const STAY: &str = "echo inside; read line";
@@ -67,11 +66,7 @@ async fn a_run_that_waits_enters_when_the_holder_leaves() {
     let mut holder = Running::start(&mut script_at(&server, &["-k", "a"], STAY));
     holder.says("inside").await;
     let mut waiter = Running::start(&mut script_at(&server, &["-k", "a"], "echo inside"));
-    let waits = async || {
-        let info = locks.admin().inspect("a").await.unwrap();
-        info.is_some_and(|info| info.waiting_processes == 1)
-    };
-    eventually(DEADLINE, "the second run waits", waits).await;
+    until_waiting(&locks, "a", 1).await;
     writeln!(holder.input.take().unwrap(), "go").unwrap();
     waiter.says("inside").await;
     assert_eq!(
@@ -162,6 +157,7 @@ async fn a_lock_is_not_kept_for_a_command_that_did_not_run() {
             let words = [&["run"], &*options, &["--", command]].concat();
             let ended = ended_of(&mut reentry_at(&server, &words));
             assert_eq!(ended.code, Some(code), "{}", ended.err);
+            assert!(ended.err.contains(command), "{}", ended.err);
         }
         assert_eq!(server.leftovers().await, [""; 0]);
     }

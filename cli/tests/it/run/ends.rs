@@ -1,12 +1,13 @@
 //! The exit codes of `reentry run`, and what passes through it.
 
 use std::io::Write;
-use std::process::Command;
 use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::program::{Running, ended, ended_of, locks_at, reentry_at, script_at};
+use crate::program::{
+    Running, behind, ended, ended_of, locks_at, reentry_at, script_at, with_errors,
+};
 use crate::support::ports::Port;
 use crate::support::server::RedisServer;
 use crate::support::wait::DEADLINE;
@@ -45,14 +46,7 @@ async fn a_child_without_an_environment_ends_with_a_killed_command() {
     let options = ["--key", "a", "--grace", "50ms"];
     let command = script_at(&server, &options, script);
     // In its own session it has no terminal, as under cron.
-    let mut outer = Command::new("setsid");
-    outer.args(["--wait", "--"]).arg(command.get_program());
-    outer.args(command.get_args()).envs(
-        command
-            .get_envs()
-            .filter_map(|(name, value)| Some((name, value?))),
-    );
-    let mut run = Running::start(&mut outer);
+    let mut run = Running::start(&mut behind(&["setsid", "--wait", "--"], &command));
     let command = run.line().await.parse().ok().and_then(Pid::from_raw);
     run.says("up").await;
     kill_process(command.unwrap(), Signal::KILL).unwrap();
@@ -66,22 +60,6 @@ async fn a_command_that_was_interrupted_interrupts_the_run() {
     let server = RedisServer::start().await;
     let ended = ended_of(&mut script_at(&server, &["-k", "a"], "kill -INT $$"));
     assert_eq!((ended.code, ended.signal), (None, Some(2)), "{}", ended.err);
-}
-
-#[tokio::test]
-async fn a_command_that_cannot_be_started_has_its_own_exit_code() {
-    let server = RedisServer::start().await;
-    let not_found = &mut reentry_at(&server, &["run", "-k", "a", "--", "/nowhere/at-all"]);
-    let not_found = ended_of(not_found);
-    assert_eq!(not_found.code, Some(127));
-    assert!(
-        not_found.err.contains("/nowhere/at-all"),
-        "{}",
-        not_found.err
-    );
-    let folder = &mut reentry_at(&server, &["run", "-k", "a", "--", "/"]);
-    assert_eq!(ended_of(folder).code, Some(126));
-    assert_eq!(server.leftovers().await, [""; 0]);
 }
 
 #[tokio::test]
@@ -115,30 +93,12 @@ fn wrong_arguments_are_no_code_of_a_command() {
         &["run", "-k", "a", "-s", "--min-hold", "1", "--", "true"],
         &["--url", "nonsense", "run", "-k", "a", "--", "true"],
         &["--url", "memory:", "run", "-k", "a", "--", "true"],
+        &["completions", "dosshell"],
+        &["fence", "dbase"],
+        &["man", "/dev/null/man1"],
     ] {
         assert_eq!(ended(words).code, Some(125), "{words:?}");
     }
-}
-
-/// As with timeout(1), the command begins with the first word that is not an option.
-#[tokio::test]
-async fn the_command_needs_no_dashes_before_it() {
-    let server = RedisServer::start().await;
-    let words = [
-        "run",
-        "-k",
-        "a",
-        "sh",
-        "-c",
-        "echo $1; exit 3",
-        "--json",
-        "-v",
-    ];
-    let ended = ended_of(&mut reentry_at(&server, &words));
-    assert_eq!(
-        (ended.code, &*ended.out, &*ended.err),
-        (Some(3), "-v\n", "")
-    );
 }
 
 #[test]
@@ -160,23 +120,6 @@ fn wrong_arguments_are_json_where_that_was_asked_for() {
     }
     let of_command = ["run", "-k", "a", "--ttl", "soon", "--", "true", "--json"];
     assert!(ended(&of_command).err.starts_with("error: "));
-}
-
-#[test]
-fn an_address_in_a_wrong_place_is_reported_without_its_password() {
-    let url = "redis://user:hunter2@127.0.0.1:1";
-    for words in [
-        &["show", "a", url][..],
-        &["ls", "--sort", url],
-        &["--json", "ls", "--sort", url],
-        &["doctor", url],
-        &["ls", &format!("--{url}")],
-    ] {
-        let ended = ended(words);
-        assert_eq!(ended.code, Some(125), "{words:?}");
-        assert!(ended.err.contains("://***"), "{words:?}: {}", ended.err);
-        assert!(!ended.err.contains("hunter2"), "{}", ended.err);
-    }
 }
 
 #[test]
@@ -210,16 +153,7 @@ async fn a_release_that_is_not_answered_is_reported() {
         "echo up; read line; exit 7",
     );
     command.env("REENTRY_RESPONSE_TIMEOUT", "500ms");
-    // Its standard error goes to its standard output.
-    let mut both = Command::new("sh");
-    both.args(["-c", "exec \"$@\" 2>&1", "sh"])
-        .arg(command.get_program());
-    both.args(command.get_args()).envs(
-        command
-            .get_envs()
-            .filter_map(|(name, value)| Some((name, value?))),
-    );
-    let mut run = Running::start(&mut both);
+    let mut run = Running::start(&mut with_errors(&command));
     run.says("up").await;
     server.stop();
     drop(run.input.take());

@@ -14,14 +14,14 @@ const FAMILY: &str = "(sh -c 'sleep 1000; true' &); (sleep 1000; true) & echo up
 async fn a_command_that_lost_its_lock_ends_with_all_its_processes() {
     let server = RedisServer::start().await;
     let locks = locks_at(&server).await;
-    for flush in [true, false] {
-        let mut command = script_at(&server, &["-k", "a", "--ttl", "3s"], FAMILY);
+    for cause in ["flushed", "forced", "stopped"] {
+        let mut command = script_at(&server, &["-k", "a", "--ttl", "2s"], FAMILY);
         let mut run = Running::start(&mut command);
         run.says("up").await;
-        if flush {
-            server.ask("FLUSHALL").await;
-        } else {
-            assert!(locks.admin().force_release("a").await.unwrap());
+        match cause {
+            "flushed" => drop(server.ask("FLUSHALL").await),
+            "forced" => assert!(locks.admin().force_release("a").await.unwrap()),
+            _ => server.stop(),
         }
         assert_eq!(run.code().await, Some(123));
         assert_eq!(run.rest().await, [""; 0]);
@@ -54,16 +54,6 @@ async fn a_command_that_ignores_sigterm_is_killed_after_the_grace() {
     let mut run = Running::start(&mut script_at(&server, &options, script));
     run.says("up").await;
     locks.admin().force_release("a").await.unwrap();
-    assert_eq!(run.code().await, Some(123));
-    assert_eq!(run.rest().await, [""; 0]);
-}
-
-#[tokio::test]
-async fn a_run_whose_server_stops_loses_its_lock() {
-    let server = RedisServer::start().await;
-    let mut run = Running::start(&mut script_at(&server, &["-k", "a", "--ttl", "2s"], FAMILY));
-    run.says("up").await;
-    server.stop();
     assert_eq!(run.code().await, Some(123));
     assert_eq!(run.rest().await, [""; 0]);
 }

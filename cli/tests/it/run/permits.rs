@@ -1,6 +1,6 @@
 //! `--permits`: a limited number of runs at the same time.
 
-use crate::program::{Running, ended, ended_of, locks_at, reentry_at, script_at};
+use crate::program::{Running, ended, ended_of, locks_at, reentry_at, script_at, until_waiting};
 use crate::support::server::RedisServer;
 use crate::support::wait::{DEADLINE, eventually};
 
@@ -24,11 +24,7 @@ async fn a_permit_of_a_killed_run_goes_to_the_next_one() {
     ));
     assert_eq!((refused.code, &*refused.out), (Some(124), ""));
     let mut next = Running::start(&mut script_at(&server, &options, STAY));
-    let waits = async || {
-        let info = locks.admin().inspect("a").await.unwrap();
-        info.is_some_and(|info| info.holders.len() == 3 && info.waiting_processes == 1)
-    };
-    eventually(DEADLINE, "it waits", waits).await;
+    until_waiting(&locks, "a", 1).await;
     inside.remove(1).kill();
     next.says("inside").await;
     let info = locks.admin().inspect("a").await.unwrap().unwrap();
@@ -82,34 +78,12 @@ async fn a_queue_says_how_many_permits_there_are() {
 }
 
 #[tokio::test]
-async fn a_run_with_a_permit_excludes_a_run_without_permits() {
-    let server = RedisServer::start().await;
-    let options = ["--permits", "2", "-k", "a"];
-    let mut run = Running::start(&mut script_at(&server, &options, STAY));
-    run.says("inside").await;
-    let alone = ended_of(&mut script_at(&server, &["-n", "-k", "a"], "echo no"));
-    assert_eq!(alone.code, Some(124));
-}
-
-#[tokio::test]
 async fn a_run_inside_a_run_takes_no_second_permit() {
     let server = RedisServer::start().await;
-    let inner = [
-        "run",
-        "--permits",
-        "2",
-        "a",
-        "--",
-        "reentry",
-        "run",
-        "--permits",
-        "2",
-    ];
-    for (more, code) in [(&["a", "true"][..], 125), (&["--reenter", "a", "true"], 0)] {
-        let words = [&inner[..], more].concat();
-        let mut command = crate::page::shell(&server, "exec reentry \"$@\"");
-        command.arg("sh").args(words);
-        let ended = ended_of(&mut command);
+    for (more, code) in [("", 125), ("--reenter", 0)] {
+        let inner = format!("reentry run --permits 2 {more} a true");
+        let script = format!("exec reentry run --permits 2 a -- {inner}");
+        let ended = ended_of(&mut crate::page::shell(&server, &script));
         assert_eq!(ended.code, Some(code), "{}", ended.err);
     }
 }

@@ -1,7 +1,6 @@
 //! A server that responds, but grants no lock: the run ends with the error of the server, and does not wait.
 
 use crate::program::{Running, reentry_for, script_at, with_errors};
-use crate::support::wait::{DEADLINE, eventually};
 use crate::support::{Cluster, RedisServer};
 
 /// The exit code, and the output.
@@ -19,14 +18,6 @@ async fn refused(url: &str, keys: &[&str]) -> (Option<i32>, String) {
 /// One key, several keys, and a lock that another holder has.
 const WISHES: [&[&str]; 3] = [&["a"], &["b", "c"], &["held"]];
 
-async fn each_run_ends_with(server: &RedisServer, said: &str) {
-    for keys in WISHES {
-        let (code, err) = refused(&server.url(), keys).await;
-        assert_eq!(code, Some(122), "{keys:?}: {err}");
-        assert!(err.contains(said), "{keys:?}: {err}");
-    }
-}
-
 /// A server with a lock that a program holds for a long time.
 async fn server() -> RedisServer {
     let server = RedisServer::start().await;
@@ -37,28 +28,21 @@ async fn server() -> RedisServer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_replica_is_named_at_once() {
-    let (primary, replica) = (server().await, RedisServer::start().await);
-    replica
-        .ask(&format!("REPLICAOF 127.0.0.1 {}", primary.port()))
-        .await;
-    let linked = async || replica.ask("EXISTS held").await == "1";
-    eventually(DEADLINE, "it has the data", linked).await;
-    each_run_ends_with(&replica, "read only replica").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_full_memory_is_named_at_once() {
-    let server = server().await;
-    server.ask("CONFIG SET maxmemory 1").await;
-    each_run_ends_with(&server, "OOM").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn too_few_replicas_are_named_at_once() {
-    let server = server().await;
-    server.ask("CONFIG SET min-replicas-to-write 1").await;
-    each_run_ends_with(&server, "NOREPLICAS").await;
+async fn the_reason_of_a_server_that_rejects_writes_is_named_at_once() {
+    for (command, said) in [
+        ("CONFIG SET maxmemory 1", "OOM"),
+        ("CONFIG SET min-replicas-to-write 1", "NOREPLICAS"),
+        // It keeps its data: no server listens there.
+        ("REPLICAOF 127.0.0.1 1", "read only replica"),
+    ] {
+        let server = server().await;
+        server.ask(command).await;
+        for keys in WISHES {
+            let (code, err) = refused(&server.url(), keys).await;
+            assert_eq!(code, Some(122), "{keys:?}: {err}");
+            assert!(err.contains(said), "{keys:?}: {err}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

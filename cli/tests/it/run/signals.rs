@@ -1,12 +1,9 @@
 //! Signals to `reentry run`.
 
-use std::process::Command;
-
 use rustix::process::Signal;
 
-use crate::program::{Running, locks_at, script_at};
+use crate::program::{Running, locks_at, script_at, until_waiting, within_script};
 use crate::support::server::RedisServer;
-use crate::support::wait::{DEADLINE, eventually};
 
 /// Prints each signal that it gets, and runs as long as the run.
 const TELL: &str = "for s in TERM INT QUIT HUP USR1 USR2 ALRM; do trap \"echo $s\" $s; done; \
@@ -75,14 +72,11 @@ async fn a_run_that_waits_ends_at_a_signal_and_leaves_the_queue() {
     let guard = locks.lock("a").await.unwrap();
     for (signal, code) in [(Signal::TERM, 143), (Signal::HUP, 129)] {
         let mut run = Running::start(&mut script_at(&server, &["-k", "a"], "echo no"));
-        let waiting = async |count| {
-            let info = locks.admin().inspect("a").await.unwrap();
-            info.is_some_and(|info| info.waiting_processes == count)
-        };
-        eventually(DEADLINE, "it waits", async || waiting(1).await).await;
+        until_waiting(&locks, "a", 1).await;
         run.signal(signal);
         assert_eq!(run.code().await, Some(code));
-        assert!(waiting(0).await);
+        let info = locks.admin().inspect("a").await.unwrap().unwrap();
+        assert_eq!(info.waiting_processes, 0);
         assert_eq!(run.rest().await, [""; 0]);
     }
     guard.release().await.unwrap();
@@ -98,15 +92,8 @@ async fn a_signal_that_is_ignored_stays_ignored() {
         &["-k", "a"],
         "echo up; read line; kill -USR1 $$; echo still here",
     );
-    let mut outer = Command::new("sh");
-    outer.args(["-c", "trap '' USR1; exec \"$@\"", "sh"]);
-    outer.arg(inner.get_program()).args(inner.get_args());
-    outer.envs(
-        inner
-            .get_envs()
-            .filter_map(|(name, value)| Some((name, value?))),
-    );
-    let mut run = Running::start(&mut outer);
+    let outer = within_script("trap '' USR1; exec \"$0\" \"$@\"", &inner);
+    let mut run = Running::start(&mut { outer });
     run.says("up").await;
     run.signal(Signal::USR1);
     drop(run.input.take());

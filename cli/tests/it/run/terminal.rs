@@ -2,17 +2,12 @@
 
 use std::process::Command;
 
-use rexpect::session::{PtySession, spawn_command};
+use rexpect::session::PtySession;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::program::script_at;
+use crate::program::{at_terminal, script_at, with_variables};
 use crate::support::server::RedisServer;
 use crate::support::wait::{DEADLINE, eventually};
-
-fn at_terminal(command: Command) -> PtySession {
-    let patience = u64::try_from(DEADLINE.as_millis()).unwrap();
-    spawn_command(command, Some(patience)).unwrap()
-}
 
 #[tokio::test]
 async fn ctrl_c_reaches_the_command_once() {
@@ -44,11 +39,8 @@ fn shell(server: &RedisServer, options: &[&str], script: &str) -> (PtySession, S
         .collect();
     let line = format!("{} {}", run.get_program().display(), words.join(" "));
     let mut shell = Command::new("sh");
-    shell.args(["-i", "-m"]).env("PS1", "@@ ").envs(
-        run.get_envs()
-            .filter_map(|(name, value)| Some((name, value?))),
-    );
-    shell.env_remove("ENV");
+    shell.args(["-i", "-m"]).env("PS1", "@@ ").env_remove("ENV");
+    with_variables(&mut shell, &run);
     let mut terminal = at_terminal(shell);
     terminal.exp_string("@@ ").unwrap();
     (terminal, line)
