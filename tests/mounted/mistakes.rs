@@ -197,7 +197,9 @@ fn every_mistake_is_reported_where_it_is_made() {
 /// The messages, each below its place in the code.
 fn reported(code: &str) -> Vec<String> {
     let function = if code.ends_with(')') { FUNCTION } else { "" };
-    let tokens: TokenStream = format!("{code}{function}").parse().expect("tokens");
+    let Ok(tokens) = format!("{code}{function}").parse::<TokenStream>() else {
+        panic!("no tokens: {code}");
+    };
     let mut tokens = tokens.into_iter();
     let Some(TokenTree::Group(arguments)) = tokens.next() else {
         panic!("no arguments: {code}");
@@ -217,7 +219,9 @@ fn messages(expanded: TokenStream) -> Vec<String> {
                 panic!("no message: {:?}", tokens[at + 2]);
             };
             assert_eq!(group.delimiter(), Delimiter::Brace);
-            let text = syn::parse2::<syn::LitStr>(group.stream()).expect("a text");
+            let Ok(text) = syn::parse2::<syn::LitStr>(group.stream()) else {
+                panic!("no text: {group}");
+            };
             let LineColumn { column: from, .. } = tokens[at].span().start();
             let LineColumn { column: to, .. } = group.span().end();
             let (from, marks) = (from.min(to), "^".repeat(to.saturating_sub(from)));

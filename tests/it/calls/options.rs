@@ -102,7 +102,7 @@ fn bad_requests(locks: &Locks) -> [LockRequest; 9] {
         request().ttl(Duration::ZERO),
         request().ttl(Duration::from_millis(19)),
         request().ttl(Duration::MAX),
-        request().ttl(9 * SECOND).max_hold(2 * SECOND),
+        request().max_hold(Duration::from_millis(19)),
         request().max_hold(Duration::ZERO),
         request().min_hold(2 * SECOND).max_hold(SECOND),
         request().min_hold(SECOND).read(),
