@@ -68,7 +68,7 @@ impl LockRequest {
         loop {
             let guard = match request.clone().acquire().await {
                 Ok(guard) => guard,
-                Err(error) if is_retryable(&error) => continue,
+                Err(error) if is_retryable(&error, &request.keys) => continue,
                 Err(error) => return Err(error),
             };
             // `close` ends the work, because a leader would otherwise never leave.
@@ -91,10 +91,14 @@ impl LockRequest {
     }
 }
 
-/// Whether a leader waits again after this error of an acquisition: the store did not respond for an `outage`, or
-/// replicas are unavailable.
-fn is_retryable(error: &LockError) -> bool {
-    matches!(error, LockError::Unavailable { source } if !source.is_denied())
+/// Whether a leader waits again after this error of an acquisition: the store did not respond for an `outage`, replicas
+/// are unavailable, or one of its locks was lost while it waited for the others, or for replicas.
+fn is_retryable(error: &LockError, keys: &[String]) -> bool {
+    match error {
+        LockError::Unavailable { source } => !source.is_denied(),
+        LockError::Lost { key, reason } => *reason != LostReason::Closed && keys.contains(key),
+        _ => false,
+    }
 }
 
 /// Does the work. Returns `None` if the `Locks` is closed before the work has ended.

@@ -248,7 +248,7 @@ impl Held {
         }
     }
 
-    /// Waits until the lock is lost. After a release it never resolves.
+    /// Waits until the lock is lost. After a release it never resolves, unless the release found that it had been lost.
     ///
     /// # Cancel safety
     ///
