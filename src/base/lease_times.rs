@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::timer::after;
+
 /// A time on the clock of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct StoreTime {
@@ -74,7 +76,7 @@ pub(crate) fn deadline(sent: Instant, lease: Duration, grace: Grace) -> Instant 
     if grace > Grace::NONE {
         margin = margin.max(grace.duration());
     }
-    sent + lease.saturating_sub(margin)
+    after(sent, lease.saturating_sub(margin))
 }
 
 /// The times of a lease.
@@ -101,7 +103,7 @@ impl LeaseTimes {
         Self {
             ttl,
             confirmed: sent,
-            renewal_due: sent + pause,
+            renewal_due: after(sent, pause),
             deadline: deadline(sent, length, grace),
         }
     }

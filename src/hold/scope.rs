@@ -90,7 +90,7 @@ pub(super) fn frames() -> impl Iterator<Item = Arc<Frame>> {
     std::iter::successors(innermost(), outer)
 }
 
-/// Returns the first lock, from the innermost outwards, that satisfies `wanted` and is still held. A body that was
+/// Returns the first lock, from the innermost outwards, that `matches` and is still held. A body that was
 /// moved out of an enclosing one may outlive the hold of that one.
 fn find(matches: impl Fn(&Held) -> bool) -> Option<Held> {
     frames().find_map(|frame| {

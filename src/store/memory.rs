@@ -17,9 +17,9 @@ use crate::base::error::StoreFuture;
 use crate::base::id::InboxId;
 use crate::base::sync::Mutex;
 
-mod lock_view;
+mod lock_view; // one lock at one moment, with the operations of the scripts
 mod state; // the state, its published waits, its clock and its messages
-mod stored_queue; // what waits for a lock, and the readers inside // one lock at one moment, with the operations of the scripts
+mod stored_queue; // what waits for a lock, and the readers inside
 
 /// The in-memory store. Clones share its state.
 #[derive(Clone, Default)]

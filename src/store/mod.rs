@@ -24,8 +24,8 @@ pub(crate) mod memory; // locks in the memory of this process
 pub(crate) mod records; // the values that the verbs and both stores share
 pub(crate) mod redis; // locks in Redis: keys, scripts, messages, batches
 #[cfg(any(test, feature = "test-util"))]
-pub(crate) mod test_wire;
-pub(crate) mod verbs; // the requests to a store, one in each file // what a test puts before an in-memory store
+pub(crate) mod test_wire; // what a test puts before an in-memory store
+pub(crate) mod verbs; // the requests to a store, one in each file
 
 pub(crate) use self::memory::MemoryStore;
 pub(crate) use self::records::{
@@ -113,12 +113,12 @@ impl Store {
         key: &LockKey,
         replicas: u32,
         within: Duration,
-        epoch: u64,
+        generation: u64,
     ) -> StoreFuture<Confirmation> {
         match self {
             Self::Redis(redis) => {
                 let beside = key.suffix();
-                redis.servers.confirm(beside, replicas, within, epoch)
+                redis.servers.confirm(beside, replicas, within, generation)
             }
             // What the memory has executed cannot be lost by a failover.
             _ => Box::pin(async { Ok(Confirmation::Confirmed) }),

@@ -121,14 +121,14 @@ impl HoldEnd {
 
     /// Returns how the hold ends, if its first release is sent now.
     pub(crate) fn end(&self, now: Instant) -> ReleaseKind {
-        let leftovers = Residue {
+        let residue = Residue {
             unanswered: self.unanswered,
             nested: self.nested,
         };
         // The acquire or the grant has removed the place in the queue, and none returns while the lease lasts.
         let may_wait = !self.open || now >= self.deadline;
-        if may_wait || leftovers != Residue::default() {
-            ReleaseKind::Full(leftovers)
+        if may_wait || residue != Residue::default() {
+            ReleaseKind::Full(residue)
         } else {
             ReleaseKind::Short
         }

@@ -104,7 +104,7 @@ impl StoredQueue {
         self.entries.remove(&inbox);
     }
 
-    /// Removes a reader from the place of its process, which ends with its last reader.
+    /// Removes a hold from the place of its process, which ends with its last hold.
     pub(crate) fn stop_waiting(&mut self, inbox: InboxId, hold: HoldId) {
         if let Some(process) = self.entries.get_mut(&inbox)
             && process.holds.contains(&hold)

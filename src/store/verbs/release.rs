@@ -73,7 +73,7 @@ impl Verb for Release {
             // It has no word, so that it costs no argument.
             (ReleaseKind::Short, Mode::Exclusive) => return call,
             (ReleaseKind::Short, Mode::Shared) => return call.arg("reader"),
-            (ReleaseKind::Full(leftovers), _) => leftovers,
+            (ReleaseKind::Full(residue), _) => residue,
         };
         // One argument, in this order, because the script compares the whole text for the frequent ends.
         let words = [
