@@ -81,6 +81,8 @@ impl<F: Future> Future for WithLock<F> {
 }
 
 impl<F: Future> WithLockState<F> {
+    // Not inlined, as `run`: the future that is boxed would take its place in the frame of each nested poll.
+    #[inline(never)]
     fn start(mut self: Pin<&mut Self>, engine: &Arc<Engine>) {
         if let Replaced::Idle { keys, terms, body } = self.as_mut().project_replace(Self::Done) {
             let entering: BoxFuture<_> = Box::pin(Arc::clone(engine).enter(keys, terms));
@@ -91,7 +93,7 @@ impl<F: Future> WithLockState<F> {
         }
     }
 
-    // A function, because each state that is created takes space on the stack, and bodies are nested.
+    #[inline(never)]
     fn run(mut self: Pin<&mut Self>, entered: Result<Entry, LockError>, body: F) {
         self.set(Self::Entered(match entered {
             Ok(entry) => {

@@ -155,6 +155,8 @@ impl<F: Future> EnteredBody<F> {
     }
 
     /// Drops the body inside its scope, and only then leaves the holds.
+    // Not inlined, as `fail`: each state that is created takes space in the frame of a poll.
+    #[inline(never)]
     fn leave(mut self: Pin<&mut Self>, output: Result<F::Output, LockError>) {
         // The replacement drops the body, while the entries still have its holds (P1).
         if let ReplacedBody::Running { entries, .. } = self.as_mut().project_replace(Self::Done) {
@@ -167,7 +169,7 @@ impl<F: Future> EnteredBody<F> {
 
     /// Drops the body. The releases then continue in the background, so that the caller receives the error of a loss
     /// immediately, even if the store does not respond.
-    // A function, because each state that is created takes space on the stack, and bodies are nested.
+    #[inline(never)]
     fn fail(mut self: Pin<&mut Self>, error: LockError) {
         // The state before is dropped in the order of its fields: first the body, then the entries.
         self.set(Self::failed(error));
