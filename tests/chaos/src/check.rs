@@ -16,12 +16,10 @@ pub(crate) mod stalls;
 mod tests;
 mod told;
 pub(crate) mod verdict;
-mod writes;
 
 pub(crate) fn all(history: &History) -> Verdict {
     let mut verdict = Verdict::default();
     exclusion::check(history, &mut verdict);
-    writes::check(history, &mut verdict);
     told::check(history, &mut verdict);
     returns::check(history, &mut verdict);
     ends::check(history, &mut verdict);

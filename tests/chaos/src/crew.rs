@@ -50,7 +50,6 @@ pub(crate) struct Plan {
     pub(crate) folder: PathBuf,
     /// The addresses, one for each mode.
     pub(crate) urls: Vec<String>,
-    pub(crate) resource: PathBuf,
     pub(crate) topology: Topology,
     pub(crate) confirm: bool,
 }
@@ -158,7 +157,6 @@ impl Crew {
         let plan = &self.plan;
         let order = Order {
             url: plan.urls[mode].clone(),
-            resource: plan.resource.clone(),
             ledger: plan.folder.join(format!("{name}.jsonl")),
             name,
             mode,

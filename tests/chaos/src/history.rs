@@ -1,4 +1,4 @@
-//! The history of a run, compiled from all ledgers, the log of the resource and the list of faults.
+//! The history of a run, compiled from all ledgers and the list of faults.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,7 @@ use anyhow::Result;
 use crate::clock::nanos;
 use crate::crew::{End, Remains};
 use crate::fault::Fault;
-use crate::ledger::{self, Answer, Life, Outcome, Reason, Record, What};
-use crate::resource::Write;
+use crate::ledger::{self, Life, Outcome, Reason, Record, What};
 use crate::sightings::Sighting;
 use crate::topology::Topology;
 
@@ -20,8 +19,6 @@ pub(crate) struct History {
     pub(crate) healed: u64,
     pub(crate) faults: Vec<Fault>,
     pub(crate) ops: Vec<Op>,
-    /// The writes in the order of the resource.
-    pub(crate) writes: Vec<Write>,
     /// The holders of the locks, in order.
     pub(crate) sightings: Vec<Sighting>,
     pub(crate) workers: Vec<(String, End)>,
@@ -67,8 +64,6 @@ pub(crate) struct Hold {
     pub(crate) shares: bool,
     pub(crate) left: Option<(u64, bool)>,
     pub(crate) lost: Option<(u64, Reason)>,
-    /// The writes and reads that were rejected before the lease had expired.
-    pub(crate) refused: Vec<u64>,
 }
 
 impl History {
@@ -213,7 +208,6 @@ impl Op {
                     shares: *shares,
                     left: None,
                     lost: None,
-                    refused: Vec::new(),
                 };
                 self.hold.insert(hold).sees(at, *life);
             }
@@ -227,12 +221,9 @@ impl Op {
             What::Depth { wanted, stored } if wanted != stored => {
                 self.wrong_depths.push((at, *wanted, *stored));
             }
-            What::Step { life, write } => {
+            What::Step(life) => {
                 if let Some(hold) = &mut self.hold {
                     hold.sees(at, *life);
-                    if *write == Some(Answer::Refused) && matches!(life, Life::Valid(_)) {
-                        hold.refused.push(at);
-                    }
                 }
             }
             What::Left { finished } => {

@@ -9,7 +9,7 @@ use crate::shape::Shape;
 pub(crate) async fn steps(sections: &[Section], shape: Shape) {
     for _ in 0..shape.steps {
         for section in sections {
-            section.write().await;
+            section.step();
         }
         sleep(shape.pause).await;
     }
@@ -25,7 +25,7 @@ pub(crate) async fn levels(section: &mut Section, shape: Shape) {
         drop(timeout(shape.pause, deeper(section, shape, 1)).await);
     }
     deeper(section, shape, 1).await;
-    section.step(None);
+    section.step();
 }
 
 /// Enters one level deeper, and continues to the last. A failure there is visible in the outermost entry too.
@@ -41,7 +41,7 @@ fn deeper(section: &Section, shape: Shape, level: u64) -> BoxFuture<'_, ()> {
                 deeper(section, shape, level + 1).await;
             } else {
                 section.compare_depth().await;
-                section.write().await;
+                section.step();
             }
         };
         drop(request.run(inside).await);

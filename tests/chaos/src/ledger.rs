@@ -45,8 +45,8 @@ pub(crate) enum What {
         shares: bool,
         life: Life,
     },
-    /// The body continues. The record has the response of the resource if it wrote, or read.
-    Step { life: Life, write: Option<Answer> },
+    /// The body continues.
+    Step(Life),
     /// The section re-entered its own lock.
     Reentered,
     /// The depth in the store while the body was at a depth of its own.
@@ -65,13 +65,6 @@ pub(crate) enum Life {
     /// It is valid at the time of the record, and lasts for this number of ns more.
     Valid(u64),
     Lost(Reason),
-}
-
-/// The response of the fenced resource to a write, or to a read, that was made just before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Answer {
-    Accepted,
-    Refused,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -2,8 +2,8 @@
 //! ledgers are checked for what must not have happened.
 //!
 //! `cargo xtask chaos --minutes 2 --seed 1`. The harness starts a separate `redis-server` with a proxy in front of it,
-//! or a primary with replicas and sentinels, or a cluster. It also starts the fenced resource that the locks protect, and
-//! the workers. The workers are further processes of this program.
+//! or a primary with replicas and sentinels, or a cluster, and the workers. The workers are further processes of this
+//! program.
 
 use std::process::ExitCode;
 
@@ -24,7 +24,6 @@ mod inside;
 mod ledger;
 mod plan;
 mod program;
-mod resource;
 mod run;
 mod schedule;
 mod section;

@@ -69,8 +69,6 @@ pub(crate) struct Order {
     /// Unique in a run.
     pub(crate) name: String,
     pub(crate) url: String,
-    /// The socket of the fenced resource.
-    pub(crate) resource: PathBuf,
     pub(crate) ledger: PathBuf,
     pub(crate) mode: usize,
     pub(crate) topology: Topology,

@@ -166,7 +166,7 @@ async fn attempt(
     }
 }
 
-/// A guard alone aborts nothing: the section continues after a loss, and its writes are stale.
+/// A guard alone aborts nothing: the section continues after a loss.
 async fn guard(client: &Arc<Client>, key: &str, request: LockRequest, shape: Shape, ttl: Duration) {
     let op = Op::begin(client, key, client.wait());
     match request.acquire().await {
@@ -188,9 +188,6 @@ async fn body(site: Site, shape: Shape, ttl: Duration) {
     };
     let longest = site.client.longest(shape, ttl);
     let mut section = Section::enter(site, held, longest);
-    if let Some(delay) = shape.late {
-        section.write_late(delay);
-    }
     inside::steps(slice::from_ref(&section), shape).await;
     inside::levels(&mut section, shape).await;
     if let Some(other) = shape.other {
@@ -200,7 +197,6 @@ async fn body(site: Site, shape: Shape, ttl: Duration) {
         // Boxed, because it has a body again.
         Box::pin(inside).await;
     }
-    section.write().await;
     section.finish();
 }
 
@@ -221,14 +217,13 @@ async fn recursive(
         // A failure there is visible in the outermost entry too.
         drop(recursive(site, Some(Arc::clone(&section)), levels, key).await);
         if let Some(section) = Arc::into_inner(section) {
-            section.write().await;
             section.finish();
         }
         return Ok(());
     };
     section.reentered();
     section.compare_depth().await;
-    section.write().await;
+    section.step();
     if levels > 1 {
         return recursive(site, Some(section), levels - 1, key).await;
     }

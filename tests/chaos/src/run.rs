@@ -17,7 +17,6 @@ use crate::faults::Stage;
 use crate::ground::Ground;
 use crate::history::History;
 use crate::plan::RESPONSE_TIMEOUT;
-use crate::resource::Resource;
 use crate::schedule::Deck;
 use crate::sightings::Lookout;
 use crate::support::dice::Dice;
@@ -38,8 +37,6 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
         "one server has no replicas that could confirm: add `--topology sentinel` or `cluster`"
     );
     let folder = TempDir::with_prefix("reentry-chaos-")?;
-    let socket = folder.path().join("resource.sock");
-    let resource = Resource::start(&socket)?;
     let ground = Ground::start(args.topology).await;
     let lookout = Lookout::start(ground.nodes())?;
     let mut dice = Dice(args.seed);
@@ -47,7 +44,6 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     let plan = Plan {
         folder: folder.path().to_owned(),
         urls: ground.urls(),
-        resource: socket,
         topology: args.topology,
         confirm: args.confirm,
     };
@@ -72,7 +68,6 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
         start,
         healed,
         faults,
-        writes: resource.log(),
         sightings: lookout.sightings(),
         leftovers,
         ..History::default()
@@ -85,7 +80,6 @@ pub(crate) async fn run(args: &Args) -> Result<ExitCode> {
     }
     let folder = folder.keep();
     keep(&folder, "faults", &history.faults)?;
-    keep(&folder, "writes", &history.writes)?;
     keep(&folder, "sightings", &history.sightings)?;
     println!("the ledgers are in {}", folder.display());
     Ok(ExitCode::FAILURE)

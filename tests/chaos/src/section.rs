@@ -9,9 +9,8 @@ use reentry::{Held, LockError, LockRequest, Locks};
 use tokio::time::{Instant, sleep};
 
 use crate::clock::{self, nanos};
-use crate::ledger::{Answer, Ledger, Life, Outcome, Reason, What};
+use crate::ledger::{Ledger, Life, Outcome, Reason, What};
 use crate::plan::{Mode, RESPONSE_TIMEOUT};
-use crate::resource::Access;
 use crate::shape::Shape;
 use crate::topology::Topology;
 
@@ -21,12 +20,10 @@ const LATE: Duration = RESPONSE_TIMEOUT.saturating_mul(20);
 /// The state that all tasks of one worker share.
 #[derive(Debug)]
 pub(crate) struct Client {
-    pub(crate) name: String,
     pub(crate) mode: Mode,
     pub(crate) topology: Topology,
     pub(crate) locks: Locks,
     pub(crate) ledger: Ledger,
-    pub(crate) access: Access,
 }
 
 impl Client {
@@ -136,11 +133,6 @@ impl Site {
     fn write_now(&self, what: What) {
         self.client.ledger.write_now(self.op, what);
     }
-
-    /// The holder's name at the resource.
-    fn writer(&self) -> String {
-        format!("{}/{}", self.client.name, self.op)
-    }
 }
 
 /// A section. Its end is recorded when it is dropped.
@@ -174,56 +166,21 @@ impl Section {
         }
     }
 
-    /// Writes to the resource without checking the lease, and only then records its state. A
-    /// reader reads from the resource.
-    pub(crate) async fn write(&self) {
-        let Site { client, key, .. } = &self.site;
-        let token = self.held.fencing_token();
-        let (access, writer) = (&client.access, self.site.writer());
-        if self.shares() {
-            let answer = access.read(key, u64::from(token), &writer).await;
-            self.step(answer.ok());
-        } else {
-            let answer = access.write(key, u64::from(token), &writer).await;
-            self.step(answer.ok());
-        }
-    }
-
-    fn shares(&self) -> bool {
-        self.held.is_shared()
-    }
-
     /// A request for the same lock inside it.
     pub(crate) fn again(&self) -> LockRequest {
         let Site { client, key, .. } = &self.site;
         let request = client.locks.lock(key);
-        if self.shares() {
+        if self.held.is_shared() {
             request.read()
         } else {
             request
         }
     }
 
-    pub(crate) fn step(&self, write: Option<Answer>) {
+    pub(crate) fn step(&self) {
         let at = clock::now();
-        let life = life(&self.held);
-        let step = What::Step { life, write };
+        let step = What::Step(life(&self.held));
         self.site.client.ledger.write(at, self.site.op, step);
-    }
-
-    /// A write that is in flight for this time, while its worker does not wait for it.
-    pub(crate) fn write_late(&self, delay: Duration) {
-        if self.shares() {
-            return;
-        }
-        let (site, token) = (self.site.clone(), self.held.fencing_token());
-        drop(tokio::spawn(async move {
-            sleep(delay).await;
-            let access = &site.client.access;
-            access
-                .write(&site.key, u64::from(token), &site.writer())
-                .await
-        }));
     }
 
     pub(crate) fn reentered(&self) {
@@ -267,7 +224,7 @@ impl Section {
     }
 
     pub(crate) fn finish(mut self) {
-        self.step(None);
+        self.step();
         self.finished = true;
     }
 }

@@ -92,15 +92,9 @@ async fn body(sites: Vec<Site>, shape: Shape, ttl: Duration) {
             None => panic!("a body without one of its locks"),
         })
         .collect();
-    if let (Some(delay), Some(section)) = (shape.late, sections.last()) {
-        section.write_late(delay);
-    }
     inside::steps(&sections, shape).await;
     if let Some(section) = sections.first_mut() {
         inside::levels(section, shape).await;
-    }
-    for section in &sections {
-        section.write().await;
     }
     sections.into_iter().for_each(Section::finish);
 }

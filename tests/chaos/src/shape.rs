@@ -18,8 +18,6 @@ pub(crate) struct Shape {
     pub(crate) lengthens: bool,
     /// A later key that it acquires as well.
     pub(crate) other: Option<&'static str>,
-    /// A write that arrives this much later.
-    pub(crate) late: Option<Duration>,
 }
 
 pub(crate) const BRIEF: Shape = Shape {
@@ -29,7 +27,6 @@ pub(crate) const BRIEF: Shape = Shape {
     drops_inner: false,
     lengthens: false,
     other: None,
-    late: None,
 };
 
 impl Shape {
@@ -48,7 +45,6 @@ impl Shape {
             let later = key + 1 + index(dice, LOCKS - 1);
             KEYS[..LOCKS].get(later).copied()
         });
-        let late = (dice.roll(10) == 0).then(|| millis(dice, 1, 2_500));
         Shape {
             steps,
             pause,
@@ -56,7 +52,6 @@ impl Shape {
             drops_inner,
             lengthens,
             other: other.flatten(),
-            late,
         }
     }
 

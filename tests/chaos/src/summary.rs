@@ -8,7 +8,7 @@ use crate::check::verdict::Verdict;
 use crate::clock::SECOND;
 use crate::fault::Kind;
 use crate::history::History;
-use crate::ledger::{Answer, Outcome};
+use crate::ledger::Outcome;
 use crate::plan::permits;
 use crate::schedule;
 
@@ -33,10 +33,6 @@ pub(crate) fn table(args: &Args, history: &History, verdict: &Verdict) -> String
     count("sections of the semaphore", has_permit.count());
     let reentries: u64 = history.ops.iter().map(|op| op.reentries).sum();
     count("re-entries", usize::try_from(reentries).unwrap_or(0));
-    let refused = history.writes.iter();
-    let refused = refused.filter(|write| write.answer == Answer::Refused);
-    count("writes and reads", history.writes.len());
-    count("of these rejected as stale", refused.count());
     let lost = sections.iter().filter_map(|(_, hold)| hold.lost);
     let mut kinds: Vec<_> = lost
         .map(|(_, reason)| format!("lost: {reason:?}"))

@@ -14,7 +14,6 @@ use tokio::task::JoinSet;
 use crate::ledger::{Ledger, What};
 use crate::plan::{BE_CALM, END, IS_CALM, KEYS, Mode, Order, TASKS};
 use crate::program;
-use crate::resource::Access;
 use crate::section::Client;
 use crate::support::dice::Dice;
 
@@ -25,12 +24,10 @@ pub(crate) async fn run(order: &str) -> Result<()> {
     let locks = connect(&order).await;
     locks.install()?;
     let client = Arc::new(Client {
-        name: order.name,
         mode,
         topology: order.topology,
         locks,
         ledger,
-        access: Access(order.resource),
     });
     let (stop, stopped) = watch::channel(false);
     let mut dice = Dice(order.seed);

@@ -5,9 +5,8 @@ use super::*;
 use crate::clock::SECOND;
 use crate::crew::End;
 use crate::fault::{Fault, Kind, Target};
-use crate::ledger::{Answer, Life, Outcome, Reason, Record, What};
+use crate::ledger::{Life, Outcome, Reason, Record, What};
 use crate::plan::{KEYS, SEMAPHORE};
-use crate::resource::Write;
 use crate::sightings::Sighting;
 use crate::topology::Topology;
 
@@ -49,13 +48,11 @@ fn entered(at: u64, op: u64, token: u64) -> Record {
 }
 
 fn valid(at: u64, op: u64) -> Record {
-    let life = Life::Valid(TTL);
-    record(at, op, What::Step { life, write: None })
+    record(at, op, What::Step(Life::Valid(TTL)))
 }
 
 fn lost(at: u64, op: u64, reason: Reason) -> Record {
-    let life = Life::Lost(reason);
-    record(at, op, What::Step { life, write: None })
+    record(at, op, What::Step(Life::Lost(reason)))
 }
 
 fn ends(at: u64, op: u64, outcome: Outcome) -> [Record; 2] {
@@ -221,35 +218,6 @@ fn a_token_that_is_given_twice_or_out_of_order_is_found() {
     assert_eq!(rules(&twice), [Rule::TokenTwice]);
     let backward = history(vec![section(0, 10, 1, 5), section(11, 20, 1, 4)]);
     assert_eq!(rules(&backward), [Rule::TokenOrder]);
-}
-
-#[test]
-fn a_stale_write_that_is_accepted_is_found() {
-    let mut history = history(vec![]);
-    let write = |token, answer| Write {
-        reads: false,
-        key: KEY.to_owned(),
-        token,
-        writer: String::new(),
-        answer,
-    };
-    history.writes = vec![write(5, Answer::Accepted), write(4, Answer::Refused)];
-    assert_eq!(rules(&history), []);
-    history.writes.push(write(4, Answer::Accepted));
-    assert_eq!(rules(&history), [Rule::StaleWrite]);
-}
-
-#[test]
-fn a_refusal_under_a_valid_lease_is_found() {
-    let step = |life| {
-        let write = Some(Answer::Refused);
-        let step = record(5, 1, What::Step { life, write });
-        let mut records = vec![wants(0, 1), entered(0, 1, 5), step];
-        records.extend(ends(10, 1, Outcome::Done));
-        history(vec![records])
-    };
-    assert_eq!(rules(&step(Life::Valid(TTL))), [Rule::ValidRefused]);
-    assert_eq!(rules(&step(Life::Lost(Reason::Expired))), []);
 }
 
 #[test]

@@ -28,10 +28,6 @@ pub(crate) enum Rule {
     TokenTwice,
     /// A later entry with a smaller token (P11).
     TokenOrder,
-    /// A write or a read was accepted although a greater token had written before.
-    StaleWrite,
-    /// A write or a read under a valid lease was rejected, so a newer holder had written (P1, P11).
-    ValidRefused,
     /// A lock that had been taken out of the server counted as held for longer than a lease (P5, P6).
     NeverTold,
     /// A lock was gone although no fault took it away.
