@@ -68,10 +68,7 @@ async fn ten_calls_while(away: impl Fn(&Server), back: impl Fn(&Server)) {
 #[tokio::test(start_paused = true)]
 async fn ten_calls_inside_each_other_go_on_while_the_server_is_down() {
     ten_calls_while(Server::stop, Server::start).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn ten_calls_inside_each_other_go_on_while_the_server_is_silent() {
+    // It is silent.
     ten_calls_while(Server::pause, Server::resume).await;
 }
 
