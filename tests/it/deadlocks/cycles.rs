@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::ground::{LONG, SECOND, is_ring, nest, one_and_two_processes, victim};
+use super::ground::{LONG, SECOND, is_ring, nest, nest_in, one_and_two_processes, victim};
 use crate::support::turns::processes;
 use crate::support::{DEADLINE, RedisServer, eventually, patient, until_waiting, within};
 use futures_util::future::join_all;
@@ -73,15 +73,7 @@ async fn a_reader_behind_a_writer_waits_for_those_that_the_writer_waits_for() {
     let waiting = tokio::spawn(writer.lock("shared").wait(LONG).run(async {}));
     until_waiting(&writer, "shared", 1).await;
     let both = Barrier::new(2);
-    let one = async {
-        let body = async {
-            both.wait().await;
-            first.lock("held").wait(LONG).run(async {}).await
-        };
-        let result = reader.scope(body).await.unwrap();
-        reader.release().await.unwrap();
-        result
-    };
+    let one = nest_in(reader, first.lock("held"), &both);
     let other = nest(behind.lock("held"), behind.lock("shared").read(), &both);
     let (one, other) = join!(one, other);
     assert!(victim([one, other]).is_deadlock());
@@ -137,15 +129,7 @@ async fn a_deadlock_through_an_in_memory_hand_off_is_found() {
     let owner = later.scope(async { current_owner() }).await;
     assert_ne!(owner.unwrap(), Some(field.owner()));
     let both = Barrier::new(2);
-    let one = async {
-        let body = async {
-            both.wait().await;
-            cohort.lock("b").wait(LONG).run(async {}).await
-        };
-        let result = later.scope(body).await.unwrap();
-        later.release().await.unwrap();
-        result
-    };
+    let one = nest_in(later, cohort.lock("b"), &both);
     let (one, other) = join!(one, nest(other.lock("b"), other.lock("a"), &both));
     let error = victim([one, other]);
     assert!(is_ring(&error, 2), "{error}");

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use reentry::testing::Server;
-use reentry::{LockError, LockRequest, Locks};
+use reentry::{LockError, LockGuard, LockRequest, Locks};
 use tokio::sync::Barrier;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
@@ -24,6 +24,21 @@ pub(super) async fn nest(
         inner.wait(LONG).run(async {}).await
     };
     outer.try_run(body).await
+}
+
+/// The same with an outer lock that is held already, and is released afterwards.
+pub(super) async fn nest_in(
+    outer: LockGuard,
+    inner: LockRequest,
+    all: &Barrier,
+) -> Result<(), LockError> {
+    let body = async {
+        all.wait().await;
+        inner.wait(LONG).run(async {}).await
+    };
+    let result = outer.scope(body).await?;
+    outer.release().await?;
+    result
 }
 
 /// Callers in one process, and callers in two.
