@@ -116,17 +116,6 @@ async fn a_try_after_a_release_in_flight_gets_the_lock() -> Result<(), LockError
     Ok(())
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_try_does_not_wait_for_a_release_that_is_repeated() -> Result<(), LockError> {
-    let process = Process::with_heartbeat(SECOND);
-    process.store.is_silent.store(true, Relaxed);
-    drop(process.locks.lock(KEY).acquire().await?);
-    let began = Instant::now();
-    assert!(process.locks.lock(KEY).try_acquire().await?.is_none());
-    assert!(began.elapsed().is_zero(), "{:?}", began.elapsed());
-    Ok(())
-}
-
 /// Its timers need a runtime.
 #[test]
 fn a_release_that_panics_without_a_runtime_blocks_no_waiter() -> Result<(), LockError> {
