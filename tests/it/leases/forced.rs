@@ -30,6 +30,11 @@ async fn hold_for_ever(holder: &Locks) -> JoinHandle<Result<(), LockError>> {
     body
 }
 
+async fn is_dropped(body: JoinHandle<Result<(), LockError>>) {
+    let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
+    assert_eq!(lost(ended), (KEY.to_owned(), LostReason::Deleted));
+}
+
 #[tokio::test]
 async fn a_body_in_another_process_is_dropped_before_the_next_renewal() {
     let server = RedisServer::start().await;
@@ -37,8 +42,7 @@ async fn a_body_in_another_process_is_dropped_before_the_next_renewal() {
     let body = hold_for_ever(&holder).await;
     server.until_listening(1).await;
     assert!(operator.admin().force_release(KEY).await.unwrap());
-    let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
-    assert_eq!(lost(ended), (KEY.to_owned(), LostReason::Deleted));
+    is_dropped(body).await;
 }
 
 #[tokio::test]
@@ -113,8 +117,7 @@ async fn a_process_that_connects_to_a_busy_server_listens_afterwards() {
     let body = hold_for_ever(&holder).await;
     server.until_listening(1).await;
     assert!(locks.admin().force_release(KEY).await.unwrap());
-    let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
-    assert_eq!(lost(ended), (KEY.to_owned(), LostReason::Deleted));
+    is_dropped(body).await;
 }
 
 /// Both connections were opened by a runtime that ends. The next request opens one for commands, and the holds of the
@@ -168,8 +171,7 @@ async fn a_forged_end_is_believed_and_lets_no_caller_in_beside_the_holder() {
         .publish("reentry:inbox:all", forged)
         .await
         .unwrap();
-    let ended = within(DEADLINE, "the body is dropped", body).await.unwrap();
-    assert_eq!(lost(ended), (KEY.to_owned(), LostReason::Deleted));
+    is_dropped(body).await;
     // The lock is released, so the next caller has it before the lease expires.
     let next = within(DEADLINE, "it is free", other.lock(KEY).acquire()).await;
     next.unwrap().release().await.unwrap();
