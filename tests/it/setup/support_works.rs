@@ -1,7 +1,9 @@
 //! The tests use timeouts that do not end by themselves.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use super::layers::source::files;
 
 /// The line of `source` that connects with the default timeouts to a server that may exist.
 fn hasty(source: &str) -> Option<&str> {
@@ -20,20 +22,6 @@ fn hasty(source: &str) -> Option<&str> {
     begins.find(is_hasty).and_then(|code| code.lines().next())
 }
 
-/// Every source below this folder.
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    let mut sources = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            sources.extend(self::sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            sources.push(path);
-        }
-    }
-    sources
-}
-
 /// Two seconds for a connection and one for a response are short on a busy machine. If they are not its subject, a test
 /// connects with `connect`, `patient` or `patient_at`.
 #[test]
@@ -47,7 +35,7 @@ fn no_test_relies_on_the_default_timeouts() {
         "setup/support_works.rs",
     ];
     let tests = Path::new(crate::ROOT).join("tests");
-    for path in sources(&tests) {
+    for path in files(&tests, "rs") {
         if !EXEMPT.iter().any(|exempt| path.ends_with(exempt)) {
             let source = fs::read_to_string(&path).unwrap();
             assert_eq!(hasty(&source), None, "{}", path.display());
