@@ -63,7 +63,7 @@ async fn a_release_that_is_refused_is_in_the_report_until_its_lease_has_ended()
 
 /// The rights of its user are changed one after the other, for example.
 #[tokio::test(start_paused = true)]
-async fn a_release_without_a_right_is_repeated_and_in_the_report() -> Result<(), LockError> {
+async fn a_release_without_a_right_is_repeated_while_its_lease_lasts() -> Result<(), LockError> {
     let process = Process::with_heartbeat(SECOND);
     let guard = process.locks.lock(KEY).acquire().await?;
     *process.store.failure.lock() = Some(FailureClass::PermissionMissing);
@@ -73,7 +73,22 @@ async fn a_release_without_a_right_is_repeated_and_in_the_report() -> Result<(),
     assert!((60..=180).contains(&released), "{released}");
     let other = process.locks.lock(KEY).try_acquire().await?;
     assert!(other.is_none());
-    // Its caller knows already that it was rejected, so nothing waits for it.
+    *process.store.failure.lock() = None;
+    sleep(SECOND).await;
+    let next = process.locks.lock(KEY).try_acquire().await?;
+    assert!(next.is_some());
+    drop(next);
+    assert!(process.locks.close(Duration::MAX).await.is_clean());
+    Ok(())
+}
+
+/// Its caller knows already that it was rejected, so nothing waits for it.
+#[tokio::test(start_paused = true)]
+async fn a_release_without_a_right_is_in_the_report() -> Result<(), LockError> {
+    let process = Process::with_heartbeat(SECOND);
+    let guard = process.locks.lock(KEY).acquire().await?;
+    *process.store.failure.lock() = Some(FailureClass::PermissionMissing);
+    assert!(guard.release().await.is_err());
     let report = process.locks.close(Duration::MAX).await;
     assert_eq!(report.to_string(), format!("1 release failed ({KEY})"));
     *process.store.failure.lock() = None;
