@@ -69,8 +69,6 @@ struct Collector {
     open: Mutex<Option<Vec<Collected>>>,
     /// Wakes that task.
     has_requests: Notify,
-    /// Whether batches are answered one after the other.
-    is_in_turns: bool,
 }
 
 impl Batches {
@@ -140,7 +138,6 @@ impl Batches {
             servers: self.servers.clone(),
             open: Mutex::new(Some(vec![collected])),
             has_requests: Notify::default(),
-            is_in_turns: are_turns_faster(),
         });
         collector.has_requests.notify_one();
         // Made before the task, so that the callers do not wait for ever if the runtime ends before the first poll.
@@ -198,6 +195,7 @@ impl Collector {
     async fn send(&self) {
         let (mut in_flight, mut count) = (FuturesUnordered::new(), 0);
         let mut waiting = Vec::<Vec<Collected>>::new();
+        let is_in_turns = are_turns_faster();
         loop {
             select! {
                 biased;
@@ -212,7 +210,7 @@ impl Collector {
                 }
                 Some(answered) = in_flight.next() => {
                     count -= answered;
-                    if self.is_in_turns {
+                    if is_in_turns {
                         // The callers of this batch make their next requests, which are sent before the next batch is
                         // answered.
                         yield_now().await;
@@ -228,7 +226,7 @@ impl Collector {
                 count += batch.len();
                 sent.push(Box::pin(self.ask(batch)));
             }
-            if self.is_in_turns && !sent.is_empty() {
+            if is_in_turns && !sent.is_empty() {
                 // They are handed to the driver, which writes them in its next turn. Then the exits that waited for no
                 // more continue, and their callers make the next requests.
                 count -= poll_once(&mut sent).await;
