@@ -181,8 +181,13 @@ impl LockError {
 
     /// Returns whether a hold was ended by its own limit, while it had its lock.
     pub(crate) fn is_max_hold(&self) -> bool {
-        let reason = LostReason::MaxHold;
-        matches!(self, Self::Lost { reason: it, .. } if *it == reason)
+        matches!(
+            self,
+            Self::Lost {
+                reason: LostReason::MaxHold,
+                ..
+            }
+        )
     }
 
     /// The error of a caller that does not wait.
