@@ -19,11 +19,7 @@ pub(super) async fn nest(
     inner: LockRequest,
     all: &Barrier,
 ) -> Result<(), LockError> {
-    let body = async {
-        all.wait().await;
-        inner.wait(LONG).run(async {}).await
-    };
-    outer.try_run(body).await
+    outer.try_run(enter_when_all_hold(inner, all)).await
 }
 
 /// The same with an outer lock that is held already, and is released afterwards.
@@ -32,13 +28,14 @@ pub(super) async fn nest_in(
     inner: LockRequest,
     all: &Barrier,
 ) -> Result<(), LockError> {
-    let body = async {
-        all.wait().await;
-        inner.wait(LONG).run(async {}).await
-    };
-    let result = outer.scope(body).await?;
+    let result = outer.scope(enter_when_all_hold(inner, all)).await?;
     outer.release().await?;
     result
+}
+
+async fn enter_when_all_hold(inner: LockRequest, all: &Barrier) -> Result<(), LockError> {
+    all.wait().await;
+    inner.wait(LONG).run(async {}).await
 }
 
 /// Callers in one process, and callers in two.
