@@ -30,8 +30,8 @@ pub(crate) struct BatchItem {
 /// store, and its lease if it is a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ItemKind {
-    Release,
     ReaderRelease,
+    Release,
     /// The acquire of a lock that is free and that no process waits for.
     Acquire,
 }
@@ -73,21 +73,17 @@ pub(crate) fn call(requests: &[&BatchItem]) -> Call {
     // Readers who leave one lock together are one step of the script, which names the keys once.
     let steps = || requests.chunk_by(leave_together);
     let count = |its| steps().filter(|step| step[0].kind == its).count();
-    // The script finds the keys of a step by the numbers of the steps of each kind.
-    let (releases, shared) = (count(ItemKind::Release), count(ItemKind::ReaderRelease));
-    let call = script().call(2 * steps().count() + releases + shared);
-    // First come the keys. An acquire needs no entries: it is done only if no process waits.
-    let call = steps().fold(call, |call, step| {
-        let key = &step[0].key;
-        let call = call.arg(key.as_str()).arg(key.queue());
-        match step[0].is_release() {
-            true => call.arg(EntriesKey(key)),
-            false => call,
-        }
-    });
+    let (shared, releases) = (count(ItemKind::ReaderRelease), count(ItemKind::Release));
+    let call = script().call(2 * steps().count() + shared + releases);
+    // First come the keys: all locks, their queues, and the entries of those that are released. An acquire needs no
+    // entries: it is done only if no process waits.
+    let call = steps().fold(call, |call, step| call.arg(step[0].key.as_str()));
+    let call = steps().fold(call, |call, step| call.arg(step[0].key.queue()));
+    let released = steps().take(shared + releases);
+    let call = released.fold(call, |call, step| call.arg(EntriesKey(&step[0].key)));
     // A call without an acquire has no terms, and its script does not read them.
     let (ttl, contended_inbox) = requests.iter().find_map(|it| it.terms).unwrap_or_default();
-    let call = call.arg(releases).arg(shared).millis(ttl);
+    let call = call.arg(shared).arg(releases).millis(ttl);
     let call = match contended_inbox {
         Some(inbox) => call.arg(inbox.id()),
         None => call.arg(""),

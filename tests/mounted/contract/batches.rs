@@ -33,6 +33,7 @@ macro_rules! with_batches {
 with_batches!(
     requests_that_are_made_at_once_are_one_call,
     each_request_of_a_batch_has_its_own_outcome,
+    requests_for_one_lock_in_a_batch_follow_each_other,
     the_last_readers_of_a_lock_leave_by_one_call,
     the_lock_lasts_as_long_as_the_readers_that_a_batch_leaves_in_it,
     each_reader_of_a_batch_has_its_own_outcome,
@@ -138,6 +139,31 @@ async fn each_request_of_a_batch_has_its_own_outcome(world: World) {
     let inspected = store.ask(Inspect::of(&waited)).await.expect("an answer");
     let inspected = inspected.expect("a lock that is held");
     assert_eq!(inspected.holders, [seen(waiter, 1)]);
+}
+
+async fn requests_for_one_lock_in_a_batch_follow_each_other(world: World) {
+    let store = &world.store;
+    let [holder, next, late] = [(); 3].map(|()| some_hold());
+    assert!(is_held(&acquire(store, &key(0), holder).await));
+    // The scripts are known afterwards.
+    assert!(!is_held(&acquire(store, &key(0), some_hold()).await));
+    let before = calls(&world).await;
+    let (first, again, taken, busy) = join4(
+        release(store, &key(0), holder),
+        release(store, &key(0), holder),
+        acquire(store, &key(0), next),
+        acquire(store, &key(0), late),
+    )
+    .await;
+    assert_eq!([first, again], [Presence::Present; 2]);
+    assert!(is_held(&taken), "{taken:?}");
+    assert!(matches!(busy, AcquireReply::Busy { .. }), "{busy:?}");
+    // The batch, and separately the acquire that did not get the lock.
+    assert_eq!(calls(&world).await - before, 2);
+    let inspected = store.ask(Inspect::of(&key(0))).await.expect("an answer");
+    let inspected = inspected.expect("a lock that is held");
+    assert_eq!(inspected.holders, [seen(next, 1)]);
+    assert!(inspected.remaining.is_some_and(|it| near(it, MINUTE)));
 }
 
 async fn wait(store: &Store, key: &LockKey, hold: HoldId) {
