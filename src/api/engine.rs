@@ -76,56 +76,64 @@ impl Engine {
     }
 
     /// Re-enters the locks that enclosing calls hold, and acquires the others: all of them, or none.
-    async fn enter_once(
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an async function stores its arguments twice, and each acquire allocates the memory"
+    )]
+    fn enter_once(
         self: Arc<Self>,
         keys: Keys,
-        terms: LockOptions,
-    ) -> Result<Entry, LockError> {
-        // The request is checked, so that a mistake is found before anything is entered or sent.
-        let mut keys = self.keys(&keys)?;
-        let terms = terms.resolve()?;
-        let runtime = Handle::try_current()
-            .map_err(|_| LockError::config("await a lock inside a tokio runtime"))?;
+        mut terms: LockOptions,
+    ) -> impl Future<Output = Result<Entry, LockError>> {
+        async move {
+            // The request is checked, so that a mistake is found before anything is entered or sent.
+            let mut keys = self.keys(keys)?;
+            terms.resolve()?;
+            let runtime = Handle::try_current()
+                .map_err(|_| LockError::config("await a lock inside a tokio runtime"))?;
 
-        // What enclosing calls hold is entered once more. This waits for nothing: the depths are sent, and not
-        // answered. If this future is dropped from here on, the entry leaves what it has entered (P7).
-        let mut entry = Entry::new(&self.core, EntryKind::Call);
-        self.reenter(&mut entry, &mut keys, &terms)?;
-        entry.send_depths()?;
-        // A request that only re-enters has no wait, and so no span and no outcome.
-        if keys.is_empty() {
-            return Ok(entry);
-        }
-
-        // The other locks are acquired in their order, inside a span.
-        if terms.wait == WaitLimit::Never {
-            // A caller that does not wait need not keep the order. The keys that are probably not free come first.
-            keys.sort_by_key(|key| self.core.queues.is_vacant(key));
-        }
-        // A wait counts from here, also for the last of several keys.
-        let since = Instant::now();
-        let mut acquisition = AcquisitionSpan::begin(&keys, terms.mode, since);
-        // Made where it is awaited, because a future that is moved takes its place twice.
-        let acquired = if acquisition.span().is_open() {
-            let acquiring = self.acquire(&mut entry, &keys, &terms, &runtime, since);
-            Box::pin(acquisition.span().around(acquiring)).await
-        } else {
-            self.acquire(&mut entry, &keys, &terms, &runtime, since)
-                .await
-        };
-
-        // What a failed acquisition has begun is left in the background, unless the caller could meet it again at once.
-        if let Err(error) = acquisition.note_error(acquired) {
-            let is_unconfirmed = terms.confirm.is_some() && error.is_unavailable();
-            if is_unconfirmed || error.is_misuse() {
-                // The result of the release does not matter, because the release is repeated in the background.
-                let _ = Box::pin(entry.exit()).await;
+            // What enclosing calls hold is entered once more. This waits for nothing: the depths are sent, and not
+            // answered. If this future is dropped from here on, the entry leaves what it has entered (P7).
+            let mut entry = Entry::new(&self.core, EntryKind::Call);
+            self.reenter(&mut entry, &mut keys, &terms)?;
+            entry.send_depths()?;
+            // A request that only re-enters has no wait, and so no span and no outcome.
+            if keys.is_empty() {
+                return Ok(entry);
             }
-            return Err(error);
+
+            // The other locks are acquired in their order, inside a span.
+            if terms.wait == WaitLimit::Never {
+                // A caller that does not wait need not keep the order. The keys that are probably not free come first.
+                keys.sort_by_key(|key| self.core.queues.is_vacant(key));
+            }
+            // Locks that were acquired together have one id, so none of them continues the hold of another caller.
+            terms.may_inherit &= keys.len() == 1;
+            // A wait counts from here, also for the last of several keys.
+            let since = Instant::now();
+            let mut acquisition = AcquisitionSpan::begin(&keys, terms.mode, since);
+            // Made where it is awaited, because a future that is moved takes its place twice.
+            let acquired = if acquisition.span().is_open() {
+                let acquiring = self.acquire(&mut entry, &keys, &terms, &runtime, since);
+                Box::pin(acquisition.span().around(acquiring)).await
+            } else {
+                self.acquire(&mut entry, &keys, &terms, &runtime, since)
+                    .await
+            };
+
+            // What a failed acquisition has begun is left in the background, unless the caller could meet it again at once.
+            if let Err(error) = acquisition.note_error(acquired) {
+                let is_unconfirmed = terms.confirm.is_some() && error.is_unavailable();
+                if is_unconfirmed || error.is_misuse() {
+                    // The result of the release does not matter, because the release is repeated in the background.
+                    let _ = Box::pin(entry.exit()).await;
+                }
+                return Err(error);
+            }
+            acquisition.succeed();
+            entry.open_span(&keys, terms.mode);
+            Ok(entry)
         }
-        acquisition.succeed();
-        entry.open_span(&keys, terms.mode);
-        Ok(entry)
     }
 
     pub(super) fn key(&self, name: &str) -> Result<LockKey, LockError> {
@@ -150,10 +158,10 @@ impl Engine {
 
     /// Returns the keys of these names, each once, in the order in which they are acquired.
     #[inline]
-    fn keys(&self, names: &[String]) -> Result<LockKeys, LockError> {
+    fn keys(&self, names: Keys) -> Result<LockKeys, LockError> {
         let mut keys = LockKeys::new();
         for name in names {
-            keys.push(self.key(name)?);
+            keys.push(self.key(&name)?);
         }
         if keys.is_empty() {
             return Err(LockError::config(

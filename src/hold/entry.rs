@@ -57,7 +57,7 @@ impl Entry {
         grant: Grant,
         key: &LockKey,
         graph: CallGraph,
-        terms: LockOptions,
+        terms: &LockOptions,
         group: Option<&Arc<Group>>,
         runtime: &Handle,
     ) -> &Arc<Hold> {

@@ -139,7 +139,7 @@ impl Hold {
         grant: Grant,
         key: &LockKey,
         graph: CallGraph,
-        terms: LockOptions,
+        terms: &LockOptions,
         group: Option<Arc<Group>>,
         runtime: runtime::Id,
     ) -> Arc<Self> {

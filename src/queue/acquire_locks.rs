@@ -32,14 +32,14 @@ impl LocalQueues {
     ///
     /// Returns `None` if the lock was granted and not entered in time. Then the next waiter has it, and the caller
     /// sends a request as another hold.
-    pub(crate) async fn acquire(
-        self: &Arc<Self>,
-        key: &LockKey,
+    pub(crate) fn acquire<'q>(
+        self: &'q Arc<Self>,
+        key: &'q LockKey,
         hold: HoldId,
-        terms: LockOptions,
+        terms: &LockOptions,
         since: Instant,
-        runtime: &Handle,
-    ) -> Result<Option<Grant>, LockError> {
+        runtime: &'q Handle,
+    ) -> impl Future<Output = Result<Option<Grant>, LockError>> + use<'q> {
         // This is read before the request, so that no disconnect is missed between the request and the first renewal.
         let generation = self.store().generation();
         let spec = self.spec(hold, terms);
@@ -48,57 +48,60 @@ impl LocalQueues {
         let span = (!spec.is_single_attempt()).then_some((since, limit));
         let mut wait = Wait::new(self, key, spec, runtime, span);
 
-        // The store may never have received a request for this lock before.
-        let mut replied_at = Instant::now();
-        let mut now = replied_at;
-        // The wait ends with an answer, at its own limit, or when the store has not responded for too long.
-        let answer = loop {
-            let Some(until) = self.wait_until(limit, replied_at) else {
-                break (&mut wait).await;
+        // A block, because an async function stores its arguments twice.
+        async move {
+            // The store may never have received a request for this lock before.
+            let mut replied_at = Instant::now();
+            let mut now = replied_at;
+            // The wait ends with an answer, at its own limit, or when the store has not responded for too long.
+            let answer = loop {
+                let Some(until) = self.wait_until(limit, replied_at) else {
+                    break (&mut wait).await;
+                };
+                // The response to its request wakes a caller that is alone. If it is certain to come before the limit, the
+                // first poll arms no timer.
+                let is_answered = self.store().answers_by(key, now, until);
+                let limited = timeout_at(until, &mut wait);
+                if let Ok(answer) = limited.sparing(is_answered, |wait| wait.is_alone()).await {
+                    break answer;
+                }
+
+                // The caller waits on if the store has responded since, unless its own limit is reached.
+                let is_limit = Some(until) == limit;
+                let (denial, at) = self.last_denial(key);
+                if let Some(at) = at.filter(|at| *at > replied_at && !is_limit) {
+                    replied_at = at;
+                    now = Instant::now();
+                    continue;
+                }
+
+                // Otherwise the wait is over. The error says what has kept the caller from the lock: a failure, a store that
+                // is silent, or another holder.
+                let failure = match denial.unwrap_or_else(Denied::unanswered) {
+                    Denied::Failed(error) => Some(error),
+                    _ => (!is_limit).then(no_more_replies),
+                };
+                return Err(match failure {
+                    Some(error) => LockError::of_store(Some(key.name().to_owned()), error),
+                    None => report_busy(key, hold, since, wait.take_blocking_holders()),
+                });
             };
-            // The response to its request wakes a caller that is alone. If it is certain to come before the limit, the
-            // first poll arms no timer.
-            let is_answered = self.store().answers_by(key, now, until);
-            let limited = timeout_at(until, &mut wait);
-            if let Ok(answer) = limited.sparing(is_answered, |wait| wait.is_alone()).await {
-                break answer;
-            }
 
-            // The caller waits on if the store has responded since, unless its own limit is reached.
-            let is_limit = Some(until) == limit;
-            let (denial, at) = self.last_denial(key);
-            if let Some(at) = at.filter(|at| *at > replied_at && !is_limit) {
-                replied_at = at;
-                now = Instant::now();
-                continue;
+            // A grant counts only if its lease has not ended while nothing polled the caller.
+            match answer {
+                Ok(mut grant) if grant.is_live(Instant::now()) => {
+                    grant.set_generation(generation);
+                    Ok(Some(grant))
+                }
+                // It was claimed, so nothing else takes it back.
+                Ok(grant) => {
+                    let mut deferred = Deferred::default();
+                    deferred.releases.push(grant.release());
+                    self.perform(key, deferred, None);
+                    Ok(None)
+                }
+                Err(denied) => denied.error(key).map_or(Ok(None), Err),
             }
-
-            // Otherwise the wait is over. The error says what has kept the caller from the lock: a failure, a store that
-            // is silent, or another holder.
-            let failure = match denial.unwrap_or_else(Denied::unanswered) {
-                Denied::Failed(error) => Some(error),
-                _ => (!is_limit).then(no_more_replies),
-            };
-            return Err(match failure {
-                Some(error) => LockError::of_store(Some(key.name().to_owned()), error),
-                None => report_busy(key, hold, since, wait.take_blocking_holders()),
-            });
-        };
-
-        // A grant counts only if its lease has not ended while nothing polled the caller.
-        match answer {
-            Ok(mut grant) if grant.is_live(Instant::now()) => {
-                grant.set_generation(generation);
-                Ok(Some(grant))
-            }
-            // It was claimed, so nothing else takes it back.
-            Ok(grant) => {
-                let mut deferred = Deferred::default();
-                deferred.releases.push(grant.release());
-                self.perform(key, deferred, None);
-                Ok(None)
-            }
-            Err(denied) => denied.error(key).map_or(Ok(None), Err),
         }
     }
 
@@ -114,7 +117,7 @@ impl LocalQueues {
     }
 
     /// What a caller with these terms wants.
-    pub(super) fn spec(&self, hold: HoldId, terms: LockOptions) -> AcquireSpec {
+    pub(super) fn spec(&self, hold: HoldId, terms: &LockOptions) -> AcquireSpec {
         if !self.requests.has_inbox() {
             // The first lock opens it, however long it waits: a holder is notified if its hold is ended by force.
             self.listen();
@@ -138,7 +141,7 @@ impl LocalQueues {
     ///
     /// A lock that moves to the waiter has a short lease until it is renewed, and an entry has a short life. So a dead
     /// process delays the others by two heartbeats at most, or by its `min_hold`.
-    fn entry(&self, terms: LockOptions) -> QueueEntry {
+    fn entry(&self, terms: &LockOptions) -> QueueEntry {
         let heartbeat = self.heartbeat(terms.ttl);
         let grant = 2 * heartbeat + terms.grace.duration();
         let min_hold = terms.min_hold.unwrap_or_default();
@@ -228,13 +231,13 @@ impl LocalQueues {
         self: &Arc<Self>,
         keys: &[LockKey],
         hold: HoldId,
-        terms: LockOptions,
+        terms: &LockOptions,
         since: Instant,
         runtime: &Handle,
     ) -> Result<Attempts, LockError> {
         // A caller waits for a lock only while it has those before it in the order, so none of these attempts waits.
         let wait = WaitLimit::Never;
-        let mut spec = self.spec(hold, LockOptions { wait, ..terms });
+        let mut spec = self.spec(hold, &LockOptions { wait, ..*terms });
         spec.request.with_others = true;
         let waits = self.enter_vacant(keys, spec, terms.wait != wait, runtime);
         let count = waits.len();

@@ -38,24 +38,17 @@ impl Engine {
     ///
     /// It is counted while it is polled. It may never be polled again: between two polls it counts only as what it has.
     #[inline]
-    pub(super) async fn acquire(
-        &self,
-        entry: &mut Entry,
-        keys: &[LockKey],
-        terms: &LockOptions,
-        runtime: &Handle,
+    pub(super) fn acquire<'a>(
+        &'a self,
+        entry: &'a mut Entry,
+        keys: &'a [LockKey],
+        terms: &'a LockOptions,
+        runtime: &'a Handle,
         since: Instant,
-    ) -> Result<(), LockError> {
+    ) -> impl Future<Output = Result<(), LockError>> + Send {
         let is_several = keys.len() > 1;
         let graph = scope::call_graph();
         let hold = graph.owner().next_hold();
-        // The local queues of a fork are copies too. A lock may be handed off in them without a request.
-        if !self.core.store.belongs_to(hold.owner().process()) {
-            return Err(LockError::config(FORKED));
-        }
-        let mut terms = *terms;
-        // Locks that were acquired together have one id, so none of them continues the hold of another caller.
-        terms.may_inherit &= !is_several;
         let mut acquisition = Acquisition {
             engine: self,
             terms,
@@ -67,21 +60,23 @@ impl Engine {
             graph: Some(graph),
             hold,
         };
-        let in_flight = self.core.queues.in_flight();
-        // Counted only while it is polled, because one that is never polled again must not keep `close` waiting.
-        let mut acquiring = pin!(acquisition.acquire(keys));
-        poll_fn(|cx| {
-            let _polled = in_flight.count_until_dropped();
-            acquiring.as_mut().poll(cx)
-        })
-        .await
+        async move {
+            let in_flight = self.core.queues.in_flight();
+            // Counted only while it is polled, because one that is never polled again must not keep `close` waiting.
+            let mut acquiring = pin!(acquisition.acquire(keys));
+            poll_fn(|cx| {
+                let _polled = in_flight.count_until_dropped();
+                acquiring.as_mut().poll(cx)
+            })
+            .await
+        }
     }
 }
 
 /// An acquisition in progress.
 struct Acquisition<'a> {
     engine: &'a Engine,
-    terms: LockOptions,
+    terms: &'a LockOptions,
     runtime: &'a Handle,
     /// The time since which the caller has been waiting.
     since: Instant,
@@ -98,6 +93,11 @@ struct Acquisition<'a> {
 
 impl Acquisition<'_> {
     async fn acquire(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
+        // The local queues of a fork are copies too. A lock may be handed off in them without a request.
+        let process = self.hold.owner().process();
+        if !self.engine.core.store.belongs_to(process) {
+            return Err(LockError::config(FORKED));
+        }
         match keys {
             // Usually there is one key, and nothing follows its grant.
             [key] if self.terms.confirm.is_none() => self.acquire_one(key).await?,
@@ -262,7 +262,7 @@ impl Acquisition<'_> {
     ///
     /// A permit becomes free as soon as any of its holders leaves, so a cycle through one holder need not be a deadlock.
     fn searches_for_deadlocks(&self) -> bool {
-        let LockOptions { wait, permits, .. } = self.terms;
+        let LockOptions { wait, permits, .. } = *self.terms;
         // If there is no call graph here, the first hold has taken it.
         let is_nested = self.graph.as_ref().is_none_or(CallGraph::has_begun);
         let is_enclosed = is_nested || !self.engine.outer_holds.is_empty();

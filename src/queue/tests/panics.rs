@@ -26,9 +26,10 @@ impl OneKey {
         let (queues, key) = (Arc::clone(&self.queues), self.key.clone());
         tokio::spawn(async move {
             let (since, runtime) = (Instant::now(), Handle::current());
-            let terms = LockOptions::default().resolve()?;
+            let mut terms = LockOptions::default();
+            terms.resolve()?;
             let hold = Owner::new().next_hold();
-            queues.acquire(&key, hold, terms, since, &runtime).await
+            queues.acquire(&key, hold, &terms, since, &runtime).await
         })
     }
 
