@@ -139,6 +139,8 @@ impl Cluster {
 
     /// Sends a call to the server that has the slot of its keys.
     pub(crate) async fn ask(self: &Arc<Self>, call: &Call) -> Result<Value, StoreError> {
+        self.context
+            .unless_forked(call.verb(), || self.endpoint())?;
         let slot = call.slot();
         let (mut node, mut connection) = self.connected_owner(slot).await?;
         let mut mode = SendMode::Plain;

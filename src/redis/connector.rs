@@ -140,6 +140,8 @@ impl Connector {
 
     /// Sends a call to the only server.
     pub(crate) async fn ask(self: &Arc<Self>, call: &Call) -> Result<Value, StoreError> {
+        self.context
+            .unless_forked(call.verb(), || self.endpoint())?;
         let connection = self.connection().await?;
         let limit = self.context.timeouts.response;
         let reply = self.send(&connection, call, SendMode::Plain, limit).await;

@@ -1,14 +1,16 @@
 //! What the connectors of one store share: the timeouts of a connection, and the generation of what its servers say.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use redis::RedisError;
 use tokio::sync::watch;
 
+use crate::base::error::{FailureClass, Mistake, StoreError};
+use crate::base::process::{FORKED, ProcessId};
 use crate::base::timer::{Elapsed, timeout};
 
 /// The timeouts of a connection.
@@ -36,6 +38,8 @@ pub(crate) struct ConnectorContext {
     pub(crate) generation: Generation,
     /// Counts the connections for commands that were opened.
     pub(crate) connections: watch::Sender<u64>,
+    /// The process that has first used a connection.
+    process: Arc<OnceLock<ProcessId>>,
 }
 
 impl ConnectorContext {
@@ -45,7 +49,29 @@ impl ConnectorContext {
             describes_itself: Arc::default(),
             generation: Generation::default(),
             connections: watch::Sender::default(),
+            process: Arc::default(),
         }
+    }
+
+    /// Returns whether this process may use the connections. The process that does so first is the only one.
+    ///
+    /// A fork copies the connections, and two processes must not read the responses of one socket. It also copies the
+    /// holds, which a copy must not release.
+    pub(crate) fn belongs_to(&self, process: ProcessId) -> bool {
+        *self.process.get_or_init(|| process) == process
+    }
+
+    /// Fails if this is a fork of the process that has used the connections.
+    pub(crate) fn unless_forked(
+        &self,
+        verb: &'static str,
+        endpoint: impl FnOnce() -> Arc<str>,
+    ) -> Result<(), StoreError> {
+        if self.belongs_to(ProcessId::this()) {
+            return Ok(());
+        }
+        let error = StoreError::new(verb, &endpoint(), FailureClass::Permanent, FORKED);
+        Err(error.with_mistake(Some(Mistake::Other)))
     }
 }
 

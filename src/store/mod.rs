@@ -191,7 +191,7 @@ impl Store {
 impl Store {
     /// Returns whether this process may use the store. A store in Redis belongs to the process that first used it.
     pub(crate) fn belongs_to(&self, process: ProcessId) -> bool {
-        of_kind!(self, redis => redis.belongs_to(process), _wire => true, _ => true)
+        of_kind!(self, redis => redis.context.belongs_to(process), _wire => true, _ => true)
     }
 
     /// Connects, unless there is a connection. A request without a connection does the same.

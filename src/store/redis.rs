@@ -11,10 +11,9 @@ use self::batches::{BatchOutcome, Batches};
 use self::codec::{Message, TO_ALL, read_message};
 use super::records::{ForcedReleaseListener, MessageListener};
 use super::verbs::Verb;
-use crate::base::error::{FailureClass, Mistake, StoreError, StoreFuture};
+use crate::base::error::{FailureClass, StoreError, StoreFuture};
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
-use crate::base::process::{FORKED, ProcessId};
 use crate::redis::context::ConnectorContext;
 #[cfg(feature = "pool")]
 use crate::redis::source::Source;
@@ -43,8 +42,6 @@ pub(crate) struct RedisStore {
     /// `None` over a pool, whose connections receive no messages.
     inbox: Option<Inbox>,
     holders: Arc<OnceLock<Weak<dyn ForcedReleaseListener>>>,
-    /// The process that first used the store.
-    process: OnceLock<ProcessId>,
 }
 
 impl RedisStore {
@@ -82,40 +79,18 @@ impl RedisStore {
             context,
             inbox,
             holders: Arc::default(),
-            process: OnceLock::new(),
         }
-    }
-
-    /// Returns whether this process may use the store. The process that does so first is the only one.
-    ///
-    /// A fork copies the connections, and two processes must not read the responses of one socket. It also copies the
-    /// holds, which a copy must not release.
-    pub(crate) fn belongs_to(&self, process: ProcessId) -> bool {
-        // It belongs to the first process that uses it. A fork has copies of its connections.
-        *self.process.get_or_init(|| process) == process
-    }
-
-    /// The error of a request in a fork of the process that has used the store.
-    fn unless_forked(&self, verb: &'static str) -> Result<(), StoreError> {
-        if self.belongs_to(ProcessId::this()) {
-            return Ok(());
-        }
-        let endpoint = self.servers.endpoint();
-        let error = StoreError::new(verb, &endpoint, FailureClass::Permanent, FORKED);
-        Err(error.with_mistake(Some(Mistake::Other)))
     }
 
     pub(crate) fn connect(&self) -> StoreFuture<()> {
-        match self.unless_forked("connect") {
+        let endpoint = || self.servers.endpoint();
+        match self.context.unless_forked("connect", endpoint) {
             Ok(()) => Box::pin(self.servers.clone().connect()),
             Err(error) => Box::pin(ready(Err(error))),
         }
     }
 
     pub(crate) fn ask<V: Verb>(&self, verb: V) -> StoreFuture<V::Reply> {
-        if let Err(error) = self.unless_forked(V::script().verb()) {
-            return Box::pin(ready(Err(error)));
-        }
         // Counted first: whether it travels with others depends on the number in flight, this one included.
         let in_flight = Batches::count(&self.batches);
         // Each future has its own size: that of a request alone is larger, and that of a cluster the largest. Each
