@@ -2,7 +2,8 @@
 -- ARGV: 1 list, 2 ttl, 3 limit; only of readers that wait: 4 inbox, 5 lease, 6 life
 -- returns one of
 --   token: the lock was free, and all the holds share it for the TTL
---   {1, token, remaining ms, time in µs, hold, …}: these holds share the lock for the TTL, the others wait
+--   {1, token, remaining ms, time in µs, hold, …}: these holds share the lock for the TTL, all if none is named; the
+--     others wait
 --   {0, remaining ms or -1, time in µs}: none of the holds has the lock
 --   {-1}: all the holds have ended
 -- list: the hold ids, joined by commas. ttl: the TTL in ms. The token is the time in µs.
@@ -45,24 +46,24 @@ local function general()
   -- include queue
   -- include readers
 
-  -- The holds of the list without a tombstone. A request that arrives after the end of its hold must not enter. The
-  -- tombstones are at the end of the queue, and mostly there are none.
+  -- The holds of the list without a tombstone, and the number of all. A request that arrives after the end of its hold
+  -- must not enter. The tombstones are at the end of the queue, and mostly there are none.
   local function holds_not_ended()
     local holds, left = split(list), {}
     local last = redis.call('ZRANGE', KEYS[queue], -1, -1, 'WITHSCORES')[2]
     if not last or tonumber(last) < TOMBSTONES_FROM then
-      return holds
+      return holds, #holds
     end
     for _, hold in ipairs(holds) do
       if not redis.call('ZSCORE', KEYS[queue], 'x' .. hold) then
         table.insert(left, hold)
       end
     end
-    return left
+    return left, #holds
   end
 
   local function acquire()
-    local holds = holds_not_ended()
+    local holds, count = holds_not_ended()
     if not holds[1] then
       return {-1}
     end
@@ -103,7 +104,9 @@ local function general()
       inside = outside[1] and inside_and_outside(holds) or inside
     end
     if inside[1] then
-      return {1, token_of_lock(now), redis.call('PTTL', KEYS[lock]), now, unpack(inside)}
+      -- Names are not sent in the usual case, because the caller would have to read them.
+      local named = #inside < count and inside or {}
+      return {1, token_of_lock(now), redis.call('PTTL', KEYS[lock]), now, unpack(named)}
     end
     return {0, redis.call('PTTL', KEYS[lock]), now}
   end

@@ -23,11 +23,14 @@ local function reader_exit(lock, queue, holds)
     return true
   end
 
-  -- Of the readers that stay, the one whose lease ends last. It is the first that does not leave.
-  local first = redis.pcall('ZRANGE', KEYS[queue], 0, #holds, 'WITHSCORES')
-  local at = 1
-  while leaves[first[at]] do
-    at = at + 2
+  -- Of the readers that stay, the one whose lease ends last: the first that does not leave. Mostly it is the first of
+  -- all, and then no other is read, because a score is expensive to write.
+  local first, at = redis.pcall('ZRANGE', KEYS[queue], 0, 0, 'WITHSCORES'), 1
+  if leaves[first[1]] then
+    first = redis.pcall('ZRANGE', KEYS[queue], 0, #holds, 'WITHSCORES')
+    while leaves[first[at]] do
+      at = at + 2
+    end
   end
   local latest, score = first[at], tonumber(first[at + 1])
   if not latest and at == 2 * #holds + 1 then

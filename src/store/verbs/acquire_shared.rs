@@ -166,14 +166,10 @@ impl AcquireShared {
                 let lease = i64::try_from(ttl.as_millis()).ok()?;
                 let entered = AcquireReply::held(token, lease, now)?;
                 let waits = AcquireReply::busy(remaining, now)?;
+                // If all of them are inside, none is named.
                 let inside = inside.iter().map(read_hold).collect::<Option<Vec<_>>>()?;
-                let reply = |hold| {
-                    if inside.contains(hold) {
-                        entered
-                    } else {
-                        waits
-                    }
-                };
+                let is_inside = |hold| inside.is_empty() || inside.contains(hold);
+                let reply = |hold| if is_inside(hold) { entered } else { waits };
                 Some(holds.iter().map(reply).collect())
             }
             _ => None,
