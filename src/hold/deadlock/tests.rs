@@ -170,4 +170,9 @@ fn a_cycle_that_changed_between_the_walks_is_no_deadlock() {
     // A wait was let in beside it.
     assert_eq!(verdict([vec![one], vec![other, waits]]), Verdict::Gone);
     assert_eq!(verdict([vec![one, also_waits], vec![other]]), Verdict::Gone);
+    // A wait was let in and left, and its caller waits for another lock under the same id.
+    let mut graph = graph.clone();
+    graph.waits[1].key = key(2);
+    let second = graph.second_walk(&cycle, first.now, first.after(9, 8));
+    assert_eq!(second, Verdict::Gone);
 }

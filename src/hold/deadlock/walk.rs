@@ -43,7 +43,7 @@ pub(super) enum Lookup {
 #[derive(Clone, Debug)]
 pub(super) enum LookupReply {
     Holds(Vec<HoldId>),
-    /// The waits, with the instant before the request was sent.
+    /// The waits that the hold encloses, with the instant before the request was sent.
     Waits(ListedWaits, Instant),
 }
 
@@ -211,7 +211,7 @@ impl Walk {
         let depth = self.nodes[parent].depth + 1;
         // Beyond the bounds, or reached before: a cycle without the wait that walks would be followed for ever.
         let is_beyond = depth > MAX_CYCLE || self.nodes.len() == MAX_REMEMBERED;
-        if is_beyond || seen.wait.enclosed_by(by).is_none() || !self.reached.insert(seen.wait.id) {
+        if is_beyond || !self.reached.insert(seen.wait.id) {
             return;
         }
         let reached = Some(Reached {
@@ -371,10 +371,9 @@ impl Reached {
     ///
     /// What was recorded at a time `t` was true after `t` less the time by which a record may be late.
     fn recheck(&self, wait: &EnclosedWait, seen_waits: &ListedWaits, ended: Instant) -> Verdict {
-        let seen = seen_waits.waits.iter().find(|seen| seen.wait.id == wait.id);
-        let seen = seen
-            .filter(|seen| seen.wait.key == wait.key && seen.wait.enclosed_by(self.by).is_some());
-        let Some(seen) = seen else {
+        // A caller of several locks waits for one after the other under one id.
+        let is_same = |seen: &&ListedWait| seen.wait.id == wait.id && seen.wait.key == wait.key;
+        let Some(seen) = seen_waits.waits.iter().find(is_same) else {
             return Verdict::Gone;
         };
         // Each span is on one clock: this process measures from the lookup to the end of the first walk, and the server
