@@ -33,7 +33,7 @@ fn end_hold(hold: &Arc<Hold>, core: &Core, awaits: Awaits, now: Instant) -> Opti
     let (grant, is_open) = hold.end(core.store.generation(), now);
     // An attempt to renew it may be in flight, whose response is of no use now.
     if !was_waiting {
-        hold.cancel_attempts();
+        hold.notify_changed();
     }
     // Locks that were acquired together share one id, which must not continue in one of them.
     let may_hand_off = was_waiting && is_open && hold.group.is_none();

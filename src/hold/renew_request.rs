@@ -110,11 +110,11 @@ impl RenewRequest {
         let key = key.clone();
         // The script for the readers of a key names only those that are gone.
         let gone = store.ask(RenewReaders { key, holds, ttl }).await?;
-        let answer = |hold: &Arc<Hold>| match gone.contains(&hold.id()) {
+        let reply = |hold: &Arc<Hold>| match gone.contains(&hold.id()) {
             true => RenewReply::Gone,
             false => RenewReply::Renewed,
         };
-        Ok(self.holds.iter().map(answer).collect())
+        Ok(self.holds.iter().map(reply).collect())
     }
 
     /// Resolves when none of the holds needs a response any more.
@@ -125,17 +125,17 @@ impl RenewRequest {
         }
     }
 
-    fn answered(
+    fn with_reply(
         &self,
-        answers: &[RenewReply],
+        replies: &[RenewReply],
         with: RenewReply,
     ) -> impl Iterator<Item = &Arc<Hold>> {
-        let each = self.holds.iter().zip(answers);
-        each.filter_map(move |(hold, answer)| (*answer == with).then_some(hold))
+        let each = self.holds.iter().zip(replies);
+        each.filter_map(move |(hold, reply)| (*reply == with).then_some(hold))
     }
 
-    pub(super) fn renewed(&self, answers: &[RenewReply]) -> impl Iterator<Item = &Arc<Hold>> {
-        self.answered(answers, RenewReply::Renewed)
+    pub(super) fn renewed(&self, replies: &[RenewReply]) -> impl Iterator<Item = &Arc<Hold>> {
+        self.with_reply(replies, RenewReply::Renewed)
     }
 
     /// Confirms the lease of a hold that was renewed.
@@ -144,8 +144,8 @@ impl RenewRequest {
     }
 
     /// Marks the holds that are gone as lost, and returns them. For a hold that has ended, this is no loss.
-    pub(super) fn lose(&self, answers: &[RenewReply]) -> Vec<&Arc<Hold>> {
-        let gone = self.answered(answers, RenewReply::Gone);
+    pub(super) fn lose(&self, replies: &[RenewReply]) -> Vec<&Arc<Hold>> {
+        let gone = self.with_reply(replies, RenewReply::Gone);
         // The release of a hold that ends may overtake its renewal.
         let gone: Vec<_> = gone.filter(|hold| hold.depth() > 0).collect();
         for hold in &gone {
@@ -156,8 +156,8 @@ impl RenewRequest {
     }
 
     /// Separates the holds about which nothing is known: each is renewed alone, until it is renewed.
-    pub(super) fn separate_failed(&self, answers: &[RenewReply]) {
-        for hold in self.answered(answers, RenewReply::Failed) {
+    pub(super) fn separate_failed(&self, replies: &[RenewReply]) {
+        for hold in self.with_reply(replies, RenewReply::Failed) {
             // For this hold the attempt has failed, so the next one is not sent in addition to it.
             hold.fail_attempt(self.sent);
             hold.state.lock().is_renewed_alone = true;
@@ -202,9 +202,9 @@ pub(super) async fn renew_now(
 ) -> Result<Option<RenewRequest>, StoreError> {
     let batch = BatchKey::new(hold, store);
     let request = RenewRequest::new(hold, batch, store, Instant::now());
-    let answers = request.send(store).await?;
-    request.lose(&answers);
-    Ok(answers.contains(&RenewReply::Renewed).then_some(request))
+    let replies = request.send(store).await?;
+    request.lose(&replies);
+    Ok(replies.contains(&RenewReply::Renewed).then_some(request))
 }
 
 /// Returns whether a connection was lost since the hold was last confirmed. A hold that replicas must confirm never

@@ -220,8 +220,8 @@ impl Core {
     async fn renew(&self, request: &RenewRequest, permit: Permit) {
         // Watched before the request: a connection that is opened from now on ends the pause after a failure.
         let connections = self.store.connections();
-        let answers = match request.send(&self.store).await {
-            Ok(answers) => answers,
+        let replies = match request.send(&self.store).await {
+            Ok(replies) => replies,
             Err(error) => return self.retry(request, &error, permit, connections).await,
         };
 
@@ -229,18 +229,18 @@ impl Core {
         drop(permit);
 
         // No replica is needed to know that a hold is gone, and the other waiters do not wait for it.
-        for hold in request.lose(&answers) {
+        for hold in request.lose(&replies) {
             self.queues.note_loss(hold.key(), hold.id());
         }
-        request.separate_failed(&answers);
+        request.separate_failed(&replies);
 
         // What was renewed counts when the replicas have it, if it must. They may take longer than the time to the next
         // attempt, so there is none before the deadline.
         if request.batch.confirm.is_some() {
             self.reschedule(&request.holds, |hold| hold.deadline());
         }
-        match await_renewal_on_replicas(request, &answers, &self.store).await {
-            Ok(()) => self.finish(request, &answers),
+        match await_renewal_on_replicas(request, &replies, &self.store).await {
+            Ok(()) => self.finish(request, &replies),
             Err(error) => {
                 let (failed, again) = self.fail(request, &error);
                 self.reschedule(&failed, |_| again);
@@ -248,8 +248,8 @@ impl Core {
         }
     }
 
-    fn finish(&self, request: &RenewRequest, answers: &[RenewReply]) {
-        for hold in request.renewed(answers) {
+    fn finish(&self, request: &RenewRequest, replies: &[RenewReply]) {
+        for hold in request.renewed(replies) {
             // Read before the confirmation, which moves the time of the next renewal.
             let was_early = hold.state.lock().lease.is_early(request.sent);
             request.confirm(hold);

@@ -96,13 +96,13 @@ impl WaitDirectory {
     ) -> Result<UpdateWaitReply, StoreError> {
         let server = self.store.script_group_of_waits(publish.owner);
         let generation = self.store.generation();
-        let answer = self.store.ask(UpdateWait::Publish(publish)).await?;
+        let reply = self.store.ask(UpdateWait::Publish(publish)).await?;
         // The reply that rejects a record has the time as well, with which the next record is accepted.
-        let (UpdateWaitReply::Done(at) | UpdateWaitReply::Late(at)) = answer;
+        let (UpdateWaitReply::Done(at) | UpdateWaitReply::Late(at)) = reply;
         // The generation is that before the request, so a time of a server that has been replaced is not used.
         let known = KnownTime { at, generation };
         self.times.lock().insert(server, known);
-        Ok(answer)
+        Ok(reply)
     }
 
     /// Removes the records of a wait, in the background. If that fails, they expire.

@@ -103,8 +103,7 @@ impl Hold {
     /// Gives the lock back when its holder leaves, although its minimum time is not over.
     pub(in crate::hold) fn cancel_min_hold(&self) {
         self.state.lock().min_hold_end = None;
-        // The signal is shared: it also wakes the member that waits for the end of this time.
-        self.cancel_attempts();
+        self.notify_changed();
     }
 
     /// Waits until the minimum time is over, at `end`, or no longer matters. After a loss it still does: the store may
@@ -133,7 +132,7 @@ impl Hold {
             }
         });
         // An end without a loss signals nothing by itself, and the member must wake up.
-        self.cancel_attempts();
+        self.notify_changed();
     }
 }
 

@@ -38,7 +38,7 @@ impl Hold {
         });
         // The other attempts cannot change anything any more. Their tasks are woken outside the mutex.
         if had_attempts {
-            self.cancel_attempts();
+            self.notify_changed();
         }
     }
 
@@ -127,8 +127,8 @@ impl Hold {
         is_last
     }
 
-    /// Ends the attempts that can change nothing any more.
-    pub(in crate::hold) fn cancel_attempts(&self) {
+    /// Wakes what a change may end: the attempts that it settles, and the wait for the end of the minimum time.
+    pub(in crate::hold) fn notify_changed(&self) {
         self.changed.notify_waiters();
     }
 
