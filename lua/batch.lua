@@ -13,7 +13,8 @@
 
 -- Each request is executed as if it had been sent alone: the failure of one does not affect the others.
 local shared, exits, n, done = tonumber(ARGV[1]), ARGV[1] + ARGV[2], #ARGV - 4, {}
--- Mostly no process waits for any of these locks, which is one command for all of them.
+
+-- Mostly no process waits for any of these locks. The readers of a lock are in its queue.
 local none_waits = shared < n and redis.pcall('EXISTS', unpack(KEYS, n + shared + 1, 2 * n)) == 0
 local function has_no_waiter(queue)
   return none_waits or redis.pcall('ZCOUNT', KEYS[queue], '-inf', '(TOMBSTONES_FROM') == 0
@@ -71,7 +72,7 @@ if exits > 0 then
       end
     end
   end
-  -- The usual case of exclusive holds: all of them have their locks, which are removed with one command.
+  -- In the usual case all exclusive holds have their locks, which one command removes.
   local are_held = none_waits and exits > shared
   for at = shared + 1, exits do
     are_held = are_held and redis.pcall('HEXISTS', KEYS[at], ARGV[at + 4]) == 1
@@ -80,12 +81,11 @@ if exits > 0 then
     done[#done + 1] = string.rep('1', exits - shared)
   else
     for at = shared + 1, exits do
-      local hold = ARGV[at + 4]
-      if redis.pcall('HEXISTS', KEYS[at], hold) == 1 and has_no_waiter(n + at)
+      if redis.pcall('HEXISTS', KEYS[at], ARGV[at + 4]) == 1 and has_no_waiter(n + at)
         and redis.pcall('DEL', KEYS[at]) == 1 then
         done[#done + 1] = '1'
       else
-        release_safely(at, hold, false)
+        release_safely(at, ARGV[at + 4], false)
       end
     end
   end
@@ -97,22 +97,23 @@ end
 local time = redis.pcall('TIME')
 local token = time[1] and time[1] .. ' ' .. time[2]
 local written = token and ARGV[4] ~= '' and token .. ' ' .. ARGV[4] or token
-local are_free = none_waits and redis.pcall('EXISTS', unpack(KEYS, exits + 1, n)) == 0
+-- Mostly all wanted locks are free. One that is wanted twice is looked at once more.
+local taken, are_free = {}, none_waits and redis.pcall('EXISTS', unpack(KEYS, exits + 1, n)) == 0
 for at = exits + 1, n do
-  local hold, is_taken = ARGV[at + 4], '0'
-  -- A tombstone of its own can only be in a queue that exists.
-  local is_free = are_free or redis.pcall('EXISTS', KEYS[at]) == 0 and has_no_waiter(n + at)
-    and (none_waits or not redis.pcall('ZSCORE', KEYS[n + at], 'x' .. hold))
+  local name, hold, is_taken = KEYS[at], ARGV[at + 4], '0'
+  local is_free = are_free and not taken[name]
+    or redis.pcall('EXISTS', KEYS[at], KEYS[n + at]) == 0
+    or redis.pcall('EXISTS', KEYS[at]) == 0
+    and redis.pcall('ZCOUNT', KEYS[n + at], '-inf', '(TOMBSTONES_FROM') == 0
+    and not redis.pcall('ZSCORE', KEYS[n + at], 'x' .. hold)
   if written and is_free then
-    local set = redis.pcall('HSET', KEYS[at], hold, '1', 'mode', written)
-    if set == 2 and redis.pcall('PEXPIRE', KEYS[at], ARGV[3]) == 1 then
+    taken[name] = true
+    if redis.pcall('HSET', KEYS[at], hold, '1', 'mode', written) == 2
+      and redis.pcall('PEXPIRE', KEYS[at], ARGV[3]) == 1 then
       is_taken = '1'
-    elseif set == 2 then
+    else
       -- Without an expiry the lock would be held for ever.
       redis.pcall('DEL', KEYS[at])
-    elseif set == 1 then
-      -- Another of these requests has just taken it.
-      redis.pcall('HDEL', KEYS[at], hold)
     end
   end
   done[#done + 1] = is_taken

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use redis::Value;
 
+use self::batch::BatchItem;
 use self::batches::{BatchOutcome, Batches};
 use self::codec::{Message, TO_ALL, read_message};
 use super::records::{ForcedReleaseListener, MessageListener};
@@ -93,9 +94,18 @@ impl RedisStore {
     pub(crate) fn ask<V: Verb>(&self, verb: V) -> StoreFuture<V::Reply> {
         // Counted first: whether it travels with others depends on the number in flight, this one included.
         let in_flight = Batches::count(&self.batches);
+        let item = self.batches.batch_item(&verb);
+        // A fork has no copies of the threads that might send it. An acquire was checked with the id of its call graph.
+        if item.as_ref().is_some_and(BatchItem::is_release)
+            && let Err(error) = self
+                .context
+                .unless_forked(V::script().verb(), || self.servers.endpoint())
+        {
+            return Box::pin(ready(Err(error)));
+        }
         // Each future has its own size: that of a request alone is larger, and that of a cluster the largest. Each
         // counts as in flight until it has a reply, or is dropped.
-        match (self.servers.clone(), self.batches.batch_item(&verb)) {
+        match (self.servers.clone(), item) {
             // By itself, to the only server.
             (Servers::One(server), None) => Box::pin(async move {
                 let _in_flight = in_flight;

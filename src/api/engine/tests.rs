@@ -2,12 +2,17 @@
 
 use std::error::Error;
 
+use futures_util::FutureExt;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::api::locks::Locks;
 use crate::base::error::LockError;
+use crate::base::id::{InboxId, Owner};
+use crate::base::key::LockKey;
+use crate::base::options::Mode;
 use crate::base::process::{FORKED, ProcessId, in_a_fork};
 use crate::hold::scope;
+use crate::store::{Release, ReleaseKind, ReleaseRequest};
 
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
@@ -59,6 +64,27 @@ fn an_unused_locks_belongs_to_the_fork_that_uses_it() {
         "{acquired}"
     );
     assert!(matches!(acquire(&locks), LockError::Misuse { .. }));
+}
+
+/// The task that sends releases together belongs to a thread that a fork does not have.
+#[test]
+fn a_release_among_others_is_rejected_in_a_fork_without_a_task() {
+    let locks = away();
+    acquire(&locks);
+    let release = Release {
+        key: LockKey::new("", "order:42").unwrap(),
+        request: ReleaseRequest {
+            hold: Owner::new().next_hold(),
+            mode: Mode::Exclusive,
+            inbox: InboxId::new(),
+            end: ReleaseKind::Short,
+            with_others: true,
+        },
+        written: None,
+    };
+    let store = &locks.engine.core.store;
+    let released = in_a_fork(|| store.ask(release).now_or_never());
+    assert!(released.is_some_and(|released| released.is_err_and(|error| error.is_denied())));
 }
 
 #[test]
