@@ -11,6 +11,7 @@ use rexpect::process::{PtyProcess, Signal, WaitStatus};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use vt100::Parser;
 
+use crate::program::within_script;
 use crate::support::wait::{DEADLINE, eventually};
 
 fn count(count: u16) -> NonZeroU16 {
@@ -27,7 +28,9 @@ pub(crate) struct Screen {
 impl Screen {
     /// Starts a program at a terminal of this size.
     pub(crate) fn start(command: Command, rows: u16, columns: u16) -> Self {
-        let process = PtyProcess::new(command).unwrap();
+        // The terminal has its size before the program begins, which may look at it only once.
+        let sized = format!(r#"stty rows {rows} columns {columns} && exec "$0" "$@""#);
+        let process = PtyProcess::new(within_script(&sized, &command)).unwrap();
         let keys = process.get_file_handle().unwrap();
         let mut output = process.get_file_handle().unwrap();
         let seen = Arc::new(Mutex::new(Parser::new(count(rows), count(columns), 0)));
@@ -36,7 +39,6 @@ impl Screen {
             keys,
             seen: Arc::clone(&seen),
         };
-        screen.resize(rows, columns);
         thread::spawn(move || {
             let mut bytes = [0; 4_096];
             // The end of the program is an error here.
