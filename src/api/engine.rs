@@ -121,7 +121,8 @@ impl Engine {
                     .await
             };
 
-            // What a failed acquisition has begun is left in the background, unless the caller could meet it again at once.
+            // What a failed acquisition has begun is left in the background, unless the caller could meet it again at
+            // once.
             if let Err(error) = acquisition.note_error(acquired) {
                 let is_unconfirmed = terms.confirm.is_some() && error.is_unavailable();
                 if is_unconfirmed || error.is_misuse() {

@@ -58,8 +58,8 @@ impl LocalQueues {
                 let Some(until) = self.wait_until(limit, replied_at) else {
                     break (&mut wait).await;
                 };
-                // The response to its request wakes a caller that is alone. If it is certain to come before the limit, the
-                // first poll arms no timer.
+                // The response to its request wakes a caller that is alone. If it is certain to come before the limit,
+                // the first poll arms no timer.
                 let is_answered = self.store().answers_by(key, now, until);
                 let limited = timeout_at(until, &mut wait);
                 if let Ok(answer) = limited.sparing(is_answered, |wait| wait.is_alone()).await {
@@ -75,8 +75,8 @@ impl LocalQueues {
                     continue;
                 }
 
-                // Otherwise the wait is over. The error says what has kept the caller from the lock: a failure, a store that
-                // is silent, or another holder.
+                // Otherwise the wait is over. The error says what has kept the caller from the lock: a failure, a store
+                // that is silent, or another holder.
                 let failure = match denial.unwrap_or_else(Denied::unanswered) {
                     Denied::Failed(error) => Some(error),
                     _ => (!is_limit).then(no_more_replies),

@@ -95,7 +95,7 @@ impl RedisStore {
         // Counted first: whether it travels with others depends on the number in flight, this one included.
         let in_flight = Batches::count(&self.batches);
         let item = self.batches.batch_item(&verb);
-        // A fork has no copies of the threads that might send it. An acquire was checked with the id of its call graph.
+        // A fork has no copy of the thread that would send a batch. An acquire was checked with its call graph.
         if item.as_ref().is_some_and(BatchItem::is_release)
             && let Err(error) = self
                 .context
