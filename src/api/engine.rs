@@ -88,7 +88,7 @@ impl Engine {
         async move {
             // The request is checked, so that a mistake is found before anything is entered or sent.
             let mut keys = self.keys(keys)?;
-            terms.resolve()?;
+            terms = terms.resolve()?;
             let runtime = Handle::try_current()
                 .map_err(|_| LockError::config("await a lock inside a tokio runtime"))?;
 

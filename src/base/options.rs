@@ -141,7 +141,7 @@ impl LockOptions {
     const MAX_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
     /// Checks the options against each other, and derives what follows from several of them.
-    pub(crate) fn resolve(&mut self) -> Result<(), LockError> {
+    pub(crate) fn resolve(mut self) -> Result<Self, LockError> {
         // The lease lasts for the minimum time, so that the lock stays held if its holder dies before.
         self.ttl = self.ttl.max(self.min_hold.unwrap_or_default());
         // No holder keeps the lock for longer than `max_hold`, so the lease of a dead one need not last longer either.
@@ -156,11 +156,11 @@ impl LockOptions {
         // The store counts milliseconds.
         self.min_hold = self.min_hold.filter(|it| it.as_millis() > 0);
         self.ttl = lease;
-        Ok(())
+        Ok(self)
     }
 
     /// Returns the reason why no lock can have these options.
-    fn contradiction(&self, lease: Duration) -> Option<String> {
+    fn contradiction(self, lease: Duration) -> Option<String> {
         let (ttl, grace) = (self.ttl, self.grace.duration());
         // One mistake is enough for an error. The first one that is found is named.
         let is_void = |retry: Retry| retry.attempts == 0 || retry.interval.is_zero();

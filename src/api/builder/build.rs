@@ -173,10 +173,8 @@ impl LocksBuilder {
             )));
         }
         self.queueing.check()?;
+        self.terms.resolve()?;
         let mut terms = self.terms;
-        // Only checked here, because a request may change them.
-        let mut resolved = terms;
-        resolved.resolve()?;
         if let Some((replicas, within)) = self.confirm {
             terms.confirm = Some(Confirm::new(replicas, within)?);
         }

@@ -26,8 +26,7 @@ impl OneKey {
         let (queues, key) = (Arc::clone(&self.queues), self.key.clone());
         tokio::spawn(async move {
             let (since, runtime) = (Instant::now(), Handle::current());
-            let mut terms = LockOptions::default();
-            terms.resolve()?;
+            let terms = LockOptions::default().resolve()?;
             let hold = Owner::new().next_hold();
             queues.acquire(&key, hold, &terms, since, &runtime).await
         })
