@@ -103,8 +103,7 @@ for at = exits + 1, n do
   local name, hold, is_taken = KEYS[at], ARGV[at + 4], '0'
   local is_free = are_free and not taken[name]
     or redis.pcall('EXISTS', KEYS[at], KEYS[n + at]) == 0
-    or redis.pcall('EXISTS', KEYS[at]) == 0
-    and redis.pcall('ZCOUNT', KEYS[n + at], '-inf', '(TOMBSTONES_FROM') == 0
+    or redis.pcall('EXISTS', KEYS[at]) == 0 and has_no_waiter(n + at)
     and not redis.pcall('ZSCORE', KEYS[n + at], 'x' .. hold)
   if written and is_free then
     taken[name] = true

@@ -89,13 +89,15 @@ mod tests {
                 let is_keyless = ["'TIME'", "'PUBLISH'"]
                     .iter()
                     .any(|it| command.starts_with(it));
-                // Several keys that follow each other, or one.
-                let has_keys = arguments.starts_with("unpack(KEYS, ");
-                let has_key = has_keys || arguments.starts_with("KEYS[");
                 let verb = script.verb();
+                // A batch names several keys that follow each other. All others name each key.
+                let takes_many = ["'DEL'", "'EXISTS'"].contains(&command);
+                let is_range = verb == "batch" && takes_many;
+                let has_keys = is_range && arguments.starts_with("unpack(KEYS, ");
+                let has_key = has_keys || arguments.starts_with("KEYS[");
                 assert!(command.starts_with('\''), "{verb}.lua: {command}");
                 assert!(is_keyless || has_key, "{verb}.lua: {command}, {arguments}");
-                if !has_keys && ["'DEL'", "'EXISTS'"].contains(&command) {
+                if takes_many && !has_keys {
                     let (arguments, _) = arguments.split_once(')').unwrap_or_default();
                     let are_keys = arguments.split(", ").all(|it| it.starts_with("KEYS["));
                     assert!(are_keys, "{verb}.lua: {command}, {arguments}");
