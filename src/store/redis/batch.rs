@@ -71,15 +71,19 @@ fn leave_together(one: &&BatchItem, other: &&BatchItem) -> bool {
 /// The call that executes these requests. They are in their [order], and the acquires have the same terms.
 pub(crate) fn call(requests: &[&BatchItem]) -> Call {
     // Readers who leave one lock together are one step of the script, which names the keys once.
-    let steps = || requests.chunk_by(leave_together);
-    let count = |its| steps().filter(|step| step[0].kind == its).count();
+    let steps: Vec<_> = requests.chunk_by(leave_together).collect();
+    let count = |its| steps.iter().filter(|step| step[0].kind == its).count();
     let (shared, releases) = (count(ItemKind::ReaderRelease), count(ItemKind::Release));
-    let call = script().call(2 * steps().count() + shared + releases);
+    let call = script().call(2 * steps.len() + shared + releases);
     // First come the keys: all locks, their queues, and the entries of those that are released. An acquire needs no
     // entries: it is done only if no process waits.
-    let call = steps().fold(call, |call, step| call.arg(step[0].key.as_str()));
-    let call = steps().fold(call, |call, step| call.arg(step[0].key.queue()));
-    let released = steps().take(shared + releases);
+    let call = steps
+        .iter()
+        .fold(call, |call, step| call.arg(step[0].key.as_str()));
+    let call = steps
+        .iter()
+        .fold(call, |call, step| call.arg(step[0].key.queue()));
+    let released = steps.iter().take(shared + releases);
     let call = released.fold(call, |call, step| call.arg(EntriesKey(&step[0].key)));
     // A call without an acquire has no terms, and its script does not read them.
     let (ttl, contended_inbox) = requests.iter().find_map(|it| it.terms).unwrap_or_default();
@@ -88,7 +92,7 @@ pub(crate) fn call(requests: &[&BatchItem]) -> Call {
         Some(inbox) => call.arg(inbox.id()),
         None => call.arg(""),
     };
-    steps().fold(call, |call, step| match step {
+    steps.iter().fold(call, |call, step| match step {
         [one] => call.arg(HoldArg(one.hold)),
         readers => {
             let holds: Vec<_> = readers.iter().map(|it| it.hold).collect();
