@@ -13,7 +13,6 @@ use tokio::time::{Instant, sleep, timeout};
 mod alone;
 mod ends;
 mod local_waiters;
-mod panics;
 mod releases;
 
 use super::machine::unanswered;

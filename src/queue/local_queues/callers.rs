@@ -101,13 +101,6 @@ impl Callers {
         callers.any(|(_, caller)| caller.runtime != Some(runtime))
     }
 
-    /// Those that have no answer yet.
-    pub(super) fn waiting(&self) -> Vec<HoldId> {
-        let waiting = self.by_hold.iter();
-        let waiting = waiting.filter(|(_, (_, caller))| caller.answer.is_none());
-        waiting.map(|(waiter, _)| *waiter).collect()
-    }
-
     /// The time of the first lookup. Its caller may have left in the meantime.
     pub(super) fn next_lookup(&self) -> Option<Instant> {
         self.lookup_queue.peek().map(|Reverse((due, ..))| *due)

@@ -152,7 +152,6 @@ impl KeyState {
                     lookups: None,
                 };
                 queue.callers.join(lone.waiter.request.hold, caller);
-                queue.is_in_flight = true;
                 // If its caller polls it at this moment, it hands it over when it finds the local queue.
                 queue.next_request = lone.request.take().map(NextRequest::Sent);
                 queue

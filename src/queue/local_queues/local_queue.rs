@@ -1,6 +1,5 @@
 //! The local queue of one key: its machine, its callers, and what it wants of its driver.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
@@ -11,17 +10,13 @@ use tokio::time::Instant;
 
 use super::callers::{Answer, BlockingHolders, Callers, WaitReport};
 use crate::base::id::HoldId;
-use crate::queue::machine::{
-    AcquireSpec, Action, Denied, HoldEnd, HoldIds, Input, WaitMachine, unanswered,
-};
+use crate::queue::machine::{AcquireSpec, Action, Denied, HoldEnd, HoldIds, Input, WaitMachine};
 use crate::queue::requests::PendingRequest;
 
 /// The local queue of one key, and the state that its steps change.
 pub(crate) struct LocalQueue {
     pub(crate) machine: WaitMachine,
     pub(crate) callers: Callers,
-    /// Whether a request is made that is not answered.
-    pub(super) is_in_flight: bool,
     pub(crate) next_request: Option<NextRequest>,
     pub(super) driver: Option<DriverState>,
     /// The holder at the last lookup, and the time of that lookup.
@@ -58,7 +53,6 @@ impl LocalQueue {
         Self {
             machine,
             callers: Callers::default(),
-            is_in_flight: false,
             next_request: None,
             driver: None,
             last_lookup: None,
@@ -73,34 +67,20 @@ impl LocalQueue {
     /// Takes a step, and executes its actions.
     pub(crate) fn step(&mut self, input: Input, deferred: &mut Deferred) {
         let now = Instant::now();
-        if let Input::Reply(reply) = &input {
-            // Before the step: if the step panics, the machine begins anew and must not await this reply.
-            self.is_in_flight = false;
-            // A failure does not show that the store responds, so the `outage` limit of the callers goes on.
-            if reply.replies.is_ok() {
-                self.replied_at = Some(now);
-            }
+        // A failure does not show that the store responds, so the `outage` limit of the callers goes on.
+        if let Input::Reply(reply) = &input
+            && reply.replies.is_ok()
+        {
+            self.replied_at = Some(now);
         }
-        let step = AssertUnwindSafe(|| self.machine.step(input, now));
-        let actions = catch_unwind(step).unwrap_or_else(|_panic| {
-            // A bug must not make the key unusable: its callers fail, and the next one finds a new machine.
-            for waiter in self.callers.waiting() {
-                let failed = Denied::Failed(unanswered("a step of the local queue has panicked"));
-                self.answer(waiter, Err(failed), deferred);
-            }
-            self.machine.restart(self.is_in_flight, now)
-        });
-        for action in actions {
+        for action in self.machine.step(input, now) {
             self.execute(action, deferred);
         }
     }
 
     fn execute(&mut self, action: Action, deferred: &mut Deferred) {
         match action {
-            Action::Send(spec, holds) => {
-                self.is_in_flight = true;
-                self.next_request = Some(NextRequest::New(spec, holds));
-            }
+            Action::Send(spec, holds) => self.next_request = Some(NextRequest::New(spec, holds)),
             Action::Release(release) => deferred.releases.push(release),
             Action::Grant(grant) => drop(self.answer(grant.hold, Ok(grant), deferred)),
             Action::Deny(waiter, denied) => drop(self.answer(waiter, Err(denied), deferred)),

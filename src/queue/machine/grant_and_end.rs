@@ -1,12 +1,11 @@
 //! The grants of the lock in this process, who continues a hold in memory, and the ends of holds and waits.
 
-use std::mem;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::grant::{Grant, Holders, SoleHolder};
-use super::inputs_and_actions::{Action, Actions, Denied};
+use super::inputs_and_actions::{Action, Denied};
 use super::waiters::Waiter;
 use super::{Step, WaitMachine};
 use crate::base::id::HoldId;
@@ -135,23 +134,5 @@ impl WaitMachine {
             handoffs: self.handoffs,
             is_contended: self.is_contended,
         })
-    }
-
-    /// Begins anew after a step has panicked, in whatever state that has left the machine. What the store may have of
-    /// the waiters is released. The reply to the request in flight, if there is one, is still awaited.
-    pub(crate) fn restart(&mut self, is_in_flight: bool, now: Instant) -> Actions {
-        let mut step = Step::new(now);
-        let fresh = Self::new(self.queueing);
-        let broken = mem::replace(self, fresh);
-        // The driver still has that request, and there must not be a second one beside it (invariant 1).
-        self.in_flight = broken.in_flight.filter(|_| is_in_flight);
-        for waiter in broken.waiters.iter().filter(|waiter| waiter.was_requested) {
-            let mut waiter = waiter.clone();
-            // What is known of it cannot be trusted any more. So it ends as if its acquire had no answer, with a
-            // tombstone.
-            waiter.note_unanswered();
-            self.end_wait(waiter, &mut step);
-        }
-        step.actions
     }
 }

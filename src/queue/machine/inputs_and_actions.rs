@@ -85,9 +85,6 @@ pub(crate) enum Input {
     Due,
     /// No caller waits from now on.
     Close,
-    /// The step panics.
-    #[cfg(test)]
-    Panic,
 }
 
 /// A task that a step leaves to its caller.
