@@ -34,7 +34,7 @@ pub(super) use self::local_queue::{Deferred, NextRequest};
 
 /// The local queues of one `Locks`.
 pub(crate) struct LocalQueues {
-    pub(super) requests: Requests,
+    pub(super) requests: Arc<Requests>,
     pub(super) queueing: QueueOptions,
     pub(super) states: Mutex<KeyStates>,
     pub(super) watches: ContentionWatches,

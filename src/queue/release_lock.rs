@@ -1,5 +1,6 @@
-//! The end of a hold. The lock is handed off in memory to the next caller of this process, or the hold is removed from
-//! its local queue and released, and is counted until that is done.
+//! What a holder wants of the local queues: to know whether others wait, and to end its hold. Then the lock is handed off
+//! in memory to the next caller of this process, or the hold is removed from its local queue and released, and is
+//! counted until that is done.
 
 use std::future::pending;
 use std::pin::pin;
@@ -7,24 +8,17 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::local_queues::{ContentionWatch, IfMissing, KeyState, LocalQueues};
 use super::machine::{Grant, HoldEnd, Input};
-use crate::base::backoff::Backoff;
-use crate::base::error::{Failure, FailureClass, LostReason, StoreError};
+use super::requests::FailedRelease;
+use crate::base::error::{Failure, LostReason};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::timer::{after, sleep, timeout};
+use crate::base::timer::timeout;
 use crate::base::write_signal::WriteSignal;
-use crate::base::{background, events};
-use crate::store::{self, Inspect, Presence, ReleaseKind, ReleaseRequest, Residue};
-
-/// The longest pause, without the jitter, after a repetition that no server has executed. Such a repetition keeps no
-/// server busy. The waiters of other processes get the lock as soon as a server is available again.
-const MAX_PAUSE_WITHOUT_SERVER: Duration = Duration::from_millis(50);
+use crate::store::{Inspect, Presence, ReleaseRequest};
 
 impl LocalQueues {
     /// Resolves when another caller or process waits for the lock of this hold. If the hold is gone, it never resolves.
@@ -127,7 +121,8 @@ impl LocalQueues {
 
             // The first attempt. Its caller may wait until it is written.
             let first = queues
-                .send_release(key, request, release.since, written)
+                .requests
+                .release(key, request, release.since, written)
                 .await;
 
             // Whether it was released or not, the waiters go on now.
@@ -145,115 +140,12 @@ impl LocalQueues {
                         request,
                         sent,
                         error,
-                        is_awaited: true,
                     };
                     // Boxed, because it is rarely needed.
-                    Box::pin(queues.repeat_release(key, failed)).await
+                    Box::pin(queues.requests.retry_release(key, failed)).await
                 }
             }
         }
-    }
-
-    /// Sends a release once.
-    async fn send_release(
-        &self,
-        key: &LockKey,
-        request: ReleaseRequest,
-        since: Option<Instant>,
-        written: Option<WriteSignal>,
-    ) -> Result<Presence, StoreError> {
-        let asked = self.store().ask(store::Release {
-            key: key.clone(),
-            request,
-            written,
-        });
-        let released = asked.await;
-        if let Ok(Presence::Present) = released {
-            events::released(key, request.hold, since);
-        }
-        released
-    }
-
-    /// Repeats a release after each failure, until it is answered or a repetition is useless. A caller does not wait for
-    /// rights that may be given back: the release is repeated without it.
-    async fn repeat_release(
-        self: &Arc<Self>,
-        key: &LockKey,
-        mut failed: FailedRelease,
-    ) -> Result<(), Failure> {
-        let failures = &self.requests.failed_releases;
-        let FailedRelease { release, sent, .. } = failed;
-        // The outcome of the first attempt is unknown.
-        if failed.request.end == ReleaseKind::Short {
-            failed.request.end = ReleaseKind::Full(Residue::default());
-        }
-        // A process that stood still learns of the failure long after its request, and the lease may have ended.
-        let held_until = after(sent, release.ttl);
-        let give_up_at = after(sent, release.repeat_period());
-        // A server that executes requests needs longer pauses than one that executes nothing.
-        let mut backoff = Backoff::default();
-        let mut backoff_without_server = Backoff::slow(MAX_PAUSE_WITHOUT_SERVER);
-        let mut permit = None;
-        loop {
-            let class = failed.error.failure_class();
-            let pause = match class {
-                FailureClass::NotExecuted => backoff_without_server.next_pause(),
-                _ => backoff.next_pause(),
-            };
-
-            // A repetition would be useless, or too late.
-            if class == FailureClass::Permanent || Instant::now() + pause >= give_up_at {
-                events::release_abandoned(key, release.hold, &failed.error);
-                failures.abandon(key, held_until);
-                return Err(Failure::Store(failed.error));
-            }
-            events::release_retried(key, release.hold, &failed.error, &failures.warnings);
-
-            // A permission may be given back, but its caller does not wait for that.
-            if class == FailureClass::PermissionMissing && failed.is_awaited {
-                failures.abandon(key, held_until);
-                let unawaited = FailedRelease {
-                    is_awaited: false,
-                    ..failed.clone()
-                };
-                self.repeat_in_background(key, unawaited, held_until);
-                return Err(Failure::Store(failed.error));
-            }
-
-            sleep(pause).await;
-            // The permit is returned only after the pause, so that all pauses together limit the rate. After an answer
-            // the next repetition follows immediately.
-            drop(permit.take());
-            permit = failures.permits.acquire().await.ok();
-            let repeated = self.send_release(key, failed.request, release.since, None);
-            // A repetition that finds the hold gone may have met its own success, so it is no loss.
-            match repeated.await {
-                Ok(_) => return Ok(()),
-                Err(error) => failed.error = error,
-            }
-        }
-    }
-
-    /// Repeats a release whose caller was told that it has failed. Its waiters have been told that they must send
-    /// requests of their own.
-    fn repeat_in_background(
-        self: &Arc<Self>,
-        key: &LockKey,
-        failed: FailedRelease,
-        held_until: Instant,
-    ) {
-        // Without a runtime the lock stays abandoned, until its lease ends.
-        let Ok(runtime) = Handle::try_current() else {
-            return;
-        };
-        let (queues, key) = (Arc::clone(self), key.clone());
-        // Boxed, because it is started by a repetition itself.
-        let repeating: BoxFuture<'static, ()> = Box::pin(async move {
-            if queues.repeat_release(&key, failed).await.is_ok() {
-                queues.requests.failed_releases.remove(&key, held_until);
-            }
-        });
-        background::spawn(&runtime, repeating);
     }
 
     /// The keys of the locks whose release was given up, and whose leases may still be valid.
@@ -307,17 +199,6 @@ impl LocalQueues {
             Some(KeyState::Requested(_) | KeyState::Releasing { .. }) | None => {}
         }
     }
-}
-
-#[derive(Clone)]
-struct FailedRelease {
-    release: HoldEnd,
-    request: ReleaseRequest,
-    /// The instant before its first attempt.
-    sent: Instant,
-    error: StoreError,
-    /// Whether its caller waits for the end of the release.
-    is_awaited: bool,
 }
 
 /// Counts a release, and reports its end to the local queue, also if the task that polls it ends.

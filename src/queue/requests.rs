@@ -3,21 +3,35 @@
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::machine::{AcquireSpec, HoldIds, RequestReply};
+use super::machine::{AcquireSpec, HoldEnd, HoldIds, RequestReply};
+use crate::base::background;
+use crate::base::backoff::Backoff;
+use crate::base::error::{Failure, FailureClass, StoreError};
 use crate::base::events::{self, WarnLimiter};
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
 use crate::base::sync::Mutex;
-use crate::store::{Acquire, AcquireReply, AcquireShared, Store, StoreFuture};
+use crate::base::timer::{after, sleep};
+use crate::base::write_signal::WriteSignal;
+use crate::store::{
+    Acquire, AcquireReply, AcquireShared, Presence, Release, ReleaseKind, ReleaseRequest, Residue,
+    Store, StoreFuture,
+};
 
 /// The maximum number of releases that are repeated at a time, because repetitions must not keep a slow server slow.
 const MAX_REPEATED_RELEASES: usize = 8;
+
+/// The longest pause, without the jitter, after a repetition that no server has executed. Such a repetition keeps no
+/// server busy. The waiters of other processes get the lock as soon as a server is available again.
+const MAX_PAUSE_WITHOUT_SERVER: Duration = Duration::from_millis(50);
 
 /// The store, as the local queues use it.
 pub(super) struct Requests {
@@ -44,8 +58,8 @@ enum Replies {
 }
 
 impl Requests {
-    pub(super) fn new(store: Arc<Store>) -> Self {
-        Self {
+    pub(super) fn new(store: Arc<Store>) -> Arc<Self> {
+        Arc::new(Self {
             store,
             inbox: OnceLock::new(),
             warnings: WarnLimiter::default(),
@@ -54,7 +68,7 @@ impl Requests {
                 warnings: WarnLimiter::default(),
                 abandoned: Mutex::default(),
             },
-        }
+        })
     }
 
     pub(super) fn inbox(&self) -> InboxId {
@@ -123,13 +137,121 @@ impl Requests {
     ) -> RequestReply {
         poll_fn(|cx| self.poll_reply(key, request, cx)).await
     }
+
+    /// Sends a release once.
+    pub(super) async fn release(
+        &self,
+        key: &LockKey,
+        request: ReleaseRequest,
+        since: Option<Instant>,
+        written: Option<WriteSignal>,
+    ) -> Result<Presence, StoreError> {
+        let asked = self.store.ask(Release {
+            key: key.clone(),
+            request,
+            written,
+        });
+        let released = asked.await;
+        if let Ok(Presence::Present) = released {
+            events::released(key, request.hold, since);
+        }
+        released
+    }
+
+    /// Continues after a first attempt that has failed. Fails if the release is abandoned. A caller does not wait for a
+    /// permission that may be given back: the release is repeated without it.
+    pub(super) async fn retry_release(
+        self: &Arc<Self>,
+        key: &LockKey,
+        mut failed: FailedRelease,
+    ) -> Result<(), Failure> {
+        // The outcome of the first attempt is unknown.
+        if failed.request.end == ReleaseKind::Short {
+            failed.request.end = ReleaseKind::Full(Residue::default());
+        }
+        if failed.error.failure_class() != FailureClass::PermissionMissing {
+            return self.repeat_release(key, failed).await;
+        }
+        let (error, held_until) = (failed.error.clone(), failed.held_until());
+        self.failed_releases.abandon(key, held_until);
+        // Without a runtime the lock stays abandoned, until its lease ends.
+        if let Ok(runtime) = Handle::try_current() {
+            let (requests, key) = (Arc::clone(self), key.clone());
+            background::spawn(&runtime, async move {
+                if requests.repeat_release(&key, failed).await.is_ok() {
+                    requests.failed_releases.remove(&key, held_until);
+                }
+            });
+        }
+        Err(Failure::Store(error))
+    }
+
+    /// Repeats a release after each failure, until it is answered or a repetition is useless.
+    async fn repeat_release(&self, key: &LockKey, failed: FailedRelease) -> Result<(), Failure> {
+        let failures = &self.failed_releases;
+        let held_until = failed.held_until();
+        let FailedRelease {
+            release,
+            request,
+            sent,
+            mut error,
+        } = failed;
+        let give_up_at = after(sent, release.repeat_period());
+        // A server that executes requests needs longer pauses than one that executes nothing.
+        let mut backoff = Backoff::default();
+        let mut backoff_without_server = Backoff::slow(MAX_PAUSE_WITHOUT_SERVER);
+        let mut permit = None;
+        loop {
+            let class = error.failure_class();
+            let pause = match class {
+                FailureClass::NotExecuted => backoff_without_server.next_pause(),
+                _ => backoff.next_pause(),
+            };
+
+            // A repetition would be useless, or too late.
+            if class == FailureClass::Permanent || Instant::now() + pause >= give_up_at {
+                events::release_abandoned(key, release.hold, &error);
+                failures.abandon(key, held_until);
+                return Err(Failure::Store(error));
+            }
+            events::release_retried(key, release.hold, &error, &failures.warnings);
+
+            sleep(pause).await;
+            // The permit is returned only after the pause, so that all pauses together limit the rate. After an answer
+            // the next repetition follows immediately.
+            drop(permit.take());
+            permit = failures.permits.acquire().await.ok();
+            // A repetition that finds the hold gone may have met its own success, so it is no loss.
+            match self.release(key, request, release.since, None).await {
+                Ok(_) => return Ok(()),
+                Err(failure) => error = failure,
+            }
+        }
+    }
+}
+
+/// A release whose first attempt has failed.
+pub(super) struct FailedRelease {
+    pub(super) release: HoldEnd,
+    pub(super) request: ReleaseRequest,
+    /// The instant before its first attempt.
+    pub(super) sent: Instant,
+    pub(super) error: StoreError,
+}
+
+impl FailedRelease {
+    /// The instant at which its lease has certainly ended. A process that stood still learns of the failure long after
+    /// its request, and it may have ended by then.
+    fn held_until(&self) -> Instant {
+        after(self.sent, self.release.ttl)
+    }
 }
 
 /// The releases that have failed.
 pub(super) struct FailedReleases {
     /// The permits of those that are repeated.
-    pub(super) permits: Semaphore,
-    pub(super) warnings: WarnLimiter,
+    permits: Semaphore,
+    warnings: WarnLimiter,
     /// The locks whose release was given up, or is repeated although its caller was told that it was rejected. They are
     /// held until their leases expire. Each is kept by the name of its key, with the instant at which its lease has
     /// certainly expired.
@@ -138,7 +260,7 @@ pub(super) struct FailedReleases {
 
 impl FailedReleases {
     /// Notes a lock whose release was given up, and whose lease lasts until this instant.
-    pub(super) fn abandon(&self, key: &LockKey, until: Instant) {
+    fn abandon(&self, key: &LockKey, until: Instant) {
         let now = Instant::now();
         let mut locks = self.abandoned.lock();
         locks.retain(|(_, until)| now < *until);
@@ -148,7 +270,7 @@ impl FailedReleases {
     }
 
     /// Forgets a lock that was noted with this instant.
-    pub(super) fn remove(&self, key: &LockKey, until: Instant) {
+    fn remove(&self, key: &LockKey, until: Instant) {
         let mut locks = self.abandoned.lock();
         // Another release of this key may have been abandoned since, with a later end of the lease.
         locks.retain(|(name, held_until)| name != key.name() || *held_until != until);
