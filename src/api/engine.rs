@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use crate::base::error::LockError;
-use crate::base::key::{Keys, LockKey};
+use crate::base::key::LockKey;
 use crate::base::metrics::Classifier;
 use crate::base::options::{LockOptions, Mode, Retry, WaitLimit};
 use crate::base::span::AcquisitionSpan;
@@ -38,11 +38,14 @@ pub(crate) struct Engine {
 /// The keys of one acquisition. In most cases there is one.
 type LockKeys = SmallVec<[LockKey; 1]>;
 
+/// The keys of a request, or the error of one that is invalid, which the caller gets when it awaits the request.
+pub(super) type RequestKeys = Result<LockKeys, LockError>;
+
 impl Engine {
     /// Enters once, or makes single attempts until one succeeds.
     pub(super) fn enter(
         self: Arc<Self>,
-        keys: Keys,
+        keys: RequestKeys,
         terms: LockOptions,
     ) -> impl Future<Output = Result<Entry, LockError>> {
         match terms.retry {
@@ -54,7 +57,7 @@ impl Engine {
 
     async fn enter_with_retries(
         self: Arc<Self>,
-        keys: Keys,
+        keys: RequestKeys,
         mut terms: LockOptions,
         Retry { attempts, interval }: Retry,
     ) -> Result<Entry, LockError> {
@@ -82,12 +85,12 @@ impl Engine {
     )]
     fn enter_once(
         self: Arc<Self>,
-        keys: Keys,
+        keys: RequestKeys,
         mut terms: LockOptions,
     ) -> impl Future<Output = Result<Entry, LockError>> {
         async move {
             // The request is checked, so that a mistake is found before anything is entered or sent.
-            let mut keys = self.keys(keys)?;
+            let mut keys = keys?;
             terms = terms.resolve()?;
             let runtime = Handle::try_current()
                 .map_err(|_| LockError::config("await a lock inside a tokio runtime"))?;
@@ -137,7 +140,7 @@ impl Engine {
         }
     }
 
-    pub(super) fn key(&self, name: &str) -> Result<LockKey, LockError> {
+    fn key(&self, name: &str) -> Result<LockKey, LockError> {
         let mut key = LockKey::new(&self.prefix, name)?;
         key.set_class(self.class.class(name));
         Ok(key)
@@ -158,11 +161,10 @@ impl Engine {
     }
 
     /// Returns the keys of these names, each once, in the order in which they are acquired.
-    #[inline]
-    fn keys(&self, names: Keys) -> Result<LockKeys, LockError> {
+    pub(super) fn keys<K: AsRef<str>>(&self, names: impl IntoIterator<Item = K>) -> RequestKeys {
         let mut keys = LockKeys::new();
         for name in names {
-            keys.push(self.key(&name)?);
+            keys.push(self.key(name.as_ref())?);
         }
         if keys.is_empty() {
             return Err(LockError::config(
@@ -213,14 +215,16 @@ impl Engine {
     }
 
     /// Fails if an enclosing call holds one of these locks. A leader that re-entered its lock could not acquire it anew.
-    pub(super) fn check_can_lead(&self, names: &[String]) -> Result<(), LockError> {
-        for name in names {
-            if scope::enclosing_hold(&self.core, &self.key(name)?).is_some() {
+    pub(super) fn check_can_lead(&self, keys: &[LockKey]) -> Result<(), LockError> {
+        let is_held = |key: &&LockKey| scope::enclosing_hold(&self.core, key).is_some();
+        match keys.iter().find(is_held) {
+            Some(key) => {
+                let name = key.name();
                 let what = format!("an enclosing call holds `{name}`, so no other caller can lead");
-                return Err(LockError::misuse(name, what));
+                Err(LockError::misuse(name, what))
             }
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

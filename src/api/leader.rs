@@ -8,6 +8,7 @@ use tokio::select;
 use crate::api::engine::Engine;
 use crate::api::request::LockRequest;
 use crate::base::error::{LockError, LostReason};
+use crate::base::key::LockKey;
 use crate::hold::held::Held;
 
 impl LockRequest {
@@ -58,17 +59,18 @@ impl LockRequest {
     {
         let engine = Arc::clone(&self.engine);
         let mut request = self.wait(Duration::MAX);
+        let keys = request.keys.clone()?;
         // A leader waits for as long as it takes, so attempts without a wait are no use to it.
         request.terms.retry = None;
         if request.terms.permits.is_none() {
             // It would re-enter the lock at once, while no other process can lead.
-            engine.check_can_lead(&request.keys)?;
+            engine.check_can_lead(&keys)?;
         }
         // Each turn waits for the lock, leads, and releases it. After a loss the next one begins.
         loop {
             let guard = match request.clone().acquire().await {
                 Ok(guard) => guard,
-                Err(error) if is_retryable(&error, &request.keys) => continue,
+                Err(error) if is_retryable(&error, &keys) => continue,
                 Err(error) => return Err(error),
             };
             // `close` ends the work, because a leader would otherwise never leave.
@@ -93,10 +95,12 @@ impl LockRequest {
 
 /// Whether a leader waits again after this error of an acquisition: the store did not respond for an `outage`, replicas
 /// are unavailable, or one of its locks was lost while it waited for the others, or for replicas.
-fn is_retryable(error: &LockError, keys: &[String]) -> bool {
+fn is_retryable(error: &LockError, keys: &[LockKey]) -> bool {
     match error {
         LockError::Unavailable { source } => !source.is_denied(),
-        LockError::Lost { key, reason } => *reason != LostReason::Closed && keys.contains(key),
+        LockError::Lost { key, reason } => {
+            *reason != LostReason::Closed && keys.iter().any(|its| its.name() == key)
+        }
         _ => false,
     }
 }

@@ -7,7 +7,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use pin_project::pin_project;
-use smallvec::smallvec;
 use tokio::task::futures::TaskLocalFuture;
 use tokio::task_local;
 use tokio::time::Instant;
@@ -159,7 +158,7 @@ impl Locks {
     /// # }
     /// ```
     pub fn lock(&self, key: impl AsRef<str>) -> LockRequest {
-        let keys = smallvec![key.as_ref().to_owned()];
+        let keys = self.engine.keys([key]);
         LockRequest::new(Arc::clone(&self.engine), keys)
     }
 
@@ -227,8 +226,8 @@ impl Locks {
     /// # }
     /// ```
     pub fn lock_all<K: AsRef<str>>(&self, keys: impl IntoIterator<Item = K>) -> LockRequest {
-        let keys = keys.into_iter().map(|key| key.as_ref().to_owned());
-        LockRequest::new(Arc::clone(&self.engine), keys.collect())
+        let keys = self.engine.keys(keys);
+        LockRequest::new(Arc::clone(&self.engine), keys)
     }
 
     /// Makes this the `Locks` that `#[locked]` uses in the whole process, outside every [`scope`](Self::scope).

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::api::engine::Engine;
+use crate::api::engine::{Engine, RequestKeys};
 use crate::api::with_lock::{TryWithLock, WithLock};
 use crate::base::error::LockError;
-use crate::base::key::Keys;
 use crate::base::options::{LockOptions, Mode, OnLost, Retry, WaitLimit};
 
 /// A request for a lock, for several locks, or for a permit, with its own options. [`Locks::lock`](crate::Locks::lock),
@@ -33,12 +32,12 @@ use crate::base::options::{LockOptions, Mode, OnLost, Retry, WaitLimit};
 #[must_use = "a request does nothing until it is run, acquired or awaited"]
 pub struct LockRequest {
     pub(super) engine: Arc<Engine>,
-    pub(super) keys: Keys,
+    pub(super) keys: RequestKeys,
     pub(super) terms: LockOptions,
 }
 
 impl LockRequest {
-    pub(crate) fn new(engine: Arc<Engine>, keys: Keys) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, keys: RequestKeys) -> Self {
         let terms = engine.defaults;
         Self {
             engine,

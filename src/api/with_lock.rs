@@ -7,9 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use pin_project::pin_project;
 
-use crate::api::engine::Engine;
+use crate::api::engine::{Engine, RequestKeys};
 use crate::base::error::LockError;
-use crate::base::key::Keys;
 use crate::base::options::LockOptions;
 use crate::hold::body::EnteredBody;
 use crate::hold::entry::{BodyEntries, Entry};
@@ -33,7 +32,7 @@ pub struct WithLock<F: Future> {
 enum WithLockState<F: Future> {
     /// The future has not been polled yet. The body may be moved until it runs under a lock.
     Idle {
-        keys: Keys,
+        keys: RequestKeys,
         terms: LockOptions,
         body: F,
     },
@@ -48,7 +47,7 @@ enum WithLockState<F: Future> {
 }
 
 impl<F: Future> WithLock<F> {
-    pub(crate) fn new(engine: Arc<Engine>, keys: Keys, terms: LockOptions, body: F) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, keys: RequestKeys, terms: LockOptions, body: F) -> Self {
         Self {
             engine,
             state: WithLockState::Idle { keys, terms, body },

@@ -6,8 +6,6 @@ use std::hash::{Hash, Hasher};
 use std::ops::Range;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use crate::base::error::LockError;
 use crate::base::metrics::Class;
 
@@ -187,9 +185,6 @@ fn crc16(crc: u16, byte: u8) -> u16 {
         (crc << 1) ^ if carries { 0x1021 } else { 0 }
     })
 }
-
-/// The keys to lock. In most cases there is one.
-pub(crate) type Keys = SmallVec<[String; 1]>;
 
 #[cfg(test)]
 mod tests {
