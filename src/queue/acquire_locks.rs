@@ -14,7 +14,7 @@ use smallvec::smallvec;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use super::local_queues::{BlockingHolders, Deferred, KeyState, LocalQueues};
+use super::local_queues::{BlockingHolders, KeyState, LocalQueues};
 use super::machine::{AcquireSpec, Denied, Grant, HoldEnd, unanswered};
 use super::wait::Wait;
 use crate::base::background::FinishInBackground;
@@ -30,8 +30,8 @@ impl LocalQueues {
     /// Acquires the lock, or waits for it in the local queue. Dropping the future leaves the queue and undoes whatever
     /// the store may have granted by then.
     ///
-    /// Returns `None` if the lock was granted and not entered in time. Then the next waiter has it, and the caller
-    /// sends a request as another hold.
+    /// Returns `None` if the lock was granted and not entered in time. Then it is taken back, and the caller sends a
+    /// request as another hold.
     pub(crate) fn acquire<'q>(
         self: &'q Arc<Self>,
         key: &'q LockKey,
@@ -87,18 +87,10 @@ impl LocalQueues {
                 });
             };
 
-            // A grant counts only if its lease has not ended while nothing polled the caller.
             match answer {
-                Ok(mut grant) if grant.is_live(Instant::now()) => {
+                Ok(mut grant) => {
                     grant.set_generation(generation);
                     Ok(Some(grant))
-                }
-                // It was claimed, so nothing else takes it back.
-                Ok(grant) => {
-                    let mut deferred = Deferred::default();
-                    deferred.releases.push(grant.release());
-                    self.perform(key, deferred, None);
-                    Ok(None)
                 }
                 Err(denied) => denied.error(key).map_or(Ok(None), Err),
             }

@@ -286,11 +286,20 @@ impl<'q> Wait<'q> {
                         caller.runtime = runtime;
                         return None;
                     }
-                    let caller = queue.callers.remove(waiter)?;
-                    // The machine learns in the same step that the grant is taken, so it is not passed over from now
-                    // on.
-                    if let Some(Ok(Grant { hold, .. })) = caller.answer {
-                        queue.step(Input::Entered { waiter, hold }, deferred);
+                    let mut caller = queue.callers.remove(waiter)?;
+                    match caller.answer {
+                        // The machine learns in the same step that the grant is taken, so it is not passed over from
+                        // now on.
+                        Some(Ok(grant)) if grant.is_live(Instant::now()) => {
+                            let hold = grant.hold;
+                            queue.step(Input::Entered { waiter, hold }, deferred);
+                        }
+                        // Its lease has ended while nothing polled the caller.
+                        Some(Ok(_)) => {
+                            deferred.return_grant(caller.answer.replace(Err(Denied::PassedOver)));
+                            queue.step(Input::Leave(waiter), deferred);
+                        }
+                        _ => {}
                     }
                     Some(caller)
                 });
