@@ -1,7 +1,6 @@
 //! The schedule of the holds that are renewed on one runtime.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem;
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -60,9 +59,9 @@ pub(super) struct RuntimeSchedule {
 #[derive(Default)]
 struct ServerRenewals {
     in_flight: Arc<AtomicUsize>,
-    /// The holds that are due, each in its position, which is at its deadline. The earliest is first. A hold that has
-    /// left its position is no longer meant.
-    due: BinaryHeap<Reverse<ScheduleKey>>,
+    /// The holds that are due, each in its position, which is at its deadline. A hold that has left its position is no
+    /// longer meant. It may come back to it, after a lost connection, and is meant once then: hence a set.
+    due: BTreeSet<ScheduleKey>,
 }
 
 /// The work that is due.
@@ -219,7 +218,7 @@ impl RuntimeSchedule {
         let at = hold.deadline();
         let server = self.servers.entry(store.server_of(hold.key()));
         let due = &mut server.or_default().due;
-        due.push(Reverse(ScheduleKey { at, number }));
+        due.insert(ScheduleKey { at, number });
         at
     }
 
@@ -228,7 +227,7 @@ impl RuntimeSchedule {
         // Only requests that begin now have room for more holds: those of earlier turns have been sent.
         let mut open = HashMap::<BatchKey, usize, RandomState>::default();
         for server in self.servers.values_mut() {
-            while let Some(&Reverse(key)) = server.due.peek() {
+            while let Some(&key) = server.due.first() {
                 // If it has moved or ended since it became due, this entry is outdated.
                 if let Some(hold) = self.holds.get(&key) {
                     // It shares the request of another hold if it can, because that needs no permit of its own.
@@ -247,7 +246,7 @@ impl RuntimeSchedule {
                         break;
                     }
                 }
-                server.due.pop();
+                server.due.pop_first();
             }
         }
         // A server without work is forgotten, because the servers of a cluster come and go.

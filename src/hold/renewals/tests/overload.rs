@@ -1,5 +1,6 @@
 //! More renewals than a store can answer at the same time.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
@@ -9,7 +10,7 @@ use super::*;
 use crate::base::error::FailureClass;
 use crate::base::timer::{sleep, timeout};
 use crate::store::memory::MemoryStore;
-use crate::store::{Reply, Request, StoreFuture, Wire};
+use crate::store::{Renew, Reply, Request, StoreFuture, Wire};
 use crate::{LockGuard, StoreError};
 
 /// The number of renewals that the store answers per second.
@@ -78,6 +79,10 @@ impl Wire for Slow {
             return carried;
         }
         self.asked.fetch_add(1, Relaxed);
+        if let Some(Renew { holds, .. }) = request.verb() {
+            let each: BTreeSet<_> = holds.iter().map(|(_, hold)| *hold).collect();
+            assert_eq!(each.len(), holds.len(), "a request names a hold twice");
+        }
         if self.is_away.load(Relaxed) {
             return Box::pin(async { Err(failed(FailureClass::NotExecuted)) });
         }
