@@ -132,3 +132,11 @@ fn the_addresses_are_those_of_the_repository_of_the_manifest() {
     let clone = format!("git clone {repository} ");
     assert!(read("README.md").contains(&clone), "{clone}");
 }
+
+/// The crate of the attribute cannot include a file outside its folder in a package.
+#[test]
+fn the_page_of_the_attribute_is_one_file() {
+    let linked = Path::new(ROOT).join("macros/src/locked.md");
+    let page = Path::new(ROOT).join("docs/locked.md").canonicalize();
+    assert_eq!(linked.canonicalize().unwrap(), page.unwrap());
+}
