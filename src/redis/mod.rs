@@ -20,7 +20,7 @@ pub(crate) mod self_description; // the description that a process sends to a se
 mod sentinels; // the primary that the sentinels name
 mod servers; // one server at a time, or those of a cluster
 mod shared_attempts; // an attempt that all callers share; a question that most servers must answer
-pub(crate) mod source; // what opens connections to one place
+pub(crate) mod source; // what opens connections to one place: TCP, TLS or a Unix socket
 mod writes; // when what a driver was handed is written
 
 #[cfg(feature = "tls")]
