@@ -1,6 +1,5 @@
 //! The requests about a lock. An acquire is sent once. A release is repeated until it is answered.
 
-use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -128,14 +127,6 @@ impl Requests {
             generation: self.store.generation_of(key),
             replies,
         })
-    }
-
-    pub(super) async fn await_reply(
-        &self,
-        key: &LockKey,
-        request: &mut PendingRequest,
-    ) -> RequestReply {
-        poll_fn(|cx| self.poll_reply(key, request, cx)).await
     }
 
     /// Sends a release once.

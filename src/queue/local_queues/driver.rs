@@ -1,7 +1,7 @@
 //! The task that sends the requests for the waiters of a local queue, one after the other, watches the time, and takes
 //! back the grants that callers do not claim. So no request depends on a caller that is not polled.
 
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::task::Waker;
 
@@ -84,7 +84,7 @@ impl Driver {
             }
             let replied = in_flight
                 .as_mut()
-                .map(|request| queues.requests.await_reply(key, request));
+                .map(|request| poll_fn(|cx| queues.requests.poll_reply(key, request, cx)));
             select! {
                 biased;
                 () = signal.notified() => {}
