@@ -209,14 +209,13 @@ fn read<V: Verb>(
     reply: Value,
     endpoint: impl FnOnce() -> Arc<str>,
 ) -> Result<V::Reply, StoreError> {
-    // A reply that cannot be read proves nothing about what was executed.
-    verb.decode(reply).map_err(|cause| {
-        StoreError::new(
-            V::script().verb(),
-            &endpoint(),
+    verb.decode(&reply).ok_or_else(|| {
+        // A reply that cannot be read proves nothing about what was executed.
+        let (class, cause) = (
             FailureClass::OutcomeUnknown,
-            cause,
-        )
+            format!("unexpected reply {reply:?}"),
+        );
+        StoreError::new(V::script().verb(), &endpoint(), class, cause)
     })
 }
 

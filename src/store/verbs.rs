@@ -11,7 +11,6 @@ use tokio::time::Instant;
 
 use super::memory::State;
 use super::redis::batch::BatchItem;
-use super::redis::codec::Unexpected;
 use crate::base::write_signal::WriteSignal;
 use crate::redis::{Call, Script};
 
@@ -71,8 +70,8 @@ pub(crate) trait Verb: Clone + Send + Sync + 'static {
         None
     }
 
-    /// Reads the reply of the script.
-    fn decode(&self, reply: Value) -> Result<Self::Reply, Unexpected>;
+    /// Reads the reply of the script; `None` if no script of this crate gives such a reply.
+    fn decode(&self, reply: &Value) -> Option<Self::Reply>;
 
     /// Does in memory what the script does.
     fn apply(self, state: &mut State, now: Instant) -> Self::Reply;

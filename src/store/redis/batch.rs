@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::codec::{EntriesKey, HoldArg, HoldsArg};
+use super::codec::{EntriesKey, HoldArg, HoldsArg, read_array};
 use super::lua::script;
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
@@ -107,10 +107,7 @@ pub(crate) const RELEASED: i64 = 2;
 /// The replies to these requests, each as if its request had been sent alone, or [`RELEASED`]. A request whose reply is 0
 /// has changed nothing, and must be sent alone. `None` if this is not a reply of the script.
 pub(crate) fn replies(reply: &Value, requests: usize, releases: usize) -> Option<Vec<i64>> {
-    let Value::Array(parts) = reply else {
-        return None;
-    };
-    let [Value::Int(token), Value::BulkString(done)] = &parts[..] else {
+    let [Value::Int(token), Value::BulkString(done)] = read_array(reply)? else {
         return None;
     };
     // The releases come first. Only a release can be done in part, and only an acquire has a token.

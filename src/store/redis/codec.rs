@@ -76,21 +76,20 @@ pub(crate) fn victim_key(least: HoldId) -> String {
     format!("reentry:victim:{least}")
 }
 
-/// A reply that no script of this crate gives.
-#[derive(Debug, thiserror::Error)]
-#[error("unexpected reply {0:?}")]
-pub(crate) struct Unexpected(pub(crate) Value);
+pub(crate) fn read_array(reply: &Value) -> Option<&[Value]> {
+    match reply {
+        Value::Array(values) => Some(values),
+        _ => None,
+    }
+}
 
 /// The values of an array of integers. The driver's own conversion would also truncate a float.
 pub(crate) fn read_integers(reply: &Value) -> Option<Vec<i64>> {
-    let Value::Array(values) = reply else {
-        return None;
-    };
     let integer = |value: &Value| match value {
         Value::Int(integer) => Some(*integer),
         _ => None,
     };
-    values.iter().map(integer).collect()
+    read_array(reply)?.iter().map(integer).collect()
 }
 
 pub(crate) fn read_millis(millis: i64) -> Option<Duration> {
@@ -116,11 +115,11 @@ pub(crate) fn read_hold(value: &Value) -> Option<HoldId> {
     }
 }
 
-pub(crate) fn read_flag(reply: Value) -> Result<bool, Unexpected> {
+pub(crate) fn read_flag(reply: &Value) -> Option<bool> {
     match reply {
-        Value::Int(1) => Ok(true),
-        Value::Int(0) => Ok(false),
-        other => Err(Unexpected(other)),
+        Value::Int(1) => Some(true),
+        Value::Int(0) => Some(false),
+        _ => None,
     }
 }
 

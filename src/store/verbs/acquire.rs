@@ -13,9 +13,7 @@ use crate::redis::{Call, Script};
 use crate::store::memory::{State, WaitMode};
 use crate::store::records::QueueEntry;
 use crate::store::redis::batch::{BatchItem, ItemKind};
-use crate::store::redis::codec::{
-    HoldArg, Unexpected, read_integers, read_micros, read_millis, read_token,
-};
+use crate::store::redis::codec::{HoldArg, read_integers, read_micros, read_millis, read_token};
 use crate::store::redis::lua::script;
 
 /// The request of one hold for a lock.
@@ -102,18 +100,17 @@ impl Verb for Acquire {
         })
     }
 
-    fn decode(&self, reply: Value) -> Result<AcquireReply, Unexpected> {
+    fn decode(&self, reply: &Value) -> Option<AcquireReply> {
         // The usual case has the shortest reply.
         if let Value::Int(token) = reply {
-            return AcquireReply::taken(token, self.request.ttl).ok_or(Unexpected(reply));
+            return AcquireReply::taken(*token, self.request.ttl);
         }
-        let acquired = match read_integers(&reply).as_deref() {
-            Some(&[1, token, lease, at]) => AcquireReply::held(token, lease, at),
-            Some(&[0, remaining, now]) => AcquireReply::busy(remaining, now),
-            Some(&[-1]) => Some(AcquireReply::Ended),
+        match read_integers(reply)?[..] {
+            [1, token, lease, at] => AcquireReply::held(token, lease, at),
+            [0, remaining, now] => AcquireReply::busy(remaining, now),
+            [-1] => Some(AcquireReply::Ended),
             _ => None,
-        };
-        acquired.ok_or(Unexpected(reply))
+        }
     }
 
     fn apply(self, state: &mut State, now: Instant) -> AcquireReply {

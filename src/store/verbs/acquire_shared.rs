@@ -12,7 +12,7 @@ use crate::base::key::LockKey;
 use crate::redis::{Call, Script};
 use crate::store::memory::{AskingProcess, LockView, State, WaitMode};
 use crate::store::records::QueueEntry;
-use crate::store::redis::codec::{HoldsArg, Unexpected, read_hold};
+use crate::store::redis::codec::{HoldsArg, read_array, read_hold};
 use crate::store::redis::lua::script;
 
 /// The request of readers of one process.
@@ -62,8 +62,37 @@ impl Verb for AcquireShared {
         }
     }
 
-    fn decode(&self, reply: Value) -> Result<Vec<AcquireReply>, Unexpected> {
-        self.parse(&reply).ok_or(Unexpected(reply))
+    fn decode(&self, reply: &Value) -> Option<Vec<AcquireReply>> {
+        let AcquireSharedRequest { holds, ttl, .. } = &self.request;
+        let all = |reply| vec![reply; holds.len()];
+        if let Value::Int(token) = reply {
+            return AcquireReply::taken(*token, *ttl).map(all);
+        }
+        match *read_array(reply)? {
+            [Value::Int(-1)] => Some(all(AcquireReply::Ended)),
+            [Value::Int(0), Value::Int(remaining), Value::Int(now)] => {
+                Some(all(AcquireReply::busy(remaining, now)?))
+            }
+            [
+                Value::Int(1),
+                Value::Int(token),
+                Value::Int(remaining),
+                Value::Int(now),
+                ref inside @ ..,
+            ] => {
+                // The lock lasts as long as its last reader, so `remaining` is no lease of these holds: each of them
+                // has the TTL.
+                let lease = i64::try_from(ttl.as_millis()).ok()?;
+                let entered = AcquireReply::held(token, lease, now)?;
+                let waits = AcquireReply::busy(remaining, now)?;
+                // If all of them are inside, none is named.
+                let inside = inside.iter().map(read_hold).collect::<Option<Vec<_>>>()?;
+                let is_inside = |hold| inside.is_empty() || inside.contains(hold);
+                let reply = |hold| if is_inside(hold) { entered } else { waits };
+                Some(holds.iter().map(reply).collect())
+            }
+            _ => None,
+        }
     }
 
     fn apply(self, state: &mut State, now: Instant) -> Vec<AcquireReply> {
@@ -139,40 +168,5 @@ impl AcquireShared {
             view.enqueue(outside, WaitMode::Shared { limit }, entry, holder);
         }
         is_open
-    }
-
-    fn parse(&self, reply: &Value) -> Option<Vec<AcquireReply>> {
-        let AcquireSharedRequest { holds, ttl, .. } = &self.request;
-        let all = |reply| vec![reply; holds.len()];
-        let values = match reply {
-            Value::Int(token) => return Some(all(AcquireReply::taken(*token, *ttl)?)),
-            Value::Array(values) => values,
-            _ => return None,
-        };
-        match values[..] {
-            [Value::Int(-1)] => Some(all(AcquireReply::Ended)),
-            [Value::Int(0), Value::Int(remaining), Value::Int(now)] => {
-                Some(all(AcquireReply::busy(remaining, now)?))
-            }
-            [
-                Value::Int(1),
-                Value::Int(token),
-                Value::Int(remaining),
-                Value::Int(now),
-                ref inside @ ..,
-            ] => {
-                // The lock lasts as long as its last reader, so `remaining` is no lease of these holds: each of them
-                // has the TTL.
-                let lease = i64::try_from(ttl.as_millis()).ok()?;
-                let entered = AcquireReply::held(token, lease, now)?;
-                let waits = AcquireReply::busy(remaining, now)?;
-                // If all of them are inside, none is named.
-                let inside = inside.iter().map(read_hold).collect::<Option<Vec<_>>>()?;
-                let is_inside = |hold| inside.is_empty() || inside.contains(hold);
-                let reply = |hold| if is_inside(hold) { entered } else { waits };
-                Some(holds.iter().map(reply).collect())
-            }
-            _ => None,
-        }
     }
 }

@@ -20,7 +20,7 @@ use crate::store::records::{
     EnclosedWait, ListedWait, ListedWaits, OuterHold, UpdateWaitReply, lateness,
 };
 use crate::store::redis::codec::{
-    HoldArg, Unexpected, read_flag, read_hold, read_micros, victim_key, waits_key,
+    HoldArg, read_array, read_flag, read_hold, read_micros, victim_key, waits_key,
 };
 use crate::store::redis::lua::script;
 
@@ -84,17 +84,13 @@ impl Verb for UpdateWait {
         }
     }
 
-    fn decode(&self, reply: Value) -> Result<UpdateWaitReply, Unexpected> {
-        let answer = match reply {
+    fn decode(&self, reply: &Value) -> Option<UpdateWaitReply> {
+        match *reply {
             Value::Int(micros @ 1..) => time(micros).map(UpdateWaitReply::Done),
             // A negative time is that at which a record was rejected.
-            Value::Int(micros) => micros
-                .checked_neg()
-                .and_then(time)
-                .map(UpdateWaitReply::Late),
+            Value::Int(micros) => time(micros.checked_neg()?).map(UpdateWaitReply::Late),
             _ => None,
-        };
-        answer.ok_or(Unexpected(reply))
+        }
     }
 
     fn apply(self, state: &mut State, now: Instant) -> UpdateWaitReply {
@@ -142,31 +138,25 @@ impl Verb for ListWaits {
         call.arg(HoldArg(self.hold))
     }
 
-    fn decode(&self, reply: Value) -> Result<ListedWaits, Unexpected> {
-        let parse = || {
-            let Value::Array(values) = &reply else {
-                return None;
-            };
-            let [Value::Int(at), records @ ..] = &values[..] else {
-                return None;
-            };
-            let (records, []) = records.as_chunks::<2>() else {
-                return None;
-            };
-            let mut waits = Vec::new();
-            for record in records {
-                let [Value::BulkString(wait), Value::BulkString(record)] = record else {
-                    return None;
-                };
-                // No version of this crate has written a record that cannot be read.
-                let wait = read(wait, record);
-                // The key is that of the owner, whose other holds may enclose other waits.
-                waits.extend(wait.filter(|seen| seen.wait.enclosed_by(self.hold).is_some()));
-            }
-            let at = time(*at)?;
-            Some(ListedWaits { at, waits })
+    fn decode(&self, reply: &Value) -> Option<ListedWaits> {
+        let [Value::Int(at), records @ ..] = read_array(reply)? else {
+            return None;
         };
-        parse().ok_or(Unexpected(reply))
+        let (records, []) = records.as_chunks::<2>() else {
+            return None;
+        };
+        let mut waits = Vec::new();
+        for record in records {
+            let [Value::BulkString(wait), Value::BulkString(record)] = record else {
+                return None;
+            };
+            // No version of this crate has written a record that cannot be read.
+            let wait = read(wait, record);
+            // The key is that of the owner, whose other holds may enclose other waits.
+            waits.extend(wait.filter(|seen| seen.wait.enclosed_by(self.hold).is_some()));
+        }
+        let at = time(*at)?;
+        Some(ListedWaits { at, waits })
     }
 
     fn apply(self, state: &mut State, now: Instant) -> ListedWaits {
@@ -194,14 +184,10 @@ impl Verb for ListHolds {
         Self::script().call(1).arg(&*self.key)
     }
 
-    fn decode(&self, reply: Value) -> Result<Vec<HoldId>, Unexpected> {
+    fn decode(&self, reply: &Value) -> Option<Vec<HoldId>> {
         let is_text = |field: &Value| matches!(field, Value::BulkString(_));
-        match &reply {
-            Value::Array(fields) if fields.iter().all(is_text) => {
-                Ok(fields.iter().filter_map(read_hold).collect())
-            }
-            _ => Err(Unexpected(reply)),
-        }
+        let fields = read_array(reply).filter(|fields| fields.iter().all(is_text))?;
+        Some(fields.iter().filter_map(read_hold).collect())
     }
 
     fn apply(self, state: &mut State, now: Instant) -> Vec<HoldId> {
@@ -244,7 +230,7 @@ impl Verb for ClaimVictim {
         others.fold(call, |call, wait| call.arg(HoldArg(*wait)))
     }
 
-    fn decode(&self, reply: Value) -> Result<bool, Unexpected> {
+    fn decode(&self, reply: &Value) -> Option<bool> {
         read_flag(reply)
     }
 

@@ -14,7 +14,7 @@ use crate::base::options::Mode;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::records::ForcedMessage;
-use crate::store::redis::codec::{Unexpected, read_micros, read_millis, read_token};
+use crate::store::redis::codec::{read_array, read_micros, read_millis, read_token};
 use crate::store::redis::lua::script;
 
 /// The maximum number of holders that an inspection returns.
@@ -138,8 +138,37 @@ impl Verb for Inspect {
         }
     }
 
-    fn decode(&self, reply: Value) -> Result<Option<Snapshot>, Unexpected> {
-        read_snapshot(&reply).ok_or(Unexpected(reply))
+    fn decode(&self, reply: &Value) -> Option<Option<Snapshot>> {
+        let [
+            Value::Int(remaining),
+            Value::Int(waiting),
+            Value::Int(token),
+            Value::Int(is_shared @ 0..=1),
+            Value::Int(at),
+            fields @ ..,
+        ] = read_array(reply)?
+        else {
+            return None;
+        };
+        let waiting = u64::try_from(*waiting).ok()?;
+        let token = read_token(*token)?;
+        let at = read_micros(*at)?;
+        // Three values for each field. Anything else is no reply of the script.
+        let (fields, []) = fields.as_chunks::<3>() else {
+            return None;
+        };
+        // A hash without fields does not exist: the lock is free.
+        if fields.is_empty() {
+            return Some(None);
+        }
+        Some(Some(Snapshot {
+            holders: fields.iter().map(read_holder).collect::<Option<_>>()?,
+            mode: mode(*is_shared == 1),
+            remaining: read_millis(*remaining),
+            token,
+            waiting,
+            at,
+        }))
     }
 
     fn apply(self, state: &mut State, now: Instant) -> Option<Snapshot> {
@@ -168,43 +197,6 @@ impl Verb for Inspect {
             at,
         })
     }
-}
-
-/// Reads the content of a lock from the reply of the script.
-fn read_snapshot(reply: &Value) -> Option<Option<Snapshot>> {
-    let Value::Array(values) = reply else {
-        return None;
-    };
-    let [
-        Value::Int(remaining),
-        Value::Int(waiting),
-        Value::Int(token),
-        Value::Int(is_shared @ 0..=1),
-        Value::Int(at),
-        fields @ ..,
-    ] = &values[..]
-    else {
-        return None;
-    };
-    let waiting = u64::try_from(*waiting).ok()?;
-    let token = read_token(*token)?;
-    let at = read_micros(*at)?;
-    // Three values for each field. Anything else is no reply of the script.
-    let (fields, []) = fields.as_chunks::<3>() else {
-        return None;
-    };
-    // A hash without fields does not exist: the lock is free.
-    if fields.is_empty() {
-        return Some(None);
-    }
-    Some(Some(Snapshot {
-        holders: fields.iter().map(read_holder).collect::<Option<_>>()?,
-        mode: mode(*is_shared == 1),
-        remaining: read_millis(*remaining),
-        token,
-        waiting,
-        at,
-    }))
 }
 
 fn read_holder(values: &[Value; 3]) -> Option<HolderField> {
@@ -259,16 +251,12 @@ impl Verb for ForceRelease {
             .arg(&fields[..])
     }
 
-    fn decode(&self, reply: Value) -> Result<Vec<Vec<u8>>, Unexpected> {
+    fn decode(&self, reply: &Value) -> Option<Vec<Vec<u8>>> {
         let field = |value: &Value| match value {
             Value::BulkString(field) => Some(field.clone()),
             _ => None,
         };
-        let fields = match &reply {
-            Value::Array(values) => values.iter().map(field).collect(),
-            _ => None,
-        };
-        fields.ok_or(Unexpected(reply))
+        read_array(reply)?.iter().map(field).collect()
     }
 
     fn apply(self, state: &mut State, now: Instant) -> Vec<Vec<u8>> {

@@ -16,7 +16,6 @@ use crate::redis::self_description;
 use crate::redis::{Call, Script};
 use crate::store::Store;
 use crate::store::memory::State;
-use crate::store::redis::codec::Unexpected;
 use crate::store::redis::lua::script;
 
 /// The number of processes that are looked up in parallel.
@@ -37,11 +36,11 @@ impl Verb for ReadDescription {
         Self::script().call(1).arg(self_description::key(self.0))
     }
 
-    fn decode(&self, reply: Value) -> Result<Option<Process>, Unexpected> {
+    fn decode(&self, reply: &Value) -> Option<Option<Process>> {
         match reply {
-            Value::Nil => Ok(None),
-            Value::BulkString(text) => Ok(Process::from_text(&String::from_utf8_lossy(&text))),
-            other => Err(Unexpected(other)),
+            Value::Nil => Some(None),
+            Value::BulkString(text) => Some(Process::from_text(&String::from_utf8_lossy(text))),
+            _ => None,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::base::write_signal::WriteSignal;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::redis::batch::{BatchItem, ItemKind};
-use crate::store::redis::codec::{HoldArg, Unexpected, read_flag};
+use crate::store::redis::codec::{HoldArg, read_flag};
 use crate::store::redis::lua::script;
 #[cfg(test)]
 use crate::store::{Store, StoreFuture};
@@ -112,7 +112,7 @@ impl Verb for Release {
         self.written.as_ref()
     }
 
-    fn decode(&self, reply: Value) -> Result<Presence, Unexpected> {
+    fn decode(&self, reply: &Value) -> Option<Presence> {
         read_flag(reply).map(Presence::from)
     }
 

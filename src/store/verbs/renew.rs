@@ -10,7 +10,7 @@ use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
-use crate::store::redis::codec::{HoldArg, HoldsArg, Unexpected, read_hold, read_integers};
+use crate::store::redis::codec::{HoldArg, HoldsArg, read_array, read_hold, read_integers};
 use crate::store::redis::lua::script;
 
 /// The maximum number of keys in one request, so that no script keeps the server busy for long.
@@ -63,17 +63,15 @@ impl Verb for Renew {
         fields.fold(call.millis(*ttl), Call::arg)
     }
 
-    fn decode(&self, reply: Value) -> Result<Vec<RenewReply>, Unexpected> {
+    fn decode(&self, reply: &Value) -> Option<Vec<RenewReply>> {
         let count = self.holds.len();
         // The usual case, all renewed, has the shortest reply.
-        let answers = match &reply {
-            Value::Int(0) => Some(vec![RenewReply::Renewed; count]),
-            reply => read_integers(reply)
-                .and_then(|answers| answers.into_iter().map(RenewReply::from_integer).collect()),
-        };
+        if *reply == Value::Int(0) {
+            return Some(vec![RenewReply::Renewed; count]);
+        }
         // An outcome too many or too few would be that of another hold.
-        let answers = answers.filter(|answers: &Vec<_>| answers.len() == count);
-        answers.ok_or(Unexpected(reply))
+        let answers = read_integers(reply).filter(|answers| answers.len() == count)?;
+        answers.into_iter().map(RenewReply::from_integer).collect()
     }
 
     fn apply(self, state: &mut State, now: Instant) -> Vec<RenewReply> {
@@ -112,12 +110,8 @@ impl Verb for RenewReaders {
         call.arg(HoldsArg(&self.holds)).millis(self.ttl)
     }
 
-    fn decode(&self, reply: Value) -> Result<Vec<HoldId>, Unexpected> {
-        let holds = match &reply {
-            Value::Array(values) => values.iter().map(read_hold).collect(),
-            _ => None,
-        };
-        holds.ok_or(Unexpected(reply))
+    fn decode(&self, reply: &Value) -> Option<Vec<HoldId>> {
+        read_array(reply)?.iter().map(read_hold).collect()
     }
 
     fn apply(self, state: &mut State, now: Instant) -> Vec<HoldId> {

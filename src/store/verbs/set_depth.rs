@@ -11,7 +11,7 @@ use crate::base::key::LockKey;
 use crate::base::options::Mode;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
-use crate::store::redis::codec::{EntriesKey, HoldArg, Unexpected, read_flag};
+use crate::store::redis::codec::{EntriesKey, HoldArg, read_flag};
 use crate::store::redis::lua::script;
 
 /// The depth that a hold must have.
@@ -59,7 +59,7 @@ impl Verb for SetDepth {
         })
     }
 
-    fn decode(&self, reply: Value) -> Result<Presence, Unexpected> {
+    fn decode(&self, reply: &Value) -> Option<Presence> {
         read_flag(reply).map(Presence::from)
     }
 

@@ -7,13 +7,10 @@ use redis::Value;
 use crate::base::id::{HoldId, InboxId, Owner};
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
-use crate::store::redis::codec::Unexpected;
 use crate::store::{
     Acquire, AcquireReply, AcquireRequest, ForceRelease, Inspect, Presence, Release, ReleaseKind,
     ReleaseRequest, Renew, RenewReply, SeenHolders, Snapshot, Verb,
 };
-
-type Read<T> = Result<T, Unexpected>;
 
 fn key() -> LockKey {
     LockKey::new("", "key").unwrap_or_else(|error| panic!("{error}"))
@@ -38,7 +35,7 @@ fn release() -> ReleaseRequest {
 }
 
 /// A request for a lease of `ttl`.
-pub(super) fn acquired(reply: Value, ttl: Duration) -> Read<AcquireReply> {
+pub(super) fn acquired(reply: &Value, ttl: Duration) -> Option<AcquireReply> {
     let request = AcquireRequest {
         hold: hold(),
         ttl,
@@ -49,11 +46,11 @@ pub(super) fn acquired(reply: Value, ttl: Duration) -> Read<AcquireReply> {
     Acquire { key, request }.decode(reply)
 }
 
-pub(super) fn released(reply: Value) -> Read<Presence> {
+pub(super) fn released(reply: &Value) -> Option<Presence> {
     Release::new(key(), release()).decode(reply)
 }
 
-pub(super) fn fields(reply: Value) -> Read<Vec<Vec<u8>>> {
+pub(super) fn fields(reply: &Value) -> Option<Vec<Vec<u8>>> {
     let seen = SeenHolders {
         fields: Vec::new(),
         token: None,
@@ -62,11 +59,11 @@ pub(super) fn fields(reply: Value) -> Read<Vec<Vec<u8>>> {
     ForceRelease { key, seen }.decode(reply)
 }
 
-pub(super) fn snapshot(reply: Value) -> Read<Option<Snapshot>> {
+pub(super) fn snapshot(reply: &Value) -> Option<Option<Snapshot>> {
     Inspect::of(&key()).decode(reply)
 }
 
-pub(super) fn renewed(reply: Value, count: usize) -> Read<Vec<RenewReply>> {
+pub(super) fn renewed(reply: &Value, count: usize) -> Option<Vec<RenewReply>> {
     let (holds, ttl) = (of_several(count), Duration::ZERO);
     Renew { holds, ttl }.decode(reply)
 }

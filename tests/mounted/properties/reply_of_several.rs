@@ -8,7 +8,7 @@ use crate::store::redis::batch;
 
 /// The replies about this number of locks.
 pub(super) fn check(reply: &Value, ints: Option<&[i64]>, count: usize) {
-    let answers = renewed(reply.clone(), count).ok();
+    let answers = renewed(reply, count);
     let of = |integer: &i64| match integer {
         1 => Some(RenewReply::Renewed),
         0 => Some(RenewReply::Gone),

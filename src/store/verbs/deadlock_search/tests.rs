@@ -21,9 +21,9 @@ fn malformed_replies_are_refused() {
     });
     let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
     for reply in [Value::Nil, Value::Int(0), Value::Int(i64::MIN), text("1")] {
-        assert!(publish.decode(reply.clone()).is_err(), "{reply:?}");
-        assert!(look.decode(reply.clone()).is_err(), "{reply:?}");
-        assert!(holds.decode(reply.clone()).is_err(), "{reply:?}");
+        assert!(publish.decode(&reply).is_none(), "{reply:?}");
+        assert!(look.decode(&reply).is_none(), "{reply:?}");
+        assert!(holds.decode(&reply).is_none(), "{reply:?}");
     }
     for reply in [
         vec![],
@@ -32,9 +32,9 @@ fn malformed_replies_are_refused() {
         vec![Value::Int(1), text("x"), Value::Nil],
     ] {
         let reply = Value::Array(reply);
-        assert!(look.decode(reply.clone()).is_err(), "{reply:?}");
+        assert!(look.decode(&reply).is_none(), "{reply:?}");
     }
-    assert!(holds.decode(Value::Array(vec![Value::Nil])).is_err());
+    assert!(holds.decode(&Value::Array(vec![Value::Nil])).is_none());
     let odd = Value::Array(vec![Value::Int(1), text("x"), text("y")]);
-    assert!(look.decode(odd).is_ok_and(|look| look.waits.is_empty()));
+    assert!(look.decode(&odd).is_some_and(|look| look.waits.is_empty()));
 }
