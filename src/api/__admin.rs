@@ -22,7 +22,8 @@ use crate::redis::address::{Address, HostPort};
 use crate::redis::{ServerSpec, Topology, failure, source};
 use crate::store::records::{OuterHold, TOMBSTONES_FROM};
 use crate::store::redis::codec::EntriesKey;
-use crate::store::{QueueLength, Renew, RenewReply, SeenHolders, Store, verbs};
+use crate::store::redis::lua;
+use crate::store::{QueueLength, Renew, RenewReply, SeenHolders, Store};
 
 pub use crate::base::id::{HoldId, OwnerId};
 pub use crate::hold::held::Ids;
@@ -30,7 +31,7 @@ pub use crate::hold::scope::current_owner;
 
 /// Every script with its verb, exactly as it is sent.
 pub fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let scripts = verbs::scripts::scripts().into_iter();
+    let scripts = lua::ALL.iter();
     scripts.map(|script| (script.verb(), script.source()))
 }
 

@@ -21,7 +21,6 @@ pub(crate) mod inspect; // and `force_release`
 pub(crate) mod read_description;
 pub(crate) mod release;
 pub(crate) mod renew; // and `renew_readers`
-pub(crate) mod scripts; // all of them
 pub(crate) mod set_depth;
 
 #[cfg(any(test, fuzzing))]

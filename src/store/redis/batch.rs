@@ -6,11 +6,11 @@ use std::time::Duration;
 use redis::Value;
 
 use super::codec::{EntriesKey, HoldArg, HoldsArg, read_array};
-use super::lua::script;
+use super::lua;
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::write_signal::WriteSignal;
-use crate::redis::{Call, Script};
+use crate::redis::Call;
 
 /// A request in the form in which it travels with others.
 #[derive(Clone, Debug)]
@@ -49,10 +49,6 @@ impl BatchItem {
     }
 }
 
-pub(crate) fn script() -> &'static Script {
-    script!("batch")
-}
-
 /// Puts requests into the order in which [`call`] needs them: by their [kinds](ItemKind), and the readers of a lock one
 /// after the other, because these leave it together.
 pub(crate) fn order(one: &BatchItem, other: &BatchItem) -> Ordering {
@@ -74,7 +70,7 @@ pub(crate) fn call(requests: &[&BatchItem]) -> Call {
     let steps: Vec<_> = requests.chunk_by(leave_together).collect();
     let count = |its| steps.iter().filter(|step| step[0].kind == its).count();
     let (shared, releases) = (count(ItemKind::ReaderRelease), count(ItemKind::Release));
-    let call = script().call(2 * steps.len() + shared + releases);
+    let call = lua::BATCH.call(2 * steps.len() + shared + releases);
     // First come the keys: all locks, their queues, and the entries of those that are released. An acquire needs no
     // entries: it is done only if no process waits.
     let call = steps

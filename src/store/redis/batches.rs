@@ -28,6 +28,7 @@ use tokio::sync::oneshot::{Receiver, Sender, channel};
 use tokio::task::yield_now;
 
 use super::batch::{self, BatchItem, MAX_BATCH_ITEMS, RELEASED};
+use super::lua;
 use crate::base::background::AbortOnDrop;
 use crate::base::error::{FailureClass, StoreError};
 use crate::base::sync::{Mutex, yield_to_woken_tasks};
@@ -107,7 +108,7 @@ impl Batches {
 
     /// The error of a request whose task has ended with its runtime.
     fn runtime_ended(&self) -> StoreError {
-        let (verb, endpoint) = (batch::script().verb(), self.servers.endpoint());
+        let (verb, endpoint) = (lua::BATCH.verb(), self.servers.endpoint());
         StoreError::new(verb, &endpoint, FailureClass::OutcomeUnknown, RUNTIME_ENDED)
     }
 

@@ -14,7 +14,7 @@ use crate::store::memory::{State, WaitMode};
 use crate::store::records::QueueEntry;
 use crate::store::redis::batch::{BatchItem, ItemKind};
 use crate::store::redis::codec::{HoldArg, read_integers, read_micros, read_millis, read_token};
-use crate::store::redis::lua::script;
+use crate::store::redis::lua;
 
 /// The request of one hold for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,7 +61,7 @@ impl Verb for Acquire {
     type Reply = AcquireReply;
 
     fn script() -> &'static Script {
-        script!("acquire")
+        &lua::ACQUIRE
     }
 
     fn call(&self) -> Call {

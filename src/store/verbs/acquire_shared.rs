@@ -13,7 +13,7 @@ use crate::redis::{Call, Script};
 use crate::store::memory::{AskingProcess, LockView, State, WaitMode};
 use crate::store::records::QueueEntry;
 use crate::store::redis::codec::{HoldsArg, read_array, read_hold};
-use crate::store::redis::lua::script;
+use crate::store::redis::lua;
 
 /// The request of readers of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -39,7 +39,7 @@ impl Verb for AcquireShared {
     type Reply = Vec<AcquireReply>;
 
     fn script() -> &'static Script {
-        script!("acquire_shared")
+        &lua::ACQUIRE_SHARED
     }
 
     fn call(&self) -> Call {

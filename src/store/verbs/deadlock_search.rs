@@ -22,7 +22,7 @@ use crate::store::records::{
 use crate::store::redis::codec::{
     HoldArg, read_array, read_flag, read_hold, read_micros, victim_key, waits_key,
 };
-use crate::store::redis::lua::script;
+use crate::store::redis::lua;
 
 /// A change of the published waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Verb for UpdateWait {
     type Reply = UpdateWaitReply;
 
     fn script() -> &'static Script {
-        script!("update_wait")
+        &lua::UPDATE_WAIT
     }
 
     fn call(&self) -> Call {
@@ -130,7 +130,7 @@ impl Verb for ListWaits {
     type Reply = ListedWaits;
 
     fn script() -> &'static Script {
-        script!("list_waits")
+        &lua::LIST_WAITS
     }
 
     fn call(&self) -> Call {
@@ -177,7 +177,7 @@ impl Verb for ListHolds {
     type Reply = Vec<HoldId>;
 
     fn script() -> &'static Script {
-        script!("list_holds")
+        &lua::LIST_HOLDS
     }
 
     fn call(&self) -> Call {
@@ -220,7 +220,7 @@ impl Verb for ClaimVictim {
     type Reply = bool;
 
     fn script() -> &'static Script {
-        script!("claim_victim")
+        &lua::CLAIM_VICTIM
     }
 
     fn call(&self) -> Call {

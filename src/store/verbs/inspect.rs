@@ -15,7 +15,7 @@ use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::records::ForcedMessage;
 use crate::store::redis::codec::{read_array, read_micros, read_millis, read_token};
-use crate::store::redis::lua::script;
+use crate::store::redis::lua;
 
 /// The maximum number of holders that an inspection returns.
 pub(crate) const MAX_HOLDERS_SHOWN: usize = 1_000;
@@ -125,7 +125,7 @@ impl Verb for Inspect {
     type Reply = Option<Snapshot>;
 
     fn script() -> &'static Script {
-        script!("inspect")
+        &lua::INSPECT
     }
 
     fn call(&self) -> Call {
@@ -239,7 +239,7 @@ impl Verb for ForceRelease {
     type Reply = Vec<Vec<u8>>;
 
     fn script() -> &'static Script {
-        script!("force_release")
+        &lua::FORCE_RELEASE
     }
 
     fn call(&self) -> Call {

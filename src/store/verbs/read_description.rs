@@ -16,7 +16,7 @@ use crate::redis::self_description;
 use crate::redis::{Call, Script};
 use crate::store::Store;
 use crate::store::memory::State;
-use crate::store::redis::lua::script;
+use crate::store::redis::lua;
 
 /// The number of processes that are looked up in parallel.
 const MAX_PARALLEL_LOOKUPS: usize = 16;
@@ -29,7 +29,7 @@ impl Verb for ReadDescription {
     type Reply = Option<Process>;
 
     fn script() -> &'static Script {
-        script!("read_description")
+        &lua::READ_DESCRIPTION
     }
 
     fn call(&self) -> Call {

@@ -12,7 +12,7 @@ use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::redis::batch::{BatchItem, ItemKind};
 use crate::store::redis::codec::{HoldArg, read_flag};
-use crate::store::redis::lua::script;
+use crate::store::redis::lua;
 #[cfg(test)]
 use crate::store::{Store, StoreFuture};
 
@@ -61,7 +61,7 @@ impl Verb for Release {
     type Reply = Presence;
 
     fn script() -> &'static Script {
-        script!("release")
+        &lua::RELEASE
     }
 
     fn call(&self) -> Call {

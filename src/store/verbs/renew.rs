@@ -11,7 +11,7 @@ use crate::base::key::LockKey;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::redis::codec::{HoldArg, HoldsArg, read_array, read_hold, read_integers};
-use crate::store::redis::lua::script;
+use crate::store::redis::lua;
 
 /// The maximum number of keys in one request, so that no script keeps the server busy for long.
 pub(crate) const MAX_KEYS_PER_REQUEST: usize = 32;
@@ -52,7 +52,7 @@ impl Verb for Renew {
     type Reply = Vec<RenewReply>;
 
     fn script() -> &'static Script {
-        script!("renew")
+        &lua::RENEW
     }
 
     fn call(&self) -> Call {
@@ -102,7 +102,7 @@ impl Verb for RenewReaders {
     type Reply = Vec<HoldId>;
 
     fn script() -> &'static Script {
-        script!("renew_readers")
+        &lua::RENEW_READERS
     }
 
     fn call(&self) -> Call {

@@ -12,7 +12,7 @@ use crate::base::options::Mode;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::redis::codec::{EntriesKey, HoldArg, read_flag};
-use crate::store::redis::lua::script;
+use crate::store::redis::lua;
 
 /// The depth that a hold must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Verb for SetDepth {
     type Reply = Presence;
 
     fn script() -> &'static Script {
-        script!("set_depth")
+        &lua::SET_DEPTH
     }
 
     fn call(&self) -> Call {

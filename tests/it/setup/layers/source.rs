@@ -63,7 +63,7 @@ impl Source {
     /// Returns whether it includes the script, by its path or by the macro that makes the path.
     pub fn loads(&self, verb: &str) -> bool {
         self.code.contains(&format!("lua/{verb}.lua\""))
-            || self.code.contains(&format!("script!(\"{verb}\")"))
+            || self.code.contains(&format!(" \"{verb}\";"))
     }
 }
 

@@ -9,7 +9,7 @@ use super::super::server::Server;
 use super::super::world::World;
 use super::ask;
 use crate::redis::Script;
-use crate::store::redis::batch;
+use crate::store::redis::lua;
 
 /// The commands that a script calls.
 fn commands(script: &Script) -> BTreeSet<String> {
@@ -78,7 +78,7 @@ async fn a_script_without_one_right_leaves_nothing_for_ever() {
 async fn a_batch_without_one_right_leaves_nothing_for_ever() {
     let world = World::on(Server::start().await.with_batches()).await;
     let denied = |request: &Sending| match request.is_short {
-        true => commands(batch::script()),
+        true => commands(&lua::BATCH),
         false => BTreeSet::new(),
     };
     deny_each(&world, denied).await;
