@@ -9,7 +9,7 @@ use redis::Value;
 
 use self::batch::BatchItem;
 use self::batches::{BatchOutcome, Batches};
-use self::codec::{Message, TO_ALL, read_message};
+use self::codec::{TO_ALL, read_forced, read_handoff};
 use super::records::{ForcedReleaseListener, MessageListener};
 use super::verbs::Verb;
 use crate::base::error::{FailureClass, StoreError, StoreFuture};
@@ -227,19 +227,23 @@ struct StoreMessages {
 
 impl MessageHandler for StoreMessages {
     fn received(&self, text: &str) {
-        let listener = || self.listener.upgrade();
-        match read_message(text) {
-            Some(Message::Handoff(message)) => {
-                listener().iter().for_each(|it| it.handoff(message.clone()));
-            }
-            Some(Message::Contended(key)) => listener().iter().for_each(|it| it.contended(&key)),
-            Some(Message::Forced(message)) => {
+        let listener = self.listener.upgrade();
+        // A text that is no message was sent by another program.
+        match text.split_once(' ') {
+            Some(("contended", key)) => listener.iter().for_each(|it| it.contended(key)),
+            Some(("forced", text)) => {
                 // A `Locks` that was dropped has no holds that could be lost.
                 let holders = self.holders.get().and_then(Weak::upgrade);
-                holders.iter().for_each(|it| it.forced(message.clone()));
+                if let (Some(holders), Some(message)) = (holders, read_forced(text)) {
+                    holders.forced(message);
+                }
             }
-            // A text that is no message was sent by another program.
-            None => {}
+            // A hand-off has no word of its own: it begins with hold ids.
+            _ => {
+                if let (Some(listener), Some(message)) = (listener, read_handoff(text)) {
+                    listener.handoff(message);
+                }
+            }
         }
     }
 

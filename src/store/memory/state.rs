@@ -40,7 +40,7 @@ pub(crate) enum AddressedMessage {
 #[derive(Debug)]
 pub(crate) struct Lock {
     /// The holds with their depths: one holder, or the readers inside.
-    pub(super) fields: Vec<(HoldId, u32)>,
+    pub(crate) fields: Vec<(HoldId, u32)>,
     /// The inbox that gets a message when another process begins to wait.
     pub(crate) contended_inbox: Option<InboxId>,
     pub(crate) token: u64,
@@ -112,12 +112,6 @@ impl Lock {
         self.fields.iter().any(|(other, _)| *other == hold)
     }
 
-    /// The holds as an inspection returns them, with their depths.
-    pub(crate) fn fields(&self) -> impl Iterator<Item = (HoldId, Vec<u8>, u32)> {
-        let shown = |&(hold, depth): &(HoldId, u32)| (hold, hold.to_string().into_bytes(), depth);
-        self.fields.iter().map(shown)
-    }
-
     /// Adds a reader, at depth 1.
     pub(super) fn insert_reader(&mut self, hold: HoldId) {
         if self.has(hold) {
@@ -150,8 +144,8 @@ impl Lock {
 #[derive(Debug, Default)]
 pub(crate) struct PublishedWaits {
     by_owner: BTreeMap<OwnerId, BTreeMap<HoldId, ListedWait>>,
-    /// The victims by the least wait of the cycle, each with the end of its claim.
-    victims: BTreeMap<HoldId, BTreeMap<HoldId, StoreTime>>,
+    /// The victims, each behind the least wait of its cycle, with the ends of their claims.
+    victims: BTreeMap<(HoldId, HoldId), StoreTime>,
 }
 
 impl PublishedWaits {
@@ -161,10 +155,7 @@ impl PublishedWaits {
             waits.retain(|_, seen| now < seen.stamp.after(seen.life));
             !waits.is_empty()
         });
-        self.victims.retain(|_, victims| {
-            victims.retain(|_, end| now < *end);
-            !victims.is_empty()
-        });
+        self.victims.retain(|_, end| now < *end);
     }
 
     pub(crate) fn publish(&mut self, owner: OwnerId, seen: ListedWait) {
@@ -193,8 +184,10 @@ impl PublishedWaits {
         now: StoreTime,
         until: StoreTime,
     ) -> bool {
-        let victims = self.victims.entry(least).or_default();
-        let is_victim = |wait: &HoldId| victims.get(wait).is_some_and(|end| now < *end);
+        let is_victim = |wait: &HoldId| {
+            let end = self.victims.get(&(least, *wait));
+            end.is_some_and(|end| now < *end)
+        };
         // Two walks that find the same cycle must choose the same victim, so the first claim counts.
         if is_victim(&victim) {
             return true;
@@ -202,7 +195,7 @@ impl PublishedWaits {
         if others.iter().any(is_victim) {
             return false;
         }
-        victims.insert(victim, until);
+        self.victims.insert((least, victim), until);
         true
     }
 

@@ -11,24 +11,16 @@ use crate::store::records::{QueueEntry, SEQ_LIFE, TOMBSTONE_LIFE};
 
 #[derive(Debug, Default)]
 pub(crate) struct StoredQueue {
-    /// The content of the zset: the readers inside with the ends of their leases, the places in their order, and the
-    /// tombstones with their ends.
+    /// The content of the zset: the readers inside with the ends of their leases, the processes that wait in their order,
+    /// and the tombstones with their ends.
     readers: Vec<(HoldId, Instant)>,
-    places: Vec<QueuePlace>,
+    places: Vec<InboxId>,
     tombstones: HashMap<HoldId, Instant>,
     queue_ends: Option<Instant>,
     /// The content of the hash: the entries, and the numbers of the last depth changes.
     entries: HashMap<InboxId, WaitingProcess>,
     seqs: HashMap<HoldId, u64>,
     entries_end: Option<Instant>,
-}
-
-/// The place of a process in the queue.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct QueuePlace {
-    pub(crate) inbox: InboxId,
-    /// The order, as in the zset.
-    pub(crate) order: u64,
 }
 
 /// The entry of one process.
@@ -88,7 +80,7 @@ impl StoredQueue {
 
     /// Returns the first live process. Dead processes before it are removed.
     pub(crate) fn first(&mut self, now: Instant) -> Option<WaitingProcess> {
-        while let Some(&QueuePlace { inbox, .. }) = self.places.first() {
+        while let Some(&inbox) = self.places.first() {
             let process = self.entries.get(&inbox);
             if let Some(process) = process.filter(|process| now < process.deadline) {
                 return Some(process.clone());
@@ -100,7 +92,7 @@ impl StoredQueue {
     }
 
     pub(crate) fn leave(&mut self, inbox: InboxId) {
-        self.places.retain(|place| place.inbox != inbox);
+        self.places.retain(|place| *place != inbox);
         self.entries.remove(&inbox);
     }
 
@@ -114,15 +106,9 @@ impl StoredQueue {
                 self.leave(inbox);
             }
         // A place whose entry has expired would stay as long as the key, for example as long as a tombstone.
-        } else if self.is_forgotten(inbox) {
+        } else if !self.entries.contains_key(&inbox) {
             self.leave(inbox);
         }
-    }
-
-    /// Returns whether the process has a place, but no entry.
-    pub(crate) fn is_forgotten(&self, inbox: InboxId) -> bool {
-        let has_place = self.places.iter().any(|place| place.inbox == inbox);
-        has_place && !self.entries.contains_key(&inbox)
     }
 
     // ---- the readers inside ----
@@ -192,9 +178,13 @@ impl StoredQueue {
         let QueueEntry {
             inbox, grant, life, ..
         } = entry;
+        let is_new = !self.places.contains(&inbox);
         // The last process before this one shows whether another process than the holder's waits already.
-        let before = self.place(inbox);
-        let is_first = before.is_some_and(|last| last.is_none() || last == holder);
+        let last = self.places.last().copied();
+        let is_first = is_new && (last.is_none() || last == holder);
+        if is_new {
+            self.places.push(inbox);
+        }
         let deadline = now + life;
         let process = WaitingProcess {
             inbox,
@@ -209,18 +199,6 @@ impl StoredQueue {
         // Never earlier: the keys also have what others have left there.
         self.entries_end = self.entries_end.max(Some(deadline));
         is_first
-    }
-
-    /// Enters the queue at its end, unless the process is there. Returns the last process before it, if the place is new.
-    fn place(&mut self, inbox: InboxId) -> Option<Option<InboxId>> {
-        if self.places.iter().any(|place| place.inbox == inbox) {
-            return None;
-        }
-        let last = self.places.last().copied();
-        // Never the clock: it may be set back, and then a later process would come first.
-        let order = last.map_or(0, |last| last.order) + 1;
-        self.places.push(QueuePlace { inbox, order });
-        Some(last.map(|last| last.inbox))
     }
 
     /// Leaves a tombstone. Expired tombstones are removed.

@@ -123,28 +123,9 @@ pub(crate) fn read_flag(reply: &Value) -> Option<bool> {
     }
 }
 
-/// A message to an inbox, or to all processes.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Message {
-    /// A lock has moved: holds, joined by commas, token, time in µs, lease in ms, key.
-    Handoff(HandoffMessage),
-    /// Another process has begun to wait for a lock: `contended`, key.
-    Contended(String),
-    /// Holds were ended by force: `forced`, holds, joined by commas, key.
-    Forced(ForcedMessage),
-}
-
-pub(super) fn read_message(text: &str) -> Option<Message> {
-    match text.split_once(' ')? {
-        ("contended", key) => Some(Message::Contended(key.to_owned())),
-        ("forced", text) => read_forced(text).map(Message::Forced),
-        // A hand-off has no word of its own: it begins with hold ids.
-        _ => read_handoff(text).map(Message::Handoff),
-    }
-}
-
-/// Reads which holds were ended. Holders of other programs may be among them, and are omitted.
-fn read_forced(text: &str) -> Option<ForcedMessage> {
+/// Reads which holds were ended by force: the holds, joined by commas, and the key. Holders of other programs may be
+/// among them, and are omitted.
+pub(super) fn read_forced(text: &str) -> Option<ForcedMessage> {
     let (holds, key) = text.split_once(' ')?;
     // A program of the classic scheme has fields of another form.
     let holds = holds.split(',').filter_map(|hold| hold.parse().ok());
@@ -154,6 +135,7 @@ fn read_forced(text: &str) -> Option<ForcedMessage> {
     })
 }
 
+/// Reads that a lock has moved: the holds, joined by commas, the token, the time in µs, the lease in ms, and the key.
 pub(crate) fn read_handoff(text: &str) -> Option<HandoffMessage> {
     // The key comes last, because it may contain spaces.
     let mut words = text.splitn(5, ' ');

@@ -177,22 +177,22 @@ impl Verb for Inspect {
         let waiting = view.queue(|queue| queue.waiting(now));
         // Leases of readers count only while the lock is shared. Otherwise they are left from a lock that was deleted.
         let is_shared = view.latest_reader().is_some();
-        let shown: Vec<_> = view.lock()?.fields().collect();
-        let holders = shown.into_iter().map(|(hold, field, depth)| {
+        let lock = view.lock()?;
+        let (remaining, token) = (lock.expires - now, lock.token);
+        let fields = lock.fields.clone().into_iter();
+        let holders = fields.map(|(hold, depth)| {
             let lasts = view.queue(|queue| queue.reader(hold));
             HolderField {
-                field,
+                field: hold.to_string().into_bytes(),
                 depth: u64::from(depth),
                 remaining: lasts.filter(|_| is_shared).map(|lasts| lasts - now),
             }
         });
-        let holders = holders.collect();
-        let lock = view.lock()?;
         Some(Snapshot {
-            holders,
+            holders: holders.collect(),
             mode: mode(is_shared),
-            remaining: Some(lock.expires - now),
-            token: Some(FencingToken(lock.token)),
+            remaining: Some(remaining),
+            token: Some(FencingToken(token)),
             waiting,
             at,
         })
@@ -266,13 +266,10 @@ impl Verb for ForceRelease {
             return Vec::new();
         };
         let token = lock.token;
-        // Compared as bytes, like the fields in Redis.
-        let shown: Vec<_> = lock.fields().collect();
-        let named = |field| shown.iter().find(|(_, shown, _)| shown == field);
-        let seen_here = seen.fields.iter().filter_map(named);
-        let (holds, ended): (Vec<_>, Vec<_>) = seen_here
-            .map(|(hold, field, _)| (*hold, field.clone()))
-            .unzip();
+        let fields = seen.fields.iter();
+        // A hold id is parsed only from its own text, so this compares the fields as bytes, like Redis.
+        let seen_holds = fields.filter_map(|field| str::from_utf8(field).ok()?.parse().ok());
+        let holds: Vec<HoldId> = seen_holds.filter(|hold| lock.has(*hold)).collect();
         // Another acquisition has taken the lock since it was inspected. The fields alone do not show it, because a
         // classic program uses one again.
         if holds.is_empty() || seen.token.is_some_and(|seen| seen.0 != token) {
@@ -290,6 +287,8 @@ impl Verb for ForceRelease {
         }
         // The next one enters in the same step, as after a release.
         view.admit_after_exit(token);
+        let ended = holds.iter().map(|hold| hold.to_string().into_bytes());
+        let ended = ended.collect();
         let key = key.as_str().to_owned();
         state.notify_all(ForcedMessage { key, holds });
         ended
