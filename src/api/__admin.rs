@@ -136,7 +136,7 @@ pub async fn processes(locks: &Locks, inboxes: &[String]) -> HashMap<String, Pro
     let known = locks.engine.core.store.processes(ids, DESCRIBED_WITHIN);
     let known = known.await;
     let named = inboxes.iter().filter_map(|inbox| {
-        let process = known.get(id(inbox)?)?;
+        let process = known.get(&id(inbox)?)?;
         Some((inbox.clone(), process.clone()))
     });
     named.collect()
@@ -151,7 +151,7 @@ pub fn set_note(note: &str) {
 pub async fn describe(locks: &Locks) {
     // In memory there is no other process that could read it.
     if let Store::Redis(redis) = &*locks.engine.core.store {
-        redis.describe().await;
+        redis.servers.describe().await;
     }
 }
 
@@ -171,7 +171,7 @@ pub fn is_no_lock(error: &LockError) -> bool {
 /// Returns whether the server has rejected a request only because the user's key patterns do not cover its key.
 #[must_use]
 pub fn refuses_key(error: &LockError) -> bool {
-    error.store_error().is_some_and(Store::rejects_key)
+    error.store_error().is_some_and(failure::is_about_key)
 }
 
 /// Renews a lock immediately, as its holder does periodically.

@@ -9,6 +9,7 @@
 //! An acquisition that nothing encloses does not take part. An enclosed one arms one timer after its first request is
 //! answered and it has to wait. The search begins a quarter of a heartbeat after the acquisition began.
 
+use std::collections::HashMap;
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::task::Poll;
@@ -23,9 +24,9 @@ use self::walk::{Cycle, SecondWalk, Verdict, Walk, WalkResult, WalkStep};
 use crate::base::error::{Blocked, LockError, StoreError};
 use crate::base::events;
 use crate::base::key::LockKey;
+use crate::base::process::{Process, ProcessId};
 use crate::base::timer::{after, sleep, sleep_until};
 use crate::store::ClaimVictim;
-use crate::store::verbs::read_description::Processes;
 
 pub(super) mod directory;
 mod publisher;
@@ -210,12 +211,12 @@ impl NestedWait<'_> {
 }
 
 /// The cycle as its victim reports it. Keys of other prefixes are given in full.
-fn blocked(cycle: &Cycle, key: &LockKey, processes: &Processes) -> Vec<Blocked> {
+fn blocked(cycle: &Cycle, key: &LockKey, processes: &HashMap<ProcessId, Process>) -> Vec<Blocked> {
     let prefix = key.as_str().strip_suffix(key.name()).unwrap_or_default();
     let name = |key: &str| key.strip_prefix(prefix).unwrap_or(key).to_owned();
     let blocked = cycle.blocked().map(|(wait, holds)| Blocked {
         owner: wait.id.owner().to_string(),
-        process: processes.get(wait.id.owner().process()).cloned(),
+        process: processes.get(&wait.id.owner().process()).cloned(),
         holds: name(holds),
         waits_for: name(&wait.key),
     });

@@ -85,11 +85,6 @@ impl Store {
         }
     }
 
-    /// Returns whether one request may be about both of these locks.
-    pub(crate) fn is_one_script_group(&self, one: &LockKey, other: &LockKey) -> bool {
-        self.script_group(one) == self.script_group(other)
-    }
-
     /// The property that locks must share for one request to include them: the slot in a cluster, nothing elsewhere.
     pub(crate) fn script_group(&self, key: &LockKey) -> Option<u16> {
         match self {
@@ -123,12 +118,6 @@ impl Store {
             // What the memory has executed cannot be lost by a failover.
             _ => Box::pin(async { Ok(Confirmation::Confirmed) }),
         }
-    }
-
-    /// Returns whether the store has rejected a request because of its key alone, so that this says nothing about other
-    /// keys.
-    pub(crate) fn rejects_key(error: &StoreError) -> bool {
-        failure::is_about_key(error)
     }
 
     /// Returns whether the error of a request about several keys may be that of one of them, so that requests about the

@@ -37,7 +37,7 @@ const MIN_IN_FLIGHT_FOR_BATCH: usize = 2;
 
 /// A store in Redis: one server, the primary that sentinels name, or a cluster.
 pub(crate) struct RedisStore {
-    pub(super) servers: Servers,
+    pub(crate) servers: Servers,
     pub(super) context: ConnectorContext,
     batches: Arc<Batches>,
     /// `None` over a pool, whose connections receive no messages.
@@ -48,16 +48,10 @@ pub(crate) struct RedisStore {
 impl RedisStore {
     /// A store, which connects at the first request.
     pub(crate) fn open(servers: ServerSpec, timeouts: Timeouts) -> Self {
-        Self::open_with(servers, timeouts, MIN_IN_FLIGHT_FOR_BATCH)
-    }
-
-    /// A store as [`open`](Self::open) creates it, with another number of requests in flight from which on short
-    /// requests travel together.
-    pub(crate) fn open_with(servers: ServerSpec, timeouts: Timeouts, min_in_flight: usize) -> Self {
         let context = ConnectorContext::new(timeouts);
         let servers = Servers::new(servers, context.clone());
         let inbox = Inbox::new(servers.clone(), context.clone());
-        Self::new(servers, context, min_in_flight, Some(inbox))
+        Self::new(servers, context, Some(inbox))
     }
 
     /// A store that sends all commands over connections of `commands`, and has no inbox.
@@ -65,17 +59,12 @@ impl RedisStore {
     pub(crate) fn over(commands: Arc<dyn Source>, timeouts: Timeouts) -> Self {
         let context = ConnectorContext::new(timeouts);
         let servers = Servers::from_source(commands, context.clone());
-        Self::new(servers, context, MIN_IN_FLIGHT_FOR_BATCH, None)
+        Self::new(servers, context, None)
     }
 
-    fn new(
-        servers: Servers,
-        context: ConnectorContext,
-        min_in_flight: usize,
-        inbox: Option<Inbox>,
-    ) -> Self {
+    fn new(servers: Servers, context: ConnectorContext, inbox: Option<Inbox>) -> Self {
         Self {
-            batches: Arc::new(Batches::new(servers.clone(), min_in_flight)),
+            batches: Batches::new(servers.clone(), MIN_IN_FLIGHT_FOR_BATCH),
             servers,
             context,
             inbox,
@@ -185,11 +174,6 @@ impl RedisStore {
         self.context.describes_itself.store(true, Relaxed);
     }
 
-    /// Describes this process now, because its description has changed.
-    pub(crate) async fn describe(&self) {
-        self.servers.describe().await;
-    }
-
     pub(crate) fn check_subscription(&self) {
         self.inbox.iter().for_each(Inbox::check);
     }
@@ -197,6 +181,15 @@ impl RedisStore {
     pub(crate) fn close(&self) {
         self.servers.close();
         self.inbox.iter().for_each(Inbox::close);
+    }
+}
+
+#[cfg(test)]
+impl RedisStore {
+    /// Sets another number of requests in flight from which on short requests travel together.
+    pub(crate) fn with_batches_from(mut self, min_in_flight: usize) -> Self {
+        self.batches = Batches::new(self.servers.clone(), min_in_flight);
+        self
     }
 }
 

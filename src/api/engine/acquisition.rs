@@ -193,8 +193,9 @@ impl Acquisition<'_> {
             Mode::Exclusive => MAX_KEYS_PER_REQUEST,
             Mode::Shared => 0,
         });
-        let store = &self.engine.core.store;
-        let together = first.take_while(|other| store.is_one_script_group(&keys[0], other));
+        // One request may only be about locks of one group.
+        let group = |key| self.engine.core.store.script_group(key);
+        let together = first.take_while(|other| group(other) == group(&keys[0]));
         &keys[..together.count()]
     }
 

@@ -73,13 +73,13 @@ struct Collector {
 }
 
 impl Batches {
-    pub(super) fn new(servers: Servers, min_in_flight: usize) -> Self {
-        Self {
+    pub(super) fn new(servers: Servers, min_in_flight: usize) -> Arc<Self> {
+        Arc::new(Self {
             servers,
             in_flight: AtomicUsize::default(),
             min_in_flight,
             collectors: Mutex::default(),
-        }
+        })
     }
 
     /// Counts a request while it is in flight.
@@ -95,21 +95,12 @@ impl Batches {
 
     /// The request in its form for a batch, if it travels with others. It was counted.
     pub(super) fn batch_item(&self, verb: &impl Verb) -> Option<BatchItem> {
-        // Requests that were made together always travel together. Others do while enough are in flight.
-        let travels = verb.goes_with_others() || self.is_busy();
+        // Requests that were made together always travel together. Others do while enough are in flight, but not in a
+        // cluster: there a batch has the keys of one slot, which they would rarely share.
+        let is_busy = self.in_flight.load(Relaxed) > self.min_in_flight;
+        let may_travel = is_busy && matches!(self.servers, Servers::One(_));
+        let travels = verb.goes_with_others() || may_travel;
         travels.then(|| verb.batch_item()).flatten()
-    }
-
-    /// Returns whether other requests are in flight with which one could travel. In a cluster a batch has the keys of
-    /// one slot, so only requests that were made together have a chance.
-    fn is_busy(&self) -> bool {
-        self.in_flight.load(Relaxed) > self.min_in_flight && matches!(self.servers, Servers::One(_))
-    }
-
-    /// The error of a request whose task has ended with its runtime.
-    fn runtime_ended(&self) -> StoreError {
-        let (verb, endpoint) = (lua::BATCH.verb(), self.servers.endpoint());
-        StoreError::new(verb, &endpoint, FailureClass::OutcomeUnknown, RUNTIME_ENDED)
     }
 
     /// Collects a request for the next batch. Its caller gets no reply if the runtime ends.
@@ -174,7 +165,12 @@ impl InFlightGuard {
         // it had been sent alone (P8).
         let is_release = request.is_release();
         let reply = self.0.collect(request).await;
-        match reply.unwrap_or_else(|_ended| Err(self.0.runtime_ended())) {
+        let ended = |_| {
+            let (verb, endpoint) = (lua::BATCH.verb(), self.0.servers.endpoint());
+            let class = FailureClass::OutcomeUnknown;
+            Err(StoreError::new(verb, &endpoint, class, RUNTIME_ENDED))
+        };
+        match reply.unwrap_or_else(ended) {
             // This proves that the request has changed nothing, so it may be sent alone (P8).
             Ok(Value::Int(0)) => BatchOutcome::NotExecuted,
             Ok(Value::Int(RELEASED)) if is_release => BatchOutcome::ReleasedOnly,

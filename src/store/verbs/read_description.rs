@@ -50,16 +50,6 @@ impl Verb for ReadDescription {
     }
 }
 
-/// The processes that are already known.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Processes(HashMap<ProcessId, Process>);
-
-impl Processes {
-    pub(crate) fn get(&self, id: ProcessId) -> Option<&Process> {
-        self.0.get(&id)
-    }
-}
-
 impl Store {
     /// Looks up processes. A process is omitted if the store does not know it, or does not respond within this time.
     /// Nothing is sent if there is no other process than this one.
@@ -67,7 +57,7 @@ impl Store {
         &self,
         ids: impl IntoIterator<Item = ProcessId>,
         within: Duration,
-    ) -> Processes {
+    ) -> HashMap<ProcessId, Process> {
         let this = ProcessId::this();
         let mut ids: BTreeSet<_> = ids.into_iter().collect();
         let mut known = HashMap::new();
@@ -85,7 +75,7 @@ impl Store {
         while let Ok(Some(answer)) = timeout_at(until, answers.next()).await {
             known.extend(answer);
         }
-        Processes(known)
+        known
     }
 
     /// Looks up the processes of holders.
@@ -102,7 +92,7 @@ impl Store {
         let ids = holders.iter().map(|(id, _)| *id);
         let processes = self.processes(ids, within).await;
         for (id, holder) in &mut holders {
-            holder.process = processes.get(*id).cloned();
+            holder.process = processes.get(id).cloned();
         }
     }
 }

@@ -90,9 +90,10 @@ impl Server {
             response: DEADLINE,
         };
         let origin = ServerSpec::parse(&self.url).expect("a URL");
+        let store = RedisStore::open(origin, timeouts);
         Store::Redis(match self.together_from {
-            Some(from) => RedisStore::open_with(origin, timeouts, from),
-            None => RedisStore::open(origin, timeouts),
+            Some(from) => store.with_batches_from(from),
+            None => store,
         })
     }
 
