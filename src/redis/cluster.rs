@@ -16,13 +16,13 @@ use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 use tokio::select;
 use tokio::time::Instant;
 
-use super::address::{Address, HostPort};
 use super::connector::Connector;
 use super::connector::shared_connection::SharedConnection;
 use super::context::ConnectorContext;
 use super::failure::{condition, driver_error};
 use super::script::{Call, SendMode};
 use super::shared_attempts::SharedAttempt;
+use super::source::{Address, HostPort};
 use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;
 use crate::base::sync::Mutex;
@@ -96,7 +96,7 @@ pub(crate) struct Cluster {
     /// The address of one of them. The others are connected to in the same way.
     server: Address,
     seeds: Vec<HostPort>,
-    context: ConnectorContext,
+    context: Arc<ConnectorContext>,
     state: Mutex<ClusterState>,
     learning: SharedAttempt,
     /// Counts the choices among servers that are equally good.
@@ -108,7 +108,7 @@ impl Cluster {
     pub(super) fn new(
         server: Address,
         seeds: Vec<HostPort>,
-        context: ConnectorContext,
+        context: Arc<ConnectorContext>,
     ) -> Arc<Self> {
         Arc::new(Self {
             server,
@@ -305,7 +305,7 @@ impl Cluster {
         };
         Arc::new(Node {
             place: place.clone(),
-            connector: Connector::new(source, self.context.clone(), Some(Arc::new(has_slot))),
+            connector: Connector::new(source, Arc::clone(&self.context), Some(Arc::new(has_slot))),
         })
     }
 

@@ -46,7 +46,7 @@ const SUSPICION_INTERVAL: Duration = Duration::from_millis(500);
 /// Keeps a connection for commands to one server, or to one server after another.
 pub(crate) struct Connector {
     source: Arc<dyn Source>,
-    context: ConnectorContext,
+    context: Arc<ConnectorContext>,
     state: Mutex<ConnectorState>,
     attempts: SharedAttempt,
     /// Returns whether the server has a slot of its cluster. `None` outside a cluster.
@@ -95,7 +95,7 @@ impl Connector {
     /// A connector that has not connected yet.
     pub(super) fn new(
         source: Arc<dyn Source>,
-        context: ConnectorContext,
+        context: Arc<ConnectorContext>,
         has_slot: Option<HasSlot>,
     ) -> Arc<Self> {
         let state = ConnectorState {

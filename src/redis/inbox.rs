@@ -66,7 +66,7 @@ pub(crate) struct Inbox {
 /// What the subscribers of an inbox share. One follows the other.
 struct SubscriberContext {
     servers: Servers,
-    connectors: ConnectorContext,
+    connectors: Arc<ConnectorContext>,
     stage: Mutex<InboxStage>,
     /// Notified when the subscription must be checked.
     check: Notify,
@@ -85,7 +85,7 @@ enum InboxStage {
 }
 
 impl Inbox {
-    pub(crate) fn new(servers: Servers, connectors: ConnectorContext) -> Self {
+    pub(crate) fn new(servers: Servers, connectors: Arc<ConnectorContext>) -> Self {
         let context = SubscriberContext {
             servers,
             connectors,

@@ -17,11 +17,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio::{join, select};
 
-use super::address::{Address, HostPort};
 use super::context::{Timeouts, with_timeout};
 use super::failure::connect_error;
 use super::shared_attempts::{STRAGGLER_WAIT, ask_most};
-use super::source::{RawConnection, Source, connect};
+use super::source::{Address, HostPort, RawConnection, Source, connect};
 use crate::base::error::{StoreError, StoreFuture};
 use crate::base::sync::Mutex;
 use crate::base::timer::{sleep, timeout};
@@ -246,27 +245,31 @@ async fn query<T: FromRedisValue>(
 }
 
 /// Rejects a server that does not report that it is a primary.
-async fn require_primary(opened: RawConnection) -> Result<RawConnection, StoreError> {
-    match is_primary(opened.driver.clone()).await {
-        Ok(true) => Ok(opened),
-        Ok(false) => {
-            let cause = "the sentinels name it as the primary, but it is not one";
-            let endpoint = opened.server.endpoint();
-            Err(StoreError::not_connected(&endpoint, cause))
-        }
-        Err(error) => Err(connect_error(&opened.server.endpoint(), error)),
+async fn require_primary(mut opened: RawConnection) -> Result<RawConnection, StoreError> {
+    let endpoint = opened.server.endpoint();
+    let role = role(&mut opened.driver).await;
+    let role = role.map_err(|error| connect_error(&endpoint, error))?;
+    if role.as_deref() != Some("master") {
+        let cause = "the sentinels name it as the primary, but it is not one";
+        return Err(StoreError::not_connected(&endpoint, cause));
     }
+    Ok(opened)
 }
 
-/// Returns whether a server is a primary. Not every user may send `ROLE`, and not every server knows `HELLO`.
-async fn is_primary(mut connection: MultiplexedConnection) -> Result<bool, RedisError> {
-    let is_primary = |role: Option<&Value>| role == Some(&Value::BulkString(b"master".to_vec()));
-    let hello = cmd("HELLO").query_async(&mut connection).await;
-    if let Ok::<BTreeMap<String, Value>, _>(hello) = hello {
-        return Ok(is_primary(hello.get("role")));
-    }
-    let role: Vec<Value> = cmd("ROLE").query_async(&mut connection).await?;
-    Ok(is_primary(role.first()))
+/// The role of a server. Not every user may send `ROLE`, and not every server knows `HELLO`.
+async fn role(driver: &mut MultiplexedConnection) -> Result<Option<String>, RedisError> {
+    let role = match cmd("HELLO")
+        .query_async::<BTreeMap<String, Value>>(driver)
+        .await
+    {
+        Ok(mut hello) => hello.remove("role"),
+        Err(_) => cmd("ROLE")
+            .query_async::<Vec<Value>>(driver)
+            .await?
+            .into_iter()
+            .next(),
+    };
+    Ok(role.and_then(|role| String::from_redis_value(role).ok()))
 }
 
 #[cfg(test)]

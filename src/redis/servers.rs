@@ -5,14 +5,12 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::address::{Address, HostPort};
 use super::cluster::Cluster;
 use super::connector::Connector;
-use super::context::ConnectorContext;
+use super::context::{ConnectorContext, description_slot};
 use super::script::Call;
-use super::self_description;
 use super::sentinels::Sentinels;
-use super::source::Source;
+use super::source::{Address, HostPort, Source};
 use crate::base::error::{StoreError, StoreFuture};
 use crate::base::key::slot_of;
 use crate::base::options::Confirmation;
@@ -50,7 +48,7 @@ pub(crate) enum Servers {
 
 impl Servers {
     /// The servers of a URL, which are not connected yet.
-    pub(crate) fn new(spec: ServerSpec, context: ConnectorContext) -> Self {
+    pub(crate) fn new(spec: ServerSpec, context: Arc<ConnectorContext>) -> Self {
         let ServerSpec { server, topology } = spec;
         match topology {
             Topology::One => Self::from_source(Arc::new(server), context),
@@ -68,7 +66,7 @@ impl Servers {
     }
 
     /// The server to which a source connects.
-    pub(crate) fn from_source(source: Arc<dyn Source>, context: ConnectorContext) -> Self {
+    pub(crate) fn from_source(source: Arc<dyn Source>, context: Arc<ConnectorContext>) -> Self {
         Self::One(Connector::new(source, context, None))
     }
 
@@ -167,7 +165,7 @@ impl Servers {
     /// Describes this process to the server that has the description. If it is not known or does not respond, the next
     /// connection does it.
     pub(crate) async fn describe(&self) {
-        if let Some(connector) = self.with_connector(self_description::slot, Arc::clone) {
+        if let Some(connector) = self.with_connector(description_slot, Arc::clone) {
             connector.describe_soon().await;
         }
     }

@@ -38,7 +38,7 @@ const MIN_IN_FLIGHT_FOR_BATCH: usize = 2;
 /// A store in Redis: one server, the primary that sentinels name, or a cluster.
 pub(crate) struct RedisStore {
     pub(crate) servers: Servers,
-    pub(super) context: ConnectorContext,
+    pub(super) context: Arc<ConnectorContext>,
     batches: Arc<Batches>,
     /// `None` over a pool, whose connections receive no messages.
     inbox: Option<Inbox>,
@@ -49,8 +49,8 @@ impl RedisStore {
     /// A store, which connects at the first request.
     pub(crate) fn open(servers: ServerSpec, timeouts: Timeouts) -> Self {
         let context = ConnectorContext::new(timeouts);
-        let servers = Servers::new(servers, context.clone());
-        let inbox = Inbox::new(servers.clone(), context.clone());
+        let servers = Servers::new(servers, Arc::clone(&context));
+        let inbox = Inbox::new(servers.clone(), Arc::clone(&context));
         Self::new(servers, context, Some(inbox))
     }
 
@@ -58,11 +58,11 @@ impl RedisStore {
     #[cfg(feature = "pool")]
     pub(crate) fn over(commands: Arc<dyn Source>, timeouts: Timeouts) -> Self {
         let context = ConnectorContext::new(timeouts);
-        let servers = Servers::from_source(commands, context.clone());
+        let servers = Servers::from_source(commands, Arc::clone(&context));
         Self::new(servers, context, None)
     }
 
-    fn new(servers: Servers, context: ConnectorContext, inbox: Option<Inbox>) -> Self {
+    fn new(servers: Servers, context: Arc<ConnectorContext>, inbox: Option<Inbox>) -> Self {
         Self {
             batches: Batches::new(servers.clone(), MIN_IN_FLIGHT_FOR_BATCH),
             servers,

@@ -9,7 +9,7 @@ use std::net::Ipv6Addr;
 use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion, parse_redis_url};
 
 use crate::base::error::LockError;
-use crate::redis::address::{Address, HostPort, connection_addr};
+use crate::redis::source::{Address, HostPort, connection_addr};
 use crate::redis::{ServerSpec, Topology};
 
 #[cfg(any(test, fuzzing))]

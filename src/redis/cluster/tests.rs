@@ -16,17 +16,16 @@ async fn a_redirection_begins_a_generation_once() {
         response: Duration::from_secs(1),
     };
     let context = ConnectorContext::new(timeouts);
-    let generation = context.generation.clone();
     let server = ServerSpec::parse("redis://127.0.0.1:1")
         .expect("a URL")
         .server;
-    let cluster = Cluster::new(server, vec![before.clone()], context);
+    let cluster = Cluster::new(server, vec![before.clone()], Arc::clone(&context));
     let owner = cluster.new_node(&before);
     cluster.state.lock().slots = vec![Some(owner); usize::from(SLOTS)];
     for _ in 0..2 {
         drop(cluster.note_move(7, &after));
     }
-    assert_eq!(generation.number(), 1);
+    assert_eq!(context.generation.number(), 1);
 }
 
 const MS: Duration = Duration::from_millis(1);

@@ -16,9 +16,10 @@ use crate::base::error::StoreError;
 use crate::base::process::ProcessId;
 use crate::base::sync::Mutex;
 use crate::redis::confirmer::{Confirmer, ReplicationId};
-use crate::redis::context::with_timeout;
+use crate::redis::context::{
+    describe, description_key, description_slot, keep_described, with_timeout,
+};
 use crate::redis::failure::{connect_error, rejects_all};
-use crate::redis::self_description::{self, describe, keep_described};
 use crate::redis::source::{RawConnection, open};
 
 impl Connector {
@@ -108,12 +109,12 @@ impl Connector {
 
     /// Returns whether this process describes itself to this server. In a cluster another one may have the description.
     fn wants_description(&self) -> impl Fn() -> bool + Send + 'static {
-        let describes_itself = Arc::clone(&self.context.describes_itself);
+        let context = Arc::clone(&self.context);
         let has_slot = self.has_slot.clone();
         move || {
             let has_slot = has_slot.as_ref();
-            describes_itself.load(Relaxed)
-                && has_slot.is_none_or(|has_slot| has_slot(self_description::slot()))
+            context.describes_itself.load(Relaxed)
+                && has_slot.is_none_or(|has_slot| has_slot(description_slot()))
         }
     }
 
@@ -154,8 +155,7 @@ enum Role {
 async fn role_of(mut driver: MultiplexedConnection) -> Result<Role, RedisError> {
     let mut both = pipe();
     // A request with a key shows whether the server executes requests. INFO is answered while data is loaded, too.
-    both.cmd("EXISTS")
-        .arg(self_description::key(ProcessId::this()));
+    both.cmd("EXISTS").arg(description_key(ProcessId::this()));
     both.cmd("INFO").arg("replication");
     let replies = driver.send_packed_commands(&both, 0, 2).await?;
     let mut replies = replies.into_iter().map(Value::extract_error);

@@ -8,7 +8,7 @@ use redis::{ConnectionAddr, ProtocolVersion};
 
 use super::{ServerSpec, Topology};
 use crate::base::error::LockError;
-use crate::redis::address::{Address, HostPort};
+use crate::redis::source::{Address, HostPort};
 
 const SECRET: &str = "hunter2zq9";
 
