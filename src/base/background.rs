@@ -13,26 +13,20 @@ use crate::base::metrics;
 /// Runs work on the runtime for which no caller waits.
 pub(crate) fn spawn(runtime: &Handle, work: impl Future<Output: Send> + Send + 'static) {
     // Counted before the task is spawned, and uncounted with it even if its runtime ends before the first poll.
-    let task = BackgroundTask::begin();
+    metrics::change_background_tasks(1.0);
+    let uncount = OnDrop(|| metrics::change_background_tasks(-1.0));
     drop(runtime.spawn(async move {
-        let _task = task;
+        let _uncount = uncount;
         work.await
     }));
 }
 
-/// A task that the metrics count until the value is dropped, either with its work or with its runtime.
-struct BackgroundTask;
+/// Calls a function when it is dropped, for example with the task that has it, however that ends.
+pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
 
-impl BackgroundTask {
-    fn begin() -> Self {
-        metrics::change_background_tasks(1.0);
-        Self
-    }
-}
-
-impl Drop for BackgroundTask {
+impl<F: FnMut()> Drop for OnDrop<F> {
     fn drop(&mut self) {
-        metrics::change_background_tasks(-1.0);
+        (self.0)();
     }
 }
 

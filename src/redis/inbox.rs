@@ -24,7 +24,7 @@ use super::context::{ConnectorContext, with_timeout};
 use super::failure::request_error;
 use super::servers::Servers;
 use super::source::{Source, open_messages};
-use crate::base::background::AbortOnDrop;
+use crate::base::background::{AbortOnDrop, OnDrop};
 use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;
 use crate::base::events::{self, WarnLimiter};
@@ -144,7 +144,8 @@ struct InboxServer {
 
 impl Subscriber {
     async fn run(self) {
-        let _ending = BreakOnDrop(&self);
+        // However the task ends: waiters on another runtime do not rely on the inbox then, and open it again.
+        let _ending = OnDrop(|| self.enter(InboxStage::Broken));
         // The pauses grow while subscriptions fail, and begin anew with one that has settled.
         let mut pauses = Backoff::doubling(MAX_SUBSCRIBE_PAUSE);
         loop {
@@ -265,15 +266,5 @@ impl Subscriber {
                 return;
             }
         }
-    }
-}
-
-/// Enters the last stage however the task ends. So waiters on another runtime than the one that has ended do not rely on
-/// the inbox, and open it again.
-struct BreakOnDrop<'a>(&'a Subscriber);
-
-impl Drop for BreakOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.enter(InboxStage::Broken);
     }
 }

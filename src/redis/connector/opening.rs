@@ -1,8 +1,8 @@
 //! The opening of a connection for commands. It finds out which server it leads to, and whether the server executes
 //! requests.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Weak};
 
 use redis::aio::MultiplexedConnection;
 use redis::{FromRedisValue, RedisError, Value, pipe};
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::Connector;
 use super::shared_connection::{ResponsePace, SharedConnection};
-use crate::base::background::AbortOnDrop;
+use crate::base::background::{AbortOnDrop, OnDrop};
 use crate::base::error::StoreError;
 use crate::base::process::ProcessId;
 use crate::base::sync::Mutex;
@@ -96,10 +96,14 @@ impl Connector {
         mut task: AbortOnDrop,
         moved: impl Future<Output = ()> + Send + 'static,
     ) -> AbortOnDrop {
+        let connector = Arc::downgrade(self);
         // Made before the task, so that the connection is also given up if its runtime ends before the first poll.
-        let given_up = GiveUpOnDrop(Arc::downgrade(self), number);
+        let give_up = OnDrop(move || {
+            let connector = connector.upgrade();
+            connector.iter().for_each(|it| it.give_up(number));
+        });
         AbortOnDrop::spawn(async move {
-            let _given_up = given_up;
+            let _give_up = give_up;
             select! {
                 () = task.ended() => {}
                 () = moved => {}
@@ -129,16 +133,6 @@ impl Connector {
             let limit = self.context.timeouts.response;
             describe(connection.driver.clone(), limit).await;
         }
-    }
-}
-
-/// Gives a connection up however its task ends, also with its runtime.
-struct GiveUpOnDrop(Weak<Connector>, u64);
-
-impl Drop for GiveUpOnDrop {
-    fn drop(&mut self) {
-        let connector = self.0.upgrade();
-        connector.iter().for_each(|it| it.give_up(self.1));
     }
 }
 

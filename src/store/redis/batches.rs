@@ -29,7 +29,7 @@ use tokio::task::yield_now;
 
 use super::batch::{self, BatchItem, MAX_BATCH_ITEMS, RELEASED};
 use super::lua;
-use crate::base::background::AbortOnDrop;
+use crate::base::background::{AbortOnDrop, OnDrop};
 use crate::base::error::{FailureClass, StoreError};
 use crate::base::sync::{Mutex, yield_to_woken_tasks};
 use crate::base::write_signal::{Deliverer, WriteSignal};
@@ -132,9 +132,19 @@ impl Batches {
             has_requests: Notify::default(),
         });
         collector.has_requests.notify_one();
-        // Made before the task, so that the callers do not wait for ever if the runtime ends before the first poll.
-        let over = EndsWaits(Arc::clone(&collector));
-        let task = AbortOnDrop::spawn(async move { over.0.send().await });
+        // Ends the wait of the callers whose requests were not sent when the task ends. Made before the task, so that they
+        // do not wait for ever if the runtime ends before the first poll.
+        let ended = Arc::clone(&collector);
+        let end_waits = OnDrop(move || {
+            let unsent = ended.open.lock().take();
+            // The callers are woken after the mutex was released.
+            drop(unsent);
+        });
+        let sending = Arc::clone(&collector);
+        let task = AbortOnDrop::spawn(async move {
+            let _end_waits = end_waits;
+            sending.send().await;
+        });
         // The collectors of runtimes that have ended. Their tasks are dropped without the mutex.
         let ended: Vec<_> = collectors
             .extract_if(.., |(it, _)| it.open.lock().is_none())
@@ -349,15 +359,4 @@ fn split(mut requests: Vec<Collected>, is_by_slot: bool) -> Vec<Vec<Collected>> 
         batches.push(batch);
     }
     batches
-}
-
-/// Ends the wait of the callers whose requests were not sent when the task ends.
-struct EndsWaits(Arc<Collector>);
-
-impl Drop for EndsWaits {
-    fn drop(&mut self) {
-        let unsent = self.0.open.lock().take();
-        // Their callers are woken after the mutex was released.
-        drop(unsent);
-    }
 }
