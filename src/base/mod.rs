@@ -1,6 +1,6 @@
 //! The lowest layer: names, errors, options and time, and the events, spans and metrics that all other layers report.
 
-pub(crate) mod background; // work that is finished even if no caller waits for it
+pub(crate) mod background; // work that is finished even if no caller waits for it, and the signal that it was written
 pub(crate) mod backoff; // the increasing pauses between attempts
 pub(crate) mod error; // `LockError`, and the reason for a loss
 pub(crate) mod events; // the `tracing` events, and the metrics that are counted with them
@@ -17,4 +17,3 @@ pub(crate) mod span; // the spans `lock.wait` and `lock.hold`
 pub(crate) mod store_error; // `StoreError`: what became of a request that failed
 pub(crate) mod sync; // a mutex, the wait for a change, and the count of work for which `close` waits
 pub(crate) mod timer; // timers that follow their future from runtime to runtime
-pub(crate) mod write_signal; // the signal that a request was written to its socket

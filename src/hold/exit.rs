@@ -9,11 +9,10 @@ use smallvec::SmallVec;
 use tokio::task::coop::unconstrained;
 use tokio::time::Instant;
 
-use crate::base::background::FinishInBackground;
+use crate::base::background::{FinishInBackground, WriteSignal};
 use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::timer::{Sleep, after, sleep_until};
-use crate::base::write_signal::WriteSignal;
 use crate::hold::core::Core;
 use crate::hold::hold::{EntryKind, Hold};
 use crate::hold::renewals::Unscheduled;

@@ -13,11 +13,11 @@ use tokio::time::Instant;
 use super::local_queues::{ContentionWatch, IfMissing, KeyState, LocalQueues};
 use super::machine::{Grant, HoldEnd, Input};
 use super::requests::FailedRelease;
+use crate::base::background::WriteSignal;
 use crate::base::error::{Failure, LostReason};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::timer::timeout;
-use crate::base::write_signal::WriteSignal;
 use crate::store::{Inspect, Presence, ReleaseRequest};
 
 impl LocalQueues {

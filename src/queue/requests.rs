@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::machine::{AcquireSpec, HoldEnd, HoldIds, RequestReply};
-use crate::base::background;
+use crate::base::background::{self, WriteSignal};
 use crate::base::backoff::Backoff;
 use crate::base::error::{Failure, FailureClass, StoreError};
 use crate::base::events::{self, WarnLimiter};
@@ -19,7 +19,6 @@ use crate::base::key::LockKey;
 use crate::base::options::Mode;
 use crate::base::sync::Mutex;
 use crate::base::timer::{after, sleep};
-use crate::base::write_signal::WriteSignal;
 use crate::store::{
     Acquire, AcquireReply, AcquireShared, Presence, Release, ReleaseKind, ReleaseRequest, Residue,
     Store, StoreFuture,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{Arg, Cmd, ErrorKind, RedisError, ServerErrorKind, ToRedisArgs, Value, cmd, pipe};
 
+use crate::base::background::WriteSignal;
 use crate::base::key::slot_of;
-use crate::base::write_signal::WriteSignal;
 
 /// A script and its SHA-1, under which the server caches it.
 pub(crate) struct Script {

@@ -11,9 +11,9 @@ use tokio::time::Instant;
 use super::memory::{MemoryStore, State};
 use super::records::{ForcedReleaseListener, MessageListener};
 use super::verbs::Verb;
+use crate::base::background::WriteSignal;
 use crate::base::error::{FailureClass, StoreError, StoreFuture};
 use crate::base::id::InboxId;
-use crate::base::write_signal::WriteSignal;
 
 /// The way to an in-memory store. A function that it does not define behaves as without a wire.
 ///

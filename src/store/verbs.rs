@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::memory::State;
 use super::redis::batch::BatchItem;
-use crate::base::write_signal::WriteSignal;
+use crate::base::background::WriteSignal;
 use crate::redis::{Call, Script};
 
 pub(crate) mod acquire;

@@ -15,10 +15,9 @@ use tokio::task::coop::has_budget_remaining;
 use tokio::task::yield_now;
 use tokio::time::Instant;
 
-use crate::base::background::AbortOnDrop;
+use crate::base::background::{AbortOnDrop, WriteSignal};
 use crate::base::sync::Mutex;
 use crate::base::timer::{Elapsed, timeout_at};
-use crate::base::write_signal::WriteSignal;
 use crate::redis::confirmer::Confirmer;
 use crate::redis::failure::RUNTIME_ENDED;
 use crate::redis::script::{Call, SendMode};

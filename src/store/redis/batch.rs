@@ -7,9 +7,9 @@ use redis::Value;
 
 use super::codec::{EntriesKey, HoldArg, HoldsArg, read_array};
 use super::lua;
+use crate::base::background::WriteSignal;
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
-use crate::base::write_signal::WriteSignal;
 use crate::redis::Call;
 
 /// A request in the form in which it travels with others.

@@ -29,10 +29,9 @@ use tokio::task::yield_now;
 
 use super::batch::{self, BatchItem, MAX_BATCH_ITEMS, RELEASED};
 use super::lua;
-use crate::base::background::{AbortOnDrop, OnDrop};
+use crate::base::background::{AbortOnDrop, Deliverer, OnDrop, WriteSignal};
 use crate::base::error::{FailureClass, StoreError};
 use crate::base::sync::{Mutex, yield_to_woken_tasks};
-use crate::base::write_signal::{Deliverer, WriteSignal};
 use crate::redis::Servers;
 use crate::redis::failure::{RUNTIME_ENDED, may_be_about_one_key};
 use crate::store::verbs::Verb;

@@ -4,10 +4,10 @@ use redis::Value;
 use tokio::time::Instant;
 
 use super::{Presence, Verb};
+use crate::base::background::WriteSignal;
 use crate::base::id::{HoldId, InboxId};
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
-use crate::base::write_signal::WriteSignal;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::redis::batch::{BatchItem, ItemKind};
