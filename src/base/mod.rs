@@ -1,7 +1,6 @@
 //! The lowest layer: names, errors, options and time, and the events, spans and metrics that all other layers report.
 
 pub(crate) mod background; // work that is finished even if no caller waits for it, and the signal that it was written
-pub(crate) mod backoff; // the increasing pauses between attempts
 pub(crate) mod error; // `LockError`, and the reason for a loss
 pub(crate) mod events; // the `tracing` events, and the metrics that are counted with them
 pub(crate) mod fence; // the SQL with which a database rejects a stale holder
@@ -16,4 +15,4 @@ pub(crate) mod sanitize; // texts of others, without what gives orders to a term
 pub(crate) mod span; // the spans `lock.wait` and `lock.hold`
 pub(crate) mod store_error; // `StoreError`: what became of a request that failed
 pub(crate) mod sync; // a mutex, the wait for a change, and the count of work for which `close` waits
-pub(crate) mod timer; // timers that follow their future from runtime to runtime
+pub(crate) mod timer; // timers that follow their future from runtime to runtime, and the pauses between attempts

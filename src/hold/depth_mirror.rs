@@ -6,10 +6,9 @@ use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-use crate::base::backoff::Backoff;
 use crate::base::error::LostReason;
 use crate::base::events;
-use crate::base::timer::sleep;
+use crate::base::timer::{Backoff, sleep};
 use crate::hold::core::Core;
 use crate::hold::hold::{Hold, HoldState};
 use crate::queue::LocalQueues;

@@ -9,13 +9,12 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use tokio::time::Instant;
 
-use crate::base::backoff::Backoff;
 use crate::base::error::{Failure, LockError, LostReason, StoreError};
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::options::{Confirm, Mode};
-use crate::base::timer::sleep;
+use crate::base::timer::{Backoff, sleep};
 use crate::hold::hold::Hold;
 use crate::store::{MAX_KEYS_PER_REQUEST, Renew, RenewReaders, RenewReply, Store};
 

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use tokio::select;
 use tokio::time::Instant;
 
-use crate::base::backoff::Backoff;
 use crate::base::error::{Failure, FailureClass, LockError, LostReason, StoreError};
 use crate::base::options::Confirm;
-use crate::base::timer::{after, sleep, timeout_at};
+use crate::base::timer::{Backoff, after, sleep, timeout_at};
 use crate::hold::hold::Hold;
 use crate::hold::renew_request::{RenewRequest, renew_now};
 use crate::store::{Confirmation, RenewReply, Store};

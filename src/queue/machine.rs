@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use self::grant::Holders;
 use self::inputs_and_actions::Actions;
 use self::waiters::{WaiterStage, Waiters};
-use crate::base::backoff::Backoff;
 use crate::base::id::HoldId;
 use crate::base::options::{Mode, QueueOptions};
+use crate::base::timer::Backoff;
 use crate::store::HandoffMessage;
 
 mod grant; // a lock that this process has: granted, held, and ended

@@ -11,14 +11,13 @@ use tokio::time::Instant;
 
 use super::machine::{AcquireSpec, HoldEnd, HoldIds, RequestReply};
 use crate::base::background::{self, WriteSignal};
-use crate::base::backoff::Backoff;
 use crate::base::error::{Failure, FailureClass, StoreError};
 use crate::base::events::{self, WarnLimiter};
 use crate::base::id::InboxId;
 use crate::base::key::LockKey;
 use crate::base::options::Mode;
 use crate::base::sync::Mutex;
-use crate::base::timer::{after, sleep};
+use crate::base::timer::{Backoff, after, sleep};
 use crate::store::{
     Acquire, AcquireReply, AcquireShared, Presence, Release, ReleaseKind, ReleaseRequest, Residue,
     Store, StoreFuture,

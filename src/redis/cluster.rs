@@ -23,10 +23,9 @@ use super::failure::{condition, driver_error};
 use super::script::{Call, SendMode};
 use super::shared_attempts::SharedAttempt;
 use super::source::{Address, HostPort};
-use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;
 use crate::base::sync::Mutex;
-use crate::base::timer::{Elapsed, after, sleep, timeout_at};
+use crate::base::timer::{Backoff, Elapsed, after, sleep, timeout_at};
 
 mod slot_map;
 #[cfg(test)]

@@ -19,11 +19,10 @@ use super::failure::request_error;
 use super::script::in_millis;
 use super::shared_attempts::SharedAttempt;
 use super::source::{RawConnection, Source, open};
-use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;
 use crate::base::options::Confirmation;
 use crate::base::sync::Mutex;
-use crate::base::timer::{Elapsed, after, sleep_until, timeout};
+use crate::base::timer::{Backoff, Elapsed, after, sleep_until, timeout};
 
 #[cfg(test)]
 mod tests;

@@ -24,12 +24,11 @@ use super::failure::{self, driver_error, is_redirection};
 use super::script::{Call, SendMode};
 use super::shared_attempts::SharedAttempt;
 use super::source::{RawConnection, Source};
-use crate::base::backoff::Backoff;
 use crate::base::error::{FailureClass, StoreError};
 use crate::base::events;
 use crate::base::metrics::Purpose;
 use crate::base::sync::Mutex;
-use crate::base::timer::{Elapsed, after, sleep_until};
+use crate::base::timer::{Backoff, Elapsed, after, sleep_until};
 
 mod opening;
 pub(super) mod shared_connection;

@@ -13,10 +13,9 @@ use futures_util::{Stream, StreamExt};
 use redis::{BasicAuth, ErrorKind, RedisResult, StreamingCredentialsProvider};
 use tokio::sync::watch;
 
-use crate::base::backoff::Backoff;
 use crate::base::events::{self, WarnLimiter};
 use crate::base::sync::Mutex;
-use crate::base::timer::{Elapsed, sleep, timeout};
+use crate::base::timer::{Backoff, Elapsed, sleep, timeout};
 
 /// The time for which a new connection waits for a provider while other credentials are known.
 const PROVIDER_TIMEOUT: Duration = Duration::from_secs(1);

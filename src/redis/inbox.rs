@@ -25,12 +25,11 @@ use super::failure::request_error;
 use super::servers::Servers;
 use super::source::{Source, open_messages};
 use crate::base::background::{AbortOnDrop, OnDrop};
-use crate::base::backoff::Backoff;
 use crate::base::error::StoreError;
 use crate::base::events::{self, WarnLimiter};
 use crate::base::metrics::Purpose;
 use crate::base::sync::Mutex;
-use crate::base::timer::sleep;
+use crate::base::timer::{Backoff, sleep};
 
 /// The time after which a subscription counts as settled: it is then repeated immediately when it dies. The shortest
 /// pause is equally long, so that no two attempts of one task are closer together.
