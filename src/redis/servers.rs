@@ -133,6 +133,11 @@ impl Servers {
         }
     }
 
+    /// Returns whether a request about this slot can be sent immediately.
+    pub(crate) fn is_connected(&self, slot: impl FnOnce() -> u16) -> bool {
+        self.with_connector(slot, |it| it.is_connected()) == Some(true)
+    }
+
     /// The property that the keys of this slot share with the other keys that one script may name.
     pub(crate) fn script_group(&self, slot: impl FnOnce() -> u16) -> Option<u16> {
         matches!(self, Self::Cluster(_)).then(slot)

@@ -138,8 +138,7 @@ impl RedisStore {
     }
 
     pub(crate) fn is_connected(&self, key: &LockKey) -> bool {
-        let is_connected = self.with_connector(key, |it| it.is_connected());
-        is_connected == Some(true)
+        self.servers.is_connected(|| key.slot())
     }
 
     /// Calls `call` with the connector of the server that has the lock. `None` if that server is not known.

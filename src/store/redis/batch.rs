@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use redis::Value;
 
-use super::codec::{EntriesKey, HoldArg, HoldsArg, read_array};
+use super::codec::{EntriesKey, HoldsArg, read_array};
 use super::lua;
 use crate::base::background::WriteSignal;
 use crate::base::id::{HoldId, InboxId};
@@ -88,13 +88,8 @@ pub(crate) fn call(requests: &[&BatchItem]) -> Call {
         Some(inbox) => call.arg(inbox.id()),
         None => call.arg(""),
     };
-    steps.iter().fold(call, |call, step| match step {
-        [one] => call.arg(HoldArg(one.hold)),
-        readers => {
-            let holds: Vec<_> = readers.iter().map(|it| it.hold).collect();
-            call.arg(HoldsArg(&holds))
-        }
-    })
+    let holds = steps.iter().map(|step| step.iter().map(|it| it.hold));
+    holds.map(HoldsArg).fold(call, Call::arg)
 }
 
 /// The reply to a release that is done, but that must be sent alone to let the next ones in.

@@ -245,21 +245,17 @@ impl Collector {
         }
     }
 
-    fn is_connected(&self, batch: &[Collected]) -> bool {
-        let slot = || batch.first().map_or(0, |it| it.request.key.slot());
-        self.servers.with_connector(slot, |it| it.is_connected()) == Some(true)
-    }
-
     /// Sends one batch, and passes the replies to its callers. Returns their number.
     async fn ask(&self, batch: Vec<Collected>) -> usize {
         let count = batch.len();
         let releases = batch.iter().filter(|it| it.request.is_release()).count();
-        let waits = |it: &Collected| it.deliverer.is_some();
+        let deliverers = || batch.iter().filter_map(|it| it.deliverer.as_ref());
         // No caller waits for the write of a batch without releases, so it is not watched.
-        let written = batch.iter().any(waits).then(WriteSignal::default);
+        let written = deliverers().next().map(|_| WriteSignal::default());
         let requests: Vec<_> = batch.iter().map(|it| &it.request).collect();
         let call = batch::call(&requests).with_write_signal(written.clone());
         let reply = {
+            let slot = || batch.first().map_or(0, |it| it.request.key.slot());
             let mut asked = pin!(self.servers.ask(&call));
             let mut unnoted = written.as_ref();
             let mut may_be_late = unnoted.is_some();
@@ -269,13 +265,11 @@ impl Collector {
                 let polled = asked.as_mut().poll(cx);
                 // The connection may have been lost since the requests were collected. Then their exits wait with a
                 // limit.
-                if mem::take(&mut may_be_late) && !self.is_connected(&batch) {
-                    let waiting = batch.iter().filter_map(|it| it.deliverer.as_ref());
-                    waiting.for_each(Deliverer::set_late);
+                if mem::take(&mut may_be_late) && !self.servers.is_connected(slot) {
+                    deliverers().for_each(Deliverer::set_late);
                 }
                 if unnoted.take_if(|written| written.is_set()).is_some() {
-                    let waiting = batch.iter().filter_map(|it| it.deliverer.as_ref());
-                    waiting.for_each(Deliverer::set);
+                    deliverers().for_each(Deliverer::set);
                 }
                 polled
             })

@@ -35,29 +35,18 @@ impl ToRedisArgs for EntriesKey<'_> {
     }
 }
 
-/// The argument that names several holds, joined by commas.
+/// The argument that names holds, joined by commas. One hold is the field in the hash.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct HoldsArg<'h>(pub(crate) &'h [HoldId]);
+pub(crate) struct HoldsArg<H>(pub(crate) H);
 
-impl ToRedisArgs for HoldsArg<'_> {
+impl<H: IntoIterator<Item = HoldId> + Clone> ToRedisArgs for HoldsArg<H> {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
         let mut out = out.writer_for_next_arg();
-        for (at, hold) in self.0.iter().enumerate() {
+        for (at, hold) in self.0.clone().into_iter().enumerate() {
             // Writing to memory cannot fail.
             let _ = if at > 0 { out.write_all(b",") } else { Ok(()) };
             let _ = hold.write_to(&mut out);
         }
-    }
-}
-
-/// The field of a hold in the hash.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HoldArg(pub(crate) HoldId);
-
-impl ToRedisArgs for HoldArg {
-    fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
-        // Writing to memory cannot fail.
-        let _ = self.0.write_to(&mut out.writer_for_next_arg());
     }
 }
 

@@ -13,7 +13,7 @@ use crate::redis::{Call, Script};
 use crate::store::memory::{State, WaitMode};
 use crate::store::records::QueueEntry;
 use crate::store::redis::batch::{BatchItem, ItemKind};
-use crate::store::redis::codec::{HoldArg, read_integers, read_micros, read_millis, read_token};
+use crate::store::redis::codec::{HoldsArg, read_integers, read_micros, read_millis, read_token};
 use crate::store::redis::lua;
 
 /// The request of one hold for a lock.
@@ -70,7 +70,7 @@ impl Verb for Acquire {
         } = self.request;
         let call = Self::script()
             .call_on_lock(&self.key)
-            .arg(HoldArg(hold))
+            .arg(HoldsArg([hold]))
             .millis(ttl);
         // A request that does not wait has no further arguments, which the server would have to read.
         let Some(entry) = entry else {

@@ -51,7 +51,9 @@ impl Verb for AcquireShared {
         } = &self.request;
         // An empty text is no limit. The arguments of a waiter follow it, so it cannot be left out.
         let limit = limit.map(|limit| limit.to_string()).unwrap_or_default();
-        let call = Self::script().call_on_lock(&self.key).arg(HoldsArg(holds));
+        let call = Self::script()
+            .call_on_lock(&self.key)
+            .arg(HoldsArg(holds.iter().copied()));
         let call = call.millis(*ttl).arg(limit);
         match entry {
             Some(entry) => call

@@ -20,7 +20,7 @@ use crate::store::records::{
     EnclosedWait, ListedWait, ListedWaits, OuterHold, UpdateWaitReply, lateness,
 };
 use crate::store::redis::codec::{
-    HoldArg, read_array, read_flag, read_hold, read_micros, victim_key, waits_key,
+    HoldsArg, read_array, read_flag, read_hold, read_micros, victim_key, waits_key,
 };
 use crate::store::redis::lua;
 
@@ -74,13 +74,13 @@ impl Verb for UpdateWait {
             Self::Publish(PublishWait {
                 wait, life, known, ..
             }) => {
-                let call = call.arg(HoldArg(wait.id)).arg(written(wait));
+                let call = call.arg(HoldsArg([wait.id])).arg(written(wait));
                 let call = call.millis(*life).millis(lateness(*life));
                 // Zero is long ago, so the record is rejected as late, and the reply has the time for the next one.
                 call.arg(known.map_or(0, |known| known.micros))
             }
             // An empty record removes the one that is stored.
-            Self::Withdraw { wait, .. } => call.arg(HoldArg(*wait)).arg(""),
+            Self::Withdraw { wait, .. } => call.arg(HoldsArg([*wait])).arg(""),
         }
     }
 
@@ -135,7 +135,7 @@ impl Verb for ListWaits {
 
     fn call(&self) -> Call {
         let call = Self::script().call(1).arg(waits_key(self.hold.owner()));
-        call.arg(HoldArg(self.hold))
+        call.arg(HoldsArg([self.hold]))
     }
 
     fn decode(&self, reply: &Value) -> Option<ListedWaits> {
@@ -225,9 +225,9 @@ impl Verb for ClaimVictim {
 
     fn call(&self) -> Call {
         let call = Self::script().call(1).arg(victim_key(self.least()));
-        let call = call.arg(HoldArg(self.victim)).millis(self.life);
+        let call = call.arg(HoldsArg([self.victim])).millis(self.life);
         let others = self.others.iter();
-        others.fold(call, |call, wait| call.arg(HoldArg(*wait)))
+        others.fold(call, |call, wait| call.arg(HoldsArg([*wait])))
     }
 
     fn decode(&self, reply: &Value) -> Option<bool> {

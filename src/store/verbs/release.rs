@@ -11,7 +11,7 @@ use crate::base::options::Mode;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::redis::batch::{BatchItem, ItemKind};
-use crate::store::redis::codec::{HoldArg, read_flag};
+use crate::store::redis::codec::{HoldsArg, read_flag};
 use crate::store::redis::lua;
 #[cfg(test)]
 use crate::store::{Store, StoreFuture};
@@ -68,7 +68,7 @@ impl Verb for Release {
         let ReleaseRequest {
             hold, mode, inbox, ..
         } = self.request;
-        let call = Self::script().call_on_lock(&self.key).arg(HoldArg(hold));
+        let call = Self::script().call_on_lock(&self.key).arg(HoldsArg([hold]));
         let Residue { unanswered, nested } = match (self.request.end, mode) {
             // It has no word, so that it costs no argument.
             (ReleaseKind::Short, Mode::Exclusive) => return call,

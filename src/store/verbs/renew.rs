@@ -10,7 +10,7 @@ use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
-use crate::store::redis::codec::{HoldArg, HoldsArg, read_array, read_hold, read_integers};
+use crate::store::redis::codec::{HoldsArg, read_array, read_hold, read_integers};
 use crate::store::redis::lua;
 
 /// The maximum number of keys in one request, so that no script keeps the server busy for long.
@@ -59,7 +59,7 @@ impl Verb for Renew {
         let Self { holds, ttl } = self;
         let keys = holds.iter().map(|(key, _)| key.as_str());
         let call = keys.fold(Self::script().call(holds.len()), Call::arg);
-        let fields = holds.iter().map(|&(_, hold)| HoldArg(hold));
+        let fields = holds.iter().map(|&(_, hold)| HoldsArg([hold]));
         fields.fold(call.millis(*ttl), Call::arg)
     }
 
@@ -107,7 +107,8 @@ impl Verb for RenewReaders {
 
     fn call(&self) -> Call {
         let call = Self::script().call_on_lock(&self.key);
-        call.arg(HoldsArg(&self.holds)).millis(self.ttl)
+        call.arg(HoldsArg(self.holds.iter().copied()))
+            .millis(self.ttl)
     }
 
     fn decode(&self, reply: &Value) -> Option<Vec<HoldId>> {

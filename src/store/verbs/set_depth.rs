@@ -11,7 +11,7 @@ use crate::base::key::LockKey;
 use crate::base::options::Mode;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
-use crate::store::redis::codec::{EntriesKey, HoldArg, read_flag};
+use crate::store::redis::codec::{EntriesKey, HoldsArg, read_flag};
 use crate::store::redis::lua;
 
 /// The depth that a hold must have.
@@ -50,7 +50,7 @@ impl Verb for SetDepth {
         if with_own_lease {
             call = call.arg(key.queue());
         }
-        let call = call.arg(HoldArg(change.hold)).arg(change.target);
+        let call = call.arg(HoldsArg([change.hold])).arg(change.target);
         // A TTL of zero leaves the lease as it is.
         call.arg(change.seq).millis(if change.lengthen {
             change.ttl
