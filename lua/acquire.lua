@@ -73,15 +73,12 @@ local function general()
       holder = holder_inbox(stored)
     end
 
-    local is_first = false
     if inbox then
       local entry = hold .. ' ' .. lease
-      is_first = enter_queue(inbox, id and entry .. ' ' .. id or entry, now, life, holder)
+      enter_queue(inbox, id and entry .. ' ' .. id or entry, now, life, holder)
     end
     if is_free or is_shared then
       remaining = math.max(remaining, admit(now, is_free and now) or remaining)
-    elseif is_first and holder and holder ~= inbox then
-      notify(holder, 'contended ')
     end
     return {0, remaining, now}
   end

@@ -91,10 +91,7 @@ local function general()
       elseif inbox then
         local holder = not is_open and holder_inbox(redis.call('HGET', KEYS[lock], 'mode'))
         local entry = table.concat(outside, ',') .. ' ' .. lease .. ' r' .. limit
-        local is_first = enter_queue(inbox, entry, now, life, holder)
-        if is_first and holder and holder ~= inbox then
-          notify(holder, 'contended ')
-        end
+        enter_queue(inbox, entry, now, life, holder)
       end
     end
 

@@ -46,23 +46,37 @@ local function first_in_queue(now, is_shared)
   end
 end
 
+-- Messages are sent after all writes, because a script must not fail once it has sent a message.
+local messages = {}
+local function notify(inbox, message)
+  table.insert(messages, inbox)
+  local name = KEYS[lock]
+  table.insert(messages, message .. name)
+end
+
+local function send_messages()
+  for at = 1, #messages, 2 do
+    redis.pcall('PUBLISH', messages[at], messages[at + 1])
+  end
+end
+
 -- Enters the queue at its end, or keeps the place of the inbox. `entry` is what the process waits for, without the
--- deadline. Returns true if the place is new, and no process except the holder's was in the queue.
+-- deadline. The inbox of the holder, if there is one, gets a message about the first other process that enters.
 local function enter_queue(inbox, entry, now, life, holder)
-  local is_first, order = false, redis.call('ZSCORE', KEYS[queue], inbox)
-  local left = redis.call('PTTL', KEYS[queue])
+  local order, left = redis.call('ZSCORE', KEYS[queue], inbox), redis.call('PTTL', KEYS[queue])
   if not order then
     local latest = {'BYSCORE', 'REV', 'LIMIT', 0, 1, 'WITHSCORES'}
     local last = redis.call('ZRANGE', KEYS[queue], '(TOMBSTONES_FROM', 0, unpack(latest))
     redis.call('ZADD', KEYS[queue], (last[2] or 0) + 1, inbox)
-    is_first = not last[1] or last[1] == holder
+    if holder and holder ~= inbox and (not last[1] or last[1] == holder) then
+      notify(holder, 'contended ')
+    end
   end
   keep_at_least(queue, life, left)
   left = redis.call('PTTL', KEYS[entries])
   local deadline = string.format('%.0f ', now + life * 1000)
   redis.call('HSET', KEYS[entries], inbox, deadline .. entry)
   keep_at_least(entries, life, left)
-  return is_first
 end
 
 -- Leaves a tombstone, because of which a late request of this hold is rejected. The first command removes old ones: it
@@ -79,20 +93,6 @@ end
 local function take_lock(hold, lease, token, id)
   redis.call('HSET', KEYS[lock], hold, '1', 'mode', format_token(token, id))
   set_expiry(lock, lease)
-end
-
--- Messages are sent after all writes, because a script must not fail once it has sent a message.
-local messages = {}
-local function notify(inbox, message)
-  table.insert(messages, inbox)
-  local name = KEYS[lock]
-  table.insert(messages, message .. name)
-end
-
-local function send_messages()
-  for at = 1, #messages, 2 do
-    redis.pcall('PUBLISH', messages[at], messages[at + 1])
-  end
 end
 
 -- Does the work. If it fails, removes keys of another type, and does it once more.
