@@ -127,7 +127,7 @@ impl LocksBuilder {
     /// Sets the default of [`LockRequest::wait`](crate::LockRequest::wait): how long a caller waits (60 s, longer than
     /// the TTL, so that waiters outlast a dead holder).
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.terms.wait = wait.into();
+        self.terms.wait = wait;
         self
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::Either;
 use smallvec::SmallVec;
@@ -11,7 +12,7 @@ use tokio::time::Instant;
 use crate::base::error::LockError;
 use crate::base::key::LockKey;
 use crate::base::metrics::Classifier;
-use crate::base::options::{LockOptions, Mode, Retry, WaitLimit};
+use crate::base::options::{LockOptions, Mode, Retry};
 use crate::base::span::AcquisitionSpan;
 use crate::base::timer::timeout;
 use crate::hold::core::Core;
@@ -62,7 +63,7 @@ impl Engine {
         Retry { attempts, interval }: Retry,
     ) -> Result<Entry, LockError> {
         // Between two attempts the caller has no place in a queue.
-        terms.wait = WaitLimit::Never;
+        terms.wait = Duration::ZERO;
         let attempt = || Arc::clone(&self).enter_once(keys.clone(), terms);
         // The last attempt is below, because no pause follows it.
         for _ in 1..attempts {
@@ -106,7 +107,7 @@ impl Engine {
             }
 
             // The other locks are acquired in their order, inside a span.
-            if terms.wait == WaitLimit::Never {
+            if !terms.waits() {
                 // A caller that does not wait need not keep the order. The keys that are probably not free come first.
                 keys.sort_by_key(|key| self.core.queues.is_vacant(key));
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::api::engine::{Engine, RequestKeys};
 use crate::api::with_lock::{TryWithLock, WithLock};
 use crate::base::error::LockError;
-use crate::base::options::{LockOptions, Mode, OnLost, Retry, WaitLimit};
+use crate::base::options::{LockOptions, Mode, OnLost, Retry};
 
 /// A request for a lock, for several locks, or for a permit, with its own options. [`Locks::lock`](crate::Locks::lock),
 /// [`lock_all`](crate::Locks::lock_all) and [`semaphore`](crate::Locks::semaphore) begin one.
@@ -86,7 +86,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.terms.wait = wait.into();
+        self.terms.wait = wait;
         self
     }
 
@@ -109,7 +109,7 @@ impl LockRequest {
     /// # }
     /// ```
     pub fn no_wait(mut self) -> Self {
-        (self.terms.wait, self.terms.retry) = (WaitLimit::Never, None);
+        (self.terms.wait, self.terms.retry) = (Duration::ZERO, None);
         self
     }
 

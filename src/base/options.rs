@@ -52,33 +52,6 @@ impl QueueOptions {
     }
 }
 
-/// The limit of the time for which a caller waits for a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitLimit {
-    Never,
-    AtMost(Duration),
-}
-
-impl WaitLimit {
-    /// The instant until which a caller waits that began at `since`. A time too long to represent counts as no limit.
-    pub(crate) fn limit(self, since: Instant) -> Option<Instant> {
-        match self {
-            Self::AtMost(wait) => since.checked_add(wait),
-            Self::Never => None,
-        }
-    }
-}
-
-impl From<Duration> for WaitLimit {
-    fn from(wait: Duration) -> Self {
-        if wait.is_zero() {
-            Self::Never
-        } else {
-            Self::AtMost(wait)
-        }
-    }
-}
-
 /// Single attempts, in place of a wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retry {
@@ -93,7 +66,8 @@ pub(crate) struct LockOptions {
     pub(crate) ttl: Duration,
     /// The TTL if the request itself has set it. Only then a re-entry lengthens the lease of its hold.
     pub(crate) own_ttl: Option<Duration>,
-    pub(crate) wait: WaitLimit,
+    /// The longest time for which a caller waits. Zero is a single attempt.
+    pub(crate) wait: Duration,
     pub(crate) retry: Option<Retry>,
     pub(crate) max_hold: Option<Duration>,
     /// The minimum time for which the lock is held. The lease is at least as long, so that the lock is kept if the
@@ -116,7 +90,7 @@ impl Default for LockOptions {
         Self {
             ttl: Self::DEFAULT_TTL,
             own_ttl: None,
-            wait: WaitLimit::AtMost(Self::DEFAULT_WAIT),
+            wait: Self::DEFAULT_WAIT,
             retry: None,
             max_hold: None,
             min_hold: None,
@@ -139,6 +113,16 @@ impl LockOptions {
     /// The longest TTL. Redis computes expiry times in signed 64-bit milliseconds, and a century is far below their
     /// limit.
     const MAX_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+
+    pub(crate) fn waits(&self) -> bool {
+        !self.wait.is_zero()
+    }
+
+    /// The instant until which a caller waits that began at `since`. A single attempt has no such limit, nor has a time
+    /// too long to represent.
+    pub(crate) fn wait_limit(&self, since: Instant) -> Option<Instant> {
+        since.checked_add(self.wait).filter(|_| self.waits())
+    }
 
     /// Checks the options against each other, and derives what follows from several of them.
     pub(crate) fn resolve(mut self) -> Result<Self, LockError> {

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 use std::task::Waker;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -22,7 +23,7 @@ use crate::base::error::{LockError, StoreError};
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::options::{LockOptions, Mode, WaitLimit};
+use crate::base::options::{LockOptions, Mode};
 use crate::base::timer::{timeout, timeout_at};
 use crate::store::{AcquireRequest, QueueEntry};
 
@@ -43,7 +44,7 @@ impl LocalQueues {
         // This is read before the request, so that no disconnect is missed between the request and the first renewal.
         let generation = self.store().generation();
         let spec = self.spec(hold, terms);
-        let limit = terms.wait.limit(since);
+        let limit = terms.wait_limit(since);
         // A single attempt is answered before a lookup could be of use to it.
         let span = (!spec.is_single_attempt()).then_some((since, limit));
         let mut wait = Wait::new(self, key, spec, runtime, span);
@@ -114,12 +115,11 @@ impl LocalQueues {
             // The first lock opens it, however long it waits: a holder is notified if its hold is ended by force.
             self.listen();
         }
-        let waits = terms.wait != WaitLimit::Never;
         AcquireSpec {
             request: AcquireRequest {
                 hold,
                 ttl: terms.ttl,
-                entry: waits.then(|| self.entry(terms)),
+                entry: terms.waits().then(|| self.entry(terms)),
                 with_others: false,
             },
             mode: terms.mode,
@@ -228,10 +228,10 @@ impl LocalQueues {
         runtime: &Handle,
     ) -> Result<Attempts, LockError> {
         // A caller waits for a lock only while it has those before it in the order, so none of these attempts waits.
-        let wait = WaitLimit::Never;
+        let wait = Duration::ZERO;
         let mut spec = self.spec(hold, &LockOptions { wait, ..*terms });
         spec.request.with_others = true;
-        let waits = self.enter_vacant(keys, spec, terms.wait != wait, runtime);
+        let waits = self.enter_vacant(keys, spec, terms.waits(), runtime);
         let count = waits.len();
         // The attempts are polled together, so that their requests travel as one batch.
         let attempts = join_all(waits.into_iter().zip(keys).map(async |(wait, key)| {
@@ -246,7 +246,7 @@ impl LocalQueues {
                 grant: Some(grant),
             })
         }));
-        let mut answers = match self.wait_until(terms.wait.limit(since), Instant::now()) {
+        let mut answers = match self.wait_until(terms.wait_limit(since), Instant::now()) {
             Some(limit) => timeout_at(limit, attempts).await.map_err(|_elapsed| {
                 let first = keys.first().map(|key| key.name().to_owned());
                 LockError::of_store(first, no_more_replies())
@@ -263,7 +263,7 @@ impl LocalQueues {
         let mut others = answers.split_off(taken.count()).into_iter();
         // The caller waits for that one, unless it does not wait, or that is useless.
         let denied = others.next().and_then(Result::err);
-        let denied = denied.filter(|it| terms.wait == WaitLimit::Never || !it.may_retry());
+        let denied = denied.filter(|it| !terms.waits() || !it.may_retry());
         if let (Some(denied), Some(key)) = (denied, keys.get(answers.len()))
             && let Some(error) = denied.error(key)
         {

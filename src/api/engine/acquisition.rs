@@ -20,7 +20,7 @@ use crate::base::error::LockError;
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
-use crate::base::options::{LockOptions, Mode, WaitLimit};
+use crate::base::options::{LockOptions, Mode};
 use crate::base::process::FORKED;
 use crate::hold::deadlock::{NestedWait, acquire_unless_deadlock};
 use crate::hold::entry::Entry;
@@ -263,12 +263,11 @@ impl Acquisition<'_> {
     ///
     /// A permit becomes free as soon as any of its holders leaves, so a cycle through one holder need not be a deadlock.
     fn searches_for_deadlocks(&self) -> bool {
-        let LockOptions { wait, permits, .. } = *self.terms;
         // If there is no call graph here, the first hold has taken it.
         let is_nested = self.graph.as_ref().is_none_or(CallGraph::has_begun);
         let is_enclosed = is_nested || !self.engine.outer_holds.is_empty();
         // A wait for a permit ends when any of several holders leaves, so it is no edge of a deadlock.
-        is_enclosed && wait != WaitLimit::Never && permits.is_none()
+        is_enclosed && self.terms.waits() && self.terms.permits.is_none()
     }
 
     /// Enters a lock that was acquired.
@@ -317,11 +316,8 @@ impl Acquisition<'_> {
         if !begun.iter().any(|hold| needs_verification(hold, store)) {
             return Ok(());
         }
-        let limit = match self.terms.wait {
-            // A caller that does not wait makes one attempt: this limit is over after its first failure.
-            WaitLimit::Never => Some(self.since),
-            wait => wait.limit(self.since),
-        };
+        // A caller that does not wait makes one attempt: its limit is over after its first failure.
+        let limit = self.since.checked_add(self.terms.wait);
         // Boxed, because it is rarely needed.
         let verified = Box::pin(verify_all(begun, store, limit));
         Box::pin(run_unless_lost(self.entry.holds(), verified)).await
