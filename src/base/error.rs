@@ -1,6 +1,5 @@
 //! The errors of the crate. There is one variant for each case in which a caller acts differently.
 
-use std::fmt;
 use std::time::Duration;
 
 pub use crate::base::holder::Blocked;
@@ -52,7 +51,7 @@ pub(crate) use crate::base::store_error::{FailureClass, Mistake, StoreFuture};
 #[non_exhaustive]
 pub enum LockError {
     /// Another caller holds the lock, and kept it until the `wait` was over.
-    #[error("`{}` is held by {}", Sanitized(.key), InTheWay(.holder, .others, .waited))]
+    #[error("`{}` is held by {}", Sanitized(.key), in_the_way(.holder.as_deref(), *.others, *.waited))]
     #[non_exhaustive]
     Busy {
         /// The key of the lock.
@@ -90,7 +89,7 @@ pub enum LockError {
     /// Return this error from the bodies that hold the locks, so that the others acquire them, and run the outermost
     /// body again. To prevent it, take the locks together, with [`lock_all`](crate::Locks::lock_all), or in one order
     /// everywhere.
-    #[error("gave up waiting for `{}` because of a deadlock: {}", Sanitized(.key), CycleText(.cycle))]
+    #[error("gave up waiting for `{}` because of a deadlock: {}", Sanitized(.key), cycle_text(.cycle))]
     #[non_exhaustive]
     Deadlock {
         /// The key of the lock that the acquisition was waiting for.
@@ -300,36 +299,21 @@ impl LostReason {
 }
 
 /// The holder that keeps a caller from its lock, as the end of a message.
-struct InTheWay<'a>(&'a Option<Box<Holder>>, &'a usize, &'a Duration);
-
-impl fmt::Display for InTheWay<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(holder, others, waited) = self;
-        match holder {
-            Some(holder) => write!(f, "{holder}")?,
-            None => f.write_str("another caller")?,
-        }
-        if **others > 0 {
-            write!(f, " and {others} more")?;
-        }
-        if !waited.is_zero() {
-            write!(f, ": gave up after {waited:.1?}")?;
-        }
-        Ok(())
+fn in_the_way(holder: Option<&Holder>, others: usize, waited: Duration) -> String {
+    let mut text = holder.map_or_else(|| "another caller".to_owned(), Holder::to_string);
+    if others > 0 {
+        text += &format!(" and {others} more");
     }
+    if !waited.is_zero() {
+        text += &format!(": gave up after {waited:.1?}");
+    }
+    text
 }
 
 /// The call graphs that wait for each other, in one line.
-struct CycleText<'a>(&'a [Blocked]);
-
-impl fmt::Display for CycleText<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, blocked) in self.0.iter().enumerate() {
-            let before = if at == 0 { "" } else { "; " };
-            write!(f, "{before}{blocked}")?;
-        }
-        Ok(())
-    }
+fn cycle_text(cycle: &[Blocked]) -> String {
+    let cycle: Vec<_> = cycle.iter().map(Blocked::to_string).collect();
+    cycle.join("; ")
 }
 
 /// The reason why a step of a hold failed.

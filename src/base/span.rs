@@ -5,7 +5,6 @@
 //! OpenTelemetry's conventions.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -21,9 +20,10 @@ use crate::base::metrics;
 use crate::base::options::Mode;
 
 /// A span, or nothing if no subscriber wants it. Cloning it does not call the subscriber.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Span(Option<Arc<Open>>);
 
+#[derive(Debug)]
 struct Open {
     span: tracing::Span,
     /// The span that was entered when this one was opened.
@@ -123,12 +123,6 @@ fn names(keys: &[LockKey]) -> Cow<'_, str> {
             let names: Vec<_> = keys.iter().map(LockKey::as_str).collect();
             Cow::Owned(names.join(", "))
         }
-    }
-}
-
-impl fmt::Debug for Span {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Span").field(&self.0.is_some()).finish()
     }
 }
 
