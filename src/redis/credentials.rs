@@ -23,12 +23,6 @@ const PROVIDER_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest pause, without the jitter, between a failure of a provider and the next question to it.
 const MAX_PROVIDER_PAUSE: Duration = Duration::from_secs(1);
 
-/// The failure of a provider that gives nothing.
-const PROVIDER_IS_SILENT: &str = "no credentials within 1 s";
-
-/// The failure of a provider that has ended and never gave anything.
-const PROVIDER_GAVE_NOTHING: &str = "the provider returned no credentials";
-
 type Given = Pin<Box<dyn Stream<Item = RedisResult<BasicAuth>> + Send>>;
 
 /// The credentials of the connections of one `Locks`.
@@ -54,17 +48,17 @@ impl Credentials {
     /// The newest credentials.
     pub(crate) async fn newest(&self) -> RedisResult<BasicAuth> {
         let first = self.subscribe().next().await;
-        first
-            .unwrap_or_else(|| Err((ErrorKind::AuthenticationFailed, PROVIDER_GAVE_NOTHING).into()))
+        first.unwrap_or_else(|| {
+            let nothing = "the provider returned no credentials";
+            Err((ErrorKind::AuthenticationFailed, nothing).into())
+        })
     }
 
     /// The next credentials that the provider gives. If the first result of a stream is a failure, or does not arrive,
     /// it returns the credentials that were given last.
     async fn next(&self, given: &mut Given, is_first: bool) -> Option<RedisResult<BasicAuth>> {
         let Inner {
-            provider: _,
-            latest,
-            warnings,
+            latest, warnings, ..
         } = &*self.0;
         // A connection that is being opened takes the last known credentials before it fails, or waits for long. One
         // that is open keeps its own until there are new ones.
@@ -84,7 +78,8 @@ impl Credentials {
                 }
                 Ok(None) => None,
                 Err(Elapsed) => {
-                    events::credentials_failed(&PROVIDER_IS_SILENT, warnings);
+                    let silent = format!("no credentials within {PROVIDER_TIMEOUT:?}");
+                    events::credentials_failed(&silent, warnings);
                     None
                 }
             };
