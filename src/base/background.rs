@@ -15,7 +15,7 @@ use tokio::task::coop::unconstrained;
 
 use crate::base::error::LockError;
 use crate::base::metrics;
-use crate::base::sync::Mutex;
+use crate::base::sync::{Mutex, OnDrop};
 
 /// Runs work on the runtime for which no caller waits.
 pub(crate) fn spawn(runtime: &Handle, work: impl Future<Output: Send> + Send + 'static) {
@@ -26,15 +26,6 @@ pub(crate) fn spawn(runtime: &Handle, work: impl Future<Output: Send> + Send + '
         let _uncount = uncount;
         work.await
     }));
-}
-
-/// Calls a function when it is dropped, for example with the task that has it, however that ends.
-pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
-
-impl<F: FnMut()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
 }
 
 /// Work that its waiter polls in place, and that continues as a task if the waiter is dropped before the work has ended.

@@ -1,5 +1,5 @@
-//! Synchronization of threads and tasks: a mutex, the wait for a change by another task, the end of a turn, and the
-//! count of the work in progress, for whose end a caller can wait.
+//! Synchronization of threads and tasks: a mutex, the wait for a change by another task, a call at the end of a task, the
+//! end of a turn, and the count of the work in progress, for whose end a caller can wait.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{MutexGuard, PoisonError};
@@ -18,6 +18,15 @@ impl<T> Mutex<T> {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Calls a function when it is dropped, for example with the task that has it, however that ends.
+pub(crate) struct OnDrop<F: FnMut()>(pub(crate) F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 
@@ -72,9 +81,9 @@ impl InFlightCount {
     }
 
     /// Counts work that continues until the returned value is dropped.
-    pub(crate) fn count_until_dropped(&self) -> CountGuard<'_> {
+    pub(crate) fn count_until_dropped(&self) -> OnDrop<impl FnMut()> {
         self.begin();
-        CountGuard(self)
+        OnDrop(|| self.end())
     }
 
     /// The amount of work in progress.
@@ -101,16 +110,6 @@ impl InFlightCount {
     /// Resolves when no work is in progress any more. The `Locks` must already be closed.
     pub(crate) async fn wait_until_idle(&self) {
         wait_until(&self.idle, || (self.count() == 0).then_some(())).await;
-    }
-}
-
-/// See [`InFlightCount::count_until_dropped`].
-#[derive(Debug)]
-pub(crate) struct CountGuard<'a>(&'a InFlightCount);
-
-impl Drop for CountGuard<'_> {
-    fn drop(&mut self) {
-        self.0.end();
     }
 }
 

@@ -24,11 +24,11 @@ use super::context::{ConnectorContext, with_timeout};
 use super::failure::request_error;
 use super::servers::Servers;
 use super::source::{Source, open_messages};
-use crate::base::background::{AbortOnDrop, OnDrop};
+use crate::base::background::AbortOnDrop;
 use crate::base::error::StoreError;
 use crate::base::events::{self, WarnLimiter};
 use crate::base::metrics::Purpose;
-use crate::base::sync::Mutex;
+use crate::base::sync::{Mutex, OnDrop};
 use crate::base::timer::{Backoff, sleep};
 
 /// The time after which a subscription counts as settled: it is then repeated immediately when it dies. The shortest

@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use super::Connector;
 use super::shared_connection::{ResponsePace, SharedConnection};
-use crate::base::background::{AbortOnDrop, OnDrop};
+use crate::base::background::AbortOnDrop;
 use crate::base::error::StoreError;
 use crate::base::process::ProcessId;
-use crate::base::sync::Mutex;
+use crate::base::sync::{Mutex, OnDrop};
 use crate::redis::confirmer::{Confirmer, ReplicationId};
 use crate::redis::context::{
     describe, description_key, description_slot, keep_described, with_timeout,

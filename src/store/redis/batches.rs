@@ -29,9 +29,9 @@ use tokio::task::yield_now;
 
 use super::batch::{self, BatchItem, MAX_BATCH_ITEMS, RELEASED};
 use super::lua;
-use crate::base::background::{AbortOnDrop, Deliverer, OnDrop, WriteSignal};
+use crate::base::background::{AbortOnDrop, Deliverer, WriteSignal};
 use crate::base::error::{FailureClass, StoreError};
-use crate::base::sync::{Mutex, yield_to_woken_tasks};
+use crate::base::sync::{Mutex, OnDrop, yield_to_woken_tasks};
 use crate::redis::Servers;
 use crate::redis::failure::{RUNTIME_ENDED, may_be_about_one_key};
 use crate::store::verbs::Verb;
@@ -211,7 +211,7 @@ impl Collector {
                     let mut collected = self.open.lock().as_mut().map(mem::take).unwrap_or_default();
                     // A request whose caller has left is not sent.
                     collected.retain(|it| !it.caller.is_closed());
-                    let batches = split(collected, self.servers.script_group(|| 0).is_some());
+                    let batches = split(collected, &self.servers);
                     waiting.extend(batches.into_iter().rev());
                 }
                 Some(answered) = in_flight.next() => {
@@ -324,21 +324,16 @@ async fn poll_once<F: Future<Output = usize>>(batches: &mut Vec<Pin<Box<F>>>) ->
 }
 
 /// Divides requests into batches. In each batch the requests are in their order, and the acquires have the same terms.
-fn split(mut requests: Vec<Collected>, is_by_slot: bool) -> Vec<Vec<Collected>> {
-    let slot = |it: &Collected| match is_by_slot {
-        true => it.request.key.slot(),
-        false => 0,
-    };
-    if is_by_slot {
-        requests.sort_by_key(slot);
-    }
+fn split(mut requests: Vec<Collected>, servers: &Servers) -> Vec<Vec<Collected>> {
+    let group = |it: &Collected| servers.script_group(|| it.request.key.slot());
+    requests.sort_by_key(group);
     let mut batches = Vec::new();
-    while let Some(first) = requests.first().map(slot) {
-        // A batch has requests of one slot, acquires of the same terms, and at most as many as one script may execute.
-        // The others are left for the next batch, in the order in which they came.
-        let of_slot = requests.iter().take_while(|it| slot(it) == first);
-        let terms = of_slot.clone().find_map(|it| it.request.terms);
-        let mut left = of_slot.count();
+    while let Some(first) = requests.first().map(group) {
+        // A batch has requests whose keys one script may name, acquires of the same terms, and at most as many as one
+        // script may execute. The others are left for the next batch, in the order in which they came.
+        let of_group = requests.iter().take_while(|it| group(it) == first);
+        let terms = of_group.clone().find_map(|it| it.request.terms);
+        let mut left = of_group.count();
         let mut room = MAX_BATCH_ITEMS;
         let goes = |it: &mut Collected| {
             let own = it.request.terms;
