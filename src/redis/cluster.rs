@@ -60,7 +60,7 @@ struct ClusterState {
     /// The instant at which the map was last learnt.
     learnt: Option<Instant>,
     /// The instant from which on the map may be learnt again.
-    learns_at: Option<Instant>,
+    learns_at: Instant,
     pauses: Backoff,
     is_closed: bool,
 }
@@ -72,7 +72,7 @@ impl ClusterState {
             slots: Vec::new(),
             asked: BTreeMap::new(),
             learnt: None,
-            learns_at: None,
+            learns_at: Instant::now(),
             pauses: Backoff::doubling(MAX_LEARN_PAUSE),
             is_closed: false,
         }
@@ -86,7 +86,7 @@ impl ClusterState {
         if before.is_none_or(|before| now >= after(before, MAP_SETTLES_AFTER)) {
             self.pauses.reset();
         }
-        self.learns_at = Some(after(now, self.pauses.next_pause().max(MIN_LEARN_PAUSE)));
+        self.learns_at = after(now, self.pauses.next_pause().max(MIN_LEARN_PAUSE));
     }
 }
 

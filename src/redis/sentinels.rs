@@ -43,15 +43,15 @@ const UNKNOWN_PRIMARY: (ErrorKind, &str) = (
 /// The sentinels of one primary.
 pub(crate) struct Sentinels {
     /// The name of the primary.
-    name: String,
+    pub(super) primary: String,
     /// The addresses of one sentinel and of one server. The others are connected to in the same way.
-    sentinel: Address,
-    server: Address,
-    seeds: Vec<HostPort>,
+    pub(super) sentinel: Address,
+    pub(super) server: Address,
+    pub(super) seeds: Vec<HostPort>,
     /// The sentinels that others have named.
-    learned: Mutex<BTreeSet<HostPort>>,
+    pub(super) learned: Mutex<BTreeSet<HostPort>>,
     /// Makes each connection to the primary ask the sentinels soon.
-    doubts: watch::Sender<()>,
+    pub(super) doubts: watch::Sender<()>,
 }
 
 /// The reply of a sentinel, or of all together. The greater reply is the one of the later epoch.
@@ -67,24 +67,6 @@ struct SentinelReply {
 }
 
 impl Sentinels {
-    /// The sentinels. `sentinel` and `server` are the addresses from which those of all sentinels and all servers
-    /// derive.
-    pub(super) fn new(
-        name: String,
-        sentinel: Address,
-        server: Address,
-        seeds: Vec<HostPort>,
-    ) -> Self {
-        Self {
-            name,
-            sentinel,
-            server,
-            seeds,
-            learned: Mutex::default(),
-            doubts: watch::Sender::default(),
-        }
-    }
-
     /// Connects to the primary, and to another server as soon as the sentinels name one. If they do so while the
     /// connection exists, it has moved.
     async fn open_primary(
@@ -154,7 +136,7 @@ impl Sentinels {
         let mut known = self.learned.lock().clone();
         known.extend(self.seeds.iter().cloned());
         let asked = known.iter().map(async |place| {
-            let asked = ask(self.sentinel.with_place(place), &self.name, timeouts).await;
+            let asked = ask(self.sentinel.with_place(place), &self.primary, timeouts).await;
             asked.map_err(|error| connect_error(&self.endpoint(), error))
         });
         // All of them are asked at once, because the latest epoch may be known to any of them.
@@ -187,7 +169,7 @@ impl Source for Sentinels {
     fn endpoint(&self) -> Arc<str> {
         format!(
             "{} of the sentinels {}",
-            self.name,
+            self.primary,
             HostPort::list(&self.seeds)
         )
         .into()

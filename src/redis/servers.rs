@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
+use tokio::sync::watch;
 
 use super::cluster::Cluster;
 use super::connector::Connector;
@@ -14,6 +15,7 @@ use super::source::{Address, HostPort, Source};
 use crate::base::error::{StoreError, StoreFuture};
 use crate::base::key::slot_of;
 use crate::base::options::Confirmation;
+use crate::base::sync::Mutex;
 
 /// The servers to connect to. Nothing is connected yet.
 pub(crate) struct ServerSpec {
@@ -58,7 +60,14 @@ impl Servers {
                 sentinel,
                 seeds,
             } => {
-                let sentinels = Sentinels::new(primary, sentinel, server, seeds);
+                let sentinels = Sentinels {
+                    primary,
+                    sentinel,
+                    server,
+                    seeds,
+                    learned: Mutex::default(),
+                    doubts: watch::Sender::default(),
+                };
                 Self::from_source(Arc::new(sentinels), context)
             }
             Topology::Cluster { seeds } => Self::Cluster(Cluster::new(server, seeds, context)),

@@ -259,7 +259,8 @@ pub(crate) async fn connect(
     let writes = Arc::<Writes>::default();
     let connecting = async {
         let (login, socket) = (address.info.redis_settings(), open_socket(address).await?);
-        let socket = WatchedSocket::new(socket, Arc::clone(&writes));
+        let writes = Arc::clone(&writes);
+        let socket = WatchedSocket { socket, writes };
         MultiplexedConnection::new_with_config(login, socket, config).await
     };
     let (driver, driving) = with_timeout(limit, connecting).await?;

@@ -100,14 +100,8 @@ pub(super) async fn drive(driver: impl Future, writes: Arc<Writes>) {
 #[pin_project]
 pub(super) struct WatchedSocket<S> {
     #[pin]
-    socket: S,
-    writes: Arc<Writes>,
-}
-
-impl<S> WatchedSocket<S> {
-    pub(super) fn new(socket: S, writes: Arc<Writes>) -> Self {
-        Self { socket, writes }
-    }
+    pub(super) socket: S,
+    pub(super) writes: Arc<Writes>,
 }
 
 impl<S: AsyncRead> AsyncRead for WatchedSocket<S> {
@@ -161,7 +155,10 @@ mod tests {
         let (near, far) = duplex(4);
         let (hand_over, mut handed_over) = unbounded_channel::<&'static [u8]>();
         let writes = Arc::<Writes>::default();
-        let mut socket = WatchedSocket::new(near, Arc::clone(&writes));
+        let mut socket = WatchedSocket {
+            socket: near,
+            writes: Arc::clone(&writes),
+        };
         let driver = async move {
             while let Some(request) = handed_over.recv().await {
                 let _ = socket.write_all(request).await;

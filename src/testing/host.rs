@@ -8,8 +8,9 @@ use crate::base::sync::{Mutex, wait_until};
 use crate::store::MemoryStore;
 
 /// The condition of the server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Condition {
+    #[default]
     Running,
     /// The server accepts requests, and executes nothing.
     Paused,
@@ -21,6 +22,7 @@ pub(super) enum Condition {
 pub(super) type Arrived = Box<dyn FnOnce() + Send>;
 
 /// The server, without its connections.
+#[derive(Default)]
 pub(super) struct Host {
     pub(super) store: MemoryStore,
     state: Mutex<HostState>,
@@ -28,6 +30,7 @@ pub(super) struct Host {
     changed: Notify,
 }
 
+#[derive(Default)]
 struct HostState {
     condition: Condition,
     /// The requests that a paused server has received, in this order.
@@ -35,17 +38,6 @@ struct HostState {
 }
 
 impl Host {
-    pub(super) fn new() -> Self {
-        Self {
-            store: MemoryStore::new(),
-            state: Mutex::new(HostState {
-                condition: Condition::Running,
-                received: Vec::new(),
-            }),
-            changed: Notify::new(),
-        }
-    }
-
     pub(super) fn condition(&self) -> Condition {
         self.state.lock().condition
     }

@@ -10,7 +10,7 @@ use crate::redis::Timeouts;
 use crate::store::Store;
 
 /// The server with its connections. Clones are the same server.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Network {
     pub(super) host: Arc<Host>,
     /// The wires in the order in which they were made. Events reach them in this order. Each is what the store of its
@@ -19,13 +19,6 @@ pub(super) struct Network {
 }
 
 impl Network {
-    pub(super) fn new() -> Self {
-        Self {
-            host: Arc::new(Host::new()),
-            wires: Arc::default(),
-        }
-    }
-
     /// Returns the store of one process, connected if the server is running.
     pub(super) fn connect(&self, timeouts: Timeouts) -> Arc<Store> {
         let wire = self.add_wire(timeouts);

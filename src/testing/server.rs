@@ -51,7 +51,7 @@ impl Server {
     /// Creates a running server without data.
     #[must_use]
     pub fn new() -> Self {
-        Self(Network::new())
+        Self(Network::default())
     }
 
     /// Makes a `Locks` with the defaults, which acts as a process of its own: it waits in the queue with the others,

@@ -24,7 +24,7 @@ fn inspect(store: &Arc<Store>) -> StoreFuture<Option<Snapshot>> {
 /// A request that arrives while the server resumes is executed, before or after the others.
 #[test]
 fn no_request_is_forgotten_while_the_server_stands_still_and_goes_on() {
-    let server = Network::new();
+    let server = Network::default();
     let is_over = AtomicBool::new(false);
     let patient = Timeouts {
         connect: DEADLINE,

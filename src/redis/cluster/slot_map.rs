@@ -40,9 +40,7 @@ impl Cluster {
     async fn learn_now(self: Arc<Self>) -> Result<(), StoreError> {
         // Requests find the map wrong all at once, and again and again while a server is down.
         let learns_at = self.state.lock().learns_at;
-        if let Some(at) = learns_at {
-            sleep_until(at).await;
-        }
+        sleep_until(learns_at).await;
         let map = self.ask_for_map().await;
         // Read before the new map is there, to find whether this slot has moved.
         let describer = self.owner(description_slot());
