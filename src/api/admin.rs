@@ -9,7 +9,6 @@ use crate::api::locks::Locks;
 use crate::base::error::{LockError, StoreError};
 use crate::base::id::FencingToken;
 use crate::base::key::LockKey;
-use crate::base::options::Mode;
 use crate::store::{
     ForceRelease, ForcedMessage, ForcedReleaseListener as _, Inspect, QueueLength, SeenHolders,
     Snapshot,
@@ -215,7 +214,7 @@ impl LockInfo {
         let is_here = |hold| queues.is_held_by(key, hold);
         Self {
             holders: snapshot.shown(is_here).collect(),
-            is_shared: snapshot.mode == Mode::Shared,
+            is_shared: snapshot.is_shared,
             remaining: snapshot.remaining,
             token: snapshot.token,
             waiters: queues.len(key),

@@ -1,7 +1,5 @@
 //! The effect of a redirection on the holds of its slot, and the frequency with which the map is learnt.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where its ground gives way")]
-
 use super::*;
 use crate::base::key::SLOTS;
 use crate::redis::ServerSpec;

@@ -10,7 +10,6 @@ use crate::base::holder::Holder;
 use crate::base::id::{FencingToken, HoldId, OwnerId};
 use crate::base::key::LockKey;
 use crate::base::lease_times::StoreTime;
-use crate::base::options::Mode;
 use crate::redis::{Call, Script};
 use crate::store::memory::State;
 use crate::store::records::ForcedMessage;
@@ -25,7 +24,8 @@ pub(crate) const MAX_HOLDERS_SHOWN: usize = 1_000;
 pub(crate) struct Snapshot {
     /// The holders, at most [`MAX_HOLDERS_SHOWN`] of them.
     pub(crate) holders: Vec<HolderField>,
-    pub(crate) mode: Mode,
+    /// Whether the holders are readers.
+    pub(crate) is_shared: bool,
     /// The remaining lease; `None` if the lock never expires.
     pub(crate) remaining: Option<Duration>,
     /// The token; `None` if the lock is held by a program that gives no tokens, or if the token is not known.
@@ -82,7 +82,7 @@ impl Snapshot {
     pub(crate) fn has(&self, hold: HoldId) -> bool {
         let field = hold.to_string();
         let mut holders = self.holders.iter();
-        self.mode == Mode::Shared || holders.any(|seen| seen.field == field.as_bytes())
+        self.is_shared || holders.any(|seen| seen.field == field.as_bytes())
     }
 
     /// The holders with the token of the lock.
@@ -163,7 +163,7 @@ impl Verb for Inspect {
         }
         Some(Some(Snapshot {
             holders: fields.iter().map(read_holder).collect::<Option<_>>()?,
-            mode: mode(*is_shared == 1),
+            is_shared: *is_shared == 1,
             remaining: read_millis(*remaining),
             token,
             waiting,
@@ -190,7 +190,7 @@ impl Verb for Inspect {
         });
         Some(Snapshot {
             holders: holders.collect(),
-            mode: mode(is_shared),
+            is_shared,
             remaining: Some(remaining),
             token: Some(FencingToken(token)),
             waiting,
@@ -217,14 +217,6 @@ fn read_holder(values: &[Value; 3]) -> Option<HolderField> {
         depth: depth.unwrap_or_default(),
         remaining: read_millis(*remaining),
     })
-}
-
-fn mode(is_shared: bool) -> Mode {
-    if is_shared {
-        Mode::Shared
-    } else {
-        Mode::Exclusive
-    }
 }
 
 /// Ends the holds that were `seen`, if they still exist, and returns their fields. The lock moves on, unless other

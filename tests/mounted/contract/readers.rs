@@ -79,7 +79,7 @@ impl World {
     /// The readers inside, with their remaining leases.
     pub(super) async fn readers(&self) -> Vec<(String, Duration)> {
         let snapshot = self.inspect().await.expect("a held lock");
-        assert_eq!(snapshot.mode, Mode::Shared);
+        assert!(snapshot.is_shared);
         let reader = |holder: crate::store::verbs::inspect::HolderField| {
             let field = String::from_utf8(holder.field).expect("a hold");
             (field, holder.remaining.expect("a lease of its own"))
@@ -117,7 +117,7 @@ async fn readers_share_a_lock_and_its_token(world: World) {
     assert_eq!(world.read(&[other], TTL).await, token);
     assert!(world.is_read_by(&[one, two, other]).await);
     let snapshot = world.inspect().await.expect("a held lock");
-    assert_eq!((snapshot.mode, snapshot.token), (Mode::Shared, Some(token)));
+    assert_eq!((snapshot.is_shared, snapshot.token), (true, Some(token)));
     assert_eq!(
         world.release_shared(two, InboxId::new()).await,
         Presence::Present

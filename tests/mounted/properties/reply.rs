@@ -9,7 +9,6 @@ use redis::Value;
 
 use self::asked::{acquired, fields, released, snapshot};
 use crate::base::id::HoldId;
-use crate::base::options::Mode;
 use crate::store::redis::codec::read_handoff;
 use crate::store::verbs::inspect::HolderField;
 use crate::store::{AcquireReply, HandoffMessage, Presence, Snapshot};
@@ -139,7 +138,7 @@ fn says_snapshot(reply: &Value, seen: Option<&Snapshot>) -> bool {
         && odd.is_empty()
         && fields.len() == seen.holders.len()
         && seen.holders.iter().zip(fields).all(same)
-        && *is_shared == i64::from(seen.mode == Mode::Shared)
+        && *is_shared == i64::from(seen.is_shared)
         && u64::try_from(*token) == Ok(seen.token.map_or(0, |token| token.0))
         && seen.remaining == (*remaining >= 0).then(|| from_millis(*remaining))
         && i64::try_from(seen.waiting) == Ok(*waiting)
