@@ -18,7 +18,7 @@ use super::context::{Timeouts, with_timeout};
 use super::failure::request_error;
 use super::script::in_millis;
 use super::shared_attempts::SharedAttempt;
-use super::source::{RawConnection, Source, open};
+use super::source::{RawConnection, Source, open_in_time};
 use crate::base::error::StoreError;
 use crate::base::options::Confirmation;
 use crate::base::sync::Mutex;
@@ -147,7 +147,10 @@ impl Confirmer {
             let kept = self.connection.lock().take();
             let mut opened = match kept {
                 Some(opened) => opened,
-                None => open(&self.source, self.timeouts).await?,
+                None => {
+                    let timeouts = self.timeouts;
+                    open_in_time(&self.source, timeouts, |it| it.open(timeouts)).await?
+                }
             };
             let failed = |error| request_error("confirm", &endpoint, error);
             let rejected = self.wait(&mut opened.driver, &beside, replicas).await;

@@ -23,7 +23,7 @@ use super::connector::Connector;
 use super::context::{ConnectorContext, with_timeout};
 use super::failure::request_error;
 use super::servers::Servers;
-use super::source::{Source, open_messages};
+use super::source::{Source, open_in_time};
 use crate::base::background::AbortOnDrop;
 use crate::base::error::StoreError;
 use crate::base::events::{self, WarnLimiter};
@@ -211,7 +211,8 @@ impl Subscriber {
 
     async fn subscribe(&self, server: &InboxServer) -> Result<PubSub, StoreError> {
         let timeouts = self.context.connectors.timeouts;
-        let mut subscribed = open_messages(&server.source, timeouts).await?;
+        let opening = open_in_time(&server.source, timeouts, |it| it.open_messages());
+        let mut subscribed = opening.await?;
         let channels = &self.subscription.channels[..];
         let subscribing = with_timeout(timeouts.response, subscribed.subscribe(channels)).await;
         let endpoint = server.source.endpoint();

@@ -44,7 +44,7 @@ pub(crate) trait Source: Send + Sync {
     /// The name of the servers in messages, without the password.
     fn endpoint(&self) -> Arc<str>;
 
-    /// Opens a connection for commands. [`open`] limits the time.
+    /// Opens a connection for commands. [`open_in_time`] limits the time.
     fn open(self: Arc<Self>, timeouts: Timeouts) -> StoreFuture<RawConnection>;
 
     /// Opens a connection for messages, if there are any.
@@ -71,31 +71,15 @@ pub(crate) struct RawConnection {
     pub(crate) moved: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
-/// Opens a connection within the connect timeout.
-pub(crate) async fn open(
+/// Opens a connection of any kind within the connect timeout.
+pub(crate) async fn open_in_time<T>(
     source: &Arc<dyn Source>,
     timeouts: Timeouts,
-) -> Result<RawConnection, StoreError> {
-    let opening = Arc::clone(source).open(timeouts);
-    within_connect_timeout(source, timeouts, opening).await
-}
-
-/// Opens a connection for messages within the connect timeout.
-pub(crate) async fn open_messages(
-    source: &Arc<dyn Source>,
-    timeouts: Timeouts,
-) -> Result<PubSub, StoreError> {
-    let opening = Arc::clone(source).open_messages();
-    within_connect_timeout(source, timeouts, opening).await
-}
-
-async fn within_connect_timeout<T>(
-    source: &Arc<dyn Source>,
-    timeouts: Timeouts,
-    opening: StoreFuture<T>,
+    open: impl FnOnce(Arc<dyn Source>) -> StoreFuture<T>,
 ) -> Result<T, StoreError> {
     let limit = timeouts.connect;
-    timeout(limit, opening).await.unwrap_or_else(|Elapsed| {
+    let opened = timeout(limit, open(Arc::clone(source))).await;
+    opened.unwrap_or_else(|Elapsed| {
         let cause = format!("no connection within {limit:?}");
         let endpoint = source.endpoint();
         Err(StoreError::not_connected(&endpoint, cause))

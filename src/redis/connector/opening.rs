@@ -20,7 +20,7 @@ use crate::redis::context::{
     describe, description_key, description_slot, keep_described, with_timeout,
 };
 use crate::redis::failure::{connect_error, rejects_all};
-use crate::redis::source::{RawConnection, open};
+use crate::redis::source::{RawConnection, open_in_time};
 
 impl Connector {
     /// Opens the connection with this number, and finds out whether its server executes requests.
@@ -35,12 +35,12 @@ impl Connector {
         // A connection that was kept only has to be asked again.
         let opened = match unproven {
             Some(opened) => opened,
-            None => open(&self.source, timeouts).await?,
+            None => open_in_time(&self.source, timeouts, |it| it.open(timeouts)).await?,
         };
         // The shorter limit: the answers are a part of the attempt to connect, and are responses.
         let limit = timeouts.connect.min(timeouts.response);
-        let role = match with_timeout(limit, role_of(opened.driver.clone())).await {
-            Ok(role) => role,
+        let replication = match with_timeout(limit, probe(opened.driver.clone())).await {
+            Ok(replication) => replication,
             Err(error) => {
                 // Outside a cluster, another server may respond at the next attempt.
                 let is_kept = rejects_all(&error) && self.has_slot.is_some();
@@ -49,19 +49,18 @@ impl Connector {
                 return Err(error);
             }
         };
-        let replication_id = match role {
-            Role::Primary(id) => {
+        let is_replica = replication.lines().any(|line| line == "role:slave");
+        let replication_id = match ReplicationId::read(&replication) {
+            Some(id) => {
                 self.state.lock().needs_primary = false;
                 id
             }
             // A replica answers requests that only read. In a cluster it leads the others to its primary.
-            Role::Replica if self.has_slot.is_none() && self.state.lock().needs_primary => {
+            None if is_replica && self.has_slot.is_none() && self.state.lock().needs_primary => {
                 return Err(self.unavailable("it is a read only replica"));
             }
             // It may be another server each time.
-            Role::Replica | Role::Unknown => {
-                ReplicationId::new(&format!("{} {number}", opened.server.endpoint()))
-            }
+            None => ReplicationId::new(&format!("{} {number}", opened.server.endpoint())),
         };
         // No request waits for the description: a server that holds writes back would delay every connection.
         let describing = keep_described(opened.driver.clone(), limit, self.wants_description());
@@ -136,17 +135,10 @@ impl Connector {
     }
 }
 
-/// The role of a server that executes requests.
-enum Role {
-    Primary(ReplicationId),
-    Replica,
-    /// The user may not see it.
-    Unknown,
-}
-
-/// Finds out the role of a server. A server executes no requests while it loads its data or is busy, nor if its cluster
-/// is down. A replica does not execute those that write.
-async fn role_of(mut driver: MultiplexedConnection) -> Result<Role, RedisError> {
+/// Finds out whether a server executes requests, and what it says about its replication, which is nothing if the user may
+/// not see that. A server executes no requests while it loads its data or is busy, nor if its cluster is down. A replica
+/// does not execute those that write.
+async fn probe(mut driver: MultiplexedConnection) -> Result<String, RedisError> {
     let mut both = pipe();
     // A request with a key shows whether the server executes requests. INFO is answered while data is loaded, too.
     both.cmd("EXISTS").arg(description_key(ProcessId::this()));
@@ -160,14 +152,6 @@ async fn role_of(mut driver: MultiplexedConnection) -> Result<Role, RedisError> 
         // Another error, for example of a cluster in which another server has the key, comes from a server that works.
         _ => {}
     }
-    let Some(Ok(info)) = replies.next() else {
-        return Ok(Role::Unknown);
-    };
-    let info = String::from_redis_value(info).unwrap_or_default();
-    let is_replica = info.lines().any(|line| line == "role:slave");
-    Ok(match ReplicationId::read(&info) {
-        Some(id) => Role::Primary(id),
-        None if is_replica => Role::Replica,
-        None => Role::Unknown,
-    })
+    let info = replies.next().and_then(Result::ok).unwrap_or_default();
+    Ok(String::from_redis_value(info).unwrap_or_default())
 }

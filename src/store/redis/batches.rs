@@ -281,9 +281,6 @@ impl Collector {
         });
         // Each caller gets its reply as if its request had been sent alone.
         for (at, collected) in batch.into_iter().enumerate() {
-            let Collected {
-                caller, deliverer, ..
-            } = collected;
             let reply = match &replies {
                 Ok(Ok(replies)) => Ok(replies.get(at).map_or(Value::Nil, |it| Value::Int(*it))),
                 // Each of them finds that it is not a reply of the script.
@@ -291,8 +288,8 @@ impl Collector {
                 Err(error) => Err(error.clone()),
             };
             // The caller may have left.
-            let _ = caller.send(reply);
-            drop(deliverer);
+            let _ = collected.caller.send(reply);
+            drop(collected.deliverer);
         }
         count
     }
