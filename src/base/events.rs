@@ -15,7 +15,7 @@ use crate::base::error::{LockError, LostReason, StoreError};
 use crate::base::holder::Holder;
 use crate::base::id::{FencingToken, HoldId};
 use crate::base::key::LockKey;
-use crate::base::metrics::{self, HandoffPath, Purpose};
+use crate::base::metrics::{self, HandoffPath};
 use crate::base::sync::Mutex;
 
 const TARGET: &str = "reentry";
@@ -228,8 +228,8 @@ pub(crate) fn closed(held: usize, in_flight: usize) {
     debug!(target: TARGET, held, in_flight, "closed");
 }
 
-pub(crate) fn connected(server: &str, purpose: Purpose) {
-    metrics::connected(purpose);
+pub(crate) fn connected(server: &str, purpose: &'static str) {
+    metrics::count(&metrics::CONNECTIONS, None, &[("purpose", purpose)]);
     debug!(target: TARGET, server, "connected");
 }
 

@@ -177,13 +177,6 @@ impl HandoffPath {
     }
 }
 
-/// The purpose of a connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Purpose {
-    Commands,
-    Messages,
-}
-
 pub(crate) fn acquisition_began(class: &Class, mode: Mode) {
     record(&WAITERS, Some(class), &[("mode", mode.name())], || 1.0);
 }
@@ -209,14 +202,6 @@ pub(crate) fn hold_ended(class: &Class, mode: Mode, since: Stopwatch) {
     record(&HOLDS, Some(class), &[], || -1.0);
     let held = || since.elapsed().as_secs_f64();
     record(&HOLD, Some(class), &[("mode", mode.name())], held);
-}
-
-pub(crate) fn connected(purpose: Purpose) {
-    let purpose = match purpose {
-        Purpose::Commands => "commands",
-        Purpose::Messages => "messages",
-    };
-    count(&CONNECTIONS, None, &[("purpose", purpose)]);
 }
 
 /// Records a change in the number of releases that run in the background.

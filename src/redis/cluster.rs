@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use super::connector::Connector;
 use super::connector::shared_connection::SharedConnection;
 use super::context::ConnectorContext;
-use super::failure::{condition, driver_error};
+use super::failure::{condition, driver_error, is_read_only};
 use super::script::{Call, SendMode};
 use super::shared_attempts::SharedAttempt;
 use super::source::{Address, HostPort};
@@ -378,11 +378,8 @@ fn redirection(error: &RedisError, asked: &HostPort) -> Option<(HostPort, SendMo
 /// Returns whether another server may have the slot by now: this one does not see most of the others, or is no longer a
 /// primary.
 fn may_be_elsewhere(error: &RedisError) -> bool {
-    use ServerErrorKind::{ClusterDown, MasterDown, ReadOnly};
-    let is_condition = matches!(condition(error), Some("READONLY" | "NOREPLICAS"));
-    is_condition
-        || matches!(
-            error.kind(),
-            ErrorKind::Server(ClusterDown | MasterDown | ReadOnly)
-        )
+    use ServerErrorKind::{ClusterDown, MasterDown};
+    is_read_only(error)
+        || condition(error) == Some("NOREPLICAS")
+        || matches!(error.kind(), ErrorKind::Server(ClusterDown | MasterDown))
 }

@@ -26,7 +26,6 @@ use super::shared_attempts::SharedAttempt;
 use super::source::{RawConnection, Source};
 use crate::base::error::{FailureClass, StoreError};
 use crate::base::events;
-use crate::base::metrics::Purpose;
 use crate::base::sync::Mutex;
 use crate::base::timer::{Backoff, Elapsed, after, sleep_until};
 
@@ -261,7 +260,7 @@ impl Connector {
             (opened, (before, unproven))
         };
         let connection = opened?;
-        events::connected(&connection.server.endpoint(), Purpose::Commands);
+        events::connected(&connection.server.endpoint(), "commands");
         // This ends the pauses of renewals that no server has executed.
         self.context.connections.send_modify(|count| *count += 1);
         Ok(())

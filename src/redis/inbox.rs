@@ -27,7 +27,6 @@ use super::source::{Source, open_in_time};
 use crate::base::background::AbortOnDrop;
 use crate::base::error::StoreError;
 use crate::base::events::{self, WarnLimiter};
-use crate::base::metrics::Purpose;
 use crate::base::sync::{Mutex, OnDrop};
 use crate::base::timer::{Backoff, sleep};
 
@@ -217,7 +216,7 @@ impl Subscriber {
         let subscribing = with_timeout(timeouts.response, subscribed.subscribe(channels)).await;
         let endpoint = server.source.endpoint();
         subscribing.map_err(|error| request_error("subscribe", &endpoint, error))?;
-        events::connected(&endpoint, Purpose::Messages);
+        events::connected(&endpoint, "messages");
         Ok(subscribed)
     }
 
