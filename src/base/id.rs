@@ -61,6 +61,12 @@ pub struct HoldId {
 }
 
 impl HoldId {
+    /// No hold is before it, and none is it.
+    pub(crate) const LEAST: Self = Self {
+        owner: OwnerId(Uuid::nil()),
+        number: 0,
+    };
+
     /// Returns the call graph that the hold belongs to.
     #[must_use]
     pub const fn owner(&self) -> OwnerId {

@@ -125,9 +125,7 @@ impl Shared {
                 }
             }
             AddressedMessage::Contended(inbox, key) => {
-                if let Some(listener) = listener(inbox) {
-                    listener.contended(&key);
-                }
+                listener(inbox).iter().for_each(|it| it.contended(&key));
             }
             // The holds may belong to any process.
             AddressedMessage::Forced(message) => {

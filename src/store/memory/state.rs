@@ -143,7 +143,8 @@ impl Lock {
 /// The waits of all owners, and the victims of cycles.
 #[derive(Debug, Default)]
 pub(crate) struct PublishedWaits {
-    by_owner: BTreeMap<OwnerId, BTreeMap<HoldId, ListedWait>>,
+    /// The records by the owner of an enclosing hold, and the wait.
+    records: BTreeMap<(OwnerId, HoldId), ListedWait>,
     /// The victims, each behind the least wait of its cycle, with the ends of their claims.
     victims: BTreeMap<(HoldId, HoldId), StoreTime>,
 }
@@ -151,24 +152,20 @@ pub(crate) struct PublishedWaits {
 impl PublishedWaits {
     /// Forgets what has expired.
     pub(super) fn sweep(&mut self, now: StoreTime) {
-        self.by_owner.retain(|_, waits| {
-            waits.retain(|_, seen| now < seen.stamp.after(seen.life));
-            !waits.is_empty()
-        });
+        self.records
+            .retain(|_, seen| now < seen.stamp.after(seen.life));
         self.victims.retain(|_, end| now < *end);
     }
 
     pub(crate) fn publish(&mut self, owner: OwnerId, seen: ListedWait) {
-        self.by_owner
-            .entry(owner)
-            .or_default()
-            .insert(seen.wait.id, seen);
+        self.records.insert((owner, seen.wait.id), seen);
     }
 
     /// The waits that a hold encloses.
     pub(crate) fn live(&self, hold: HoldId, now: StoreTime) -> Vec<ListedWait> {
-        let waits = self.by_owner.get(&hold.owner()).into_iter();
-        let live = waits.flat_map(BTreeMap::values).filter(|seen| {
+        let from_owner = self.records.range((hold.owner(), HoldId::LEAST)..);
+        let of_owner = from_owner.take_while(|((owner, _), _)| *owner == hold.owner());
+        let live = of_owner.map(|(_, seen)| seen).filter(|seen| {
             let is_alive = now < seen.stamp.after(seen.life);
             is_alive && seen.wait.enclosed_by(hold).is_some()
         });
@@ -200,12 +197,7 @@ impl PublishedWaits {
     }
 
     pub(crate) fn withdraw(&mut self, owner: OwnerId, wait: HoldId) {
-        if let Some(waits) = self.by_owner.get_mut(&owner) {
-            waits.remove(&wait);
-            if waits.is_empty() {
-                self.by_owner.remove(&owner);
-            }
-        }
+        self.records.remove(&(owner, wait));
     }
 }
 
