@@ -4,7 +4,7 @@
 use super::codec::EntriesKey;
 use crate::base::key::LockKey;
 use crate::redis::{Call, Script};
-use crate::store::records::{QueueEntry, limits_in_scripts};
+use crate::store::records::limits_in_scripts;
 
 /// Declares the scripts, each with its file in `lua/`, and a list of them all.
 macro_rules! scripts {
@@ -75,16 +75,6 @@ impl Script {
     pub(crate) fn call_on_lock(&'static self, key: &LockKey) -> Call {
         let call = self.call(3).arg(key.as_str());
         call.arg(key.queue()).arg(EntriesKey(key))
-    }
-}
-
-impl Call {
-    /// Appends the id of the inbox, if the inbox gets a message when another process begins to wait.
-    pub(crate) fn contended_inbox(self, entry: QueueEntry) -> Self {
-        match entry.contended_inbox() {
-            Some(inbox) => self.arg(inbox.id()),
-            None => self,
-        }
     }
 }
 

@@ -77,7 +77,11 @@ impl Verb for Acquire {
             return call;
         };
         let call = call.arg(entry.inbox.as_bytes()).millis(entry.grant);
-        call.millis(entry.life).contended_inbox(entry)
+        let call = call.millis(entry.life);
+        match entry.contended_inbox() {
+            Some(inbox) => call.arg(inbox.id()),
+            None => call,
+        }
     }
 
     fn goes_with_others(&self) -> bool {
