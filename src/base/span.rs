@@ -60,20 +60,16 @@ impl Span {
 
     /// The span that the caller has entered.
     pub(crate) fn current() -> Self {
-        Self::of(tracing::Span::current(), None)
+        Self::open(tracing::Span::current())
     }
 
     fn open(span: tracing::Span) -> Self {
-        // The subscriber is asked for its current span only if it wants this one.
-        if span.is_disabled() {
-            return Self(None);
-        }
-        Self::of(span, tracing::Span::current().id())
-    }
-
-    fn of(span: tracing::Span, parent: Option<Id>) -> Self {
         let is_open = !span.is_disabled();
-        Self(is_open.then(|| Arc::new(Open { span, parent })))
+        Self(is_open.then(|| {
+            // The subscriber is asked for its current span only if it wants this one.
+            let parent = tracing::Span::current().id();
+            Arc::new(Open { span, parent })
+        }))
     }
 
     /// Returns the span only if the caller is in the span in which it was opened. No other span may be hidden.
