@@ -8,13 +8,12 @@
 //! receiver reads the new stage, or its pause is cut short.
 
 use std::mem;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use redis::Value;
-use redis::aio::{PubSub, PubSubSink};
+use redis::aio::{PubSub, PubSubSink, PubSubStream};
 use tokio::select;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
@@ -132,14 +131,6 @@ struct Subscriber {
     context: Arc<SubscriberContext>,
 }
 
-/// The server of a connection for commands.
-struct InboxServer {
-    connector: Arc<Connector>,
-    /// Opens further connections to it.
-    source: Arc<dyn Source>,
-    generations: watch::Receiver<u64>,
-}
-
 impl Subscriber {
     async fn run(self) {
         // However the task ends: waiters on another runtime do not rely on the inbox then, and open it again.
@@ -161,7 +152,9 @@ impl Subscriber {
     /// Subscribes, and receives messages as long as possible. Returns the least pause before the next attempt; `None` if
     /// the subscription had settled.
     async fn receive(&self) -> Option<Duration> {
-        let Ok(server) = self.server().await else {
+        // Watched before the connection is there, so that its loss is noticed from the first moment on.
+        let generations = self.context.connectors.generation.watch();
+        let Ok((connector, server)) = self.server().await else {
             // The requests report why there is no connection for commands.
             return Some(Duration::ZERO);
         };
@@ -179,7 +172,14 @@ impl Subscriber {
         let began = Instant::now();
         // For a lock that moved before this, no message was received.
         self.enter(InboxStage::Open);
-        self.keep(server, subscribed).await;
+        let (mut requests, messages) = subscribed.split();
+        let endpoint = server.endpoint();
+        // Biased: messages that have arrived are delivered before the connection is found to be dead.
+        select! {
+            biased;
+            () = self.deliver(messages) => {}
+            () = self.until_dead(&connector, &endpoint, generations, &mut requests) => {}
+        }
         // One that dies at once is repeated after a pause. Otherwise a server that ends each of them would get one
         // after the other.
         (began.elapsed() < SUBSCRIPTION_SETTLES_AFTER).then_some(Duration::ZERO)
@@ -194,69 +194,57 @@ impl Subscriber {
         }
     }
 
-    /// The server of a connection for commands, which shows that the server works. In a cluster any of them will do: each
-    /// gets all messages.
-    async fn server(&self) -> Result<InboxServer, StoreError> {
-        // Watched before the connection is there, so that its loss is noticed from the first moment on.
-        let generations = self.context.connectors.generation.watch();
+    /// The connector of a server, and what opens further connections to it. A connection for commands shows that the
+    /// server works. In a cluster any server will do: each gets all messages.
+    async fn server(&self) -> Result<(Arc<Connector>, Arc<dyn Source>), StoreError> {
         let connector = self.context.servers.any_connector().await?;
-        let connection = connector.connection().await?;
-        Ok(InboxServer {
-            connector,
-            source: Arc::clone(&connection.server),
-            generations,
-        })
+        let server = Arc::clone(&connector.connection().await?.server);
+        Ok((connector, server))
     }
 
-    async fn subscribe(&self, server: &InboxServer) -> Result<PubSub, StoreError> {
+    async fn subscribe(&self, server: &Arc<dyn Source>) -> Result<PubSub, StoreError> {
         let timeouts = self.context.connectors.timeouts;
-        let opening = open_in_time(&server.source, timeouts, |it| it.open_messages());
+        let opening = open_in_time(server, timeouts, |it| it.open_messages());
         let mut subscribed = opening.await?;
         let channels = &self.subscription.channels[..];
         let subscribing = with_timeout(timeouts.response, subscribed.subscribe(channels)).await;
-        let endpoint = server.source.endpoint();
+        let endpoint = server.endpoint();
         subscribing.map_err(|error| request_error("subscribe", &endpoint, error))?;
         events::connected(&endpoint, "messages");
         Ok(subscribed)
     }
 
-    /// Delivers the messages until the connection has died, or another server has taken the place of its server.
-    async fn keep(&self, mut server: InboxServer, subscribed: PubSub) {
-        let (mut requests, mut messages) = subscribed.split();
-        let mut ends = pin!(self.until_dead(&mut server, &mut requests));
-        loop {
-            // Biased: messages that have arrived are delivered before the connection is found to be dead.
-            select! {
-                biased;
-                message = messages.next() => match message {
-                    Some(message) => {
-                        let text = message.get_payload::<String>().unwrap_or_default();
-                        self.subscription.handler.received(&text);
-                    }
-                    None => break,
-                },
-                () = &mut ends => break,
-            }
+    /// Delivers the messages until the connection has ended.
+    async fn deliver(&self, mut messages: PubSubStream) {
+        while let Some(message) = messages.next().await {
+            let text = message.get_payload::<String>().unwrap_or_default();
+            self.subscription.handler.received(&text);
         }
     }
 
     /// Waits until the connection is found to be dead, or the connection for commands leads to another server. Both are
     /// checked when a connection for commands was lost, and when a message should have arrived.
-    async fn until_dead(&self, server: &mut InboxServer, requests: &mut PubSubSink) {
+    async fn until_dead(
+        &self,
+        connector: &Arc<Connector>,
+        endpoint: &str,
+        mut generations: watch::Receiver<u64>,
+        requests: &mut PubSubSink,
+    ) {
         let SubscriberContext {
             connectors, check, ..
         } = &*self.context;
         loop {
             select! {
                 () = check.notified() => {}
-                _ = server.generations.changed() => {}
+                _ = generations.changed() => {}
             }
             // Without a connection for commands, the next attempt has to wait for one anyway.
-            let Ok(present) = server.connector.connection().await else {
+            let Ok(present) = connector.connection().await else {
                 return;
             };
             // After a failover the old server may still be there, but nothing is published at it.
-            if present.server.endpoint() != server.source.endpoint() {
+            if *present.server.endpoint() != *endpoint {
                 return;
             }
             // Any answer shows that the connection works, even that the user may not send a PING.
