@@ -13,7 +13,9 @@ pub(crate) struct Sanitized<T>(pub(crate) T);
 
 impl<T: Display> Display for Sanitized<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(Cleaned(f), "{}", self.0)
+        let text = self.0.to_string();
+        let mut letters = text.chars().map(sanitize_char);
+        letters.try_for_each(|letter| f.write_char(letter))
     }
 }
 
@@ -21,15 +23,6 @@ impl<T: Display> Display for Sanitized<T> {
 impl Error for Sanitized<Box<dyn Error + Send + Sync>> {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.0.source()
-    }
-}
-
-struct Cleaned<'a, 'f>(&'a mut fmt::Formatter<'f>);
-
-impl Write for Cleaned<'_, '_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let mut letters = text.chars().map(sanitize_char);
-        letters.try_for_each(|letter| self.0.write_char(letter))
     }
 }
 

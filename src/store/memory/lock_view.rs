@@ -54,12 +54,6 @@ impl LockView<'_> {
         self.lock().filter(|lock| lock.has(hold))
     }
 
-    /// The remaining lease of the lock; `None` if it is free.
-    pub(crate) fn remaining(&mut self) -> Option<Duration> {
-        let now = self.now;
-        self.lock().map(|lock| lock.expires - now)
-    }
-
     /// Works on the queue of the lock. The queue is created with the first thing in it, and removed with the last.
     pub(crate) fn queue<T>(&mut self, work: impl FnOnce(&mut StoredQueue) -> T) -> T {
         let Self { state, key, now } = self;

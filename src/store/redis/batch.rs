@@ -73,14 +73,11 @@ pub(crate) fn call(requests: &[&BatchItem]) -> Call {
     let call = lua::BATCH.call(2 * steps.len() + shared + releases);
     // First come the keys: all locks, their queues, and the entries of those that are released. An acquire needs no
     // entries: it is done only if no process waits.
-    let call = steps
-        .iter()
-        .fold(call, |call, step| call.arg(step[0].key.as_str()));
-    let call = steps
-        .iter()
-        .fold(call, |call, step| call.arg(step[0].key.queue()));
-    let released = steps.iter().take(shared + releases);
-    let call = released.fold(call, |call, step| call.arg(EntriesKey(&step[0].key)));
+    let keys = || steps.iter().map(|step| &step[0].key);
+    let call = keys().map(LockKey::as_str).fold(call, Call::arg);
+    let call = keys().map(LockKey::queue).fold(call, Call::arg);
+    let released = keys().take(shared + releases);
+    let call = released.map(EntriesKey).fold(call, Call::arg);
     // A call without an acquire has no terms, and its script does not read them.
     let (ttl, contended_inbox) = requests.iter().find_map(|it| it.terms).unwrap_or_default();
     let call = call.arg(shared).arg(releases).millis(ttl);

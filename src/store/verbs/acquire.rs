@@ -143,7 +143,7 @@ impl Verb for Acquire {
         }
         // A free lock goes to the first process in the queue, which may be that of this request.
         let inbox = entry.map(|entry| entry.inbox);
-        let mut remaining = view.remaining();
+        let mut remaining = view.lock().map(|lock| lock.expires - now);
         let is_free = remaining.is_none();
         let ahead = if is_free { view.first_in_queue() } else { None };
         let ahead = ahead.map(|ahead| ahead.inbox);
