@@ -101,16 +101,12 @@ impl<T: Send + 'static> Future for FinishInBackground<T> {
 
 impl<T: Send + 'static> Drop for FinishInBackground<T> {
     fn drop(&mut self) {
-        let Some(mut work) = self.work.take() else {
+        if self.is_in_memory && self.work.is_some() {
+            self.poll_once();
+        }
+        let Some(work) = self.work.take() else {
             return;
         };
-        // A second panic would end the process.
-        if self.is_in_memory && !thread::panicking() {
-            let mut cx = Context::from_waker(Waker::noop());
-            if work.as_mut().poll(&mut cx).is_ready() {
-                return;
-            }
-        }
         // The waiter may be dropped outside any runtime, so the runtime that was given comes first.
         let runtime = self.runtime.take().or_else(|| Handle::try_current().ok());
         // Without a runtime the lease expires by itself.

@@ -220,7 +220,7 @@ fn program() -> Arc<str> {
 }
 
 /// Returns a text that others may have written, in the form in which it is shown.
-pub(crate) fn sanitize(text: &str) -> String {
+fn sanitize(text: &str) -> String {
     text.chars()
         .take(MAX_TEXT_LENGTH)
         .map(sanitize_char)
