@@ -23,7 +23,6 @@ mod writes; // when what a driver was handed is written
 
 #[cfg(feature = "tls")]
 pub use self::certificates::Certificates;
-pub(crate) use self::connector::Connector;
 pub(crate) use self::context::Timeouts;
 #[cfg(feature = "credentials")]
 pub(crate) use self::credentials::Credentials;

@@ -203,7 +203,7 @@ impl Store {
     pub(crate) fn suspect(&self, key: &LockKey, since: Instant) {
         of_kind!(
             self,
-            redis => drop(redis.with_connector(key, |it| it.suspect(since))),
+            redis => drop(redis.servers.with_connector(|| key.slot(), |it| it.suspect(since))),
             wire => wire.suspect(since),
             _ => ()
         );
@@ -230,7 +230,10 @@ impl Store {
     pub(crate) fn server_of(&self, key: &LockKey) -> usize {
         match self {
             Self::Redis(redis) => {
-                let server = redis.with_connector(key, |it| Arc::as_ptr(it).addr());
+                let slot = || key.slot();
+                let server = redis
+                    .servers
+                    .with_connector(slot, |it| Arc::as_ptr(it).addr());
                 // The keys whose server is not known share the permits of one server.
                 server.unwrap_or_default()
             }
@@ -241,7 +244,7 @@ impl Store {
     /// Returns whether a request about the lock can be sent immediately.
     pub(crate) fn is_connected(&self, key: &LockKey) -> bool {
         match self {
-            Self::Redis(redis) => redis.is_connected(key),
+            Self::Redis(redis) => redis.servers.is_connected(|| key.slot()),
             _ => true,
         }
     }

@@ -18,9 +18,7 @@ use crate::base::key::LockKey;
 use crate::redis::context::ConnectorContext;
 #[cfg(feature = "pool")]
 use crate::redis::source::Source;
-use crate::redis::{
-    Call, Connector, Inbox, MessageHandler, ServerSpec, Servers, Subscription, Timeouts,
-};
+use crate::redis::{Call, Inbox, MessageHandler, ServerSpec, Servers, Subscription, Timeouts};
 
 pub(crate) mod batch;
 mod batches;
@@ -128,26 +126,14 @@ impl RedisStore {
     /// because several attempts to connect may be needed, nor if so many requests are in flight that this one may wait
     /// before it is sent.
     pub(crate) fn answers_within(&self, key: &LockKey) -> Duration {
-        if self.is_connected(key) && self.batches.are_sent_at_once() {
+        let is_connected = self.servers.is_connected(|| key.slot());
+        if is_connected && self.batches.are_sent_at_once() {
             self.context.timeouts.response
         } else {
             // Without a connection the attempt to connect comes first, and from that number of requests on a batch
             // waits for room. Then no time is certain.
             Duration::MAX
         }
-    }
-
-    pub(crate) fn is_connected(&self, key: &LockKey) -> bool {
-        self.servers.is_connected(|| key.slot())
-    }
-
-    /// Calls `call` with the connector of the server that has the lock. `None` if that server is not known.
-    pub(crate) fn with_connector<T>(
-        &self,
-        key: &LockKey,
-        call: impl FnOnce(&Arc<Connector>) -> T,
-    ) -> Option<T> {
-        self.servers.with_connector(|| key.slot(), call)
     }
 
     pub(crate) fn listen(&self, inbox: InboxId, listener: Weak<dyn MessageListener>) -> bool {
