@@ -274,8 +274,7 @@ impl LockView<'_> {
         let own = asking.filter(|own| own.inbox == inbox);
         let lease = own.map_or(process.grant, |own| own.ttl);
         let token = match process.mode {
-            WaitMode::Exclusive { hears_contended } => {
-                let contended_inbox = hears_contended.then_some(inbox);
+            WaitMode::Exclusive { contended_inbox } => {
                 self.take_lock(&holds, lease, contended_inbox, before)
             }
             WaitMode::Shared { .. } => self.let_readers_in(&holds, lease, before),

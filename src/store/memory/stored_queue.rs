@@ -39,9 +39,8 @@ pub(crate) struct WaitingProcess {
 /// The request of a process that waits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum WaitMode {
-    /// The exclusive lock. The flag says whether the process gets a message when another process begins to wait, after
-    /// it has the lock.
-    Exclusive { hears_contended: bool },
+    /// The exclusive lock. After the process has it, this inbox gets a message when another process begins to wait.
+    Exclusive { contended_inbox: Option<InboxId> },
     /// A share of the lock, with at most this number of holders.
     Shared { limit: Option<u32> },
 }

@@ -162,9 +162,8 @@ impl Verb for Acquire {
         }
         // Otherwise the request waits, if it is one that waits.
         if let Some(entry) = entry {
-            let mode = WaitMode::Exclusive {
-                hears_contended: entry.hears_contended,
-            };
+            let contended_inbox = entry.contended_inbox();
+            let mode = WaitMode::Exclusive { contended_inbox };
             let holder = view.lock().and_then(|lock| lock.contended_inbox);
             view.enqueue(vec![hold], mode, entry, holder);
         }
