@@ -41,7 +41,8 @@ pub(crate) struct Confirmer {
     /// Opens connections to the server.
     source: Arc<dyn Source>,
     timeouts: Timeouts,
-    replication_id: ReplicationId,
+    /// Names the data of that server.
+    replication_id: String,
     /// The round in progress. It is a task, so that a caller that is dropped, or no longer polled, delays no other.
     round: SharedAttempt,
     /// The connection, unless a round uses it. Only a round whose responses were all read leaves it to the next one.
@@ -69,7 +70,7 @@ impl Confirmer {
     pub(crate) fn new(
         source: Arc<dyn Source>,
         timeouts: Timeouts,
-        replication_id: ReplicationId,
+        replication_id: String,
     ) -> Arc<Self> {
         Arc::new(Self {
             round: SharedAttempt::default(),
@@ -197,7 +198,7 @@ impl Confirmer {
         let (written, waited, info): (RedisResult<()>, RedisResult<u32>, RedisResult<String>) =
             with_timeout(limit, all.query_async(driver)).await?;
         // Checked first, because a reply of another server says nothing about the write.
-        if ReplicationId::read(&info?).as_ref() != Some(&self.replication_id) {
+        if replication_id(&info?) != Some(&*self.replication_id) {
             // It has not executed what the callers want to have confirmed. It stays set, because no later round of this
             // confirmer can confirm that either.
             self.is_another.store(true, SeqCst);
@@ -211,20 +212,10 @@ impl Confirmer {
     }
 }
 
-/// The `master_replid` of a server, which names its data. It changes with each failover and each restart.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ReplicationId(Arc<str>);
-
-impl ReplicationId {
-    pub(crate) fn new(id: &str) -> Self {
-        Self(id.into())
-    }
-
-    /// Reads the response to `INFO replication`. `None` unless it is that of a primary, because a replica gives the ID
-    /// of its primary.
-    pub(crate) fn read(info: &str) -> Option<Self> {
-        let of = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
-        let id = of("master_replid:").filter(|_| of("role:") == Some("master"));
-        id.map(Self::new)
-    }
+/// Reads the `master_replid` of a server from its response to `INFO replication`. It names the data of the server, and
+/// changes with each failover and each restart. `None` unless the server is a primary, because a replica gives the ID of
+/// its primary.
+pub(crate) fn replication_id(info: &str) -> Option<&str> {
+    let of = |name: &str| info.lines().find_map(|line| line.strip_prefix(name));
+    of("master_replid:").filter(|_| of("role:") == Some("master"))
 }

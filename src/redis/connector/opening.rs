@@ -15,7 +15,7 @@ use crate::base::background::AbortOnDrop;
 use crate::base::error::StoreError;
 use crate::base::process::ProcessId;
 use crate::base::sync::{Mutex, OnDrop};
-use crate::redis::confirmer::{Confirmer, ReplicationId};
+use crate::redis::confirmer::{Confirmer, replication_id};
 use crate::redis::context::{
     describe, description_key, description_slot, keep_described, with_timeout,
 };
@@ -50,17 +50,17 @@ impl Connector {
             }
         };
         let is_replica = replication.lines().any(|line| line == "role:slave");
-        let replication_id = match ReplicationId::read(&replication) {
+        let replication_id = match replication_id(&replication) {
             Some(id) => {
                 self.state.lock().needs_primary = false;
-                id
+                id.to_owned()
             }
             // A replica answers requests that only read. In a cluster it leads the others to its primary.
             None if is_replica && self.has_slot.is_none() && self.state.lock().needs_primary => {
                 return Err(self.unavailable("it is a read only replica"));
             }
             // It may be another server each time.
-            None => ReplicationId::new(&format!("{} {number}", opened.server.endpoint())),
+            None => format!("{} {number}", opened.server.endpoint()),
         };
         // No request waits for the description: a server that holds writes back would delay every connection.
         let describing = keep_described(opened.driver.clone(), limit, self.wants_description());
