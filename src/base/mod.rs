@@ -14,5 +14,5 @@ pub(crate) mod process; // the process of a call graph, and its description
 pub(crate) mod sanitize; // texts of others, without what gives orders to a terminal
 pub(crate) mod span; // the spans `lock.wait` and `lock.hold`
 pub(crate) mod store_error; // `StoreError`: what became of a request that failed
-pub(crate) mod sync; // a mutex, the wait for a change, and the count of work for which `close` waits
+pub(crate) mod sync; // a mutex, the wait for a change, a call at the end of a task, the count of work for which `close` waits
 pub(crate) mod timer; // timers that follow their future from runtime to runtime, and the pauses between attempts
