@@ -9,12 +9,13 @@ mod certificates; // the program's own certificates for TLS
 mod cluster; // which server has a slot, and a connector for each
 mod confirmer; // the wait until replicas have what a server has executed
 mod connector; // the connection for commands to one server
-pub(crate) mod context; // what the connectors of one store share: timeouts, generation, description of the process
+pub(crate) mod context; // what the connectors of one store share: timeouts, generation
 #[cfg(feature = "credentials")]
 mod credentials; // credentials that change while the program runs
 pub(crate) mod failure; // what an error says about what was executed
 mod inbox; // the subscription that brings messages
 mod script; // a script, and one call of it
+pub(crate) mod self_description; // the description that a process sends to a server
 mod sentinels; // the primary that the sentinels name
 mod servers; // one server at a time, or those of a cluster
 mod shared_attempts; // an attempt that all callers share; a question that most servers must answer

@@ -8,8 +8,9 @@ use tokio::sync::watch;
 
 use super::cluster::Cluster;
 use super::connector::Connector;
-use super::context::{ConnectorContext, description_slot};
+use super::context::ConnectorContext;
 use super::script::Call;
+use super::self_description;
 use super::sentinels::Sentinels;
 use super::source::{Address, HostPort, Source};
 use crate::base::error::{StoreError, StoreFuture};
@@ -179,7 +180,7 @@ impl Servers {
     /// Describes this process to the server that has the description. If it is not known or does not respond, the next
     /// connection does it.
     pub(crate) async fn describe(&self) {
-        if let Some(connector) = self.with_connector(description_slot, Arc::clone) {
+        if let Some(connector) = self.with_connector(self_description::slot, Arc::clone) {
             connector.describe_soon().await;
         }
     }

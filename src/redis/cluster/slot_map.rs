@@ -15,8 +15,9 @@ use super::{Cluster, ClusterState, Node};
 use crate::base::error::StoreError;
 use crate::base::key::SLOTS;
 use crate::base::timer::sleep_until;
-use crate::redis::context::{description_slot, with_timeout};
+use crate::redis::context::with_timeout;
 use crate::redis::failure::request_error;
+use crate::redis::self_description;
 use crate::redis::shared_attempts::ask_most;
 use crate::redis::source::HostPort;
 
@@ -43,7 +44,7 @@ impl Cluster {
         sleep_until(learns_at).await;
         let map = self.ask_for_map().await;
         // Read before the new map is there, to find whether this slot has moved.
-        let describer = self.owner(description_slot());
+        let describer = self.owner(self_description::slot());
         let (is_changed, _gone) = {
             let mut state = self.state.lock();
             // A failure counts too. Otherwise the next attempt would follow without a pause.
@@ -59,7 +60,7 @@ impl Cluster {
         }
         // A server that has just received the slot of the description may not have the description.
         let is_new = |node: &Arc<Node>| describer.is_none_or(|it| !Arc::ptr_eq(&it, node));
-        if let Some(node) = self.owner(description_slot()).filter(is_new) {
+        if let Some(node) = self.owner(self_description::slot()).filter(is_new) {
             let connector = Arc::clone(&node.connector);
             drop(tokio::spawn(connector.describe_soon()));
         }

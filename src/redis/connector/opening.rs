@@ -16,10 +16,9 @@ use crate::base::error::StoreError;
 use crate::base::process::ProcessId;
 use crate::base::sync::{Mutex, OnDrop};
 use crate::redis::confirmer::{Confirmer, replication_id};
-use crate::redis::context::{
-    describe, description_key, description_slot, keep_described, with_timeout,
-};
+use crate::redis::context::with_timeout;
 use crate::redis::failure::{connect_error, rejects_all};
+use crate::redis::self_description::{self, describe, keep_described};
 use crate::redis::source::{RawConnection, open_in_time};
 
 impl Connector {
@@ -117,7 +116,7 @@ impl Connector {
         move || {
             let has_slot = has_slot.as_ref();
             context.describes_itself.load(Relaxed)
-                && has_slot.is_none_or(|has_slot| has_slot(description_slot()))
+                && has_slot.is_none_or(|has_slot| has_slot(self_description::slot()))
         }
     }
 
@@ -141,7 +140,8 @@ impl Connector {
 async fn probe(mut driver: MultiplexedConnection) -> Result<String, RedisError> {
     let mut both = pipe();
     // A request with a key shows whether the server executes requests. INFO is answered while data is loaded, too.
-    both.cmd("EXISTS").arg(description_key(ProcessId::this()));
+    both.cmd("EXISTS")
+        .arg(self_description::key(ProcessId::this()));
     both.cmd("INFO").arg("replication");
     let replies = driver.send_packed_commands(&both, 0, 2).await?;
     let mut replies = replies.into_iter().map(Value::extract_error);

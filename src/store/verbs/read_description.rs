@@ -12,7 +12,7 @@ use crate::base::holder::Holder;
 use crate::base::id::OwnerId;
 use crate::base::process::{Process, ProcessId};
 use crate::base::timer::{after, timeout_at};
-use crate::redis::context::description_key;
+use crate::redis::self_description;
 use crate::redis::{Call, Script};
 use crate::store::Store;
 use crate::store::memory::State;
@@ -33,7 +33,7 @@ impl Verb for ReadDescription {
     }
 
     fn call(&self) -> Call {
-        Self::script().call(1).arg(description_key(self.0))
+        Self::script().call(1).arg(self_description::key(self.0))
     }
 
     fn decode(&self, reply: &Value) -> Option<Option<Process>> {
