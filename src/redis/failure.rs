@@ -196,16 +196,14 @@ pub(crate) fn is_redirection(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(Moved | Ask))
 }
 
-/// Returns whether the server has rejected a request because of its key alone, so that this says nothing about others.
+/// Returns whether the server has rejected a request because of its key alone, so that this says nothing about others: the
+/// user may not access it, in the words of Redis 6.2 ("one of the keys") or later ("a key"). Other missing permissions
+/// have the same code.
 pub(crate) fn is_about_key(error: &StoreError) -> bool {
-    driver_error(error).is_some_and(rejects_key)
-}
-
-/// Returns whether the user may not access a key of the request, in the words of Redis 6.2 ("one of the keys") or later
-/// ("a key"). Other missing permissions have the same code.
-fn rejects_key(error: &RedisError) -> bool {
-    let detail = detail(error);
-    error.code() == Some("NOPERM") && detail.contains("access") && detail.contains(" key")
+    driver_error(error).is_some_and(|error| {
+        let detail = detail(error);
+        error.code() == Some("NOPERM") && detail.contains("access") && detail.contains(" key")
+    })
 }
 
 /// Returns whether the error of a request about several keys may be that of one of them, so that requests about the
@@ -372,16 +370,19 @@ mod tests {
 
     #[test]
     fn a_rejected_key_differs_from_a_rejected_command() {
-        for (words, is_key) in [
-            ("No permissions to access a key", true),
-            ("no permissions to access one of the keys used", true),
-            ("no permissions to run the 'evalsha' command", false),
-            ("no permissions to run the 'hkeys' command", false),
-            ("No permissions to access a channel", false),
+        for (line, is_key) in [
+            ("-NOPERM No permissions to access a key", true),
+            (
+                "-NOPERM no permissions to access one of the keys used",
+                true,
+            ),
+            ("-NOPERM no permissions to run the 'evalsha' command", false),
+            ("-NOPERM no permissions to run the 'hkeys' command", false),
+            ("-NOPERM No permissions to access a channel", false),
+            ("-ERR invalid key access", false),
         ] {
-            let error = error(&format!("-NOPERM {words}"));
-            assert_eq!(rejects_key(&error), is_key, "{words}");
+            let error = request_error("acquire", &"here".into(), error(line));
+            assert_eq!(is_about_key(&error), is_key, "{line}");
         }
-        assert!(!rejects_key(&error("-ERR invalid key access")));
     }
 }
