@@ -11,7 +11,6 @@ on_each_database!(
     an_earlier_holder_goes_on_where_a_later_one_has_rolled_back,
     a_later_holder_goes_on_where_an_earlier_one_is_undone,
     holders_that_come_at_once_commit_in_the_order_of_their_tokens,
-    keys_do_not_meet,
 );
 
 /// The second of two sessions at a key, with its identity.
@@ -141,16 +140,4 @@ async fn written(session: &mut Session) -> Vec<i64> {
         .await;
     let rows = rows.done().into_iter();
     rows.map(|row| row.parse().unwrap()).collect()
-}
-
-/// SQLite executes one transaction at a time.
-async fn keys_do_not_meet(ground: Ground) {
-    let [mut one, mut other] = ground.sessions();
-    one.enter("one", 6).await.done();
-    one.commit().await;
-    other.enter("other", 5).await.done();
-    other.commit().await;
-    assert!(one.enter("one", 5).await.is_refused());
-    one.roll_back().await;
-    other.enter("other", 5).await.done();
 }

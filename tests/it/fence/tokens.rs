@@ -8,9 +8,6 @@ const KEY: &str = "order:42";
 
 on_each_database!(
     a_smaller_token_is_refused_and_no_other,
-    a_refused_transaction_changes_nothing,
-    a_transaction_that_is_rolled_back_leaves_the_token_before_it,
-    a_commit_may_be_repeated_until_a_later_holder_has_written,
     keys_are_compared_byte_for_byte,
     every_token_fits,
     the_setup_may_be_repeated,
@@ -32,53 +29,6 @@ async fn a_smaller_token_is_refused_and_no_other(ground: Ground) {
         }
     }
     assert_eq!(accepted, [5, 5, 6, 6, 1_795_401_363_314_611]);
-}
-
-async fn a_refused_transaction_changes_nothing(ground: Ground) {
-    let mut session = ground.session();
-    session.enter(KEY, 2).await.done();
-    session.add(20).await;
-    session.commit().await;
-    assert!(session.enter(KEY, 1).await.is_refused());
-    session.roll_back().await;
-    assert_eq!(session.balance().await, 20);
-    // The greatest token is still known.
-    assert!(session.enter(KEY, 1).await.is_refused());
-    session.roll_back().await;
-    session.enter(KEY, 2).await.done();
-    session.commit().await;
-}
-
-async fn a_transaction_that_is_rolled_back_leaves_the_token_before_it(ground: Ground) {
-    let mut session = ground.session();
-    for (key, first) in [("known", Some(5)), ("new", None)] {
-        if let Some(first) = first {
-            session.enter(key, first).await.done();
-            session.commit().await;
-        }
-        session.enter(key, 9).await.done();
-        session.add(1).await;
-        session.roll_back().await;
-        session.enter(key, 7).await.done();
-        session.commit().await;
-    }
-    assert_eq!(session.balance().await, 0);
-}
-
-/// The result of a commit may be unknown. The fence does not notice a transaction that is executed twice.
-async fn a_commit_may_be_repeated_until_a_later_holder_has_written(ground: Ground) {
-    let [mut old, mut new] = ground.sessions();
-    for _ in 0..2 {
-        old.enter(KEY, 1).await.done();
-        old.add(1).await;
-        old.commit().await;
-    }
-    new.enter(KEY, 2).await.done();
-    new.add(20).await;
-    new.commit().await;
-    assert!(old.enter(KEY, 1).await.is_refused());
-    old.roll_back().await;
-    assert_eq!(new.balance().await, 22);
 }
 
 async fn keys_are_compared_byte_for_byte(ground: Ground) {
