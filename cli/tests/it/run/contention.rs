@@ -60,60 +60,6 @@ async fn a_quiet_run_says_nothing_of_a_lock_that_is_held() {
 }
 
 #[tokio::test]
-async fn a_run_that_waits_enters_when_the_holder_leaves() {
-    let server = RedisServer::start().await;
-    let locks = locks_at(&server).await;
-    let mut holder = Running::start(&mut script_at(&server, &["-k", "a"], STAY));
-    holder.says("inside").await;
-    let mut waiter = Running::start(&mut script_at(&server, &["-k", "a"], "echo inside"));
-    until_waiting(&locks, "a", 1).await;
-    writeln!(holder.input.take().unwrap(), "go").unwrap();
-    waiter.says("inside").await;
-    assert_eq!(
-        (holder.code().await, waiter.code().await),
-        (Some(0), Some(0))
-    );
-}
-
-#[tokio::test]
-async fn runs_that_share_are_inside_together_and_keep_others_out() {
-    let server = RedisServer::start().await;
-    let shared = ["-k", "a", "--shared"];
-    let mut first = Running::start(&mut script_at(&server, &shared, STAY));
-    first.says("inside").await;
-    let mut second = Running::start(&mut script_at(&server, &shared, STAY));
-    second.says("inside").await;
-    let writer = ended_of(&mut script_at(&server, &["-k", "a", "-n"], "echo no"));
-    assert_eq!((writer.code, &*writer.out), (Some(124), ""));
-    leave(&mut first);
-    leave(&mut second);
-    first.end().await;
-    second.end().await;
-    let mut writer = Running::start(&mut script_at(&server, &["-k", "a"], STAY));
-    writer.says("inside").await;
-    let reader = ended_of(&mut script_at(&server, &["-k", "a", "-s", "-n"], "echo no"));
-    assert_eq!(reader.code, Some(124));
-}
-
-#[tokio::test]
-async fn several_keys_are_taken_all_or_none() {
-    let server = RedisServer::start().await;
-    let mut holder = Running::start(&mut script_at(&server, &["-k", "a", "-k", "b"], STAY));
-    holder.says("inside").await;
-    for keys in [&["-k", "b", "-n"][..], &["-k", "c", "-k", "a", "-n"]] {
-        let ended = ended_of(&mut script_at(&server, keys, "echo no"));
-        assert_eq!(ended.code, Some(124), "{keys:?}");
-    }
-    assert_eq!(
-        ended_of(&mut script_at(&server, &["-k", "c", "-n"], "true")).code,
-        Some(0)
-    );
-    leave(&mut holder);
-    holder.end().await;
-    assert_eq!(server.leftovers().await, [""; 0]);
-}
-
-#[tokio::test]
 async fn a_lock_is_kept_for_its_least_time() {
     let server = RedisServer::start().await;
     let options = ["-k", "job", "-n", "--min-hold", "1h", "--ttl", "1h"];

@@ -122,27 +122,6 @@ fn wrong_arguments_are_json_where_that_was_asked_for() {
     assert!(ended(&of_command).err.starts_with("error: "));
 }
 
-#[test]
-fn an_unreachable_server_is_reported_without_its_password() {
-    let port = Port::reserve();
-    for (scheme, path) in [
-        ("redis", ""),
-        ("redis+sentinel", "/orders"),
-        ("redis+cluster", ""),
-    ] {
-        let url = format!("{scheme}://user:hunter2@127.0.0.1:{}{path}", port.number);
-        for form in [&["--json"][..], &[]] {
-            let words = ["run", "--url", &url, "-k", "a", "--", "true"];
-            let ended = ended(&[form, &words].concat());
-            assert_eq!(ended.code, Some(122), "{url}: {}", ended.err);
-            let address = format!("127.0.0.1:{}", port.number);
-            assert!(ended.err.contains(&address), "{}", ended.err);
-            assert!(!ended.err.contains("hunter2"), "{}", ended.err);
-            assert_eq!(ended.err.starts_with("{\"error\":\""), !form.is_empty());
-        }
-    }
-}
-
 /// The result of the command is valid, and others may have to wait.
 #[tokio::test]
 async fn a_release_that_is_not_answered_is_reported() {

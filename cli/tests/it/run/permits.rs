@@ -7,37 +7,6 @@ use crate::support::wait::{DEADLINE, eventually};
 const STAY: &str = "echo inside; read line";
 
 #[tokio::test]
-async fn a_permit_of_a_killed_run_goes_to_the_next_one() {
-    let server = RedisServer::start().await;
-    let locks = locks_at(&server).await;
-    let options = ["--permits", "3", "--ttl", "6s", "-k", "a"];
-    let mut inside = Vec::new();
-    for _ in 0..3 {
-        let mut run = Running::start(&mut script_at(&server, &options, STAY));
-        run.says("inside").await;
-        inside.push(run);
-    }
-    let refused = ended_of(&mut script_at(
-        &server,
-        &[&options[..], &["-n"]].concat(),
-        "echo no",
-    ));
-    assert_eq!((refused.code, &*refused.out), (Some(124), ""));
-    let mut next = Running::start(&mut script_at(&server, &options, STAY));
-    until_waiting(&locks, "a", 1).await;
-    inside.remove(1).kill();
-    next.says("inside").await;
-    let info = locks.admin().inspect("a").await.unwrap().unwrap();
-    assert_eq!(info.holders.len(), 3);
-    inside.push(next);
-    for run in &mut inside {
-        drop(run.input.take());
-        assert_eq!(run.code().await, Some(1));
-    }
-    assert_eq!(server.leftovers().await, [""; 0]);
-}
-
-#[tokio::test]
 async fn the_number_of_permits_is_shown_and_another_number_is_rejected() {
     let server = RedisServer::start().await;
     let options = ["--permits", "2", "-k", "a"];
