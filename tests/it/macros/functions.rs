@@ -74,12 +74,6 @@ async fn is_odd(id: u32, number: u32) -> Outcome {
     }
 }
 
-#[locked("never:{id}")]
-async fn diverges(id: u32) -> Outcome {
-    #![allow(clippy::panic, reason = "inner attributes stay first")]
-    panic!("{id}")
-}
-
 #[locked("rc:{counter}")]
 async fn not_send(counter: Rc<u32>) -> Outcome {
     tokio::task::yield_now().await;
@@ -154,13 +148,4 @@ async fn the_future_is_send_when_the_body_is_also_in_recursion() {
     let locks = Locks::in_memory();
     let spawned = tokio::spawn(async move { locks.scope(is_even(1, 8)).await });
     assert!(spawned.await.unwrap().unwrap());
-}
-
-#[tokio::test]
-async fn a_panic_goes_through_and_releases_the_lock() {
-    let locks = Locks::in_memory();
-    let scoped = locks.clone();
-    let panicked = tokio::spawn(async move { scoped.scope(diverges(1)).await });
-    assert!(panicked.await.unwrap_err().is_panic());
-    drop(locks.lock("never:1").acquire().await.unwrap());
 }

@@ -1,44 +1,6 @@
 //! `#[locked]` with several key templates: a call runs under all of their locks.
 
-use std::time::Duration;
-
 use reentry::{LockError, Locks, held, locked};
-use tokio::time::{Instant, sleep};
-
-/// Stays in the section for 900 ms. Returns the depth of each lock.
-#[locked("account:{from}", "account:{to}", ttl = "10s")]
-async fn transfer(from: u64, to: u64) -> Result<[u32; 2], LockError> {
-    sleep(Duration::from_millis(900)).await;
-    let depth = |account| held(format!("account:{account}")).map_or(0, |held| held.depth());
-    Ok([depth(from), depth(to)])
-}
-
-#[tokio::test(start_paused = true)]
-async fn calls_that_share_a_key_exclude_each_other_and_others_do_not() {
-    let locks = Locks::in_memory();
-    for (pairs, sections) in [
-        ([(1, 2), (2, 1)], 2),
-        ([(1, 2), (2, 3)], 2),
-        ([(1, 2), (3, 4)], 1),
-        ([(1, 1), (2, 2)], 1),
-    ] {
-        let start = Instant::now();
-        let calls = pairs.map(|(from, to)| locks.scope(transfer(from, to)));
-        let [one, other] = calls;
-        let (one, other) = tokio::join!(one, other);
-        assert_eq!(
-            (one.unwrap(), other.unwrap()),
-            ([1, 1], [1, 1]),
-            "{pairs:?}"
-        );
-        let all = sections * Duration::from_millis(900);
-        let took = start.elapsed();
-        assert!(
-            took >= all && took < all + Duration::from_millis(900),
-            "{took:?}"
-        );
-    }
-}
 
 struct Bank {
     name: String,
