@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{DEADLINE, RedisServer, Rig, cycle, eventually, patient};
+use crate::support::{DEADLINE, RedisServer, cycle, eventually, patient};
 use crate::trace::Trace;
 use futures_util::future::try_join_all;
 use reentry::__admin::Ids as _;
@@ -77,27 +77,6 @@ async fn every_loss_is_reported_once_wherever_it_is_found() {
     let body = async { locks.admin().force_release(KEY).await };
     assert!(request.run(body).await.unwrap().unwrap());
     assert_eq!(events.named("lost").len(), 4);
-}
-
-#[tokio::test]
-async fn a_repeated_request_is_an_event_with_its_error() -> Result<(), LockError> {
-    let rig = Rig::start().await;
-    let (events, _guard) = Trace::of_this_test();
-    rig.proxy.refuse().await;
-    rig.proxy.cut_all(crate::support::Cut::Reset).await;
-    let waiting = tokio::spawn({
-        let locks = rig.locks.clone();
-        async move { locks.with_lock(KEY, async {}).await }
-    });
-    eventually(DEADLINE, "it is told", async || {
-        !events.named("acquire_retried").is_empty()
-    })
-    .await;
-    rig.proxy.accept().await;
-    waiting.await.expect("no panic")?;
-    let told = &events.named("acquire_retried")[0];
-    assert!(told["error"].contains("127.0.0.1"), "{told:?}");
-    Ok(())
 }
 
 /// There are 300 holds, a third of which are released, and 20 callers that wait. The server is unavailable for 40 s.

@@ -89,51 +89,6 @@ async fn a_turn_in_memory_is_a_hold_of_its_own() -> Result<(), LockError> {
     Ok(())
 }
 
-#[tokio::test]
-async fn a_hand_off_by_message_is_counted() -> Result<(), LockError> {
-    let measures = Measures::of_this_test();
-    let server = RedisServer::start().await;
-    let (here, there) = (
-        patient(&server).build().await?,
-        patient(&server).build().await?,
-    );
-    let guard = there.lock(KEY).await?;
-    let waiting = tokio::spawn(here.lock(KEY).acquire());
-    let is_queued = async || {
-        let info = there.admin().inspect(KEY).await;
-        let is_there = info.is_ok_and(|info| info.is_some_and(|info| info.waiting_processes == 1));
-        // If the lock moves before the subscription exists, the waiter sends a request.
-        is_there && !server.subscriptions().await.is_empty()
-    };
-    eventually(DEADLINE, "a process that waits", is_queued).await;
-    guard.release().await?;
-    waiting.await.expect("no panic")?.release().await?;
-    let measured = measures.totals();
-    // On a busy machine a heartbeat may come first.
-    let via = |via: &str| measured.has(&format!("reentry_handoffs_total{{via={via}}}"));
-    assert!(via("message") || via("heartbeat"), "{measured:#?}");
-    measured.assert("reentry_connections_total{purpose=commands}", 2.0);
-    assert!(measured.has("reentry_connections_total{purpose=messages}"));
-    Ok(())
-}
-
-#[tokio::test]
-async fn losses_and_lost_connections_are_counted() -> Result<(), LockError> {
-    let measures = Measures::of_this_test();
-    let rig = Rig::start().await;
-    let guard = rig.locks.lock(KEY).await?;
-    rig.server.until_listening(1).await;
-    rig.locks.admin().force_release(KEY).await?;
-    guard.held().lost().await;
-    drop(guard);
-    rig.proxy.cut_all(crate::support::Cut::Reset).await;
-    let is_told = async || measures.totals().has("reentry_disconnects_total{}");
-    eventually(DEADLINE, "the end of the connection", is_told).await;
-    let measured = measures.totals();
-    measured.assert("reentry_losses_total{reason=deleted}", 1.0);
-    Ok(())
-}
-
 #[tokio::test(start_paused = true)]
 async fn no_key_is_a_label_unless_a_classifier_says_so() -> Result<(), LockError> {
     let measures = Measures::of_this_test();
