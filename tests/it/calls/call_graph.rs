@@ -1,16 +1,12 @@
 //! P2: an acquisition re-enters exactly when an enclosing scope holds the key.
 
-use std::pin::Pin;
-
 use crate::support::{depths, in_memory, until_depths};
 use reentry::__admin::{Ids as _, current_owner};
 use reentry::{Locks, held};
-use tokio::sync::Semaphore;
 
 in_memory!(
     a_key_is_reentered_through_other_keys_in_between,
     what_is_held_shows_inside_and_nowhere_else,
-    recursion_reenters_to_depth_200,
 );
 
 async fn a_key_is_reentered_through_other_keys_in_between(locks: Locks) {
@@ -43,27 +39,4 @@ async fn what_is_held_shows_inside_and_nowhere_else(locks: Locks) {
     assert_eq!(seen.depth(), 0);
     assert!(seen.remaining().is_zero());
     assert!(!seen.is_lost());
-}
-
-type Recursion<'a> = Pin<Box<dyn Future<Output = u32> + Send + 'a>>;
-
-/// Enters `levels` times and waits at the bottom. Only the recursion itself is boxed.
-fn descend<'a>(locks: &'a Locks, levels: u32, bottom: &'a Semaphore) -> Recursion<'a> {
-    Box::pin(async move {
-        if levels == 0 {
-            bottom.acquire().await.unwrap().forget();
-            return held("key").unwrap().depth();
-        }
-        let deeper = async { descend(locks, levels - 1, bottom).await };
-        let depth = locks.with_lock("key", deeper).await.unwrap();
-        let left = held("key").map_or(0, |held| held.depth());
-        assert_eq!(left, depth - levels);
-        depth
-    })
-}
-
-async fn recursion_reenters_to_depth_200(locks: Locks) {
-    let bottom = Semaphore::new(1);
-    assert_eq!(descend(&locks, 200, &bottom).await, 200);
-    assert!(locks.admin().inspect("key").await.unwrap().is_none());
 }

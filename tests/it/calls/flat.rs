@@ -7,7 +7,6 @@ in_memory!(
     a_flat_call_returns_what_its_body_returns,
     an_error_of_the_body_is_returned_unchanged,
     the_lock_s_errors_are_converted,
-    a_boxed_error_keeps_the_lock_s_error_inside,
 );
 
 #[derive(Debug, PartialEq)]
@@ -69,19 +68,4 @@ async fn the_lock_s_errors_are_converted(locks: Locks) {
         std::future::pending::<Result<(), Failure>>().await
     };
     assert_eq!(locks.try_with_lock("key", body).await, Err(Failure::Lost));
-}
-
-async fn a_boxed_error_keeps_the_lock_s_error_inside(locks: Locks) {
-    let body = async {
-        let number: u32 = "not a number".parse()?;
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(number)
-    };
-    let error = locks.try_with_lock("key", body).await.unwrap_err();
-    assert!(error.is::<std::num::ParseIntError>());
-    let body = async { Ok::<_, Box<dyn std::error::Error + Send + Sync>>(()) };
-    let error = locks.try_with_lock("", body).await.unwrap_err();
-    assert!(matches!(
-        error.downcast_ref(),
-        Some(LockError::Misuse { .. })
-    ));
 }

@@ -3,61 +3,12 @@
 use std::rc::Rc;
 
 use crate::support::in_memory;
-use reentry::{LockError, LockGuard, LockRequest, Locks, held};
+use reentry::{LockError, Locks, held};
 
 in_memory!(
     nothing_happens_before_the_first_poll,
     a_body_need_not_be_send,
 );
-
-fn send<T: Send>(value: T) -> T {
-    value
-}
-
-fn send_and_sync<T: Send + Sync>() {}
-
-fn lives_for_ever<T: 'static>(value: T) -> T {
-    value
-}
-
-#[tokio::test]
-async fn futures_are_send_where_their_bodies_are() {
-    send_and_sync::<Locks>();
-    send_and_sync::<LockRequest>();
-    send_and_sync::<LockGuard>();
-    send_and_sync::<LockError>();
-    send_and_sync::<reentry::Held>();
-
-    let locks = Locks::in_memory();
-    send(locks.with_lock("key", async {})).await.unwrap();
-    send(locks.try_with_lock("key", async { Ok::<_, LockError>(()) }))
-        .await
-        .unwrap();
-    send(locks.admin().inspect("key")).await.unwrap();
-    send(locks.admin().force_release("key")).await.unwrap();
-    let guard = send(locks.lock("key").acquire()).await.unwrap();
-    drop(send(guard.held().lost()));
-    send(guard.scope(async {})).await.unwrap();
-    send(guard.release()).await.unwrap();
-    assert!(
-        send(locks.lock("key").try_acquire())
-            .await
-            .unwrap()
-            .is_some()
-    );
-    send(Locks::connect("memory:")).await.unwrap();
-}
-
-/// It can be spawned although everything from which it was made is gone.
-#[tokio::test]
-async fn a_future_is_static() {
-    let future = {
-        let locks = Locks::in_memory();
-        let key = String::from("key");
-        lives_for_ever(locks.with_lock(&key, async { held("key").unwrap().depth() }))
-    };
-    assert_eq!(tokio::spawn(future).await.unwrap().unwrap(), 1);
-}
 
 /// This is how users write it: each level is an `async fn` that runs an `async` block under the lock.
 #[tokio::test]
