@@ -9,7 +9,6 @@ use reentry::__admin::Ids as _;
 use reentry::{LockError, Locks};
 
 in_memory!(
-    all_locks_are_held_inside_and_free_afterwards,
     bad_keys_are_a_mistake_that_takes_nothing,
     equal_keys_are_one_lock,
     the_locks_of_one_acquisition_have_one_hold_and_new_tokens,
@@ -33,22 +32,6 @@ async fn held(locks: &Locks) -> Vec<&'static str> {
         }
     }
     held
-}
-
-async fn all_locks_are_held_inside_and_free_afterwards(locks: Locks) {
-    let inside = locks.lock_all(["a", "b", "c"]).run(async {
-        for key in KEYS {
-            assert_eq!(reentry::held(key).unwrap().depth(), 1, "{key}");
-            assert_eq!(depths(&locks, key).await, [1], "{key}");
-        }
-    });
-    inside.await.unwrap();
-    assert!(held(&locks).await.is_empty());
-    let flat = locks
-        .lock_all(["a", "b"])
-        .try_run(async { Ok::<_, LockError>(7) });
-    assert_eq!(flat.await.unwrap(), 7);
-    assert!(held(&locks).await.is_empty());
 }
 
 async fn equal_keys_are_one_lock(locks: Locks) {

@@ -109,12 +109,6 @@ fn another_servers_locks_cannot_be_cut_off() {
     Server::new().partition(&Server::new().locks());
 }
 
-#[test]
-#[should_panic = "this `Locks` does not belong to this server"]
-fn locks_of_no_server_cannot_be_healed() {
-    Server::new().heal(&Locks::in_memory());
-}
-
 /// Callers may wait behind each other for a minute, and notice an outage after five seconds.
 #[tokio::test(start_paused = true)]
 async fn an_outage_ends_a_wait_that_would_last_longer() {
