@@ -3,7 +3,7 @@
 use redis::{FromRedisValue, cmd};
 
 use super::readers::{share_request, shared_release};
-use super::requests::Cast;
+use super::requests::{BESIDE, Cast};
 use super::world::{
     GRANT, MINUTE, NESTED, World, acquire_request, near, release_request, some_hold, some_waiter,
 };
@@ -60,7 +60,6 @@ fn change(hold: HoldId) -> DepthChange {
     }
 }
 
-/// Requests about the waits and the processes beside the lock do not read it.
 #[tokio::test]
 async fn a_foreign_type_at_the_lock_is_an_error_and_stays_as_it_is() {
     let world = World::on_redis().await;
@@ -68,8 +67,8 @@ async fn a_foreign_type_at_the_lock_is_an_error_and_stays_as_it_is() {
     let () = ask(&world, "SET app:order precious").await;
     for request in cast.requests(&world) {
         let class = request.answer.await.map_err(|error| error.failure_class());
-        let is_beside = ["holds", "waits", "publish", "claim", "describe"].contains(&request.name);
-        let is_right = matches!(class, Err(class) if class.is_rejected()) || is_beside;
+        let is_rejected = matches!(class, Err(class) if class.is_rejected());
+        let is_right = is_rejected || BESIDE.contains(&request.name);
         assert!(is_right, "{}: {class:?}", request.name);
         assert_eq!(ask::<String>(&world, "GET app:order").await, "precious");
         assert_eq!(ask::<i64>(&world, "PTTL app:order").await, -1);

@@ -80,7 +80,6 @@ async fn a_message_says_what_the_lock_shows(mut world: World) {
 
 /// Every byte that occurs in UTF-8, whichever script moves the lock. Lua formats a short text up to its first NUL, and
 /// one of 100 bytes or more completely.
-/// and one of 100 bytes or more in full.
 async fn a_message_names_a_key_of_any_bytes(mut world: World) {
     let all = (0..0x800).chain((0x800..0x11_0000).step_by(0x800));
     let all: Vec<char> = all.filter_map(char::from_u32).collect();

@@ -268,15 +268,7 @@ async fn the_token_is_shown_also_where_its_hold_is_not() {
 async fn a_key_of_another_type_next_to_the_lock_is_removed() {
     let world = World::on_redis().await;
     for key in [QUEUE, ENTRIES] {
-        for step in [
-            "take",
-            "again",
-            "depth",
-            "wait",
-            "release",
-            "hand over",
-            "force",
-        ] {
+        for step in ["take", "again", "depth", "wait", "release", "force"] {
             world.server().flush().await;
             let (hold, (next, beside)) = (some_hold(), some_waiter());
             if step != "take" {

@@ -11,6 +11,7 @@ use super::waits::wait;
 use super::world::{
     FULL, MINUTE, NESTED, World, acquire_request, field_of, release_request, some_hold, some_waiter,
 };
+use crate::base::error::StoreError;
 use crate::base::id::HoldId;
 use crate::base::options::Mode;
 use crate::base::process::ProcessId;
@@ -23,7 +24,7 @@ use crate::store::{
     UpdateWait, Verb,
 };
 
-const TTL: Duration = MINUTE.saturating_mul(9);
+pub(super) const TTL: Duration = MINUTE.saturating_mul(9);
 
 /// The states of a lock. The last one is left by Redis before 7.2, whose clock goes on while a script runs.
 pub(super) const STATES: [&str; 9] = [
@@ -40,10 +41,10 @@ pub(super) const STATES: [&str; 9] = [
 
 /// The holds and waiters of a state.
 pub(super) struct Cast {
-    holder: HoldId,
+    pub(super) holder: HoldId,
     readers: [HoldId; 2],
     /// A process that waits for the lock exclusively.
-    waiter: (HoldId, QueueEntry),
+    pub(super) waiter: (HoldId, QueueEntry),
     /// A process whose readers wait behind it.
     behind: (HoldId, QueueEntry),
     /// A process that is not known in the store.
@@ -59,7 +60,22 @@ pub(super) struct Sending {
     pub(super) answer: StoreFuture<()>,
 }
 
+/// The requests about what is beside the lock. They do not read it.
+pub(super) const BESIDE: [&str; 5] = ["holds", "waits", "publish", "claim", "describe"];
+
 impl Cast {
+    /// One hold of one process in every role.
+    pub(super) fn of(hold: HoldId, entry: QueueEntry) -> Self {
+        let waits = (hold, entry);
+        Self {
+            holder: hold,
+            readers: [hold, some_hold()],
+            waiter: waits,
+            behind: waits,
+            late: waits,
+        }
+    }
+
     /// Brings an empty store into this state.
     pub(super) async fn form(world: &World, state: &str) -> Self {
         let cast = Self {
@@ -124,6 +140,13 @@ impl Cast {
             .chain(ending)
             .chain(looking)
             .collect()
+    }
+
+    /// Sends the request of this name.
+    pub(super) async fn send(&self, world: &World, name: &str) -> Result<(), StoreError> {
+        let mut requests = self.requests(world).into_iter();
+        let request = requests.find(|request| request.name == name);
+        request.expect("a request of this name").answer.await
     }
 
     fn entering(&self, world: &World) -> Vec<Sending> {
