@@ -29,11 +29,10 @@ impl Shell {
                 comes: false,
                 reads: false,
             });
-            if are_messages_lost {
-                self.store.messages.clear();
-            }
-            while !self.store.messages.is_empty() {
-                self.happens(Event::Message(0));
+            while let Some(message) = self.store.message(0) {
+                if !are_messages_lost {
+                    self.hear(message);
+                }
             }
             self.happens(Event::Answer);
             self.happens(Event::Finish(0));
@@ -67,6 +66,8 @@ impl Shell {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn every_caller_is_answered_and_every_hold_is_released_once(
         queueing in any_queueing(),

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use super::event::Event;
-use super::request::Request;
 use super::shell::{Caller, Flight, Record, Shell, choose};
 use crate::base::error::FailureClass;
 use crate::base::id::Owner;
 use crate::base::options::Mode;
 use crate::queue::machine::{AcquireSpec, Input};
-use crate::store::{AcquireRequest, QueueEntry};
+use crate::store::{AcquireRequest, HandoffMessage, QueueEntry};
 
 impl Shell {
     pub(super) fn happens(&mut self, event: Event) {
@@ -40,8 +39,10 @@ impl Shell {
             }
             Event::Lost(at) => {
                 if let Some((_, Caller::Entered(hold))) = self.pick(at, is_entered) {
-                    for lost in self.store.lose() {
-                        self.records.get_mut(&lost).unwrap().is_lost = true;
+                    for lost in self.store.lose(self.now) {
+                        if let Some(record) = self.records.get_mut(&lost) {
+                            record.is_lost = true;
+                        }
                     }
                     self.step(Input::Lost(hold));
                 }
@@ -58,11 +59,11 @@ impl Shell {
                     self.answer(Some(class));
                 }
             }
-            Event::Haunt(at) => match choose(&mut self.ghosts, at) {
-                Some(Request::Acquire(request)) => drop(self.store.acquire(request, self.now)),
-                Some(Request::Share(request)) => drop(self.store.share(&request, self.now)),
-                None => {}
-            },
+            Event::Haunt(at) => {
+                if let Some(ghost) = choose(&mut self.ghosts, at) {
+                    self.store.execute(&ghost, self.now);
+                }
+            }
             Event::Finish(at) => {
                 if let Some(release) = choose(&mut self.releases, at) {
                     self.store.release(release, self.now);
@@ -70,16 +71,11 @@ impl Shell {
                 }
             }
             Event::Message(at) => {
-                if let Some(message) = choose(&mut self.store.messages, at) {
-                    let generation = self.generation;
-                    let handoff = Input::Handoff {
-                        message,
-                        generation,
-                    };
-                    self.step(handoff);
+                if let Some(message) = self.store.message(at) {
+                    self.hear(message);
                 }
             }
-            Event::LoseMessage(at) => drop(choose(&mut self.store.messages, at)),
+            Event::LoseMessage(at) => drop(self.store.message(at)),
             Event::Another { comes: true, reads } => self.store.another_comes(reads, self.now),
             Event::Another { comes: false, .. } => self.store.another_goes(self.now),
             Event::Reconnect => self.generation += 1,
@@ -92,6 +88,14 @@ impl Shell {
                 }
             }
         }
+    }
+
+    pub(super) fn hear(&mut self, message: HandoffMessage) {
+        let generation = self.generation;
+        self.step(Input::Handoff {
+            message,
+            generation,
+        });
     }
 
     fn join(&mut self, asks_once: bool, is_short: bool, may_inherit: bool, mode: Mode) {

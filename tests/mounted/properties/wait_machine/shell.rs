@@ -12,7 +12,7 @@ use crate::base::id::{HoldId, InboxId};
 use crate::base::lease_times::deadline;
 use crate::base::options::{Mode, QueueOptions};
 use crate::queue::machine::{Action, Grant, HoldEnd, Input, RequestReply, WaitMachine};
-use crate::store::AcquireReply;
+use crate::store::{AcquireReply, ReleaseRequest};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
@@ -79,7 +79,7 @@ pub(super) struct Shell {
     pub(super) generation: u64,
     pub(super) flight: Option<Flight>,
     /// The releases in flight.
-    pub(super) releases: Vec<HoldEnd>,
+    pub(super) releases: Vec<ReleaseRequest>,
     /// The requests without a response that may still be executed.
     pub(super) ghosts: Vec<Request>,
     /// The waiters in the order in which they joined.
@@ -89,13 +89,13 @@ pub(super) struct Shell {
 
 impl Shell {
     pub(super) fn new(queueing: QueueOptions) -> Self {
-        let now = Instant::now();
+        let inbox = InboxId::new();
         Self {
             queueing,
-            inbox: InboxId::new(),
+            inbox,
             machine: WaitMachine::new(queueing),
-            store: Store::new(now),
-            now,
+            store: Store::new(inbox),
+            now: Instant::now(),
             generation: 1,
             flight: None,
             releases: Vec::new(),
@@ -150,18 +150,21 @@ impl Shell {
         let record = self.records.get_mut(&release.hold).unwrap();
         record.releases += 1;
         assert_eq!(release.unanswered, record.unanswered, "{release:?}");
-        self.releases.push(release);
+        self.releases.push(ReleaseRequest {
+            hold: release.hold,
+            mode: release.mode,
+            inbox: self.inbox,
+            end: release.end(self.now),
+            with_others: false,
+        });
     }
 
     // ---- the request in flight ----
 
     pub(super) fn execute(&mut self) {
-        let (store, now) = (&mut self.store, self.now);
+        let (store, now) = (&self.store, self.now);
         if let Some(Flight { request, reply, .. }) = &mut self.flight {
-            reply.get_or_insert_with(|| match request {
-                Request::Acquire(request) => vec![store.acquire(*request, now)],
-                Request::Share(request) => store.share(request, now),
-            });
+            reply.get_or_insert_with(|| store.execute(request, now));
         }
     }
 

@@ -1,289 +1,164 @@
-//! A minimal store with one lock. It has the holds that have the lock, exclusively or as readers, the processes that
-//! wait, one after the other, and tombstones.
+//! The in-memory store with one lock, and two other processes that want it too: one to write, and one to read.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::base::id::{FencingToken, HoldId};
+use super::request::Request;
+use crate::base::id::{HoldId, InboxId, Owner};
+use crate::base::key::LockKey;
 use crate::base::options::Mode;
-use crate::queue::machine::HoldEnd;
+use crate::base::sync::Mutex;
 use crate::store::{
-    AcquireReply, AcquireRequest, AcquireSharedRequest, HandoffMessage, QueueEntry, StoreTime,
+    Acquire, AcquireReply, AcquireRequest, AcquireShared, AcquireSharedRequest, ForceRelease,
+    HandoffMessage, Inspect, MemoryStore, MessageListener, QueueEntry, Release, ReleaseKind,
+    ReleaseRequest, Residue, Snapshot, Verb,
 };
 
+/// The lease of another process. It keeps its place for longer than any case lasts.
 const LEASE_OF_ANOTHER: Duration = Duration::from_secs(2);
+const LIFE_OF_ANOTHER: Duration = Duration::from_secs(1_000_000);
 
-/// A process that has the lock, or is in the queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Process {
-    /// This process, for some of its holds, with the way in which it waits.
-    Ours(Vec<HoldId>, QueueEntry),
-    Another,
+/// The messages on their way to this process.
+#[derive(Debug, Default)]
+struct Inbox(Mutex<Vec<HandoffMessage>>);
+
+impl MessageListener for Inbox {
+    fn handoff(&self, message: HandoffMessage) {
+        self.0.lock().push(message);
+    }
+
+    fn missed(&self) {}
 }
 
-#[derive(Clone, Debug)]
-struct Inside {
-    /// `None` for the hold of another process.
-    hold: Option<HoldId>,
-    mode: Mode,
-    until: Instant,
-}
-
-#[derive(Debug)]
 pub(super) struct Store {
-    began: Instant,
-    /// The holders, which have one mode.
-    inside: Vec<Inside>,
-    queue: VecDeque<(Process, Mode)>,
-    tombstones: BTreeSet<HoldId>,
-    ended: BTreeSet<HoldId>,
-    /// The messages on their way to this process.
-    pub(super) messages: Vec<HandoffMessage>,
+    memory: MemoryStore,
+    key: LockKey,
+    inbox: Arc<Inbox>,
+    writer: (HoldId, QueueEntry),
+    reader: (HoldId, QueueEntry),
+    /// The holds of this process that were released, and whether they have left a tombstone.
+    ended: BTreeMap<HoldId, bool>,
 }
 
 impl Store {
-    pub(super) fn new(began: Instant) -> Self {
+    pub(super) fn new(inbox: InboxId) -> Self {
+        let (memory, messages) = (MemoryStore::new(), Arc::<Inbox>::default());
+        let listener: Weak<dyn MessageListener> = Arc::downgrade(&messages) as Weak<_>;
+        memory.listen(inbox, listener);
         Self {
-            began,
-            inside: Vec::new(),
-            queue: VecDeque::new(),
-            tombstones: BTreeSet::new(),
-            ended: BTreeSet::new(),
-            messages: Vec::new(),
+            memory,
+            key: LockKey::new("", "order:42").unwrap(),
+            inbox: messages,
+            writer: another(),
+            reader: another(),
+            ended: BTreeMap::new(),
         }
     }
 
-    pub(super) fn acquire(&mut self, request: AcquireRequest, now: Instant) -> AcquireReply {
-        let AcquireRequest {
-            hold, ttl, entry, ..
-        } = request;
-        if self.tombstones.contains(&hold) {
-            return AcquireReply::Ended;
-        }
-        assert!(!self.ended.contains(&hold), "{hold} comes back: {self:?}");
-        self.expire(now);
-        if self.is_in(hold) || self.inside.is_empty() && self.is_next() {
-            return self.take(hold, Mode::Exclusive, ttl, now);
-        }
-        if let Some(entry) = entry {
-            self.stand(vec![hold], Mode::Exclusive, entry);
-        }
-        self.admit(now);
-        self.busy(now)
+    /// Executes a verb at this time, which is that of the case.
+    fn apply<V: Verb>(&self, verb: V, now: Instant) -> V::Reply {
+        self.memory.execute(|state, _| verb.apply(state, now))
     }
 
-    /// The reply for each of the readers.
-    pub(super) fn share(
-        &mut self,
-        request: &AcquireSharedRequest,
-        now: Instant,
-    ) -> Vec<AcquireReply> {
-        let AcquireSharedRequest {
-            holds, ttl, entry, ..
-        } = request;
-        let buried = |hold: &&HoldId| self.tombstones.contains(hold);
-        let left: Vec<_> = holds.iter().filter(|hold| !buried(hold)).copied().collect();
-        if left.is_empty() {
-            return vec![AcquireReply::Ended; holds.len()];
+    /// The reply for each waiter of the request. A request for a hold that has ended must meet a tombstone.
+    pub(super) fn execute(&self, request: &Request, now: Instant) -> Vec<AcquireReply> {
+        for hold in request.waiters() {
+            let comes_back = self.ended.get(&hold) == Some(&false);
+            assert!(!comes_back, "{hold} comes back: {self:?}");
         }
-        assert!(
-            left.iter().all(|hold| !self.ended.contains(hold)),
-            "{left:?} come back: {self:?}"
-        );
-        self.expire(now);
-        let (mut inside, outside): (Vec<_>, Vec<_>) =
-            left.into_iter().partition(|hold| self.is_in(*hold));
-        if self.is_open() && self.is_next() {
-            inside.extend(&outside);
-        } else if let Some(entry) = entry.filter(|_| !outside.is_empty()) {
-            self.stand(outside.clone(), Mode::Shared, entry);
-            let told = self.messages.len();
-            self.admit(now);
-            let admitted = |hold: &HoldId| self.is_in(*hold);
-            if outside.iter().any(admitted) {
-                // The response informs them.
-                self.messages.truncate(told);
-                inside.extend(&outside);
-            }
+        let key = self.key.clone();
+        match request.clone() {
+            Request::Acquire(request) => vec![self.apply(Acquire { key, request }, now)],
+            Request::Share(request) => self.apply(AcquireShared { key, request }, now),
         }
-        for hold in &inside {
-            self.take(*hold, Mode::Shared, *ttl, now);
-        }
-        let reply = |hold: &HoldId| match inside.contains(hold) {
-            true => self.held(*ttl, now),
-            false => self.busy(now),
+    }
+
+    pub(super) fn release(&mut self, request: ReleaseRequest, now: Instant) {
+        let residue = match request.end {
+            ReleaseKind::Short => Residue::default(),
+            ReleaseKind::Full(residue) => residue,
         };
-        holds.iter().map(reply).collect()
+        self.ended.insert(request.hold, residue.unanswered);
+        self.end(request, now);
     }
 
-    pub(super) fn release(&mut self, release: HoldEnd, now: Instant) {
-        let hold = release.hold;
-        self.ended.insert(hold);
-        if release.unanswered {
-            self.tombstones.insert(hold);
-        }
-        self.expire(now);
-        if self.is_in(hold) {
-            self.inside.retain(|inside| inside.hold != Some(hold));
-            self.admit(now);
-        } else {
-            self.depart(hold, now);
-        }
-    }
-
-    /// The hold may only have waited.
-    fn depart(&mut self, hold: HoldId, now: Instant) {
-        let waits = |(process, _): &(Process, Mode)| match process {
-            Process::Ours(holds, _) => holds.contains(&hold),
-            Process::Another => false,
-        };
-        let Some(at) = self.queue.iter().position(waits) else {
-            return;
-        };
-        if let (Process::Ours(holds, _), _) = &mut self.queue[at] {
-            holds.retain(|other| *other != hold);
-            if holds.is_empty() {
-                self.queue.remove(at);
-            }
-        }
-        if !self.inside.is_empty() {
-            self.admit(now);
-        }
+    fn end(&self, request: ReleaseRequest, now: Instant) {
+        self.apply(Release::new(self.key.clone(), request), now);
     }
 
     /// Makes another process take the lock, or wait for it.
-    pub(super) fn another_comes(&mut self, reads: bool, now: Instant) {
-        let mode = if reads { Mode::Shared } else { Mode::Exclusive };
-        self.expire(now);
-        if self.queue.iter().all(|(it, _)| *it != Process::Another) {
-            self.queue.push_back((Process::Another, mode));
-        }
-        self.admit(now);
-    }
-
-    /// Makes another process release the lock, or stop waiting for it.
-    pub(super) fn another_goes(&mut self, now: Instant) {
-        self.expire(now);
-        let before = self.inside.len();
-        self.inside.retain(|inside| inside.hold.is_some());
-        let was_in = self.inside.len() < before;
-        if !was_in {
-            self.queue
-                .retain(|(process, _)| *process != Process::Another);
-        }
-        if was_in || !self.inside.is_empty() {
-            self.admit(now);
-        }
-    }
-
-    /// Deletes the lock. Returns the holds of this process that had it.
-    pub(super) fn lose(&mut self) -> Vec<HoldId> {
-        let inside = std::mem::take(&mut self.inside);
-        inside
-            .into_iter()
-            .filter_map(|inside| inside.hold)
-            .collect()
-    }
-
-    fn expire(&mut self, now: Instant) {
-        self.inside.retain(|inside| now < inside.until);
-    }
-
-    fn is_in(&self, hold: HoldId) -> bool {
-        self.inside.iter().any(|inside| inside.hold == Some(hold))
-    }
-
-    /// Returns whether readers may enter, as far as those inside are concerned.
-    fn is_open(&self) -> bool {
-        self.inside.iter().all(|inside| inside.mode == Mode::Shared)
-    }
-
-    /// Returns whether no other process is ahead of this one.
-    fn is_next(&self) -> bool {
-        let first = self.queue.front();
-        first.is_none_or(|(process, _)| *process != Process::Another)
-    }
-
-    /// Sets the holds of this process's place in the queue.
-    fn stand(&mut self, holds: Vec<HoldId>, mode: Mode, entry: QueueEntry) {
-        let mut queue = self.queue.iter_mut();
-        let ours = queue.find(|(process, _)| *process != Process::Another);
-        let waits = (Process::Ours(holds, entry), mode);
-        match ours {
-            Some(place) => *place = waits,
-            None => self.queue.push_back(waits),
-        }
-    }
-
-    fn take(&mut self, hold: HoldId, mode: Mode, lease: Duration, now: Instant) -> AcquireReply {
-        self.queue
-            .retain(|(process, _)| *process == Process::Another);
-        self.enter(Some(hold), mode, lease, now);
-        self.held(lease, now)
-    }
-
-    fn enter(&mut self, hold: Option<HoldId>, mode: Mode, lease: Duration, now: Instant) {
-        let until = now + lease;
-        match self.inside.iter_mut().find(|inside| inside.hold == hold) {
-            Some(inside) => inside.until = inside.until.max(until),
-            None => self.inside.push(Inside { hold, mode, until }),
-        }
-    }
-
-    /// Lets in the first of the queue: all readers, or one writer if the lock is free.
-    fn admit(&mut self, now: Instant) {
-        while let Some((process, mode)) = self.queue.front().cloned() {
-            let fits = match mode {
-                Mode::Exclusive => self.inside.is_empty(),
-                Mode::Shared => self.is_open(),
+    pub(super) fn another_comes(&self, reads: bool, now: Instant) {
+        let key = self.key.clone();
+        if reads {
+            let (hold, entry) = self.reader;
+            let request = AcquireSharedRequest {
+                holds: vec![hold],
+                ttl: LEASE_OF_ANOTHER,
+                limit: None,
+                entry: Some(entry),
             };
-            if !fits {
-                return;
-            }
-            self.queue.pop_front();
-            match process {
-                Process::Another => self.enter(None, mode, LEASE_OF_ANOTHER, now),
-                Process::Ours(holds, QueueEntry { grant, .. }) => {
-                    for hold in &holds {
-                        self.enter(Some(*hold), mode, grant, now);
-                    }
-                    self.messages.push(HandoffMessage {
-                        key: "order:42".to_owned(),
-                        holds,
-                        token: TOKEN,
-                        at: self.time(now),
-                        lease: grant,
-                    });
-                }
-            }
+            self.apply(AcquireShared { key, request }, now);
+        } else {
+            let (hold, entry) = self.writer;
+            let request = AcquireRequest {
+                hold,
+                ttl: LEASE_OF_ANOTHER,
+                entry: Some(entry),
+                with_others: false,
+            };
+            self.apply(Acquire { key, request }, now);
         }
     }
 
-    fn held(&self, lease: Duration, now: Instant) -> AcquireReply {
-        AcquireReply::Held {
-            token: TOKEN,
-            lease,
-            at: self.time(now),
-            is_contended: true,
+    /// Makes the other processes release the lock, or stop waiting for it.
+    pub(super) fn another_goes(&self, now: Instant) {
+        for (mode, (hold, entry)) in [(Mode::Exclusive, self.writer), (Mode::Shared, self.reader)] {
+            let request = ReleaseRequest {
+                hold,
+                mode,
+                inbox: entry.inbox,
+                end: ReleaseKind::Full(Residue::default()),
+                with_others: false,
+            };
+            self.end(request, now);
         }
     }
 
-    fn busy(&self, now: Instant) -> AcquireReply {
-        let ends = self.inside.iter().map(|inside| inside.until).max();
-        AcquireReply::Busy {
-            remaining: Some(ends.map_or(Duration::ZERO, |until| until - now)),
-            now: self.time(now),
+    /// Takes the lock from its holders. Returns them.
+    pub(super) fn lose(&self, now: Instant) -> Vec<HoldId> {
+        let key = self.key.clone();
+        let holds = self
+            .memory
+            .execute(|state, _| state.holds(key.as_str(), now));
+        if let Some(seen) = self.apply(Inspect::of(&key), now).map(Snapshot::seen) {
+            self.apply(ForceRelease { key, seen }, now);
         }
+        holds
     }
 
-    fn time(&self, now: Instant) -> StoreTime {
-        let passed = u64::try_from((now - self.began).as_micros());
-        StoreTime {
-            micros: 1_700_000_000_000_000 + passed.unwrap(),
-        }
+    /// Takes one of the messages.
+    pub(super) fn message(&self, at: usize) -> Option<HandoffMessage> {
+        let mut messages = self.inbox.0.lock();
+        let at = at.checked_rem(messages.len())?;
+        Some(messages.remove(at))
     }
 }
 
-const TOKEN: FencingToken = FencingToken(1);
+fn another() -> (HoldId, QueueEntry) {
+    let entry = QueueEntry {
+        inbox: InboxId::new(),
+        grant: LEASE_OF_ANOTHER,
+        life: LIFE_OF_ANOTHER,
+        hears_contended: false,
+    };
+    (Owner::new().next_hold(), entry)
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}, ended {:?}", self.inbox, self.ended)
+    }
+}
