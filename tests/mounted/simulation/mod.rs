@@ -10,14 +10,12 @@
 //! | `link` | the connection of one process: loss, delay, duplicates, responses out of order |
 //! | `wire` | what the connection and the inbox of one process share |
 //! | `mailbox` | the delivery of the messages that a lock has moved |
-//! | `waits` | the published waits over that connection |
 //! | `ledger` | who is inside, who got which token, what the protected resource accepted |
 //! | `program` | what the tasks do with the locks; `nested`: what they do inside a lock; `members`: the work that they leave behind; `readers`: what readers do |
 //! | `process` | several tasks on one `Locks`, which may be killed |
 //! | `calamity` | what happens to the server and the processes while they work |
 //! | `run` | one run, from its seed to its end |
 //! | `far` | a store that is far away, or too slow |
-//! | `cycles` | locks that are taken in any order |
 //! | `siblings` | nested entries below one holder |
 //! | `sweep` | every future dropped after every poll, with each fault in flight |
 //!
@@ -37,7 +35,6 @@ use self::run::run;
 
 mod calamity;
 mod climate;
-mod cycles;
 mod far;
 mod ledger;
 mod link;
