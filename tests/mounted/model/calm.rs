@@ -8,7 +8,7 @@ use stateright::Model;
 
 use super::config::ticks;
 use super::process::Stage;
-use super::protocol::Protocol;
+use super::protocol::{Protocol, first_calm_step};
 use super::state::State;
 use super::step::Step;
 
@@ -26,8 +26,8 @@ const STEPS: usize = 300;
 
 /// Returns whether there is nothing to do except to wait. Every other state leads to such a state by calm steps, so it
 /// suffices to check the calm time from these states.
-pub(crate) fn waits(model: &Protocol, state: &State) -> bool {
-    next(model, state) == Some(Step::Tick) && !is_over(state)
+pub(crate) fn waits(state: &State) -> bool {
+    first_calm_step(state) == Some(Step::Tick) && !is_over(state)
 }
 
 pub(crate) fn outlook(model: &Protocol, state: &State) -> Outlook {
@@ -39,7 +39,7 @@ pub(crate) fn outlook(model: &Protocol, state: &State) -> Outlook {
             outlook.ends_well = true;
             return outlook;
         }
-        let Some(step) = next(model, &state) else {
+        let Some(step) = first_calm_step(&state) else {
             return outlook;
         };
         let is_tick = step == Step::Tick;
@@ -69,12 +69,6 @@ pub(crate) fn patience(state: &State) -> u8 {
     } else {
         ticks::LONG_TTL + 1
     }
-}
-
-fn next(model: &Protocol, state: &State) -> Option<Step> {
-    let mut steps = Vec::new();
-    model.actions(state, &mut steps);
-    steps.into_iter().find(Step::is_calm)
 }
 
 fn is_over(state: &State) -> bool {

@@ -117,7 +117,7 @@ fn no_lost_wake_up(model: &Protocol, state: &State) -> bool {
     if is_shared && first.is_some_and(|place| place.life > 0 && may_enter(place)) {
         return false;
     }
-    if !calm::waits(model, state) {
+    if !calm::waits(state) {
         return true;
     }
     let outlook = calm::outlook(model, state);
@@ -126,7 +126,7 @@ fn no_lost_wake_up(model: &Protocol, state: &State) -> bool {
 
 /// All callers that wait get the lock in the end, and nothing is left behind.
 fn progress(model: &Protocol, state: &State) -> bool {
-    !calm::waits(model, state) || calm::outlook(model, state).ends_well
+    !calm::waits(state) || calm::outlook(model, state).ends_well
 }
 
 /// P10: no reader enters past another process that waits, and the turns of a process have an end.

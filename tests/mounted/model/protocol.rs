@@ -31,10 +31,7 @@ impl Model for Protocol {
 
     /// The calm steps come first, and the passing of time is the last of them.
     fn actions(&self, state: &State, steps: &mut Vec<Step>) {
-        pending_steps(state, steps);
-        if state.chances.delays > 0 || !is_late(state, steps) {
-            steps.push(Step::Tick);
-        }
+        steps_and_tick(state, steps);
         arrivals(&self.config, state, steps);
         let tenures = state
             .tenures()
@@ -59,6 +56,21 @@ impl Model for Protocol {
         all.retain(|property| self.only.is_none_or(|only| only == property.name));
         all
     }
+}
+
+/// The steps that happen without a cause. The passing of time is the last of them.
+fn steps_and_tick(state: &State, steps: &mut Vec<Step>) {
+    pending_steps(state, steps);
+    if state.chances.delays > 0 || !is_late(state, steps) {
+        steps.push(Step::Tick);
+    }
+}
+
+/// The first calm step. No step with a cause is calm.
+pub(crate) fn first_calm_step(state: &State) -> Option<Step> {
+    let mut steps = Vec::new();
+    steps_and_tick(state, &mut steps);
+    steps.into_iter().find(Step::is_calm)
 }
 
 /// The steps that happen without a cause, except the passing of time.
