@@ -47,7 +47,6 @@ mod cluster {
     mod down;
     mod drops;
     mod failover;
-    mod features;
     mod inbox;
     pub(crate) mod kit;
     mod moves;
