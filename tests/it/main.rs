@@ -157,7 +157,6 @@ mod setup {
     mod support_works;
     #[cfg(feature = "tls")]
     mod tls;
-    mod way;
 }
 
 #[cfg(feature = "macros")]

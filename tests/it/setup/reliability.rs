@@ -1,4 +1,5 @@
-//! The tests and the files that the pages below `docs` name exist, and those of the list of failures of servers.
+//! The tests and the files that the pages below `docs` and `CONTRIBUTING.md` name exist, and those of the list of
+//! failures of servers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,12 @@ const PAGES: [&str; 4] = [
 
 fn page(name: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join("docs").join(name)).unwrap()
+}
+
+/// The part of a page under this heading.
+fn section<'p>(page: &'p str, heading: &str) -> &'p str {
+    let (_, section) = page.split_once(heading).unwrap();
+    section.split("\n## ").next().unwrap()
 }
 
 /// The module and the name of each test, in the form `module::test` of the page.
@@ -68,13 +75,34 @@ fn every_file_that_the_pages_name_is_there() {
 #[test]
 fn every_row_of_the_failure_table_names_a_test() {
     let reliability = page("reliability.md");
-    let (_, section) = reliability.split_once("## When things go wrong").unwrap();
-    let section = section.split("\n## ").next().unwrap();
-    let rows = section
+    let rows = section(&reliability, "## When things go wrong")
         .lines()
         .filter(|line| line.starts_with("| "))
         .skip(1);
     for row in rows {
         assert!(!named(row).is_empty(), "{row}");
+    }
+}
+
+/// The section of CONTRIBUTING.md leads through the code.
+#[test]
+fn every_step_of_the_way_names_files_that_exist() {
+    let contributing = page("../CONTRIBUTING.md");
+    let section = section(&contributing, "## The way of a lock through the code");
+    let mut steps = Vec::<String>::new();
+    for line in section.lines() {
+        if line.starts_with(|first: char| first.is_ascii_digit()) {
+            steps.push(String::new());
+        }
+        steps.last_mut().into_iter().for_each(|it| *it += line);
+    }
+    assert!(steps.len() > 5, "{steps:?}");
+    for step in steps {
+        let code = step.split('`').skip(1).step_by(2);
+        let files: Vec<_> = code.filter(|code| code.contains('/')).collect();
+        assert!(!files.is_empty(), "no file in: {step}");
+        for file in files {
+            assert!(Path::new(ROOT).join(file).is_file(), "{file} in: {step}");
+        }
     }
 }
