@@ -31,6 +31,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_secs(3_600);
 
 /// An in-memory store whose inbox may be broken, and that counts the requests.
+#[derive(Default)]
 struct Counting {
     store: MemoryStore,
     is_broken: AtomicBool,
@@ -139,21 +140,7 @@ struct Process {
 
 impl Process {
     fn with_heartbeat(heartbeat: Duration) -> Self {
-        let store = Arc::new(Counting {
-            store: MemoryStore::new(),
-            is_broken: AtomicBool::new(false),
-            asked: AtomicU32::new(0),
-            released: AtomicU32::new(0),
-            renewed: AtomicU32::new(0),
-            is_release_slow: AtomicBool::new(false),
-            is_silent: AtomicBool::new(false),
-            failure: Mutex::default(),
-            fails_after: Mutex::default(),
-            is_slow: AtomicBool::new(false),
-            is_to_panic: AtomicBool::new(false),
-            meanwhile: Mutex::default(),
-            listener: Mutex::default(),
-        });
+        let store = Arc::<Counting>::default();
         let locks = Locks::builder("memory:").ttl(TTL).__heartbeat(heartbeat);
         let locks = locks.build_on_wire(Arc::clone(&store), SECOND);
         Self { store, locks }

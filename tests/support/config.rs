@@ -2,19 +2,8 @@
 
 use std::path::Path;
 
-/// The options of every server, before those of a test.
-const COMMON: [&str; 10] = [
-    "--bind",
-    "127.0.0.1",
-    "--save",
-    "",
-    "--appendonly",
-    "no",
-    "--daemonize",
-    "no",
-    "--supervised",
-    "no",
-];
+/// The options of every server, before those of a test. `--save` has an empty argument.
+const COMMON: &str = "--bind 127.0.0.1 --save  --appendonly no --daemonize no --supervised no";
 
 /// The text of the file. If it contains an option twice, the later one counts.
 pub fn text(dir: &Path, socket: &Path, listen: &[String], further: &[&str]) -> String {
@@ -26,7 +15,7 @@ pub fn text(dir: &Path, socket: &Path, listen: &[String], further: &[&str]) -> S
         socket.expect(UTF_8),
     ];
     let listen = listen.iter().map(String::as_str);
-    let words = COMMON.into_iter().chain(places).chain(listen);
+    let words = COMMON.split(' ').chain(places).chain(listen);
     lines(words.chain(further.iter().copied()))
 }
 

@@ -31,10 +31,7 @@ async fn a_bad_key_is_refused_by_every_call(locks: Locks) {
             locks.admin().force_release(bad).await.map(drop),
         ] {
             let error: LockError = refused.unwrap_err();
-            assert!(
-                matches!(error, LockError::Misuse { .. }),
-                "{bad}: {error:?}"
-            );
+            assert!(error.is_misuse(), "{bad}: {error:?}");
             assert_eq!(error.key(), Some(bad));
             assert!(!error.is_busy() && !error.is_lost());
         }

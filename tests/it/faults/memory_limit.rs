@@ -23,10 +23,7 @@ async fn a_full_memory_is_tried_again_and_named_when_the_wait_ends() {
     let cause = source.source().unwrap().to_string();
     assert!(cause.contains("OOM"), "{cause}");
     let refused = rig.locks.lock(KEY).try_acquire().await.unwrap_err();
-    assert!(
-        matches!(refused, LockError::Unavailable { .. }),
-        "{refused:?}"
-    );
+    assert!(refused.is_unavailable(), "{refused:?}");
     assert_eq!(rig.server.key_count().await, 0, "no half-made lock");
 
     let waiting = tokio::spawn(rig.locks.with_lock(KEY, async {}));
@@ -50,10 +47,7 @@ async fn a_full_server_takes_none_of_several_and_lets_them_go() {
         .unwrap_err();
     assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
     let refused = several().no_wait().await.unwrap_err();
-    assert!(
-        matches!(refused, LockError::Unavailable { .. }),
-        "{refused:?}"
-    );
+    assert!(refused.is_unavailable(), "{refused:?}");
     guard.release().await.unwrap();
     assert_eq!(rig.server.key_count().await, 0);
     rig.server.ask("CONFIG SET maxmemory 0").await;

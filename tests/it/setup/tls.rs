@@ -87,10 +87,7 @@ async fn a_program_without_its_certificate_is_not_let_in() {
     let authority = fs::read(server.ca_file()).unwrap();
     let stranger = patient_at(server.url()).certificates(Certificates::new().authority(authority));
     let built = within(DEADLINE, "an answer", stranger.build()).await;
-    assert!(
-        matches!(built, Err(LockError::Unavailable { .. })),
-        "{built:?}"
-    );
+    assert!(built.unwrap_err().is_unavailable());
 }
 
 #[test]
@@ -98,10 +95,7 @@ fn certificates_that_cannot_be_used_are_an_error_at_once() {
     let nonsense = || Certificates::new().client("no certificate", "no key");
     for url in ["rediss://localhost:1", "redis://localhost:1", "memory:"] {
         let built = patient_at(url).certificates(nonsense()).build_lazy();
-        assert!(
-            matches!(built, Err(LockError::Misuse { .. })),
-            "{url}: {built:?}"
-        );
+        assert!(built.unwrap_err().is_misuse());
     }
 }
 
@@ -122,8 +116,5 @@ async fn a_server_without_tls_is_not_spoken_to_in_plain() {
     let soon = Duration::from_millis(300);
     let connecting = Locks::builder(url).connect_timeout(soon).build();
     let error = within(DEADLINE, "an answer", connecting).await;
-    assert!(
-        matches!(error, Err(LockError::Unavailable { .. })),
-        "{error:?}"
-    );
+    assert!(error.unwrap_err().is_unavailable());
 }

@@ -21,6 +21,7 @@ pub(super) struct Asked {
     pub(super) claimed: u32,
 }
 
+#[derive(Default)]
 pub(super) struct Watched {
     store: MemoryStore,
     asked: Mutex<Asked>,
@@ -31,12 +32,7 @@ pub(super) struct Watched {
 
 impl Watched {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self {
-            store: MemoryStore::new(),
-            asked: Mutex::default(),
-            delay: Mutex::default(),
-            epoch: AtomicU64::new(0),
-        })
+        Arc::default()
     }
 
     /// Locks on it, with a heartbeat of a second.

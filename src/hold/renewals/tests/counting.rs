@@ -14,6 +14,7 @@ use crate::store::{Renew, Reply, Request, StoreFuture, Wire};
 const TENTH: Duration = Duration::from_millis(100);
 
 /// An in-memory store.
+#[derive(Default)]
 pub(super) struct Counting {
     pub(super) store: MemoryStore,
     /// The number of requests that have renewed something.
@@ -35,15 +36,8 @@ pub(super) struct Counting {
 impl Counting {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
-            store: MemoryStore::new(),
-            renewed: AtomicU32::new(0),
-            together: Mutex::default(),
-            rejects: Mutex::default(),
-            changed: AtomicU32::new(0),
-            is_silent: AtomicBool::new(false),
-            has_lost_connection: AtomicBool::new(false),
-            is_late: AtomicBool::new(false),
             generation: watch::Sender::new(7),
+            ..Self::default()
         })
     }
 
