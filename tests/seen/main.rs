@@ -11,7 +11,6 @@ mod support;
 
 mod alerts;
 mod events;
-mod measures;
 mod metrics;
 mod page;
 mod prometheus;

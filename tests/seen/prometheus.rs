@@ -71,21 +71,37 @@ impl Scrapes {
     }
 
     pub(crate) fn scrape(&mut self) {
-        for line in self.metrics.render().lines() {
-            let Some((name, value)) = line.rsplit_once(' ').filter(|_| !line.starts_with('#'))
-            else {
-                continue;
-            };
+        for line in self.samples().lines() {
+            let (name, value) = line.rsplit_once(' ').expect("a sample");
             let samples = self.series.entry(with_job(name)).or_default();
             samples.insert(self.count, value.to_owned());
         }
         self.count += 1;
     }
 
+    /// The present samples, one in each line.
+    pub(crate) fn samples(&self) -> String {
+        let text = self.metrics.render();
+        let is_sample = |line: &&str| !line.is_empty() && !line.starts_with('#');
+        text.lines()
+            .filter(is_sample)
+            .map(|line| format!("{line}\n"))
+            .collect()
+    }
+
+    /// # Panics
+    ///
+    /// Panics if there is no sample of this metric with these labels and this value.
+    pub(crate) fn assert(&self, sample: &str) {
+        let samples = self.samples();
+        let line = format!("reentry_{sample}");
+        assert!(samples.lines().any(|it| it == line), "{line} in {samples}");
+    }
+
     /// The present sum of all series with this name.
     pub(crate) fn total(&self, name: &str) -> f64 {
-        let text = self.metrics.render();
-        let lines = text.lines().filter(|line| line.starts_with(name));
+        let samples = self.samples();
+        let lines = samples.lines().filter(|line| line.starts_with(name));
         let values = lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok());
         values.sum()
     }
