@@ -15,26 +15,30 @@ use std::cell::RefCell;
 use futures_util::future;
 use proptest::prelude::*;
 use proptest::sample::Index;
+use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use tokio::runtime::{Builder, Runtime};
 
-use self::names::Names;
 use self::reply::Reply;
-use self::step::{INBOXES, Request, Step, any_steps};
-use super::contract::inbox::{self, Inbox};
+use self::request::{INBOXES, KEYS, Request, Step, any_request, any_steps, hold, inbox, key};
+use super::contract::inbox::{Inbox, fence};
 use super::contract::server::Server;
 use super::contract::world::near;
-use super::{ForceRelease, HandoffMessage, Inspect, MemoryStore, SeenHolders, Snapshot, Store};
+use super::{
+    ForceRelease, HandoffMessage, Inspect, ListWaits, MemoryStore, SeenHolders, Snapshot, Store,
+    StoreTime,
+};
 use crate::base::error::StoreError;
-use crate::base::id::{FencingToken, InboxId};
+use crate::base::id::FencingToken;
 
-mod names;
 mod reply;
-mod step;
-mod waits;
+mod request;
 
 /// The minimum number of cases. `PROPTEST_CASES` sets a higher one.
 const CASES: u32 = 2_000;
+
+/// The numbers of the inboxes.
+const IDS: [usize; INBOXES] = [0, 1, 2];
 
 /// The number of requests that are sent in parallel. It is so low that `try_join_all` polls them in their order.
 const AT_ONCE: usize = 16;
@@ -82,43 +86,46 @@ impl OnRedis {
             server.without_batches()
         };
         let store = runtime.block_on(server.store());
-        let inboxes = [(); INBOXES].map(|()| {
-            let inbox = Inbox::on_redis(&server, InboxId::new());
-            runtime.block_on(inbox)
-        });
-        let names = Names::new(inboxes.each_ref().map(|inbox| inbox.id), with_batches);
-        let warm = runtime.block_on(warm(&store, &names));
+        let inboxes = IDS.map(|at| runtime.block_on(Inbox::on_redis(&server, inbox(at))));
+        let warm = runtime.block_on(warm(&store, with_batches));
         warm.expect("a store that works");
-        Self {
+        let redis = Self {
             with_batches,
             runtime,
             server,
             store,
             inboxes: RefCell::new(inboxes),
-        }
+        };
+        drop(redis.received());
+        redis
     }
 
     /// The messages that each inbox has received since the last call.
     fn received(&self) -> [Vec<HandoffMessage>; INBOXES] {
         let mut inboxes = self.inboxes.borrow_mut();
-        let ids = inboxes.each_ref().map(|inbox| inbox.id);
-        self.runtime.block_on(inbox::fence(&self.server, ids));
+        self.runtime.block_on(fence(&self.server, IDS.map(inbox)));
         let inboxes = inboxes.each_mut();
         inboxes.map(|inbox| self.runtime.block_on(inbox.received_there()))
     }
 }
 
 /// Loads every script. Otherwise a script that has to be sent twice would be overtaken by the request after it.
-async fn warm(store: &Store, names: &Names) -> Result<(), StoreError> {
-    let known = waits::known(store, names.hold(0)).await?;
-    for request in Request::of_each_kind() {
-        names.send(store, (0, known), request).await?;
+async fn warm(store: &Store, with_batches: bool) -> Result<(), StoreError> {
+    let (mut runner, any, known) = (TestRunner::deterministic(), any_request(0), now(store));
+    let known = known.await?;
+    store.ask(Inspect::of(&key(0))).await?;
+    for _ in 0..1_000 {
+        let request = any.new_tree(&mut runner).expect("a request").current();
+        request.send(store, known, with_batches).await?;
     }
     let (fields, token) = (vec![Vec::new()], None);
-    let nothing = SeenHolders { fields, token };
-    let (key, seen) = (names.key(0).clone(), nothing);
-    store.ask(ForceRelease { key, seen }).await?;
-    store.ask(Inspect::of(names.key(0))).await.map(drop)
+    let (key, seen) = (key(0), SeenHolders { fields, token });
+    store.ask(ForceRelease { key, seen }).await.map(drop)
+}
+
+/// The time of the store.
+async fn now(store: &Store) -> Result<StoreTime, StoreError> {
+    Ok(store.ask(ListWaits { hold: hold(0) }).await?.at)
 }
 
 /// One sequence of steps on both stores.
@@ -128,7 +135,6 @@ struct Case<'a> {
     inboxes: [Inbox; INBOXES],
     /// The clock of the in-memory store, which is stopped unless it is moved.
     paused: Runtime,
-    names: Names,
     /// The requests up to now, each once, and the requests that have not been sent yet.
     known: Vec<(usize, Request)>,
     unsent: Vec<(usize, Request)>,
@@ -147,13 +153,11 @@ impl<'a> Case<'a> {
             .build()
             .expect("a runtime");
         let memory = paused.block_on(async { Store::Memory(MemoryStore::new()) });
-        let ids = redis.inboxes.borrow().each_ref().map(|inbox| inbox.id);
         Self {
             redis,
-            inboxes: ids.map(|id| Inbox::in_memory(&memory, id)),
+            inboxes: IDS.map(|at| Inbox::in_memory(&memory, inbox(at))),
             memory,
             paused,
-            names: Names::new(ids, redis.with_batches),
             known: Vec::new(),
             unsent: Vec::new(),
             seen: Vec::new(),
@@ -175,9 +179,9 @@ impl<'a> Case<'a> {
 
     fn step(&mut self, step: &Step) -> Result<(), TestCaseError> {
         match step {
-            &Step::Send { key, request } => {
-                self.known.push((key, request));
-                self.unsent.push((key, request));
+            Step::Send(key, request) => {
+                self.known.push((*key, request.clone()));
+                self.unsent.push((*key, request.clone()));
             }
             Step::Resend(which) => self.unsent.extend(pick(which, &self.known)),
             Step::ForceRelease(which) => {
@@ -201,14 +205,14 @@ impl<'a> Case<'a> {
         let requests = std::mem::take(&mut self.unsent);
         let at_once = if self.redis.with_batches { 1 } else { AT_ONCE };
         for requests in requests.chunks(at_once) {
-            let (names, redis) = (&self.names, self.redis);
+            let redis = self.redis;
+            let with_batches = redis.with_batches;
             let answers = |runtime: &Runtime, store: &Store| {
-                let known = runtime.block_on(waits::known(store, names.hold(0)));
-                let known = known.expect("the time");
-                let answers = requests.iter().map(async |&(key, request)| {
-                    let answer = names.send(store, (key, known), request);
-                    let look = async { store.ask(Inspect::of(names.key(key))).await };
-                    if names.with_batches {
+                let known = runtime.block_on(now(store)).expect("the time");
+                let answers = requests.iter().map(async |(at, request)| {
+                    let answer = request.clone().send(store, known, with_batches);
+                    let look = async { store.ask(Inspect::of(&key(*at))).await };
+                    if with_batches {
                         Ok((answer.await?, look.await?))
                     } else {
                         future::try_join(answer, look).await
@@ -218,8 +222,8 @@ impl<'a> Case<'a> {
             };
             let here = answers(&self.paused, &self.memory).expect("memory");
             let there = answers(&redis.runtime, &redis.store).expect("a server that works");
-            for (&(key, _), (here, there)) in requests.iter().zip(here.into_iter().zip(there)) {
-                self.compare(key, here, there)?;
+            for ((at, _), (here, there)) in requests.iter().zip(here.into_iter().zip(there)) {
+                self.compare(*at, here, there)?;
             }
         }
         Ok(())
@@ -234,29 +238,30 @@ impl<'a> Case<'a> {
         for (inbox, (here, there)) in here.into_iter().zip(there).enumerate() {
             prop_assert_eq!(here.len(), there.len(), "{:?} {:?}", here, there);
             for (here, there) in here.into_iter().zip(there) {
-                let key = self.names.number(&here.key).expect("a key of the case");
+                let at = (0..KEYS).find(|at| key(*at).as_str() == here.key);
+                let at = at.expect("a key of the case");
                 let [here, there] = [here, there].map(|message| Reply::Message(inbox, message));
-                self.same(key, here, there)?;
+                self.same(at, here, there)?;
             }
         }
         Ok(())
     }
 
-    fn force_release(&mut self, key: usize, seen: [SeenHolders; 2]) -> Result<(), TestCaseError> {
-        let (name, redis, [here, there]) = (self.names.key(key), self.redis, seen);
+    fn force_release(&mut self, at: usize, seen: [SeenHolders; 2]) -> Result<(), TestCaseError> {
+        let (key, redis, [here, there]) = (key(at), self.redis, seen);
         let force = |seen| ForceRelease {
-            key: name.clone(),
+            key: key.clone(),
             seen,
         };
         let here = self.memory.ask(force(here));
         let there = redis.store.ask(force(there));
-        let here = future::try_join(here, self.memory.ask(Inspect::of(name)));
-        let there = future::try_join(there, redis.store.ask(Inspect::of(name)));
+        let here = future::try_join(here, self.memory.ask(Inspect::of(&key)));
+        let there = future::try_join(there, redis.store.ask(Inspect::of(&key)));
         let here = self.paused.block_on(here).expect("memory");
         let there = redis.runtime.block_on(there).expect("a server that works");
         let [here, there] =
             [here, there].map(|(forced, shown)| (Reply::Forced(forced.len()), shown));
-        self.compare(key, here, there)
+        self.compare(at, here, there)
     }
 
     /// Compares the replies of both stores to a request, and an inspection of the lock after it.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::waits::WaitReply;
-use crate::base::id::FencingToken;
+use crate::base::id::{FencingToken, HoldId};
+use crate::store::records::ListedWaits;
 use crate::store::{AcquireReply, HandoffMessage, Presence, RenewReply, Snapshot, StoreTime};
 
 /// The text in place of a part that was removed.
@@ -11,18 +11,19 @@ const NO_TOKEN: FencingToken = FencingToken(0);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    Acquired(AcquireReply),
-    Shared(Vec<AcquireReply>),
-    /// The numbers of the holds.
-    Gone(Vec<usize>),
-    Presence(Presence),
+    /// For each hold of one lock.
+    Acquired(Vec<AcquireReply>),
+    /// For each lock of one hold.
     AcquiredAll(Vec<AcquireReply>),
+    Holds(Vec<HoldId>),
+    Presence(Presence),
     Renewed(Vec<RenewReply>),
-    ReleasedAll(Vec<bool>),
+    Released(Vec<bool>),
+    Done(bool),
+    Look(ListedWaits),
     Snapshot(Option<Snapshot>),
     /// The number of holds.
     Forced(usize),
-    Wait(WaitReply),
     /// The message to an inbox, by the number of that inbox.
     Message(usize, HandoffMessage),
 }
@@ -37,7 +38,6 @@ pub(super) struct Parts {
 impl Reply {
     pub(super) fn parts(mut self) -> Parts {
         let (span, token) = match &mut self {
-            Self::Acquired(acquired) => take_acquired(acquired),
             // The lock of the first key is inspected right after.
             Self::AcquiredAll(replies) => {
                 let spans = replies
@@ -45,7 +45,7 @@ impl Reply {
                     .filter_map(|reply| take_acquired(reply).0);
                 (spans.max(), None)
             }
-            Self::Shared(replies) => {
+            Self::Acquired(replies) => {
                 // The replies to readers that wait contain how long the lock is held. All readers inside have one
                 // token.
                 let parts: Vec<_> = replies.iter_mut().map(take_acquired).collect();
@@ -65,7 +65,7 @@ impl Reply {
                 message.at = StoreTime { micros: 0 };
                 (None, Some(std::mem::replace(&mut message.token, NO_TOKEN)))
             }
-            Self::Wait(reply) => (reply.take_age(), None),
+            Self::Look(look) => (take_age(look), None),
             _ => (None, None),
         };
         Parts {
@@ -96,4 +96,15 @@ fn take_acquired(acquired: &mut AcquireReply) -> (Option<Duration>, Option<Fenci
         }
         AcquireReply::Ended => (None, None),
     }
+}
+
+/// Removes what depends on the clocks. The age of the newest record is kept, and the records are sorted.
+fn take_age(look: &mut ListedWaits) -> Option<Duration> {
+    let zero = StoreTime { micros: 0 };
+    let at = std::mem::replace(&mut look.at, zero);
+    let stamps = look.waits.iter_mut();
+    let stamps = stamps.map(|seen| std::mem::replace(&mut seen.stamp, zero));
+    let age = stamps.filter_map(|stamp| at.since(stamp)).min();
+    look.waits.sort_by_key(|seen| seen.wait.id);
+    age
 }
