@@ -17,7 +17,7 @@ on_every_store!(
 );
 
 /// The key of the world and two others, in one slot.
-fn keys(world: &World) -> [LockKey; 3] {
+pub(super) fn keys(world: &World) -> [LockKey; 3] {
     let key = |name| {
         let name = format!("{{{}}}:{name}", world.key.as_str());
         LockKey::new("", &name).expect("a valid key")
@@ -27,7 +27,7 @@ fn keys(world: &World) -> [LockKey; 3] {
 
 impl World {
     /// Acquires locks that the hold must get.
-    async fn take_all(&mut self, keys: &[LockKey], hold: HoldId, ttl: Duration) {
+    pub(super) async fn take_all(&mut self, keys: &[LockKey], hold: HoldId, ttl: Duration) {
         for key in keys {
             self.at(key, async |world| world.take(hold, ttl).await)
                 .await;
@@ -66,7 +66,7 @@ impl World {
     }
 }
 
-fn each(keys: &[LockKey], hold: HoldId) -> Vec<KeyedHold> {
+pub(super) fn each(keys: &[LockKey], hold: HoldId) -> Vec<KeyedHold> {
     keys.iter().map(|key| (key.clone(), hold)).collect()
 }
 

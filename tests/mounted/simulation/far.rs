@@ -28,20 +28,20 @@ fn answered_after(round_trip: Duration) -> Fate {
 }
 
 /// A server, and processes whose response timeout is a second.
-struct Ground {
-    server: Arc<Server>,
+pub(super) struct Ground {
+    pub(super) server: Arc<Server>,
     ledger: Arc<Ledger>,
 }
 
 impl Ground {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             server: Arc::new(Server::new()),
             ledger: Ledger::new(Climate::CALM),
         }
     }
 
-    fn process(&self, round_trip: Duration) -> (Locks, Link) {
+    pub(super) fn process(&self, round_trip: Duration) -> (Locks, Link) {
         let response_timeout = Duration::from_secs(1);
         let link = Link::new(&self.server, &self.ledger, Climate::CALM, response_timeout);
         link.set_fate(Some(answered_after(round_trip)));

@@ -3,15 +3,13 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::iter::repeat_with;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join, join_all};
 use tokio::time::{Instant, sleep};
 
-use super::climate::{Climate, Fate, millis};
-use super::ledger::Ledger;
-use super::link::Link;
+use super::climate::{Fate, millis};
+use super::far::Ground;
 use super::run::simulated;
 use super::server::Server;
 use crate::base::key::LockKey;
@@ -69,23 +67,18 @@ async fn observe_until(end: Instant, server: &Server, history: &History) -> usiz
 #[test]
 fn the_depth_in_the_store_is_at_most_two_round_trips_old() {
     let different = simulated(7, async {
-        let server = Arc::new(Server::new());
-        let ledger = Ledger::new(Climate::CALM);
-        let response_timeout = Duration::from_secs(1);
-        let link = Link::new(&server, &ledger, Climate::CALM, response_timeout);
-        let fate = Fate {
-            there: ROUND_TRIP / 2,
-            back: ROUND_TRIP / 2,
-            ..Fate::good()
-        };
-        link.set_fate(Some(fate));
-        let locks = Locks::builder("memory:").build_on_wire(Arc::new(link), response_timeout);
+        let ground = Ground::new();
+        let (locks, _) = ground.process(ROUND_TRIP);
         let history = History::default();
         let body = async {
             note(&history);
             let end = Instant::now() + Duration::from_secs(2);
             let branches = repeat_with(|| enter_until(end, &locks, &history)).take(BRANCHES);
-            join(join_all(branches), observe_until(end, &server, &history)).await
+            join(
+                join_all(branches),
+                observe_until(end, &ground.server, &history),
+            )
+            .await
         };
         locks.with_lock(KEY, body).await.unwrap().1
     });
@@ -96,12 +89,7 @@ fn the_depth_in_the_store_is_at_most_two_round_trips_old() {
 #[test]
 fn an_exit_that_is_overtaken_by_the_release_is_no_loss() {
     simulated(7, async {
-        let server = Arc::new(Server::new());
-        let ledger = Ledger::new(Climate::CALM);
-        let response_timeout = Duration::from_secs(1);
-        let link = Link::new(&server, &ledger, Climate::CALM, response_timeout);
-        let locks =
-            Locks::builder("memory:").build_on_wire(Arc::new(link.clone()), response_timeout);
+        let (locks, link) = Ground::new().process(2 * TRAVEL);
         let outer = locks.lock(KEY).await.unwrap();
         let inner = outer.scope(locks.lock(KEY).acquire()).await.unwrap();
         link.set_fate(Some(Fate {
