@@ -29,6 +29,7 @@
 //! | `subscriber` | the subscriber of one test for spans and events |
 //! | `stores` | [`on_both_stores`]: one case over both stores, [`in_memory`]: over one; [`connect`], [`Section`], [`depths`], [`waiters`] |
 //! | `rig` | [`Rig`]: a server, a proxy in front of it, and locks that connect through the proxy |
+//! | `rotation` | a password that is rotated again and again |
 //! | `cycles` | [`cycle`]: callers that wait for each other |
 //! | `runtime` | a runtime for a test that has more than one |
 //! | `sweep` | dropping a future after its n-th poll, for every n |
@@ -68,6 +69,8 @@ pub mod redisson;
 pub mod replication;
 pub mod resharding;
 pub mod rig;
+#[cfg(feature = "credentials")]
+pub mod rotation;
 pub mod runtime;
 pub mod sentinel;
 pub mod server;

@@ -1,12 +1,12 @@
 //! A password that is rotated repeatedly, while the connections that use it are cut.
 
+use super::server::RedisServer;
+use super::wait::{DEADLINE, eventually};
 use reentry::credentials::{BasicAuth, StreamingCredentialsProvider, watched};
 use reentry::{Held, Locks, LocksBuilder};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
-
-use crate::support::{DEADLINE, RedisServer, eventually};
 
 /// The user whose password is rotated.
 const USER: &str = "app";
@@ -15,7 +15,7 @@ const USER: &str = "app";
 const TTL: Duration = Duration::from_secs(3);
 
 /// A user of some servers, with a provider that knows its present password.
-pub(crate) struct Rotation<'s> {
+pub struct Rotation<'s> {
     nodes: Vec<&'s RedisServer>,
     newest: watch::Sender<BasicAuth>,
     number: u32,
@@ -23,7 +23,7 @@ pub(crate) struct Rotation<'s> {
 
 impl<'s> Rotation<'s> {
     /// Creates the user on all servers.
-    pub(crate) async fn begin(nodes: Vec<&'s RedisServer>) -> Rotation<'s> {
+    pub async fn begin(nodes: Vec<&'s RedisServer>) -> Rotation<'s> {
         for node in &nodes {
             let user = format!("ACL SETUSER {USER} on >{} ~* &* +@all", password(0));
             node.ask(&user).await;
@@ -36,13 +36,13 @@ impl<'s> Rotation<'s> {
         }
     }
 
-    pub(crate) fn provider(&self) -> impl StreamingCredentialsProvider + 'static {
+    pub fn provider(&self) -> impl StreamingCredentialsProvider + 'static {
         watched(self.newest.subscribe())
     }
 
     /// Replaces the password, and cuts all connections of the user. Both passwords are valid for a moment, as with real
     /// services.
-    pub(crate) async fn rotate(&mut self) {
+    pub async fn rotate(&mut self) {
         let old = password(self.number);
         self.number += 1;
         let new = password(self.number);
@@ -58,7 +58,7 @@ impl<'s> Rotation<'s> {
 
     /// Rotates the password this number of times. A hold that began before stays held, and locks are acquired in the
     /// meantime.
-    pub(crate) async fn loses_no_hold(&mut self, builder: LocksBuilder, times: u32) {
+    pub async fn loses_no_hold(&mut self, builder: LocksBuilder, times: u32) {
         let builder = builder.credentials(self.provider()).ttl(TTL);
         let locks = builder.build().await.expect("the first password");
         let guard = locks.lock("held").acquire().await.expect("a lock");

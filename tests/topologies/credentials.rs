@@ -1,8 +1,8 @@
 //! A password that is rotated, when there is more than one server.
 
 use crate::cluster::kit::patient_in;
-use crate::rotation::Rotation;
 use crate::sentinel::ground::{built_at, url};
+use crate::support::rotation::Rotation;
 use crate::support::{Cluster, DEADLINE, SentinelSet};
 
 /// The number of rotations.

@@ -35,9 +35,6 @@
     reason = "a test ends where its ground gives way"
 )]
 
-#[cfg(feature = "credentials")]
-#[path = "../support/rotation.rs"]
-mod rotation;
 #[path = "../support/mod.rs"]
 mod support;
 

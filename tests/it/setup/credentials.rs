@@ -5,7 +5,7 @@ use reentry::LockError;
 use reentry::credentials::{BasicAuth, StreamingCredentialsProvider};
 use std::pin::Pin;
 
-use crate::rotation::Rotation;
+use crate::support::rotation::Rotation;
 use crate::support::{RedisServer, patient, patient_at};
 
 #[tokio::test]
