@@ -109,7 +109,8 @@ impl Engine {
             // The other locks are acquired in their order, inside a span.
             if !terms.waits() {
                 // A caller that does not wait need not keep the order. The keys that are probably not free come first.
-                keys.sort_by_key(|key| self.core.queues.is_vacant(key));
+                // Each is asked once, because an order that changes under a sort makes it panic.
+                keys.sort_by_cached_key(|key| self.core.queues.is_vacant(key));
             }
             // Locks that were acquired together have one id, so none of them continues the hold of another caller.
             terms.may_inherit &= keys.len() == 1;

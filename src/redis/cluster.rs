@@ -123,7 +123,8 @@ impl Cluster {
     pub(super) async fn connect(self: &Arc<Self>) -> Result<(), StoreError> {
         let mut nodes = self.owners().await?;
         // A server with a connection answers without an attempt to connect.
-        nodes.sort_by_key(|node| !node.connector.is_connected());
+        // Each is asked once, because an order that changes under a sort makes it panic.
+        nodes.sort_by_cached_key(|node| !node.connector.is_connected());
         // The last failure is reported, because each may have another reason.
         let mut error = self.unavailable("none of its servers has slots");
         for node in nodes {
