@@ -175,8 +175,8 @@ impl LocalQueues {
             holder, is_ending, ..
         }) = states.map.get_mut(key)
         {
-            // Another hold may have the lock by now, if this one lost it.
-            *is_ending = holder.hold == ended;
+            // Another hold may have the lock by now, if this one lost it, and may be ending as well.
+            *is_ending |= holder.hold == ended;
         }
     }
 
