@@ -87,7 +87,9 @@ impl RenewRequest {
     pub(super) fn has_room(&self) -> bool {
         let max = match self.batch.keys {
             BatchKeys::Readers(_) => MAX_READERS_PER_REQUEST,
-            BatchKeys::ScriptGroup(_) | BatchKeys::Alone(_) => MAX_KEYS_PER_REQUEST,
+            BatchKeys::ScriptGroup(_) => MAX_KEYS_PER_REQUEST,
+            // Locks that were acquired together have one id, and are separated as well.
+            BatchKeys::Alone(_) => 1,
         };
         self.holds.len() < max
     }

@@ -33,6 +33,22 @@ async fn one_request_renews_the_locks_that_were_taken_together() {
     }
 }
 
+/// Only their combination may be rejected, for example while the slot of a cluster moves.
+#[tokio::test(start_paused = true)]
+async fn the_locks_of_one_acquisition_are_separated_after_a_rejection() {
+    let store = Counting::new();
+    let locks = store.locks();
+    let _guard = locks.lock_all(["a", "b"]).acquire().await.unwrap();
+    *store.rejects.lock() = Some("a");
+    let together = store.together_within(TTL / 3 + SECOND).await;
+    assert_eq!(together[0].len(), 2);
+    let alone = &together[1..];
+    assert!(
+        alone.len() > 1 && alone.iter().all(|keys| keys.len() == 1),
+        "{together:?}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_renewal_of_several_goes_on_without_one_that_has_ended() {
     let store = Counting::new();
