@@ -1,6 +1,7 @@
 //! The schedule of the holds that are renewed on one runtime.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::mem;
 use std::slice::from_ref;
 use std::sync::Arc;
@@ -60,8 +61,8 @@ pub(super) struct RuntimeSchedule {
 struct ServerRenewals {
     in_flight: Arc<AtomicUsize>,
     /// The holds that are due, each in its position, which is at its deadline. A hold that has left its position is no
-    /// longer meant. It may come back to it, after a lost connection, and is meant once then: hence a set.
-    due: BTreeSet<ScheduleKey>,
+    /// longer meant. It may come back to it, after a lost connection, and then be meant more than once.
+    due: BinaryHeap<Reverse<ScheduleKey>>,
 }
 
 /// The work that is due.
@@ -218,7 +219,7 @@ impl RuntimeSchedule {
         let at = hold.deadline();
         let server = self.servers.entry(store.server_of(hold.key()));
         let due = &mut server.or_default().due;
-        due.insert(ScheduleKey { at, number });
+        due.push(Reverse(ScheduleKey { at, number }));
         at
     }
 
@@ -227,7 +228,7 @@ impl RuntimeSchedule {
         // Only requests that begin now have room for more holds: those of earlier turns have been sent.
         let mut open = HashMap::<BatchKey, usize, RandomState>::default();
         for server in self.servers.values_mut() {
-            while let Some(&key) = server.due.first() {
+            while let Some(&Reverse(key)) = server.due.peek() {
                 // If it has moved or ended since it became due, this entry is outdated.
                 if let Some(hold) = self.holds.get(&key) {
                     // It shares the request of another hold if it can, because that needs no permit of its own.
@@ -245,8 +246,10 @@ impl RuntimeSchedule {
                         // Those with an earlier deadline are before it. A permit that is returned wakes the task.
                         break;
                     }
+                    // It comes back below. Until then no other entry means it, here or at another server.
+                    self.holds.remove(&key);
                 }
-                server.due.pop_first();
+                server.due.pop();
             }
         }
         // A server without work is forgotten, because the servers of a cluster come and go.
@@ -258,7 +261,9 @@ impl RuntimeSchedule {
             let until = next_attempt(&request.holds, now, self.response_timeout);
             for hold in &request.holds {
                 hold.begin_attempt(now);
-                self.move_to(hold, until);
+                if let Some((_, to)) = hold.move_to(until) {
+                    self.holds.insert(to, Arc::clone(hold));
+                }
             }
         }
     }
