@@ -10,11 +10,14 @@ use tokio::time::Instant;
 use crate::base::error::LostReason;
 use crate::base::events::WarnLimiter;
 use crate::base::options::QueueOptions;
+use crate::base::process::ProcessId;
 use crate::base::sync::Mutex;
+use crate::base::timer::after;
 use crate::hold::deadlock::directory::WaitDirectory;
 use crate::hold::hold::Hold;
 use crate::hold::runtime_schedule::RuntimeSchedule;
 use crate::queue::LocalQueues;
+use crate::store::records::TOMBSTONE_LIFE;
 use crate::store::{ForcedMessage, ForcedReleaseListener, Store};
 
 /// What the holds and acquisitions of one `Locks` share.
@@ -30,6 +33,9 @@ pub(crate) struct Core {
     pub(super) epoch: Instant,
     /// Selects the failures of renewals that are warned of.
     pub(super) failed_renewals: WarnLimiter,
+    /// The messages that holds of this process were ended by force, each until it is forgotten. One of the holds may be
+    /// granted, or handed off in memory, and be entered only later.
+    forced: Mutex<Vec<(Instant, ForcedMessage)>>,
 }
 
 impl Core {
@@ -46,6 +52,7 @@ impl Core {
             schedules: Mutex::default(),
             epoch: Instant::now(),
             failed_renewals: WarnLimiter::default(),
+            forced: Mutex::default(),
         });
         // The core owns the store, which therefore refers to it weakly.
         let holders: Weak<Self> = Arc::downgrade(&core);
@@ -60,17 +67,31 @@ impl Core {
         let holds = schedules.iter().flat_map(RuntimeSchedule::holds);
         holds.cloned().collect()
     }
+
+    /// Returns whether a hold was ended by force.
+    pub(super) fn was_forced(&self, hold: &Hold) -> bool {
+        let forced = self.forced.lock();
+        // The key counts as well, because locks that were acquired together share one id.
+        let mut messages = forced.iter().map(|(_, message)| message);
+        messages.any(|it| it.key == hold.key().as_str() && it.holds.contains(&hold.id()))
+    }
 }
 
 impl ForcedReleaseListener for Core {
     /// They are notified by a separate task. The caller may be one of their bodies, and bodies are dropped beginning
     /// with the outermost level.
     fn forced(&self, message: ForcedMessage) {
+        let (this, now) = (ProcessId::this(), Instant::now());
+        if !message.holds.iter().any(|it| it.owner().process() == this) {
+            return;
+        }
+        // Noted first: a hold that is entered from now on is checked for it, and all others are found below.
+        let mut forced = self.forced.lock();
+        forced.retain(|(until, _)| now < *until);
+        forced.push((after(now, TOMBSTONE_LIFE), message));
+        drop(forced);
         let mut holds = self.holds();
-        // The key counts as well, because locks that were acquired together share one id.
-        holds.retain(|hold| {
-            hold.key().as_str() == message.key && message.holds.contains(&hold.id())
-        });
+        holds.retain(|hold| self.was_forced(hold));
         if holds.is_empty() {
             return;
         }

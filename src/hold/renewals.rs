@@ -16,7 +16,7 @@ use tokio::select;
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
-use crate::base::error::{FailureClass, StoreError};
+use crate::base::error::{FailureClass, LostReason, StoreError};
 use crate::base::events;
 use crate::base::timer::sleep_until;
 use crate::hold::core::Core;
@@ -69,6 +69,11 @@ impl Core {
             drop(runtime.spawn(task.run()));
         }
         signal.iter().for_each(|signal| signal.notify_one());
+        // After it was granted, and before it was in the schedule, where it would have been found.
+        if self.was_forced(hold) {
+            hold.lose(LostReason::Deleted);
+            self.queues.note_loss(hold.key(), hold.id());
+        }
     }
 
     /// Removes a hold that ends. It is no longer renewed.

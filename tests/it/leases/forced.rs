@@ -1,10 +1,13 @@
 //! P6 when an operator takes a lock away: its holder is notified immediately, in whichever process it is.
 
 use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use redis::{AsyncCommands, cmd};
+use reentry::testing::Server;
 use reentry::{LockError, Locks, LostReason, OnLost};
 use tokio::runtime::Runtime;
 use tokio::sync::Notify;
@@ -43,6 +46,24 @@ async fn a_body_in_another_process_is_dropped_before_the_next_renewal() {
     server.until_listening(1).await;
     assert!(operator.admin().force_release(KEY).await.unwrap());
     is_dropped(body).await;
+}
+
+/// The lock was handed to a caller in memory, which has not been polled since.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_not_entered_yet_is_lost_as_well() {
+    let server = Server::new();
+    let [locks, elsewhere] = [server.locks(), server.locks()];
+    let first = locks.lock(KEY).await.unwrap();
+    let mut second = pin!(locks.with_lock(KEY, async { unreachable!("it is lost") }));
+    assert!((&mut second).now_or_never().is_none());
+    // Long enough for a token of its own.
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    first.release().await.unwrap();
+    assert!(locks.admin().force_release(KEY).await.unwrap());
+    let there = elsewhere.lock(KEY).try_acquire().await.unwrap();
+    let ended: Result<(), LockError> = second.await;
+    assert_eq!(lost(ended), (KEY.to_owned(), LostReason::Deleted));
+    assert!(!there.unwrap().held().is_lost());
 }
 
 #[tokio::test]
