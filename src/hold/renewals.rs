@@ -247,8 +247,9 @@ impl Core {
         match await_renewal_on_replicas(request, &replies, &self.store).await {
             Ok(()) => self.finish(request, &replies),
             Err(error) => {
-                let (failed, again) = self.fail(request, &error);
-                self.reschedule(&failed, |_| again);
+                let (_, again) = self.fail(request, &error);
+                // All of them, because all of them wait at their deadlines now. What is not due then is put off.
+                self.reschedule(&request.holds, |_| again);
             }
         }
     }

@@ -115,8 +115,13 @@ impl Store {
                 let beside = key.suffix();
                 redis.servers.confirm(beside, replicas, within, generation)
             }
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Behind(wire) => {
+                let confirmation = wire.confirm();
+                Box::pin(async move { Ok(confirmation) })
+            }
             // What the memory has executed cannot be lost by a failover.
-            _ => Box::pin(async { Ok(Confirmation::Confirmed) }),
+            Self::Memory(_) => Box::pin(async { Ok(Confirmation::Confirmed) }),
         }
     }
 

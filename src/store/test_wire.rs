@@ -14,6 +14,7 @@ use super::verbs::Verb;
 use crate::base::background::WriteSignal;
 use crate::base::error::{FailureClass, StoreError, StoreFuture};
 use crate::base::id::InboxId;
+use crate::base::options::Confirmation;
 
 /// The way to an in-memory store. A function that it does not define behaves as without a wire.
 ///
@@ -39,6 +40,10 @@ pub(crate) trait Wire: Send + Sync {
     }
 
     fn check_subscription(&self) {}
+
+    fn confirm(&self) -> Confirmation {
+        Confirmation::Confirmed
+    }
 
     fn suspect(&self, _since: Instant) {}
 

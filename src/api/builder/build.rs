@@ -215,6 +215,7 @@ impl LocksBuilder {
         response_timeout: Duration,
     ) -> Locks {
         self.timeouts.response = response_timeout;
+        self.terms = self.check().expect("valid options");
         self.build_on(Arc::new(Store::Behind(wire)))
     }
 

@@ -1,6 +1,6 @@
 //! An in-memory store that counts the renewals.
 
-use std::future::pending;
+use std::future::{pending, ready};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
@@ -9,7 +9,7 @@ use crate::StoreError;
 use crate::base::error::FailureClass;
 use crate::base::timer::sleep;
 use crate::store::memory::MemoryStore;
-use crate::store::{Renew, Reply, Request, StoreFuture, Wire};
+use crate::store::{Confirmation, Renew, RenewReply, Reply, Request, StoreFuture, Wire};
 
 const TENTH: Duration = Duration::from_millis(100);
 
@@ -23,6 +23,9 @@ pub(super) struct Counting {
     pub(super) together: Mutex<Vec<(Instant, Vec<String>)>>,
     /// Each request that renews a writer of this key is rejected.
     pub(super) rejects: Mutex<Option<&'static str>>,
+    /// The reply to the next renewal of writers, which no replica has.
+    pub(super) unconfirmed: Mutex<Option<Vec<RenewReply>>>,
+    is_unconfirmed: AtomicBool,
     pub(super) changed: AtomicU32,
     /// Whether no renewal is answered.
     pub(super) is_silent: AtomicBool,
@@ -86,8 +89,21 @@ impl Wire for Counting {
         &self.store
     }
 
+    fn confirm(&self) -> Confirmation {
+        match self.is_unconfirmed.swap(false, Relaxed) {
+            true => Confirmation::Late,
+            false => Confirmation::Confirmed,
+        }
+    }
+
     fn carry(&self, request: Request) -> StoreFuture<Reply> {
         let carried = self.store.carry(request.clone());
+        if request.name() == "renew"
+            && let Some(reply) = self.unconfirmed.lock().take()
+        {
+            self.is_unconfirmed.store(true, Relaxed);
+            return Box::pin(ready(Ok(Box::new(reply) as Reply)));
+        }
         match request.name() {
             "acquire" if self.has_lost_connection.load(Relaxed) => self.disconnect(),
             "set_depth" => drop(self.changed.fetch_add(1, Relaxed)),

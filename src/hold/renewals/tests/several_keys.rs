@@ -49,6 +49,18 @@ async fn the_locks_of_one_acquisition_are_separated_after_a_rejection() {
     );
 }
 
+/// One is renewed, and no replica has that. Of the other one nothing is known.
+#[tokio::test(start_paused = true)]
+async fn what_no_replica_has_is_renewed_again() {
+    let store = Counting::new();
+    let builder = Locks::builder("memory:").ttl(TTL).confirm(1, SECOND);
+    let locks = builder.build_on_wire(Arc::clone(&store), SECOND);
+    let guard = locks.lock_all(["a", "b"]).acquire().await.unwrap();
+    *store.unconfirmed.lock() = Some(vec![RenewReply::Renewed, RenewReply::Failed]);
+    sleep(2 * TTL).await;
+    assert!(guard.all().iter().all(|held| !held.is_lost()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_renewal_of_several_goes_on_without_one_that_has_ended() {
     let store = Counting::new();
