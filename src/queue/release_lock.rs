@@ -12,13 +12,12 @@ use tokio::time::Instant;
 
 use super::local_queues::{ContentionWatch, IfMissing, KeyState, LocalQueues};
 use super::machine::{Grant, HoldEnd, Input};
-use super::requests::FailedRelease;
 use crate::base::background::WriteSignal;
 use crate::base::error::{Failure, LostReason};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::timer::timeout;
-use crate::store::{Inspect, Presence, ReleaseRequest};
+use crate::store::{Inspect, Presence};
 
 impl LocalQueues {
     /// Resolves when another caller or process waits for the lock of this hold. If the hold is gone, it never resolves.
@@ -111,19 +110,10 @@ impl LocalQueues {
             // The hold leaves its local queue. The driver sends the request of the first waiter right behind the release.
             queues.end_hold(key, *hold);
             let sent = Instant::now();
-            let request = ReleaseRequest {
-                hold: *hold,
-                mode: release.mode,
-                inbox: queues.requests.inbox(),
-                end: release.end(sent),
-                with_others: release.with_others,
-            };
 
             // The first attempt. Its caller may wait until it is written.
-            let first = queues
-                .requests
-                .release(key, request, release.since, written)
-                .await;
+            let (requests, end) = (&queues.requests, release.end(sent));
+            let first = requests.release(key, &release, end, written).await;
 
             // Whether it was released or not, the waiters go on now.
             queues.note_released(key, *hold);
@@ -134,23 +124,15 @@ impl LocalQueues {
                     Err(Failure::Lost(LostReason::Deleted))
                 }
                 Ok(_) => Ok(()),
-                Err(error) => {
-                    let failed = FailedRelease {
-                        release,
-                        request,
-                        sent,
-                        error,
-                    };
-                    // Boxed, because it is rarely needed.
-                    Box::pin(queues.requests.retry_release(key, failed)).await
-                }
+                // Boxed, because it is rarely needed.
+                Err(error) => Box::pin(requests.retry_release(key, release, sent, error)).await,
             }
         }
     }
 
     /// The keys of the locks whose release was given up, and whose leases may still be valid.
     pub(crate) fn abandoned(&self) -> Vec<String> {
-        self.requests.failed_releases.abandoned()
+        self.requests.abandoned()
     }
 
     /// Removes a hold from its local queue.

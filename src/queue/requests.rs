@@ -19,8 +19,8 @@ use crate::base::options::Mode;
 use crate::base::sync::Mutex;
 use crate::base::timer::{Backoff, after, sleep};
 use crate::store::{
-    Acquire, AcquireReply, AcquireShared, Presence, Release, ReleaseKind, ReleaseRequest, Residue,
-    Store, StoreFuture,
+    Acquire, AcquireReply, AcquireShared, Presence, Release, ReleaseKind, ReleaseRequest, Store,
+    StoreFuture,
 };
 
 /// The maximum number of releases that are repeated at a time, because repetitions must not keep a slow server slow.
@@ -36,8 +36,15 @@ pub(super) struct Requests {
     /// Made when it is first needed: forks that use a copy of an unused `Locks` have different ones.
     inbox: OnceLock<InboxId>,
     /// Limits the warnings of failed acquires.
-    warnings: WarnLimiter,
-    pub(super) failed_releases: FailedReleases,
+    failed_acquires: WarnLimiter,
+    /// Limits the warnings of failed releases.
+    failed_releases: WarnLimiter,
+    /// The permits of the releases that are repeated.
+    repetitions: Semaphore,
+    /// The locks whose release was given up, or is repeated although its caller was told that it was rejected. They are
+    /// held until their leases expire. Each is kept by the name of its key, with the instant at which its lease has
+    /// certainly expired.
+    abandoned: Mutex<Vec<(String, Instant)>>,
 }
 
 /// An acquire in flight.
@@ -59,12 +66,10 @@ impl Requests {
         Arc::new(Self {
             store,
             inbox: OnceLock::new(),
-            warnings: WarnLimiter::default(),
-            failed_releases: FailedReleases {
-                permits: Semaphore::new(MAX_REPEATED_RELEASES),
-                warnings: WarnLimiter::default(),
-                abandoned: Mutex::default(),
-            },
+            failed_acquires: WarnLimiter::default(),
+            failed_releases: WarnLimiter::default(),
+            repetitions: Semaphore::new(MAX_REPEATED_RELEASES),
+            abandoned: Mutex::default(),
         })
     }
 
@@ -117,7 +122,7 @@ impl Requests {
             // A request that is rejected permanently is an error of the caller, which reports it.
             && !error.is_denied()
         {
-            events::acquire_retried(key, error, &self.warnings);
+            events::acquire_retried(key, error, &self.failed_acquires);
         }
         Poll::Ready(RequestReply {
             sent: request.sent,
@@ -127,14 +132,21 @@ impl Requests {
         })
     }
 
-    /// Sends a release once.
+    /// Sends a release once, at the first poll.
     pub(super) async fn release(
         &self,
         key: &LockKey,
-        request: ReleaseRequest,
-        since: Option<Instant>,
+        release: &HoldEnd,
+        end: ReleaseKind,
         written: Option<WriteSignal>,
     ) -> Result<Presence, StoreError> {
+        let request = ReleaseRequest {
+            hold: release.hold,
+            mode: release.mode,
+            inbox: self.inbox(),
+            end,
+            with_others: release.with_others,
+        };
         let asked = self.store.ask(Release {
             key: key.clone(),
             request,
@@ -142,33 +154,35 @@ impl Requests {
         });
         let released = asked.await;
         if let Ok(Presence::Present) = released {
-            events::released(key, request.hold, since);
+            events::released(key, release.hold, release.since);
         }
         released
     }
 
-    /// Continues after a first attempt that has failed. Fails if the release is abandoned. A caller does not wait for a
-    /// permission that may be given back: the release is repeated without it.
+    /// Continues after a first attempt, sent at this instant, that has failed. Fails if the release is abandoned. A
+    /// caller does not wait for a permission that may be given back: the release is repeated without it.
     pub(super) async fn retry_release(
         self: &Arc<Self>,
         key: &LockKey,
-        mut failed: FailedRelease,
+        release: HoldEnd,
+        sent: Instant,
+        error: StoreError,
     ) -> Result<(), Failure> {
-        // The outcome of the first attempt is unknown.
-        if failed.request.end == ReleaseKind::Short {
-            failed.request.end = ReleaseKind::Full(Residue::default());
+        if error.failure_class() != FailureClass::PermissionMissing {
+            return self.repeat_release(key, release, sent, error).await;
         }
-        if failed.error.failure_class() != FailureClass::PermissionMissing {
-            return self.repeat_release(key, failed).await;
-        }
-        let (error, held_until) = (failed.error.clone(), failed.held_until());
-        self.failed_releases.abandon(key, held_until);
+        let held_until = release.held_until(sent);
+        self.abandon(key, held_until);
         // Without a runtime the lock stays abandoned, until its lease ends.
         if let Ok(runtime) = Handle::try_current() {
-            let (requests, key) = (Arc::clone(self), key.clone());
+            let (requests, key, error) = (Arc::clone(self), key.clone(), error.clone());
             background::spawn(&runtime, async move {
-                if requests.repeat_release(&key, failed).await.is_ok() {
-                    requests.failed_releases.remove(&key, held_until);
+                let repeated = requests.repeat_release(&key, release, sent, error);
+                if repeated.await.is_ok() {
+                    // Another release of this key may have been abandoned since, with a later end of the lease.
+                    let is_other =
+                        |(name, until): &(_, _)| name != key.name() || *until != held_until;
+                    requests.abandoned.lock().retain(is_other);
                 }
             });
         }
@@ -176,15 +190,13 @@ impl Requests {
     }
 
     /// Repeats a release after each failure, until it is answered or a repetition is useless.
-    async fn repeat_release(&self, key: &LockKey, failed: FailedRelease) -> Result<(), Failure> {
-        let failures = &self.failed_releases;
-        let held_until = failed.held_until();
-        let FailedRelease {
-            release,
-            request,
-            sent,
-            mut error,
-        } = failed;
+    async fn repeat_release(
+        &self,
+        key: &LockKey,
+        release: HoldEnd,
+        sent: Instant,
+        mut error: StoreError,
+    ) -> Result<(), Failure> {
         let give_up_at = after(sent, release.repeat_period());
         // A server that executes requests needs longer pauses than one that executes nothing.
         let mut backoff = Backoff::default();
@@ -200,54 +212,26 @@ impl Requests {
             // A repetition would be useless, or too late.
             if class == FailureClass::Permanent || Instant::now() + pause >= give_up_at {
                 events::release_abandoned(key, release.hold, &error);
-                failures.abandon(key, held_until);
+                self.abandon(key, release.held_until(sent));
                 return Err(Failure::Store(error));
             }
-            events::release_retried(key, release.hold, &error, &failures.warnings);
+            events::release_retried(key, release.hold, &error, &self.failed_releases);
 
             sleep(pause).await;
             // The permit is returned only after the pause, so that all pauses together limit the rate. After an answer
             // the next repetition follows immediately.
             drop(permit.take());
-            permit = failures.permits.acquire().await.ok();
-            // A repetition that finds the hold gone may have met its own success, so it is no loss.
-            match self.release(key, request, release.since, None).await {
+            permit = self.repetitions.acquire().await.ok();
+            // The outcome of the first attempt is unknown, so this is no short end. One that finds the hold gone may
+            // have met its own success, so it is no loss.
+            let end = ReleaseKind::Full(release.residue);
+            match self.release(key, &release, end, None).await {
                 Ok(_) => return Ok(()),
                 Err(failure) => error = failure,
             }
         }
     }
-}
 
-/// A release whose first attempt has failed.
-pub(super) struct FailedRelease {
-    pub(super) release: HoldEnd,
-    pub(super) request: ReleaseRequest,
-    /// The instant before its first attempt.
-    pub(super) sent: Instant,
-    pub(super) error: StoreError,
-}
-
-impl FailedRelease {
-    /// The instant at which its lease has certainly ended. A process that stood still learns of the failure long after
-    /// its request, and it may have ended by then.
-    fn held_until(&self) -> Instant {
-        after(self.sent, self.release.ttl)
-    }
-}
-
-/// The releases that have failed.
-pub(super) struct FailedReleases {
-    /// The permits of those that are repeated.
-    permits: Semaphore,
-    warnings: WarnLimiter,
-    /// The locks whose release was given up, or is repeated although its caller was told that it was rejected. They are
-    /// held until their leases expire. Each is kept by the name of its key, with the instant at which its lease has
-    /// certainly expired.
-    abandoned: Mutex<Vec<(String, Instant)>>,
-}
-
-impl FailedReleases {
     /// Notes a lock whose release was given up, and whose lease lasts until this instant.
     fn abandon(&self, key: &LockKey, until: Instant) {
         let now = Instant::now();
@@ -256,13 +240,6 @@ impl FailedReleases {
         if now < until {
             locks.push((key.name().to_owned(), until));
         }
-    }
-
-    /// Forgets a lock that was noted with this instant.
-    fn remove(&self, key: &LockKey, until: Instant) {
-        let mut locks = self.abandoned.lock();
-        // Another release of this key may have been abandoned since, with a later end of the lease.
-        locks.retain(|(name, held_until)| name != key.name() || *held_until != until);
     }
 
     /// The names of the keys whose locks may still be held, each once and in order.

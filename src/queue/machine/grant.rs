@@ -14,6 +14,7 @@ use crate::base::id::HoldId;
 use crate::base::lease_times::LeaseTimes;
 use crate::base::metrics::HandoffPath;
 use crate::base::options::Mode;
+use crate::base::timer::after;
 use crate::store::{ReleaseKind, Residue, TOMBSTONE_LIFE};
 
 /// A lock that was acquired and is not entered yet.
@@ -78,8 +79,10 @@ impl Grant {
         HoldEnd {
             hold: self.hold,
             mode: self.mode,
-            unanswered: self.unanswered,
-            nested: self.depth.seq > 0,
+            residue: Residue {
+                unanswered: self.unanswered,
+                nested: self.depth.seq > 0,
+            },
             open: self.is_open,
             deadline: self.lease.deadline,
             ttl: self.lease.ttl,
@@ -94,10 +97,7 @@ impl Grant {
 pub(crate) struct HoldEnd {
     pub(crate) hold: HoldId,
     pub(crate) mode: Mode,
-    /// Whether an acquire of the hold was never answered.
-    pub(crate) unanswered: bool,
-    /// Whether its depth may have changed in the store.
-    pub(crate) nested: bool,
+    pub(crate) residue: Residue,
     /// Whether the hold was not found lost.
     pub(crate) open: bool,
     /// The instant until which the lease certainly lasts.
@@ -112,23 +112,25 @@ pub(crate) struct HoldEnd {
 impl HoldEnd {
     /// The time for which the release is repeated. A tombstone must exist before an unanswered acquire can arrive late.
     pub(crate) fn repeat_period(&self) -> Duration {
-        if self.unanswered {
+        if self.residue.unanswered {
             self.ttl.max(TOMBSTONE_LIFE)
         } else {
             self.ttl
         }
     }
 
+    /// The instant at which its lease has certainly ended, if its first release was sent at this instant. A process that
+    /// stood still learns of a failure long after its request, and the lease may have ended by then.
+    pub(crate) fn held_until(&self, sent: Instant) -> Instant {
+        after(sent, self.ttl)
+    }
+
     /// Returns how the hold ends, if its first release is sent now.
     pub(crate) fn end(&self, now: Instant) -> ReleaseKind {
-        let residue = Residue {
-            unanswered: self.unanswered,
-            nested: self.nested,
-        };
         // The acquire or the grant has removed the place in the queue, and none returns while the lease lasts.
         let may_wait = !self.open || now >= self.deadline;
-        if may_wait || residue != Residue::default() {
-            ReleaseKind::Full(residue)
+        if may_wait || self.residue != Residue::default() {
+            ReleaseKind::Full(self.residue)
         } else {
             ReleaseKind::Short
         }

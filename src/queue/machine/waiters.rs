@@ -15,7 +15,7 @@ use crate::base::id::HoldId;
 use crate::base::lease_times::{LeaseTimes, deadline};
 use crate::base::metrics::HandoffPath;
 use crate::base::options::Mode;
-use crate::store::{AcquireReply, HandoffMessage};
+use crate::store::{AcquireReply, HandoffMessage, Residue};
 
 /// The knowledge that the store may have of a waiter.
 ///
@@ -213,8 +213,10 @@ impl Waiter {
         HoldEnd {
             hold: self.request.hold,
             mode: self.mode,
-            unanswered: self.unanswered,
-            nested: false,
+            residue: Residue {
+                unanswered: self.unanswered,
+                nested: false,
+            },
             // The waiter may be in the store's queue.
             open: false,
             deadline: now,

@@ -202,8 +202,10 @@ impl Client<'_> {
         let release = HoldEnd {
             hold: machine::id(hold),
             mode: self.config.mode(hold),
-            unanswered: won.unanswered,
-            nested: won.seq > 0,
+            residue: store::Residue {
+                unanswered: won.unanswered,
+                nested: won.seq > 0,
+            },
             open,
             deadline: now() + span(won.left),
             ttl: span(ticks::TTL),

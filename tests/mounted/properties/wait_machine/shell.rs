@@ -12,7 +12,7 @@ use crate::base::id::{HoldId, InboxId};
 use crate::base::lease_times::deadline;
 use crate::base::options::{Mode, QueueOptions};
 use crate::queue::machine::{Action, Grant, HoldEnd, Input, RequestReply, WaitMachine};
-use crate::store::{AcquireReply, ReleaseRequest};
+use crate::store::{AcquireReply, ReleaseRequest, Residue};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
@@ -135,9 +135,11 @@ impl Shell {
         self.send(HoldEnd {
             mode,
             hold,
-            nested: false,
+            residue: Residue {
+                unanswered: grant.unanswered,
+                nested: false,
+            },
             open: true,
-            unanswered: grant.unanswered,
             deadline: grant.lease.deadline,
             ttl: grant.lease.ttl,
             since: None,
@@ -149,7 +151,7 @@ impl Shell {
     fn send(&mut self, release: HoldEnd) {
         let record = self.records.get_mut(&release.hold).unwrap();
         record.releases += 1;
-        assert_eq!(release.unanswered, record.unanswered, "{release:?}");
+        assert_eq!(release.residue.unanswered, record.unanswered, "{release:?}");
         self.releases.push(ReleaseRequest {
             hold: release.hold,
             mode: release.mode,
