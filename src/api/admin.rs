@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::api::engine::Engine;
 use crate::api::locks::Locks;
-use crate::base::error::{LockError, StoreError};
+use crate::base::error::{Failure, LockError, StoreError};
 use crate::base::id::FencingToken;
 use crate::base::key::LockKey;
 use crate::store::{
@@ -71,11 +71,8 @@ impl Admin {
         };
         let mut info = LockInfo::new(engine, &key, snapshot);
         // A process that is not described in time is shown by its ids alone.
-        let described = engine
-            .core
-            .store
-            .describe_holders(&mut info.holders, DESCRIBED_WITHIN);
-        described.await;
+        let (store, holders) = (&engine.core.store, &mut info.holders);
+        store.describe_holders(holders, DESCRIBED_WITHIN).await;
         Ok(Some(info))
     }
 
@@ -149,10 +146,9 @@ impl Engine {
             seen,
         };
         let ended = self.core.store.ask(release).await.map_err(error_of(key))?;
-        let ended = ended.into_iter();
         // If a field does not belong to a holder, the request is rejected as a whole. So all of them are texts.
-        let ended = ended.filter_map(|field| String::from_utf8(field).ok());
-        let ended: Vec<_> = ended.collect();
+        let text = |field| String::from_utf8(field).ok();
+        let ended: Vec<_> = ended.into_iter().filter_map(text).collect();
         // The holders of this process learn of it without the message, which may be lost.
         self.core.forced(ForcedMessage {
             key: key.as_str().to_owned(),
@@ -164,8 +160,7 @@ impl Engine {
 
 /// The error of a request for `key`.
 pub(super) fn error_of(key: &LockKey) -> impl FnOnce(StoreError) -> LockError {
-    let key = Some(key.name().to_owned());
-    move |source| LockError::of_store(key, source)
+    move |error| Failure::Store(error).on(key.name())
 }
 
 /// The state of a lock in the store at one moment; see [`Admin::inspect`].

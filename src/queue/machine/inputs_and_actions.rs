@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::grant::{Grant, HoldEnd};
-use crate::base::error::{FailureClass, LockError, StoreError};
+use crate::base::error::{Failure, FailureClass, LockError, StoreError};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::lease_times::Grace;
@@ -162,7 +162,7 @@ impl Denied {
             Self::PassedOver => None,
             Self::Busy => Some(LockError::busy(key.name())),
             Self::Closed => Some(LockError::Closed),
-            Self::Failed(source) => Some(LockError::of_store(Some(key.name().to_owned()), source)),
+            Self::Failed(error) => Some(Failure::Store(error).on(key.name())),
         }
     }
 }
