@@ -80,7 +80,7 @@ impl Locks {
 /// Resolves when nothing is left except guards whose locks are lost. Periodically emits an event that lists what it is
 /// waiting for.
 async fn await_idle(core: &Core) {
-    let in_flight = core.queues.in_flight();
+    let in_flight = &core.queues.in_flight;
     let (begun, mut reported_after) = (Instant::now(), FIRST_REPORT_AFTER);
     loop {
         // Counted first, so that a hold that ends in the meantime still counts while its release is in progress.
@@ -125,7 +125,7 @@ pub struct CloseReport {
 
 impl CloseReport {
     fn new(core: &Core) -> Self {
-        let count = core.queues.in_flight().count();
+        let count = core.queues.in_flight.count();
         let holds = core.holds();
         let held = holds.iter().filter(|hold| hold.may_be_held());
         let mut still_held: Vec<_> = held.map(|hold| hold.key().name().to_owned()).collect();

@@ -70,7 +70,7 @@ impl Engine {
             match attempt().await {
                 Err(LockError::Busy { .. }) => {
                     // The next attempt finds that the `Locks` is closed.
-                    let closed = self.core.queues.in_flight().wait_until_closed();
+                    let closed = self.core.queues.in_flight.wait_until_closed();
                     let _ = timeout(interval, closed).await;
                 }
                 entered => return entered,
@@ -156,7 +156,7 @@ impl Engine {
     }
 
     fn check_open(&self) -> Result<(), LockError> {
-        match self.core.queues.in_flight().is_closed() {
+        match self.core.queues.in_flight.is_closed() {
             true => Err(LockError::Closed),
             false => Ok(()),
         }

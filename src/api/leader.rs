@@ -107,7 +107,7 @@ fn is_retryable(error: &LockError, keys: &[LockKey]) -> bool {
 
 /// Does the work. Returns `None` if the `Locks` is closed before the work has ended.
 async fn run_until_closed<T>(engine: &Engine, work: impl Future<Output = T>) -> Option<T> {
-    let in_flight = engine.core.queues.in_flight();
+    let in_flight = &engine.core.queues.in_flight;
     select! {
         biased;
         () = in_flight.wait_until_closed() => None,

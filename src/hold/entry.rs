@@ -63,7 +63,7 @@ impl Entry {
     ) -> &Arc<Hold> {
         let hold = Hold::new(grant, key, graph, terms, group.cloned(), runtime.id());
         // Counted before it is in the entry, because whatever takes it out of there counts down.
-        self.core.queues.in_flight().begin();
+        self.core.queues.in_flight.begin();
         let at = self.holds.len();
         // From here on, any panic ends the hold.
         self.holds.push(hold);

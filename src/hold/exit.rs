@@ -68,7 +68,7 @@ fn end_hold(hold: &Arc<Hold>, core: &Core, awaits: Awaits, now: Instant) -> Opti
     };
 
     // A release in flight is counted separately, since before this, so the count does not reach zero in between.
-    queues.in_flight().end();
+    queues.in_flight.end();
     ended
 }
 

@@ -238,7 +238,7 @@ impl Held {
             return pending().await;
         };
         let hold = &self.hold;
-        let heartbeat = queues.heartbeat(hold.ttl());
+        let heartbeat = queues.queueing.heartbeat(hold.ttl());
         queues
             .await_contention(hold.key(), hold.id(), heartbeat)
             .await;

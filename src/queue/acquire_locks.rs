@@ -6,7 +6,6 @@
 //! is overtaken.
 
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -17,15 +16,18 @@ use tokio::time::Instant;
 
 use super::local_queues::{BlockingHolders, KeyState, LocalQueues};
 use super::machine::{AcquireSpec, Denied, Grant, HoldEnd, unanswered};
-use super::wait::Wait;
+use super::wait::{CallerStage, Wait};
 use crate::base::background::FinishInBackground;
-use crate::base::error::{LockError, StoreError};
+use crate::base::error::{Failure, LockError};
 use crate::base::events;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::options::{LockOptions, Mode};
 use crate::base::timer::{timeout, timeout_at};
 use crate::store::{AcquireRequest, QueueEntry};
+
+/// The failure of an acquire while the store no longer responds.
+const NO_MORE_REPLIES: &str = "no answer any more";
 
 impl LocalQueues {
     /// Acquires the lock, or waits for it in the local queue. Dropping the future leaves the queue and undoes whatever
@@ -47,7 +49,14 @@ impl LocalQueues {
         let limit = terms.wait_limit(since);
         // A single attempt is answered before a lookup could be of use to it.
         let span = (!spec.is_single_attempt()).then_some((since, limit));
-        let mut wait = Wait::new(self, key, spec, runtime, span);
+        let mut wait = Wait {
+            queues: self,
+            key,
+            spec,
+            stage: CallerStage::New,
+            runtime,
+            span,
+        };
 
         // A block, because an async function stores its arguments twice.
         async move {
@@ -79,13 +88,14 @@ impl LocalQueues {
                 // Otherwise the wait is over. The error says what has kept the caller from the lock: a failure, a store
                 // that is silent, or another holder.
                 let failure = match denial.unwrap_or_else(Denied::unanswered) {
-                    Denied::Failed(error) => Some(error),
-                    _ => (!is_limit).then(no_more_replies),
+                    Denied::Failed(error) => error,
+                    _ if is_limit => {
+                        let blocking = wait.take_blocking_holders();
+                        return Err(report_busy(key, hold, since, blocking));
+                    }
+                    _ => unanswered(NO_MORE_REPLIES),
                 };
-                return Err(match failure {
-                    Some(error) => LockError::of_store(Some(key.name().to_owned()), error),
-                    None => report_busy(key, hold, since, wait.take_blocking_holders()),
-                });
+                return Err(Failure::Store(failure).on(key.name()));
             };
 
             match answer {
@@ -134,7 +144,7 @@ impl LocalQueues {
     /// A lock that moves to the waiter has a short lease until it is renewed, and an entry has a short life. So a dead
     /// process delays the others by two heartbeats at most, or by its `min_hold`.
     fn entry(&self, terms: &LockOptions) -> QueueEntry {
-        let heartbeat = self.heartbeat(terms.ttl);
+        let heartbeat = self.queueing.heartbeat(terms.ttl);
         let grant = 2 * heartbeat + terms.grace.duration();
         let min_hold = terms.min_hold.unwrap_or_default();
         QueueEntry {
@@ -144,11 +154,6 @@ impl LocalQueues {
             hears_contended: true,
         }
     }
-}
-
-/// The error of an acquire while the store no longer responds.
-pub(super) fn no_more_replies() -> StoreError {
-    unanswered("no answer any more")
 }
 
 /// The error of a caller that another one kept from the lock until its limit.
@@ -249,7 +254,7 @@ impl LocalQueues {
         let mut answers = match self.wait_until(terms.wait_limit(since), Instant::now()) {
             Some(limit) => timeout_at(limit, attempts).await.map_err(|_elapsed| {
                 let first = keys.first().map(|key| key.name().to_owned());
-                LockError::of_store(first, no_more_replies())
+                LockError::of_store(first, unanswered(NO_MORE_REPLIES))
             })?,
             None => attempts.await,
         };
@@ -314,10 +319,15 @@ impl LocalQueues {
             followed.extend(states.map.insert(key.clone(), requested));
         }
         drop(states);
-        for mut releasing in followed {
-            releasing.take_attempts().for_each(Waker::wake);
-        }
-        let entered = |key| Wait::new_alone(self, key, spec, runtime);
+        followed.into_iter().for_each(KeyState::wake_attempts);
+        let entered = |key| Wait {
+            queues: self,
+            key,
+            spec,
+            stage: CallerStage::Alone,
+            runtime,
+            span: None,
+        };
         vacant.map(entered).collect()
     }
 }

@@ -1,14 +1,14 @@
 //! The local queues of all keys: one map, one place that gives them input, and one that performs the effects.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::task::Waker;
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use self::contention::ContentionWatches;
-use self::key_state::KeyStates;
+use self::key_state::{AloneStep, KeyStates};
 use self::local_queue::LocalQueue;
 use super::machine::{Denied, Input, RequestReply, unanswered};
 use super::requests::Requests;
@@ -27,18 +27,18 @@ mod driver; // the task that sends the requests of a local queue
 mod key_state; // what is kept for each key that is held or waited for
 mod local_queue; // the local queue of one key: its machine, callers and driver
 
-pub(super) use self::callers::{Answer, BlockingHolders, Caller, LookupSchedule};
-pub(super) use self::contention::ContentionWatch;
-pub(super) use self::key_state::{IfMissing, KeyState};
+pub(super) use self::callers::{Answer, BlockingHolders, LookupSchedule};
+pub(super) use self::key_state::{IfMissing, KeyState, LoneRequest};
 pub(super) use self::local_queue::{Deferred, NextRequest};
 
 /// The local queues of one `Locks`.
 pub(crate) struct LocalQueues {
     pub(super) requests: Arc<Requests>,
-    pub(super) queueing: QueueOptions,
+    pub(crate) queueing: QueueOptions,
     pub(super) states: Mutex<KeyStates>,
     pub(super) watches: ContentionWatches,
-    in_flight: InFlightCount,
+    /// The holds, releases and drivers, and the acquisitions that are polled.
+    pub(crate) in_flight: InFlightCount,
     this: Weak<Self>,
 }
 
@@ -47,7 +47,10 @@ impl LocalQueues {
         Arc::new_cyclic(|this| Self {
             requests: Requests::new(store),
             queueing,
-            states: Mutex::new(KeyStates::new(queueing)),
+            states: Mutex::new(KeyStates {
+                queueing,
+                map: HashMap::default(),
+            }),
             watches: ContentionWatches::default(),
             in_flight: InFlightCount::default(),
             this: Weak::clone(this),
@@ -56,14 +59,6 @@ impl LocalQueues {
 
     pub(crate) fn store(&self) -> &Arc<Store> {
         &self.requests.store
-    }
-
-    pub(crate) fn in_flight(&self) -> &InFlightCount {
-        &self.in_flight
-    }
-
-    pub(crate) fn heartbeat(&self, ttl: Duration) -> Duration {
-        self.queueing.heartbeat(ttl)
     }
 
     /// Opens the inbox, unless it is open. Returns false while waiters must send requests. They are woken when that
@@ -93,7 +88,7 @@ impl LocalQueues {
 
     /// Returns whether no caller of this process has or wants the lock.
     pub(crate) fn is_vacant(&self, key: &LockKey) -> bool {
-        self.read_state(key, |_| ()).is_none()
+        !self.states.lock().map.contains_key(key)
     }
 
     /// The number of callers that wait in this process, without the holder.
@@ -153,26 +148,19 @@ impl LocalQueues {
     /// Takes a step for a key that is held or waited for.
     pub(super) fn step(&self, key: &LockKey, input: Input) {
         let mut states = self.states.lock();
-        match states.map.get_mut(key) {
-            // No caller waits, and no hold of this process has the lock.
-            None | Some(KeyState::Releasing { .. }) => return,
-            // Of a hold whose lock no other caller wants, only two things are noted.
-            Some(KeyState::Held { holder, .. }) => {
-                match input {
-                    // Nothing is left to remember. The single attempts that wait for the release go on.
-                    Input::Lost(hold) | Input::Released(hold) if hold == holder.hold => {
-                        let state = states.map.remove(key);
-                        drop(states);
-                        let attempts = state.into_iter().flat_map(|mut it| it.take_attempts());
-                        attempts.for_each(Waker::wake);
-                    }
-                    Input::Contended => holder.is_contended = true,
-                    _ => {}
-                }
+        // No caller waits, and no hold of this process has the lock.
+        let Some(state) = states.map.get_mut(key) else {
+            return;
+        };
+        match state.step_alone(&input) {
+            AloneStep::NeedsQueue => {}
+            AloneStep::Done => return,
+            AloneStep::Over => {
+                let state = states.map.remove(key);
+                drop(states);
+                state.into_iter().for_each(KeyState::wake_attempts);
                 return;
             }
-            // A lone caller gets a local queue, whose machine processes the input.
-            Some(KeyState::Requested(_) | KeyState::Queue(_)) => {}
         }
         let mut deferred = Deferred::default();
         states.with_queue(key, IfMissing::Create, &mut deferred, |queue, deferred| {
@@ -276,7 +264,12 @@ impl MessageListener for LocalQueues {
     fn missed(&self) {
         let waited_for = {
             let mut states = self.states.lock();
-            states.note_missed_messages();
+            // Other processes may wait for the locks that no caller waits for.
+            for state in states.map.values_mut() {
+                if let KeyState::Held { holder, .. } = state {
+                    holder.is_contended = true;
+                }
+            }
             states.waited_for()
         };
         for key in waited_for {

@@ -5,17 +5,17 @@
 use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::local_queues::{ContentionWatch, IfMissing, KeyState, LocalQueues};
+use super::local_queues::{IfMissing, KeyState, LocalQueues};
 use super::machine::{Grant, HoldEnd, Input};
 use crate::base::background::WriteSignal;
 use crate::base::error::{Failure, LostReason};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
+use crate::base::sync::OnDrop;
 use crate::base::timer::timeout;
 use crate::store::{Inspect, Presence};
 
@@ -27,9 +27,10 @@ impl LocalQueues {
     /// to wait.
     pub(crate) async fn await_contention(&self, key: &LockKey, hold: HoldId, heartbeat: Duration) {
         // Begun before the first check, so that a caller that comes between the check and the wait is noticed.
-        let watch = ContentionWatch::begin(&self.watches, key);
+        let signal = self.watches.begin(key);
+        let _watch = OnDrop(|| self.watches.end(key));
         loop {
-            let mut notified = pin!(watch.signal.notified());
+            let mut notified = pin!(signal.notified());
             // From here on no wake-up is missed.
             notified.as_mut().enable();
             if self.is_contended_here(key) {
@@ -67,7 +68,7 @@ impl LocalQueues {
         let Some(next) = turn.next(now) else {
             return false;
         };
-        let heartbeat = self.heartbeat(turn.lease.ttl);
+        let heartbeat = self.queueing.heartbeat(turn.lease.ttl);
         // Once in a heartbeat the lock goes through the store, because the message of another process may be lost.
         let is_late = turn.tokens.age(now).is_none_or(|age| age >= heartbeat);
         let hold = next.hold;
@@ -104,11 +105,16 @@ impl LocalQueues {
     ) -> impl Future<Output = Result<(), Failure>> + Send + use<> {
         // Counted from here on, and not from the first poll: the hold has ended, and `close` must not find nothing to
         // do.
-        let counted = CountedRelease::new(self, key, release.hold);
+        self.in_flight.begin();
+        let counted = CountedRelease {
+            queues: Arc::clone(self),
+            key: key.clone(),
+            hold: release.hold,
+        };
         async move {
             let CountedRelease { queues, key, hold } = &counted;
-            // The hold leaves its local queue. The driver sends the request of the first waiter right behind the release.
-            queues.end_hold(key, *hold);
+            // The hold leaves its local queue, whose driver sends the request of the first waiter right behind the release.
+            queues.step(key, Input::Release(*hold));
             let sent = Instant::now();
 
             // The first attempt. Its caller may wait until it is written.
@@ -116,7 +122,7 @@ impl LocalQueues {
             let first = requests.release(key, &release, end, written).await;
 
             // Whether it was released or not, the waiters go on now.
-            queues.note_released(key, *hold);
+            queues.step(key, Input::Released(*hold));
             match first {
                 // This proves a loss only on the first attempt, because a repetition may meet its own success. It does
                 // so only before the deadline, because after it the lease may just have expired.
@@ -135,21 +141,6 @@ impl LocalQueues {
         self.requests.abandoned()
     }
 
-    /// Removes a hold from its local queue.
-    fn end_hold(&self, key: &LockKey, hold: HoldId) {
-        let mut states = self.states.lock();
-        match states.map.get_mut(key) {
-            // The machine makes the request of the first waiter, which the driver sends behind the release.
-            Some(KeyState::Queue(_)) => {
-                drop(states);
-                self.step(key, Input::Release(hold));
-            }
-            // If another hold has the lock, or requests it, this hold lost it before.
-            Some(state) => state.release(hold),
-            None => {}
-        }
-    }
-
     /// Notes that a task will release a hold that has ended. A caller that makes only one attempt waits for that.
     pub(crate) fn note_ending(&self, key: &LockKey, ended: HoldId) {
         let mut states = self.states.lock();
@@ -161,26 +152,6 @@ impl LocalQueues {
             *is_ending |= holder.hold == ended;
         }
     }
-
-    /// Notes that the first request of a release is answered, or there will be none: the lock may be free.
-    fn note_released(&self, key: &LockKey, released: HoldId) {
-        let mut states = self.states.lock();
-        match states.map.get(key) {
-            Some(KeyState::Releasing { hold, .. }) if *hold == released => {
-                let state = states.map.remove(key);
-                drop(states);
-                // Outside the mutex, because wakers run foreign code.
-                let attempts = state.into_iter().flat_map(|mut it| it.take_attempts());
-                attempts.for_each(Waker::wake);
-            }
-            Some(KeyState::Queue(_) | KeyState::Held { .. }) => {
-                drop(states);
-                self.step(key, Input::Released(released));
-            }
-            // The request of a lone caller was sent behind the release, and finds what the release has done.
-            Some(KeyState::Requested(_) | KeyState::Releasing { .. }) | None => {}
-        }
-    }
 }
 
 /// Counts a release, and reports its end to the local queue, also if the task that polls it ends.
@@ -190,21 +161,10 @@ struct CountedRelease {
     hold: HoldId,
 }
 
-impl CountedRelease {
-    fn new(queues: &Arc<LocalQueues>, key: &LockKey, hold: HoldId) -> Self {
-        queues.in_flight().begin();
-        Self {
-            queues: Arc::clone(queues),
-            key: key.clone(),
-            hold,
-        }
-    }
-}
-
 impl Drop for CountedRelease {
     fn drop(&mut self) {
         // This is for a release that was repeated, or given up.
-        self.queues.note_released(&self.key, self.hold);
-        self.queues.in_flight().end();
+        self.queues.step(&self.key, Input::Released(self.hold));
+        self.queues.in_flight.end();
     }
 }

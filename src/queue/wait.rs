@@ -17,70 +17,39 @@ use tokio::time::Instant;
 
 use super::local_queues::IfMissing::{Create, Skip};
 use super::local_queues::{
-    Answer, BlockingHolders, Caller, KeyState, LocalQueues, LookupSchedule, NextRequest,
+    Answer, BlockingHolders, KeyState, LocalQueues, LoneRequest, LookupSchedule, NextRequest,
 };
 use super::machine::{AcquireSpec, Denied, Grant, Input, RequestReply, SoleHolder, WaitOutcome};
 use super::requests::PendingRequest;
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::options::QueueOptions;
+use crate::base::sync::OnDrop;
 use crate::base::timer::require_timers;
 
 /// Waits for a lock. Dropping it leaves the local queue, and undoes whatever the store may have granted by then.
 pub(super) struct Wait<'q> {
-    queues: &'q Arc<LocalQueues>,
-    key: &'q LockKey,
-    spec: AcquireSpec,
-    stage: CallerStage,
+    pub(super) queues: &'q Arc<LocalQueues>,
+    pub(super) key: &'q LockKey,
+    pub(super) spec: AcquireSpec,
+    pub(super) stage: CallerStage,
     /// The runtime for the work that outlives the caller.
-    runtime: &'q Handle,
+    pub(super) runtime: &'q Handle,
     /// The instant since which the caller waits, and its limit; `None` if it makes only one attempt.
-    span: Option<(Instant, Option<Instant>)>,
+    pub(super) span: Option<(Instant, Option<Instant>)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum CallerStage {
+pub(super) enum CallerStage {
     New,
-    /// The caller is alone, as far as it knows.
+    /// The caller is alone, as far as it knows, and its key has its request.
     Alone,
     /// The caller is in a local queue, whose driver sends the requests.
     Joined,
     Answered,
 }
 
-/// The request of a caller that is alone, and its waker at the last poll.
-type LoneRequest = (PendingRequest, Option<Waker>);
-
 impl<'q> Wait<'q> {
-    pub(super) fn new(
-        queues: &'q Arc<LocalQueues>,
-        key: &'q LockKey,
-        spec: AcquireSpec,
-        runtime: &'q Handle,
-        span: Option<(Instant, Option<Instant>)>,
-    ) -> Self {
-        Self {
-            queues,
-            key,
-            spec,
-            stage: CallerStage::New,
-            runtime,
-            span,
-        }
-    }
-
-    /// A single attempt at a vacant key, which the caller has entered with its request.
-    pub(super) fn new_alone(
-        queues: &'q Arc<LocalQueues>,
-        key: &'q LockKey,
-        spec: AcquireSpec,
-        runtime: &'q Handle,
-    ) -> Self {
-        let mut wait = Self::new(queues, key, spec, runtime, None);
-        wait.stage = CallerStage::Alone;
-        wait
-    }
-
     fn hold(&self) -> HoldId {
         self.spec.request.hold
     }
@@ -160,8 +129,7 @@ impl<'q> Wait<'q> {
         };
         drop(states);
         // The list of the release has gone with its state: the single attempts are polled again, and join this caller.
-        let attempts = left.into_iter().flat_map(|mut state| state.take_attempts());
-        attempts.for_each(Waker::wake);
+        left.into_iter().for_each(KeyState::wake_attempts);
         self.stage = CallerStage::Alone;
         let holds = smallvec![self.hold()];
         let request = self.queues.requests.acquire(self.key, self.spec, holds);
@@ -171,14 +139,17 @@ impl<'q> Wait<'q> {
     /// Takes the request of a caller that was alone at its last poll. `None` if it is no longer alone.
     fn take_request(&self) -> Option<LoneRequest> {
         let mut states = self.queues.states.lock();
-        let lone = states.lone_caller(self.key, self.hold())?;
         // It is polled outside the mutex, because that calls the store.
-        Some((lone.request.take()?, lone.waker.take()))
+        states.lone_caller(self.key, self.hold())?.request.take()
     }
 
     /// Polls the request of a caller that was alone. Returns `None` if the caller is in a local queue from now on.
     fn poll_request(&self, request: LoneRequest, cx: &mut Context<'_>) -> Poll<Option<Grant>> {
-        let unless_panic = FailOnPanic(self);
+        // The local queue learns that there will be no reply.
+        let unless_panic = OnDrop(|| {
+            let reply = self.queues.no_reply(self.key);
+            self.queues.step(self.key, Input::Reply(reply));
+        });
         // If it panics, the request is dropped first.
         let (mut request, waker) = request;
         let polled = match self.queues.requests.poll_reply(self.key, &mut request, cx) {
@@ -197,7 +168,7 @@ impl<'q> Wait<'q> {
     fn put_back(&self, request: PendingRequest, waker: Waker) -> Poll<Option<Grant>> {
         let mut states = self.queues.states.lock();
         if let Some(lone) = states.lone_caller(self.key, self.hold()) {
-            (lone.request, lone.waker) = (Some(request), Some(waker));
+            lone.request = Some((request, Some(waker)));
             return Poll::Pending;
         }
         drop(states);
@@ -245,15 +216,10 @@ impl<'q> Wait<'q> {
     }
 
     fn join(&self) {
-        let caller = Caller {
-            waker: None,
-            runtime: Some(self.runtime.id()),
-            answer: None,
-            lookups: self.lookups(),
-        };
+        let (runtime, lookups) = (self.runtime.id(), self.lookups());
         self.queues
             .with_queue(self.key, Create, Some(self.runtime), |queue, deferred| {
-                queue.callers.join(self.hold(), caller);
+                queue.callers.join(self.hold(), runtime, lookups);
                 queue.step(Input::Join(self.spec), deferred);
             });
         // A holder in this process learns at once that a caller waits.
@@ -334,7 +300,7 @@ impl Future for Wait<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let polled = self.poll_grant(cx);
         // This is checked after the caller is registered, because closing wakes the callers that are registered.
-        if polled.is_pending() && self.queues.in_flight().is_closed() {
+        if polled.is_pending() && self.queues.in_flight.is_closed() {
             return Poll::Ready(Err(Denied::Closed));
         }
         polled
@@ -345,19 +311,9 @@ impl Drop for Wait<'_> {
     fn drop(&mut self) {
         if matches!(self.stage, CallerStage::Alone | CallerStage::Joined) {
             // The count does not reach zero between the wait and the release that may follow from its end.
-            let _leaving = self.queues.in_flight().count_until_dropped();
+            let _leaving = self.queues.in_flight.count_until_dropped();
             self.stage = CallerStage::Answered;
             self.leave();
         }
-    }
-}
-
-/// Dropped if the poll of a request panics: the local queue learns that there will be no reply.
-struct FailOnPanic<'a, 'q>(&'a Wait<'q>);
-
-impl Drop for FailOnPanic<'_, '_> {
-    fn drop(&mut self) {
-        let Wait { queues, key, .. } = self.0;
-        queues.step(key, Input::Reply(queues.no_reply(key)));
     }
 }

@@ -61,7 +61,7 @@ impl Engine {
             hold,
         };
         async move {
-            let in_flight = self.core.queues.in_flight();
+            let in_flight = &self.core.queues.in_flight;
             // Counted only while it is polled, because one that is never polled again must not keep `close` waiting.
             let mut acquiring = pin!(acquisition.acquire(keys));
             poll_fn(|cx| {
@@ -114,7 +114,7 @@ impl Acquisition<'_> {
     /// begins again when it is polled again, and has waited in the meantime.
     async fn acquire_watched(&mut self, keys: &[LockKey]) -> Result<(), LockError> {
         let core = &self.engine.core;
-        let heartbeat = core.queues.heartbeat(self.terms.ttl);
+        let heartbeat = core.queues.queueing.heartbeat(self.terms.ttl);
         loop {
             // A watch of its own for each attempt, because one that has given up stays so.
             let watch = PollWatch::new(core, heartbeat);
@@ -232,7 +232,7 @@ impl Acquisition<'_> {
                     hold,
                     acquired,
                     outer_holds: &self.engine.outer_holds,
-                    heartbeat: core.queues.heartbeat(terms.ttl),
+                    heartbeat: core.queues.queueing.heartbeat(terms.ttl),
                     // The search counts from the wait for this key.
                     since: Instant::now(),
                     runtime: self.runtime,

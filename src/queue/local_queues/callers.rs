@@ -67,7 +67,18 @@ impl Callers {
     }
 
     /// Adds a caller, which waits behind all others.
-    pub(crate) fn join(&mut self, waiter: HoldId, caller: Caller) {
+    pub(crate) fn join(
+        &mut self,
+        waiter: HoldId,
+        runtime: runtime::Id,
+        lookups: Option<LookupSchedule>,
+    ) {
+        let caller = Caller {
+            waker: None,
+            runtime: Some(runtime),
+            answer: None,
+            lookups,
+        };
         self.joined += 1;
         self.by_hold.insert(waiter, (self.joined, caller));
         self.schedule_lookup(waiter);

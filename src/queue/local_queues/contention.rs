@@ -43,40 +43,24 @@ impl ContentionWatches {
             signal.iter().for_each(|signal| signal.notify_waiters());
         }
     }
-}
-
-/// One holder that wants to know, until it is dropped.
-pub(crate) struct ContentionWatch<'a> {
-    watches: &'a ContentionWatches,
-    key: &'a LockKey,
-    pub(crate) signal: Arc<Notify>,
-}
-
-impl<'a> ContentionWatch<'a> {
-    pub(crate) fn begin(watches: &'a ContentionWatches, key: &'a LockKey) -> Self {
+    /// Adds a holder that wants to know, until [`end`](Self::end). Returns its signal.
+    pub(crate) fn begin(&self, key: &LockKey) -> Arc<Notify> {
         // This comes before the local queue is checked: a later step sees the count.
-        watches.count.fetch_add(1, Relaxed);
-        let mut keys = watches.keys.lock();
+        self.count.fetch_add(1, Relaxed);
+        let mut keys = self.keys.lock();
         let watch = keys.entry(key.clone()).or_default();
         watch.holders += 1;
-        let signal = Arc::clone(&watch.signal);
-        Self {
-            watches,
-            key,
-            signal,
-        }
+        Arc::clone(&watch.signal)
     }
-}
 
-impl Drop for ContentionWatch<'_> {
-    fn drop(&mut self) {
-        let mut keys = self.watches.keys.lock();
-        if let Some(watch) = keys.get_mut(self.key) {
+    pub(crate) fn end(&self, key: &LockKey) {
+        let mut keys = self.keys.lock();
+        if let Some(watch) = keys.get_mut(key) {
             watch.holders -= 1;
             if watch.holders == 0 {
-                keys.remove(self.key);
+                keys.remove(key);
             }
         }
-        self.watches.count.fetch_sub(1, Relaxed);
+        self.count.fetch_sub(1, Relaxed);
     }
 }

@@ -37,7 +37,7 @@ impl LocalQueues {
         signal: Arc<Notify>,
         runtime: &Handle,
     ) {
-        self.in_flight().begin();
+        self.in_flight.begin();
         let driver = Driver {
             queues: Arc::clone(self),
             key: key.clone(),
@@ -56,40 +56,30 @@ impl Driver {
         // A driver that is dropped before this was not accepted by its runtime.
         self.has_begun = true;
         let mut lookup: Option<HolderLookup> = None;
-        while let Some(DriverWork {
-            request,
-            needs_lookup,
-            due,
-        }) = self.next_work()
-        {
-            let Self {
-                queues,
-                key,
-                signal,
-                in_flight,
-                ..
-            } = &mut self;
-            match request {
+        while let Some(work) = self.next_work() {
+            let (queues, key) = (&self.queues, &self.key);
+            match work.request {
                 Some(NextRequest::New(spec, holds)) => {
-                    *in_flight = Some(queues.requests.acquire(key, spec, holds));
+                    self.in_flight = Some(queues.requests.acquire(key, spec, holds));
                 }
-                Some(NextRequest::Sent(request)) => *in_flight = Some(request),
+                Some(NextRequest::Sent(request)) => self.in_flight = Some(request),
                 // The machine learns that there is no reply, and makes another request for the same hold. The store
                 // answers that one as it has answered the first.
                 Some(NextRequest::GivenUp) => queues.step(key, Input::Reply(queues.no_reply(key))),
                 None => {}
             }
-            if needs_lookup {
+            if work.needs_lookup {
                 lookup = Some(lookup_holders(queues.store(), key));
             }
-            let replied = in_flight
+            let replied = self
+                .in_flight
                 .as_mut()
                 .map(|request| poll_fn(|cx| queues.requests.poll_reply(key, request, cx)));
             select! {
                 biased;
-                () = signal.notified() => {}
+                () = self.signal.notified() => {}
                 reply = await_if_some(replied) => {
-                    *in_flight = None;
+                    self.in_flight = None;
                     queues.step(key, Input::Reply(reply));
                 }
                 blocking = await_if_some(lookup.as_mut()) => {
@@ -98,7 +88,7 @@ impl Driver {
                         queue.note_lookup(blocking, Instant::now());
                     });
                 }
-                () = await_if_some(due.map(sleep_until)) => {}
+                () = await_if_some(work.due.map(sleep_until)) => {}
             }
         }
     }
@@ -151,7 +141,7 @@ impl Drop for Driver {
             self.retire(false)
         });
         wakers.into_iter().flatten().for_each(Waker::wake);
-        self.queues.in_flight().end();
+        self.queues.in_flight.end();
     }
 }
 

@@ -7,12 +7,11 @@ use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 use tokio::runtime::{self, Handle};
 
-use super::callers::Caller;
 use super::local_queue::{Deferred, LocalQueue, NextRequest};
 use crate::base::id::HoldId;
 use crate::base::key::LockKey;
 use crate::base::options::QueueOptions;
-use crate::queue::machine::{AcquireSpec, SoleHolder, WaitMachine, Waiter};
+use crate::queue::machine::{AcquireSpec, Input, SoleHolder, WaitMachine, Waiter};
 use crate::queue::requests::PendingRequest;
 
 /// The state of a key. In the usual case, in which only one hold of this process wants the lock, it is small.
@@ -45,11 +44,12 @@ pub(crate) struct LoneCaller {
     pub(crate) waiter: Waiter,
     /// The runtime on which the caller was polled first.
     pub(crate) runtime: runtime::Id,
-    /// The request; `None` while the caller polls it.
-    pub(crate) request: Option<PendingRequest>,
-    /// The waker of the caller, after the request has been polled.
-    pub(crate) waker: Option<Waker>,
+    /// `None` while the caller polls it.
+    pub(crate) request: Option<LoneRequest>,
 }
+
+/// The request of a caller that is alone, and its waker at the last poll.
+pub(crate) type LoneRequest = (PendingRequest, Option<Waker>);
 
 impl KeyState {
     /// A lock that only this caller requests. The request is `None` while the caller polls it.
@@ -61,8 +61,7 @@ impl KeyState {
         Self::Requested(Box::new(LoneCaller {
             waiter: Waiter::new(spec),
             runtime: runtime.id(),
-            request,
-            waker: None,
+            request: request.map(|request| (request, None)),
         }))
     }
 
@@ -91,20 +90,48 @@ impl KeyState {
         }
     }
 
-    /// Notes that the first request of the release of this hold is sent, if it has the lock.
-    pub(crate) fn release(&mut self, ended: HoldId) {
-        if let Self::Held {
-            holder, attempts, ..
-        } = self
-            && holder.hold == ended
-        {
-            let (hold, attempts) = (ended, attempts.take());
-            *self = Self::Releasing { hold, attempts };
+    /// Processes an input as far as no machine is needed. A hold whose lock no caller wants only ends, and may be lost
+    /// or contended.
+    pub(super) fn step_alone(&mut self, input: &Input) -> AloneStep {
+        match self {
+            Self::Queue(_) => AloneStep::NeedsQueue,
+            // The hold lost the lock before. The request was sent behind the release, and finds what it has done.
+            Self::Requested(_) if matches!(input, Input::Release(_) | Input::Released(_)) => {
+                AloneStep::Done
+            }
+            Self::Requested(_) => AloneStep::NeedsQueue,
+            Self::Held {
+                holder, attempts, ..
+            } => match input {
+                // If another hold has the lock by now, this one has lost it.
+                Input::Release(hold) if *hold == holder.hold => {
+                    let (hold, attempts) = (*hold, attempts.take());
+                    *self = Self::Releasing { hold, attempts };
+                    AloneStep::Done
+                }
+                Input::Lost(hold) | Input::Released(hold) if *hold == holder.hold => {
+                    AloneStep::Over
+                }
+                Input::Contended => {
+                    holder.is_contended = true;
+                    AloneStep::Done
+                }
+                _ => AloneStep::Done,
+            },
+            Self::Releasing { hold, .. } => match input {
+                Input::Released(released) if released == hold => AloneStep::Over,
+                _ => AloneStep::Done,
+            },
         }
     }
 
+    /// Wakes the callers that waited for the first request of a release, after the mutex is released.
+    pub(crate) fn wake_attempts(mut self) {
+        self.take_attempts().for_each(Waker::wake);
+    }
+
     /// Takes the callers that wait for the first request of a release.
-    pub(crate) fn take_attempts(&mut self) -> impl Iterator<Item = Waker> + use<> {
+    fn take_attempts(&mut self) -> impl Iterator<Item = Waker> + use<> {
         let attempts = match self {
             Self::Held { attempts, .. } | Self::Releasing { attempts, .. } => attempts.take(),
             Self::Requested(_) | Self::Queue(_) => None,
@@ -143,22 +170,29 @@ impl KeyState {
             Self::Requested(lone) => {
                 let machine = WaitMachine::with_request(queueing, lone.waiter.clone());
                 let mut queue = LocalQueue::new(machine);
-                deferred.wakers.extend(lone.waker.take());
-                let caller = Caller {
-                    waker: None,
-                    runtime: Some(lone.runtime),
-                    answer: None,
-                    // The caller provides it at its next poll.
-                    lookups: None,
-                };
-                queue.callers.join(lone.waiter.request.hold, caller);
+                // The caller provides its lookups at its next poll.
+                let hold = lone.waiter.request.hold;
+                queue.callers.join(hold, lone.runtime, None);
                 // If its caller polls it at this moment, it hands it over when it finds the local queue.
-                queue.next_request = lone.request.take().map(NextRequest::Sent);
+                if let Some((request, waker)) = lone.request.take() {
+                    queue.next_request = Some(NextRequest::Sent(request));
+                    deferred.wakers.extend(waker);
+                }
                 queue
             }
         };
         *self = Self::Queue(Box::new(queue));
     }
+}
+
+/// What follows from an input for a key that may have no local queue.
+pub(super) enum AloneStep {
+    /// The machine of the local queue processes the input. A lone caller gets one for that.
+    NeedsQueue,
+    /// It was noted, or does not matter.
+    Done,
+    /// Nothing is left to remember. The single attempts that wait for the release go on.
+    Over,
 }
 
 /// What happens to a key that has no local queue.
@@ -170,16 +204,11 @@ pub(crate) enum IfMissing {
 
 /// The states of all keys that are held or waited for.
 pub(crate) struct KeyStates {
-    queueing: QueueOptions,
+    pub(super) queueing: QueueOptions,
     pub(crate) map: HashMap<LockKey, KeyState, RandomState>,
 }
 
 impl KeyStates {
-    pub(crate) fn new(queueing: QueueOptions) -> Self {
-        let map = HashMap::default();
-        Self { queueing, map }
-    }
-
     /// Works on the local queue of a key. What it wants of its driver afterwards is one of the effects.
     pub(super) fn with_queue<T>(
         &mut self,
@@ -222,15 +251,6 @@ impl KeyStates {
         match self.map.get_mut(key)? {
             KeyState::Requested(lone) if lone.waiter.request.hold == hold => Some(lone),
             _ => None,
-        }
-    }
-
-    /// Notes that messages were missed: other processes may wait for the locks that no caller waits for.
-    pub(super) fn note_missed_messages(&mut self) {
-        for state in self.map.values_mut() {
-            if let KeyState::Held { holder, .. } = state {
-                holder.is_contended = true;
-            }
         }
     }
 
