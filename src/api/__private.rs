@@ -3,14 +3,16 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use crate::api::locks::{self, Locks};
+use crate::api::locks::{INSTALLED, Locks, SCOPED};
 use crate::base::error::LockError;
 use crate::hold::held::Held;
 use crate::hold::scope;
 
 /// Returns the `Locks` in scope, or else the installed one.
 pub fn locks() -> Option<Locks> {
-    locks::find_locks()
+    // The scope is nearer to the call than what is installed for the process.
+    let scoped = SCOPED.try_with(Locks::clone).ok();
+    scoped.or_else(|| INSTALLED.get().cloned())
 }
 
 /// Returns the error of a function that has no `Locks` for its key.

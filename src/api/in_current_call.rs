@@ -240,7 +240,10 @@ where
     T: Send + 'static,
 {
     // Before the thread begins, which may be after the caller has left its lock.
-    let blocking = Blocking::new(work);
+    let blocking = Blocking {
+        work,
+        call: capture_current_call(),
+    };
     task::spawn_blocking(move || blocking.run())
 }
 
@@ -253,13 +256,6 @@ struct Blocking<F> {
 }
 
 impl<F> Blocking<F> {
-    fn new(work: F) -> Self {
-        Self {
-            work,
-            call: capture_current_call(),
-        }
-    }
-
     fn run<T>(self) -> Result<T, LockError>
     where
         F: FnOnce() -> T,

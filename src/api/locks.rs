@@ -317,17 +317,12 @@ impl Locks {
 /// The key whose lock [`Locks::ping`] reads. It does not matter whether there is one.
 const PING: &str = "ping";
 
-static INSTALLED: OnceLock<Locks> = OnceLock::new();
+/// The `Locks` of `#[locked]` in the whole process.
+pub(super) static INSTALLED: OnceLock<Locks> = OnceLock::new();
 
 task_local! {
-    static SCOPED: Locks;
-}
-
-/// Returns the `Locks` that `#[locked]` finds by itself: the one in scope, or else the installed one.
-pub(super) fn find_locks() -> Option<Locks> {
-    // The scope is nearer to the call than what is installed for the process.
-    let scoped = SCOPED.try_with(Locks::clone).ok();
-    scoped.or_else(|| INSTALLED.get().cloned())
+    /// The `Locks` of `#[locked]` in a scope.
+    pub(super) static SCOPED: Locks;
 }
 
 impl fmt::Debug for Locks {

@@ -4,8 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::api::engine::{Engine, RequestKeys};
-use crate::api::with_lock::{TryWithLock, WithLock};
-use crate::base::error::LockError;
 use crate::base::options::{LockOptions, Mode, OnLost, Retry};
 
 /// A request for a lock, for several locks, or for a permit, with its own options. [`Locks::lock`](crate::Locks::lock),
@@ -90,8 +88,8 @@ impl LockRequest {
         self
     }
 
-    /// Asks once, and gets [`LockError::Busy`] if the lock is not free, or if other callers of this process wait for
-    /// it.
+    /// Asks once, and gets [`Busy`](crate::LockError::Busy) if the lock is not free, or if other callers of this process
+    /// wait for it.
     ///
     /// An attempt right after a release in this process, for example of a dropped guard, waits for the answer to that
     /// release.
@@ -114,7 +112,8 @@ impl LockRequest {
     }
 
     /// Asks up to `attempts` times, with a pause of `interval` in between, in place of the queue (default: one request,
-    /// which waits in it). If the last attempt finds the lock busy as well, the error is [`LockError::Busy`].
+    /// which waits in it). If the last attempt finds the lock busy as well, the error is
+    /// [`Busy`](crate::LockError::Busy).
     ///
     /// It replaces [`wait`](Self::wait). Callers that wait in the queue go first, and a deadlock is not searched for.
     ///
@@ -248,37 +247,5 @@ impl LockRequest {
     pub fn read(mut self) -> Self {
         self.terms.mode = Mode::Shared;
         self
-    }
-
-    /// Runs `body` under the lock, or under all the locks, as [`Locks::with_lock`](crate::Locks::with_lock) does.
-    ///
-    /// # Errors
-    ///
-    /// Every [`LockError`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As for [`Locks::with_lock`](crate::Locks::with_lock).
-    pub fn run<F: Future>(self, body: F) -> WithLock<F> {
-        WithLock::new(self.engine, self.keys, self.terms, body)
-    }
-
-    /// Runs `body`, which returns a `Result`, under the lock, as [`Locks::try_with_lock`](crate::Locks::try_with_lock)
-    /// does.
-    ///
-    /// # Errors
-    ///
-    /// The errors of the body, and every [`LockError`] of [`run`](Self::run), converted into the error type of the
-    /// body.
-    ///
-    /// # Cancel safety
-    ///
-    /// As for [`Locks::with_lock`](crate::Locks::with_lock).
-    pub fn try_run<F, T, E>(self, body: F) -> TryWithLock<F>
-    where
-        F: Future<Output = Result<T, E>>,
-        E: From<LockError>,
-    {
-        TryWithLock(self.run(body))
     }
 }

@@ -1,17 +1,54 @@
-//! A future that runs a body under a lock.
+//! A body that runs under a lock: the futures of `with_lock`, and of a request.
 
 use std::fmt;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use pin_project::pin_project;
 
-use crate::api::engine::{Engine, RequestKeys};
+use crate::api::request::LockRequest;
 use crate::base::error::LockError;
-use crate::base::options::LockOptions;
 use crate::hold::body::EnteredBody;
 use crate::hold::entry::{BodyEntries, Entry};
+
+impl LockRequest {
+    /// Runs `body` under the lock, or under all the locks, as [`Locks::with_lock`](crate::Locks::with_lock) does.
+    ///
+    /// # Errors
+    ///
+    /// Every [`LockError`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`Locks::with_lock`](crate::Locks::with_lock).
+    pub fn run<F: Future>(self, body: F) -> WithLock<F> {
+        WithLock {
+            state: WithLockState::Idle {
+                request: self,
+                body,
+            },
+        }
+    }
+
+    /// Runs `body`, which returns a `Result`, under the lock, as [`Locks::try_with_lock`](crate::Locks::try_with_lock)
+    /// does.
+    ///
+    /// # Errors
+    ///
+    /// The errors of the body, and every [`LockError`] of [`run`](Self::run), converted into the error type of the
+    /// body.
+    ///
+    /// # Cancel safety
+    ///
+    /// As for [`Locks::with_lock`](crate::Locks::with_lock).
+    pub fn try_run<F, T, E>(self, body: F) -> TryWithLock<F>
+    where
+        F: Future<Output = Result<T, E>>,
+        E: From<LockError>,
+    {
+        TryWithLock(self.run(body))
+    }
+}
 
 type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -19,12 +56,11 @@ type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 ///
 /// It borrows nothing from its [`Locks`](crate::Locks), and may continue in another runtime than the one in which it
 /// began, even after that runtime has ended.
-#[pin_project(project = WithLockProjection)]
+#[pin_project]
 #[must_use = "futures do nothing unless awaited"]
 pub struct WithLock<F: Future> {
     #[pin]
     state: WithLockState<F>,
-    engine: Arc<Engine>,
 }
 
 /// The steps of a `WithLock`, in order.
@@ -32,8 +68,7 @@ pub struct WithLock<F: Future> {
 enum WithLockState<F: Future> {
     /// The future has not been polled yet. The body may be moved until it runs under a lock.
     Idle {
-        keys: RequestKeys,
-        terms: LockOptions,
+        request: LockRequest,
         body: F,
     },
     /// The lock is being acquired.
@@ -46,25 +81,16 @@ enum WithLockState<F: Future> {
     Done,
 }
 
-impl<F: Future> WithLock<F> {
-    pub(crate) fn new(engine: Arc<Engine>, keys: RequestKeys, terms: LockOptions, body: F) -> Self {
-        Self {
-            engine,
-            state: WithLockState::Idle { keys, terms, body },
-        }
-    }
-}
-
 impl<F: Future> Future for WithLock<F> {
     type Output = Result<F::Output, LockError>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let WithLockProjection { engine, mut state } = self.project();
+        let mut state = self.project().state;
         // Each turn is one transition: the body begins in the poll that has brought the lock.
         loop {
             match state.as_mut().project() {
                 // Nothing is sent before the first poll.
-                StateProjection::Idle { .. } => state.as_mut().start(engine),
+                StateProjection::Idle { .. } => state.as_mut().start(),
                 StateProjection::Acquiring { entering, body } => {
                     let entered = ready!(entering.as_mut().poll(cx));
                     match body.take() {
@@ -82,9 +108,10 @@ impl<F: Future> Future for WithLock<F> {
 impl<F: Future> WithLockState<F> {
     // Not inlined, as `run`: the future that is boxed would take its place in the frame of each nested poll.
     #[inline(never)]
-    fn start(mut self: Pin<&mut Self>, engine: &Arc<Engine>) {
-        if let Replaced::Idle { keys, terms, body } = self.as_mut().project_replace(Self::Done) {
-            let entering: BoxFuture<_> = Box::pin(Arc::clone(engine).enter(keys, terms));
+    fn start(mut self: Pin<&mut Self>) {
+        if let Replaced::Idle { request, body } = self.as_mut().project_replace(Self::Done) {
+            let entering: BoxFuture<_> =
+                Box::pin(request.engine.enter(request.keys, request.terms));
             self.set(Self::Acquiring {
                 entering,
                 body: Some(body),
