@@ -82,10 +82,6 @@ impl LocalQueues {
 
     // ---- what is known of a key ----
 
-    fn read_state<T>(&self, key: &LockKey, read: impl FnOnce(&KeyState) -> T) -> Option<T> {
-        self.states.lock().map.get(key).map(read)
-    }
-
     /// Returns whether no caller of this process has or wants the lock.
     pub(crate) fn is_vacant(&self, key: &LockKey) -> bool {
         !self.states.lock().map.contains_key(key)
@@ -93,12 +89,13 @@ impl LocalQueues {
 
     /// The number of callers that wait in this process, without the holder.
     pub(crate) fn len(&self, key: &LockKey) -> usize {
-        self.read_state(key, KeyState::len).unwrap_or(0)
+        self.states.lock().map.get(key).map_or(0, KeyState::len)
     }
 
     pub(crate) fn is_held_by(&self, key: &LockKey, hold: HoldId) -> bool {
-        self.read_state(key, |state| state.is_held_by(hold))
-            .unwrap_or(false)
+        let states = self.states.lock();
+        let state = states.map.get(key);
+        state.is_some_and(|state| state.is_held_by(hold))
     }
 
     /// Returns whether another caller of this process waits for the lock that a holder has.

@@ -45,14 +45,6 @@ pub(crate) struct StoredDepth {
     pub(crate) seq: u64,
 }
 
-impl StoredDepth {
-    /// The depth of a hold that the store has just granted.
-    pub(crate) const FIRST: Self = Self {
-        depth: Some(1),
-        seq: 0,
-    };
-}
-
 impl Grant {
     /// Returns the grant with which the next turn is entered. Returns `None` if there is no token for it yet, or if a
     /// renewal is due. Then the lock goes through the store, which gives the next holder a whole lease. So turns that

@@ -198,7 +198,10 @@ impl Waiter {
             mode: self.mode,
             tokens,
             lease: LeaseTimes::new(sent, lease, self.request.ttl, self.grace),
-            depth: StoredDepth::FIRST,
+            depth: StoredDepth {
+                depth: Some(1),
+                seq: 0,
+            },
             unanswered: self.unanswered,
             is_open: true,
             is_contended: is_contended || !gets_messages,
